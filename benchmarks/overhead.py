@@ -27,8 +27,9 @@ from unittest.mock import patch
 
 from benchmarks._common import Line, seconds, show
 from benchmarks.extraction import own_cache
-from bertology.runner import RunOptions, resolve_work, run_experiment
+from bertology.runner import RunOptions, run_experiment
 from bertology.runner.experiment import Experiment
+from bertology.runner.plan import resolve_work
 
 _MODELS = 5
 _TASKS = ("pos", "xpos", "chunk", "deprel")
@@ -102,7 +103,7 @@ def trivial(folder: Path, n_cells: int) -> Experiment:
 
 def bare_work(experiment: Experiment) -> None:
     """Fit and predict every unit of an experiment, one after another, and keep nothing."""
-    from bertology.activations import silent
+    from bertology.activations.progress import silent
     from bertology.families.contract import Resources
     from bertology.runner._compute import extract_splits, one_thread, open_encoder
 

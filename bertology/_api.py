@@ -12,15 +12,17 @@ from bertology._files import explained_system_errors
 from bertology._inputs import taken
 from bertology._memory import explained_shortage
 from bertology._names import short_names
-from bertology.activations import BarProgress, Progress, can_show, silent
+from bertology.activations.progress import BarProgress, Progress, can_show, silent
 from bertology.corpora import Corpus, Sentence, Sentences, Text, as_sentence, kept_name, kept_table, load_corpus
 from bertology.encoders.resolving import held_dtype
 from bertology.errors import BertologyError, ClozeError, CorpusError, ModelError, quoted
 from bertology.families.models import compare_models
 from bertology.families.request import AS_READ, ModelSettings, ProbeRequest, parse_layers, parse_names
-from bertology.probing import Probe, known_probe
+from bertology.probing import Probe
+from bertology.probing.probes import known_probe
 from bertology.results import Results
-from bertology.runner import reads_sentences, run_probes
+from bertology.runner import run_probes
+from bertology.runner.plan import reads_sentences
 
 if TYPE_CHECKING:
     from bertology.causal import Attributions, PatchingMap

@@ -13,7 +13,7 @@ from bertology._api import names_of
 from bertology._files import cache_folder, canonical_json, digest, explained_system_errors, write_derived
 from bertology._memory import explained_shortage
 from bertology._names import name_not_found, short_names
-from bertology.activations import BarProgress, can_show, silent
+from bertology.activations.progress import BarProgress, can_show, silent
 from bertology.comparison import (
     head_changes,
     null_findings,
@@ -25,7 +25,7 @@ from bertology.comparison import (
 from bertology.corpora import Corpus, kept_name, load_corpus
 from bertology.errors import CorpusError, ModelError, NameNotFoundError
 from bertology.families.models import compare_models
-from bertology.families.request import parse_names
+from bertology.families.request import CorpusSettings, parse_names
 from bertology.probing import get_probe
 from bertology.results import Results, read_results
 from bertology.results.compared import compared_frame, compared_tasks, pair_statistics
@@ -39,8 +39,9 @@ from bertology.results.report.comparison import (
     size_table,
     write_comparison,
 )
-from bertology.runner import RunOptions, resolve_work, run_experiment
-from bertology.runner.experiment import CorpusSettings, Experiment, experiment_of
+from bertology.runner import RunOptions, run_experiment
+from bertology.runner.experiment import Experiment, experiment_of
+from bertology.runner.plan import resolve_work
 
 if TYPE_CHECKING:
     import pandas as pd

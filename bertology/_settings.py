@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_type_hints
 
 import yaml
-from pydantic import BaseModel, Field, TypeAdapter, ValidationError
-from pydantic_core import ErrorDetails, to_json
+from pydantic import BaseModel, Field, GetJsonSchemaHandler, TypeAdapter, ValidationError
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, ErrorDetails, to_json
 
 from bertology._inputs import opened
 from bertology._names import name_not_found
@@ -392,3 +393,53 @@ def checked_settings(
             reason = f"{reason[0].lower()}{reason[1:]}"
             raise FitError(f"setting {name} of {owner} is {quoted(value)}: {reason}") from None
     return found
+
+
+def check_trust(written: Written, *, granted: bool) -> None:
+    """Refuse a file that asks to run Python code of a model, unless that is granted.
+
+    Args:
+        written: content of the file, with what it includes.
+        granted: whether the command line or the call grants it.
+
+    Raises:
+        BertologyError: ``trust_remote_code`` is true in the file, and is not granted.
+    """
+    if granted or not isinstance(written.value, dict | list):
+        return
+    for key, value in written.value.items() if isinstance(written.value, dict) else enumerate(written.value):
+        if key == "trust_remote_code" and value.value is True:
+            raise BertologyError(
+                f"{written.place_of((key,))}: asks to run Python code that comes with a model: give "
+                "--trust-remote-code (trust_remote_code=True) as well if you trust it, or delete this line"
+            )
+        check_trust(value, granted=granted)
+
+
+def file_schema(
+    model: type[BaseModel], command: str, *, title: str, further: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """The schema of a file for ``bertology COMMAND``.
+
+    Args:
+        model: what the file holds.
+        command: that reads it.
+        title: what such a file is, without the name of the program.
+        further: by key the schemas of what a file may have besides the fields of the model.
+    """
+    schema = model.model_json_schema()
+    named = {"const": command, "description": f"The command that the file is for, `bertology {command}`."}
+    schema["properties"] = {"command": named, **schema["properties"], **(further or {})}
+    # Further paragraphs are about Python.
+    schema["description"] = schema["description"].partition("\n")[0]
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": f"bertology {title}"}
+
+
+def or_a_name(schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+    """The schema of settings that may be written as a bare name, for ``__get_pydantic_json_schema__``."""
+    reference = handler(schema)
+    full = handler.resolve_ref_schema(reference)
+    whole = dict(full)
+    full.clear()
+    full["anyOf"] = [{"type": "string", "minLength": 1}, whole]
+    return reference

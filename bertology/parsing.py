@@ -13,19 +13,20 @@ import numpy as np
 
 from bertology._files import cache_folder
 from bertology._names import name_not_found
-from bertology.activations import Progress, silent
+from bertology.activations.progress import Progress, silent
 from bertology.corpora import Sentence, Sentences, load_corpus
 from bertology.encoders import model_fingerprint, model_shape, resolve_model
 from bertology.errors import BertologyError, FitError
 from bertology.families.cells import KEPT
-from bertology.families.request import parse_layers
+from bertology.families.request import CorpusSettings, parse_layers
 from bertology.measures import rooted
 from bertology.measures.trees import spanning_trees
-from bertology.probing import scored_words
+from bertology.probing.items import scored_words
 from bertology.results import Results, read_results
 from bertology.results.trees import TreeReading
-from bertology.runner import ProbeRequest, make_plan, run_probes
-from bertology.runner.experiment import CorpusSettings, Experiment, ModelSettings, load_experiment
+from bertology.runner import ProbeRequest, run_probes
+from bertology.runner.experiment import Experiment, ModelSettings, load_experiment
+from bertology.runner.plan import make_plan
 
 if TYPE_CHECKING:
     from torch import Tensor

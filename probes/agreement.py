@@ -58,24 +58,18 @@ class Agreement(ClozeProbe):
         """Every sentence with its good and its bad form."""
         if source == "pocket":
             pairs = enumerate(agreement_items(), 1)
-            made = (_of_pocket(pair, f"pocket-{n}", self.by) for n, pair in pairs)
-            return ClozeItems(tuple(made), clusters="sentences")
-        items: list[ClozeItem] = []
-        left_out: list[LeftOut] = []
-        for pair in read_agreement(source):
-            if isinstance(pair, LeftOut):
-                left_out.append(pair)
-                continue
-            group = self._group(pair)
-            if not group:
-                left_out.append(LeftOut(pair.id, "", f"the source tells no {self.by}"))
-            elif pair.kind == "gulordava" and pair.good in _COPULA:
-                left_out.append(LeftOut(pair.id, group, "is and are, which Goldberg (2019) leaves out of this set"))
-            else:
-                items.append(
-                    ClozeItem(pair.id, pair.cluster, group, pair.text, pair.good, rivals=pair.bad[:1], blind=pair.blind)
-                )
-        return ClozeItems(tuple(items), tuple(left_out), clusters="frames")
+            return ClozeItems.of((_of_pocket(pair, f"pocket-{n}", self.by) for n, pair in pairs), clusters="sentences")
+        return ClozeItems.of(map(self._item, read_agreement(source)), clusters="frames")
+
+    def _item(self, pair: TableItem | LeftOut) -> ClozeItem | LeftOut:
+        if isinstance(pair, LeftOut):
+            return pair
+        group = self._group(pair)
+        if not group:
+            return LeftOut(pair.id, "", f"the source tells no {self.by}")
+        if pair.kind == "gulordava" and pair.good in _COPULA:
+            return LeftOut(pair.id, group, "is and are, which Goldberg (2019) leaves out of this set")
+        return ClozeItem(pair.id, pair.cluster, group, pair.text, pair.good, rivals=pair.bad[:1], blind=pair.blind)
 
     def _group(self, pair: TableItem) -> str:
         by_structure = self.by == "structure" or (self.by == "source" and pair.kind == "marvin_linzen")
@@ -90,15 +84,8 @@ def _of_pocket(pair: AgreementItem, name: str, by: str) -> ClozeItem:
     after = next(place for place, word in enumerate(words) if word in _AFTER_SUBJECT)
     hidden = {after - 1, *([after + 1] if pair.structure == "subject_relative" else [])}
     blind = " ".join("{mask}" if place in hidden else word for place, word in enumerate(words))
-    return ClozeItem(
-        name,
-        name,
-        group,
-        pair.text.replace("[MASK]", "{mask}"),
-        pair.good,
-        rivals=(pair.bad,),
-        blind=blind.replace("[MASK]", "{mask}"),
-    )
+    text, blind = (one.replace("[MASK]", "{mask}") for one in (pair.text, blind))
+    return ClozeItem(name, name, group, text, pair.good, rivals=(pair.bad,), blind=blind)
 
 
 PROBE = ProbeFamily.among(

@@ -48,6 +48,7 @@ class Attribution(CausalProbe):
     most_texts: int = 200
     """So many texts at most, drawn at random."""
     question = "Does the word that a method calls important decide the prediction?"
+    about = "Texts; which of them the model can read is seen when it reads them."
     reference = "Jain & Wallace 2019; Wiegreffe & Pinter 2019; DeYoung et al. 2020"
     metrics = (
         share_metric("top_is_cause", "share of texts in which the word with the highest score is the subject"),
@@ -67,11 +68,6 @@ class Attribution(CausalProbe):
         """Pairs of texts, of which the first is asked about."""
         pairs = causal.agreement_pairs if self.of == "agreement" else causal.fact_pairs
         return CausalItems(tuple(pairs(source, columns=columns)))
-
-    def counts(self, sentences: Splits, items: CausalItems | None) -> GeometryCounts:
-        """Texts; which of them the model can read is seen when it reads them."""
-        assert items is not None
-        return GeometryCounts(len(items.some(self.most_texts)))
 
     def measure(
         self, encoder: Encoder, sentences: Splits, items: CausalItems | None, *, layers: Sequence[int], on_long: str

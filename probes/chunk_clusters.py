@@ -22,7 +22,8 @@ from bertology.geometry import GeometryProbe
 from bertology.geometry.senses import SpanItems, span_clusters
 from bertology.measures import sum_metric
 from bertology.measures.sums import LayerSums
-from bertology.probing import GeometryCounts, Splits, SplitVectors, SplitWords
+from bertology.probing import GeometryCounts, Splits
+from bertology.probing.statistics import SplitVectors, SplitWords
 
 
 @dataclass(frozen=True)

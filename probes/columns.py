@@ -28,15 +28,9 @@ from typing import ClassVar
 
 from bertology.corpora import IGNORED, Sentences
 from bertology.errors import CorpusError, listed, quoted
-from bertology.probing import (
-    Examples,
-    ProbeFamily,
-    RepresentationProbe,
-    SentenceProbe,
-    layer_examples,
-    sentence_examples,
-    target_examples,
-)
+from bertology.probing import Examples, ProbeFamily, RepresentationProbe, sentence_examples, target_examples
+from bertology.probing.items import layer_examples
+from bertology.probing.probes import SentenceProbe
 
 _MOST_NUMBERS = 20
 """Distinct whole numbers that may still be classes, such as ratings."""

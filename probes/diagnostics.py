@@ -12,7 +12,8 @@ On ``pocket`` the pocket world gives facts and their negations, and verbs whose 
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal
 
 from bertology.cloze import ClozeItem, ClozeItems, ClozeProbe
@@ -37,7 +38,7 @@ _KEPT = 2
 _ROLES = re.compile(r"\bwhich (?P<object>.+) the (?P<subject>.+) had$")
 _CPRAG, _ROLE, _FACTS, _VERBS = "CPRAG-102", "ROLE-88", "facts", "verbs"
 _NO_ROLES = "its form is not 'which … the … had'"
-_Found = tuple[list[ClozeItem], list[LeftOut]]
+_Found = Iterator[ClozeItem | LeftOut]
 
 
 @dataclass(frozen=True)
@@ -50,26 +51,17 @@ class _Kind:
     needs: str
     """Name of the set that the question is about."""
     of_sets: Callable[[Diagnostics], _Found]
-    of_pocket: Callable[[], list[ClozeItem]] | None = None
+    of_pocket: Callable[[], _Found] | None = None
     clusters: str = "contexts"
     """Name of the clusters of a published set."""
 
 
 def _cprag(sets: Diagnostics) -> _Found:
     """The expected word against that of its own and that of another category; the last sentence alone is blind."""
-    items = [
-        ClozeItem(
-            f"cprag-{item.id}",
-            cluster,
-            f"{item.constraint} constraint",
-            f"{item.first} {item.second} {{mask}}.",
-            item.expected,
-            rivals=(item.within_category, item.between_category),
-            blind=f"{item.second} {{mask}}.",
-        )
-        for item, cluster in zip(sets.pragmatic, _sharing_words(sets.pragmatic), strict=True)
-    ]
-    return items, []
+    for item, cluster in zip(sets.pragmatic, _sharing_words(sets.pragmatic), strict=True):
+        rivals, group = (item.within_category, item.between_category), f"{item.constraint} constraint"
+        text, blind = f"{item.first} {item.second} {{mask}}.", f"{item.second} {{mask}}."
+        yield ClozeItem(f"cprag-{item.id}", cluster, group, text, item.expected, rivals=rivals, blind=blind)
 
 
 def _sharing_words(items: Sequence[PragmaticItem]) -> list[str]:
@@ -91,52 +83,37 @@ def _sharing_words(items: Sequence[PragmaticItem]) -> list[str]:
 def _role(sets: Diagnostics) -> _Found:
     """The target where the roles fit it, against the same words with the roles reversed."""
     by_id = {item.id: item for item in sets.roles}
-    items, left = [], []
     for item in sets.roles:
         partner = f"{item.pair}-{'a' if item.reversed else 'b'}"
         if partner not in by_id:
-            left.append(LeftOut(f"role-{item.id}", "role reversal", "no item with the roles the other way about"))
+            yield LeftOut(f"role-{item.id}", "role reversal", "no item with the roles the other way about")
         elif not item.reversed:
             name, other = f"role-{item.pair}", f"{by_id[partner].context} {{mask}}."
-            items.append(ClozeItem(name, name, "role reversal", f"{item.context} {{mask}}.", item.target, other=other))
-    return items, left
+            yield ClozeItem(name, name, "role reversal", f"{item.context} {{mask}}.", item.target, other=other)
 
 
 def _role_words(sets: Diagnostics) -> _Found:
     """Words that people said most often; for a verb with its particle (*worked for*) the verb, as there is one mask."""
-    items = [
-        ClozeItem(
-            f"role-{item.id}",
-            f"role-{item.pair}",
-            "roles reversed" if item.reversed else "roles that fit",
-            f"{item.context} {{mask}}.",
-            item.expected[0].split()[0],
-            accepted=tuple(dict.fromkeys(word.split()[0] for word in item.expected[1:])),
-            blind=f"{_without_object(_without_subject(item.context))} {{mask}}.",
-        )
-        for item in sets.roles
-    ]
-    return items, []
+    for item in sets.roles:
+        first, *others = (word.split()[0] for word in item.expected)
+        group = "roles reversed" if item.reversed else "roles that fit"
+        blind = f"{_without_object(_without_subject(item.context))} {{mask}}."
+        more = {"accepted": tuple(dict.fromkeys(others)), "blind": blind}
+        yield ClozeItem(f"role-{item.id}", f"role-{item.pair}", group, f"{item.context} {{mask}}.", first, **more)
 
 
 def _negation(sets: Diagnostics) -> _Found:
     """True against false completions, affirmed and negated. Items about the same words are one cluster."""
-    items = []
     for item in sets.negation:
-        words = (
-            {item.true_if_affirmative} if item.licensed is None else {item.true_if_affirmative, item.true_if_negated}
-        )
-        cluster = " ".join(sorted(words))
+        words = {item.true_if_affirmative, *(() if item.licensed is None else (item.true_if_negated,))}
         for polarity, context, right, wrong in (
             ("affirmative", item.affirmative, item.true_if_affirmative, item.true_if_negated),
             ("negated", item.negated, item.true_if_negated, item.true_if_affirmative),
         ):
-            name, group = f"{item.id}-{polarity}", f"{polarity} {_condition(item)}"
             text, other = (f"{with_article(context, word)} {{mask}}." for word in (right, wrong))
-            items.append(
-                ClozeItem(name, cluster, group, text, right, rivals=(wrong,), other=other if other != text else "")
-            )
-    return items, []
+            name, cluster, group = f"{item.id}-{polarity}", " ".join(sorted(words)), f"{polarity} {_condition(item)}"
+            apart = other if other != text else ""
+            yield ClozeItem(name, cluster, group, text, right, rivals=(wrong,), other=apart)
 
 
 def _condition(item: NegationItem) -> str:
@@ -145,22 +122,18 @@ def _condition(item: NegationItem) -> str:
     return f"natural ({'licensed' if item.licensed else 'not licensed'})"
 
 
-def _pocket_negation() -> list[ClozeItem]:
+def _pocket_negation() -> _Found:
     """Facts the text states 16 times and more: what is so, and what is not so, against the other."""
-    items = []
     for number, prompt in enumerate(fact_prompts(), 1):
         cluster, true, false = f"fact-{number}", prompt.fact.object, prompt.rival
-        items.append(ClozeItem(f"{cluster}-affirmative", cluster, "affirmative", prompt.text, true, rivals=(false,)))
-        items.append(ClozeItem(f"{cluster}-negated", cluster, "negated", prompt.negated, false, rivals=(true,)))
-    return items
+        yield ClozeItem(f"{cluster}-affirmative", cluster, "affirmative", prompt.text, true, rivals=(false,))
+        yield ClozeItem(f"{cluster}-negated", cluster, "negated", prompt.negated, false, rivals=(true,))
 
 
-def _pocket_role() -> list[ClozeItem]:
+def _pocket_role() -> _Found:
     """A verb between those who can do it and what it is done to. Sentences of one verb are one cluster."""
-    return [
-        ClozeItem(f"role-{number}", prompt.verb, "role reversal", prompt.text, prompt.verb, other=prompt.reversed)
-        for number, prompt in enumerate(role_prompts(), 1)
-    ]
+    for number, prompt in enumerate(role_prompts(), 1):
+        yield ClozeItem(f"role-{number}", prompt.verb, "role reversal", prompt.text, prompt.verb, other=prompt.reversed)
 
 
 # Changes of a context.
@@ -182,18 +155,16 @@ def _change(name: str, cluster: str, group: str, context: str, other: str) -> Cl
 
 def _shuffled(sets: Diagnostics) -> _Found:
     """The words of the first sentence, or of all the context but its last word."""
-    items = []
     for item in sets.pragmatic:
         name = f"cprag-{item.id}"
         words = item.first.removesuffix(".").split()
         for turn in range(_SHUFFLES):
             other = f"{' '.join(shuffled_words(words, f'{name} {turn}'))}. {item.second}"
-            items.append(_change(f"{name}-{turn}", name, _CPRAG, f"{item.first} {item.second}", other))
+            yield _change(f"{name}-{turn}", name, _CPRAG, f"{item.first} {item.second}", other)
     for role in sets.roles:
         for turn in range(_SHUFFLES):
             name = f"role-{role.id}-{turn}"
-            items.append(_change(name, f"role-{role.pair}", _ROLE, role.context, _order_changed(role.context, name)))
-    return items, []
+            yield _change(name, f"role-{role.pair}", _ROLE, role.context, _order_changed(role.context, name))
 
 
 def _order_changed(context: str, seed: str) -> str:
@@ -203,59 +174,42 @@ def _order_changed(context: str, seed: str) -> str:
 
 def _truncated(sets: Diagnostics) -> _Found:
     """Without the first sentence, or with two words of the second; without the clause that asks *which*."""
-    items = []
     for item in sets.pragmatic:
         name, context = f"cprag-{item.id}", f"{item.first} {item.second}"
         end = " ".join(item.second.split()[-_KEPT:])
-        items.append(_change(f"{name}-second", name, f"{_CPRAG}, last sentence alone", context, item.second))
-        items.append(_change(f"{name}-end", name, f"{_CPRAG}, its last two words", context, f"{item.first} {end}"))
-    left = []
+        yield _change(f"{name}-second", name, f"{_CPRAG}, last sentence alone", context, item.second)
+        yield _change(f"{name}-end", name, f"{_CPRAG}, its last two words", context, f"{item.first} {end}")
     for role in sets.roles:
         name, group = f"role-{role.id}", f"{_ROLE}, last clause alone"
         if match := _ROLES.search(role.context):
-            items.append(_change(name, f"role-{role.pair}", group, role.context, match[0]))
+            yield _change(name, f"role-{role.pair}", group, role.context, match[0])
         else:
-            left.append(LeftOut(name, group, _NO_ROLES))
-    return items, left
+            yield LeftOut(name, group, _NO_ROLES)
 
 
-def _role_change(change: Callable[[str], str]) -> Callable[[Diagnostics], _Found]:
+def _role_change(change: Callable[[str], str], sets: Diagnostics) -> _Found:
     """Variants made from every context of ROLE-88."""
-
-    def found(sets: Diagnostics) -> _Found:
-        items, left = [], []
-        for role in sets.roles:
-            name, group, other = f"role-{role.id}", _ROLE, change(role.context)
-            if other == role.context:
-                left.append(LeftOut(name, group, _NO_ROLES))
-            else:
-                items.append(_change(name, f"role-{role.pair}", group, role.context, other))
-        return items, left
-
-    return found
+    for role in sets.roles:
+        name, other = f"role-{role.id}", change(role.context)
+        if other == role.context:
+            yield LeftOut(name, _ROLE, _NO_ROLES)
+        else:
+            yield _change(name, f"role-{role.pair}", _ROLE, role.context, other)
 
 
 def _negated(sets: Diagnostics) -> _Found:
-    items = []
     for item in sets.negation:
         texts = (with_article(context, item.true_if_affirmative) for context in (item.affirmative, item.negated))
-        items.append(_change(item.id, item.id, _condition(item), *texts))
-    return items, []
+        yield _change(item.id, item.id, _condition(item), *texts)
 
 
-def _facts(changes: Callable[[str], Iterable[str]]) -> Callable[[], list[ClozeItem]]:
+def _facts(changes: Callable[[str], Iterable[str]]) -> _Found:
     """Variants made from the prompts of facts, given the words before the mask."""
-
-    def found() -> list[ClozeItem]:
-        items = []
-        for number, prompt in enumerate(fact_prompts(), 1):
-            context, _, rest = prompt.text.partition(" {mask}")
-            for turn, other in enumerate(changes(context)):
-                name = f"fact-{number}"
-                items.append(ClozeItem(f"{name}-{turn}", name, _FACTS, prompt.text, other=f"{other} {{mask}}{rest}"))
-        return items
-
-    return found
+    for number, prompt in enumerate(fact_prompts(), 1):
+        context, _, rest = prompt.text.partition(" {mask}")
+        for turn, other in enumerate(changes(context)):
+            name = f"fact-{number}"
+            yield ClozeItem(f"{name}-{turn}", name, _FACTS, prompt.text, other=f"{other} {{mask}}{rest}")
 
 
 def _orders(context: str) -> Iterator[str]:
@@ -263,27 +217,19 @@ def _orders(context: str) -> Iterator[str]:
         yield _order_changed(context, f"{context} {turn}")
 
 
-def _pocket_roles(part: Literal["subject", "object"]) -> Callable[[], list[ClozeItem]]:
-    def found() -> list[ClozeItem]:
-        return [
-            ClozeItem(
-                f"role-{number}",
-                prompt.verb,
-                _VERBS,
-                prompt.text,
-                other=prompt.without_subject if part == "subject" else prompt.without_object,
-            )
-            for number, prompt in enumerate(role_prompts(), 1)
-        ]
-
-    return found
+def _last_words(context: str) -> list[str]:
+    return [" ".join(context.split()[-_KEPT:])]
 
 
-def _pocket_negated() -> list[ClozeItem]:
-    return [
-        ClozeItem(f"fact-{number}", f"fact-{number}", _FACTS, prompt.text, other=prompt.negated)
-        for number, prompt in enumerate(fact_prompts(), 1)
-    ]
+def _pocket_roles(part: Literal["subject", "object"]) -> _Found:
+    for number, prompt in enumerate(role_prompts(), 1):
+        other = prompt.without_subject if part == "subject" else prompt.without_object
+        yield ClozeItem(f"role-{number}", prompt.verb, _VERBS, prompt.text, other=other)
+
+
+def _pocket_negated() -> _Found:
+    for number, prompt in enumerate(fact_prompts(), 1):
+        yield ClozeItem(f"fact-{number}", f"fact-{number}", _FACTS, prompt.text, other=prompt.negated)
 
 
 _KINDS: dict[str, _Kind] = {
@@ -306,20 +252,20 @@ _KINDS: dict[str, _Kind] = {
     ),
     "shuffled": _Kind(
         "How far does a prediction move when the words before it are shuffled?",
-        "changes", _CHANGE, f"{_CPRAG} or {_ROLE}", _shuffled, _facts(_orders),
+        "changes", _CHANGE, f"{_CPRAG} or {_ROLE}", _shuffled, partial(_facts, _orders),
     ),
     "truncated": _Kind(
         "How far does a prediction move when only the end of its context is left?",
         "changes", _CHANGE, f"{_CPRAG} or {_ROLE}", _truncated,
-        _facts(lambda context: [" ".join(context.split()[-_KEPT:])]),
+        partial(_facts, _last_words),
     ),
     "no_subject": _Kind(
         "How far does the predicted verb move when nothing is said of who does it?",
-        "changes", _CHANGE, _ROLE, _role_change(_without_subject), _pocket_roles("subject"),
+        "changes", _CHANGE, _ROLE, partial(_role_change, _without_subject), partial(_pocket_roles, "subject"),
     ),
     "no_object": _Kind(
         "How far does the predicted verb move when nothing is said of what it is done to?",
-        "changes", _CHANGE, _ROLE, _role_change(_without_object), _pocket_roles("object"),
+        "changes", _CHANGE, _ROLE, partial(_role_change, _without_object), partial(_pocket_roles, "object"),
     ),
     "negated": _Kind(
         "How far does a prediction move when its sentence is negated?",
@@ -362,13 +308,13 @@ class PsycholinguisticDiagnostics(ClozeProbe):
         if source == "pocket":
             if kind.of_pocket is None:
                 raise CorpusError(f"the pocket world does not decide it; give {kind.needs}, its file or folder")
-            made = tuple(kind.of_pocket())
-            return ClozeItems(made, clusters="facts" if made[0].cluster.startswith("fact-") else "verbs")
+            made = ClozeItems.of(kind.of_pocket())
+            return replace(made, clusters="facts" if made.items[0].cluster.startswith("fact-") else "verbs")
         sets = read_diagnostics(source, asks=self.asks)
-        items, left = kind.of_sets(sets)
-        if not items and not left:
+        found = list(kind.of_sets(sets))
+        if not found:
             raise CorpusError(f"{' and '.join(sets.files)} there, but {kind.needs} needed; give its file or folder")
-        return ClozeItems(tuple(items), tuple(left), clusters=kind.clusters)
+        return ClozeItems.of(found, clusters=kind.clusters)
 
 
 PROBE = ProbeFamily.among(

@@ -24,111 +24,30 @@ that their profiles by layer can be compared. Where the spans begin and end is g
 """
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from functools import partial
 
 import numpy as np
 
 from bertology.corpora import Sentences
 from bertology.errors import CorpusError, listed
-from bertology.measures import Metric
 from bertology.measures.metrics import grouped_macro_f1, micro_f1
-from bertology.probing import AnnotationProbe, Examples, ProbeFamily, pair_examples, target_examples
+from bertology.probing import Examples, ProbeFamily, RepresentationProbe, pair_examples, target_examples
+from bertology.probing.probes import AnnotationProbe
 
+_TENNEY, _F1 = "Tenney et al. 2019a, §2.1", ("micro_f1", "macro_f1")
 _UNRELATED = ("Other", "none")
 
 
 @dataclass(frozen=True)
-class _Edge(AnnotationProbe):
-    reference = "Tenney et al. 2019a, §2.1"
-    readout = "edge.v1"
-    spans: ClassVar[Literal[0, 1, 2]] = 2
-
-    @property
-    def metrics(self) -> tuple[str | Metric, ...]:
-        """F1 of single items, and of labels."""
-        return ("micro_f1", "macro_f1")
-
-
-class EdgePartsOfSpeech(_Edge):
-    """Which universal part of speech does a word have, asked as an edge probe?"""
-
-    task, layer, spans = "edge_pos", "upos", 0
-    subject = "word classes"
-    question = "As an edge probe: which universal part of speech does each word have?"
-    about = "Every word with its upos label."
-
-
-class EdgeConstituents(_Edge):
-    """Which category does a phrase have?"""
-
-    task, layer, spans = "edge_constituents", "constituents", 1
-    subject = "syntax"
-    question = "Which category does each phrase have?"
-    about = "Every phrase with its category."
-
-
-class EdgeEntities(_Edge):
-    """Which kind of entity does a name refer to?"""
-
-    task, layer, spans = "edge_entities", "entities", 1
-    question = "Of what kind is the thing that a name names?"
-    about = "Every name with its kind."
-
-
-class EdgeProtoRoles(_Edge):
-    """Which proto-role properties hold of an argument?"""
-
-    task, layer = "edge_proto_roles", "proto_roles"
-    question = "Which properties (volition, awareness …) hold of an argument of a predicate?"
-    about = "Every predicate and argument with all properties that hold."
-    reference = "Tenney et al. 2019a, §2.1; Reisinger et al. 2015"
-
-
-class EdgeCoreference(_Edge):
-    """Do two mentions mean the same?"""
-
-    task, layer = "edge_coreference", "coref"
-    question = "Do two mentions in a sentence mean the same?"
-    about = "Every pair of mentions with 1 or 0."
-    metrics = (micro_f1(without=("0",)), "accuracy")
-
-
-class EdgeWinograd(_Edge):
-    """Does a hard pronoun mean this candidate?"""
-
-    task, layer = "edge_winograd", "winograd"
-    question = "Does a pronoun mean this candidate, where only sense can tell?"
-    about = "Every candidate and its pronoun with 1 or 0."
-    reference = "Tenney et al. 2019a, §2.1; Rahman & Ng 2012"
-    metrics = ("accuracy", "macro_f1")
-
-
-def _relation(label: str) -> str | None:
-    """The relation without its direction; None where there is none."""
-    return None if label in _UNRELATED else label.partition("(")[0]
-
-
-class EdgeRelations(_Edge):
-    """How are two named things related?"""
-
-    task, layer = "edge_relations", "relations"
-    question = "How are two things that a sentence names related?"
-    about = "Every pair of nominals with its relation."
-    reference = "Tenney et al. 2019a, §2.1; Hendrickx et al. 2010"
-    metrics = (
-        grouped_macro_f1(
-            "macro_f1", "mean F1 over relations, both directions of one together, Other left out", group=_relation
-        ),
-        micro_f1(without=_UNRELATED),
-    )
-
-
-class EdgeDependencies(_Edge):
+class EdgeDependencies(RepresentationProbe):
     """Which relation joins a word to its head?"""
 
-    task, layer = "edge_dependencies", "deprel"
+    task = "edge_dependencies"
     subject = "syntax"
     question = "Which grammatical relation joins a word to its head?"
+    reference = _TENNEY
+    readout = "edge.v1"
+    metrics = _F1
 
     def examples(self, sentences: Sentences) -> Examples:
         """Every word that has a head, with that head and the relation."""
@@ -146,12 +65,15 @@ class EdgeDependencies(_Edge):
 
 
 @dataclass(frozen=True)
-class EdgeSemanticRoles(_Edge):
+class EdgeSemanticRoles(RepresentationProbe):
     """Which semantic role does an argument play?"""
 
     with_references: bool = False
     """Whether roles that begin with R- and C- are asked about."""
     question = "Which semantic role does an argument play for its predicate?"
+    reference = _TENNEY
+    readout = "edge.v1"
+    metrics = _F1
 
     @property
     def task(self) -> str:
@@ -166,8 +88,71 @@ class EdgeSemanticRoles(_Edge):
         return self.with_references or not role.upper().startswith(("R-", "C-"))
 
 
-POS, CONSTITUENTS, ENTITIES, DEPENDENCIES = EdgePartsOfSpeech(), EdgeConstituents(), EdgeEntities(), EdgeDependencies()
-PROTO_ROLES, COREFERENCE, WINOGRAD, RELATIONS = EdgeProtoRoles(), EdgeCoreference(), EdgeWinograd(), EdgeRelations()
+def _relation(label: str) -> str | None:
+    """The relation without its direction; None where there is none."""
+    return None if label in _UNRELATED else label.partition("(")[0]
+
+
+_edge = partial(AnnotationProbe, reference=_TENNEY, readout="edge.v1", spans=2, metrics=_F1)
+POS = _edge(
+    task="edge_pos",
+    layer="upos",
+    spans=0,
+    subject="word classes",
+    question="As an edge probe: which universal part of speech does each word have?",
+    about="Every word with its upos label.",
+)
+CONSTITUENTS = _edge(
+    task="edge_constituents",
+    layer="constituents",
+    spans=1,
+    subject="syntax",
+    question="Which category does each phrase have?",
+    about="Every phrase with its category.",
+)
+ENTITIES = _edge(
+    task="edge_entities",
+    layer="entities",
+    spans=1,
+    question="Of what kind is the thing that a name names?",
+    about="Every name with its kind.",
+)
+DEPENDENCIES = EdgeDependencies()
+PROTO_ROLES = _edge(
+    task="edge_proto_roles",
+    layer="proto_roles",
+    question="Which properties (volition, awareness …) hold of an argument of a predicate?",
+    about="Every predicate and argument with all properties that hold.",
+    reference=f"{_TENNEY}; Reisinger et al. 2015",
+)
+COREFERENCE = _edge(
+    task="edge_coreference",
+    layer="coref",
+    question="Do two mentions in a sentence mean the same?",
+    about="Every pair of mentions with 1 or 0.",
+    metrics=(micro_f1(without=("0",)), "accuracy"),
+)
+WINOGRAD = _edge(
+    task="edge_winograd",
+    layer="winograd",
+    question="Does a pronoun mean this candidate, where only sense can tell?",
+    about="Every candidate and its pronoun with 1 or 0.",
+    reference=f"{_TENNEY}; Rahman & Ng 2012",
+    metrics=("accuracy", "macro_f1"),
+)
+RELATIONS = _edge(
+    task="edge_relations",
+    layer="relations",
+    question="How are two things that a sentence names related?",
+    about="Every pair of nominals with its relation.",
+    reference=f"{_TENNEY}; Hendrickx et al. 2010",
+    metrics=(
+        grouped_macro_f1(
+            "macro_f1", "mean F1 over relations, both directions of one together, Other left out", group=_relation
+        ),
+        micro_f1(without=_UNRELATED),
+    ),
+)
 SRL = ProbeFamily.among(
     [EdgeSemanticRoles(with_references=True)], argument="choice of roles", default=EdgeSemanticRoles()
 )

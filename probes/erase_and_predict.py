@@ -36,19 +36,14 @@ from bertology.corpora import Sentences
 from bertology.errors import CorpusError, quoted
 from bertology.measures import Metric, share_metric, sum_metric
 from bertology.measures.sums import LayerSums
-from bertology.probing import (
-    Examples,
-    GeometryCounts,
-    ProbeFamily,
-    Splits,
-    get_probe,
-    labels_of_words,
-    sampled_sentences,
-)
+from bertology.probing import Examples, GeometryCounts, ProbeFamily, Splits, get_probe
+from bertology.probing.probes import labels_of_words
+from bertology.probing.statistics import sampled_sentences
 
 if TYPE_CHECKING:
     from bertology.causal.erasing import WordLabels
-    from bertology.encoders import Encoder, OnLong
+    from bertology.encoders import Encoder
+    from bertology.encoders.alignment import OnLong
 
 _OTHERS = ("pos", "deprel", "feats:Number")
 _KINDS = ("", "_masked", "_visible")
@@ -228,6 +223,7 @@ class ErasedAgreement(CausalProbe):
     """So many pairs of texts at most, drawn at random."""
     task = "erase_and_predict:agreement"
     question = "Can a model choose the verb once the number of the subject is erased from a layer?"
+    about = "Pairs; which of them the model cannot read is seen when it reads them."
     reference = "Elazar et al. 2021; Lasri et al. 2022"
     metrics = (
         share_metric("accuracy_erased", "share of right choices, the subject's number erased", higher_is_better=False),
@@ -238,11 +234,6 @@ class ErasedAgreement(CausalProbe):
     def items(self, source: str, *, columns: str | None = None) -> CausalItems:
         """Pairs of texts that differ in the number of the subject."""
         return CausalItems(tuple(causal.agreement_pairs(source, columns=columns)))
-
-    def counts(self, sentences: Splits, items: CausalItems | None) -> GeometryCounts:
-        """Pairs; which of them the model cannot read is seen when it reads them."""
-        assert items is not None
-        return GeometryCounts(len(items.some(self.most_pairs)))
 
     def measure(
         self, encoder: Encoder, sentences: Splits, items: CausalItems | None, *, layers: Sequence[int], on_long: str

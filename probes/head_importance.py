@@ -31,8 +31,9 @@ from bertology.measures import share_metric, sum_metric
 from bertology.measures.sums import HeadRatios
 
 if TYPE_CHECKING:
-    from bertology.activations import Progress
-    from bertology.encoders import Encoder, OnLong
+    from bertology.activations.progress import Progress
+    from bertology.encoders import Encoder
+    from bertology.encoders.alignment import OnLong
 
 
 @dataclass(frozen=True)

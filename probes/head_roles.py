@@ -32,7 +32,8 @@ from bertology.attention.arcs.questions import Arcs, dependency_arcs
 from bertology.corpora import Sentences, load_corpus
 from bertology.measures import share_metric
 from bertology.measures.sums import HeadRatios
-from bertology.probing import ControlNote, scored_words
+from bertology.probing import ControlNote
+from bertology.probing.items import scored_words
 
 if TYPE_CHECKING:
     from bertology.attention.maps import MakeStatistic

@@ -36,15 +36,17 @@ from bertology.attention.arcs.questions import Arcs, Candidates, TextTrees, ante
 from bertology.corpora import Sentences
 from bertology.measures import share_metric
 from bertology.measures.sums import HeadRatios
-from bertology.probing import ControlNote, ProbeFamily, scored_words, tree_examples
+from bertology.probing import ControlNote, ProbeFamily, tree_examples
+from bertology.probing.items import scored_words
 
 from .head_roles import OFFSET
 
 if TYPE_CHECKING:
-    from bertology.activations import Progress
+    from bertology.activations.progress import Progress
     from bertology.attention.maps import MakeStatistic
     from bertology.attention.probes import ReadText
-    from bertology.encoders import Encoder, OnLong
+    from bertology.encoders import Encoder
+    from bertology.encoders.alignment import OnLong
 
 
 def text_trees(sentences: Sentences, most: int) -> TextTrees:

@@ -59,10 +59,10 @@ class Lama(ClozeProbe):
         section 4.4).
         """
         if source == _POCKET:
-            return ClozeItems(tuple(_by_exposure()), clusters="subjects")
+            return ClozeItems.of(_by_exposure(), clusters="subjects")
         found, unasked = read_lama(source)
         items = [ClozeItem(fact.id, fact.cluster, fact.group, fact.text, fact.good, blind=fact.blind) for fact in found]
-        return ClozeItems(tuple(with_ignored(items)), unasked, clusters="subjects")
+        return ClozeItems.of([*with_ignored(items), *unasked], clusters="subjects")
 
 
 @dataclass(frozen=True)
@@ -78,16 +78,15 @@ class Paraphrases(ClozeProbe):
     def items(self, source: str) -> ClozeItems:
         """Every fact in every pattern of its relation, a fact a cluster; answers are among the relation's objects."""
         if source == _POCKET:
-            asked = [(fact, template, n) for fact in facts() for n, template in enumerate(fact.templates, 1)]
-            worded = tuple(
+            worded = (
                 ClozeItem(f"{_name(fact)}:{n}", _name(fact), _group(fact), _put(template, fact), answer=fact.object)
-                for fact, template, n in asked
+                for fact, n, template in _templates()
             )
             words = {_group(fact): candidates(fact.relation) for fact in facts()}
-            return ClozeItems(worded, vocabularies=words, clusters="facts")
+            return ClozeItems.of(worded, vocabularies=words, clusters="facts")
         found, unasked = read_pararel(source)
         # No blind text: patterns that begin with the object have none, and items of a fact are compared as a whole.
-        items = tuple(
+        items = (
             ClozeItem(f"{fact.id}:{number}", fact.id, fact.group, text, answer=fact.good)
             for fact in found
             for number, text in fact.variants.items()
@@ -96,7 +95,7 @@ class Paraphrases(ClozeProbe):
         for fact in found:
             objects.setdefault(fact.group, {})[fact.good] = None
         vocabularies = {relation: tuple(words) for relation, words in objects.items()}
-        return ClozeItems(items, unasked, vocabularies, clusters="facts")
+        return ClozeItems.of([*items, *unasked], vocabularies=vocabularies, clusters="facts")
 
 
 @dataclass(frozen=True)
@@ -112,33 +111,22 @@ class Negated(ClozeProbe):
     def items(self, source: str) -> ClozeItems:
         """Every fact and its negation, by relation, facts about one subject a cluster."""
         if source == _POCKET:
-            worded = tuple(
-                ClozeItem(
-                    f"{_name(fact)}:{n}",
-                    fact.subject,
-                    _group(fact),
-                    _put(template, fact),
-                    other=_put(_not(template), fact),
-                )
-                for fact in facts()
-                for n, template in enumerate(fact.templates, start=1)
+            texts = ((fact, n, _put(template, fact), _put(_not(template), fact)) for fact, n, template in _templates())
+            worded = (
+                ClozeItem(f"{_name(fact)}:{n}", fact.subject, _group(fact), text, other=negated)
+                for fact, n, text, negated in texts
             )
-            return ClozeItems(worded, clusters="subjects")
+            return ClozeItems.of(worded, clusters="subjects")
         found, unasked = read_primed(source)
-        troubles = {fact.id: _negation_trouble(fact) for fact in found}
-        items = tuple(
-            ClozeItem(fact.id, fact.cluster, fact.group, fact.text, other=fact.other)
-            for fact in found
-            if not troubles[fact.id]
-        )
-        left_out = (LeftOut(fact.id, fact.group, troubles[fact.id]) for fact in found if troubles[fact.id])
-        return ClozeItems(items, (*unasked, *left_out), clusters="subjects")
+        return ClozeItems.of([*unasked, *map(_negation, found)], clusters="subjects")
 
 
-def _negation_trouble(fact: TableItem) -> str:
+def _negation(fact: TableItem) -> ClozeItem | LeftOut:
     if not fact.other:
-        return "no negation in the source"
-    return "negation that is the sentence itself" if fact.other == fact.text else ""
+        return LeftOut(fact.id, fact.group, "no negation in the source")
+    if fact.other == fact.text:
+        return LeftOut(fact.id, fact.group, "negation that is the sentence itself")
+    return ClozeItem(fact.id, fact.cluster, fact.group, fact.text, other=fact.other)
 
 
 @dataclass(frozen=True)
@@ -158,19 +146,17 @@ class Misprimed(ClozeProbe):
         """
         if source == _POCKET:
             stated = [fact for fact in facts() if fact.n_stated]
-            never = tuple(
+            pairs = (item for number, fact in enumerate(stated) for item in _pocket_pair(fact, number))
+            never = (
                 LeftOut(_name(fact), f"{_group(fact)} plain", _NEVER_STATED) for fact in facts() if not fact.n_stated
             )
-            pairs = tuple(item for number, fact in enumerate(stated) for item in _pocket_pair(fact, number))
-            return ClozeItems(pairs, never, clusters="facts")
+            return ClozeItems.of([*pairs, *never], clusters="facts")
         found, unasked = read_primed(source)
         kinds: dict[str, dict[str, None]] = {}
         for fact in found:
             kinds.setdefault(fact.kind, {}).update(dict.fromkeys(fact.variants))
-        asked = [one for fact in found for one in _with_primes(fact, tuple(kinds[fact.kind]))]
-        items = tuple(one for one in asked if isinstance(one, ClozeItem))
-        left_out = (one for one in asked if isinstance(one, LeftOut))
-        return ClozeItems(items, (*unasked, *left_out), clusters="facts")
+        asked = (one for fact in found for one in _with_primes(fact, tuple(kinds[fact.kind])))
+        return ClozeItems.of([*unasked, *asked], clusters="facts")
 
 
 def _with_primes(fact: TableItem, kinds: tuple[str, ...]) -> Iterator[ClozeItem | LeftOut]:
@@ -188,6 +174,11 @@ def _with_primes(fact: TableItem, kinds: tuple[str, ...]) -> Iterator[ClozeItem 
 
 
 # The pocket world.
+
+
+def _templates() -> Iterator[tuple[Fact, int, str]]:
+    """Every fact with each template, and the template's number from 1."""
+    return ((fact, n, template) for fact in facts() for n, template in enumerate(fact.templates, 1))
 
 
 def _by_exposure() -> Iterator[ClozeItem]:

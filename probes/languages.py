@@ -31,18 +31,9 @@ from bertology.errors import CorpusError, FitError, NameNotFoundError, listed, q
 from bertology.geometry import GeometryProbe, alignment, languages
 from bertology.measures import Metric, share_metric, sum_metric
 from bertology.measures.sums import LayerSums, mean_sums
-from bertology.probing import (
-    ControlNote,
-    Examples,
-    GeometryCounts,
-    Probe,
-    ProbeFamily,
-    Splits,
-    SplitVectors,
-    SplitWords,
-    is_punctuation,
-    labels_of_words,
-)
+from bertology.probing import ControlNote, Examples, GeometryCounts, Probe, ProbeFamily, Splits
+from bertology.probing.probes import labels_of_words
+from bertology.probing.statistics import SplitVectors, SplitWords, is_punctuation
 
 _SPLITS = ("train", "dev", "test")
 

@@ -22,7 +22,8 @@ from bertology.geometry import GeometryProbe, layer_similarity
 from bertology.geometry.similarity import identity
 from bertology.measures import Metric, share_metric, sum_metric
 from bertology.measures.sums import LayerSums
-from bertology.probing import Splits, SplitVectors
+from bertology.probing import Splits
+from bertology.probing.statistics import SplitVectors
 
 
 @dataclass(frozen=True)

@@ -22,10 +22,12 @@ from bertology.causal import CausalItems, CausalProbe
 from bertology.corpora import Sentences
 from bertology.measures import Metric, share_metric, sum_metric
 from bertology.measures.sums import LayerSums
-from bertology.probing import GeometryCounts, Splits, sampled_sentences
+from bertology.probing import GeometryCounts, Splits
+from bertology.probing.statistics import sampled_sentences
 
 if TYPE_CHECKING:
-    from bertology.encoders import Encoder, OnLong
+    from bertology.encoders import Encoder
+    from bertology.encoders.alignment import OnLong
 
 _NAMES = {"tuned": "through the tuned lens", "logit": "as the head reads the layer itself"}
 

@@ -61,7 +61,7 @@ class _Made(ClozeProbe):
         check_made(source, pocket=self.pocket)
         kind = _KINDS[self.task]
         items = (ClozeItem(i.id, i.cluster, i.group, i.text, i.good, rivals=i.bad, blind=i.blind) for i in kind.make())
-        return ClozeItems(tuple(items), clusters=kind.clusters)
+        return ClozeItems.of(items, clusters=kind.clusters)
 
 
 class Comparisons(_Made):

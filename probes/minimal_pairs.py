@@ -15,6 +15,7 @@ world, whose sentences are those of ``agreement`` with either form, each is an i
 no version without what decides: there is no ``blind`` baseline.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from bertology.cloze import ClozeItem, ClozeItems, ClozeProbe
@@ -38,27 +39,24 @@ class MinimalPairs(ClozeProbe):
     def items(self, source: str) -> ClozeItems:
         """Every pair, the grammatical sentence as the text and the other one as the other."""
         if source == "pocket":
-            return ClozeItems(_pocket(), clusters="pairs")
-        found = tuple(read_minimal_pairs(source))
-        items = tuple(_item(pair) for pair in found if isinstance(pair, TableItem))
-        left_out = tuple(pair for pair in found if isinstance(pair, LeftOut))
-        return ClozeItems(items, left_out, clusters="frames")
+            return ClozeItems.of(_pocket(), clusters="pairs")
+        return ClozeItems.of(map(_item, read_minimal_pairs(source)), clusters="frames")
 
 
-def _item(pair: TableItem) -> ClozeItem:
+def _item(pair: TableItem | LeftOut) -> ClozeItem | LeftOut:
+    if isinstance(pair, LeftOut):
+        return pair
     good, bad = pair.good, pair.bad[0]
     if pair.kind == "marvin_linzen":
         good, bad = (f"{sentence.removesuffix('.').rstrip()}." for sentence in (good, bad))
     return ClozeItem(pair.id, pair.cluster, pair.group, good, other=bad)
 
 
-def _pocket() -> tuple[ClozeItem, ...]:
-    items = []
+def _pocket() -> Iterator[ClozeItem]:
     for number, pair in enumerate(agreement_items(), 1):
         name, group = f"pocket-{number}", pair.structure.replace("_", " ")
         good, bad = (pair.text.replace("[MASK]", form) for form in (pair.good, pair.bad))
-        items.append(ClozeItem(name, name, group, good, other=bad))
-    return tuple(items)
+        yield ClozeItem(name, name, group, good, other=bad)
 
 
 PROBE = MinimalPairs()

@@ -5,8 +5,8 @@ Besides true and random pairs there are swapped ones, as in the sentence order o
 those two sentences are about the same things, so that who goes by topic alone takes them for a true pair.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from bertology.cloze import ClozeItem, ClozeItems, ClozeProbe
 from bertology.corpora.prompts.sets import Document, drawn_order, read_documents
@@ -37,18 +37,17 @@ class NextSentence(ClozeProbe):
         sentences came first, so there swapped pairs are left out.
         """
         if source != "pocket":
-            return _items(read_documents(source), ordered=True)
+            return ClozeItems.of(_items(read_documents(source), ordered=True), language=None, clusters="documents")
         made = pretraining_documents(_POCKET_DOCUMENTS, seed=_POCKET_SEED, stated=())
         documents = [Document(f"document-{number}", tuple(sentences)) for number, sentences in enumerate(made, 1)]
-        return replace(_items(documents, ordered=False), language="en")
+        return ClozeItems.of(_items(documents, ordered=False), clusters="documents")
 
 
-def _items(documents: Sequence[Document], *, ordered: bool) -> ClozeItems:
-    found, left = [], []
+def _items(documents: Sequence[Document], *, ordered: bool) -> Iterator[ClozeItem | LeftOut]:
     for place, document in enumerate(documents):
         cluster, sentences = f"{place + 1}-{document.id}", document.sentences
         if len(sentences) < 2:
-            left.append(LeftOut(cluster, _TRUE, "a document of one sentence"))
+            yield LeftOut(cluster, _TRUE, "a document of one sentence")
         for number in range(len(sentences) // 2):
             one, following = sentences[2 * number : 2 * number + 2]
             elsewhere = documents[(place + 1 + number % (len(documents) - 1)) % len(documents)]
@@ -60,10 +59,9 @@ def _items(documents: Sequence[Document], *, ordered: bool) -> ClozeItems:
                 (_SWAPPED, following, one, "other"),
             ):
                 if group == _SWAPPED and not ordered:
-                    left.append(LeftOut(f"{name} {group}", group, "nothing tells which of the two came first"))
+                    yield LeftOut(f"{name} {group}", group, "nothing tells which of the two came first")
                 else:
-                    found.append(ClozeItem(f"{name} {group}", cluster, group, text, answer, other=other))
-    return ClozeItems(tuple(found), tuple(left), language=None, clusters="documents")
+                    yield ClozeItem(f"{name} {group}", cluster, group, text, answer, other=other)
 
 
 PROBE = NextSentence()

@@ -92,6 +92,7 @@ class Patching(CausalProbe):
     most_pairs: int = 300
     """So many pairs at most, drawn at random."""
     question = "Which states carry what decides about a word at a mask?"
+    about = "Pairs; which of them the model cannot read is seen when it reads them."
     reference = "Vig et al. 2020; Geiger et al. 2021"
     metrics = tuple(_metrics())
 
@@ -114,11 +115,6 @@ class Patching(CausalProbe):
             groups = listed(sorted({one.group.replace(" ", "_") for one in every}))
             raise CorpusError(f"no minimal pair of {self.structure.replace(' ', '_')}: the source has {groups}")
         return CausalItems(some, split_language(columns)[1])
-
-    def counts(self, sentences: Splits, items: CausalItems | None) -> GeometryCounts:
-        """Pairs; which of them the model cannot read is seen when it reads them."""
-        assert items is not None
-        return GeometryCounts(len(items.some(self.most_pairs)))
 
     def measure(
         self, encoder: Encoder, sentences: Splits, items: CausalItems | None, *, layers: Sequence[int], on_long: str

@@ -13,7 +13,8 @@ Liang 2019).
 from dataclasses import dataclass
 
 from bertology.corpora import Sentences
-from bertology.probing import Examples, RepresentationProbe, layer_examples
+from bertology.probing import Examples, RepresentationProbe
+from bertology.probing.items import layer_examples
 
 
 @dataclass(frozen=True)

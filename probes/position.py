@@ -25,7 +25,8 @@ from bertology.geometry import EncodingProbe
 from bertology.geometry.position import encoding_effects
 from bertology.measures import Metric, share_metric, sum_metric
 from bertology.measures.sums import LayerSums
-from bertology.probing import Splits, SplitVectors
+from bertology.probing import Splits
+from bertology.probing.statistics import SplitVectors
 
 _CHANGES = ("shift", "shift_text", "segment", "after", "after_hidden")
 

@@ -28,7 +28,8 @@ from bertology.errors import FitError, NameNotFoundError, listed, quoted
 from bertology.geometry import GeometryProbe, roles
 from bertology.measures import Metric, sum_metric
 from bertology.measures.sums import LayerSums
-from bertology.probing import GeometryCounts, Splits, SplitVectors, SplitWords
+from bertology.probing import GeometryCounts, Splits
+from bertology.probing.statistics import SplitVectors, SplitWords
 
 Integers = NDArray[np.int64]
 _TREES = ("tree", "shuffled_tree", "random_tree")

@@ -35,7 +35,8 @@ from bertology.errors import CorpusError, FitError
 from bertology.geometry import GeometryProbe, senses
 from bertology.measures import share_metric, sum_metric
 from bertology.measures.sums import LayerSums, by_layer
-from bertology.probing import ControlNote, GeometryCounts, ProbeFamily, Splits, SplitVectors, SplitWords
+from bertology.probing import ControlNote, GeometryCounts, ProbeFamily, Splits
+from bertology.probing.statistics import SplitVectors, SplitWords
 
 
 @dataclass(frozen=True)

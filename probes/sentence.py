@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from bertology.corpora import Sentences
 from bertology.corpora.sentence_tasks import SENTENCE_TASKS, sentence_target
 from bertology.errors import CorpusError
-from bertology.probing import Examples, ProbeFamily, SentenceProbe, target_examples
+from bertology.probing import Examples, ProbeFamily, target_examples
+from bertology.probing.probes import SentenceProbe
 
 
 @dataclass(frozen=True)

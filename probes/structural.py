@@ -17,52 +17,32 @@ What to compare with: the chain of neighbouring words, layer 0 (word vectors wit
 random weights, and its pretrained embeddings under random blocks (Proj0).
 """
 
-from dataclasses import dataclass
-from typing import ClassVar, Literal
+from functools import partial
 
-from bertology.corpora import Sentences
-from bertology.probing import RepresentationProbe, TreeExamples, tree_examples
+from bertology.probing.probes import AnnotationProbe
 
-
-@dataclass(frozen=True)
-class _Structural(RepresentationProbe):
-    readout = "structural.v1"
-    subject = "syntax"
-    _asks: ClassVar[Literal["distances", "depths", "arcs"]]
-
-    def examples(self, sentences: Sentences) -> TreeExamples:
-        """Every sentence with its tree."""
-        return tree_examples(sentences, self._asks)
-
-
-class StructuralDistance(_Structural):
-    """Are squared distances between mapped vectors distances in the parse tree?"""
-
-    task, _asks = "structural_distance", "distances"
-    question = "Are squared distances between mapped vectors distances in the parse tree?"
-    about = "Every sentence with the distances of its tree."
-    reference = "Hewitt & Manning 2019, §2.2"
-    metrics = ("uuas", "dspr")
-
-
-class StructuralDepth(_Structural):
-    """Are squared lengths of mapped vectors depths in the parse tree?"""
-
-    task, _asks = "structural_depth", "depths"
-    question = "Are squared lengths of mapped vectors depths in the parse tree?"
-    about = "Every sentence with the depths of its words."
-    reference = "Hewitt & Manning 2019, §2.3"
-    metrics = ("root_accuracy", "nspr")
-
-
-class StructuralParse(_Structural):
-    """Which head and relation does each word have, by linear readouts alone?"""
-
-    task, _asks = "structural_parse", "arcs"
-    question = "Which head and relation does each word have, by linear readouts alone?"
-    about = "Every sentence with the heads and relations of its words."
-    reference = "Hewitt & Manning 2019, §2"
-    metrics = ("uas", "las")
-
-
-DISTANCE, DEPTH, PARSE = StructuralDistance(), StructuralDepth(), StructuralParse()
+_structural = partial(AnnotationProbe, readout="structural.v1", subject="syntax")
+DISTANCE = _structural(
+    task="structural_distance",
+    tree="distances",
+    question="Are squared distances between mapped vectors distances in the parse tree?",
+    about="Every sentence with the distances of its tree.",
+    reference="Hewitt & Manning 2019, §2.2",
+    metrics=("uuas", "dspr"),
+)
+DEPTH = _structural(
+    task="structural_depth",
+    tree="depths",
+    question="Are squared lengths of mapped vectors depths in the parse tree?",
+    about="Every sentence with the depths of its words.",
+    reference="Hewitt & Manning 2019, §2.3",
+    metrics=("root_accuracy", "nspr"),
+)
+PARSE = _structural(
+    task="structural_parse",
+    tree="arcs",
+    question="Which head and relation does each word have, by linear readouts alone?",
+    about="Every sentence with the heads and relations of its words.",
+    reference="Hewitt & Manning 2019, §2",
+    metrics=("uas", "las"),
+)

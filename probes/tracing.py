@@ -46,6 +46,7 @@ class Tracing(CausalProbe):
     """Number of neighbouring blocks whose attention or feed-forward part is put back at once: in the paper 10 of 48."""
     task = "tracing"
     question = "Which states bring a fact back when its subject is noise?"
+    about = "At most so many facts; which ones the model knows is seen when it reads them."
     reference = "Meng et al. 2022"
     metrics = (
         sum_metric("effect", "share of what noise takes away that hidden states of the subject bring back"),
@@ -61,11 +62,6 @@ class Tracing(CausalProbe):
         from bertology.causal.items import read_facts
 
         return CausalItems(tuple(read_facts(source, columns=columns)))
-
-    def counts(self, sentences: Splits, items: CausalItems | None) -> GeometryCounts:
-        """At most so many facts; which ones the model knows is seen when it reads them."""
-        assert items is not None
-        return GeometryCounts(min(len(items), self.most_facts))
 
     def measure(
         self, encoder: Encoder, sentences: Splits, items: CausalItems | None, *, layers: Sequence[int], on_long: str

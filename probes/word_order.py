@@ -34,7 +34,8 @@ from bertology.geometry import GeometryProbe
 from bertology.geometry.word_order import OrderItems, by_forms_and_places, marked_words, nth_words, order_scores
 from bertology.measures import share_metric, sum_metric
 from bertology.measures.sums import LayerSums, by_layer, ratio_sums
-from bertology.probing import ControlNote, GeometryCounts, Probe, ProbeFamily, Splits, SplitVectors, SplitWords
+from bertology.probing import ControlNote, GeometryCounts, Probe, ProbeFamily, Splits
+from bertology.probing.statistics import SplitVectors, SplitWords
 
 _KINDS = {"main_auxiliary": "auxiliary", "subject_noun": "noun"}
 

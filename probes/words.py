@@ -17,59 +17,24 @@ from dataclasses import dataclass, replace
 
 from bertology.corpora import Sentences
 from bertology.errors import CorpusError, listed, quoted
-from bertology.probing import (
-    AnnotationProbe,
-    Examples,
-    ProbeFamily,
-    layer_examples,
-    mapped_examples,
-)
+from bertology.probing import Examples, ProbeFamily, RepresentationProbe, layer_examples
+from bertology.probing.items import mapped_examples
+from bertology.probing.probes import AnnotationProbe
 
 _LIU = "Liu et al. 2019, §4"
+_IOB2 = ("micro_f1", "macro_f1", "accuracy")
 
 
 @dataclass(frozen=True)
-class TreebankTags(AnnotationProbe):
-    """Which treebank-specific tag does each word have?"""
-
-    task = layer = "xpos"
-    subject = "word classes"
-    question = "Which treebank-specific tag does each word have?"
-    about = "Every word with its xpos label."
-    reference = _LIU
-
-
-@dataclass(frozen=True)
-class Chunks(AnnotationProbe):
-    """Which part of which kind of chunk is each word?"""
-
-    task = layer = "chunk"
-    subject = "syntax"
-    question = "Which part of which kind of chunk is each word?"
-    about = "Every word with its chunk label."
-    reference = _LIU
-    metrics = ("micro_f1", "macro_f1", "accuracy")
-
-
-@dataclass(frozen=True)
-class NamedEntities(AnnotationProbe):
-    """Which part of which kind of name is each word?"""
-
-    task = layer = "ner"
-    question = "Which part of which kind of name is each word?"
-    about = "Every word with its ner label."
-    reference = _LIU
-    metrics = ("micro_f1", "macro_f1", "accuracy")
-
-
-@dataclass(frozen=True)
-class DependencyRelations(AnnotationProbe):
+class DependencyRelations(RepresentationProbe):
     """In which universal relation does each word stand to its head?"""
 
-    task = layer = "deprel"
+    task = "deprel"
     subject = "syntax"
     question = "In which universal relation does each word stand to its head?"
     reference = "Nivre et al. 2020; cf. Liu et al. 2019, §4"
+    readout = "linear.v1"
+    metrics = ("accuracy", "macro_f1")
 
     def examples(self, sentences: Sentences) -> Examples:
         """Every word with its universal relation (``nmod:poss`` counts as ``nmod``)."""
@@ -79,14 +44,15 @@ class DependencyRelations(AnnotationProbe):
 
 
 @dataclass(frozen=True)
-class Feature(AnnotationProbe):
+class Feature(RepresentationProbe):
     """Which value of one UD feature does each word that has it show?"""
 
     feature: str
-    layer = "feats"
     subject = "word classes"
     question = "Which value of a UD feature (Number, Tense …) does each word that has it show?"
     reference = "Belinkov et al. 2017"
+    readout = "linear.v1"
+    metrics = ("accuracy", "macro_f1")
 
     @property
     def task(self) -> str:
@@ -108,5 +74,15 @@ def _features(feats: str) -> dict[str, str]:
     return {name: value for name, _, value in pairs}
 
 
-XPOS, CHUNK, NER, DEPREL = TreebankTags(), Chunks(), NamedEntities(), DependencyRelations()
+XPOS, CHUNK, NER = (
+    AnnotationProbe(
+        task=task, layer=task, question=question, about=f"Every word with its {task} label.", reference=_LIU, **more
+    )  # type: ignore[arg-type]
+    for task, question, more in (
+        ("xpos", "Which treebank-specific tag does each word have?", {"subject": "word classes"}),
+        ("chunk", "Which part of which kind of chunk is each word?", {"subject": "syntax", "metrics": _IOB2}),
+        ("ner", "Which part of which kind of name is each word?", {"metrics": _IOB2}),
+    )
+)
+DEPREL = DependencyRelations()
 FEATS = ProbeFamily("UD feature", ("Number", "Tense"), Feature.question, Feature.reference, Feature)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,8 +15,6 @@ from typer.testing import CliRunner
 
 from bertology import BertologyError, ModelComparison, compare, probe
 from bertology.cli._app import app
-from bertology.corpora import write_conllu
-from bertology.pocket import load_corpus
 
 SETTINGS = {"tasks": "pos", "layers": "0,2,3", "progress": False}
 MEASURES = "vectors,weights,attention,size_and_speed"
@@ -121,15 +118,6 @@ def test_a_model_of_which_lower_layers_are_read_has_no_function_yet(
     assert found.findings[0] == "redrawn: differs in weights."
 
 
-def test_a_likeness_that_is_no_more_than_chance_is_marked(found: ModelComparison) -> None:
-    frame = found.to_pandas()
-    cka = frame[frame["metric"] == "cka"].set_index("layer")
-    null = frame[frame["metric"] == "cka_null"].set_index("layer")
-    assert not cka["at_null"][0]
-    assert (cka["at_null"] == (cka["ci_low"] <= null["ci_high"])).all()
-    assert frame[frame["metric"] == "relative_l2"]["at_null"].isna().all()
-
-
 def test_scores_are_those_of_probe(found: ModelComparison, tiny_bert: Path, tiny_corpus: Path) -> None:
     alone = probe("pos", model=tiny_bert, corpus=tiny_corpus, layers=[3], controls="none").scores()
     frame = found.to_pandas()
@@ -190,37 +178,6 @@ def test_layers_of_models_of_different_depth_are_those_of_the_same_relative_dept
     assert top.reference_value == value[found.reference, 3] != value[found.reference, 2]
     assert top.difference == pytest.approx(value["shallow", 2] - value[found.reference, 3], abs=1e-9)
     assert "(layer 3)" in found.page()
-
-
-def test_two_corpora_stand_side_by_side(tiny_bert: Path, noisy_bert: Path, tiny_corpus: Path, tmp_path: Path) -> None:
-    """Both folders have one name, and hold different sentences."""
-    folders = tmp_path / "in" / "tiny", tmp_path / "out" / "tiny"
-    shutil.copytree(tiny_corpus, folders[0])
-    folders[1].mkdir(parents=True)
-    for split, size in (("train", 40), ("dev", 10), ("test", 15)):
-        write_conllu(folders[1] / f"tiny-ud-{split}.conllu", load_corpus()[split][200 : 200 + size])
-    out = tmp_path / "run"
-    command = ["compare", str(tiny_bert), str(noisy_bert), "--measures", "vectors,weights", "--layers", "3", "--quiet"]
-    corpora = [part for folder in folders for part in ("--corpus", str(folder))]
-    done = CliRunner().invoke(app, [*command, *corpora, "--out", str(out)])
-    assert done.exit_code == 0, done.output
-    frame = pd.read_csv(out / "comparison.csv")
-    by_corpus = frame[frame["task"] == "pos"].set_index("corpus")
-    assert list(by_corpus.index) == ["in/tiny", "out/tiny"]
-    assert by_corpus["value"].nunique() == by_corpus["reference_value"].nunique() == 2
-    alone = compare(tiny_bert, noisy_bert, corpus=folders[1], measures="none", out=tmp_path / "one", **SETTINGS)
-    of_one = alone.to_pandas().set_index("layer").loc[3]
-    for name in ("value", "reference_value", "difference"):
-        assert by_corpus.loc["out/tiny", name] == pytest.approx(of_one[name], abs=1e-9)
-    assert set(frame.loc[frame["task"] == "comparison:vectors", "corpus"]) == {"in/tiny", "out/tiny"}
-    assert set(frame.loc[frame["task"] == "comparison:weights", "corpus"]) == {"in/tiny"}  # which reads no text
-    page = (out / "comparison.html").read_text(encoding="utf-8")
-    assert "<h3>pos on in/tiny and out/tiny: " in page
-    for corpus in ("in/tiny", "out/tiny"):
-        assert f"<figcaption>{corpus}</figcaption>" in page
-        assert f'<th scope="col">{corpus}: noisy-bert − tiny-bert</th>' in page
-        assert f'<th scope="col">noisy-bert, {corpus}</th>' in page
-        assert f"pos on {corpus}, noisy-bert: " in done.stdout
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,9 @@ from bertology.errors import BertologyError
 from bertology.finetuning._settings import load_grid
 from bertology.landscapes import load_landscape
 from bertology.pocket import load_settings
-from bertology.runner._engines import read_profile
-from bertology.runner._plan import fewest_cells
+from bertology.runner.engines import read_profile
 from bertology.runner.experiment import load_experiment
+from bertology.runner.plan import fewest_cells
 from tests.long_numbers import dumped
 from tests.mutations import accepted, mutated_bytes, mutated_tree, times
 

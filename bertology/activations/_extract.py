@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from bertology._files import explained_write_errors
 from bertology._memory import give_back_freed_memory, size_in_words
 from bertology._workers import Workers
-from bertology.activations._progress import Progress, silent
-from bertology.activations._store import (
+from bertology.activations.progress import Progress, silent
+from bertology.activations.store import (
     MANIFEST,
     Entry,
     Manifest,
@@ -29,9 +29,9 @@ from bertology.activations._store import (
     write_shard,
 )
 from bertology.corpora import Sentences
-from bertology.encoders import layers_from_end
 from bertology.encoders.batching import PIECES_IN_BATCH, Batch, join_batches, pieces_in_batch, plan_batches
 from bertology.encoders.encoder import WindowReader
+from bertology.encoders.sources import layers_from_end
 from bertology.errors import ModelError, StoreError
 
 if TYPE_CHECKING:
@@ -170,14 +170,18 @@ class Extraction:
         return None
 
     def prepare(self) -> list[str | None]:
-        """Write the index of the entry; returns the checksum of each shard, ``None`` for one that is to be written.
-
-        Raises:
-            StoreError: the vectors do not fit on the disk, or the folder cannot be written.
-        """
+        """Write the index of the entry; returns the checksum of each shard, ``None`` for one that is to be written."""
         folder, manifest = self.entry.folder, self.entry.manifest
         make_folder(folder)
-        _check_space(self.entry)
+        with explained_write_errors(folder):
+            needed = manifest.n_bytes - sum(file.stat().st_size for file in folder.glob("shard-*"))
+            free = shutil.disk_usage(folder).free
+        if needed > free:
+            raise StoreError(
+                f"{folder.parent}: {size_in_words(needed)} of vectors do not fit into the {size_in_words(free)} free "
+                "there; free some, name another folder in BERTOLOGY_CACHE, run `bertology cache prune` or ask fewer "
+                "layers"
+            )
         for stale in folder.glob(".*.tmp"):
             stale.unlink()  # left by a run that was killed while it wrote; no one else writes here under the lock
         place = np.full((manifest.n_words, 2), -1, dtype=np.int32)
@@ -212,8 +216,10 @@ class Extraction:
             self.progress.advance(reader.pieces_in(batches[number]))
 
         self.workers.map(read, len(batches))
-        for layer, values in zip(manifest.layers, vectors, strict=True):
-            if stored is torch.float16 and not _all_finite(values):
+        for layer, values in zip(manifest.layers, vectors, strict=True) if stored is torch.float16 else ():
+            # A number is infinite or NaN if all bits of its exponent are set. Integer arithmetic on the bits is
+            # several times as fast as torch.isfinite in half precision.
+            if bool(((values.view(torch.int16) & 0x7C00) == 0x7C00).any()):
                 raise StoreError(
                     f"layer {layer} of {manifest.model} has values that float16 cannot hold; store it in float32 "
                     "(--store-dtype float32)"
@@ -223,14 +229,6 @@ class Extraction:
     def write(self, number: int, vectors: NDArray[np.generic]) -> str:
         """Write the vectors of a shard and return its checksum."""
         return write_shard(self.entry.shard_path(number), vectors, self.entry.manifest.layers)
-
-
-def _all_finite(values: torch.Tensor) -> bool:
-    """Whether no value in float16 is infinite, as one that is too large for it becomes."""
-    # A number is infinite or NaN if all bits of its exponent are set. Integer arithmetic on the bits is several times
-    # as fast as torch.isfinite in half precision.
-    exponent = 0x7C00
-    return bool(((values.view(torch.int16) & exponent) != exponent).all())
 
 
 def _plan_shards(
@@ -248,15 +246,3 @@ def _plan_shards(
         runs[-1].append(batch)
         n_words += of_batch
     return [(run, np.concatenate([reader.words_in(batch) for batch in run])) for run in runs]
-
-
-def _check_space(entry: Entry) -> None:
-    folder, needed = entry.folder, entry.manifest.n_bytes
-    with explained_write_errors(folder):
-        needed -= sum(file.stat().st_size for file in folder.glob("shard-*"))
-        free = shutil.disk_usage(folder).free
-    if needed > free:
-        raise StoreError(
-            f"{folder.parent}: {size_in_words(needed)} of vectors do not fit into the {size_in_words(free)} free "
-            "there; free some, name another folder in BERTOLOGY_CACHE, run `bertology cache prune` or ask fewer layers"
-        )

@@ -17,7 +17,7 @@ from filelock import FileLock
 from numpy.typing import NDArray
 
 from bertology._files import digest_file, explained_write_errors, parse_json, shortened
-from bertology.activations._store import (
+from bertology.activations.store import (
     Entry,
     Manifest,
     OpenShard,

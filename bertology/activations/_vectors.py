@@ -16,7 +16,7 @@ from torch import Tensor
 
 from bertology._names import name_not_found
 from bertology._spans import SpanChunk, check_spans
-from bertology.activations._store import Entry, OpenShard, StoredType
+from bertology.activations.store import Entry, OpenShard, StoredType
 
 CHUNK_WORDS = 2048
 DEFAULT_MEMORY = 2 << 30

@@ -12,10 +12,11 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from bertology.activations import Progress, silent
+from bertology.activations.progress import Progress, silent
 from bertology.attention.maps import HeadStatistic, MapBatch, stream_maps
 from bertology.corpora import Sentence, Sentences, as_sentences
-from bertology.encoders import Encoder, OnLong
+from bertology.encoders import Encoder
+from bertology.encoders.alignment import OnLong
 from bertology.errors import CorpusError, ModelError
 from bertology.measures.sums import Floats, Integers, Level, Scope
 
@@ -102,11 +103,11 @@ def sentence_maps(
 class PairedMaps:
     """The maps of one sentence in two models."""
 
-    sentence: int  # Number of the sentence in the text
+    sentence: int  # number of the sentence in the text
     model: Floats
     """``[layer, head, word, column]`` of the layers that are compared: from each word to all words and to special
     tokens, each of which is a column where both models have as many of them, else all of them together are one."""
-    reference: Floats  # The same of the reference, whose layers are those that the former are compared with
+    reference: Floats  # the same of the reference, whose layers are those that the former are compared with
 
 
 def paired_maps(

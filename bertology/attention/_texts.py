@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bertology.corpora import Sentences
-from bertology.encoders import Encoder, OnLong
-from bertology.encoders.alignment import column_weights, row_weights
+from bertology.encoders import Encoder
+from bertology.encoders.alignment import OnLong, column_weights, row_weights
 from bertology.encoders.batching import Batch, padded, padded_inputs, pieces_in_batch, plan_batches
 from bertology.errors import CorpusError, ModelError
 from bertology.measures.sums import Level
@@ -45,14 +45,14 @@ class Units:
     sentences: Integers  # [sentence] number of each in the text that is read
     windows: Integers  # [sentence] number of the window that shows it
     lengths: Integers  # [sentence] number of units, without padding
-    word: Tensor  # Number of the word through all sentences; −1 for special tokens, padding and pieces of no word
+    word: Tensor  # number of the word through all sentences; −1 for special tokens, padding and pieces of no word
     position: Tensor
     """Place in the sentence, in words; at piece level in the window, in pieces. Differences are offsets."""
-    form: Tensor  # Code of the word's form, the same for forms that differ in case alone; −1 where there is no word
-    is_word: Tensor  # Words, or pieces of words
-    is_cls: Tensor  # The special tokens that open a text: [CLS], <s>
-    is_sep: Tensor  # The special tokens that close a text: [SEP], </s>
-    is_punctuation: Tensor  # Words of nothing but punctuation (all characters of Unicode category P)
+    form: Tensor  # code of the word's form, the same for forms that differ in case alone; −1 where there is no word
+    is_word: Tensor  # words, or pieces of words
+    is_cls: Tensor  # the special tokens that open a text: [CLS], <s>
+    is_sep: Tensor  # the special tokens that close a text: [SEP], </s>
+    is_punctuation: Tensor  # words of nothing but punctuation (all characters of Unicode category P)
     counts: Tensor
     """Units whose rows are counted: all but padding, words that are left out, and, in windows, words that are read from
     another window."""

@@ -19,10 +19,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from bertology.activations import Progress, silent
+from bertology.activations.progress import Progress, silent
 from bertology.attention.maps import MOST_WORKERS, checked_layers, on_each_core, taking_maps
 from bertology.corpora import Sentences
-from bertology.encoders import Encoder, OnLong
+from bertology.encoders import Encoder
+from bertology.encoders.alignment import OnLong
 from bertology.encoders.batching import Batch, padded, padded_inputs, plan_batches
 from bertology.encoders.interventions import Replay, changing, check_gates, head_projection, value_projection, watching
 from bertology.encoders.masked_loss import SHARE, MaskedBatch, MaskedText

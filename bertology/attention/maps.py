@@ -18,11 +18,11 @@ from torch import Tensor, nn
 from bertology._memory import give_back_freed_memory
 from bertology._names import layer_number
 from bertology._workers import Workers
-from bertology.activations import Progress, silent
+from bertology.activations.progress import Progress, silent
 from bertology.attention._texts import Inputs, MapText, Units
 from bertology.corpora import Texts, as_sentences
-from bertology.encoders import Encoder, OnLong
-from bertology.encoders.alignment import SHARED
+from bertology.encoders import Encoder
+from bertology.encoders.alignment import SHARED, OnLong
 from bertology.encoders.interventions import (
     StopForward,
     head_projection,
@@ -58,7 +58,7 @@ class MapNorms:
 
     maps: Tensor  # [sentence, head, piece, piece] α as the model gives it
     lengths: Tensor  # [sentence, head, piece] ‖f(x)‖
-    inputs: Inputs  # The inputs of the batch, which state how pieces become units
+    inputs: Inputs  # the inputs of the batch, which state how pieces become units
 
     @cached_property
     def between(self) -> Tensor:
@@ -217,17 +217,17 @@ def _add_by_cluster(sums: Floats, clusters: Integers, values: Tensor) -> None:
 class MapPass:
     """The result of a pass over the attention maps of a text."""
 
-    results: tuple[Any, ...]  # The value of each statistic's finish, in the order in which statistics were given
+    results: tuple[Any, ...]  # the value of each statistic's finish, in the order in which statistics were given
     scope: Scope
-    n_sentences: int  # Number of sentences of which some word was read
-    n_words: int  # Number of words that were read
+    n_sentences: int  # number of sentences of which some word was read
+    n_words: int  # number of words that were read
     n_windows: int
     """Number of inputs of the model: more than sentences where some were read in several windows, fewer where they were
     read in pairs."""
-    n_pairs: int  # Number of inputs that were pairs of sentences
-    n_apart: int  # Number of pairs that were too long for the model, so that each sentence was read alone
-    n_skipped: int  # Number of words that were not read
-    skipped: dict[str, int]  # Number of words that were not read, by reason; numbers in reasons are left out
+    n_pairs: int  # number of inputs that were pairs of sentences
+    n_apart: int  # number of pairs that were too long for the model, so that each sentence was read alone
+    n_skipped: int  # number of words that were not read
+    skipped: dict[str, int]  # number of words that were not read, by reason; numbers in reasons are left out
 
 
 def stream_maps(

@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_limits
 from torch import Tensor
 
 from bertology._workers import Workers
-from bertology.activations import Progress, silent
+from bertology.activations.progress import Progress, silent
 from bertology.attention._texts import Units
 from bertology.attention.maps import (
     ClusterSums,
@@ -29,7 +29,8 @@ from bertology.attention.maps import (
     stream_maps,
 )
 from bertology.corpora import Corpus, Sentences, load_corpus
-from bertology.encoders import Encoder, OnLong, open_encoder
+from bertology.encoders import Encoder, open_encoder
+from bertology.encoders.alignment import OnLong
 from bertology.errors import ResultsError
 from bertology.measures.sums import Floats, Level, Scope
 
@@ -204,8 +205,7 @@ class HeadDistances:
     """``[head, head]`` in nats, 0 (the same attention) to ln 2 (no unit in common); heads of the first layer first."""
     layers: tuple[int, ...]
     n_heads: int
-    n_rows: int
-    """Number of words whose attention was compared."""
+    n_rows: int  # number of words whose attention was compared
 
     @property
     def heads(self) -> tuple[str, ...]:
@@ -346,11 +346,11 @@ class HeadStatistics:
     """``[statistic, layer, head]`` lower ends of 95 % intervals, bootstrap over sentences; of more than a thousand
     sentences neighbours are drawn together."""
     ci_high: Floats  # [statistic, layer, head] upper ends
-    distances: HeadDistances | None  # None unless distances were requested
+    distances: HeadDistances | None  # none unless distances were requested
     n_sentences: int
     n_words: int
-    n_skipped: int  # Number of words that were not read
-    skipped: dict[str, int]  # The same by reason
+    n_skipped: int  # number of words that were not read
+    skipped: dict[str, int]  # the same by reason
 
     @property
     def n_heads(self) -> int:
@@ -417,9 +417,9 @@ def head_statistics(
     >>> table.top("previous")  # doctest: +SKIP
 
     Args:
-        model: an encoder, or the name or path of one.
-        corpus: sentences, a corpus, or the name or path of one.
-        split: which split of the corpus is read.
+        model: an encoder, or the name or path of one, which computes on ``device``.
+        corpus: sentences, a corpus, or the name or path of one, of which a ``split`` is read.
+        split: name of the split.
         layers: from 1; all when left out.
         level: units of the maps, words or pieces.
         norms: also the shares of what heads add by ‖αf(x)‖, for models built as BERT is.

@@ -150,13 +150,11 @@ class PatternClassifier:
     Trained on synthetic maps; the model card (``benchmarks/head_patterns/README.md``) has its scores on real maps.
     """
 
-    temperature: float
-    """Divides the logits, so that probabilities are calibrated on real maps."""
+    temperature: float  # divides the logits, so that probabilities are calibrated on real maps
     bias: tuple[float, ...]
     """``[class]`` added to the logits, since classes are not as frequent in real maps as in synthetic ones. Fitted
     together with the temperature."""
-    confidence: float
-    """A map whose likeliest class is less probable than this is ``heterogeneous``."""
+    confidence: float  # a map whose likeliest class is less probable than this is heterogeneous
     _logits: Logits
 
     def probabilities(self, maps: Tensor, layout: Layout) -> Tensor:

@@ -10,10 +10,11 @@ from numpy import int64
 from numpy.typing import NDArray
 
 from bertology.corpora import Sentences
-from bertology.probing import Probe, SplitName, Subject
+from bertology.probing import Probe
+from bertology.probing.probes import SplitName, Subject
 
 if TYPE_CHECKING:
-    from bertology.activations import Progress
+    from bertology.activations.progress import Progress
     from bertology.attention.maps import MakeStatistic
     from bertology.encoders import Encoder
     from bertology.measures.sums import HeadRatios

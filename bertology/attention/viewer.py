@@ -27,9 +27,10 @@ from bertology._names import folder_name, layer_number, name_not_found
 from bertology._page import asset, framed, full_page, write_page
 from bertology.attention.maps import LayerMaps, check_norms, knows_norms
 from bertology.corpora import Sentence, Text, as_sentence, as_sentences
-from bertology.encoders import Encoder, LabelledArray, layers_from_end, open_encoder
+from bertology.encoders import Encoder, LabelledArray, open_encoder
 from bertology.encoders.alignment import column_weights, row_weights
 from bertology.encoders.decoder import DecoderKind, load_sequence_model
+from bertology.encoders.sources import layers_from_end
 from bertology.errors import BertologyError, ModelError, NameNotFoundError, ResultsError, quoted
 from bertology.measures.sums import Level
 
@@ -59,12 +60,9 @@ class AttentionView:
 
     panels: tuple[tuple[AttentionReading, ...], ...]
     """Panels side by side, each with its readings of one or several kinds of attention; the first is shown first."""
-    level: Level = "word"
-    """Shown first."""
-    weights: Weights = "raw"
-    """Shown first."""
-    threshold: float = 0.0
-    """Weights below it are not drawn at first."""
+    level: Level = "word"  # shown first
+    weights: Weights = "raw"  # shown first
+    threshold: float = 0.0  # weights below it are not drawn at first
 
     @property
     def reading(self) -> AttentionReading:
@@ -298,7 +296,7 @@ class Input:
     """One input to the model."""
 
     ids: tuple[int, ...]
-    types: tuple[int, ...] | None  # None where the model takes none, or all are 0
+    types: tuple[int, ...] | None  # none where the model takes none, or all are 0
     words: ShownUnits
     pieces: ShownUnits
     left_out: tuple[str, ...]  # words for which the tokenizer makes no piece

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from html import escape
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -278,13 +278,10 @@ def masked_differences(encoder: Encoder, one: AlignedPair, masked: Mapping[Any, 
 class Attributed:
     """One text and the scores of its words."""
 
-    number: int
-    """Number of the question."""
+    number: int  # number of the question
     words: tuple[str, ...]
-    difference: float
-    """Logit of the good word minus that of the bad one."""
-    scores: dict[Key, Floats]
-    """``[word]`` by method and layer."""
+    difference: float  # logit of the good word minus that of the bad one
+    scores: dict[Key, Floats]  # [word] by method and layer
     completeness_error: float
     """Error of integrated gradients, as a share of what the text adds to the baseline; NaN where they were left out."""
     aligned: AlignedPair
@@ -306,17 +303,18 @@ class Attributed:
         return [word for word in order if word != self.mask]
 
 
-@dataclass(frozen=True)
-class Faithfulness:
-    """Faithfulness of the scores of one method to the model, text by text."""
+class Faithfulness(NamedTuple):
+    """Faithfulness ``[text]`` of the scores of one method to the model.
+
+    Comprehensiveness is how much of the probability of the good word, of the two, is lost when the highest words are
+    masked: mean of the first one, two and three (DeYoung et al. 2020, section 4.2; masked instead of deleted).
+    Sufficiency is how much of it is lost when all others are masked; less is better. The rank correlation is Kendall's
+    τ with leave-one-out; NaN where one of them is constant.
+    """
 
     comprehensiveness: Floats
-    """``[text]`` how much of the probability of the good word, of the two, is lost when the highest words are masked:
-    mean of the first one, two and three (DeYoung et al. 2020, section 4.2; masked instead of deleted)."""
     sufficiency: Floats
-    """``[text]`` how much of it is lost when all others are masked; less is better."""
     rank_correlation: Floats
-    """``[text]`` Kendall's τ with leave-one-out; NaN where one of them is constant."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -391,12 +389,11 @@ class Attributions(PageAndFigure):
         return pd.DataFrame(rows)
 
     def __str__(self) -> str:
-        return "\n\n".join(self._table(one) for one in self.found)
-
-    def _table(self, one: Attributed) -> str:
-        rows = [(_title(*key), *(f"{score:>6.3f}" for score in scores)) for key, scores in one.scores.items()]
-        lines = aligned([("", *one.words), *rows], right=1)
-        return "\n".join([*lines, "", *self.notes(one)])
+        tables = []
+        for one in self.found:
+            rows = [(_title(*key), *(f"{score:>6.3f}" for score in scores)) for key, scores in one.scores.items()]
+            tables.append("\n".join([*aligned([("", *one.words), *rows], right=1), "", *self.notes(one)]))
+        return "\n\n".join(tables)
 
     def notes(self, one: Attributed) -> list[str]:
         """Notes that explain the numbers of a text, a line each."""

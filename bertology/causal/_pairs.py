@@ -61,12 +61,9 @@ class AlignedPair:
 
     ids: tuple[NDArray[np.int64], NDArray[np.int64]]
     """``[piece]`` of the text and of the other text, special tokens included; equally many."""
-    mask: int
-    """The piece that is masked, in both."""
-    candidates: tuple[int, ...]
-    """Vocabulary numbers of the one or two words."""
-    places: dict[str, NDArray[np.int64]]
-    """Pieces of each place by name; the special tokens come last."""
+    mask: int  # the piece that is masked, in both
+    candidates: tuple[int, ...]  # vocabulary numbers of the one or two words
+    places: dict[str, NDArray[np.int64]]  # pieces of each place by name; the special tokens come last
 
 
 def align_pairs(encoder: Encoder, pairs: Sequence[PatchPair], *, by_word: bool) -> list[AlignedPair | str]:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from bertology._files import digest
 from bertology.corpora import Sentences
 from bertology.errors import CorpusError
-from bertology.probing import GeometryCounts, Probe, SplitName, Subject
+from bertology.probing import GeometryCounts, Probe
+from bertology.probing.probes import SplitName, Subject
 
 if TYPE_CHECKING:
     from bertology.encoders import Encoder
@@ -79,9 +80,9 @@ class CausalProbe(Probe):
         """Hashes by name of what settings name and the probe reads besides, such as a file of pairs."""
         return {}
 
-    @abstractmethod
     def counts(self, sentences: Mapping[str, Sentences], items: CausalItems | None) -> GeometryCounts:
         """How many items are asked about; a :class:`CorpusError` where the text lacks what is asked about."""
+        return GeometryCounts(0 if items is None else len(items))
 
     @abstractmethod
     def measure(

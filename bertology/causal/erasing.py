@@ -21,7 +21,8 @@ from torch import Tensor
 from bertology.causal._pairs import SPECIAL, AlignedPair, PatchPair, align_pairs, check_choices, refused
 from bertology.causal.patching import Target, batches, halves_of_clusters, last_states, place_states, two_values
 from bertology.corpora import Sentences
-from bertology.encoders import Encoder, OnLong
+from bertology.encoders import Encoder
+from bertology.encoders.alignment import OnLong
 from bertology.encoders.interventions import starting_from
 from bertology.encoders.masked_loss import SHARE, MaskedBatch, MaskedText, words_to_mask
 from bertology.measures import majority
@@ -63,8 +64,7 @@ _STANDARD_ERRORS = 2
 class StateChange:
     """A change of the states of words in each layer; special tokens stay as they are."""
 
-    erasures: Mapping[Kind, Erasure]
-    """Erasures of masked and of visible pieces."""
+    erasures: Mapping[Kind, Erasure]  # erasures of masked and of visible pieces
     in_random_direction: int | None = None
     """Random seed; each state moves as far as the erasure would move it, in a direction drawn at random."""
 
@@ -89,10 +89,8 @@ class StateChange:
 class WordLabels:
     """A property of words, by split."""
 
-    codes: Mapping[str, Integers]
-    """``[word]`` by split, −1 of words that do not have it."""
-    values: tuple[str, ...]
-    """The labels."""
+    codes: Mapping[str, Integers]  # [word] by split, −1 of words that do not have it
+    values: tuple[str, ...]  # the labels
     within: Mapping[str, Integers] | None = None
     """``[word]`` by split, codes of groups within which the property is erased, such as parts of speech."""
 
@@ -275,10 +273,8 @@ class MaskedReading:
     """A model that reads texts of which some words are masked."""
 
     encoder: Encoder
-    layers: Sequence[int]
-    """Layers whose states are read, or changed, each by itself; 0 for the embeddings."""
-    share: float
-    """Share of the words of a sentence that are masked at once."""
+    layers: Sequence[int]  # layers whose states are read, or changed, each by itself; 0 for the embeddings
+    share: float  # share of the words of a sentence that are masked at once
     on_long: OnLong
 
     def states(self, sentences: Sentences, *, n_maskings: int, seed: int) -> dict[Kind, States]:
@@ -472,21 +468,18 @@ class Choices:
     """Right choices of the more probable of two words, in both texts of each pair."""
 
     layers: Layers
-    places: tuple[str, ...]
-    """Places whose states are changed: a single one, ``subject and mask``, or ``all``."""
-    plain: Floats
-    """``[pair]`` number of right choices of the two, nothing changed."""
+    places: tuple[str, ...]  # places whose states are changed: a single one, subject and mask, or all
+    plain: Floats  # [pair] number of right choices of the two, nothing changed
     right: Mapping[str, Floats]
     """``[layer, place, pair]`` the same by name of the change; NaN where a pair has no such place."""
-    clusters: tuple[str, ...]
-    """``[pair]`` clusters that are resampled."""
+    clusters: tuple[str, ...]  # [pair] clusters that are resampled
     excluded: tuple[tuple[int, str], ...]
     """Numbers of the pairs that do not fit the model, and why; they are in no array."""
 
     def sums(self, metric: str, right: Floats, group: str = "") -> LayerSums:
         """The share of right choices, from ``[layer, pair]`` numbers of them."""
         _, clusters = np.unique(np.array(self.clusters), return_inverse=True)
-        twice = np.asarray(2.0 * np.isfinite(right).all(axis=0))  # both texts of a pair
+        twice = np.where(np.isfinite(right).all(axis=0), 2.0, 0.0)  # both texts of a pair
         values = np.nan_to_num(right) / 2
         return mean_sums(metric, values, clusters, weights=twice, kind="frames", group=group, layers=self.layers)
 

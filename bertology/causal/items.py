@@ -136,15 +136,9 @@ class Fact:
 def read_facts(source: Any = "pocket", *, columns: str | None = None) -> list[Fact]:
     """Facts with a subject that stands in the text.
 
-    Args:
-        source: ``pocket``, of whose facts those are taken that the training text states; a file or folder of facts as
-            the task ``lama`` reads them; or any table with a text, an answer and a subject in each row.
-        columns: which columns of a table hold what, as ``"text=prompt,answer=object,subject=name,group=relation"``; and
-            the language of the texts of any source but ``pocket``, as ``"language=zh"``.
-
-    Raises:
-        ClozeError: there is none.
-        BertologyError: the source cannot be read.
+    The source is ``pocket``, of whose facts those are taken that the training text states; a file or folder of facts as
+    the task ``lama`` reads them; or any table with a text, an answer and a subject in each row, in ``columns`` such as
+    ``"text=prompt,answer=object,subject=name,group=relation"``, which may also name the language, as ``"language=zh"``.
     """
     _, language = split_language(columns)
     if (items := read_item_table(source, "facts", columns=columns)) is not None:
@@ -153,16 +147,9 @@ def read_facts(source: Any = "pocket", *, columns: str | None = None) -> list[Fa
     if source == "pocket":
         from bertology.pocket import facts
 
-        return [
-            Fact(
-                fact.templates[0].replace("[X]", fact.subject).replace("[Y]", "{mask}"),
-                fact.subject,
-                fact.object,
-                fact.relation,
-            )
-            for fact in facts()
-            if fact.n_stated
-        ]
+        stated = [(fact, fact.templates[0]) for fact in facts() if fact.n_stated]
+        texts = [template.replace("[X]", fact.subject).replace("[Y]", MASK) for fact, template in stated]
+        return [Fact(text, one.subject, one.object, one.relation) for text, (one, _) in zip(texts, stated, strict=True)]
     found, _ = read_lama(source)
     return _with_subject(source, [Fact(one.text, one.subject, one.good, one.group, language) for one in found])
 
@@ -204,19 +191,12 @@ def fact_pairs(
     drawn = _drawn(pairs, most, seed)
     language = drawn[0][0].language  # of one source
     texts = [_words([pair[side].text for pair in drawn], language) for side in (0, 1)]
-    return [
-        PatchPair(
-            one.text,
-            other.text,
-            one.answer,
-            other.answer,
-            one.subject,
-            named_places(words, of_other),
-            (f"{one.relation}: {one.answer}", f"{other.relation}: {other.answer}"),
-            language,
-        )
-        for (one, other), words, of_other in zip(drawn, *texts, strict=True)
-    ]
+    made = []
+    for (one, other), words, of_other in zip(drawn, *texts, strict=True):
+        values = (f"{one.relation}: {one.answer}", f"{other.relation}: {other.answer}")
+        named = {"places": named_places(words, of_other), "values": values, "language": language}
+        made.append(PatchPair(one.text, other.text, one.answer, other.answer, one.subject, **named))  # type: ignore[arg-type]
+    return made
 
 
 def subject_pairs(facts: Sequence[Fact]) -> list[PatchPair | None]:
@@ -337,7 +317,6 @@ def _shared_words(one: Sentence, other: Sentence) -> list[int] | str:
 
 
 def _differing(one: Sentence, other: Sentence) -> list[int]:
-    """Places of words that differ."""
     return [place for place in range(len(one)) if one.words[place] != other.words[place]]
 
 

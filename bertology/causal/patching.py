@@ -44,10 +44,8 @@ class Target:
     """
 
     encoder: Encoder
-    masks: Tensor
-    """``[row]`` the piece that is masked."""
-    words: Tensor
-    """``[row, 1 or 2]`` vocabulary numbers."""
+    masks: Tensor  # [row] the piece that is masked
+    words: Tensor  # [row, 1 or 2] vocabulary numbers
     is_probability: bool = False
 
     @classmethod
@@ -451,16 +449,13 @@ def mean_differences(
     return shifts
 
 
-@dataclass(frozen=True)
-class KnownFacts:
+class KnownFacts(NamedTuple):
     """Facts that a model completes with the right word, and where their pieces are."""
 
     facts: tuple[Fact, ...]
     aligned: tuple[AlignedPair, ...]
-    n_asked: int
-    """Facts that were asked until as many were known as are wanted."""
-    n_known: int
-    """How many of these the model knows."""
+    n_asked: int  # facts that were asked until as many were known as are wanted
+    n_known: int  # how many of these the model knows
 
 
 def known_facts(encoder: Encoder, facts: Sequence[Fact], *, most: int = 300, seed: int = 0) -> KnownFacts:
@@ -541,9 +536,6 @@ def trace(
 
     Returns:
         Effects by layer and place; the subject's pieces are told apart. Clusters are subjects.
-
-    Raises:
-        ClozeError: no fact is known.
     """
     if not known.facts:
         raise ClozeError(f"the model knows none of the {known.n_asked} facts: their object is never its first word")

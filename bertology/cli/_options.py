@@ -21,7 +21,7 @@ from bertology.errors import BertologyError, cut_path
 if TYPE_CHECKING:
     import pandas as pd
 
-    from bertology.activations import Progress
+    from bertology.activations.progress import Progress
 
 Command = TypeVar("Command", bound=Callable[..., None])
 
@@ -140,7 +140,7 @@ def shows_progress(quiet: bool) -> bool:
 
 def bars(quiet: bool) -> Callable[[str], Progress]:
     """The progress display of each job from its label."""
-    from bertology.activations import BarProgress, silent
+    from bertology.activations.progress import BarProgress, silent
 
     return BarProgress if shows_progress(quiet) else lambda _: silent
 

@@ -22,7 +22,7 @@ from bertology.cli._options import (
 )
 
 if TYPE_CHECKING:
-    from bertology.runner import RunSummary
+    from bertology.runner.run import RunSummary
 
 app = typer.Typer(rich_markup_mode=None)
 MOST_CELLS = 100_000
@@ -196,9 +196,11 @@ def run(
     Cells are kept as they are finished: stopped at any moment, the same command goes on from there. What fails is
     recorded and does not stop the others. Several processes may run the same experiment into the same folder.
     """
-    from bertology.activations import BarProgress, silent
-    from bertology.runner import ClusterChoice, RunOptions, Shard, resolve_work, run_experiment
+    from bertology.activations.progress import BarProgress, silent
+    from bertology.runner import RunOptions, run_experiment
+    from bertology.runner.engines import ClusterChoice
     from bertology.runner.experiment import load_experiment
+    from bertology.runner.plan import Shard, resolve_work
 
     options = RunOptions(
         engine=engine,

@@ -117,7 +117,7 @@ def cloze(
 
 def _lens(path: Path, encoder: Encoder, corpus: str) -> TunedLens:
     """The tuned lens of the file, or one that is fitted now and written to it."""
-    from bertology.activations import BarProgress, can_show, silent
+    from bertology.activations.progress import BarProgress, can_show, silent
     from bertology.cloze.lens import fit_lens, load_lens
     from bertology.corpora import load_corpus
 

@@ -12,7 +12,7 @@ from bertology.cli._options import Changes, Trust, closing, confirm, with_option
 from bertology.cli.ask import File, Jobs
 
 if TYPE_CHECKING:
-    from bertology.activations import StoreStatus
+    from bertology.activations.store import StoreStatus
     from bertology.encoders.resolving import ModelCopy
 
     Stored = StoreStatus | ModelCopy
@@ -43,8 +43,9 @@ def plan(
     trust_remote_code: Trust = False,
 ) -> None:
     """Show an experiment's cells, progress and cost without computing anything."""
-    from bertology.runner import estimate, resolve_work
+    from bertology.runner.estimate import estimate
     from bertology.runner.experiment import load_experiment
+    from bertology.runner.plan import resolve_work
 
     work = resolve_work(load_experiment(file, changes=set_ or (), trust_remote_code=trust_remote_code))
     typer.echo(estimate(work, out or Path("runs") / work.experiment.name).to_text(), nl=False)
@@ -175,7 +176,7 @@ def explain(
 @cache.command("list")
 def list_entries() -> None:
     """List what is stored, largest first, copies of models, and what lies there but is not the store's."""
-    from bertology.activations import store_status
+    from bertology.activations.store import store_status
     from bertology.encoders.resolving import model_copies
 
     status = sorted(store_status(), key=lambda entry: (entry.is_left_alone, -entry.n_bytes))
@@ -192,7 +193,7 @@ def verify_store() -> None:
 
     A damaged file is made again by the next run that needs it.
     """
-    from bertology.activations import store_status
+    from bertology.activations.store import store_status
 
     damaged = 0
     for entry in store_status():
@@ -216,7 +217,7 @@ def prune(
     Says what will go and asks first. What the store did not write is left alone; so are copies of models that were in
     memory, but for --models: runs on them cannot be repeated without.
     """
-    from bertology.activations import prune_store
+    from bertology.activations.store import prune_store
 
     gone: Sequence[Stored] = () if not models else _prune_models(older_than_days, dry_run=dry_run, yes=yes)
     gone = (

@@ -275,7 +275,8 @@ def tokenize(
 ) -> None:
     """Show how a tokenizer arrives at its pieces, step by step; or measure how it cuts a corpus."""
     from bertology.corpora import load_corpus
-    from bertology.encoders import load_reader, resolve_model
+    from bertology.encoders import resolve_model
+    from bertology.encoders.loading import load_reader
     from bertology.encoders.tokenization import trace_tokens
     from bertology.errors import CorpusError
 

@@ -57,7 +57,8 @@ def tasks(
     ] = None,
 ) -> None:
     """List the tasks by subject, search them, or explain one: its question, data, scores, controls and readouts."""
-    from bertology.probing import Subject, registered_probes
+    from bertology.probing import registered_probes
+    from bertology.probing.probes import Subject
 
     known, name, found = registered_probes(), " ".join(words or ()), {}
     if name:
@@ -344,8 +345,8 @@ def _on_pocket(probe: Probe) -> tuple[list[str], str, str]:
     """The controls; what the embedded corpus lacks of what is asked about, or nothing; and the labels that it has."""
     from bertology.families.contract import family_of
     from bertology.families.request import RANDOM, Controls, ProbeRequest
-    from bertology.probing import labels_in
-    from bertology.runner import make_plan
+    from bertology.probing.probes import labels_in
+    from bertology.runner.plan import make_plan
 
     family = family_of(probe)
     controls = [note.name for note in family.baselines(probe)] + [RANDOM] * probe.asks_random_weights

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from bertology._names import name_not_found
-from bertology.activations import Progress, silent
+from bertology.activations.progress import Progress, silent
 from bertology.cloze.asking import Questions, Wanted, chosen_layers, question_batches, read_questions
 from bertology.cloze.prompts import (
     AnswerForm,
@@ -48,7 +48,7 @@ class SentenceScores:
     piece_log_probs: Floats  # [layer, piece] natural logarithms
     n_unknown: Integers  # [sentence] number of unknown pieces, which are scored like any other
     excluded: tuple[Excluded, ...]
-    n_inputs: int  # Number of different inputs that the model read
+    n_inputs: int  # number of different inputs that the model read
     sentences: tuple[str, ...]
     pieces: tuple[str, ...]  # [piece] how each is written
 
@@ -290,7 +290,7 @@ class Surprisals:
     pieces: tuple[str, ...]
     piece_nats: Floats  # [piece]
     piece_word: Integers  # [piece] the word that each piece counts for
-    excluded: tuple[Excluded, ...]  # Texts that cannot be read as they are, with the reason
+    excluded: tuple[Excluded, ...]  # texts that cannot be read as they are, with the reason
 
     @property
     def bits(self) -> Floats:

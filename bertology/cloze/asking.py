@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bertology._workers import Workers
-from bertology.activations import Progress, silent
+from bertology.activations.progress import Progress, silent
 from bertology.cloze.prompts import (
     MASK,
     Answer,
@@ -447,7 +447,7 @@ def distribution(encoder: Encoder, prompt: Prompt, *, layers: Sequence[int] | No
 class ClozeReading:
     """Words at the mask of one prompt, in every layer."""
 
-    text: str  # The prompt as the model reads it
+    text: str  # the prompt as the model reads it
     model: str
     layers: tuple[int, ...]
     form: AnswerForm
@@ -457,7 +457,7 @@ class ClozeReading:
     ranks: Integers | None  # [layer, word] 1 for the most probable entry; None where candidates may have several pieces
     first: tuple[str, ...]  # [layer] the most probable entry of each layer, of the whole vocabulary
     first_log_probs: Floats  # [layer] its natural logarithm
-    excluded: tuple[Excluded, ...]  # Candidates without a score
+    excluded: tuple[Excluded, ...]  # candidates without a score
     lens: Literal["logit", "tuned"] = "logit"
     """Input of the head from lower layers: their states as they are (logit), or translated (tuned)."""
 

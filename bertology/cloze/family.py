@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from bertology._files import canonical_json, digest
 from bertology._inputs import given_path, read_text
 from bertology._names import folder_name
-from bertology.activations import Progress
+from bertology.activations.progress import Progress
 from bertology.cloze import Prompt, ask, next_sentence, pseudo_log_likelihood
 from bertology.cloze.probes import ClozeAsks, ClozeItem, ClozeItems, ClozeProbe
 from bertology.cloze.prompts import AnswerForm, Excluded, anchor_of, spell_pieces, vocabulary_ids
@@ -56,7 +56,8 @@ from bertology.results.predictions import FITS, ClozeOutcomes, Kept, read_outcom
 
 if TYPE_CHECKING:
     from bertology.cloze.lens import TunedLens
-    from bertology.encoders import Encoder, OnLong
+    from bertology.encoders import Encoder
+    from bertology.encoders.alignment import OnLong
 
 
 _ORACLE = ControlNote(
@@ -417,8 +418,7 @@ class Asked:
     """Scoring of words of several subwords and of sentences; None for the default of the question."""
     ranked: bool = False
     """Whether the place of an answer among all words is wanted where there are rivals to choose from."""
-    vocabulary: tuple[str, ...] = ()
-    """Words among which answers have their places."""
+    vocabulary: tuple[str, ...] = ()  # words among which answers have their places
 
     def answers(self, asks: ClozeAsks, items: ClozeItems, progress: Progress) -> Answers:
         """The answers to all items, computed for a bounded number of them at a time.

@@ -13,13 +13,14 @@ from torch import Tensor
 
 from bertology._files import write_atomically
 from bertology._inputs import given_path
-from bertology.activations import Progress, silent
+from bertology.activations.progress import Progress, silent
 from bertology.corpora import Sentences
 from bertology.encoders.masked_loss import SHARE, MaskedText
 from bertology.errors import ClozeError, ModelError
 
 if TYPE_CHECKING:
-    from bertology.encoders import Encoder, OnLong
+    from bertology.encoders import Encoder
+    from bertology.encoders.alignment import OnLong
 
 Floats = NDArray[np.float64]
 _LOGITS_AT_ONCE = 1 << 23
@@ -32,12 +33,9 @@ class TunedLens:
     Belrose et al. (2023), *Eliciting Latent Predictions from Transformers with the Tuned Lens*, section 3.
     """
 
-    fingerprint: str
-    """Fingerprint of the model that it was fitted to."""
-    weights: Tensor
-    """``[layer, dim, dim]`` from layer 0 to the last but one."""
-    biases: Tensor
-    """``[layer, dim]``."""
+    fingerprint: str  # fingerprint of the model that it was fitted to
+    weights: Tensor  # [layer, dim, dim] from layer 0 to the last but one
+    biases: Tensor  # [layer, dim]
 
     def __call__(self, layer: int, states: Tensor) -> Tensor:
         """Translate ``[place, dim]`` hidden states of a layer."""
@@ -46,12 +44,7 @@ class TunedLens:
         return states + states @ self.weights[layer].to(states).T + self.biases[layer].to(states)
 
     def save(self, path: str | Path) -> Path:
-        """Write it as ``.safetensors``.
-
-        Raises:
-            ClozeError: the name ends otherwise.
-            StoreError: the file cannot be written.
-        """
+        """Write it as ``.safetensors``; a :class:`ClozeError` for a name that ends otherwise."""
         from safetensors.torch import save
 
         path = Path(path)
@@ -63,11 +56,7 @@ class TunedLens:
 
 
 def load_lens(path: str | Path, encoder: Encoder) -> TunedLens:
-    """A lens that :meth:`TunedLens.save` wrote.
-
-    Raises:
-        ClozeError: the file is none, or the lens was fitted to another model.
-    """
+    """A lens that :meth:`TunedLens.save` wrote; a :class:`ClozeError` for one that was fitted to another model."""
     from safetensors import SafetensorError, safe_open
 
     path = given_path(path, error=ClozeError)
@@ -150,14 +139,10 @@ def fit_lens(
 class LensMeasures:
     """Distance of the prediction of each layer from the final prediction of the model, by masked piece."""
 
-    sentence: NDArray[np.int64]
-    """``[place]`` the sentence of each piece."""
-    divergence: Floats
-    """``[layer, place]`` Kullback–Leibler divergence in bits."""
-    bits: Floats
-    """``[layer, place]`` −log2 of the probability of the piece itself."""
-    agrees: NDArray[np.bool_]
-    """``[layer, place]`` whether the first word is that of the last layer."""
+    sentence: NDArray[np.int64]  # [place] the sentence of each piece
+    divergence: Floats  # [layer, place] Kullback–Leibler divergence in bits
+    bits: Floats  # [layer, place] −log2 of the probability of the piece itself
+    agrees: NDArray[np.bool_]  # [layer, place] whether the first word is that of the last layer
 
     @property
     def depth(self) -> NDArray[np.int64]:

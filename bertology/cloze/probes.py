@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, Literal
@@ -13,7 +13,8 @@ from bertology._files import canonical_json, digest
 from bertology.cloze.prompts import AnswerForm
 from bertology.corpora.prompts import LeftOut, TableItem, read_item_table
 from bertology.errors import CorpusError, quoted
-from bertology.probing import Probe, Subject
+from bertology.probing import Probe
+from bertology.probing.probes import Subject
 
 ClozeAsks = Literal["answers", "choices", "contexts", "sentences", "changes", "next_sentence"]
 """What is asked of a text.
@@ -69,6 +70,13 @@ class ClozeItems:
     language: str | None = "en"
     clusters: str = "clusters"
     """Display name of the clusters, in the plural: ``subjects``, ``documents``."""
+
+    @classmethod
+    def of(cls, found: Iterable[ClozeItem | LeftOut], **more: Any) -> ClozeItems:
+        """The items, and those that are left out, of both in one; ``more`` are the other fields."""
+        every = list(found)
+        left = tuple(one for one in every if isinstance(one, LeftOut))
+        return cls(tuple(one for one in every if isinstance(one, ClozeItem)), left, **more)
 
     def __post_init__(self) -> None:
         if not self.items:
@@ -221,4 +229,4 @@ class ClozeProbe(Probe):
             items.append(ClozeItem(row.id, row.cluster, row.group, text, **more))  # type: ignore[arg-type]
         if self.asks == "answers":
             items = with_ignored(items)
-        return ClozeItems(tuple(items), tuple(row for row in every if isinstance(row, LeftOut)), language=None)
+        return ClozeItems.of([*items, *(row for row in every if isinstance(row, LeftOut))], language=None)

@@ -88,8 +88,8 @@ class Prompt:
 class Excluded:
     """A prompt, candidate or sentence that has no score, and why."""
 
-    item: int  # Number of the prompt or sentence, in the order given
-    candidate: str | int | None  # The candidate; None where the whole prompt or sentence is excluded
+    item: int  # number of the prompt or sentence, in the order given
+    candidate: str | int | None  # the candidate; None where the whole prompt or sentence is excluded
     reason: str
 
 
@@ -99,7 +99,7 @@ class ClozeScores:
 
     prompts: tuple[Prompt, ...]
     layers: tuple[int, ...]
-    form: AnswerForm  # Form in which candidates are scored: part of what a score means
+    form: AnswerForm  # form in which candidates are scored: part of what a score means
     normalized: bool
     """Whether values are natural logarithms of probabilities; logits if not, which compare only within a prompt."""
     candidate_starts: Integers  # [prompt + 1] where each prompt's candidates begin in values, and their end
@@ -110,9 +110,9 @@ class ClozeScores:
     mask_starts: Integers  # [prompt + 1] where each prompt's masks begin in the arrays below, and their end
     top_ids: Integers  # [layer, mask, k] vocabulary numbers, the best first; −1 where the prompt is excluded
     top_values: Floats  # [layer, mask, k]
-    excluded: tuple[Excluded, ...]  # Candidates and prompts without a score, whose values are NaN
-    n_inputs: int  # Number of different inputs that the model read
-    top_words: Mapping[int, str] = field(default_factory=dict)  # Spelling of the entries of top_ids
+    excluded: tuple[Excluded, ...]  # candidates and prompts without a score, whose values are NaN
+    n_inputs: int  # number of different inputs that the model read
+    top_words: Mapping[int, str] = field(default_factory=dict)  # spelling of the entries of top_ids
 
     def to_pandas(self) -> pd.DataFrame:
         """A line for each layer and candidate of a prompt, or each of the best entries where it has no candidates.

@@ -24,13 +24,13 @@ from bertology.corpora import Sentences, Texts, as_sentences, load_corpus
 from bertology.encoders import (
     Encoder,
     ModelSource,
-    OnLong,
     masked_lm_loss,
     model_fingerprint,
     model_name,
     open_encoder,
     resolve_model,
 )
+from bertology.encoders.alignment import OnLong
 from bertology.encoders.interventions import Replay
 from bertology.encoders.loading import blocks_of
 from bertology.encoders.masked_loss import SHARE, MaskedLoss, words_to_mask
@@ -497,7 +497,7 @@ def restored_scores(
         tuned.encoder.source.title,
         tuned.record.task,
         encoder.n_layers,
-        len(tuned.items),
+        len(tuned.inputs.items),
         predictions,
         tuned.scores,
     )

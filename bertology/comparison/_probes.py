@@ -10,21 +10,14 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from numpy import float64
 from numpy.typing import NDArray
 
-from bertology.probing import (
-    GeometryCounts,
-    Probe,
-    RepresentationProbe,
-    SplitName,
-    Splits,
-    SplitVectors,
-    SplitWords,
-    Subject,
-    sampled_words,
-)
+from bertology.probing import GeometryCounts, Probe, RepresentationProbe, Splits
+from bertology.probing.probes import SplitName, Subject
+from bertology.probing.statistics import SplitVectors, SplitWords, sampled_words
 
 if TYPE_CHECKING:
-    from bertology.activations import Progress
-    from bertology.encoders import Encoder, OnLong
+    from bertology.activations.progress import Progress
+    from bertology.encoders import Encoder
+    from bertology.encoders.alignment import OnLong
     from bertology.measures.sums import LayerSums
 
 

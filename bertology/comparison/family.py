@@ -25,7 +25,8 @@ from bertology.comparison._probes import (
     ReadoutComparison,
     VectorComparison,
 )
-from bertology.encoders import ModelShape, OnLong
+from bertology.encoders import ModelShape
+from bertology.encoders.alignment import OnLong
 from bertology.errors import BertologyError, CorpusError, ModelError
 from bertology.families.cells import Stopwatch
 from bertology.families.contract import (

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import io
-import math
-import pickle
+import json
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -14,17 +11,19 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from bertology._files import canonical_json, digest, write_atomically
-from bertology._folder import one_process
+from bertology._folder import check_plan, one_process
+from bertology._training import Steps, train, weight_groups
 from bertology.compression._methods import CompressedModel, Method
 from bertology.corpora import Sentences, load_corpus
 from bertology.encoders import Encoder, Pieces
 from bertology.encoders.batching import Batch, plan_batches
-from bertology.errors import BertologyError, CorpusError, ModelError
+from bertology.errors import CorpusError, ModelError
 
-_STATE = "state.pt"
 _HELD_OUT_SENTENCES = 200
 _MASKED, _SHOWN = 0.8, 0.9
+Rows = dict[str, Tensor]
+"""A batch with some of its pieces masked, ``[row, piece]``: ``input_ids``, ``attention_mask`` (0 at padding), and
+``places``, bool, the pieces to predict."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +76,7 @@ class Distil(Method):
         n_layers = len(compressed.blocks)
         if self.layers > n_layers:
             raise ModelError(f"distil: the model has {n_layers} layers, so a student cannot have {self.layers}")
-        train, held_out = self._text()
+        text, held_out = self._text()
         with compressed.encoder() as teacher:
             if not teacher.has_masked_lm_head:
                 raise ModelError(
@@ -86,19 +85,17 @@ class Distil(Method):
                 )
             keep = np.linspace(1, n_layers, self.layers).round().astype(int).tolist()
             compressed.keep_layers(keep)
-            with compressed.encoder() as student:
-                identity = digest(
-                    [canonical_json(asdict(self)), teacher.fingerprint.encode(), train.text_fingerprint.encode()]
-                )
-                trainer = _Trainer(self, teacher, student, Examples(self, teacher, train))
-                with one_process(compressed.state, "trains here"):
-                    before = trainer.loss(Examples(self, teacher, held_out))
-                    trainer.run(compressed.state / _STATE, identity, compressed)
-                    after = trainer.loss(Examples(self, teacher, held_out))
-        compressed.adopt(trainer.model.to("cpu").requires_grad_(False))
+            with compressed.encoder() as student, one_process(compressed.state, "trains here"):
+                identity = {"settings": asdict(self), "teacher": teacher.fingerprint, "text": text.text_fingerprint}
+                check_plan(compressed.state, json.loads(json.dumps(identity)), unplanned=lambda: None)
+                lesson, others = Lesson(self, teacher, student), Examples(self, teacher, held_out)
+                before = lesson.mean_loss(others)
+                lesson.train(Examples(self, teacher, text), compressed)
+                after = lesson.mean_loss(others)
+        compressed.adopt(lesson.model.to("cpu").requires_grad_(False))
         compressed.storage.clear()
         outcome = {"started_from_layers": keep, "loss_before": before, "loss_after": after}
-        return {**outcome, "sentences": len(train), "text_fingerprint": train.text_fingerprint}
+        return {**outcome, "sentences": len(text), "text_fingerprint": text.text_fingerprint}
 
     def _text(self) -> tuple[Sentences, Sentences]:
         """Sentences to train on, and others."""
@@ -110,18 +107,6 @@ class Distil(Method):
             raise CorpusError(f"corpus {corpus.name}: {len(train)} sentences are too few to train on; give 10 or more")
         others = Sentences(sentence for number, sentence in enumerate(train) if number % 10 != 9)
         return others, train[9::10][:_HELD_OUT_SENTENCES]
-
-
-@dataclass(frozen=True, eq=False)
-class MaskedRows:
-    """A batch with some of its pieces masked."""
-
-    inputs: dict[str, Tensor]
-    """``input_ids`` and, where something is padded, ``attention_mask``: ``[row, piece]``."""
-    real: Tensor
-    """``[row, piece]`` bool, pieces that are no padding."""
-    places: Tensor
-    """``[row, piece]`` bool, pieces to predict."""
 
 
 class Examples:
@@ -136,19 +121,19 @@ class Examples:
         special = set(encoder.tokenizer.all_special_ids)
         self._ordinary = np.array([i for i in range(len(encoder.tokenizer)) if i not in special])
 
-    def drawn(self, step: int) -> MaskedRows:
+    def drawn(self, step: int) -> Rows:
         """The batch of a step, drawn at random."""
         chance = np.random.default_rng([self._method.seed, 0, step])
         return self._masked(self.batches[chance.integers(len(self.batches))], chance)
 
-    def each(self) -> list[MaskedRows]:
+    def each(self) -> list[Rows]:
         """All batches, once, with masks of their own."""
         seeds = ([self._method.seed, 1, number] for number in range(len(self.batches)))
         return [
             self._masked(batch, np.random.default_rng(seed)) for batch, seed in zip(self.batches, seeds, strict=True)
         ]
 
-    def _masked(self, batch: Batch, chance: np.random.Generator) -> MaskedRows:
+    def _masked(self, batch: Batch, chance: np.random.Generator) -> Rows:
         encoder = self._encoder
         ids = self._pieces.batch_ids(batch.windows, batch.length)
         lengths = self._pieces.window_lengths[batch.windows][:, None]
@@ -161,107 +146,73 @@ class Examples:
         other = self._ordinary[chance.integers(len(self._ordinary), size=ids.shape)]
         ids = np.where(places & (kind < _MASKED), encoder.mask_id, ids)
         ids = np.where(places & (kind >= _MASKED) & (kind < _SHOWN), other, ids)
-        inputs = {"input_ids": ids, "attention_mask": (column < lengths).astype(np.int64)}
-        device = encoder.device
-        tensors = {name: torch.from_numpy(values).to(device) for name, values in inputs.items()}
-        real = tensors["attention_mask"].bool()
-        if not batch.is_padded:
-            del tensors["attention_mask"]  # attention without a mask is faster
-        return MaskedRows(tensors, real, torch.from_numpy(places).to(device))
+        rows = {"input_ids": ids, "attention_mask": (column < lengths).astype(np.int64), "places": places}
+        return {name: torch.from_numpy(values).to(encoder.device) for name, values in rows.items()}
 
 
-class _Trainer:
-    """A student, its teacher, its optimizer, and the step it has reached."""
+class Lesson:
+    """A teacher, a student, and what the student is to predict."""
 
-    def __init__(self, method: Distil, teacher: Encoder, student: Encoder, examples: Examples) -> None:
-        self.method, self.teacher, self.student, self.examples = method, teacher, student, examples
-        self.step = 0
+    def __init__(self, method: Distil, teacher: Encoder, student: Encoder) -> None:
+        self.method, self.teacher, self.student = method, teacher, student
         self.model = cast(Any, student.model.with_head)
-        # What a student does not need in prediction, such as a pooler, gets no gradient and stays.
-        parameters = list(self.model.requires_grad_(True).parameters())
-        groups = [
-            {"params": [p for p in parameters if p.ndim > 1], "weight_decay": 0.01},
-            {"params": [p for p in parameters if p.ndim <= 1], "weight_decay": 0.0},
-        ]
-        self.optimizer = torch.optim.AdamW(groups, lr=0.0)  # set before each step
         size = student.n_layers
         self.pairs = [(i, round(i * teacher.n_layers / size)) for i in range(1, size + 1)]
 
-    def _states(self, encoder: Encoder, rows: MaskedRows) -> tuple[Tensor, ...]:
-        """``[row, piece, dim]`` by layer from 0; the last as the head reads it."""
-        body: Any = encoder.model.body
-        output = body(**rows.inputs, output_hidden_states=True, return_dict=True)
-        return (*output.hidden_states[: encoder.n_layers], output.last_hidden_state)
-
-    def batch_loss(self, rows: MaskedRows) -> Tensor:
+    def loss(self, rows: Rows) -> Tensor:
         """The loss of one batch, with gradients for the student unless these are off."""
+        self.model.eval()  # nothing is dropped out
         with torch.no_grad():
-            wanted = self._states(self.teacher, rows)
-            target = self._logits(self.teacher, wanted, rows)
-        states = self._states(self.student, rows)
-        logits, heat = self._logits(self.student, states, rows), self.method.temperature
+            wanted, target = self._outputs(self.teacher, rows)
+        (states, logits), heat = self._outputs(self.student, rows), self.method.temperature
         loss = heat**2 * functional.kl_div(
             (logits / heat).log_softmax(-1), (target / heat).log_softmax(-1), reduction="batchmean", log_target=True
         )
         if self.method.hidden_weight:
-            real = rows.real
+            real = rows["attention_mask"].bool()
             parts = [functional.mse_loss(states[own][real], wanted[other][real]) for own, other in self.pairs]
             loss = loss + self.method.hidden_weight * torch.stack(parts).mean()
         return loss
 
-    def _logits(self, encoder: Encoder, states: tuple[Tensor, ...], rows: MaskedRows) -> Tensor:
-        head = encoder.masked_head
-        return head.logits(head.features(states[-1][rows.places]))
+    def _outputs(self, encoder: Encoder, rows: Rows) -> tuple[tuple[Tensor, ...], Tensor]:
+        """``[row, piece, dim]`` by layer from 0, the last as the head reads it; and ``[place, piece]`` logits."""
+        body, head, mask = cast(Any, encoder.model.body), encoder.masked_head, rows["attention_mask"]
+        # Attention without a mask is faster.
+        inputs = {"input_ids": rows["input_ids"]} | ({} if bool(mask.all()) else {"attention_mask": mask})
+        output = body(**inputs, output_hidden_states=True, return_dict=True)
+        states = (*output.hidden_states[: encoder.n_layers], output.last_hidden_state)
+        return states, head.logits(head.features(states[-1][rows["places"]]))
 
     @torch.no_grad()
-    def loss(self, examples: Examples) -> float:
+    def mean_loss(self, examples: Examples) -> float:
         """The mean loss of all batches of a text."""
-        return float(np.mean([float(self.batch_loss(rows)) for rows in examples.each()]))
+        return float(np.mean([float(self.loss(rows)) for rows in examples.each()]))
 
-    def run(self, path: Path, identity: str, compressed: CompressedModel) -> None:
-        """Train to the last step, from the state in ``path`` where there is one."""
+    def train(self, examples: Examples, compressed: CompressedModel) -> None:
+        """Train the student to the last step, from the last checkpoint where there is one."""
         method, progress = self.method, compressed.progress
-        if path.exists():
-            self._resume(path, identity)
-        progress.start(method.steps, unit="steps")
-        progress.skip(self.step)
-        while self.step < method.steps:
-            self._advance()
-            progress.advance(1)
-            if self.step % method.checkpoint_every == 0 and self.step < method.steps:
-                self._save(path, identity)
+        warm = max(1, method.steps // 10)
+
+        def began(step: int, n_steps: int) -> None:
+            progress.start(n_steps, unit="steps")
+            progress.skip(step)
+
+        # What a student does not need in prediction, such as a pooler, gets no gradient and stays.
+        self.model.requires_grad_(True)
+        train(
+            self.model,
+            Steps(examples.drawn, method.steps),
+            torch.optim.AdamW(weight_groups(self.model, 0.01)),
+            folder=compressed.state,
+            device=self.student.device,
+            clip_norm=1.0,
+            checkpoint_every=method.checkpoint_every,
+            remedy="lower lr or hidden_weight",
+            loss=self.loss,
+            rate=lambda step: method.lr * min((step + 1) / warm, (method.steps - step) / max(1, method.steps - warm)),
+            began=began,
+            stepped=lambda step, loss: progress.advance(1),
+            max_steps=method.steps,
+            save_total_limit=1,
+        )
         progress.finish()
-
-    def _advance(self) -> None:
-        steps = self.method.steps
-        warm = max(1, steps // 10)
-        for group in self.optimizer.param_groups:
-            group["lr"] = self.method.lr * min((self.step + 1) / warm, (steps - self.step) / max(1, steps - warm))
-        loss = self.batch_loss(self.examples.drawn(self.step))
-        if not math.isfinite(float(loss.detach())):
-            raise BertologyError(
-                f"distil: the loss is {float(loss.detach())} at step {self.step}: lower lr or hidden_weight"
-            )
-        torch.autograd.backward(loss)
-        torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
-        self.optimizer.step()
-        self.optimizer.zero_grad(set_to_none=True)
-        self.step += 1
-
-    def _save(self, path: Path, identity: str) -> None:
-        buffer = io.BytesIO()
-        state = {"identity": identity, "step": self.step}
-        torch.save({**state, "model": self.model.state_dict(), "optimizer": self.optimizer.state_dict()}, buffer)
-        write_atomically(path, buffer.getvalue())
-
-    def _resume(self, path: Path, identity: str) -> None:
-        try:
-            state: Any = torch.load(path, map_location=self.student.device, weights_only=True)
-            found = state["identity"]
-        except (RuntimeError, EOFError, OSError, ValueError, KeyError, TypeError, pickle.UnpicklingError):
-            raise BertologyError(f"{path}: not a whole training state; delete it to start over") from None
-        if found != identity:
-            raise BertologyError(f"{path}: from a run with other settings; delete it or choose another --out")
-        self.model.load_state_dict(state["model"])
-        self.optimizer.load_state_dict(state["optimizer"])
-        self.step = int(state["step"])

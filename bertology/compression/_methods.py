@@ -6,7 +6,7 @@ import contextlib
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, ClassVar, Literal
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from bertology._names import layer_number
-from bertology.activations import Progress, silent
+from bertology.activations.progress import Progress, silent
 from bertology.attention.importance import MaskedWords, head_importance
 from bertology.attention.viewer import parse_heads
 from bertology.corpora import load_corpus
@@ -72,30 +72,18 @@ class CompressedModel:
     storage: dict[int, Storage] = field(default_factory=dict)
     """Storage by the ``id`` of a parameter, where it is not the default."""
 
-    @property
-    def model(self) -> Any:
-        """The model of transformers."""
-        return self.whole.model
+    def __post_init__(self) -> None:
+        self.adopt(self.whole.model)
 
-    @property
-    def family(self) -> str:
-        """The architecture, as its configuration names it."""
-        return self.whole.family
-
-    @property
-    def blocks(self) -> list[nn.Module]:
+    def adopt(self, model: Any) -> None:
+        """Go on with this model of the same family, in the present one's place."""
+        if model is not self.whole.model:
+            self.whole = replace(self.whole, model=model, absent=frozenset())
+        self.model, self.family = model, self.whole.family
+        self.blocks: list[nn.Module] = blocks_of(model, model.config.num_hidden_layers, self.family)
         """Blocks in the order in which they run; ALBERT's once for every time it runs."""
-        return self.whole.blocks
-
-    @property
-    def distinct_blocks(self) -> list[nn.Module]:
-        """Each block once."""
-        return list(dict.fromkeys(self.blocks))
-
-    @property
-    def n_heads(self) -> int:
-        """Attention heads in each block."""
-        return int(self.model.config.num_attention_heads)
+        self.distinct_blocks = list(dict.fromkeys(self.blocks))
+        self.n_heads = int(model.config.num_attention_heads)
 
     def matrices(self, *, embeddings: bool) -> dict[str, nn.Parameter]:
         """The weights of all linear layers by name; with ``embeddings`` those of embedding tables as well.
@@ -105,24 +93,26 @@ class CompressedModel:
         Raises:
             ModelError: blocks hold matrices that are no linear layers.
         """
-        tables, linear = {}, {}
-        last = self.model.get_output_embeddings()
-        for name, module in self.model.named_modules():
-            if isinstance(module, nn.Embedding) or module is last:
-                tables[name + ".weight"] = module.weight
-            elif isinstance(module, nn.Linear):
-                linear[name + ".weight"] = module.weight
-        of_tables = {id(table) for table in tables.values()}
-        linear = {name: weight for name, weight in linear.items() if id(weight) not in of_tables}
+        modules, last = dict(self.model.named_modules()), self.model.get_output_embeddings()
+        tables = {
+            f"{name}.weight": module.weight
+            for name, module in modules.items()
+            if isinstance(module, nn.Embedding) or module is last
+        }
+        known = {id(table) for table in tables.values()}
+        linear = {
+            f"{name}.weight": module.weight
+            for name, module in modules.items()
+            if isinstance(module, nn.Linear) and id(module.weight) not in known
+        }
         known = {id(weight) for weight in linear.values()}
-        for block in self.distinct_blocks:
-            for name, weight in block.named_parameters():
-                if weight.ndim > 1 and id(weight) not in known:
-                    raise ModelError(
-                        f"model {self.source.name}: {name} in the blocks of {self.family} is no linear layer: only "
-                        "encoders like BERT can be compressed"
-                    )
-        chosen = {**linear, **tables} if embeddings else linear
+        for name, weight in (named for block in self.distinct_blocks for named in block.named_parameters()):
+            if weight.ndim > 1 and id(weight) not in known:
+                raise ModelError(
+                    f"model {self.source.name}: {name} in the blocks of {self.family} is no linear layer: only "
+                    "encoders like BERT can be compressed"
+                )
+        chosen = {**linear, **(tables if embeddings else {})}
         once = {id(weight): (name, weight) for name, weight in reversed(list(chosen.items()))}
         return dict(reversed(list(once.values())))
 
@@ -159,27 +149,20 @@ class CompressedModel:
         else:
             if self.family == "modernbert" and keep[0] != 1:
                 raise ModelError(f"model {self.source.name}: keep layer 1, the only one without a norm before it")
-            self._set_blocks([blocks[layer - 1] for layer in keep])
+            kept = nn.ModuleList([blocks[layer - 1] for layer in keep])
+            lists = (name for name, one in self.whole.body.named_modules() if isinstance(one, nn.ModuleList))
+            name = next((name for name in lists if list(self.whole.body.get_submodule(name)) == blocks), None)
+            if name is None:
+                raise ModelError(
+                    f"model {self.source.name}: its {self.family} blocks are not in one list: not supported"
+                )
+            parent, _, last = name.rpartition(".")
+            setattr(self.whole.body.get_submodule(parent), last, kept)
             kinds = getattr(config, "layer_types", None)
             if kinds:
                 config.layer_types = [kinds[layer - 1] for layer in keep]
             config.num_hidden_layers = len(keep)
         self.adopt(self.model)
-
-    def _set_blocks(self, blocks: list[nn.Module]) -> None:
-        now = self.blocks
-        for name, module in self.whole.body.named_modules():
-            if isinstance(module, nn.ModuleList) and list(module) == now:
-                parent, _, last = name.rpartition(".")
-                setattr(self.whole.body.get_submodule(parent), last, nn.ModuleList(blocks))
-                return
-        raise ModelError(f"model {self.source.name}: its {self.family} blocks are not in one list: not supported")
-
-    def adopt(self, model: Any) -> None:
-        """Go on with this model of the same family, in the present one's place."""
-        blocks = blocks_of(model, model.config.num_hidden_layers, self.family)
-        absent = self.whole.absent if model is self.model else frozenset()
-        self.whole = WholeModel(model, blocks, self.family, absent)
 
     def save(self, folder: Path) -> None:
         """Write a model folder: configuration, weights, and the tokenizer's files as they are."""
@@ -240,6 +223,13 @@ class Method(ABC):
 
     name: ClassVar[str]
 
+    def __post_init__(self) -> None:
+        share = getattr(self, "share", None)
+        if share is not None and not 0 <= share <= 1:
+            raise ModelError(
+                f"{self.name}: share is {quoted(share)}; give a number from 0 (nothing is taken away) to 1"
+            )
+
     @abstractmethod
     def apply(self, compressed: CompressedModel) -> dict[str, Any]:
         """Change a model in memory; returns what was done, in values of JSON.
@@ -247,12 +237,6 @@ class Method(ABC):
         Raises:
             BertologyError: it cannot be done to this model.
         """
-
-
-def check_share(share: float, *, method: str) -> None:
-    """Raise a ModelError for a share outside 0…1."""
-    if not 0 <= share <= 1:
-        raise ModelError(f"{method}: share is {quoted(share)}; give a number from 0 (nothing is taken away) to 1")
 
 
 @dataclass(frozen=True)
@@ -271,9 +255,6 @@ class Magnitude(Method):
     """Whether magnitudes are compared across all matrices, or each matrix loses the same share."""
     embeddings: bool = False
     """Whether embedding tables are pruned as well, and with them the projection onto the vocabulary, tied or not."""
-
-    def __post_init__(self) -> None:
-        check_share(self.share, method=self.name)
 
     @torch.no_grad()
     def apply(self, compressed: CompressedModel) -> dict[str, Any]:
@@ -314,9 +295,6 @@ class LowRank(Method):
     """Share of the singular values of each matrix, the smallest, that is set to zero; one at least stays."""
     embeddings: bool = False
     """Whether embedding tables, and the projection onto the vocabulary, are replaced as well."""
-
-    def __post_init__(self) -> None:
-        check_share(self.share, method=self.name)
 
     @torch.no_grad()
     def apply(self, compressed: CompressedModel) -> dict[str, Any]:
@@ -421,8 +399,7 @@ class Heads(Method):
         named = not isinstance(self.by, str)
         if named == (self.share is not None):
             raise ModelError("heads: give share, or the heads by name (by=[L1H2,L3H4]), not both and not neither")
-        if self.share is not None:
-            check_share(self.share, method=self.name)
+        super().__post_init__()
         if self.sentences < 1:
             raise ModelError(f"heads: sentences is {self.sentences}; give 1 or more")
 
@@ -493,9 +470,6 @@ class Neurons(Method):
     layer, those of its input and its gate together); or at random."""
     seed: int = 0
     """Seed of a random order."""
-
-    def __post_init__(self) -> None:
-        check_share(self.share, method=self.name)
 
     @torch.no_grad()
     def apply(self, compressed: CompressedModel) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from bertology._memory import explained_shortage
 from bertology._names import folder_name, name_not_found
 from bertology._settings import checked_settings
 from bertology._temporary import sweep, temporary_folder
-from bertology.activations import BarProgress, can_show, silent
+from bertology.activations.progress import BarProgress, can_show, silent
 from bertology.compression._distil import Distil
 from bertology.compression._methods import (
     CompressedModel,
@@ -103,12 +103,15 @@ class Compressed:
         return f"<Compressed {self.record.model} by {', '.join(step['method'] for step in self.steps)} in {self.path}>"
 
 
-def described(step: dict[str, Any]) -> str:
+def described(step: Mapping[str, Any]) -> str:
     """A step as one line: method, settings and outcome."""
-    settings = {key: value for key, value in step.items() if key not in ("method", "outcome") and value is not None}
-    parts = [f"{key} {_short(value)}" for key, value in settings.items()]
-    outcome = ", ".join(f"{key.replace('_', ' ')} {_short(value)}" for key, value in step["outcome"].items())
-    return f"{step['method']} ({', '.join(parts)}): {outcome}"
+    settings = [
+        f"{key} {_short(value)}"
+        for key, value in step.items()
+        if key not in ("method", "outcome") and value is not None
+    ]
+    outcome = (f"{key.replace('_', ' ')} {_short(value)}" for key, value in step["outcome"].items())
+    return f"{step['method']} ({', '.join(settings)}): {', '.join(outcome)}"
 
 
 def _short(value: Any) -> str:
@@ -209,14 +212,14 @@ def compress(
     with temporary_folder(folder.parent, folder.name) as made:
         opened = open_model(
             source,
-            _stored(source),
+            RECORD.read(source.folder).storage if RECORD.is_in(source.folder) else {},
             work=made,
             state=folder / _TRAINING,
             device=device,
             progress=BarProgress(f"compressing {source.title}") if shown else silent,
         )
         size_before = opened.sizes()[0]
-        steps = [{"method": one.name, **_plain(one), "outcome": one.apply(opened)} for one in methods]
+        steps = [{**_plain(one), "outcome": one.apply(opened)} for one in methods]
         record = _write(opened, made / "model", steps, size_before)
         with explained_write_errors(folder, remedy=_REMEDY):
             if (folder / _TRAINING).is_dir():
@@ -235,19 +238,12 @@ def _methods(method: str | Method | Sequence[str | Method], settings: Mapping[st
         raise ModelError(f"setting {wrong[0]}: of several methods write it with its method's name, as magnitude.share")
     if settings and not names:
         raise ModelError(f"setting {min(settings)}: a method that is no name has its settings already")
-    return [
-        one if isinstance(one, Method) else make_method(one, settings if len(given) == 1 else settings.get(one, {}))
-        for one in given
-    ]
+    own = settings if len(given) > 1 else dict.fromkeys(names, settings)
+    return [one if isinstance(one, Method) else _method(one, own.get(one, {})) for one in given]
 
 
-def make_method(name: str, settings: Mapping[str, Any]) -> Method:
-    """A method by its name, with these settings.
-
-    Raises:
-        NameNotFoundError: there is no such method or setting.
-        BertologyError: a setting is missing, or not as it should be.
-    """
+def _method(name: str, settings: Mapping[str, Any]) -> Method:
+    """A method by its name, with these settings."""
     kind = METHODS.get(name)
     if kind is None:
         raise name_not_found("method", name, METHODS)
@@ -259,9 +255,13 @@ def make_method(name: str, settings: Mapping[str, Any]) -> Method:
 
 
 def _plain(method: Method) -> dict[str, Any]:
-    """The settings of a method in values of JSON; a corpus by the end of its path."""
+    """A method and its settings in values of JSON; a corpus by the end of its path."""
     found: dict[str, Any] = json.loads(json.dumps(asdict(method)))  # type: ignore[call-overload]
-    return {key: folder_name(value) if key == "corpus" else value for key, value in found.items()}
+    return {"method": method.name, **{k: folder_name(v) if k == "corpus" else v for k, v in found.items()}}
+
+
+def _without_outcome(step: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in step.items() if key != "outcome"}
 
 
 def _finished(folder: Path, source: ModelSource, methods: Sequence[Method]) -> Compressed | None:
@@ -272,23 +272,19 @@ def _finished(folder: Path, source: ModelSource, methods: Sequence[Method]) -> C
         return None
     if RECORD.is_in(folder):
         record = RECORD.read(folder)
-        done = [{key: value for key, value in step.items() if key != "outcome"} for step in record.steps]
-        asked = [{"method": one.name, **_plain(one)} for one in methods]
+        done, asked = list(map(_without_outcome, record.steps)), list(map(_plain, methods))
         if (record.model_fingerprint, done) == (model_fingerprint(source), asked):
             return Compressed(folder, record, is_found=True)
     raise BertologyError(f"{folder} holds something already: choose another folder, or delete it")
-
-
-def _stored(source: ModelSource) -> dict[str, Storage]:
-    """How the weights of a model that was compressed before could be stored."""
-    return RECORD.read(source.folder).storage if RECORD.is_in(source.folder) else {}
 
 
 def _write(opened: CompressedModel, folder: Path, steps: list[dict[str, Any]], size_before: int) -> Record:
     """Write the model folder and check that it computes what the model in memory does."""
     source, config = opened.source, opened.model.config
     fingerprint = model_fingerprint(source)
-    done = {"source_fingerprint": fingerprint, "steps": [_without_outcome(step) for step in steps]}
+    texts = [{"text_fingerprint": text} if (text := step["outcome"].get("text_fingerprint")) else {} for step in steps]
+    plain = [{**_without_outcome(step), **text} for step, text in zip(steps, texts, strict=True)]
+    done = {"source_fingerprint": fingerprint, "steps": plain}
     earlier = getattr(config, CONFIG_KEY, None)
     setattr(config, CONFIG_KEY, {**done, "earlier": earlier} if earlier else done)
     opened.save(folder)
@@ -309,9 +305,3 @@ def _write(opened: CompressedModel, folder: Path, steps: list[dict[str, Any]], s
     )
     RECORD.write(folder, record, {CARD: _card(record)})
     return record
-
-
-def _without_outcome(step: dict[str, Any]) -> dict[str, Any]:
-    """A step without its outcome: its method and settings, and the fingerprint of its text."""
-    text = {key: value for key, value in step["outcome"].items() if key == "text_fingerprint"}
-    return {**{key: value for key, value in step.items() if key != "outcome"}, **text}

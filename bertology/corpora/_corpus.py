@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from bertology._files import digest
 from bertology._names import name_not_found
-from bertology.corpora._files import Oddities, T, corpus_name, files_in, language_of, split_files, suffix_of
+from bertology.corpora._files import Oddities, corpus_name, files_in, language_of, split_files, suffix_of
 from bertology.corpora._sentences import Sentence, Sentences
 from bertology.errors import CorpusError, NameNotFoundError
 
@@ -138,7 +138,10 @@ class Corpus:
         folds = []
         for fold in range(n_folds):
             others = {key: size for key, size in sizes.items() if fold_of[key] != fold}
-            chosen = _tenth(others, salt=f"fold {fold}")
+            # About a tenth of the sentences, in an order drawn by a hash: one key at least, and not all.
+            ordered, chosen = _in_hash_order(others, salt=f"fold {fold}"), set[str]()
+            while sum(others[key] for key in chosen) < sum(others.values()) / 10 and len(ordered) > 1:
+                chosen.add(ordered.pop())
             test, dev = (np.array([key in part for key in keys]) for part in (sizes.keys() - others.keys(), chosen))
             folds.append({"train": ~test & ~dev, "dev": dev, "test": test})
         return whole.as_one(f"{n_folds}-fold {_CROSS_VALIDATION} over {what}"), tuple(folds)
@@ -199,15 +202,6 @@ def _in_hash_order(keys: Iterable[str], *, salt: str = "") -> list[str]:
     return sorted(keys, key=lambda key: (digest([(salt + key).encode("utf-8", "surrogatepass")]), key))
 
 
-def _tenth(sizes: Mapping[str, int], *, salt: str) -> set[str]:
-    """Keys of about a tenth of the sentences, in an order drawn by a hash: one at least, and not all."""
-    ordered, n = _in_hash_order(sizes, salt=salt), sum(sizes.values())
-    chosen: set[str] = set()
-    while sum(sizes[key] for key in chosen) < n / 10 and len(ordered) > 1:
-        chosen.add(ordered.pop())
-    return chosen
-
-
 def corpus_at(
     path: Path,
     splits: Mapping[str, Iterable[Sentence]],
@@ -219,13 +213,7 @@ def corpus_at(
 ) -> Corpus:
     """The corpus in a file or folder, called as that is; splits without a sentence are left out.
 
-    Args:
-        path: the file or folder.
-        splits: sentences by split, which may note irregularities while they are read.
-        oddities: the irregularities.
-        notes: further notes of the corpus.
-        language: its language, where known.
-        reference: the paper it comes from.
+    Sentences may note irregularities while they are read, which join its ``notes``.
     """
     read = {split: some if isinstance(some, Sentences) else Sentences(some) for split, some in splits.items()}
     oddities = oddities or Oddities()
@@ -297,9 +285,6 @@ class Format:
         return corpus_at(path, splits, oddities, language=language, reference=self.reference)
 
 
-_WORDLESS = "_"
-
-
 def join_corpora(annotation: Corpus, words: Corpus) -> Corpus:
     """The sentences of a treebank with the annotation of another corpus, joined by ``sent_id``.
 
@@ -310,49 +295,14 @@ def join_corpora(annotation: Corpus, words: Corpus) -> Corpus:
     ``annotation`` may be ``_`` throughout.
     """
     oddities = Oddities()
-    places = {
-        sentences.id(number): (split, number)
-        for split, sentences in words.splits.items()
-        for number in range(len(sentences))
-    }
-    splits = {
-        split: Sentences(_joined(sentences, words, places, oddities)) for split, sentences in annotation.splits.items()
-    }
-    if not any(map(len, splits.values())):
-        raise CorpusError(
-            f"{annotation.name}+{words.name}: no sentence of the first is in the second with the same sent_id and "
-            "words; give the treebank that it was made on"
-        )
-    for split in annotation.splits.keys() & words.splits.keys():
-        held = {annotation[split].id(number) for number in range(len(annotation[split]))}
-        for number in range(len(words[split])):
-            if (name := words[split].id(number)) not in held:
-                oddities.skip(f"sentences of {words.name} that {annotation.name} does not have", name)
-    return replace(
-        words,
-        name=f"{annotation.name}+{words.name}",
-        splits={split: sentences for split, sentences in splits.items() if len(sentences)},
-        annotator=annotation.annotator or words.annotator,
-        notes={**_named(annotation, annotation.notes), **_named(words, words.notes), **oddities.notes()},
-        skipped={**_named(annotation, annotation.skipped), **_named(words, words.skipped), **oddities.skipped()},
-    )
+    places = {some.id(n): (split, n) for split, some in words.splits.items() for n in range(len(some))}
 
-
-def _named(corpus: Corpus, notes: Mapping[str, T]) -> dict[str, T]:
-    """Notes by kind, prefixed with the corpus, since both corpora may have notes of one kind."""
-    return {f"{corpus.name}: {kind}": note for kind, note in notes.items()}
-
-
-def _joined(
-    annotated: Sentences, words: Corpus, places: Mapping[str, tuple[str, int]], oddities: Oddities
-) -> Iterator[Sentence]:
-    for sentence in annotated:
+    def joined(sentence: Sentence) -> Iterator[Sentence]:
         if sentence.id not in places:
-            oddities.skip(f"sentences that {words.name} does not have", sentence.id)
-            continue
+            return oddities.skip(f"sentences that {words.name} does not have", sentence.id)
         split, number = places[sentence.id]
         other = words[split][number]
-        if sentence.words != other.words and set(sentence.words) != {_WORDLESS}:
+        if sentence.words != other.words and set(sentence.words) != {"_"}:
             oddities.skip(f"sentences that have other words in {words.name}", sentence.id)
         elif len(sentence) != len(other):
             oddities.skip(f"sentences that have more or fewer words in {words.name}", sentence.id)
@@ -363,3 +313,27 @@ def _joined(
                 targets={**other.targets, **sentence.targets},
                 derived=(other.derived - sentence.targets.keys()) | sentence.derived,
             )
+
+    splits = {
+        split: Sentences(one for each in some for one in joined(each)) for split, some in annotation.splits.items()
+    }
+    if not any(map(len, splits.values())):
+        remedy = "give the treebank that it was made on"
+        what = "no sentence of the first is in the second with the same sent_id and words"
+        raise CorpusError(f"{annotation.name}+{words.name}: {what}; {remedy}")
+    for split in annotation.splits.keys() & words.splits.keys():
+        held = {annotation[split].id(number) for number in range(len(annotation[split]))}
+        for name in map(words[split].id, range(len(words[split]))):
+            if name not in held:
+                oddities.skip(f"sentences of {words.name} that {annotation.name} does not have", name)
+    # Both corpora may have notes of one kind.
+    notes = {f"{one.name}: {kind}": note for one in (annotation, words) for kind, note in one.notes.items()}
+    skipped = {f"{one.name}: {kind}": places for one in (annotation, words) for kind, places in one.skipped.items()}
+    return replace(
+        words,
+        name=f"{annotation.name}+{words.name}",
+        splits={split: sentences for split, sentences in splits.items() if len(sentences)},
+        annotator=annotation.annotator or words.annotator,
+        notes={**notes, **oddities.notes()},
+        skipped={**skipped, **oddities.skipped()},
+    )

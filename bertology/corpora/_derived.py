@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain, zip_longest
 from typing import Final
 
@@ -32,21 +32,25 @@ def word_order(corpus: Corpus) -> Corpus:
     Raises:
         CorpusError: no sentence has a tree with parts of speech, or there is no train or test.
     """
-    for split in ("train", "test"):
-        if split not in corpus:
-            raise CorpusError(f"word_order:{corpus.name}: no split {split}; give a corpus with train and test")
+    name = _checked("word_order", corpus)
     marked = {name: list(map(_marked, text)) for name, text in corpus.splits.items()}
     if not any(sentence.targets.keys() & _ASKED.keys() for some in marked.values() for sentence in some):
         remedy = "give a treebank with upos, heads and deprel"
-        raise CorpusError(f"word_order:{corpus.name}: no sentence has an auxiliary or a subject noun; {remedy}")
-    moved: list[Sentence] = []
-    for name in ("train", "dev"):
-        if name in marked:
-            moved += filter(_parts, marked[name])
-            marked[name] = [sentence for sentence in marked[name] if not _parts(sentence)]
+        raise CorpusError(f"{name}: no sentence has an auxiliary or a subject noun; {remedy}")
+    learnt = [split for split in ("train", "dev") if split in marked]
+    moved = [sentence for split in learnt for sentence in marked[split] if _parts(sentence)]
+    for split in learnt:
+        marked[split] = [sentence for sentence in marked[split] if not _parts(sentence)]
     marked["test"] = list(alternating(moved, marked["test"]))
-    splits = {name: Sentences(sentences) for name, sentences in marked.items()}
-    return replace(corpus, name=f"word_order:{corpus.name}", splits=splits)
+    return replace(corpus, name=name, splits={split: Sentences(some) for split, some in marked.items()})
+
+
+def _checked(change: str, corpus: Corpus) -> str:
+    """The name of a changed corpus, which must have train and test."""
+    for split in ("train", "test"):
+        if split not in corpus:
+            raise CorpusError(f"{change}:{corpus.name}: no split {split}; give a corpus with train and test")
+    return f"{change}:{corpus.name}"
 
 
 def alternating(*some: Iterable[Sentence]) -> Iterator[Sentence]:
@@ -110,12 +114,8 @@ def _halves(sentence: Sentence) -> Iterator[Sentence]:
     for place, half in enumerate(sentence.targets.get(TEXTS, ())):
         first, last = half.span1
         targets = {
-            name: tuple(
-                Target((target.span1, target.span2)[place], target.label).moved(-first)
-                for target in of_name
-                if target.span2 is not None
-            )
-            for name, of_name in sentence.targets.items()
+            name: tuple(Target((one.span1, one.span2)[place], one.label).moved(-first) for one in some if one.span2)
+            for name, some in sentence.targets.items()
             if name != TEXTS
         }
         name, group = f"{sentence.id}/{place + 1}", sentence.group or sentence.id
@@ -137,10 +137,17 @@ def pseudowords(corpus: Corpus, *, seed: int = 0) -> Corpus:
     Raises:
         CorpusError: it has too few nouns, or no train or test.
     """
-    for split in ("train", "test"):
-        if split not in corpus:
-            raise CorpusError(f"pseudowords:{corpus.name}: no split {split}; give a corpus with train and test")
-    labels = _drawn(corpus, seed)
+    name = _checked("pseudowords", corpus)
+    of_train, of_test = (Counter(chain.from_iterable(map(_nouns, corpus[split]))) for split in ("train", "test"))
+    both = sorted((of_train.keys() & of_test.keys()) - {""}, key=lambda noun: (-of_train[noun], noun))
+    n_pairs = min(_PSEUDOWORDS, (len(both) - _COINS) // 2)
+    if n_pairs < 1:
+        due = f"{2 + _COINS} or more in both train and test are due"
+        raise CorpusError(f"{name}: {len(both)} nouns (upos NOUN); {due}")
+    chosen = np.random.default_rng(seed).permutation(both[: 2 * n_pairs + _COINS]).tolist()
+    labels = {noun: f"{noun}|coin" for noun in chosen[2 * n_pairs :]}
+    for first, second in zip(chosen[: 2 * n_pairs : 2], chosen[1 : 2 * n_pairs : 2], strict=True):
+        labels |= {noun: f"{first}|{second}:{noun}" for noun in (first, second)}
 
     def label(noun: str, sentence: Sentence, place: int) -> str:
         if ":" in labels[noun]:
@@ -150,38 +157,18 @@ def pseudowords(corpus: Corpus, *, seed: int = 0) -> Corpus:
 
     def labelled(sentence: Sentence) -> Sentence:
         nouns = ((place, noun) for place, noun in enumerate(_nouns(sentence)) if noun in labels)
-        found = tuple(Target((place, place + 1), label(str(noun), sentence, place)) for place, noun in nouns)
+        found = tuple(Target((place, place + 1), label(noun, sentence, place)) for place, noun in nouns)
         return replace(sentence, targets={**sentence.targets, SENSE: found}) if found else sentence
 
-    splits = {name: Sentences(map(labelled, text)) for name, text in corpus.splits.items()}
+    splits = {split: Sentences(map(labelled, text)) for split, text in corpus.splits.items()}
     made = ", ".join(sorted({text.partition(":")[0] for text in labels.values()}))
-    return replace(
-        corpus, name=f"pseudowords:{corpus.name}", splits=splits, notes={**corpus.notes, "pseudowords": made}
-    )
+    return replace(corpus, name=name, splits=splits, notes={**corpus.notes, "pseudowords": made})
 
 
-def _drawn(corpus: Corpus, seed: int) -> dict[str, str]:
-    """Label of each noun; that of a coin lacks what the coin decides."""
-    counts = {
-        split: Counter(noun for sentence in corpus[split] for noun in _nouns(sentence) if noun)
-        for split in ("train", "test")
-    }
-    of_train = counts["train"]
-    both = sorted(of_train.keys() & counts["test"].keys(), key=lambda noun: (-of_train[noun], noun))
-    n_pairs = min(_PSEUDOWORDS, (len(both) - _COINS) // 2)
-    if n_pairs < 1:
-        due = f"{2 + _COINS} or more in both train and test are due"
-        raise CorpusError(f"pseudowords:{corpus.name}: {len(both)} nouns (upos NOUN); {due}")
-    chosen = np.random.default_rng(seed).permutation(both[: 2 * n_pairs + _COINS]).tolist()
-    labels = {noun: f"{noun}|coin" for noun in chosen[2 * n_pairs :]}
-    for first, second in zip(chosen[: 2 * n_pairs : 2], chosen[1 : 2 * n_pairs : 2], strict=True):
-        labels |= {noun: f"{first}|{second}:{noun}" for noun in (first, second)}
-    return labels
-
-
-def _nouns(sentence: Sentence) -> list[str | None]:
+def _nouns(sentence: Sentence) -> list[str]:
+    """Each word that is a noun; empty for others."""
     tags = sentence.layers.get("upos", (None,) * len(sentence))
-    return [word.casefold() if tag == "NOUN" else None for word, tag in zip(sentence.words, tags, strict=True)]
+    return [word.casefold() if tag == "NOUN" else "" for word, tag in zip(sentence.words, tags, strict=True)]
 
 
 ADDED = "added"
@@ -190,12 +177,8 @@ _JOINT = "and"
 _ENDS = frozenset(".!?…")
 
 
-@dataclass(frozen=True)
-class _Item:
-    sentence: Sentence
-    span: tuple[int, int]
-    word: str
-    sense: str
+_Item = tuple[Sentence, tuple[int, int], str, str]
+"""A sentence with its first word that has a sense: its span, the word, the sense."""
 
 
 def concatenated(corpus: Corpus, *, seed: int = 0) -> Corpus:
@@ -216,19 +199,19 @@ def concatenated(corpus: Corpus, *, seed: int = 0) -> Corpus:
     name = f"concatenated:{corpus.name}"
     if "test" not in corpus:
         raise CorpusError(f"{name}: no split test; give a corpus with train and test")
-    by_word: dict[str, dict[str, list[_Item]]] = defaultdict(lambda: defaultdict(list))
+    by_word: dict[str, list[_Item]] = defaultdict(list)
     items = list(_items(corpus["test"]))
     for item in items:
-        by_word[item.word][item.sense].append(item)
+        by_word[item[2]].append(item)
     dice, made = np.random.default_rng(seed), []
-    for item in items:
-        of_word = by_word[item.word]
-        others = [other for sense, some in of_word.items() if sense != item.sense for other in some]
+    for sentence, span, word, sense in items:
+        senses = dict.fromkeys(of for *_, of in by_word[word])
+        others = [item for of in senses if of != sense for item in by_word[word] if item[3] == of]
         if not others:
             continue
-        alike = [other for other in of_word[item.sense] if other.sentence.text != item.sentence.text]
-        alone = Target(item.span, f"{item.word}:{item.sense}")
-        base = replace(item.sentence, targets={SENSE: (alone,)}, multiword=(), comments=(), empty_nodes=())
+        alike = [item for item in by_word[word] if item[3] == sense and item[0].text != sentence.text]
+        targets = {SENSE: (Target(span, f"{word}:{sense}"),)}
+        base = replace(sentence, targets=targets, multiword=(), comments=(), empty_nodes=())
         made.append(replace(base, id=f"{base.id}/alone"))
         for kind, some in (("other", others), ("same", alike)):
             if some:
@@ -249,16 +232,13 @@ def _items(sentences: Sentences) -> Iterator[_Item]:
         if not colon:
             word, sense = " ".join(sentence.words[first:last]).casefold(), word
         named = replace(sentence, id=f"{sentence.id or 'sentence'}#{number + 1}")
-        yield _Item(named, (first, last), word, sense)
+        yield named, (first, last), word, sense
 
 
-def _joined(base: Sentence, added: _Item, kind: str) -> Sentence:
+def _joined(base: Sentence, item: _Item, kind: str) -> Sentence:
+    added, (first, last), word, sense = item
     n_kept = len(base) - (base.words[-1] in _ENDS and base.targets[SENSE][0].span1[1] < len(base))
-    both = as_one([part_of(base, 0, n_kept), Sentence.from_words([_JOINT]), replace(added.sentence, targets={})])
-    span = (added.span[0] + n_kept + 1, added.span[1] + n_kept + 1)
-    return replace(
-        both,
-        id=f"{base.id}/{kind}",
-        layers={name: both.layers[name] for name in base.layers if name in added.sentence.layers},
-        targets={**base.targets, ADDED: (Target(span, f"{added.word}:{added.sense}"),)},
-    )
+    both = as_one([part_of(base, 0, n_kept), Sentence.from_words([_JOINT]), replace(added, targets={})])
+    target = Target((first + n_kept + 1, last + n_kept + 1), f"{word}:{sense}")
+    layers = {name: both.layers[name] for name in base.layers if name in added.layers}
+    return replace(both, id=f"{base.id}/{kind}", layers=layers, targets={**base.targets, ADDED: (target,)})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from pathlib import Path
@@ -161,12 +161,11 @@ class ParallelText:
 
     def links(self, source: str, target: str) -> list[Links | None]:
         """The gold alignment of each of :meth:`pairs`, None where there is none."""
-        return [self._links(source, target, *pair) for pair in self.pairs(source, target).tolist()]
-
-    def _links(self, source: str, target: str, first: int, second: int) -> Links | None:
-        if (cells := self._cells(second, source)) is not None:
-            return _read(cells)
-        return None if (cells := self._cells(first, target)) is None else _read(cells).turned()
+        found: list[Links | None] = []
+        for first, second in self.pairs(source, target).tolist():
+            one, other = (self._cells(*held) for held in ((second, source), (first, target)))
+            found.append(_read(one) if one is not None else None if other is None else _read(other).turned())
+        return found
 
     def _cells(self, number: int, language: str) -> tuple[str | None, ...] | None:
         layer = self.sentences.layers.get(_LINKS + language)
@@ -187,36 +186,37 @@ def _labels(sentences: Sentences, name: str) -> tuple[NDArray[np.int64], tuple[s
 
 _BETWEEN = "|||"
 _LINK = re.compile(r"([0-9]{1,6})([-p])([0-9]{1,6})")
-_TEXT = (".txt", "")
 LinkStart = Literal[0, 1]
 
 
-def is_text(path: Path, language: str) -> bool:
+def _is_text(path: Path, language: str) -> bool:
     """Whether a file is one of text, as its suffix ``.txt`` or ``.LANGUAGE`` shows; or all files of a folder are."""
     if path.is_dir():
         visible = [file for file in path.iterdir() if not file.name.startswith(".")]
-        return bool(visible) and all(file.suffix == ".txt" and is_text(file, language) for file in visible)
-    return path.suffix == f".{language}" or (path.suffix in _TEXT and path.is_file() and not looks_like_columns(path))
+        return bool(visible) and all(file.suffix == ".txt" and _is_text(file, language) for file in visible)
+    may_be_text = path.suffix in (".txt", "") and path.is_file() and not looks_like_columns(path)
+    return path.suffix == f".{language}" or may_be_text
 
 
-def load_lines(paths: Mapping[str, Path]) -> dict[str, Corpus]:
+def _load_lines(paths: Mapping[str, Path]) -> dict[str, Corpus]:
     """Corpora by language of texts whose lines translate each other; sentences are named by their lines."""
     lengths: dict[str, tuple[Path, int]] = {}
-    for path in paths.values():
-        for split, files in split_files(path, [".txt"], what="text").items():
-            length = sum(1 for file in files for _ in text_lines(file))
-            other, expected = lengths.setdefault(split, (path, length))
-            if length != expected:
-                raise CorpusError(
-                    f"{path}: {length:,} lines, but {other} has {expected:,}: line N of one should translate line N of "
-                    "the other; give texts of the same length"
-                )
+    for path, (split, files) in (
+        (one, of) for one in paths.values() for of in split_files(one, [".txt"], what="text").items()
+    ):
+        length = sum(1 for file in files for _ in text_lines(file))
+        other, expected = lengths.setdefault(split, (path, length))
+        if length != expected:
+            raise CorpusError(
+                f"{path}: {length:,} lines, but {other} has {expected:,}: line N of one should translate line N of "
+                "the other; give texts of the same length"
+            )
     return {language: Text().load(path) for language, path in paths.items()}
 
 
-def load_bitext(path: Path, languages: Sequence[str]) -> dict[str, Corpus]:
+def _load_bitext(path: Path, languages: Sequence[str]) -> dict[str, Corpus]:
     """Corpora by language of one file whose lines hold a sentence in each, with ``|||`` between."""
-    texts: dict[str, list[tuple[str, str]]] = {language: [] for language in languages}
+    texts: dict[str, list[Sentence]] = {language: [] for language in languages}
     for number, line in enumerate(text_lines(path), 1):
         parts = line.split(_BETWEEN)
         if len(parts) != len(languages) and line.strip():
@@ -224,15 +224,9 @@ def load_bitext(path: Path, languages: Sequence[str]) -> dict[str, Corpus]:
             raise CorpusError(f"{path}:{number}: {what}, but {len(languages)} languages: {'+'.join(languages)}")
         for language, text in zip(languages, parts, strict=False):
             if text.strip():
-                texts[language].append((str(number), text.strip()))
+                texts[language].append(sentence_of_text(text, split_at_spaces=True, name=str(number)))
     split = split_of(path) or "test"
-    return {
-        language: Corpus(
-            corpus_name(path),
-            {split: Sentences(sentence_of_text(text, split_at_spaces=True, name=name) for name, text in of)},
-        )
-        for language, of in texts.items()
-    }
+    return {language: Corpus(corpus_name(path), {split: Sentences(of)}) for language, of in texts.items()}
 
 
 def read_links(
@@ -251,39 +245,29 @@ def read_links(
     Returns:
         By line the links, words from 0; those of words that sentences do not have included.
     """
-    by_line = {number: list(_links(path, number, line)) for number, line in enumerate(text_lines(path), 1)}
-    if lengths and max(lengths) > len(by_line):
-        raise CorpusError(f"{path}: {len(by_line):,} lines, but the texts have {max(lengths):,}; give a line for each")
-    by_line = {number: links for number, links in by_line.items() if number in lengths}
-    start = _start(path, by_line, lengths) if start is None else start
+    by_line: dict[int, list[tuple[str, int, int]]] = {}
+    n_lines = 0
+    for n_lines, line in enumerate(text_lines(path), 1):
+        matches = [(text, _LINK.fullmatch(text)) for text in line.split()]
+        if (wrong := next((text for text, match in matches if match is None), None)) is not None:
+            raise CorpusError(f"{path}:{n_lines}: {quoted(wrong)} is no link: write 3-4, or 3p4 for a possible one")
+        if n_lines in lengths:
+            by_line[n_lines] = [(match[2], int(match[1]), int(match[3])) for _, match in matches if match]
+    if lengths and max(lengths) > n_lines:
+        raise CorpusError(f"{path}: {n_lines:,} lines, but the texts have {max(lengths):,}; give a line for each")
+    if start is None:
+        every = [(i, j, *lengths[number]) for number, links in by_line.items() for _, i, j in links]
+        from_0 = any(min(i, j) == 0 for i, j, *_ in every)
+        if not from_0 and not any(i == n_first or j == n_second for i, j, n_first, n_second in every):
+            raise CorpusError(
+                f"{path}: no word is numbered 0, and none as high as its sentence is long: write links0= or links1= to "
+                "state the number of a first word"
+            )
+        start = 0 if from_0 else 1
     return {
         number: Links(*(frozenset((i - start, j - start) for kind, i, j in links if kind == which) for which in "-p"))
         for number, links in by_line.items()
     }
-
-
-def _links(path: Path, number: int, line: str) -> Iterator[tuple[str, int, int]]:
-    for text in line.split():
-        match = _LINK.fullmatch(text)
-        if match is None:
-            raise CorpusError(f"{path}:{number}: {quoted(text)} is no link: write 3-4, or 3p4 for a possible one")
-        yield match[2], int(match[1]), int(match[3])
-
-
-def _start(
-    path: Path,
-    by_line: Mapping[int, Collection[tuple[str, int, int]]],
-    lengths: Mapping[int, tuple[int, int]],
-) -> LinkStart:
-    every = [(i, j, *lengths[number]) for number, links in by_line.items() for _, i, j in links]
-    if any(min(i, j) == 0 for i, j, *_ in every):
-        return 0
-    if any(i == n_first or j == n_second for i, j, n_first, n_second in every):
-        return 1
-    raise CorpusError(
-        f"{path}: no word is numbered 0, and none as high as its sentence is long: write links0= or links1= to state "
-        "the number of a first word"
-    )
 
 
 PARALLEL, MULTILINGUAL = "parallel:", "multilingual:"
@@ -321,23 +305,21 @@ def parallel_corpus(
     oddities = Oddities()
     splits: dict[str, list[list[Sentence]]] = {}
     _check_number(corpora)
-    shared = [split for split in next(iter(corpora.values())).splits if all(split in one for one in corpora.values())]
     n_out_of_range = n_links = 0
-    for split in shared:
+    for split in next(iter(corpora.values())).splits:
+        if not all(split in corpus for corpus in corpora.values()):
+            continue
         by_id = {language: _by_id(language, corpus[split], oddities) for language, corpus in corpora.items()}
         for unit in dict.fromkeys(unit for ids in by_id.values() for unit in ids):
-            lacking = [language for language, ids in by_id.items() if unit not in ids]
-            if lacking:
+            if lacking := [language for language, ids in by_id.items() if unit not in ids]:
                 oddities.skip(f"sentences that {listed(lacking)} does not have", unit)
                 continue
             sentences = {language: ids[unit] for language, ids in by_id.items()}
-            gold = {pair: by_unit[unit] for pair, by_unit in (links or {}).items() if unit in by_unit}
-            for pair, of_pair in list(gold.items()):
-                n_links += 1
-                if not of_pair.fits(*(len(sentences[language]) for language in pair)):
-                    n_out_of_range += 1
-                    oddities.skip("gold alignments with links of words that are not there", unit)
-                    del gold[pair]
+            stated = {pair: by_unit[unit] for pair, by_unit in (links or {}).items() if unit in by_unit}
+            gold = {pair: of for pair, of in stated.items() if of.fits(*(len(sentences[one]) for one in pair))}
+            for _ in stated.keys() - gold.keys():
+                oddities.skip("gold alignments with links of words that are not there", unit)
+            n_links, n_out_of_range = n_links + len(stated), n_out_of_range + len(stated) - len(gold)
             splits.setdefault(split, []).append(translations(sentences, unit=unit, links=gold))
     if not splits:
         raise CorpusError(
@@ -399,25 +381,20 @@ def _corpus(
     corpora: Mapping[str, Corpus], splits: dict[str, list[list[Sentence]]], oddities: Oddities, name: str
 ) -> Corpus:
     notes = dict(oddities.notes())
-    if "train" in splits and "dev" not in splits:
-        held_out = splits["train"][_HELD_OUT - 1 :: _HELD_OUT]
-        if held_out:
-            splits["dev"] = held_out
-            splits["train"] = [unit for number, unit in enumerate(splits["train"], 1) if number % _HELD_OUT]
-            notes["dev"] = f"every {_HELD_OUT}th of train, with its translations"
+    if "dev" not in splits and (held_out := splits.get("train", [])[_HELD_OUT - 1 :: _HELD_OUT]):
+        splits["dev"] = held_out
+        splits["train"] = [unit for number, unit in enumerate(splits["train"], 1) if number % _HELD_OUT]
+        notes["dev"] = f"every {_HELD_OUT}th of train, with its translations"
+    skipped: dict[str, tuple[str, ...]] = {}
     for language, corpus in corpora.items():
         notes |= {f"{language}: {kind}": note for kind, note in corpus.notes.items()}
-    skipped = {
-        f"{language}: {kind}": places for language, one in corpora.items() for kind, places in one.skipped.items()
-    }
-    licences = dict.fromkeys(corpus.licence for corpus in corpora.values() if corpus.licence)
-    annotators = dict.fromkeys(corpus.annotator for corpus in corpora.values() if corpus.annotator)
+        skipped |= {f"{language}: {kind}": places for kind, places in corpus.skipped.items()}
     return Corpus(
         name,
         {split: Sentences(sentence for unit in units for sentence in unit) for split, units in splits.items()},
         language="+".join(corpora),
-        licence=", ".join(licences) or None,
-        annotator=", ".join(annotators) or None,
+        licence=", ".join(dict.fromkeys(one.licence for one in corpora.values() if one.licence)) or None,
+        annotator=", ".join(dict.fromkeys(one.annotator for one in corpora.values() if one.annotator)) or None,
         notes=notes,
         skipped={**skipped, **oddities.skipped()},
     )
@@ -446,16 +423,17 @@ class LanguageParts:
         for part in text.removeprefix(prefix).split(","):
             key, _, value = part.partition("=") if "=" in part else ("", "=", part)
             languages = tuple(key.split("+")) if key else (f"?{len(corpora)}",)
+            bad = next((one for one in languages if key and not _LANGUAGE.fullmatch(one)), None)
             if not value:
                 raise CorpusError(f"{cut_path(text)}: write {prefix}en=path/to/one,de=path/to/other")
             if key in _STARTS and prefix == PARALLEL:
                 links, start = value, _STARTS[key]
-            elif key and (bad := next((one for one in languages if not _LANGUAGE.fullmatch(one)), None)) is not None:
+                continue
+            if bad is not None:
                 raise CorpusError(f"{cut_path(text)}: {quoted(bad)} is no code of a language, such as en or zh-Hant")
-            elif any(one in known for known in corpora for one in languages):
+            if any(one in known for known in corpora for one in languages):
                 raise CorpusError(f"{cut_path(text)}: language {cut(key)} is given twice; give each once")
-            else:
-                corpora[languages] = value
+            corpora[languages] = value
         return cls(text, corpora, links, start)
 
     def load(self, load: Callable[[str], Corpus]) -> Corpus:
@@ -463,47 +441,39 @@ class LanguageParts:
         corpora: dict[str, Corpus] = {}
         texts: dict[str, Path] = {}
         for languages, value in self.corpora.items():
-            path = given_path(value, error=CorpusError)
+            path, language = given_path(value, error=CorpusError), languages[0]
             if len(languages) > 1:
-                corpora |= load_bitext(path, languages)
-            elif path.exists() and is_text(path, languages[0]):
-                texts[languages[0]] = path
-                corpora[languages[0]] = Corpus("", {})  # keeps its place
+                corpora |= _load_bitext(path, languages)
+            elif path.exists() and _is_text(path, language):
+                texts[language] = path
+                corpora[language] = Corpus("", {})  # keeps its place
             else:
                 corpus = load(value)
-                language = _language(languages[0], corpus, value)
+                language = (corpus.language or "") if language.startswith("?") else language
+                if not language:
+                    what = f"its name does not state its language; write en={cut_path(value)}"
+                    raise CorpusError(f"{cut_path(value)}: {what}")
                 if language in corpora:
                     raise CorpusError(f"{cut_path(self.name)}: language {language} is given twice; give each once")
                 corpora[language] = corpus
         if self.name.startswith(MULTILINGUAL):
             return multilingual_corpus(corpora | {language: Text().load(path) for language, path in texts.items()})
-        corpora |= load_lines(texts)
+        corpora |= _load_lines(texts)
         return parallel_corpus(corpora, links=self._links(corpora) if self.links else None)
 
     def _links(self, corpora: Mapping[str, Corpus]) -> dict[tuple[str, str], dict[str, Links]]:
-        first, second, *_ = corpora
+        (first, one), (second, other), *_ = corpora.items()
         path = given_path(self.links or "", error=CorpusError)
-        splits = set(corpora[first].splits) | set(corpora[second].splits)
-        if len(splits) > 1:
+        if len(splits := {*one.splits, *other.splits}) > 1:
             raise CorpusError(f"{path}: links are of one file of each language, but there are {listed(sorted(splits))}")
-        one, other = (dict(_numbered(corpora[language], path)) for language in (first, second))
-        lengths = {number: (one[number], other[number]) for number in sorted(one.keys() & other.keys())}
+        numbered: list[dict[int, int]] = []
+        for corpus in (one, other):
+            sentences = [sentence for of_split in corpus.splits.values() for sentence in of_split]
+            if not all(sentence.id.isdecimal() for sentence in sentences):
+                raise CorpusError(f"{path}: links are of texts of one sentence a line; give the texts as .txt files")
+            numbered.append({int(sentence.id): len(sentence) for sentence in sentences})
+        lengths = {
+            number: (numbered[0][number], numbered[1][number]) for number in sorted(numbered[0].keys() & numbered[1])
+        }
         found = read_links(path, lengths, start=self.start)
         return {(first, second): {str(number): links for number, links in found.items()}}
-
-
-def _numbered(corpus: Corpus, path: Path) -> Iterator[tuple[int, int]]:
-    """The line of each sentence, and how many words it has."""
-    for sentences in corpus.splits.values():
-        for sentence in sentences:
-            if not sentence.id.isdecimal():
-                raise CorpusError(f"{path}: links are of texts of one sentence a line; give the texts as .txt files")
-            yield int(sentence.id), len(sentence)
-
-
-def _language(stated: str, corpus: Corpus, value: str) -> str:
-    if not stated.startswith("?"):
-        return stated
-    if corpus.language is None:
-        raise CorpusError(f"{cut_path(value)}: its name does not state its language; write en={cut_path(value)}")
-    return corpus.language

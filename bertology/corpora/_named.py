@@ -74,52 +74,38 @@ TREEBANKS: dict[str, Treebank] = {
 
 
 def load_treebank(name: str, treebank: Treebank) -> Corpus:
-    """A treebank from the cache under that name, downloaded where it is not there yet.
+    """A treebank from the cache under that name; what is not there, or there with another hash, is downloaded.
 
     ``BERTOLOGY_UD_MIRROR`` names another place than GitHub to download from; below it files lie as
     ``<repository>/<commit>/<file>``.
     """
-    for split in treebank.sha256:
-        _fetch(treebank, split)
-    described = {field: getattr(treebank, field) for field in ("language", "licence", "reference")}
-    return replace(CoNLLU().load(treebank.folder), name=name, **described)
+    for split, sha256 in treebank.sha256.items():
+        _fetch(treebank, treebank.file_name(split), sha256)
+    stated = {field: getattr(treebank, field) for field in ("language", "licence", "reference")}
+    return replace(CoNLLU().load(treebank.folder), name=name, **stated)
 
 
-def _fetch(treebank: Treebank, split: str) -> None:
-    """Have one file in the cache; what is there with another hash is downloaded again."""
+def _fetch(treebank: Treebank, file_name: str, sha256: str) -> None:
     import pooch
     import requests
 
-    folder, file_name, sha256 = treebank.folder, treebank.file_name(split), treebank.sha256[split]
     home = os.environ.get("BERTOLOGY_UD_MIRROR", "").rstrip("/") or _HOME
     url = f"{home}/{treebank.repository}/{treebank.commit}/{file_name}"
     pooch.get_logger().setLevel("WARNING")
     downloader = pooch.HTTPDownloader(progressbar=sys.stderr.isatty(), timeout=_TIMEOUT_S)
     # A request that fails is an OSError too, and is explained first.
-    with explained_write_errors(folder / file_name, remedy="set BERTOLOGY_CACHE to another folder"):
+    with explained_write_errors(treebank.folder / file_name, remedy="set BERTOLOGY_CACHE to another folder"):
         try:
-            pooch.retrieve(url, f"sha256:{sha256}", fname=file_name, path=folder, downloader=downloader)
-        except requests.RequestException as error:
-            raise CorpusError(
-                f"{url} cannot be downloaded ({_reason(error)}); go online, set BERTOLOGY_UD_MIRROR, "
-                "or give the path of a copy"
-            ) from error
-        except ValueError as error:
-            raise CorpusError(
-                f"{url} is not the file that was pinned (SHA-256 {sha256[:12]}… was due); "
-                "try again, set BERTOLOGY_UD_MIRROR, or give the path of a copy"
-            ) from error
-
-
-def _reason(error: Exception) -> str:
-    """Reason why a request failed, in a few words."""
-    import requests
-
-    if isinstance(error, requests.HTTPError) and error.response is not None:
-        return f"HTTP {error.response.status_code}"
-    if isinstance(error, requests.Timeout):
-        return f"no answer in {_TIMEOUT_S} s"
-    return "no connection" if isinstance(error, requests.ConnectionError) else type(error).__name__
+            pooch.retrieve(url, f"sha256:{sha256}", fname=file_name, path=treebank.folder, downloader=downloader)
+        except (requests.RequestException, ValueError) as error:
+            what = f"is not the file that was pinned (SHA-256 {sha256[:12]}… was due); try again"
+            if isinstance(error, requests.RequestException):
+                answer = error.response
+                reason = "no connection" if isinstance(error, requests.ConnectionError) else type(error).__name__
+                reason = f"no answer in {_TIMEOUT_S} s" if isinstance(error, requests.Timeout) else reason
+                reason = f"HTTP {answer.status_code}" if answer is not None else reason
+                what = f"cannot be downloaded ({reason}); go online"
+            raise CorpusError(f"{url} {what}, set BERTOLOGY_UD_MIRROR, or give the path of a copy") from error
 
 
 _IN_MEMORY = re.compile(rf".* #[0-9a-f]{{{DIGITS}}}")
@@ -259,22 +245,17 @@ def _change_of(name_or_path: str | Path) -> str | None:
 def _load(name_or_path: str | Path, *, columns: Stated | None = None, joined: bool = False) -> Corpus:
     text = str(name_or_path)
     is_name = isinstance(name_or_path, str) and (_is_embedded(text) or text.startswith("ud:"))
-    if is_name:
-        if columns is not None:
-            raise no_columns(columns, text)
-        return _named(text)
-    path, layer = given_path(name_or_path, error=CorpusError), None
-    bare, mark, named = text.rpartition(_LAYER)
-    if mark and bare and not path.exists():
-        path, layer = given_path(bare, error=CorpusError), named
+    bare, mark, layer = text.rpartition(_LAYER)
+    has_layer = bool(mark and bare) and not exists(name_or_path)
+    path = Path() if is_name else given_path(bare if has_layer else name_or_path, error=CorpusError)
     if not path.exists():
         raise _no_such(name_or_path, path)
-    if layer is not None:
-        if columns is not None:
-            raise no_columns(columns, text)
-        return EdgeJsonl(layer).load(path)
     if columns is not None:
+        if is_name or has_layer:
+            raise no_columns(columns, text)
         return (Tables if is_of_table(columns) else Columns)().load(path, columns=columns)
+    if is_name or has_layer:
+        return _named(text) if is_name else EdgeJsonl(layer).load(path)
     if (corpus := _at(path, joined=joined)) is not None:
         return corpus
     inside = [folder for folder in path.iterdir() if folder.is_dir() and not folder.name.startswith(".")]
@@ -302,7 +283,7 @@ def corpus_is_available(name_or_path: str | Path) -> bool:
     left, plus, right = text.partition(_JOIN)
     if plus:
         return bool(left and right) and corpus_is_available(left) and corpus_is_available(right)
-    bare, _, _ = text.rpartition(_LAYER)
+    bare = text.rpartition(_LAYER)[0]
     return bool(bare) and exists(bare)
 
 
@@ -316,9 +297,8 @@ def _named(name: str) -> Corpus:
         load: Callable[[str], Corpus] = resolve_name("bertology.pocket:corpus_by_name")
         return load(name)
     if name not in TREEBANKS:
-        raise name_not_found(
-            "corpus", name, known_corpora(), remedy="any other treebank can be given by the path of its folder"
-        )
+        remedy = "any other treebank can be given by the path of its folder"
+        raise name_not_found("corpus", name, known_corpora(), remedy=remedy)
     return load_treebank(name, TREEBANKS[name])
 
 
@@ -334,8 +314,7 @@ def _no_such(name_or_path: str | Path, path: Path) -> Exception:
     """The error for a missing path, with similar names in its folder or similar names of corpora."""
     # Path drops a leading "./", which marks a path as opposed to a name.
     written_as_path = isinstance(name_or_path, Path) or str(name_or_path).startswith(".")
-    looks_like_path = written_as_path or len(path.parts) > 1 or path.suffix
-    if not looks_like_path:
+    if not written_as_path and len(path.parts) == 1 and not path.suffix:
         return name_not_found("corpus", str(name_or_path), known_corpora(), remedy="or give the path of one")
     missing = path
     while not missing.parent.exists():

@@ -5,11 +5,11 @@ from __future__ import annotations
 import copy
 import re
 from array import array
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import accumulate, chain, pairwise
-from types import MappingProxyType
+from itertools import accumulate, chain, count, pairwise
 from typing import Any, cast, overload
 
 import numpy as np
@@ -98,15 +98,9 @@ class Sentence:
         id: str = "",
         space_after: Sequence[bool] | None = None,
         multiword: Sequence[MultiwordToken] = (),
-        layers: Mapping[str, tuple[str | None, ...]] = MappingProxyType({}),
-        heads: tuple[int, ...] | None = None,
-        targets: Mapping[str, tuple[Target, ...]] = MappingProxyType({}),
-        comments: tuple[str, ...] = (),
-        empty_nodes: tuple[str, ...] = (),
-        derived: frozenset[str] = frozenset(),
-        group: str = "",
+        **fields: Any,
     ) -> Sentence:
-        """Build the natural text from words and their spacing; further arguments are fields of the sentence.
+        """Build the natural text from words and their spacing.
 
         Args:
             words: the syntactic words, in order.
@@ -114,14 +108,35 @@ class Sentence:
             space_after: for each word, whether a space follows it (all true when left out). Inside a multiword
                 token only the value at its last word counts.
             multiword: tokens written as one; their ``form`` is what the text shows.
+            **fields: further fields of the sentence.
         """
         words = tuple(words)
         spaced = [True] * len(words) if space_after is None else list(space_after)
         if len(spaced) != len(words):
             raise ValueError(f"{len(words)} words but {len(spaced)} values of space_after")
-        text, spans = _place_multiword(words, spaced, multiword) if multiword else _place(words, spaced)
-        more = layers, heads, targets, tuple(multiword), comments, empty_nodes, derived, group
-        return cls(id, text, words, tuple(spans), *more)
+        forms: Sequence[str] = words
+        if multiword:
+            covered = {word for token in multiword for word in range(token.first + 1, token.last + 1)}
+            written = {token.first: token for token in multiword}
+            firsts = [word for word in range(len(words)) if word not in covered]
+            forms = [written[word].form if word in written else words[word] for word in firsts]
+            spaced = [spaced[written[word].last if word in written else word] for word in firsts]
+        spans: list[tuple[int, int]] = []
+        start = 0
+        for form, space in zip(forms, spaced, strict=True):
+            spans.append((start, start + len(form)))
+            start += len(form) + bool(space)
+        text = "".join(form + " " if space else form for form, space in zip(forms, spaced, strict=True))
+        if multiword:
+            of_tokens, spans = spans, []
+            for word, (start, end) in zip(firsts, of_tokens, strict=True):
+                inside = words[word : written[word].last + 1 if word in written else word + 1]
+                # Words have parts of their own where they spell the token.
+                ends = list(accumulate(map(len, inside), initial=start))
+                spells = "".join(inside).casefold() == text[start:end].casefold() and ends[-1] == end
+                spans += pairwise(ends) if spells else [(start, end)] * len(inside)
+        text = text[:-1] if spaced and spaced[-1] else text
+        return cls(id, text, words, tuple(spans), multiword=tuple(multiword), **fields)
 
 
 def part_of(sentence: Sentence, first: int, last: int) -> Sentence:
@@ -163,46 +178,6 @@ def as_one(sentences: Sequence[Sentence]) -> Sentence:
     )
 
 
-def _place(tokens: Sequence[str], spaced: Sequence[bool]) -> tuple[str, list[tuple[int, int]]]:
-    """The text of ``tokens``, without a space at its end, and the position of each token in it."""
-    spans: list[tuple[int, int]] = []
-    start = 0
-    for token, space in zip(tokens, spaced, strict=True):
-        spans.append((start, start + len(token)))
-        start += len(token) + bool(space)
-    text = "".join(token + " " if space else token for token, space in zip(tokens, spaced, strict=True))
-    return text[:-1] if spaced and spaced[-1] else text, spans
-
-
-def _place_multiword(
-    words: Sequence[str], spaced: Sequence[bool], multiword: Sequence[MultiwordToken]
-) -> tuple[str, list[tuple[int, int]]]:
-    """The text of words of which some are written as one, and the position of each word in it."""
-    starts_token = {token.first: token for token in multiword}
-    forms: list[str] = []
-    members: list[Sequence[str]] = []
-    form_spaced: list[bool] = []
-    index = 0
-    while index < len(words):
-        token = starts_token.get(index)
-        last = token.last if token else index
-        forms.append(token.form if token else words[index])
-        members.append(words[index : last + 1])
-        form_spaced.append(spaced[last])
-        index = last + 1
-    text, form_spans = _place(forms, form_spaced)
-    parts = zip(forms, members, form_spans, strict=True)
-    return text, [span for form, inside, (start, _) in parts for span in _spans_inside(form, inside, start)]
-
-
-def _spans_inside(form: str, words: Sequence[str], start: int) -> list[tuple[int, int]]:
-    """The positions of words in a token that begins at ``start``: their own parts if they spell the token."""
-    if "".join(words).casefold() == form.casefold() and sum(map(len, words)) == len(form):
-        ends = list(accumulate(map(len, words), initial=start))
-        return list(pairwise(ends))
-    return [(start, start + len(form))] * len(words)
-
-
 Integers = NDArray[np.int64]
 
 _Extras = tuple[Mapping[str, tuple[Target, ...]], tuple[MultiwordToken, ...], tuple[str, ...], frozenset[str]]
@@ -229,8 +204,12 @@ class Sentences(Sequence[Sentence]):
         extras: dict[int, _Extras] = {}
         any_heads = False
         for number, sentence in enumerate(sentences):
-            before = starts[-1]
-            _check_lengths(sentence)
+            before, n = starts[-1], len(sentence)
+            # A column that is too short or too long would shift the annotation of every later sentence.
+            heads_of = [-1] * n if sentence.heads is None else sentence.heads
+            if any(len(column) != n for column in (sentence.spans, heads_of, *sentence.layers.values())):
+                what = f"{n} words, but spans, heads or a layer of another length"
+                raise ValueError(f"sentence {sentence.id!r}: {what}")
             self._ids.append(sentence.id)
             self._texts.append(sentence.text)
             self._comments.append(_packed_comments(sentence))
@@ -242,10 +221,10 @@ class Sentences(Sequence[Sentence]):
                 columns[name].extend(values, before)
             spans.extend(chain.from_iterable(sentence.spans))
             any_heads = any_heads or sentence.heads is not None
-            heads.extend(sentence.heads if sentence.heads is not None else [-1] * len(sentence))
+            heads.extend(heads_of)
             if sentence.targets or sentence.multiword or sentence.empty_nodes:
                 extras[number] = (sentence.targets, sentence.multiword, sentence.empty_nodes, sentence.derived)
-            starts.append(before + len(sentence))
+            starts.append(before + n)
         n_words = starts[-1]
         self.starts: Integers = as_array(starts)
         """``[sentence + 1]`` number of the first word of each sentence, and the number of words."""
@@ -304,9 +283,6 @@ class Sentences(Sequence[Sentence]):
             derived=derived,
             group=self.groups.decoded(number, number + 1)[0] or "",
         )
-
-    def __repr__(self) -> str:
-        return f"Sentences({len(self)} sentences, {self.n_words} words, layers {', '.join(self.layers) or 'none'})"
 
     def with_layers(self, layers: Mapping[str, WordLayer]) -> Sentences:
         """The same sentences with ``layers`` of all words added, or put in place of those of the same name.
@@ -418,16 +394,6 @@ def document_starts(groups: Sequence[str], ids: Sequence[str]) -> list[tuple[int
     return [(place, name) for place, name in enumerate(names) if not place or name != names[place - 1]]
 
 
-def _check_lengths(sentence: Sentence) -> None:
-    """A column that is too short or too long would shift the annotation of every later sentence."""
-    n_words = len(sentence.words)
-    lengths = {len(sentence.spans), *map(len, sentence.layers.values())}
-    if sentence.heads is not None:
-        lengths.add(len(sentence.heads))
-    if lengths != {n_words}:
-        raise ValueError(f"sentence {sentence.id!r}: {n_words} words, but spans, heads or a layer of another length")
-
-
 def _packed_comments(sentence: Sentence) -> str:
     """All comments as one string; what the sentence holds anyway, its id and text, as a mark in their place."""
     marks = {f" sent_id = {sentence.id}": _ID_MARK, f" text = {sentence.text}": _TEXT_MARK}
@@ -500,22 +466,12 @@ class StringColumn:
         return memoryview(self._bytes), memoryview(self._ends)
 
 
-class _CodeOf(dict[str | None, int]):
-    """A vocabulary that grows at look-up: codes in order of first appearance, −1 for ``None``."""
-
-    def __init__(self) -> None:
-        super().__init__({None: -1})
-
-    def __missing__(self, value: str) -> int:
-        code = self[value] = len(self) - 1
-        return code
-
-
 class CodeColumn:
     """An append-only column of repeated values as codes into a vocabulary, widened as that grows."""
 
     def __init__(self) -> None:
-        self._code_of = _CodeOf()
+        # Codes in order of first appearance, -1 for none.
+        self._code_of: defaultdict[str | None, int] = defaultdict(count().__next__, {None: -1})
         self._codes = array("b")
         self._wider = [("h", 1 << 15), ("i", 1 << 31)]
         self._limit = 1 << 7

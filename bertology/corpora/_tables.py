@@ -279,21 +279,13 @@ class _RowReader:
 
     def row(self, table: Table, number: int, split: str | None) -> Row:
         """A row of a table, of the split that the table is, or of that which a column states."""
-        where, columns = table.place(number), self.columns
-        cells = {name: table.columns[name][number] for names in columns.by_key.values() for name in names}
-        name = name_cell(cells[column], where, column) if (column := columns.one("id")) else str(number)
-        sentence = self._sentence(cells, name, where)
-        if (column := columns.one("group")) and not _is_missing(group := _plain(cells[column])):
-            sentence = replace(sentence, group=str(group))
-        if column := columns.one("split"):
-            split = split_named(name_cell(cells[column], where, column))
-        return split, sentence
-
-    def _sentence(self, cells: Mapping[str, Any], name: str, where: str) -> Sentence:
-        sentence = self._first(cells, name, where)
+        where, one = table.place(number), self.columns.one
+        cells = {name: table.columns[name][number] for names in self.columns.by_key.values() for name in names}
+        name = name_cell(cells[column], where, column) if (column := one("id")) else str(number)
+        sentence = self._words(cells, name, where)
         n, span1, second = len(sentence), self._span("at", cells, sentence, where), None
         layers = {tags: self._tags(tags, cells, n, where) for tags in self.columns["tags"]}
-        if column := self.columns.one("text2"):
+        if column := one("text2"):
             other = sentence_of_text(text_cell(cells[column], where, column), where=f"{where}: ", **self.options)
             first, last = self._span("at2", cells, other, where)
             sentence, second = joined(sentence, other), (first + n, last + n)
@@ -304,10 +296,14 @@ class _RowReader:
                 self.oddities.note(f"rows without a label in {column}", where)
             else:
                 targets[column] = (Target(span1, label, second),)
+        group = _plain(cells[column]) if (column := one("group")) else None
+        if column := one("split"):
+            split = split_named(name_cell(cells[column], where, column))
         layers = {tags: values for tags, values in layers.items() if any(values)}
-        return replace(sentence, layers=layers, targets=targets)
+        group = "" if _is_missing(group) else str(group)
+        return split, replace(sentence, layers=layers, targets=targets, group=group)
 
-    def _first(self, cells: Mapping[str, Any], name: str, where: str) -> Sentence:
+    def _words(self, cells: Mapping[str, Any], name: str, where: str) -> Sentence:
         """The sentence of the first text, or of the words."""
         text = None if (column := self.columns.one("text")) is None else text_cell(cells[column], where, column)
         if (column := self.columns.one("words")) is None:
@@ -330,9 +326,8 @@ class _RowReader:
             return 0, len(sentence)
         stated = name_cell(cells[column], where, column)
         # Words of a text are counted as people do, by spaces; the tokenizer may part them further.
-        parts = sentence.spans
-        if not self.columns["words"] or key == "at2":
-            parts = tuple(match.span() for match in re.finditer(r"\S+", sentence.text))
+        is_of_words = self.columns["words"] and key == "at"
+        parts = sentence.spans if is_of_words else [one.span() for one in re.finditer(r"\S+", sentence.text)]
         match = re.fullmatch(r"([0-9]{1,9})(?:-([0-9]{1,9}))?", stated)
         first, last = (int(match[1]), int(match[2] or match[1])) if match else (0, -1)
         if not first <= last < len(parts):
@@ -519,7 +514,10 @@ def read_table(path: Path, *, has_header: bool = True) -> Table:
     if suffix_of(path) == ".parquet":
         return _parquet(path)
     if suffix_of(path) in JSON_SUFFIXES:
-        return _json_array(path) if first_line(path).lstrip().startswith("[") else _json_lines(path)
+        if first_line(path).lstrip().startswith("["):
+            return _json_array(path)
+        numbers, rows = zip(*json_objects(path), strict=True)
+        return _of_records(rows, path, array("q", numbers))
     columns: dict[str, list[str]] = {}
     lines, is_cola = array("q"), has_header and _is_cola(path)
     for number, row in _rows(path):
@@ -585,11 +583,6 @@ def _of_records(rows: Sequence[Mapping[Any, Any]], source: Path | str, lines: Se
     """The table of records, whose fields are columns, in order of first appearance."""
     names = dict.fromkeys(name for row in rows for name in row)
     return Table({str(name): [row.get(name) for row in rows] for name in names}, source, lines)
-
-
-def _json_lines(path: Path) -> Table:
-    numbers, rows = zip(*json_objects(path), strict=True)
-    return _of_records(rows, path, array("q", numbers))
 
 
 def _json_array(path: Path) -> Table:
@@ -716,8 +709,7 @@ def known_table(name: str) -> Table | None:
 
 
 def as_sentence(text: Text, *, language: str | None = None, split_at_spaces: bool = False) -> Sentence:
-    """One text as a sentence: a sentence as it is, a list of words, or a text, whose words are found by
-    :func:`sentence_of_text`.
+    """One text as a sentence: a sentence as it is, a list of words, or a text (:func:`sentence_of_text`).
 
     Raises:
         CorpusError: it is nothing of the kind, or has no word.
@@ -748,23 +740,19 @@ def as_sentences(text: Texts, *, language: str | None = None, split_at_spaces: b
         raise CorpusError(f"{text.name} has splits, {cut(', '.join(text.splits))}; give one of them, as corpus['test']")
     rows: Any = [text] if isinstance(text, str | Sentence) else text
     if isinstance(rows, list | tuple):
-        rows = [_as_words(row, number) for number, row in enumerate(rows)]
+        wordy = [isinstance(row, tuple) and all(isinstance(word, str) for word in row) for row in rows]
+        for number, row in enumerate(rows):
+            if wordy[number] and any(len(word.split()) > 1 for word in row):
+                what = f"{quoted(row)} is neither a text nor words; give texts alone, or lists of words"
+                raise CorpusError(f"{IN_MEMORY}, row {number}: {what}")
+        # With texts no labels are asked for.
+        rows = [list(row) if is_words else row for row, is_words in zip(rows, wordy, strict=True)]
     part = _part(rows, IN_MEMORY, None)
     if not isinstance(part, Table):
         return Sentences(part)
     options = {"language": language, "split_at_spaces": split_at_spaces}
     read, _ = _rows_of_tables(IN_MEMORY, {None: part}, None, Oddities(), **options)
     return Sentences(sentence for _, sentence in read)
-
-
-def _as_words(row: Any, number: int) -> Any:
-    """A tuple of words, such as those of a sentence, as a list: with texts no labels are asked for."""
-    if not isinstance(row, tuple) or not all(isinstance(word, str) for word in row):
-        return row
-    if any(len(word.split()) > 1 for word in row):
-        what = f"{quoted(row)} is neither a text nor words; give texts alone, or lists of words"
-        raise CorpusError(f"{IN_MEMORY}, row {number}: {what}")
-    return list(row)
 
 
 def table_of_data(data: Any) -> Table | None:

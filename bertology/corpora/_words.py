@@ -67,7 +67,8 @@ def penn_words(tokens: Sequence[str], tags: Sequence[str | None]) -> tuple[list[
     of money, none around the hyphens that OntoNotes splits off. ``tags``, the parts of speech as far as known, tell a
     clitic from an opening quotation mark.
     """
-    tokens = [_lone_mark(token) for token in tokens]
+    # OntoNotes writes a mark with a slash where it is a token of its own: /., /?
+    tokens = [one[1] if len(one) == 2 and one[0] == "/" and not one[1].isalnum() else one for one in tokens]
     spaced = [True] * len(tokens)
     for index, (token, tag) in enumerate(zip(tokens, tags, strict=True)):
         clitic = token in _CLITICS and tag not in ("``", "CD")
@@ -78,11 +79,6 @@ def penn_words(tokens: Sequence[str], tags: Sequence[str | None]) -> tuple[list[
     if spaced:
         spaced[-1] = True
     return [_ESCAPED.get(token) or token.replace("\\/", "/").replace("\\*", "*") for token in tokens], spaced
-
-
-def _lone_mark(token: str) -> str:
-    """The mark that OntoNotes writes with a slash when it is a token of its own: ``/.``, ``/?``."""
-    return token[1] if len(token) == 2 and token[0] == "/" and not token[1].isalnum() else token
 
 
 def sentence_of_text(
@@ -270,7 +266,12 @@ def to_iob2(layer: WordLayer, starts: Integers) -> tuple[WordLayer, NDArray[np.i
         tag = layer.values[layer.codes[bare[0]]]
         reason = f"tag {cut(tag)} begins a span in a file that is IOB2 elsewhere; write B-{cut(tag[2:])}"
         raise NotIob(int(bare[0]), reason)
-    return _with_b(layer, bare), bare
+    code_of = {value: code for code, value in enumerate(layer.values)}
+    codes = layer.codes.copy()
+    for code in np.unique(codes[bare]):
+        begin = "B-" + layer.values[code][2:]
+        codes[bare[layer.codes[bare] == code]] = code_of.setdefault(begin, len(code_of))
+    return (WordLayer(codes, tuple(code_of)) if len(bare) else layer), bare
 
 
 def has_ends(layer: WordLayer) -> bool:
@@ -302,18 +303,6 @@ def _without_ends(layer: WordLayer, type_of: Integers, before: Integers) -> tupl
     return WordLayer(codes, values), np.flatnonzero(np.isin(marks, _WITH_ENDS))
 
 
-def _with_b(layer: WordLayer, words: NDArray[np.int64]) -> WordLayer:
-    """The layer with the I- of ``words`` made B-."""
-    if not len(words):
-        return layer
-    code_of = {value: code for code, value in enumerate(layer.values)}
-    codes = layer.codes.copy()
-    for code in np.unique(layer.codes[words]):
-        begin = "B-" + layer.values[code][2:]
-        codes[words[layer.codes[words] == code]] = code_of.setdefault(begin, len(code_of))
-    return WordLayer(codes, tuple(code_of))
-
-
 def entities_of(tags: Sequence[str | None]) -> tuple[Target, ...]:
     """The spans that the IOB2 tags of one sentence mark, in order, each labelled by its type; no tag means outside."""
     spans: list[Target] = []
@@ -329,15 +318,6 @@ def entities_of(tags: Sequence[str | None]) -> tuple[Target, ...]:
                 spans.append(Target((start, place), kind))
             start, kind = place, tag[2:]
     return tuple(spans)
-
-
-def entities_in(sentences: Sentences) -> dict[int, tuple[Target, ...]]:
-    """The entities that the IOB2 layer ``ner`` marks, by number of sentence; those without any are left out."""
-    layer = sentences.layers["ner"]
-    begins = np.array([value.startswith("B") for value in layer.values] + [False])[layer.codes]
-    with_some = np.unique(sentences.sentence_of_word[begins]).tolist()
-    starts = sentences.starts
-    return {number: entities_of(layer.decoded(starts[number], starts[number + 1])) for number in with_some}
 
 
 def with_iob2(sentences: Sentences, place: Callable[[int], str], oddities: Oddities) -> Sentences:
@@ -360,7 +340,12 @@ def with_iob2(sentences: Sentences, place: Callable[[int], str], oddities: Oddit
             scheme = "BIOES or BILOU" if has_ends(layer) else "IOB1"
             oddities.note(f"{name} tags turned from {scheme} into IOB2", where, times=len(changed))
     sentences = sentences.with_layers(repaired)
-    return sentences.with_derived("entities", entities_in(sentences)) if "ner" in sentences.layers else sentences
+    if (ner := sentences.layers.get("ner")) is None:
+        return sentences
+    begins = np.array([value.startswith("B") for value in ner.values] + [False])[ner.codes]
+    starts, with_some = sentences.starts, np.unique(sentences.sentence_of_word[begins]).tolist()
+    found = {number: entities_of(ner.decoded(starts[number], starts[number + 1])) for number in with_some}
+    return sentences.with_derived("entities", found)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,15 +13,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from bertology._lazy import lazy_attributes
-from bertology.encoders.alignment import Encoding, OnLong, Pieces
+from bertology.encoders.alignment import Encoding, Pieces
 from bertology.encoders.resolving import resolve_model
-from bertology.encoders.sources import Init, ModelShape, ModelSource, model_fingerprint, model_shape
+from bertology.encoders.sources import ModelShape, ModelSource, model_fingerprint, model_shape
 
 if TYPE_CHECKING:
-    from bertology.encoders._modules import layers_from_end
-    from bertology.encoders.encoder import Encoder, EncoderRun, LabelledArray
+    from bertology.encoders.encoder import Encoder, LabelledArray
     from bertology.encoders.interventions import Intervention
-    from bertology.encoders.loading import load_classifier, load_encoder, load_reader
+    from bertology.encoders.loading import load_classifier, load_encoder
     from bertology.encoders.masked_loss import masked_lm_loss
     from bertology.encoders.memory import ModuleAdapter, in_memory, model_name, open_encoder
 
@@ -29,21 +28,16 @@ __getattr__, __dir__ = lazy_attributes(__name__)
 
 __all__ = [
     "Encoder",
-    "EncoderRun",
     "Encoding",
-    "Init",
     "Intervention",
     "LabelledArray",
     "ModelShape",
     "ModelSource",
     "ModuleAdapter",
-    "OnLong",
     "Pieces",
     "in_memory",
-    "layers_from_end",
     "load_classifier",
     "load_encoder",
-    "load_reader",
     "masked_lm_loss",
     "model_fingerprint",
     "model_name",

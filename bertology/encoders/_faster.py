@@ -1,14 +1,12 @@
 """Faster forward passes with the same result up to rounding: only the places that are read, and packed weights.
 
-*At few places.* A masked-LM head reads few places of a text. All blocks but the last have to be run at every piece,
-since each piece of the next attends to all of them; of the last, a place needs its own query and the hidden states that
-it attends to. For prompts with one mask in a model of six blocks this takes an eighth off the time of a whole answer.
+*At few places.* A masked-LM head reads few places of a text. Of the last block a place needs its own query and the
+hidden states that it attends to; this takes an eighth off the time of prompts with one mask in a model of six blocks.
 
-*Packed weights.* PyTorch multiplies float32 matrices by the BLAS library it was built with. oneDNN, which comes with
-PyTorch too, packs a weight once into the blocks its kernels read; on AMD processors its products take about three
-quarters of the time, and an exact GELU behind a linear map is computed while the result is still in the cache. Sums are
-in another order, so that hidden states differ in the last digits of float32, as they do between processors. No other
-module uses private operators of PyTorch; ``benchmarks/extraction.py`` shows what these are worth.
+*Packed weights.* oneDNN, which comes with PyTorch, packs a float32 weight once into the blocks its kernels read; on AMD
+processors its products take about three quarters of the time, and an exact GELU behind a linear map is computed while
+the result is still in the cache. Sums are in another order, so that the last digits differ, as they do between
+processors. No other module uses private operators of PyTorch; ``benchmarks/extraction.py`` shows what these are worth.
 """
 
 from __future__ import annotations

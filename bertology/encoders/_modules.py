@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import copy
-from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass
 from functools import partial
 from types import CellType, FunctionType, MethodType
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from bertology._names import layer_number
 from bertology.encoders.interventions import StopForward, watching
 from bertology.errors import ModelError, SignalError
 
@@ -181,11 +180,13 @@ def check_embeddings(body: Any, family: str) -> None:
         raise ModelError(f"{family} models have {what}: not supported; give an encoder like BERT")
 
 
-def find_blocks(body: nn.Module, *, n_layers: int, family: str) -> list[nn.Module]:
+def find_blocks(body: Any, *, n_layers: int, family: str) -> list[nn.Module]:
     """The blocks in the order in which they run; ALBERT's shared block appears once for every time it runs."""
     check_embeddings(body, family)
     if family == "albert":
-        return _albert_blocks(body)
+        config, groups = body.config, body.encoder.albert_layer_groups
+        per_group = config.num_hidden_layers / config.num_hidden_groups
+        return [block for i in range(config.num_hidden_layers) for block in groups[int(i / per_group)].albert_layers]
     lists = [
         (name.count("."), name, module)
         for name, module in body.named_modules()
@@ -221,12 +222,6 @@ def check_unfamiliar(body: Any, blocks: list[nn.Module], *, family: str) -> None
             raise ModelError(f"layer {layer} read from its block is not what the model says it is: {remedy}")
 
 
-def _albert_blocks(body: Any) -> list[nn.Module]:
-    config, groups = body.config, body.encoder.albert_layer_groups
-    per_group = config.num_hidden_layers / config.num_hidden_groups
-    return [block for i in range(config.num_hidden_layers) for block in groups[int(i / per_group)].albert_layers]
-
-
 def run_to_layers(
     body: nn.Module, blocks: list[nn.Module], inputs: dict[str, Any], layers: frozenset[int]
 ) -> dict[int, Tensor]:
@@ -253,31 +248,12 @@ def run_to_layers(
     return {layer: states[layer] for layer in sorted(layers)}
 
 
-def layers_from_end(layers: int | Sequence[int] | Literal["all"], *, lowest: int, n_layers: int) -> tuple[int, ...]:
-    """Layers by number, negative ones counted from the last.
-
-    Raises:
-        ModelError: no layer, or one that the model does not have.
-    """
-    if layers == "all":
-        return tuple(range(lowest, n_layers + 1))
-    asked = [layers] if isinstance(layers, int) else list(layers)
-    if not asked:
-        raise ModelError(f"no layers asked for: the model has {lowest}…{n_layers}")
-    chosen = tuple(layer_number(layer, n_layers) for layer in asked)
-    wrong = [given for given, layer in zip(asked, chosen, strict=True) if not lowest <= layer <= n_layers]
-    if wrong:
-        raise ModelError(f"layer {wrong[0]}: the model has {n_layers}, so layers are {lowest}…{n_layers}, or -1, -2 …")
-    return chosen
-
-
 def check_finite(
     what: str, signals: Mapping[int, Tensor], *, name: str, model: nn.Module, by_head: bool = False
 ) -> None:
     """Raise a SignalError where a signal holds NaN or infinity, from which later steps would compute scores.
 
-    The message names ``what`` the signals are, the model by its ``name``, the first such layer and, ``by_head`` of
-    ``[batch, head, …]`` signals, its first head; the weights of ``model`` are searched for the cause.
+    It names the first such layer and, ``by_head`` of ``[batch, head, …]`` signals, its first head, and the cause.
     """
     with torch.no_grad():
         # A sum is NaN or infinite where one of the values is, so that a finite signal costs one reduction.
@@ -290,17 +266,14 @@ def check_finite(
                 place = f"layer {layer}"
                 if by_head:
                     place = f"L{layer}H{int(damaged.transpose(0, 1).flatten(1).any(1).nonzero()[0]) + 1}"
-                raise SignalError(f"model {name}: the {what} of {place} are not finite; {_cause(model)}")
-
-
-def _cause(model: nn.Module) -> str:
-    """The cause of a signal that is not finite, and the remedy."""
-    if (weight := damaged_weight(model)) is not None:
-        return refused_weight(weight)
-    dtype = str(next(model.parameters()).dtype).removeprefix("torch.")
-    if dtype != "float32":
-        return f"its weights are, so a value is too large for {dtype}: compute in float32 (--dtype float32)"
-    return "its weights are, but too large: save or download the model again"
+                dtype = str(next(model.parameters()).dtype).removeprefix("torch.")
+                why = "its weights are, but too large: save or download the model again"
+                if (weight := damaged_weight(model)) is not None:
+                    why = refused_weight(weight)
+                elif dtype != "float32":
+                    remedy = "compute in float32 (--dtype float32)"
+                    why = f"its weights are, so a value is too large for {dtype}: {remedy}"
+                raise SignalError(f"model {name}: the {what} of {place} are not finite; {why}")
 
 
 def refused_weight(weight: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
@@ -35,15 +36,18 @@ _NOTHING = "the tokenizer maps it to nothing"
 _UNLIMITED = np.iinfo(np.int64).max
 _CHUNK_CHARACTERS = 1 << 20
 _TABLE_END = 0x3001
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 
-def code_points(text: str) -> NDArray[np.uint32]:
-    """``[character]`` the code points of a text; a UnicodeEncodeError where it has half of a surrogate pair in it."""
-    return np.frombuffer(text.encode("utf-32-le"), dtype=np.uint32)
+@cache
+def _space_table() -> Flags:
+    # No character from U+3001 on is white space, so one entry stands for all of them.
+    return np.array([chr(code).isspace() for code in range(_TABLE_END + 1)])
 
 
-def trim_spaces(starts: Integers, ends: Integers, text: NDArray[np.uint32]) -> tuple[Integers, Integers]:
-    """Intervals in ``text`` without white space at their ends; one of white space alone becomes empty."""
+def _trimmed(starts: Integers, ends: Integers, joined: str) -> tuple[Integers, Integers]:
+    """Intervals in a text without white space at their ends; one of white space alone becomes empty."""
+    text = np.frombuffer(joined.encode("utf-32-le"), dtype=np.uint32)
     if not len(text):
         return starts, ends
     places = np.arange(len(text))
@@ -53,12 +57,6 @@ def trim_spaces(starts: Integers, ends: Integers, text: NDArray[np.uint32]) -> t
     preceding = np.append(0, np.maximum.accumulate(np.where(visible, places + 1, 0)))
     starts = np.minimum(following[starts], ends)
     return starts, np.maximum(preceding[ends], starts)
-
-
-@cache
-def _space_table() -> Flags:
-    # No character from U+3001 on is white space, so one entry stands for all of them.
-    return np.array([chr(code).isspace() for code in range(_TABLE_END + 1)])
 
 
 def words_to_pieces(
@@ -143,7 +141,12 @@ def windows_of(n_pieces: int, first: Integers, last: Integers, *, capacity: int)
     # Contexts shrink to either side of the nearest window, so the best one is a neighbour of it, or lies at an edge.
     edges = np.broadcast_to(np.array([[0], [len(starts) - 2], [len(starts) - 1]]), (3, len(first)))
     candidates = np.concatenate([nearest + np.array([[-1], [0], [1]]), edges]).clip(0, len(starts) - 1)
-    contexts = _shorter_context(starts[candidates], first, last, capacity=capacity, n_pieces=n_pieces)
+    begin = starts[candidates]
+    left, right = first - begin, begin + capacity - last
+    is_whole = (left >= 0) & (right >= 0)
+    left = np.where(begin == 0, _UNLIMITED, left)
+    right = np.where(begin + capacity == n_pieces, _UNLIMITED, right)
+    contexts = np.where(is_whole, np.minimum(left, right), -1)  # −1 where a window cuts the word
     best = np.argmax(contexts, axis=0)
     words = np.arange(len(first))
     chosen = np.where(contexts[best, words] >= 0, candidates[best, words], -1)
@@ -151,15 +154,6 @@ def windows_of(n_pieces: int, first: Integers, last: Integers, *, capacity: int)
     centred = np.clip((first[homeless] + last[homeless] - capacity) // 2, 0, n_pieces - capacity)
     chosen[homeless] = len(starts) + np.arange(len(homeless))
     return np.concatenate([starts, centred]), chosen
-
-
-def _shorter_context(starts: Integers, first: Integers, last: Integers, *, capacity: int, n_pieces: int) -> Integers:
-    """Pieces of context on the shorter side of each word in windows at ``starts``; −1 where a window cuts the word."""
-    left, right = first - starts, starts + capacity - last
-    whole = (left >= 0) & (right >= 0)
-    left = np.where(starts == 0, _UNLIMITED, left)
-    right = np.where(starts + capacity == n_pieces, _UNLIMITED, right)
-    return np.where(whole, np.minimum(left, right), -1)
 
 
 @dataclass(frozen=True)
@@ -373,14 +367,12 @@ def _chunks(sentences: Sentences) -> Iterator[tuple[int, int]]:
 
 def _align_chunk(sentences: Sentences, reader: PieceReader, low: int, high: int) -> _Aligned:
     texts = [sentences.text(number) for number in range(low, high)]
-    try:
-        characters = code_points("\n".join(texts))
-    except UnicodeEncodeError:
-        broken = next(n for n, text in enumerate(texts, low) if any("\ud800" <= one <= "\udfff" for one in text))
+    broken = next((n for n, text in enumerate(texts, low) if not text.isascii() and _SURROGATE.search(text)), None)
+    if broken is not None:
         raise CorpusError(
             f"sentence {quoted(sentences.id(broken))}: its text has half of a surrogate pair, which is no character: "
             "read the source as UTF-8"
-        ) from None
+        )
     # A call of the model's tokenizer with padding or truncation leaves these set.
     reader.backend.no_padding()
     reader.backend.no_truncation()
@@ -392,7 +384,7 @@ def _align_chunk(sentences: Sentences, reader: PieceReader, low: int, high: int)
     # Where each text begins when all are joined by one character.
     bases = np.append(0, np.cumsum([len(text) + 1 for text in texts])).astype(np.int64)
     offsets = offsets + np.repeat(bases[:-1], n_pieces)[:, None]
-    starts, ends = trim_spaces(offsets[:, 0], offsets[:, 1], characters)
+    pieces = _trimmed(offsets[:, 0], offsets[:, 1], "\n".join(texts))
     words = sentences.starts[low : high + 1]
     counts = np.diff(words)
     spans = sentences.char_spans[words[0] : words[-1]].astype(np.int64) + np.repeat(bases[:-1], counts)[:, None]
@@ -400,7 +392,7 @@ def _align_chunk(sentences: Sentences, reader: PieceReader, low: int, high: int)
     spans = np.minimum(spans, np.repeat(bases[1:] - 1, counts)[:, None])
     # The offsets of a mark may be those of the character after the white space that it stands for.
     is_mark = np.isin(ids, reader.marker_ids)
-    first, last = words_to_pieces((spans[:, 0], spans[:, 1]), (starts, ends), ~is_mark)
+    first, last = words_to_pieces((spans[:, 0], spans[:, 1]), pieces, ~is_mark)
     return ids, n_pieces, *with_unowned(first, last, n_pieces)
 
 

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from bertology.encoders._modules import check_finite, no_parameters_learn
-from bertology.encoders.sources import MemorySource, drawn, load_config, pretrained, read_config
+from bertology.encoders.heads import read_again
+from bertology.encoders.sources import MemorySource, load_config, read_config
 from bertology.errors import ModelError
 
 if TYPE_CHECKING:
@@ -67,11 +68,7 @@ class SequenceModel:
 
 
 def load_sequence_model(encoder: Encoder) -> SequenceModel:
-    """Read the whole encoder-decoder that an encoder is part of, with the plain ("eager") attention, from its files.
-
-    Raises:
-        ModelError: the model has no decoder, or none in its weights, or its configuration does not describe it.
-    """
+    """Read the whole encoder-decoder that an encoder is part of, with the plain ("eager") attention, from its files."""
     from transformers import AutoModel
 
     source, name = encoder.source, encoder.name
@@ -82,17 +79,7 @@ def load_sequence_model(encoder: Encoder) -> SequenceModel:
         )
     if encoder.init == "random_blocks":
         raise ModelError(f"model {name}: a decoder over random_blocks is not defined: take init random")
-    config = load_config(source, False)
-    options: dict[str, Any] = {"dtype": getattr(torch, encoder.dtype), "attn_implementation": "eager"}
-    if encoder.init == "random":  # drawn as the encoder was: all of the model in one go
-        model = drawn(AutoModel, config, encoder.seed, **options)
-    else:
-        model, missing = pretrained(AutoModel, source, config=config, **options)
-        if missing:
-            raise ModelError(
-                f"model {name}: no decoder in its weights ({min(missing)} is missing); choose a model that was saved "
-                "with it"
-            )
+    model = read_again(encoder, AutoModel, "decoder", config=load_config(source, False), attn_implementation="eager")
     no_parameters_learn(model)
     model.to(encoder.device)
     facts: list[int] = []

@@ -25,7 +25,7 @@ from bertology.corpora import Sentences, Texts, as_sentences
 from bertology.corpora.prompts import with_masks
 from bertology.encoders import heads
 from bertology.encoders._faster import can_pack, pack, states_at
-from bertology.encoders._modules import LoadedModel, check_finite, layers_from_end, run_to_layers
+from bertology.encoders._modules import LoadedModel, check_finite, run_to_layers
 from bertology.encoders.alignment import (
     CLS,
     Encoding,
@@ -38,7 +38,7 @@ from bertology.encoders.alignment import (
 )
 from bertology.encoders.batching import Batch, pieces_in_batch, plan_batches
 from bertology.encoders.interventions import Gates, Intervention, Words, check_gates, gating, intervening
-from bertology.encoders.sources import Init, ModelShape, ModelSource, model_fingerprint
+from bertology.encoders.sources import Init, ModelShape, ModelSource, layers_from_end, model_fingerprint
 from bertology.errors import CorpusError, ModelError, ShortMemoryError, listed, quoted
 
 if TYPE_CHECKING:

@@ -129,44 +129,47 @@ class NextSentenceHead:
         return logits.float().log_softmax(-1)
 
 
+def read_again(
+    encoder: Any, kind: Any, what: str, *, counts: Callable[[str], bool] = bool, config: Any = None, **options: Any
+) -> Any:
+    """The model of an encoder with another head of transformers, with random weights if the encoder's are.
+
+    A ModelError names ``what`` the files lack, where a missing weight counts.
+    """
+    config, dtype = config or encoder.model.body.config, getattr(torch, encoder.dtype)
+    if encoder.init != "pretrained":
+        return drawn(kind, config, encoder.seed, dtype, **options)
+    model, missing = pretrained(kind, encoder.source, config=config, dtype=dtype, **options)
+    if lost := sorted(filter(counts, missing)):
+        raise ModelError(
+            f"model {encoder.name}: no {what} in its weights ({lost[0]} is missing); choose a model saved with it"
+        )
+    return model
+
+
 def next_sentence_head(encoder: Any) -> NextSentenceHead:
     """The next-sentence head of a model: of one in memory its own, else that of its files, which must hold it."""
-    name = encoder.name
-    whole = encoder.model.whole or _with_next_sentence_head(encoder)
+    from transformers import AutoModelForNextSentencePrediction as Kind
+    from transformers.models.auto.modeling_auto import MODEL_FOR_NEXT_SENTENCE_PREDICTION_MAPPING as KNOWN
+
+    name, whole = encoder.name, encoder.model.whole
+    if whole is None:
+        config: Any = encoder.model.body.config
+        if type(config) not in KNOWN:
+            raise ModelError(
+                f"model {name}: {config.model_type} models were not trained to tell whether a sentence follows; "
+                "choose one like BERT"
+            )
+        whole = read_again(
+            encoder, Kind, "next-sentence head", counts=lambda key: "pooler." in key or key[:4] == "cls."
+        )
+        whole.eval().to(encoder.device)
     head: Any = getattr(whole, "cls", None)
     ranks = getattr(head, "seq_relationship", None)
     if ranks is None:
         raise ModelError(f"model {name}: a {type(whole).__name__} has no next-sentence head; give a model that has one")
     last = ranks if hasattr(head, "predictions") else head
     return NextSentenceHead(name, nn.ModuleDict({"pooler": whole.base_model.pooler, "classifier": last}))
-
-
-def _with_next_sentence_head(encoder: Any) -> Any:
-    from transformers import AutoModelForNextSentencePrediction
-    from transformers.models.auto.modeling_auto import MODEL_FOR_NEXT_SENTENCE_PREDICTION_MAPPING
-
-    config: Any = encoder.model.body.config
-    if type(config) not in MODEL_FOR_NEXT_SENTENCE_PREDICTION_MAPPING:
-        raise ModelError(
-            f"model {encoder.name}: {config.model_type} models were not trained to tell whether a sentence follows; "
-            "choose one like BERT"
-        )
-    model, missing = _read_or_drawn(encoder, AutoModelForNextSentencePrediction)
-    if lost := sorted(name for name in missing if "pooler." in name or name.startswith("cls.")):
-        raise ModelError(
-            f"model {encoder.name}: no next-sentence head in its weights ({lost[0]} is missing); choose a model "
-            "that was saved with it"
-        )
-    return model.eval().to(encoder.device)
-
-
-def _read_or_drawn(encoder: Any, kind: Any) -> tuple[Any, frozenset[str]]:
-    """The model of an encoder with another head, with random weights if its own are, and what its files lack."""
-    config: Any = encoder.model.body.config
-    dtype = getattr(torch, encoder.dtype)
-    if encoder.init != "pretrained":
-        return drawn(kind, config, encoder.seed, dtype), frozenset()
-    return pretrained(kind, encoder.source, config=config, dtype=dtype)
 
 
 @dataclass(frozen=True)
@@ -213,19 +216,17 @@ def causal_head(encoder: Any) -> CausalHead | None:
     """The head of a left-to-right model: of one in memory its own, else that of its files; None of other models."""
     from transformers import AutoModelForCausalLM
 
-    name, whole, body = encoder.name, encoder.model.whole, encoder.model.body
+    whole, body = encoder.model.whole, encoder.model.body
     if not _is_causal(body if whole is None else whole):
         return None
     if whole is not None:
         if not has_causal_head(whole):
-            raise ModelError(
-                f"model {name}: a {type(whole).__name__} has no language-model head; give a model that has one"
-            )
+            kind = type(whole).__name__
+            raise ModelError(f"model {encoder.name}: a {kind} has no language-model head; give a model that has one")
         return CausalHead(MaskedHead(whole))
-    model, missing = _read_or_drawn(encoder, AutoModelForCausalLM)
-    body_names = {f"{model.base_model_prefix}.{name}" for name, _ in body.named_parameters()}
-    if lost := sorted(missing - body_names):
-        raise ModelError(f"model {name}: no language-model head in its weights ({lost[0]} is missing)")
+    in_body = {name for name, _ in body.named_parameters()}
+    counts = lambda name: name.partition(".")[2] not in in_body  # noqa: E731 - names begin with that of the body
+    model = read_again(encoder, AutoModelForCausalLM, "language-model head", counts=counts)
     # The weights of the body are held once; those of a tied head are its embeddings.
     setattr(model, model.base_model_prefix, body)
     model.tie_weights()

@@ -114,11 +114,7 @@ def value_projection(block: nn.Module, family: str) -> nn.Module:
 
 
 def find_part(block: nn.Module, family: str, site: str) -> nn.Module:
-    """The module of a block whose input (of ``head``) or output is a :data:`Site`.
-
-    Raises:
-        ModelError: it is not known where this family has it.
-    """
+    """The module of a block whose input (of ``head``) or output is a :data:`Site`, where the family is known."""
     part = _PART_OF_SITE[site]
     path = _PARTS[family][part] if family in _PARTS else None
     if path is None:
@@ -365,8 +361,8 @@ def forward_replaced(module: nn.Module, forward: Callable[..., Any], *, hooks: b
 
 def is_plain_linear(module: Any) -> bool:
     """Whether a module multiplies by its weight and adds its bias, and does nothing else."""
-    has_hooks = type(module) is nn.Linear and (module._forward_hooks or module._forward_pre_hooks)
-    return type(module) is nn.Linear and not has_hooks and "forward" not in vars(module)
+    is_linear = type(module) is nn.Linear and "forward" not in vars(module)
+    return is_linear and not (module._forward_hooks or module._forward_pre_hooks)
 
 
 @contextlib.contextmanager

@@ -25,7 +25,7 @@ from bertology.encoders._modules import (
     no_parameters_learn,
     refused_weight,
 )
-from bertology.encoders.alignment import Ids, PieceReader
+from bertology.encoders.alignment import PieceReader
 from bertology.encoders.encoder import Encoder
 from bertology.encoders.resolving import resolve_model
 from bertology.encoders.sources import (
@@ -75,7 +75,7 @@ def piece_reader(source: ModelSource, tokenizer: Any, body: nn.Module, *, max_pi
     backend = tokenizer.backend_tokenizer
     check_embeddings(body, str(getattr(body.config, "model_type", "such")))
     with one_line(f"{source.folder}: its tokenizer cannot be used", remedy="save it again"):
-        _check_vocabulary(source, tokenizer, body)
+        unknown = _check_vocabulary(source, tokenizer, body)
         prefix, suffix = _special_tokens(source, backend, tokenizer)
     limit = _length_limit(source, tokenizer, body)
     lowest = len(prefix) + len(suffix) + 1
@@ -87,33 +87,17 @@ def piece_reader(source: ModelSource, tokenizer: Any, body: nn.Module, *, max_pi
     if max_pieces is not None and not lowest <= max_pieces <= limit:
         raise ModelError(f"max_pieces {max_pieces}: model {source.name} takes {lowest} to {limit}")
     steps = f"{backend.normalizer!r} {backend.pre_tokenizer!r}"
-    has_marks = _BOUNDARY in steps or "Metaspace" in steps
+    pieces = backend.get_vocab().items() if _BOUNDARY in steps or "Metaspace" in steps else ()
+    marks = sorted(number for piece, number in pieces if piece and not piece.strip(_BOUNDARY))
     return PieceReader(
         backend=backend,
         prefix=np.array(prefix, dtype=np.int32),
         suffix=np.array(suffix, dtype=np.int32),
-        marker_ids=_ids_made_of(_BOUNDARY if has_marks else "", backend),
-        unknown_id=_unknown_id(tokenizer),
+        marker_ids=np.array(marks, dtype=np.int32),
+        unknown_id=unknown,
         pad_id=int(tokenizer.pad_token_id or 0),
         max_pieces=limit if max_pieces is None else max_pieces,
     )
-
-
-def _check_vocabulary(source: ModelSource, tokenizer: Any, body: Any) -> None:
-    vocabulary: dict[str, int] = tokenizer.get_vocab()
-    rows = int(body.get_input_embeddings().num_embeddings)
-    highest = max(vocabulary.values(), default=-1)
-    encodings = tokenizer.backend_tokenizer.encode_batch(_plain_words(tokenizer), add_special_tokens=False)
-    trouble = ""
-    if highest >= rows:
-        reason = f"its numbers go up to {highest}, the embeddings have {rows} rows"
-        trouble = f"the vocabulary does not fit the weights ({reason})"
-    elif len(vocabulary) < rows // 2:
-        trouble = f"the vocabulary does not fit the weights ({len(vocabulary)} pieces for {rows} embeddings)"
-    elif all(set(encoding.ids) <= {_unknown_id(tokenizer)} for encoding in encodings):
-        trouble = f"its tokenizer reads every plain word as {tokenizer.unk_token}, so the vocabulary is not the model's"
-    if trouble:
-        raise ModelError(f"{source.folder}: {trouble}; give the tokenizer that belongs to the weights")
 
 
 def _plain_words(tokenizer: Any) -> list[str]:
@@ -123,33 +107,36 @@ def _plain_words(tokenizer: Any) -> list[str]:
     return [*_PLAIN_WORDS, *heapq.nsmallest(8, entries)]
 
 
-def _unknown_id(tokenizer: Any) -> int | None:
-    """The unknown piece; ``None`` where any text can be spelled (byte-level vocabularies)."""
-    model = tokenizer.backend_tokenizer.model
-    token = getattr(model, "unk_token", None)
-    if token is not None:
-        number = tokenizer.backend_tokenizer.token_to_id(token)
-        return None if number is None else int(number)
-    if type(model).__name__ == "Unigram" and tokenizer.unk_token_id is not None:
-        return int(tokenizer.unk_token_id)
-    return None
+def _check_vocabulary(source: ModelSource, tokenizer: Any, body: Any) -> int | None:
+    """The number of the unknown piece of a vocabulary that fits the weights; None where any text can be spelled."""
+    backend, rows = tokenizer.backend_tokenizer, int(body.get_input_embeddings().num_embeddings)
+    vocabulary: dict[str, int] = tokenizer.get_vocab()
+    token = getattr(backend.model, "unk_token", None)
+    unknown = None if token is None else backend.token_to_id(token)
+    if token is None and type(backend.model).__name__ == "Unigram":
+        unknown = tokenizer.unk_token_id
+    highest = max(vocabulary.values(), default=-1)
+    encodings = backend.encode_batch(_plain_words(tokenizer), add_special_tokens=False)
+    if highest >= rows:
+        reason = f"its numbers go up to {highest}, the embeddings have {rows} rows"
+        trouble = f"the vocabulary does not fit the weights ({reason})"
+    elif len(vocabulary) < rows // 2:
+        trouble = f"the vocabulary does not fit the weights ({len(vocabulary)} pieces for {rows} embeddings)"
+    elif all(set(encoding.ids) <= {unknown} for encoding in encodings):
+        trouble = f"its tokenizer reads every plain word as {tokenizer.unk_token}, so the vocabulary is not the model's"
+    else:
+        return None if unknown is None else int(unknown)
+    raise ModelError(f"{source.folder}: {trouble}; give the tokenizer that belongs to the weights")
 
 
 def _special_tokens(source: ModelSource, backend: Any, tokenizer: Any) -> tuple[list[int], list[int]]:
     """The special tokens put before and after a text."""
     for word in _plain_words(tokenizer):
-        bare = backend.encode(word, add_special_tokens=False).ids
-        whole = backend.encode(word).ids
+        bare, whole = backend.encode(word, add_special_tokens=False).ids, backend.encode(word).ids
         for start in range(len(whole) - len(bare) + 1):
             if bare and whole[start : start + len(bare)] == bare:
                 return whole[:start], whole[start + len(bare) :]
     raise ModelError(f"{source.folder}: its tokenizer maps every plain word to nothing; save the model's own tokenizer")
-
-
-def _ids_made_of(characters: str, backend: Any) -> Ids:
-    """Pieces that are spelled by these characters alone."""
-    pieces = backend.get_vocab().items() if characters else ()
-    return np.array(sorted(number for piece, number in pieces if piece and not piece.strip(characters)), dtype=np.int32)
 
 
 def _length_limit(source: ModelSource, tokenizer: Any, body: Any) -> int:
@@ -254,13 +241,7 @@ def load_classifier(name_or_source: str | ModelSource, **loading: Any) -> Encode
 
 
 def load_reader(source: ModelSource, *, trust_remote_code: bool = False, max_pieces: int | None = None) -> PieceReader:
-    """The tokenizer of an encoder, ready to align words to pieces, without the encoder's weights.
-
-    Arguments are those of :func:`load_encoder`.
-
-    Raises:
-        ModelError: the tokenizer or the configuration cannot be loaded, or they do not fit each other.
-    """
+    """The tokenizer of an encoder, ready to align words to pieces, without its weights; see :func:`load_encoder`."""
     from transformers import AutoModel
 
     if isinstance(source, MemorySource):
@@ -429,12 +410,7 @@ class WholeModel:
 
 
 def load_whole(source: ModelSource) -> WholeModel:
-    """Load a model with all its heads, to change its weights or its shape and to save it.
-
-    Raises:
-        ModelError: it has no files, is an encoder-decoder, is of no class of transformers, or its files are damaged or
-            lack weights.
-    """
+    """Load an encoder with all its heads, from whole files, to change its weights or shape and to save it."""
     import transformers
 
     needed = check_files(source, "pretrained", torch.float32)
@@ -487,10 +463,8 @@ class TunableModel:
     def freeze_to(self, layer: int) -> None:
         """Fix all that layers 0…``layer`` (-1 is the last) depend on: the embeddings and the blocks up to that one.
 
-        What is trained are the blocks above, what comes after the last block, and the head.
-
-        Raises:
-            ModelError: the model has no such layer, or its blocks share their weights.
+        What is trained are the blocks above, what comes after the last block, and the head. A ModelError is raised for
+        a layer that the model does not have, and where blocks share their weights.
         """
         n_layers = len(self.blocks)
         layer = layer_number(layer, n_layers)

@@ -7,53 +7,19 @@ import json
 import math
 import os
 import shutil
-import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib.metadata import version
-from logging import CRITICAL
 from pathlib import Path
 from typing import Any, Literal
 
 from bertology._files import canonical_json, digest, digest_file, explained_write_errors
 from bertology._memory import is_out_of_memory
-from bertology._names import folder_name
+from bertology._names import folder_name, layer_number
+from bertology._quiet import quiet_download as quiet_download
+from bertology._quiet import quiet_loading as quiet_loading
 from bertology.errors import BertologyError, ModelError
-
-
-@contextlib.contextmanager
-def quiet_loading() -> Iterator[None]:
-    """Silence progress bars, warnings and log lines of the model libraries inside the block.
-
-    What matters (missing weights, a vocabulary that does not fit) is checked and raised by the caller.
-    """
-    with warnings.catch_warnings(), contextlib.ExitStack() as stack:
-        # Before the import below, which may warn as well (in a notebook, of missing widgets).
-        warnings.simplefilter("ignore")
-        from transformers.utils import logging as library
-
-        logging: Any = library
-        stack.callback(logging.set_verbosity, logging.get_verbosity())
-        logging.set_verbosity(CRITICAL)
-        if logging.is_progress_bar_enabled():
-            stack.callback(logging.enable_progress_bar)
-            logging.disable_progress_bar()
-        stack.enter_context(quiet_download())
-        yield
-
-
-@contextlib.contextmanager
-def quiet_download() -> Iterator[None]:
-    """Silence the hub's progress bars inside the block."""
-    import huggingface_hub.utils as hub_utils
-
-    hub: Any = hub_utils
-    with contextlib.ExitStack() as stack:
-        if not hub.are_progress_bars_disabled():
-            stack.callback(hub.enable_progress_bars)
-            hub.disable_progress_bars()
-        yield
 
 
 @contextlib.contextmanager
@@ -217,11 +183,7 @@ def reason_of(error: Exception) -> str:
 
 
 def code_files(folder: Path) -> list[Path]:
-    """The Python files of a model whose configuration or tokenizer names classes in them; none for others.
-
-    Raises:
-        ModelError: the code lies in another repository of the hub that cannot be had.
-    """
+    """The Python files of a model whose configuration or tokenizer names classes in them; none for others."""
     names, tokenizer = list[str](), folder / "tokenizer_config.json"
     for settings in (read_config(folder), read_model_json(tokenizer) if tokenizer.is_file() else {}):
         classes = settings.get("auto_map") if isinstance(settings, dict) else None
@@ -310,14 +272,25 @@ class MemorySource(ModelSource):
         return self.model.with_head is not None
 
 
+def layers_from_end(layers: int | Sequence[int] | Literal["all"], *, lowest: int, n_layers: int) -> tuple[int, ...]:
+    """Layers by number, negative ones counted from the last; a ModelError for none or one that does not exist."""
+    if layers == "all":
+        return tuple(range(lowest, n_layers + 1))
+    asked = [layers] if isinstance(layers, int) else list(layers)
+    if not asked:
+        raise ModelError(f"no layers asked for: the model has {lowest}…{n_layers}")
+    chosen = tuple(layer_number(layer, n_layers) for layer in asked)
+    wrong = [given for given, layer in zip(asked, chosen, strict=True) if not lowest <= layer <= n_layers]
+    if wrong:
+        raise ModelError(f"layer {wrong[0]}: the model has {n_layers}, so layers are {lowest}…{n_layers}, or -1, -2 …")
+    return chosen
+
+
 def model_shape(source: ModelSource) -> ModelShape:
-    """The number of layers, their width and heads, and the family of a model.
+    """The number of layers, their width and heads, and the family of a model, from ``config.json`` alone.
 
-    Read from ``config.json`` alone. The default of a field that the file leaves out is looked up in transformers, which
-    is imported in this case only.
-
-    Raises:
-        ModelError: the configuration is missing or incomplete.
+    The default of a field that the file leaves out is looked up in transformers, which is imported in this case only.
+    A ModelError is raised where the configuration is missing or incomplete.
     """
     if isinstance(source, MemorySource):
         return source.size
@@ -377,7 +350,7 @@ def model_fingerprint(source: ModelSource, *, init: Init = "pretrained", seed: i
     Raises:
         ModelError: a file that belongs to the model is missing or unreadable.
     """
-    libraries = [version_of(name) for name in ("transformers", "torch")]
+    libraries = [version(name).partition("+")[0].encode() for name in ("transformers", "torch")]
     if isinstance(source, MemorySource):
         if init == "pretrained":
             return source.content
@@ -399,11 +372,6 @@ def code_fingerprint(source: ModelSource) -> str | None:
     """Hash of the Python code that comes with a model, which runs where it is trusted; None where there is none."""
     files = () if isinstance(source, MemorySource) else code_files(source.folder)
     return digest(part for path in files for part in (path.name.encode(), path.read_bytes())) if files else None
-
-
-def version_of(package: str) -> bytes:
-    """The version of a library, whatever processor it was built for."""
-    return version(package).partition("+")[0].encode()
 
 
 def config_content(value: Mapping[str, Any]) -> bytes:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import re
 import zipfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, Self
 
 import torch
@@ -40,6 +41,8 @@ _KINDS: tuple[tuple[WeightKind, str], ...] = (
     ("output", r"(attention\.output\.dense|.*(att|Att)[\w.]*\.(dense|out_lin|out_proj|o|Wo|c_proj))"),
 )
 _ABOVE_BLOCKS = re.compile(r"(encoder\.)?(norm|final_norm|final_layer_norm|emb_layer_norm_after|ln_f)\.")
+_FLOATS = ("F1", "F3", "F6", "F8", "BF")
+"""Beginnings of the names of floating-point types in safetensors files."""
 _LEGACY = ((".gamma", ".weight"), (".beta", ".bias"))
 """Endings of the parameters of norms in old checkpoints of BERT."""
 
@@ -73,10 +76,8 @@ class StoredWeights:
         """Total size of the files of weights."""
         self._stack, shape = contextlib.ExitStack(), model_shape(source)
         name_of, known = _names(source, shape)
-        self._readers: dict[str, Callable[[], Tensor]] = {}
-        for name, (dtype, read) in self._stored().items():
-            if dtype.is_floating_point and (own := name_of(name)) is not None:
-                self._readers[own] = read
+        stored = self._stored().items()
+        self._readers = {own: read for name, read in stored if (own := name_of(name)) is not None}
         places = [(name, known.get(name, WeightPlace((), "head"))) for name in self._readers]
         places.sort(key=lambda place: place[1].layers or (shape.n_layers + 1,))
         self.places: Mapping[str, WeightPlace] = dict(places)
@@ -93,27 +94,23 @@ class StoredWeights:
         """The values of a tensor, as they are stored."""
         return self._readers[name]()
 
-    def _stored(self) -> dict[str, tuple[torch.dtype, Callable[[], Tensor]]]:
-        """Type of each tensor and a function that reads it, by stored name."""
-        found: dict[str, tuple[torch.dtype, Callable[[], Tensor]]] = {}
+    def _stored(self) -> dict[str, Callable[[], Tensor]]:
+        """Functions that read the tensors of floating point, by stored name."""
+        from safetensors import safe_open
+
+        found: dict[str, Callable[[], Tensor]] = {}
         for path in weight_files(self.source.folder):
             with one_line(f"{path}: the weights cannot be read", remedy=AGAIN):
                 if path.suffix == ".safetensors":
-                    found |= self._of_safetensors(path)
+                    opened: Any = self._stack.enter_context(safe_open(path, framework="pt"))
+                    names = [one for one in opened.keys() if opened.get_slice(one).get_dtype()[:2] in _FLOATS]  # noqa: SIM118
+                    found |= {name: partial(opened.get_tensor, name) for name in names}
                 else:
                     # Files of torch before 1.6 cannot be mapped.
                     is_mapped = zipfile.is_zipfile(path)
                     loaded: dict[str, Tensor] = torch.load(path, "cpu", mmap=is_mapped, weights_only=True)
-                    found |= {name: (value.dtype, lambda value=value: value) for name, value in loaded.items()}  # type: ignore[misc]
+                    found |= {name: one.detach for name, one in loaded.items() if one.is_floating_point()}
         return found
-
-    def _of_safetensors(self, path: Any) -> Iterator[tuple[str, tuple[torch.dtype, Callable[[], Tensor]]]]:
-        from safetensors import safe_open
-
-        opened: Any = self._stack.enter_context(safe_open(path, framework="pt"))
-        for name in opened.keys():  # noqa: SIM118 - no mapping
-            empty = opened.get_slice(name)[:0] if opened.get_slice(name).get_shape() else opened.get_tensor(name)
-            yield name, (empty.dtype, lambda name=name: opened.get_tensor(name))  # type: ignore[misc]
 
 
 class LoadedWeights:

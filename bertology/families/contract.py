@@ -25,8 +25,9 @@ from numpy.typing import NDArray
 
 from bertology._names import name_not_found
 from bertology._registry import Registered, Registry
-from bertology.activations import Entry, Progress
+from bertology.activations import Entry
 from bertology.activations.layers import LayerVectors
+from bertology.activations.progress import Progress
 from bertology.encoders import ModelShape
 from bertology.errors import BertologyError, CorpusError, FitError, ModelError, NameNotFoundError
 from bertology.families.cells import Cell

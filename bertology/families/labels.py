@@ -45,7 +45,8 @@ from bertology.families.vectors import (
 from bertology.measures import Metric, bootstrap_ratio, count_labels, find_metric, majority
 from bertology.measures.baselines import SpanWords, lexical_labels, word_majority
 from bertology.measures.comparisons import expected_layer, over_layers
-from bertology.probing import ControlNote, Probe, RepresentationProbe, SentenceProbe, get_probe, is_installed
+from bertology.probing import ControlNote, Probe, RepresentationProbe, get_probe
+from bertology.probing.probes import SentenceProbe, is_installed
 from bertology.readouts import ReadoutKind, get_readout, readout_kind
 from bertology.results import Predictions, ResultRow
 from bertology.results.predictions import Kept, read_labels, read_scores, split_sets

@@ -449,7 +449,7 @@ class ModelCorpus:
 
     @cached_property
     def _reader(self) -> Any:
-        from bertology.encoders import load_reader
+        from bertology.encoders.loading import load_reader
 
         code, most = self.request.trust_remote_code, self.request.max_pieces
         return load_reader(self.source, trust_remote_code=code, max_pieces=most)

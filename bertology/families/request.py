@@ -31,8 +31,7 @@ from pydantic_core import CoreSchema, core_schema
 
 from bertology._files import canonical_json
 from bertology._names import checkpoint_name, layer_number
-from bertology._schema import or_a_name
-from bertology._settings import Text, Truth, Whole, problem_of
+from bertology._settings import Text, Truth, Whole, or_a_name, problem_of
 from bertology.corpora import kept_name, kept_table, load_corpus
 from bertology.corpora.prompts import names_items
 from bertology.encoders.resolving import held_dtype

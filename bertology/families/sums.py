@@ -35,7 +35,8 @@ from bertology.families.request import Init, ReadoutConfig
 from bertology.families.rows import ByControl, Column, Mean, cell_rows, records_of, scored_rows, task_columns
 from bertology.measures import Bootstrap, Metric, bootstrap_ratio, ratio_intervals
 from bertology.measures.sums import HeadRatios, LayerSums
-from bertology.probing import GeometryCounts, Probe, is_installed, source_fingerprint
+from bertology.probing import GeometryCounts, Probe
+from bertology.probing.probes import is_installed, source_fingerprint
 from bertology.readouts import readout_kind
 from bertology.results import ResultRow
 from bertology.results.predictions import HeadSums, read_head_sums
@@ -65,11 +66,7 @@ def own_readout(
 ) -> tuple[ReadoutConfig, ...]:
     """Configurations of a task whose readouts are not fitted to labels, with settings of the probe.
 
-    The first of ``readouts`` is taken where none is named.
-
-    Raises:
-        NameNotFoundError: there is no readout of the name, or the probe has no such setting.
-        BertologyError: another readout is named, or something that only fits have.
+    The first of ``readouts`` is taken where none is named; another one, or what only fits have, is refused.
     """
     registered = {name: readout for readout in readouts for name in (readout, readout.rpartition(".")[0])}
     chosen = [(config.readout or readouts[0]).strip().lower().replace("-", "_") for config in asked]
@@ -82,7 +79,6 @@ def own_readout(
             pooled = "nothing to erase or pool" if len(pools) == 1 else f"nothing to erase, and pool is {listed(pools)}"
             consequence = f"there is no share of training data, no codelength, and {pooled}"
             raise BertologyError(f"task {probe.task}: no readout is fitted, so that {consequence}")
-    for config in asked:
         probe.with_settings(config.settings)
     return tuple(replace(config, readout=registered[named]) for config, named in zip(asked, chosen, strict=True))
 
@@ -144,11 +140,7 @@ def n_words_read(pair: ModelCorpus, probe: Probe) -> int:
 
 
 def layers_with_heads(pair: ModelCorpus, layers: Sequence[int], where: str = "") -> tuple[int, ...]:
-    """Those of some layers that have attention heads.
-
-    Raises:
-        BertologyError: there is none among them.
-    """
+    """Those of some layers that have attention heads; it is an error where there is none among them."""
     with_heads = tuple(layer for layer in layers if layer > 0)
     if not with_heads:
         problem = "layer 0 is the embeddings, which have no attention heads"
@@ -172,19 +164,10 @@ def write_sums(
     layer_params: Mapping[int, Mapping[str, Any]] | None = None,
     aligned: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write the cells of a configuration, each with the sums of its layer.
+    """Write the cells of a configuration, each with the sums of its layer, measured on test unless splits are named.
 
-    Args:
-        cells: the cells.
-        job: the run directory, and the corpus with the notes of its splits.
-        found: what was measured, on test unless splits are named.
-        counts: numbers of items.
-        n_clusters: number of clusters of all items.
-        provenance: versions, device and time, by :data:`PACKAGES`.
-        skipped: items left out, by reason; those of ``counts`` by default.
-        params: parameters of all cells.
-        layer_params: further parameters of the cells of single layers.
-        aligned: columns that count words by how the model reads them.
+    Items left out are by default those of ``counts``; ``params`` are parameters of all cells, ``layer_params`` further
+    ones of single layers, and ``aligned`` columns that count words by how the model reads them.
     """
     by_split = found if isinstance(found, Mapping) else {"test": found}
     for (_, _, layer), cell in cells.cells.items():

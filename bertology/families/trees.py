@@ -25,7 +25,8 @@ from bertology.families.vectors import (
 from bertology.measures import RELATION, UNSCORED, Metric, rooted, tree_depths, tree_distances
 from bertology.measures.metrics import count_trees
 from bertology.measures.trees import spanning_trees
-from bertology.probing import ControlNote, Probe, RepresentationProbe, TreeExamples
+from bertology.probing import ControlNote, Probe, RepresentationProbe
+from bertology.probing.items import TreeExamples
 from bertology.readouts import ReadoutKind, readout_kind
 from bertology.results.predictions import Kept, read_labels, read_scores
 

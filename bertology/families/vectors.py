@@ -43,15 +43,9 @@ from bertology.families.rows import (
 )
 from bertology.measures import METRICS, CountKind, Metric
 from bertology.measures.baselines import control_labels, fraction_mask
-from bertology.probing import (
-    Examples,
-    Probe,
-    RepresentationProbe,
-    SentenceProbe,
-    TreeExamples,
-    is_installed,
-    settings_of,
-)
+from bertology.probing import Examples, Probe, RepresentationProbe
+from bertology.probing.items import TreeExamples
+from bertology.probing.probes import SentenceProbe, is_installed, settings_of
 from bertology.readouts import ReadoutKind, readout_kind
 from bertology.results import ComparisonRow, FittedProbe, Predictions, ResultRow
 from bertology.results.fitted import FitOrigin, Items, written_place

@@ -12,12 +12,10 @@ from bertology._lazy import lazy_attributes
 if TYPE_CHECKING:
     from bertology.finetuning._result import (
         FineTuned,
-        TaskBatches,
         TunedModel,
         load_tuned,
         read_finetuned,
         read_record,
-        task_batches,
     )
     from bertology.finetuning._run import FineTunedGrid, finetune, finetune_grid
     from bertology.finetuning._settings import FineTuneSettings, grid_schema
@@ -28,7 +26,6 @@ __all__ = [
     "FineTuneSettings",
     "FineTuned",
     "FineTunedGrid",
-    "TaskBatches",
     "TunedModel",
     "finetune",
     "finetune_grid",
@@ -36,5 +33,4 @@ __all__ = [
     "load_tuned",
     "read_finetuned",
     "read_record",
-    "task_batches",
 ]

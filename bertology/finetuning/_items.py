@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -20,15 +20,9 @@ from bertology.encoders.alignment import SHARED
 from bertology.encoders.loading import HeadKind
 from bertology.errors import BertologyError, CorpusError, FitError, ModelError, quoted
 from bertology.families.model_corpus import choose_splits
-from bertology.probing import (
-    Examples,
-    Probe,
-    RepresentationProbe,
-    SentenceProbe,
-    TreeExamples,
-    get_probe,
-    target_examples,
-)
+from bertology.probing import Examples, Probe, RepresentationProbe, get_probe, target_examples
+from bertology.probing.items import TreeExamples
+from bertology.probing.probes import SentenceProbe
 
 Integers = NDArray[np.int64]
 Kind = Literal["labels", "numbers", "tags", "answers"]
@@ -111,6 +105,8 @@ class TuningTask:
     """Whether some questions of train have no answer, so that none may be predicted."""
     n_repeated: int = 0
     """Number of texts of test that are in train as well."""
+    positive: str | None = None
+    """The one of two labels whose F1 is computed; the second when left out."""
 
     @property
     def head(self) -> HeadKind:
@@ -124,9 +120,9 @@ class TuningTask:
         return (*self.notes, *(f"{name}: {number:,} left out ({reason})" for name, reason, number in skipped))
 
     @property
-    def train(self) -> Items:
-        """Items to learn."""
-        return self.splits["train"]
+    def codes(self) -> dict[str, int]:
+        """The number of each label."""
+        return {label: code for code, label in enumerate(self.labels)}
 
 
 def tuning_task(
@@ -303,6 +299,21 @@ class Row:
     def __len__(self) -> int:
         return len(self.ids)
 
+    @property
+    def key(self) -> bytes:
+        """Identifies what the model reads."""
+        return self.ids.tobytes() + (b"" if self.types is None else self.types.tobytes())
+
+    @property
+    def n_labels(self) -> int:
+        """Number of labels that a mean loss is over."""
+        return int(np.count_nonzero(self.label != IGNORED)) if isinstance(self.label, np.ndarray) else 1
+
+    @property
+    def is_learnable(self) -> bool:
+        """Whether there is something to learn: of train all labels are known, of words some window may have none."""
+        return not np.all(np.asarray(self.label) == IGNORED)
+
 
 @dataclass(frozen=True, eq=False)
 class Inputs:
@@ -314,10 +325,10 @@ class Inputs:
     n_cut: int = 0
     """Texts of which only the beginning is read."""
 
-    def batches(self, size: int) -> Iterator[list[int]]:
-        """Numbers of rows of about one length, at most ``size`` together."""
-        order = sorted(range(len(self.rows)), key=lambda number: len(self.rows[number]))
-        return (order[start : start + size] for start in range(0, len(order), size))
+    def batches(self, size: int) -> Iterator[list[Row]]:
+        """Rows of about one length, at most ``size`` together."""
+        ordered = sorted(self.rows, key=len)
+        return (ordered[start : start + size] for start in range(0, len(ordered), size))
 
 
 def encode(task: TuningTask, items: Items, encoder: Encoder, *, max_pieces: int | None, stride: int) -> Inputs:
@@ -342,15 +353,10 @@ def encode(task: TuningTask, items: Items, encoder: Encoder, *, max_pieces: int 
         encoder.tokenizer.backend_tokenizer.no_truncation()  # which would be saved with it
 
 
-def code_of(task: TuningTask) -> dict[str, int]:
-    """The number of each label of train."""
-    return {label: code for code, label in enumerate(task.labels)}
-
-
 def _classified(task: TuningTask, items: Items, encoder: Encoder, most: int, stride: int) -> Inputs:
     firsts, seconds = items.texts()
     encoded = encoder.tokenizer(firsts, seconds, truncation=True, max_length=most)
-    codes = code_of(task)
+    codes = task.codes
     rows = []
     for number, (one, gold) in enumerate(zip(encoded.encodings, items.gold, strict=True)):
         label = float(gold) if task.kind == "numbers" else codes.get(gold, IGNORED)
@@ -415,7 +421,7 @@ def _tagged(task: TuningTask, items: Items, encoder: Encoder, most: int) -> Inpu
     items = items.without(np.isin(items.place, pieces.shared), SHARED)
     own = _own_subwords(pieces, items.place)
     items, own = items.without(own < 0, NONE_OF_ITS_OWN), own[own >= 0]
-    codes = code_of(task)
+    codes = task.codes
     windows = pieces.word_window[items.place]
     order = np.argsort(windows, kind="stable")
     read = order[windows[order] >= 0]
@@ -449,39 +455,46 @@ def _own_subwords(pieces: Pieces, words: NDArray[np.int64]) -> NDArray[np.int64]
     return places
 
 
-def learnable(inputs: Inputs) -> list[Row]:
-    """The rows that have something to learn: of train all labels are known, of words some window may have none."""
-    return [row for row in inputs.rows if not np.all(np.asarray(row.label) == IGNORED)]
-
-
 class Collator:
-    """A collator that makes one batch of rows, padded to the longest."""
+    """A collator that makes one batch of rows, padded to the longest.
 
-    def __init__(self, task: TuningTask, *, pad_id: int, with_segments: bool) -> None:
-        self._kind, self._pad_id, self._with_segments = task.kind, pad_id, with_segments
+    Args:
+        task: what is predicted.
+        pad_id: the id of padding.
+        states: hidden states of a batch, which a head on a frozen encoder takes in place of ids.
+    """
+
+    def __init__(
+        self, task: TuningTask, *, pad_id: int, states: Callable[[Sequence[Row], dict[str, Tensor]], Tensor] | None
+    ) -> None:
+        self._kind, self._pad_id, self._states = task.kind, pad_id, states
 
     def __call__(self, rows: Sequence[Row]) -> dict[str, Tensor]:
         """The arguments of the model, labels included."""
-        length = max(map(len, rows))
-
-        def padded(values: Sequence[NDArray[np.int64]], fill: int) -> Tensor:
-            out = np.full((len(rows), length), fill, dtype=np.int64)
-            for line, row in zip(out, values, strict=True):
-                line[: len(row)] = row
-            return torch.from_numpy(out)
-
-        batch = {"input_ids": padded([row.ids for row in rows], self._pad_id)}
-        batch["attention_mask"] = padded([np.ones_like(row.ids) for row in rows], 0)
-        types = [row.types for row in rows if row.types is not None]
-        if types:
-            batch["token_type_ids"] = padded(types, 0)
-        if self._with_segments:
-            batch["segments"] = padded([row.segments for row in rows], _SPECIAL)
+        batch = self.inputs(rows)
+        if self._states is not None:
+            states = self._states(rows, batch)
+            batch = {"states": states, "attention_mask": batch["attention_mask"]}
+            batch["segments"] = _padded([row.segments for row in rows], _SPECIAL)
         if self._kind == "tags":
-            batch["labels"] = padded([row.label for row in rows], IGNORED)
+            batch["labels"] = _padded([row.label for row in rows], IGNORED)
         elif self._kind == "answers":
             starts, ends = zip(*(row.label for row in rows), strict=True)
             batch |= {"start_positions": torch.tensor(starts), "end_positions": torch.tensor(ends)}
         else:
             batch["labels"] = torch.tensor([row.label for row in rows])
         return batch
+
+    def inputs(self, rows: Sequence[Row]) -> dict[str, Tensor]:
+        """The arguments of the encoder."""
+        batch = {"input_ids": _padded([row.ids for row in rows], self._pad_id)}
+        batch["attention_mask"] = _padded([np.ones_like(row.ids) for row in rows], 0)
+        types = [row.types for row in rows if row.types is not None]
+        return batch | ({"token_type_ids": _padded(types, 0)} if types else {})
+
+
+def _padded(values: Sequence[NDArray[np.int64]], fill: int) -> Tensor:
+    out = np.full((len(values), max(map(len, values))), fill, dtype=np.int64)
+    for line, row in zip(out, values, strict=True):
+        line[: len(row)] = row
+    return torch.from_numpy(out)

@@ -5,25 +5,22 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
-from torch import Tensor
 
 from bertology._folder import RecordFile, model_card
 from bertology._inputs import given_path
 from bertology.corpora import Sentences, load_corpus
 from bertology.encoders import Encoder, load_encoder
-from bertology.encoders.loading import HeadKind
-from bertology.errors import BertologyError, CorpusError, ModelError, ResultsError
-from bertology.finetuning._items import IGNORED, Collator, Inputs, Items, Kind, TuningTask, encode, items_of, learnable
+from bertology.errors import BertologyError, ResultsError
+from bertology.finetuning._items import Collator, Inputs, Kind, TuningTask, encode, items_of
 from bertology.finetuning._scores import Variant, predictions, score_rows, scores
 from bertology.finetuning._settings import FineTuneSettings
-from bertology.finetuning._training import reload
+from bertology.finetuning._training import FrozenStates, reload
 from bertology.measures import Bootstrap
 from bertology.results.rows import Score, read_parquet
 from bertology.results.table import (
@@ -32,14 +29,18 @@ from bertology.results.table import (
     Line,
     Note,
     Table,
+    Tables,
     TextCounts,
     alignment_notes,
     count_cell,
     metric_title,
     number,
     score_cell,
+    titled,
     unit,
 )
+
+BOUNDS = ("value", "ci_low", "ci_high")
 
 
 @dataclass(frozen=True)
@@ -101,12 +102,14 @@ class Record:
     @property
     def task_of_labels(self) -> TuningTask:
         """The task without items."""
+        labels, positive = tuple(self.labels), self.settings.positive
         return TuningTask(
-            self.task, self.task_version, self.kind, {}, tuple(self.labels), has_unanswered=self.has_unanswered
+            self.task, self.task_version, self.kind, {}, labels, has_unanswered=self.has_unanswered, positive=positive
         )
 
 
 RECORD = RecordFile("finetune.json", Record, "the record of a fine-tuned model", "fine-tune the model again")
+PREDICTIONS = "predictions.parquet"
 
 
 def read_record(folder: Path) -> Record:
@@ -118,12 +121,7 @@ def read_record(folder: Path) -> Record:
     return RECORD.read(folder)
 
 
-_PIPELINES = {
-    "labels": "text-classification",
-    "numbers": "text-classification",
-    "tags": "token-classification",
-    "answers": "question-answering",
-}
+_PIPELINES = {"tags": "token-classification", "answers": "question-answering"}
 _LAYERS = {
     "all": "all layers",
     "none": "a head on the frozen encoder",
@@ -134,6 +132,15 @@ _LAYERS = {
 
 def card_of(record: Record) -> bytes:
     """The model card: what was trained on what, how, and the scores."""
+
+    def bounds(score: dict[str, Any], metric: str) -> str:
+        ends = [number(float(score[name]), metric=metric) for name in ("ci_low", "ci_high") if name in score]
+        return "–".join(ends) or "–"
+
+    def most(split: str, metric: str) -> str:
+        value = record.majority.get(split, {}).get(metric)
+        return NOTHING if value is None else number(value, metric=metric)
+
     settings = record.settings
     how, _, which = settings.layers.partition(":")
     trained = _LAYERS.get(how) or (f"layers above {which}" if how == "frozen" else f"the last {which} blocks")
@@ -141,7 +148,7 @@ def card_of(record: Record) -> bytes:
         trained += f", on features {settings.features}"
     rows = [
         f"| {split} | {metric_title(metric)}{unit(metric)} | {number(score['value'], metric=metric)} | "
-        f"{_interval(score, metric)} | {_majority(record, split, metric)} | {record.n_items[split]:,} |"
+        f"{bounds(score, metric)} | {most(split, metric)} | {record.n_items[split]:,} |"
         for split, metrics in record.scores.items()
         for metric, score in metrics.items()
         if "value" in score
@@ -171,17 +178,11 @@ def card_of(record: Record) -> bytes:
         "Settings, versions and the losses and scores of each epoch are in `finetune.json`, predictions in "
         "`predictions.parquet`.",
     ]
-    return model_card(f"{record.model}, fine-tuned on {record.task}", body, pipeline=_PIPELINES[record.kind])
-
-
-def _interval(score: dict[str, float | str], metric: str) -> str:
-    bounds = [number(float(score[name]), metric=metric) for name in ("ci_low", "ci_high") if name in score]
-    return "–".join(bounds) or "–"
-
-
-def _majority(record: Record, split: str, metric: str) -> str:
-    value = record.majority.get(split, {}).get(metric)
-    return NOTHING if value is None else number(value, metric=metric)
+    return model_card(
+        f"{record.model}, fine-tuned on {record.task}",
+        body,
+        pipeline=_PIPELINES.get(record.kind, "text-classification"),
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,8 +195,10 @@ class TunedModel:
     """The encoder, loaded apart from :attr:`model`."""
     model: Any
     """The model of transformers with the task's head; of a frozen encoder the head alone."""
-    items: Items
     inputs: Inputs
+    """Inputs of the model, and the items that are predicted."""
+    collator: Collator
+    """Makes batches of inputs."""
 
     def predictions(self) -> pd.DataFrame:
         """A row for each item: ``item_id``, ``cluster_id``, ``gold``, ``pred``, and the ``score`` of the prediction."""
@@ -209,14 +212,11 @@ class TunedModel:
                 is read by all variants in turn before the next batch: what one pass computes can be kept for those
                 that follow it.
         """
-        task = self.record.task_of_labels
-        with_segments = self.record.settings.layers == "none"
-        collator = Collator(task, pad_id=self.encoder.pad_id, with_segments=with_segments)
-        return predictions(self.model, task, self.items, self.inputs, collator, variants)
+        return predictions(self.model, self.record.task_of_labels, self.inputs, self.collator, variants)
 
     def scores(self, predictions: pd.DataFrame) -> dict[str, Bootstrap]:
         """The metrics of the task, the main one first, with 95 % intervals over clusters of items."""
-        return scores_of(self.record, predictions)
+        return scores(predictions, self.record.task_of_labels)
 
 
 def load_tuned(folder: Path | Encoder, sentences: Sentences, *, device: str = "auto") -> TunedModel:
@@ -239,74 +239,12 @@ def load_tuned(folder: Path | Encoder, sentences: Sentences, *, device: str = "a
     items = items_of(task.name, sentences)
     model = reload(path, encoder, task, settings, are_pairs=items.are_pairs).model.to(encoder.device)
     inputs = encode(task, items, encoder, max_pieces=settings.max_pieces, stride=settings.stride)
-    return TunedModel(record, encoder, model, inputs.items, inputs)
+    states = FrozenStates(encoder, model.layers) if settings.layers == "none" else None
+    return TunedModel(record, encoder, model, inputs, Collator(task, pad_id=encoder.pad_id, states=states))
 
 
-def scores_of(record: Record, predictions: pd.DataFrame) -> dict[str, Bootstrap]:
-    """The metrics of a fine-tuned model's task, of its predictions."""
-    return scores(predictions, record.kind, record.labels, positive=record.settings.positive)
-
-
-_BATCH = 64
-
-
-@dataclass(frozen=True)
-class TaskBatches:
-    """The items of one split with their labels; made by :func:`task_batches`."""
-
-    task: str
-    head: HeadKind
-    """The head of transformers that predicts this."""
-    unit: str
-    """Unit of the loss: ``bits``, or for numbers ``squared error``."""
-    batches: list[tuple[dict[str, Tensor], int]]
-    """Arguments of the model, labels included, and the number of items that its mean loss is over."""
-
-    @property
-    def n_items(self) -> int:
-        """Items in all batches."""
-        return sum(number for _, number in self.batches)
-
-
-def task_batches(folder: Path, encoder: Encoder, sentences: Sentences) -> TaskBatches:
-    """The items of the task of a fine-tuned model in other sentences; labels that it does not know are left out.
-
-    Args:
-        folder: of the fine-tuned model, with its ``finetune.json``.
-        encoder: loaded from it.
-        sentences: with labels under the same name as those of its training.
-
-    Raises:
-        BertologyError: the folder is of no fine-tuned model.
-        ModelError: its encoder was frozen: no model of transformers has its head.
-        CorpusError: the sentences have no such labels, or none that the model knows.
-    """
-    record = read_record(folder)
-    task, settings = record.task_of_labels, record.settings
-    if settings.layers == "none":
-        raise ModelError(
-            f"{folder}: its encoder was frozen, so the loss is that of a head alone; fine-tune layers of it"
-        )
-    items = items_of(task.name, sentences)
-    inputs = encode(task, items, encoder, max_pieces=settings.max_pieces, stride=settings.stride)
-    known = replace(inputs, rows=learnable(inputs))
-    if not known.rows:
-        raise CorpusError(f"task {task.name}: no item has a label that {folder} knows; give data of the same task")
-    collator, batches = Collator(task, pad_id=encoder.pad_id, with_segments=False), []
-    for numbers in known.batches(_BATCH):
-        rows = [known.rows[number] for number in numbers]
-        n_labels = (
-            sum(int(np.count_nonzero(row.label != IGNORED)) for row in rows) if task.kind == "tags" else len(rows)
-        )
-        batches.append((collator(rows), n_labels))
-    return TaskBatches(task.name, task.head, "squared error" if task.kind == "numbers" else "bits", batches)
-
-
-PREDICTIONS = "predictions.parquet"
-
-
-@dataclass(frozen=True)
-class FineTuned:
+@dataclass(frozen=True, repr=False)
+class FineTuned(Tables):
     """Fine-tuned models of one task, one for each seed."""
 
     path: Path
@@ -329,6 +267,11 @@ class FineTuned:
         """The record of each seed."""
         return {seed: read_record(self.folder(seed)) for seed in self.seeds}
 
+    @property
+    def record(self) -> Record:
+        """The record of the first seed."""
+        return self.records[self.seeds[0]]
+
     def encoder(self, seed: int | None = None, *, device: str = "auto") -> Encoder:
         """The fine-tuned encoder of a seed, the first one when left out; its head is left out."""
         return load_encoder(str(self.folder(seed)), device=device)
@@ -342,46 +285,42 @@ class FineTuned:
     @cached_property
     def frame(self) -> pd.DataFrame:
         """A row for each split and metric: the mean over seeds, with 95 % intervals for other seeds and items."""
-        n_items = next(iter(self.records.values())).n_items
+        n_items = self.record.n_items
         tables = [score_table(split, runs, n_items=n_items[split]) for split, runs in self.bootstraps.items()]
         return pd.DataFrame([row for table in tables for row in table])
 
     @cached_property
     def bootstraps(self) -> Mapping[str, Sequence[Mapping[str, Bootstrap]]]:
         """Metrics with their resamples, by split and seed; resamples of the same items are paired."""
-        frames = [(record, self.predictions(seed)) for seed, record in self.records.items()]
-        splits = next(iter(self.records.values())).scores
+        frames = [(record.task_of_labels, self.predictions(seed)) for seed, record in self.records.items()]
         return {
-            split: [scores_of(record, frame[frame["split"] == split]) for record, frame in frames] for split in splits
+            split: [scores(frame[frame["split"] == split], task) for task, frame in frames]
+            for split in self.record.scores
         }
 
     def table(self, split: str | None = None) -> pd.DataFrame:
         """The rows of :attr:`frame` of one split, or of all: metric, value and interval, spread of the seeds."""
-        frame = self.frame if split is None else self.frame[self.frame["split"] == split]
-        columns = ["split", "metric", "value", "ci_low", "ci_high", "seed_sd", "n_seeds", "n_items"]
-        return frame[columns].reset_index(drop=True)
+        return columns_of(self.frame, ["split", "metric", *BOUNDS, "seed_sd", "n_seeds", "n_items"], split)
 
-    def grid(self) -> Table:
-        """Splits by metrics as elsewhere, fractions in percent, and the majority of train beside them."""
-        record, metrics = next(iter(self.records.values())), list(dict.fromkeys(self.frame["metric"]))
+    def shown(self) -> tuple[Table, ...]:
+        """Splits by metrics, fractions in percent, and the majority of train beside them."""
+        record, metrics = self.record, list(dict.fromkeys(self.frame["metric"]))
         of = {(row["split"], row["metric"]): row for row in self.frame.to_dict("records")}
-        has_spread, lines = len(self.seeds) > 1, []
+        spread, lines = metrics[: len(self.seeds) > 1], []
         for split in record.scores:
-            cells = [frame_cell(of[split, metric], ("value", "ci_low", "ci_high"), metric) for metric in metrics]
-            spread = [frame_cell(of[split, metrics[0]], ("seed_sd",), metrics[0])] if has_spread else []
-            lines.append(Line(split, (*cells, *spread, count_cell(record.n_items[split]))))
+            cells = [frame_cell(of[split, metric], BOUNDS, metric) for metric in metrics]
+            cells += [frame_cell(of[split, metric], ("seed_sd",), metric) for metric in spread]
+            lines.append(Line(split, (*cells, count_cell(record.n_items[split]))))
         for split, of_majority in record.majority.items():
-            known = [Score(of_majority[metric]) if metric in of_majority else None for metric in metrics]
-            cells = [score_cell(score, metric) for score, metric in zip(known, metrics, strict=True)]
             if of_majority:
-                lines.append(Line(f"majority, {split}", (*cells, *[Cell("")] * (1 + has_spread)), baseline=True))
-        spread_title = [f"seed s.d., {metric_title(metrics[0])}"] if has_spread else []
-        headers = (*(metric_title(metric) + unit(metric) for metric in metrics), *spread_title, "items")
+                cells = [known_cell(of_majority.get(metric), metric) for metric in metrics]
+                lines.append(Line(f"majority, {split}", (*cells, *[Cell("")] * (1 + len(spread))), baseline=True))
+        headers = (*map(titled, metrics), *(f"seed s.d., {metric_title(metric)}" for metric in spread), "items")
         title = f"{record.task} · {record.model}, fine-tuned"
-        return Table(title, headers, tuple(lines), tuple(self._notes(record)), corner="Split")
+        return (Table(title, headers, tuple(lines), tuple(self._notes()), corner="Split"),)
 
-    def _notes(self, record: Record) -> Iterator[Note]:
-        n_seeds = len(self.seeds)
+    def _notes(self) -> Iterator[Note]:
+        record, n_seeds = self.record, len(self.seeds)
         yield Note("data", f"{record.corpus}: {record.n_items['train']:,} items of train")
         yield from alignment_notes(*filter(None, [record.texts]))
         yield Note(
@@ -393,20 +332,14 @@ class FineTuned:
         yield from (Note("note", note) for note in record.notes)
         yield from (Note("warning", text) for one in self.records.values() for text in one.warnings)
 
-    def to_markdown(self) -> str:
-        """The scores as a table."""
-        return self.grid().to_markdown()
-
     @property
     def history(self) -> pd.DataFrame:
         """A row for each seed and epoch: ``train_loss``, and the scores on dev."""
-        rows = [
-            {"seed": seed, "epoch": entry["epoch"], "step": entry["step"], "train_loss": entry["train_loss"]}
-            | entry["dev"]
+        return pd.DataFrame(
+            {"seed": seed, **{name: entry[name] for name in ("epoch", "step", "train_loss")}, **entry["dev"]}
             for seed, record in self.records.items()
             for entry in record.history
-        ]
-        return pd.DataFrame(rows)
+        )
 
     def evaluate(
         self, corpus: Any, *, split: str = "test", seed: int | None = None, device: str = "auto"
@@ -424,15 +357,12 @@ class FineTuned:
             CorpusError: the split lacks such labels.
         """
         tuned = load_tuned(self.folder(seed), load_corpus(corpus)[split], device=device)
-        found = tuned.scores(tuned.predictions())
-        frame = pd.DataFrame(score_table(split, [found], n_items=len(tuned.items)))
-        return frame.assign(n_skipped=sum(tuned.items.skipped.values()))
+        items, found = tuned.inputs.items, tuned.scores(tuned.predictions())
+        frame = pd.DataFrame(score_table(split, [found], n_items=len(items)))
+        return frame.assign(n_skipped=sum(items.skipped.values()))
 
     def __repr__(self) -> str:
-        return f"<FineTuned {next(iter(self.records.values())).task}: {len(self.seeds)} seeds in {self.path}>"
-
-    def _repr_html_(self) -> str:
-        return self.grid().to_html()
+        return f"<FineTuned {self.record.task}: {len(self.seeds)} seeds in {self.path}>"
 
 
 def score_table(split: str, runs: Sequence[Mapping[str, Bootstrap]], *, n_items: int) -> list[dict[str, Any]]:
@@ -444,6 +374,11 @@ def score_table(split: str, runs: Sequence[Mapping[str, Bootstrap]], *, n_items:
     ]
 
 
+def columns_of(frame: pd.DataFrame, columns: Sequence[str], split: str | None) -> pd.DataFrame:
+    """Some columns of a frame, of one split or of all."""
+    return (frame if split is None else frame[frame["split"] == split])[columns].reset_index(drop=True)
+
+
 def frame_cell(row: Mapping[Any, Any], names: Sequence[str], metric: str) -> Cell:
     """A value of a row of a frame, and its bounds if there are any, by the names of their columns, as a cell."""
     value, *bounds = (float(row[name]) for name in names)
@@ -452,14 +387,9 @@ def frame_cell(row: Mapping[Any, Any], names: Sequence[str], metric: str) -> Cel
     return score_cell(Score(value, *([] if any(map(math.isnan, bounds)) else bounds)), metric)
 
 
-def plain_scores(found: Mapping[str, Bootstrap]) -> dict[str, dict[str, Any]]:
-    """Scores of one run for its record, in JSON: what is undefined is left out."""
-    fields = ("value", "stderr", "ci_low", "ci_high", "ci_method")
-    rows = {metric: score_rows([one]) for metric, one in found.items()}
-    return {
-        metric: {name: row[name] for name in fields if isinstance(row[name], str) or math.isfinite(row[name])}
-        for metric, row in rows.items()
-    }
+def known_cell(value: float | None, metric: str) -> Cell:
+    """A value without an interval, where it is known."""
+    return score_cell(None if value is None else Score(value), metric)
 
 
 def seed_folder(path: Path, seed: int) -> Path:

@@ -10,72 +10,48 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import torch
 
-from bertology._files import (
-    canonical_json,
-    digest,
-    explained_system_errors,
-    write_atomically,
-    write_derived,
-)
+from bertology._files import canonical_json, digest, explained_system_errors, write_atomically, write_derived
 from bertology._folder import CARD, check_plan, one_process, put_model, versions
 from bertology._inputs import given_path, taken
 from bertology._memory import explained_shortage
 from bertology._settings import to_yaml
-from bertology.activations import BarProgress, Progress, can_show, silent
+from bertology._training import tidy_checkpoints
+from bertology.activations.progress import BarProgress, Progress, can_show, silent
 from bertology.corpora import Corpus, load_corpus
 from bertology.encoders import Encoder, load_encoder, model_fingerprint, model_name, resolve_model
 from bertology.encoders.sources import code_fingerprint
 from bertology.errors import BertologyError, FitError, listed, quoted
 from bertology.families.model_corpus import Alignment
-from bertology.finetuning._items import Collator, Inputs, TuningTask, encode, learnable, tuning_task
+from bertology.finetuning._items import Collator, Inputs, TuningTask, encode, tuning_task
 from bertology.finetuning._result import (
+    BOUNDS,
     PREDICTIONS,
     RECORD,
     FineTuned,
     Record,
     card_of,
+    columns_of,
     frame_cell,
-    plain_scores,
+    known_cell,
     score_table,
     seed_folder,
 )
 from bertology.finetuning._scores import collapsed, majority, predictions, score_rows, scores, values
-from bertology.finetuning._settings import (
-    FineTuneGrid,
-    FineTuneSettings,
-    GridRun,
-    GridTask,
-    load_grid,
-    recipe_of,
-    settings_of,
-)
-from bertology.finetuning._training import FrozenStates, Trained, build, layers_read, tidy_checkpoints, train
+from bertology.finetuning._settings import FineTuneSettings, load_grid, recipe_of, settings_of
+from bertology.finetuning._training import FrozenStates, build, layers_read, train
 from bertology.measures import Bootstrap
 from bertology.measures.comparisons import difference
-from bertology.results.rows import Score, frame_to_parquet
-from bertology.results.table import (
-    NOTHING,
-    Cell,
-    Line,
-    Note,
-    Table,
-    TextCounts,
-    alignment_notes,
-    metric_title,
-    score_cell,
-    unit,
-)
+from bertology.results.rows import frame_to_parquet
+from bertology.results.table import Cell, Line, Note, Table, Tables, TextCounts, alignment_notes, titled
 
 _CHECKPOINTS = "checkpoints"
-_BATCH = 64
-_SCORES = "scores.parquet"
 _VERSIONS = ("torch", "transformers", "tokenizers", "accelerate")
 
 
@@ -111,20 +87,16 @@ class _Job:
         )
 
     @cached_property
-    def states(self) -> FrozenStates | None:
-        """Hidden states of a frozen encoder, kept for all epochs and seeds where memory allows."""
-        if self.settings.layers != "none":
-            return None
-        layers = layers_read(self.settings.features, self.encoder.n_layers, name=self.encoder.name)
-        states, read = FrozenStates(self.encoder, layers), [self.inputs[name] for name in ("train", "dev")]
-        n_pieces = sum(len(row) for inputs in read for row in inputs.rows)
-        batches = ((inputs, numbers) for inputs in read for numbers in inputs.batches(_BATCH))
-        states.keep(n_pieces, (self.collator([inputs.rows[n] for n in numbers]) for inputs, numbers in batches))
-        return states
-
-    @property
     def collator(self) -> Collator:
-        return Collator(self.task, pad_id=self.encoder.pad_id, with_segments=self.settings.layers == "none")
+        """Batches for all seeds; hidden states of a frozen encoder are kept for all epochs where memory allows."""
+        states = None
+        if self.settings.layers == "none":
+            layers = layers_read(self.settings.features, self.encoder.n_layers, name=self.encoder.name)
+            states = FrozenStates(self.encoder, layers)
+        collator = Collator(self.task, pad_id=self.encoder.pad_id, states=states)
+        if states is not None:
+            states.keep([self.inputs["train"], self.inputs["dev"]], collator)
+        return collator
 
     def identity(self, seed: int) -> dict[str, Any]:
         """All that decides the weights but device, threads and versions."""
@@ -220,8 +192,8 @@ def finetune(
         name: encode(items, part, encoder, max_pieces=chosen.max_pieces, stride=chosen.stride)
         for name, part in items.splits.items()
     }
-    items = replace(items, splits={name: one.items for name, one in inputs.items()})
-    if not learnable(inputs["train"]):
+    items = replace(items, splits={name: one.items for name, one in inputs.items()}, positive=chosen.positive)
+    if not any(row.is_learnable for row in inputs["train"].rows):
         raise FitError(f"task {items.name}: no word of train has a subword of its own; give a model that spells words")
     named = recipe or recipe_of(chosen.layers)
     fingerprint = model_fingerprint(source)
@@ -231,7 +203,9 @@ def finetune(
         label = f"{source.title} learns {items.name}, seed {seed}"
         _one_seed(job, folder, seed, BarProgress(label) if show else silent)
     tuned = FineTuned(folder, numbers)
-    write_atomically(folder / _SCORES, frame_to_parquet(tuned.frame.assign(model=source.title, task=items.name)))
+    write_atomically(
+        folder / "scores.parquet", frame_to_parquet(tuned.frame.assign(model=source.title, task=items.name))
+    )
     return tuned
 
 
@@ -252,24 +226,27 @@ def _one_seed(job: _Job, out: Path, seed: int, progress: Progress) -> None:
 def _train_seed(job: _Job, folder: Path, seed: int, identity: dict[str, Any], progress: Progress) -> None:
     task, settings, encoder = job.task, job.settings, job.encoder
     started, began = datetime.now(UTC), time.monotonic()
-    trained = build(encoder, task, settings, seed=seed, states=job.states, trust_remote_code=job.trust_remote_code)
-    model, checkpoints = trained.model.to(encoder.device), folder / _CHECKPOINTS
-    predicted = {name: partial(_predicted, job, model, name) for name in task.splits if name != "train"}
+    trained = build(encoder, task, settings, seed=seed, trust_remote_code=job.trust_remote_code)
+    model = trained.model.to(encoder.device)
+
+    def predicted(split: str) -> pd.DataFrame:
+        return predictions(model, task, job.inputs[split], job.collator)[0]
+
     history = train(
         model,
-        learnable(job.inputs["train"]),
+        [row for row in job.inputs["train"].rows if row.is_learnable],
         settings,
+        progress,
         seed=seed,
-        folder=checkpoints,
-        device=torch.device(encoder.device),
-        collator=job.collator,
+        folder=folder / _CHECKPOINTS,
+        device=encoder.device,
+        collate=job.collator,
         tokenizer=encoder.tokenizer,
-        measure=lambda: values(predicted["dev"](), task.kind, task.labels, positive=settings.positive),
-        progress=progress,
+        measure=lambda: values(predicted("dev"), task),
     )
-    frames = {name: predict() for name, predict in predicted.items()}
-    found = {name: scores(one, task.kind, task.labels, positive=settings.positive) for name, one in frames.items()}
-    sizes = [sum(weight.numel() for weight in part) for part in _weights(trained)]
+    frames = {name: predicted(name) for name in task.splits if name != "train"}
+    weights = list(trained.model.parameters())
+    frozen = list(encoder.model.outermost.parameters()) if trained.is_frozen else []
     record = Record(
         format=1,
         task=task.name,
@@ -287,18 +264,18 @@ def _train_seed(job: _Job, folder: Path, seed: int, identity: dict[str, Any], pr
         notes=list(task.all_notes),
         n_items={name: len(items) for name, items in task.splits.items()},
         n_cut={name: inputs.n_cut for name, inputs in job.inputs.items()},
-        n_trained=sizes[0],
-        n_weights=sizes[1],
+        n_trained=sum(weight.numel() for weight in weights if weight.requires_grad),
+        n_weights=sum(weight.numel() for weight in weights + frozen),
         history=history,
         mix_weights=trained.mix_weights(),
-        scores={name: plain_scores(one) for name, one in found.items()},
+        scores={name: _plain(scores(one, task)) for name, one in frames.items()},
         identity=digest([canonical_json(identity)]),
         device=str(encoder.device),
         threads=torch.get_num_threads(),
         versions={"python": platform.python_version(), **versions(*_VERSIONS)},
         started_utc=started.isoformat(timespec="seconds"),
         wall_s=round(time.monotonic() - began, 1),
-        majority={name: _majority(one, job) for name, one in frames.items()},
+        majority={name: majority(one, task.splits["train"].gold, task) for name, one in frames.items()},
         collapsed={name: label for name, one in frames.items() if (label := collapsed(one, task.kind)) is not None},
         texts=job.texts,
         code=code_fingerprint(encoder.source) if job.trust_remote_code else None,
@@ -308,33 +285,21 @@ def _train_seed(job: _Job, folder: Path, seed: int, identity: dict[str, Any], pr
     RECORD.write(folder, record, {PREDICTIONS: frame_to_parquet(of_splits), CARD: card_of(record)})
 
 
-def _weights(trained: Trained) -> tuple[list[Any], list[Any]]:
-    """Weights that are trained, and all, those of a frozen encoder among them."""
-    own = list(trained.model.parameters())
-    frozen = list(trained.encoder.model.outermost.parameters()) if trained.is_frozen else []
-    return [weight for weight in own if weight.requires_grad], own + frozen
+def _plain(found: Mapping[str, Bootstrap]) -> dict[str, dict[str, Any]]:
+    """Scores of one run for its record, in JSON: what is undefined is left out."""
+    rows = {metric: score_rows([one]) for metric, one in found.items()}
+    fields = (*BOUNDS[:1], "stderr", *BOUNDS[1:], "ci_method")
+    return {
+        metric: {name: row[name] for name in fields if isinstance(row[name], str) or math.isfinite(row[name])}
+        for metric, row in rows.items()
+    }
 
 
-def _predicted(job: _Job, model: Any, split: str) -> pd.DataFrame:
-    return predictions(model, job.task, job.task.splits[split], job.inputs[split], job.collator)[0]
-
-
-def _majority(frame: pd.DataFrame, job: _Job) -> dict[str, float]:
-    """Scores of the most frequent label of train; what is undefined is left out."""
-    task = job.task
-    constant = majority(frame, task.train.gold, task.kind)
-    if constant is None:
-        return {}
-    found = values(constant, task.kind, task.labels, positive=job.settings.positive)
-    return {metric: value for metric, value in found.items() if math.isfinite(value)}
-
-
-_ASKED = "experiment.yaml"
 _DIFFERENCE = ("difference", "difference_low", "difference_high")
 
 
-@dataclass(frozen=True)
-class FineTunedGrid:
+@dataclass(frozen=True, repr=False)
+class FineTunedGrid(Tables):
     """Fine-tuned models of several runs and tasks; made by :func:`finetune_grid`."""
 
     path: Path
@@ -359,71 +324,63 @@ class FineTunedGrid:
 
     def _rows(self, run: str, task: str, first: FineTuned) -> Iterator[dict[str, Any]]:
         tuned = self.models[run][task]
-        record = next(iter(tuned.records.values()))
+        record = tuned.record
         what = {"model": record.model, "corpus": record.corpus, "recipe": record.recipe, "n_trained": record.n_trained}
         what |= record.settings.model_dump(mode="json", include={"layers", "features", "head"})
         for split, seeds in tuned.bootstraps.items():
             for row in score_table(split, seeds, n_items=record.n_items[split]):
-                found = dict.fromkeys(_DIFFERENCE, math.nan)
+                found, metric = dict.fromkeys(_DIFFERENCE, math.nan), str(row["metric"])
                 if tuned is not first:
-                    found = _differences(seeds, first.bootstraps[split], str(row["metric"]))
+                    pairs = zip(seeds, first.bootstraps[split], strict=True)
+                    compared = score_rows([difference(one[metric], base[metric], metric=metric) for one, base in pairs])
+                    found = dict(zip(_DIFFERENCE, (compared[name] for name in BOUNDS), strict=True))
                 yield {"task": task, "run": run, **row, **found, **what}
 
     def table(self, split: str | None = None) -> pd.DataFrame:
         """The rows of :attr:`frame` of one split, or of all: task, metric, run, value and difference from the first."""
-        frame = self.frame if split is None else self.frame[self.frame["split"] == split]
-        columns = ["task", "split", "metric", "run", "value", "ci_low", "ci_high", "seed_sd", *_DIFFERENCE, "n_seeds"]
-        return frame[columns].reset_index(drop=True)
+        columns = ["task", "split", "metric", "run", *BOUNDS, "seed_sd", *_DIFFERENCE, "n_seeds"]
+        return columns_of(self.frame, columns, split)
 
-    def to_markdown(self) -> str:
+    def shown(self) -> tuple[Table, ...]:
         """A table for each task, with the splits next to each other."""
-        return "\n".join(table.to_markdown() for table in self._grids())
+        return tuple(self._table(str(task), rows) for task, rows in self.frame.groupby("task", sort=False))
 
-    def _grids(self) -> Iterator[Table]:
+    def _table(self, task: str, rows: pd.DataFrame) -> Table:
         first, *others = self.models
-        for task, rows in self.frame.groupby("task", sort=False):
-            splits = list(rows["split"].unique())
-            of = {(row["metric"], row["run"], row["split"]): row for row in rows.to_dict("records")}
-            lines = []
-            for metric, run in itertools.product(rows["metric"].unique(), self.models):
-                found = [of[metric, run, split] for split in splits]
-                cells = [frame_cell(row, ("value", "ci_low", "ci_high"), metric) for row in found]
-                compared = [frame_cell(found[-1], _DIFFERENCE, metric)] if others else []
-                lines.append(Line(run, (Cell(f"{metric_title(metric)}{unit(metric)}"), *cells, *compared)))
-            record = next(iter(self.models[first][str(task)].records.values()))
-            for metric in rows["metric"].unique():
-                known = [record.majority.get(split, {}).get(metric) for split in splits]
-                cells = [Cell(NOTHING) if value is None else score_cell(Score(value), metric) for value in known]
-                cells += [Cell("")] * bool(others)
-                if any(value is not None for value in known):
-                    lines.append(
-                        Line("majority", (Cell(f"{metric_title(metric)}{unit(metric)}"), *cells), baseline=True)
-                    )
-            headers = ["metric", *splits, *([f"difference on {splits[-1]}"] if others else [])]
-            n_seeds, n_items = (rows[name].iloc[-1] for name in ("n_seeds", "n_items"))
-            over = f"{n_seeds} seeds and {n_items:,} items" if n_seeds > 1 else f"{n_items:,} items; not over seeds"
-            notes = [Note("intervals", f"95 %, of {splits[-1]} over {over}")]
-            if others:
-                notes.append(Note("difference", f"from {first}, on the same items"))
-            notes += [Note("data", note) for note in record.notes]
-            texts = [next(iter(models[str(task)].records.values())).texts for models in self.models.values()]
-            notes += alignment_notes(*filter(None, texts))
-            for run, models in self.models.items():
-                records = models[str(task)].records.values()
-                notes += [Note("warning", f"{run}, {text}") for one in records for text in one.warnings]
-            yield Table(f"{task} · {record.corpus}", tuple(headers), tuple(lines), tuple(notes), corner="Run")
+        tuned = {run: of_run[task] for run, of_run in self.models.items()}
+        record, splits, metrics = tuned[first].record, list(rows["split"].unique()), rows["metric"].unique()
+        of = {(row["metric"], row["run"], row["split"]): row for row in rows.to_dict("records")}
+        lines = []
+        for metric, run in itertools.product(metrics, tuned):
+            found = [of[metric, run, split] for split in splits]
+            cells = [frame_cell(row, BOUNDS, metric) for row in found]
+            compared = [frame_cell(found[-1], _DIFFERENCE, metric)] if others else []
+            lines.append(Line(run, (Cell(titled(metric)), *cells, *compared)))
+        for metric in metrics:
+            known = [record.majority.get(split, {}).get(metric) for split in splits]
+            if any(value is not None for value in known):
+                cells = [Cell(titled(metric)), *(known_cell(value, metric) for value in known)]
+                lines.append(Line("majority", (*cells, *[Cell("")] * bool(others)), baseline=True))
+        n_seeds, n_items = (rows[name].iloc[-1] for name in ("n_seeds", "n_items"))
+        over = f"{n_seeds} seeds and {n_items:,} items" if n_seeds > 1 else f"{n_items:,} items; not over seeds"
+        notes = [Note("intervals", f"95 %, of {splits[-1]} over {over}")]
+        notes += [Note("difference", f"from {first}, on the same items")] * bool(others)
+        notes += [Note("data", note) for note in record.notes]
+        notes += alignment_notes(*filter(None, (one.record.texts for one in tuned.values())))
+        notes += [
+            Note("warning", f"{run}, {text}")
+            for run, of_run in tuned.items()
+            for one in of_run.records.values()
+            for text in one.warnings
+        ]
+        headers = ("metric", *splits, *([f"difference on {splits[-1]}"] if others else []))
+        return Table(f"{task} · {record.corpus}", headers, tuple(lines), tuple(notes), corner="Run")
 
     def __str__(self) -> str:
         return self.to_markdown()
 
-    def _repr_html_(self) -> str:
-        return "\n".join(table.to_html() for table in self._grids())
-
-
-def _differences(runs: Sequence[Mapping[str, Bootstrap]], first: Sequence[Mapping[str, Bootstrap]], metric: str) -> Any:
-    paired = [difference(one[metric], base[metric], metric=metric) for one, base in zip(runs, first, strict=True)]
-    row = score_rows(paired)
-    return dict(zip(_DIFFERENCE, (row["value"], row["ci_low"], row["ci_high"]), strict=True))
+    def __repr__(self) -> str:
+        return f"<FineTunedGrid of {', '.join(self.models)} in {self.path}>"
 
 
 @explained_system_errors()
@@ -467,51 +424,30 @@ def finetune_grid(
     folder = given_path(out) if out is not None else Path("runs") / grid.name
     named = dict.fromkeys((task.corpus, task.columns) for task in grid.tasks)
     corpora = {(name, columns): load_corpus(name, columns=columns) for name, columns in named}
+    data: dict[str, dict[str, Any]] = {}
     for task in grid.tasks:
-        _check_items(task, corpora[task.corpus, task.columns])
+        loaded = corpora[task.corpus, task.columns]
+        splits = {"sentences": task.sentences, "train_split": task.train_split, "test_split": task.test_split}
+        # The error of a corpus that lacks the labels, before anything is trained.
+        tuning_task(task.name, loaded, train=task.train_split, test=task.test_split, sentences=task.sentences)
+        data[task.title] = {"corpus": loaded, "task": task.name, **splits}
     for run in grid.runs:
         resolve_model(run.model, revision=run.revision)
     models: dict[str, dict[str, FineTuned]] = {run.id: {} for run in grid.runs}
-    for run in grid.runs:
-        for task in grid.tasks:
-            where = folder / run.id / task.folder
-            data = {
-                "corpus": corpora[task.corpus, task.columns],
-                "device": device,
-                "threads": threads,
-                "progress": progress,
-            }
-            models[run.id][task.title] = _finetune(grid, run, task, out=where, **data)
+    common: dict[str, Any] = {"seeds": grid.seeds, "device": device, "threads": threads, "progress": progress}
+    for run, task in itertools.product(grid.runs, grid.tasks):
+        where = folder / run.id / task.folder
+        of_run = {name: getattr(run, name) for name in type(run).model_fields if name != "id"}
+        try:
+            models[run.id][task.title] = finetune(out=where, **of_run, **data[task.title], **common)
+        except BertologyError as error:
+            raise type(error)(f"run {run.id}, task {task.title}: {error}") from error
     found = FineTunedGrid(folder, models)
     files = {
-        _ASKED: to_yaml(grid.plain()).encode(),
+        "experiment.yaml": to_yaml(grid.plain()).encode(),
         "scores.parquet": frame_to_parquet(found.frame),
         "scores.csv": found.frame.to_csv(index=False, lineterminator="\n").encode(),
         "scores.md": found.to_markdown().encode(),
     }
     write_derived(folder, files, remedy="choose another --out")
     return found
-
-
-def _check_items(task: GridTask, corpus: Corpus) -> None:
-    """Raise the error of a task whose corpus lacks the labels, before anything is trained."""
-    tuning_task(task.name, corpus, train=task.train_split, test=task.test_split, sentences=task.sentences)
-
-
-def _finetune(grid: FineTuneGrid, run: GridRun, task: GridTask, **options: Any) -> FineTuned:
-    try:
-        return finetune(
-            run.model,
-            task=task.name,
-            recipe=run.recipe,
-            seeds=grid.seeds,
-            sentences=task.sentences,
-            train_split=task.train_split,
-            test_split=task.test_split,
-            revision=run.revision,
-            trust_remote_code=run.trust_remote_code,
-            **options,
-            **run.settings,
-        )
-    except BertologyError as error:
-        raise type(error)(f"run {run.id}, task {task.title}: {error}") from error

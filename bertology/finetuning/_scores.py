@@ -33,9 +33,6 @@ _MOST_PIECES = 30
 _BEST = 20
 """First and last places of an answer that are tried with each other."""
 _LABELS = "labels", "start_positions", "end_positions"
-COLUMNS = ("item_id", "cluster_id", "gold", "pred", "score")
-Predicted = dict[int, tuple[str, float]]
-"""Prediction of each item and its log-probability; for numbers the number itself, for answers their logits."""
 Variant = Callable[[], AbstractContextManager[Any]]
 """A function that makes a context inside which a model is changed for one pass."""
 
@@ -43,7 +40,6 @@ Variant = Callable[[], AbstractContextManager[Any]]
 def predictions(
     model: Any,
     task: TuningTask,
-    items: Items,
     inputs: Inputs,
     collator: Collator,
     variants: Sequence[Variant] = (nullcontext,),
@@ -57,12 +53,11 @@ def predictions(
 
     Each batch is read by all variants, in their order, before the next.
     """
-    found: list[Predicted] = [{} for _ in variants]
+    items, found = inputs.items, [dict[int, tuple[str, float]]() for _ in variants]
     was_training, device = model.training, next(model.parameters()).device
     model.eval()
     with torch.inference_mode():
-        for numbers in inputs.batches(_BATCH):
-            rows = [inputs.rows[number] for number in numbers]
+        for rows in inputs.batches(_BATCH):
             batch = {name: value.to(device) for name, value in collator(rows).items() if name not in _LABELS}
             for of_variant, variant in zip(found, variants, strict=True):
                 with variant():
@@ -71,18 +66,12 @@ def predictions(
                     if item not in of_variant or score > of_variant[item][1]:
                         of_variant[item] = text, score
     model.train(was_training)
-    return [_table(items, of_variant) for of_variant in found]
-
-
-def _table(items: Items, found: Predicted) -> pd.DataFrame:
-    columns = (
-        list(items.ids),
-        items.cluster.tolist(),
-        list(items.gold),
-        [found.get(item, ("", np.nan))[0] for item in range(len(items))],
-        [found.get(item, ("", np.nan))[1] for item in range(len(items))],
-    )
-    return pd.DataFrame(dict(zip(COLUMNS, columns, strict=True)))
+    known = {"item_id": list(items.ids), "cluster_id": items.cluster.tolist(), "gold": list(items.gold)}
+    made = []
+    for of_variant in found:
+        predicted = [of_variant.get(item, ("", np.nan)) for item in range(len(items))]
+        made.append(pd.DataFrame({**known, "pred": [one for one, _ in predicted], "score": [s for _, s in predicted]}))
+    return made
 
 
 def _read(task: TuningTask, items: Items, rows: list[Row], output: Any) -> Iterator[tuple[int, str, float]]:
@@ -131,16 +120,9 @@ Counted = tuple[NDArray[Any], tuple[str, ...], list[Metric]]
 """Counts ``[1, cluster, label, kind]``, names of the labels, and metrics of these counts."""
 
 
-def counted(predictions: pd.DataFrame, kind: Kind, labels: Sequence[str], *, positive: str | None) -> list[Counted]:
-    """Counts of predictions, and the metrics that are computed from them.
-
-    Args:
-        predictions: the columns ``cluster_id``, ``gold`` and ``pred``.
-        kind: of the task.
-        labels: labels of train, those that can be predicted.
-        positive: of two labels the one whose F1 is computed; the second when left out.
-
-    """
+def counted(predictions: pd.DataFrame, task: TuningTask) -> list[Counted]:
+    """Counts of predictions (columns ``cluster_id``, ``gold`` and ``pred``), and the metrics computed from them."""
+    kind, labels = task.kind, task.labels
     clusters, cluster = np.unique(predictions["cluster_id"].to_numpy(), return_inverse=True)
     n_clusters = len(clusters)
     gold, pred = predictions["gold"].tolist(), predictions["pred"].tolist()
@@ -162,7 +144,7 @@ def counted(predictions: pd.DataFrame, kind: Kind, labels: Sequence[str], *, pos
     if kind == "labels":
         metrics.append(find_metric("matthews"))
         if len(labels) == 2:
-            metrics.append(binary_f1(positive or labels[1]))
+            metrics.append(binary_f1(task.positive or labels[1]))
         return [(counts, names, metrics)]
     if not any(label.startswith(_IOB) for label in labels):
         return [(counts, names, metrics)]
@@ -170,32 +152,34 @@ def counted(predictions: pd.DataFrame, kind: Kind, labels: Sequence[str], *, pos
     return [(entities, types, [ENTITY_F1]), (counts, names, [*metrics, find_metric("micro_f1")])]
 
 
-def scores(
-    predictions: pd.DataFrame, kind: Kind, labels: Sequence[str], *, positive: str | None
-) -> dict[str, Bootstrap]:
-    """All metrics of some predictions with 95 % intervals over clusters of items; arguments as of :func:`counted`."""
+def scores(predictions: pd.DataFrame, task: TuningTask) -> dict[str, Bootstrap]:
+    """All metrics of some predictions, the main one first, with 95 % intervals over clusters of items."""
     found: dict[str, Bootstrap] = {}
-    for counts, names, metrics in counted(predictions, kind, labels, positive=positive):
+    for counts, names, metrics in counted(predictions, task):
         found |= bootstrap(counts, metrics, labels=names)
     return found
 
 
-def values(predictions: pd.DataFrame, kind: Kind, labels: Sequence[str], *, positive: str | None) -> dict[str, float]:
-    """All metrics of some predictions, without intervals; arguments as of :func:`counted`."""
+def values(predictions: pd.DataFrame, task: TuningTask) -> dict[str, float]:
+    """All metrics of some predictions, without intervals."""
     return {
         metric.name: float(metric(counts.sum(axis=1)[0], names))
-        for counts, names, metrics in counted(predictions, kind, labels, positive=positive)
+        for counts, names, metrics in counted(predictions, task)
         for metric in metrics
     }
 
 
-def majority(predictions: pd.DataFrame, train: Sequence[str], kind: Kind) -> pd.DataFrame | None:
-    """Predictions of one and the same for every item: the most frequent label of train, of numbers their mean."""
-    if kind == "answers":
-        return None
-    if kind == "numbers":
-        return predictions.assign(pred=repr(float(np.mean([float(text) for text in train]))))
-    return predictions.assign(pred=Counter(train).most_common(1)[0][0])
+def majority(predictions: pd.DataFrame, train: Sequence[str], task: TuningTask) -> dict[str, float]:
+    """Scores of one prediction for every item: the most frequent label of train, of numbers their mean.
+
+    What is undefined is left out; of answers there are none.
+    """
+    if task.kind == "answers":
+        return {}
+    mean = task.kind == "numbers"
+    constant = repr(float(np.mean([float(text) for text in train]))) if mean else Counter(train).most_common(1)[0][0]
+    found = values(predictions.assign(pred=constant), task)
+    return {metric: value for metric, value in found.items() if math.isfinite(value)}
 
 
 def collapsed(predictions: pd.DataFrame, kind: Kind) -> str | None:

@@ -12,7 +12,6 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from bertology._names import name_not_found
-from bertology._schema import file_schema, or_a_name
 from bertology._settings import (
     Keys,
     Place,
@@ -21,17 +20,19 @@ from bertology._settings import (
     Whole,
     Written,
     changed,
+    check_trust,
     checked,
+    file_schema,
     merged,
+    or_a_name,
     parse_yaml,
     read_file_of,
     to_yaml,
     written_at,
 )
-from bertology._trust import check_trust
 from bertology.corpora import kept_name, load_corpus
 from bertology.encoders import model_name
-from bertology.errors import BertologyError, quoted
+from bertology.errors import BertologyError, NameNotFoundError, quoted
 from bertology.finetuning._items import full_name
 
 _LAYERS = re.compile(r"all|none|lora|ia3|frozen:-?[0-9]{1,4}|top:[0-9]{1,4}")
@@ -218,11 +219,6 @@ class GridRun(FineTuneSettings):
     recipe: Text | None = None
     """Published recipe; chosen by ``layers`` when left out."""
 
-    @property
-    def settings(self) -> dict[str, Any]:
-        """The settings of :class:`FineTuneSettings`, by name."""
-        return {name: getattr(self, name) for name in FineTuneSettings.model_fields}
-
 
 _KINDS: dict[str, type[BaseModel]] = {"tasks": GridTask, "runs": GridRun}
 
@@ -258,19 +254,12 @@ class FineTuneGrid(BaseModel):
 
 def grid_schema() -> Mapping[str, Any]:
     """JSON Schema of a file of fine-tunings, by which editors complete and check."""
-    common = {
-        key: about
-        for kind in (GridTask, GridRun)
-        for key, about in _properties(kind).items()
-        if key in _common_keys(kind)
-    }
+    common: dict[str, Any] = {}
+    for kind in _KINDS.values():
+        schema = kind.model_json_schema()
+        properties = schema.get("anyOf", [{}, schema])[1]["properties"]
+        common |= {key: about for key, about in properties.items() if key in _common_keys(kind)}
     return file_schema(FineTuneGrid, "finetune", title="fine-tunings", further=common)
-
-
-def _properties(kind: type[BaseModel]) -> Mapping[str, Any]:
-    schema = kind.model_json_schema()
-    whole: Mapping[str, Any] = schema["anyOf"][1] if "anyOf" in schema else schema
-    return dict(whole["properties"])
 
 
 def load_grid(
@@ -309,23 +298,22 @@ def _with_names(given: Mapping[str, Any]) -> dict[str, Any]:
     return plain
 
 
+def _common_keys(kind: type[BaseModel]) -> list[str]:
+    """Keys that may be common to all tasks, or to all runs."""
+    return [name for name in kind.model_fields if name not in ("name", "id")]
+
+
 def _resolved(written: Written) -> Written:
     """The file with what is common to its tasks or runs, and each run's recipe, put into these."""
-    of_both = {*_common_keys(GridTask), *_common_keys(GridRun)}
-    values = {key: value for key, value in written.value.items() if key not in of_both}
+    values = dict(written.value)
     for part, kind in _KINDS.items():
-        keys = [key for key in _common_keys(kind) if key in written.value]
+        keys = [key for key in _common_keys(kind) if key in values]
         places = {key: written.key_places[key] for key in keys}
-        common = Written(written.place, {key: written.value[key] for key in keys}, places)
+        common = Written(written.place, {key: values.pop(key) for key in keys}, places)
         if part in values and isinstance(values[part].value, list):
             each = [_with_common(one, common, kind) for one in values[part].value]
             values[part] = Written(values[part].place, each)
     return Written(written.place, values, written.key_places)
-
-
-def _common_keys(kind: type[BaseModel]) -> list[str]:
-    """Keys that may be common to all tasks, or to all runs."""
-    return [name for name in kind.model_fields if name not in ("name", "id")]
 
 
 def _with_common(one: Written, common: Written, kind: type[BaseModel]) -> Written:
@@ -337,15 +325,13 @@ def _with_common(one: Written, common: Written, kind: type[BaseModel]) -> Writte
     left_out = {key for owner, keys in _INHERITED_WITH.items() if owner in one.value for key in keys}
     kept = {key: value for key, value in common.value.items() if key not in left_out}
     whole = merged(one, Written(common.place, kept, common.key_places))
-    return _over_recipe(whole) if kind is GridRun else whole
-
-
-def _over_recipe(run: Written) -> Written:
-    recipe = run.value.get("recipe", Written(run.place, None))
-    name = recipe.value if isinstance(recipe.value, str) else None
-    if name is not None and name not in RECIPES:
-        raise BertologyError(f"{recipe.place}: {name_not_found('recipe', name, RECIPES)}")
-    return with_recipe(run, name)
+    if kind is GridTask:
+        return whole
+    recipe = whole.value.get("recipe", Written(whole.place, None))
+    try:
+        return with_recipe(whole, recipe.value if isinstance(recipe.value, str) else None)
+    except NameNotFoundError as error:
+        raise BertologyError(f"{recipe.place}: {error}") from None
 
 
 def _known(path: Keys) -> list[str]:

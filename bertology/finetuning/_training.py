@@ -3,42 +3,37 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 import math
-import random
-import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import numpy as np
 import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, mse_loss
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
-from torch.utils.data import Dataset
 
-from bertology._files import explained_write_errors, real_path, write_atomically
+from bertology import _training
+from bertology._files import explained_write_errors, real_path
 from bertology._memory import explained_shortage
 from bertology._names import layer_number
-from bertology.activations import Progress
+from bertology._quiet import quiet_loading
+from bertology._training import weight_groups
+from bertology.activations.progress import Progress
 from bertology.encoders import Encoder, ModelSource
 from bertology.encoders.loading import TunableModel, load_tunable
 from bertology.encoders.resolving import merge_adapters
-from bertology.encoders.sources import one_line, quiet_loading, save_model
-from bertology.errors import BertologyError, FitError, ModelError
-from bertology.finetuning._items import IGNORED, Collator, Kind, Row, TuningTask
+from bertology.encoders.sources import one_line, save_model
+from bertology.errors import BertologyError, ModelError
+from bertology.finetuning._items import IGNORED, Collator, Inputs, Kind, Row, TuningTask
 from bertology.finetuning._settings import FineTuneSettings
-
-if TYPE_CHECKING:
-    from transformers import Trainer
-
 
 _FOUR = 4
 _MOST_KEPT = 1 << 30
+_BATCH = 64
 _INPUTS = "input_ids", "attention_mask", "token_type_ids"
 
 
@@ -75,54 +70,34 @@ class FrozenStates:
         self._encoder, self._layers = encoder, tuple(layers)
         self._kept: dict[bytes, Tensor] = {}
 
-    def keep(self, n_pieces: int, batches: Iterable[Mapping[str, Tensor]]) -> None:
-        """Read the inputs of some batches, unless all of them would take more than 1 GiB.
-
-        Args:
-            n_pieces: of all batches, padding left out.
-            batches: with ``input_ids``, ``attention_mask`` and maybe ``token_type_ids``, ``[input, piece]``.
-        """
+    def keep(self, inputs: Sequence[Inputs], collator: Collator) -> None:
+        """Read all inputs once, unless their states would take more than 1 GiB."""
+        n_pieces = sum(len(row) for split in inputs for row in split.rows)
         if 4 * n_pieces * len(self._layers) * self._encoder.dim > _MOST_KEPT:
             return
-        for batch in batches:
-            ids, mask, types = (_on(batch.get(name), self._encoder.device) for name in _INPUTS)
-            assert ids is not None
-            assert mask is not None
-            states = self._read(ids, mask, types)
-            for place, (key, length) in enumerate(_keys(ids, mask, types)):
-                self._kept[key] = states[:, place, :length].clone()
+        for rows in chain.from_iterable(split.batches(_BATCH) for split in inputs):
+            states = self._read(collator.inputs(rows))
+            for place, row in enumerate(rows):
+                self._kept[row.key] = states[:, place, : len(row)].clone()
 
-    def __call__(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor | None) -> Tensor:
+    def __call__(self, rows: Sequence[Row], inputs: Mapping[str, Tensor]) -> Tensor:
         """The states of a batch; of padding they are arbitrary."""
-        keys = _keys(input_ids, attention_mask, token_type_ids) if self._kept else [(b"", 0)]
-        if any(key not in self._kept for key, _ in keys):
-            return self._read(input_ids, attention_mask, token_type_ids)
-        shape = len(self._layers), *input_ids.shape, self._encoder.dim
-        states = torch.zeros(shape, device=input_ids.device)
-        for place, (key, length) in enumerate(keys):
-            states[:, place, :length] = self._kept[key]
+        if any(row.key not in self._kept for row in rows):
+            return self._read(inputs)
+        states = torch.zeros(len(self._layers), *inputs["input_ids"].shape, self._encoder.dim)
+        states = states.to(self._encoder.device)
+        for place, row in enumerate(rows):
+            states[:, place, : len(row)] = self._kept[row.key]
         return states
 
-    def _read(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor | None) -> Tensor:
-        states = self._encoder.hidden_states(
-            input_ids, attention_mask, layers=self._layers, token_type_ids=token_type_ids
+    def _read(self, inputs: Mapping[str, Tensor]) -> Tensor:
+        ids, mask, types = (
+            None if (value := inputs.get(name)) is None else value.to(self._encoder.device) for name in _INPUTS
         )
+        assert ids is not None
+        states = self._encoder.hidden_states(ids, mask, layers=self._layers, token_type_ids=types)
         # Copies: what was computed in inference mode cannot take part in gradients.
         return torch.stack([states[layer] for layer in self._layers]).float().clone()
-
-
-def _keys(input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor | None) -> list[tuple[bytes, int]]:
-    """A key that identifies each input, and its length; padding is on the right."""
-    lengths = attention_mask.sum(1).tolist()
-    columns = [one.cpu().numpy() for one in (input_ids, token_type_ids) if one is not None]
-    return [
-        (b"".join(column[place, :length].tobytes() for column in columns), length)
-        for place, length in enumerate(lengths)
-    ]
-
-
-def _on(value: Tensor | None, device: str | torch.device) -> Tensor | None:
-    return None if value is None else value.to(device)
 
 
 class Mix(nn.Module):
@@ -151,19 +126,10 @@ class FrozenHead(nn.Module):
     """
 
     def __init__(
-        self,
-        encoder: Encoder,
-        *,
-        features: str,
-        head: str,
-        kind: Kind,
-        are_pairs: bool,
-        n_outputs: int,
-        states: FrozenStates | None = None,
+        self, encoder: Encoder, *, features: str, head: str, kind: Kind, are_pairs: bool, n_outputs: int
     ) -> None:
         super().__init__()
         self.layers = layers_read(features, encoder.n_layers, name=encoder.name)
-        self._states = FrozenStates(encoder, self.layers) if states is None else states
         self.kind, self.are_pairs = kind, are_pairs
         self.mix = Mix(len(self.layers)) if features.startswith("sum_") else None
         width = encoder.dim * (len(self.layers) if self.mix is None else 1)
@@ -175,27 +141,35 @@ class FrozenHead(nn.Module):
 
     def forward(
         self,
-        input_ids: Tensor,
+        states: Tensor,
         attention_mask: Tensor,
         segments: Tensor,
-        token_type_ids: Tensor | None = None,
         labels: Tensor | None = None,
         start_positions: Tensor | None = None,
         end_positions: Tensor | None = None,
     ) -> dict[str, Tensor]:
-        """``logits [input, class]``, or by piece, and with labels the ``loss``; inputs are ``[input, piece]``."""
-        states = self._states(input_ids, attention_mask, token_type_ids)
+        """``logits [input, class]``, or by piece, and with labels the ``loss``.
+
+        ``states`` are ``[layer, input, piece, dim]``, other inputs ``[input, piece]``.
+        """
         vectors = self.mix(states) if self.mix is not None else states.permute(1, 2, 0, 3).flatten(2)
         if self.lstm is not None:
             lengths = attention_mask.sum(1).cpu()
             packed = pack_padded_sequence(vectors, lengths, batch_first=True, enforce_sorted=False)
-            vectors, _ = pad_packed_sequence(self.lstm(packed)[0], batch_first=True, total_length=input_ids.shape[1])
+            vectors, _ = pad_packed_sequence(self.lstm(packed)[0], batch_first=True, total_length=segments.shape[1])
         if self.kind in ("tags", "answers"):
             logits = self.output(vectors)
         else:
             logits = self.output(self._pooled(vectors, segments))
-        loss = _loss(self.kind, logits, labels, start_positions, end_positions)
-        return {"logits": logits} | ({} if loss is None else {"loss": loss})
+        if start_positions is not None and end_positions is not None:
+            loss = (cross_entropy(logits[..., 0], start_positions) + cross_entropy(logits[..., 1], end_positions)) / 2
+        elif labels is None:
+            return {"logits": logits}
+        elif self.kind == "numbers":
+            loss = mse_loss(logits[..., 0], labels.to(logits.dtype))
+        else:
+            loss = cross_entropy(logits.flatten(0, -2), labels.flatten(), ignore_index=IGNORED)
+        return {"logits": logits, "loss": loss}
 
     def _pooled(self, vectors: Tensor, segments: Tensor) -> Tensor:
         first = _mean(vectors, segments == 0)
@@ -208,18 +182,6 @@ class FrozenHead(nn.Module):
 def _mean(vectors: Tensor, chosen: Tensor) -> Tensor:
     weights = chosen.to(vectors.dtype).unsqueeze(-1)
     return (vectors * weights).sum(1) / weights.sum(1).clamp(min=1)
-
-
-def _loss(
-    kind: Kind, logits: Tensor, labels: Tensor | None, starts: Tensor | None, ends: Tensor | None
-) -> Tensor | None:
-    if starts is not None and ends is not None:
-        return (cross_entropy(logits[..., 0], starts) + cross_entropy(logits[..., 1], ends)) / 2
-    if labels is None:
-        return None
-    if kind == "numbers":
-        return mse_loss(logits[..., 0], labels.to(logits.dtype))
-    return cross_entropy(logits.flatten(0, -2), labels.flatten(), ignore_index=IGNORED)
 
 
 HEAD_FILE = "head.safetensors"
@@ -270,15 +232,9 @@ class Trained:
 
 
 def build(
-    encoder: Encoder,
-    task: TuningTask,
-    settings: FineTuneSettings,
-    *,
-    seed: int,
-    states: FrozenStates | None = None,
-    trust_remote_code: bool = False,
+    encoder: Encoder, task: TuningTask, settings: FineTuneSettings, *, seed: int, trust_remote_code: bool = False
 ) -> Trained:
-    """A model to train, its new weights drawn by the seed; with ``layers: none`` on states that may have been kept.
+    """A model to train, its new weights drawn by the seed; with ``layers: none`` a head.
 
     Raises:
         ModelError: the model has no such head or layers, or cannot take adapters.
@@ -287,7 +243,7 @@ def build(
     if settings.layers == "none":
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            head = _frozen_head(encoder, task, settings, are_pairs=task.train.are_pairs, states=states)
+            head = _frozen_head(encoder, task, settings, are_pairs=task.splits["train"].are_pairs)
         return Trained(head, encoder, settings)
     if settings.features != "last" or settings.head != "linear":
         raise BertologyError("features and head are those of a frozen encoder: set layers to none, or leave them out")
@@ -295,23 +251,14 @@ def build(
     with explained_shortage(f"loading model {encoder.name}"):
         tunable = load_tunable(encoder, head=task.head, labels=labels, seed=seed, trust_remote_code=trust_remote_code)
     how, _, number = settings.layers.partition(":")
-    if how == "frozen":
-        tunable.freeze_to(int(number))
-    elif how == "top":
-        tunable.freeze_to(encoder.n_layers - int(number))
+    if how in ("frozen", "top"):
+        tunable.freeze_to(int(number) if how == "frozen" else encoder.n_layers - int(number))
     elif how in ("lora", "ia3"):
         return Trained(_with_adapters(tunable, encoder.source, task, settings, seed=seed), encoder, settings)
     return Trained(tunable.model, encoder, settings)
 
 
-def _frozen_head(
-    encoder: Encoder,
-    task: TuningTask,
-    settings: FineTuneSettings,
-    *,
-    are_pairs: bool,
-    states: FrozenStates | None = None,
-) -> FrozenHead:
+def _frozen_head(encoder: Encoder, task: TuningTask, settings: FineTuneSettings, *, are_pairs: bool) -> FrozenHead:
     return FrozenHead(
         encoder,
         features=settings.features,
@@ -319,7 +266,6 @@ def _frozen_head(
         kind=task.kind,
         are_pairs=are_pairs and task.kind in ("labels", "numbers"),
         n_outputs=len(task.labels) or (2 if task.kind == "answers" else 1),
-        states=states,
     )
 
 
@@ -385,13 +331,7 @@ def reload(folder: Path, encoder: Encoder, task: TuningTask, settings: FineTuneS
     return Trained(head, encoder, settings)
 
 
-_STATE = "trainer_state.json"
-_MODEL_FILES = (".safetensors", ".json", ".txt", ".model")
-"""Endings of the files of a checkpoint that stay when a run is finished: the model folder."""
-_PARTIAL = "partial"
-_HISTORY = "history.json"
 _EPS = 1e-6
-Measured = Callable[[], dict[str, float]]
 
 
 class UncorrectedAdamW(torch.optim.Optimizer):
@@ -424,224 +364,44 @@ class UncorrectedAdamW(torch.optim.Optimizer):
 
 def make_optimizer(model: torch.nn.Module, settings: FineTuneSettings) -> torch.optim.Optimizer:
     """AdamW with weight decay on matrices alone, over the weights that are trained."""
-    weights = [weight for weight in model.parameters() if weight.requires_grad]
-    groups = [
-        {"params": [weight for weight in weights if weight.ndim > 1], "weight_decay": settings.weight_decay},
-        {"params": [weight for weight in weights if weight.ndim <= 1], "weight_decay": 0.0},
-    ]
+    groups = weight_groups(model, settings.weight_decay)
     if settings.bias_correction:
         return torch.optim.AdamW(groups, lr=settings.lr, eps=_EPS)
     return UncorrectedAdamW(groups, settings.lr)
 
 
-class _Rows(Dataset[Row]):
-    def __init__(self, rows: Sequence[Row]) -> None:
-        self._rows = rows
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def __getitem__(self, number: int) -> Row:
-        return self._rows[number]
-
-
 def train(
-    model: Any,
-    rows: Sequence[Row],
-    settings: FineTuneSettings,
-    *,
-    seed: int,
-    folder: Path,
-    device: torch.device,
-    collator: Collator,
-    tokenizer: Any,
-    measure: Measured,
-    progress: Progress,
+    model: Any, rows: Sequence[Row], settings: FineTuneSettings, progress: Progress, **how: Any
 ) -> list[dict[str, Any]]:
-    """Train a model in place, from the last whole checkpoint in ``folder`` where there is one.
-
-    Args:
-        model: with a ``loss`` in what it gives.
-        rows: inputs of the training split.
-        settings: the recipe.
-        seed: of the order of inputs and of dropout.
-        folder: of the checkpoints; ``history.json`` in it has the records of the epochs so far.
-        device: to train on.
-        collator: makes batches of rows.
-        tokenizer: is saved with each checkpoint.
-        measure: scores on dev, taken after each epoch.
-        progress: counts steps.
+    """Train a model in place by :func:`bertology._training.train`, with its further arguments ``how``.
 
     Returns:
         A record of each epoch: ``epoch``, ``step``, ``train_loss``, and the scores under ``dev``.
-
-    Raises:
-        FitError: the loss is NaN or infinite.
-        BertologyError: accelerate, which the Trainer needs, is not installed.
     """
-    _check_installed()
-    n_steps = math.ceil(len(rows) / settings.batch_size)
-    last = last_checkpoint(folder)
-    with quiet_loading(), _own_random_state():
-        trainer = _trainer(
-            model,
-            _arguments(settings, folder, device, seed=seed, n_steps=n_steps * settings.epochs),
-            _Rows(rows),
-            collator,
-            tokenizer,
-            make_optimizer(model, settings),
-        )
-        trainer.add_callback(_recorder(trainer, measure, progress, folder))
-        try:
-            trainer.train(resume_from_checkpoint=None if last is None else str(last))
-        finally:
-            progress.finish()
-    return _epochs(trainer.state)
+    n_steps = math.ceil(len(rows) / settings.batch_size) * settings.epochs
 
+    def began(step: int, n_steps: int) -> None:
+        progress.start(n_steps, unit="steps")
+        progress.skip(step)
 
-def _epochs(state: Any) -> list[dict[str, Any]]:
-    """The records of epochs in the Trainer's state, which adds one of its own."""
-    return [entry for entry in state.log_history if "dev" in entry]
-
-
-def _check_installed() -> None:
-    if importlib.util.find_spec("accelerate") is None:
-        raise BertologyError("fine-tuning needs accelerate: pip install 'bertology[finetune]'")
-
-
-@contextmanager
-def _own_random_state() -> Iterator[None]:
-    """Leave the global generators as they were: the Trainer seeds them all."""
-    states = random.getstate(), np.random.get_state(), torch.random.get_rng_state()
     try:
-        yield
+        return _training.train(
+            model,
+            list(rows),
+            make_optimizer(model, settings),
+            clip_norm=settings.clip_norm,
+            checkpoint_every=settings.checkpoint_every,
+            remedy="set lr or clip_norm lower, or look for numbers in the data that are out of range",
+            began=began,
+            stepped=lambda step, loss: progress.advance(1),
+            per_device_train_batch_size=settings.batch_size // settings.accumulate,
+            gradient_accumulation_steps=settings.accumulate,
+            num_train_epochs=settings.epochs,
+            learning_rate=settings.lr,
+            lr_scheduler_type="constant_with_warmup" if settings.schedule == "constant" else settings.schedule,
+            warmup_steps=round(settings.warmup * n_steps),
+            bf16=settings.precision == "bfloat16",
+            **how,
+        )
     finally:
-        random.setstate(states[0])
-        np.random.set_state(states[1])
-        torch.random.set_rng_state(states[2])
-
-
-def _arguments(settings: FineTuneSettings, folder: Path, device: torch.device, *, seed: int, n_steps: int) -> Any:
-    from transformers import TrainingArguments
-
-    every = settings.checkpoint_every
-    arguments: Any = TrainingArguments(
-        output_dir=str(folder),
-        per_device_train_batch_size=settings.batch_size // settings.accumulate,
-        gradient_accumulation_steps=settings.accumulate,
-        num_train_epochs=settings.epochs,
-        learning_rate=settings.lr,
-        lr_scheduler_type="constant_with_warmup" if settings.schedule == "constant" else settings.schedule,
-        warmup_steps=round(settings.warmup * n_steps),
-        max_grad_norm=settings.clip_norm,
-        bf16=settings.precision == "bfloat16",
-        save_strategy="epoch" if every is None else "steps",
-        save_steps=every or 500,
-        logging_strategy="no",
-        report_to="none",
-        disable_tqdm=True,
-        use_cpu=device.type == "cpu",
-        dataloader_pin_memory=False,
-        remove_unused_columns=False,
-        label_names=["labels"],
-        seed=seed,
-    )
-    if device.index not in (None, 0):
-        raise ModelError(f"device {device}: fine-tuning takes cpu, cuda or mps; choose a GPU by CUDA_VISIBLE_DEVICES")
-    if arguments.n_gpu > 1:
-        arguments._n_gpu = 1  # replicas would change what a batch is
-    return arguments
-
-
-def _trainer(
-    model: Any, arguments: Any, rows: _Rows, collator: Collator, tokenizer: Any, optimizer: torch.optim.Optimizer
-) -> Trainer:
-    from transformers import PrinterCallback, Trainer
-
-    class Checked(Trainer):  # type: ignore[misc]
-        """Stops at the first loss that is not finite, before it is in the weights."""
-
-        losses: list[float]
-
-        def training_step(self, *args: Any, **kwargs: Any) -> Tensor:
-            loss: Tensor = super().training_step(*args, **kwargs)
-            value = float(loss) * settings_parts
-            if not math.isfinite(value):
-                raise FitError(
-                    f"the loss is {value} at step {self.state.global_step + 1}: set lr or clip_norm lower, or look "
-                    "for numbers in the data that are out of range"
-                )
-            self.losses.append(value)
-            return loss
-
-    settings_parts = arguments.gradient_accumulation_steps
-    trainer = Checked(
-        model,
-        arguments,
-        data_collator=collator,
-        train_dataset=rows,
-        processing_class=tokenizer,
-        optimizers=(optimizer, None),
-    )
-    trainer.losses = []
-    trainer.remove_callback(PrinterCallback)
-    return trainer
-
-
-def _recorder(trainer: Any, measure: Measured, progress: Progress, folder: Path) -> Any:
-    from transformers import TrainerCallback
-
-    class Record(TrainerCallback):  # type: ignore[misc]
-        """Losses and scores of each epoch, kept in the Trainer's state and so in its checkpoints."""
-
-        def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-            progress.start(state.max_steps, unit="steps")
-            progress.skip(state.global_step)
-            if state.log_history and _PARTIAL in state.log_history[-1]:
-                trainer.losses[:] = state.log_history.pop()[_PARTIAL]
-
-        def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-            progress.advance(1)
-            if control.should_save:
-                self._drop_partial(state)
-                state.log_history.append({_PARTIAL: list(trainer.losses)})
-
-        def on_epoch_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-            self._drop_partial(state)
-            epoch = {"epoch": round(state.epoch), "step": state.global_step}
-            loss = sum(trainer.losses) / len(trainer.losses)
-            trainer.losses.clear()
-            with torch.random.fork_rng(devices=[]):
-                state.log_history.append({**epoch, "train_loss": loss, "dev": measure()})
-            # For whoever looks at a run that goes on for hours.
-            write_atomically(folder / _HISTORY, json.dumps(_epochs(state), indent=2).encode())
-
-        def _drop_partial(self, state: Any) -> None:
-            if state.log_history and _PARTIAL in state.log_history[-1]:
-                state.log_history.pop()
-
-    return Record()
-
-
-def last_checkpoint(folder: Path) -> Path | None:
-    """The last whole checkpoint; one that a killed process left half written is deleted."""
-    found = sorted(folder.glob("checkpoint-*"), key=lambda path: int(path.name.rpartition("-")[2]))
-    for path in reversed(found):
-        try:
-            json.loads((path / _STATE).read_text(encoding="utf-8"))  # written last
-        except (FileNotFoundError, json.JSONDecodeError):
-            shutil.rmtree(path)
-            continue
-        return path
-    return None
-
-
-def tidy_checkpoints(folder: Path, *, keep: bool) -> None:
-    """Keep the model folders of a finished run's checkpoints, or nothing."""
-    if not keep:
-        shutil.rmtree(folder, ignore_errors=True)
-        return
-    (folder / _HISTORY).unlink(missing_ok=True)
-    for path in folder.glob("checkpoint-*/*"):
-        if path.suffix not in _MODEL_FILES or path.name == _STATE:
-            path.unlink()
+        progress.finish()

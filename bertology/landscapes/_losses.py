@@ -6,7 +6,7 @@ import contextlib
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +16,16 @@ from torch import Tensor, nn
 
 from bertology.corpora import Sentences
 from bertology.encoders import Encoder, ModelSource, load_encoder
-from bertology.encoders.loading import load_tunable
+from bertology.encoders.loading import HeadKind, load_tunable
 from bertology.encoders.masked_loss import MaskedText
-from bertology.errors import ModelError
-from bertology.finetuning import TaskBatches, task_batches
+from bertology.errors import CorpusError, ModelError
+from bertology.finetuning import TunedModel, load_tuned
+from bertology.landscapes._settings import LandscapeSettings
 
 Weights = Mapping[str, Tensor]
 """Weights by name, tied ones once."""
 _LEAST_SINE = 1e-3
+_BATCH = 64
 
 
 def weights_of(module: nn.Module) -> dict[str, Tensor]:
@@ -192,32 +194,62 @@ class MaskedPieces(Loss):
 
 
 class TaskLabels(Loss):
-    """The loss of a fine-tuned model with its task head, as in training but without dropout."""
+    """The loss of a fine-tuned model with its task head, as in training but without dropout.
 
-    def __init__(self, model: Any, batches: TaskBatches, *, dtype: str) -> None:
-        self.unit = batches.unit
-        self.n_items = batches.n_items
-        self._batches = batches
-        self._scale = 1 / math.log(2) if batches.unit == "bits" else 1.0
-        self.module = model.to(_DTYPES[dtype]).requires_grad_(False).eval()
+    Raises:
+        ModelError: its encoder was frozen: no model of transformers has its head.
+        CorpusError: the sentences have no label that the model knows.
+    """
+
+    def __init__(self, head: Path, tuned: TunedModel, *, dtype: str) -> None:
+        task = tuned.record.task_of_labels
+        if tuned.record.settings.layers == "none":
+            raise ModelError(
+                f"{head}: its encoder was frozen, so the loss is that of a head alone; fine-tune layers of it"
+            )
+        rows = replace(tuned.inputs, rows=[row for row in tuned.inputs.rows if row.is_learnable])
+        self._batches = [(tuned.collator(some), sum(row.n_labels for row in some)) for some in rows.batches(_BATCH)]
+        if not self._batches:
+            raise CorpusError(f"task {task.name}: no item has a label that {head} knows; give data of the same task")
+        self.n_items = sum(number for _, number in self._batches)
+        self.unit, self._scale = ("squared error", 1.0) if task.kind == "numbers" else ("bits", 1 / math.log(2))
+        self.module = tuned.model.to(_DTYPES[dtype]).requires_grad_(False).eval()
 
     def parts(self) -> Iterator[tuple[Tensor, int]]:
         """See :meth:`Loss.parts`."""
         device = next(self.module.parameters()).device
-        for inputs, n_items in self._batches.batches:
+        for inputs, n_items in self._batches:
             output = self.module(**{name: value.to(device) for name, value in inputs.items()})
             yield output["loss"] * n_items * self._scale, n_items
 
 
-@dataclass(frozen=True)
 class Objective:
-    """A loss, and how the weights of each model become weights of its module."""
+    """A loss on some sentences, and how the weights of each model become weights of its module.
 
-    loss: Loss
-    encoder: Encoder
-    """The model whose module it is."""
-    head: Path | None
-    """The folder of the fine-tuned model whose task it is; None of masked pieces."""
+    Args:
+        source: the model whose masked pieces are predicted.
+        head: the folder of a fine-tuned model, whose task is predicted instead.
+        sentences: the text.
+        settings: shares, seed and precision.
+        device: to compute on.
+
+    Raises:
+        ModelError: the model has no masked-LM head, or the encoder of the fine-tuned one was frozen.
+        CorpusError: the sentences lack the labels of the task.
+    """
+
+    def __init__(
+        self, source: ModelSource, head: Path | None, sentences: Sentences, settings: LandscapeSettings, device: str
+    ) -> None:
+        self.is_of_task, dtype = head is not None, settings.dtype
+        self.encoder = load_encoder(source if head is None else str(head), device=device)
+        if head is None:
+            _check_masked(self.encoder)
+            self.loss: Loss = MaskedPieces(
+                self.encoder, sentences, share=settings.share, seed=settings.seed, dtype=dtype
+            )
+        else:
+            self.loss = TaskLabels(head, load_tuned(self.encoder, sentences), dtype=dtype)
 
     def weights(self, source: ModelSource) -> dict[str, Tensor]:
         """The weights of a model, with the head of the task where it does not have that head itself.
@@ -230,75 +262,47 @@ class Objective:
             raise ModelError(
                 f"model {encoder.name}: its vocabulary is not that of {self.encoder.name}; give models of one tokenizer"
             )
-        reference = weights_of(self.loss.module)
-        found = self._named(encoder)
+        reference, found = weights_of(self.loss.module), self._named(encoder)
         for name, value in reference.items():
             if name in found and found[name].shape != value.shape:
                 shapes = f"{list(found[name].shape)}, and {list(value.shape)} in {self.encoder.name}"
                 raise ModelError(f"model {encoder.name}: {name} is {shapes}: give models of one shape")
-        if strange := sorted(found.keys() - reference.keys()) or sorted(self._needed() - found.keys()):
+        needed = {name for name, in_body in self._names().items() if not self.is_of_task or in_body}
+        if strange := sorted(found.keys() - reference.keys()) or sorted(needed - found.keys()):
             raise ModelError(
                 f"model {encoder.name}: {strange[0]} is not both in it and in {self.encoder.name}: give others"
             )
         return {name: found[name].to(value) if name in found else value for name, value in reference.items()}
 
+    def _names(self) -> dict[str, str | None]:
+        """Names of the weights, with those in the encoder without its pooler, which every model must have."""
+        body: Any = self.loss.module.base_model if self.is_of_task else nn.Module()
+        of_body = {id(weight): name for name, weight in body.named_parameters() if not name.startswith("pooler.")}
+        return {name: of_body.get(id(weight)) for name, weight in self.loss.module.named_parameters()}
+
     def _named(self, encoder: Encoder) -> Weights:
         """Weights of a model by their names in the loss's module."""
-        if self.head is None:
-            if not encoder.has_masked_lm_head:
-                raise ModelError(
-                    f"model {encoder.name}: no masked-LM head in its weights; for the loss of a task give --head"
-                )
+        if not self.is_of_task:
+            _check_masked(encoder)
             return weights_of(encoder.model.outermost)
-        if has_same_head(encoder, self.loss.module):
-            return weights_of(_tuned(encoder, self.loss.module))
-        names = {id(parameter): name for name, parameter in self.loss.module.named_parameters()}
-        body: Any = self.loss.module.base_model
-        of_body = {name: names[id(parameter)] for name, parameter in body.named_parameters()}
+        module: Any = self.loss.module
+        config, own = module.config, type(module).__name__
+        other: Any = encoder.model.body.config
+        if (other.architectures or [""])[0] == own and other.id2label == config.id2label:
+            head = next(kind for end, kind in _HEADS.items() if own.endswith(end))
+            return weights_of(load_tunable(encoder, head=head, seed=None).model)
+        of_body = {in_body: name for name, in_body in self._names().items() if in_body}
         found = weights_of(encoder.model.body)
         return {of_body.get(name, name): value for name, value in found.items() if not name.startswith("pooler.")}
 
-    def _needed(self) -> set[str]:
-        """Names of weights that every model must have: all, or those of the encoder without its pooler."""
-        names = dict(self.loss.module.named_parameters())
-        if self.head is None:
-            return set(names)
-        body: Any = self.loss.module.base_model
-        of_body = {id(value) for name, value in body.named_parameters() if not name.startswith("pooler.")}
-        return {name for name, value in names.items() if id(value) in of_body}
+
+_HEADS: Mapping[str, HeadKind] = {
+    "SequenceClassification": "sentence",
+    "TokenClassification": "words",
+    "QuestionAnswering": "answers",
+}
 
 
-def has_same_head(encoder: Encoder, module: nn.Module) -> bool:
-    """Whether a model was saved with a head of the same kind for the same labels."""
-    config: Any = encoder.model.body.config
-    own: Any = module.config
-    return bool((config.architectures or [""])[0] == type(module).__name__ and config.id2label == own.id2label)
-
-
-def _tuned(encoder: Encoder, module: nn.Module) -> nn.Module:
-    kinds = {"SequenceClassification": "sentence", "TokenClassification": "words", "QuestionAnswering": "answers"}
-    kind = next(head for end, head in kinds.items() if type(module).__name__.endswith(end))
-    model: nn.Module = load_tunable(encoder, head=kind, seed=None).model  # type: ignore[arg-type]
-    return model
-
-
-def make_objective(
-    source: ModelSource, head: Path | None, sentences: Sentences, *, share: float, seed: int, dtype: str, device: str
-) -> Objective:
-    """The loss on these sentences: of masked pieces by the model, or of the task of the fine-tuned model ``head``.
-
-    Raises:
-        ModelError: the model has no masked-LM head, or the encoder of the fine-tuned one was frozen.
-        CorpusError: the sentences lack the labels of the task.
-    """
-    if head is None:
-        encoder = load_encoder(source, device=device)
-        if not encoder.has_masked_lm_head:
-            raise ModelError(
-                f"model {encoder.name}: no masked-LM head in its weights; for the loss of a task give --head"
-            )
-        return Objective(MaskedPieces(encoder, sentences, share=share, seed=seed, dtype=dtype), encoder, None)
-    encoder = load_encoder(str(head), device=device)
-    batches = task_batches(head, encoder, sentences)
-    model = load_tunable(encoder, head=batches.head, seed=None).model.to(encoder.device)
-    return Objective(TaskLabels(model, batches, dtype=dtype), encoder, head)
+def _check_masked(encoder: Encoder) -> None:
+    if not encoder.has_masked_lm_head:
+        raise ModelError(f"model {encoder.name}: no masked-LM head in its weights; for the loss of a task give --head")

@@ -17,7 +17,8 @@ from bertology._folder import versions
 from bertology._inputs import given_path, taken
 from bertology._memory import explained_shortage
 from bertology._names import folder_name, short_names
-from bertology.activations import BarProgress, Progress, can_show, silent
+from bertology._settings import Place, checked, written_at
+from bertology.activations.progress import BarProgress, Progress, can_show, silent
 from bertology.corpora import load_corpus
 from bertology.encoders import ModelSource, model_fingerprint, model_name, resolve_model
 from bertology.errors import BertologyError, ModelError, SignalError
@@ -29,13 +30,12 @@ from bertology.landscapes._losses import (
     difference,
     filter_normalised,
     gram_matrix,
-    make_objective,
     mean_loss,
     moved,
     placed,
     project,
 )
-from bertology.landscapes._settings import MOST_MODELS, LandscapeSettings, landscape_settings
+from bertology.landscapes._settings import MOST_MODELS, LandscapeSettings
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -144,36 +144,21 @@ class Landscape:
     def _repr_html_(self) -> str:
         return str(self.table.to_html(index=False, float_format="{:.4f}".format, na_rep="–", max_rows=30))
 
-    def _rows(self, kind: str) -> pd.DataFrame:
-        return self.table[self.table["kind"] == kind]
-
     def _draw_line(self, axes: Axes, figure: ShownFigure) -> None:
         from bertology import _figures
 
-        grid, models, checkpoints = self._rows("grid"), self._rows("model"), self._rows("checkpoint")
+        grid, models = self._rows("grid"), self._rows("model")
         axes.plot(grid["x"], grid["loss"], color=_figures.BLUE, linewidth=1.4)
         axes.plot(models["x"], models["loss"], "--", color=_figures.PALE, linewidth=0.9)
-        axes.plot(models["x"], models["loss"], "o", color=_figures.VERMILION, markersize=5)
-        if len(checkpoints):
-            style: dict[str, Any] = {
-                "color": _figures.GREEN,
-                "markersize": 4,
-                "linewidth": 0.8,
-                "markerfacecolor": "white",
-            }
-            axes.plot(checkpoints["x"], checkpoints["loss"], "s-", label="checkpoints, at their own weights", **style)
+        if self._draw_points(axes, "loss", linewidth=0.8, label="checkpoints, at their own weights"):
             axes.legend(fontsize=7, frameon=False)
-        for name, x, height in zip(models["name"], models["x"], models["loss"], strict=True):
-            _name_point(axes, name, x, height)
         axes.set_xlabel(f"α, from {self.models[0]} to {self.models[1]}", fontsize=8)
         axes.set_ylabel(f"loss ({self.unit})", fontsize=8)
-        axes.tick_params(labelsize=7)
 
     def _draw_plane(self, axes: Axes, figure: ShownFigure) -> None:
         from bertology import _figures
 
-        grid, checkpoints = self._rows("grid"), self._rows("checkpoint")
-        heights = grid.pivot(index="y", columns="x", values="loss")
+        heights = self._rows("grid").pivot(index="y", columns="x", values="loss")
         values = np.ma.masked_invalid(heights.to_numpy(dtype=np.float64))
         levels = _levels(values)
         shades = axes.contourf(
@@ -183,33 +168,28 @@ class Landscape:
         bar = figure.colorbar(shades, ax=axes)
         bar.set_label(f"loss ({self.unit})", fontsize=8)
         bar.ax.tick_params(labelsize=7)
-        if len(checkpoints):
-            style: dict[str, Any] = {
-                "color": _figures.GREEN,
-                "markersize": 4,
-                "linewidth": 1,
-                "markerfacecolor": "white",
-            }
-            axes.plot(checkpoints["x"], checkpoints["y"], "s-", **style)
-        models = self._rows("model")
-        axes.plot(models["x"], models["y"], "o", color=_figures.VERMILION, markersize=5)
-        for name, x, y in zip(models["name"], models["x"], models["y"], strict=True):
-            _name_point(axes, name, x, y)
+        self._draw_points(axes, "y", linewidth=1.0)
         spanned = [f"{self.models[0]} → {name}" for name in self.models[1:]]
         labels = spanned or ["random direction 1, filter-normalised", "random direction 2"]
         axes.set_xlabel(labels[0], fontsize=8)
         axes.set_ylabel(labels[1], fontsize=8)
+
+    def _draw_points(self, axes: Axes, height: str, **style: Any) -> bool:
+        """Draw models and checkpoints; whether there are any of the latter."""
+        from bertology import _figures
+
+        models, checkpoints = self._rows("model"), self._rows("checkpoint")
+        if len(checkpoints):
+            style |= {"color": _figures.GREEN, "markersize": 4, "markerfacecolor": "white"}
+            axes.plot(checkpoints["x"], checkpoints[height], "s-", **style)
+        axes.plot(models["x"], models[height], "o", color=_figures.VERMILION, markersize=5)
+        for name, x, y in zip(models["name"], models["x"], models[height], strict=True):
+            axes.annotate(name, (x, y), textcoords="offset points", xytext=(5, 5), fontsize=7)
         axes.tick_params(labelsize=7)
+        return bool(len(checkpoints))
 
-
-def check_free(folder: Path) -> None:
-    """Raise a BertologyError where a folder holds a landscape."""
-    if (folder / _RECORD).exists():
-        raise BertologyError(f"{folder} holds a landscape already: choose another --out, or give --overwrite")
-
-
-def _name_point(axes: Axes, name: str, x: float, y: float) -> None:
-    axes.annotate(name, (x, y), textcoords="offset points", xytext=(5, 5), fontsize=7)
+    def _rows(self, kind: str) -> pd.DataFrame:
+        return self.table[self.table["kind"] == kind]
 
 
 def _levels(values: Any) -> Any:
@@ -225,7 +205,6 @@ def _levels(values: Any) -> Any:
 
 _AXES = 0
 _CHECKPOINT = "checkpoint-"
-Row = tuple[str, str, float, float, float, float]
 
 
 @explained_system_errors()
@@ -276,9 +255,9 @@ def landscape(
         BertologyError: models are of other shapes or tokenizers, lack the head, or span no plane; there is no such
             corpus, split or setting; or the folder holds a landscape.
     """
-    chosen = landscape_settings(settings)
-    if out is not None and not overwrite:
-        check_free(given_path(out))
+    chosen = checked(LandscapeSettings, written_at(Place("landscape"), settings))
+    if out is not None and not overwrite and (given_path(out) / _RECORD).exists():
+        raise BertologyError(f"{out} holds a landscape already: choose another --out, or give --overwrite")
     if not 1 <= len(models) <= MOST_MODELS:
         raise ModelError(f"{len(models)} models: give one to three; checkpoints go into trajectory")
     checkpoints = _checkpoints(trajectory)
@@ -289,51 +268,35 @@ def landscape(
     sources = [resolve_model(model_name(model)) for model in models]
     loaded = load_corpus(corpus, columns=columns)
     sentences = loaded[split][: chosen.sentences]
-    opened = make_objective(
-        sources[0],
-        None if head is None else given_path(head),
-        sentences,
-        share=chosen.share,
-        seed=chosen.seed,
-        dtype=chosen.dtype,
-        device=device,
-    )
+    objective = Objective(sources[0], None if head is None else given_path(head), sentences, chosen, device)
     shown = can_show() if progress is None else progress
     bar = BarProgress(f"landscape of {sources[0].title}") if shown else silent
-    work = _Work(opened, chosen, _titles(sources), [opened.weights(source) for source in sources], bar)
-    work.run(checkpoints)
-    text = {"corpus": loaded.name, "split": split, "text_fingerprint": sentences.text_fingerprint}
-    details = {"settings": chosen.model_dump(), **text, **_details(work, sources, head)}
-    result = Landscape(
-        pd.DataFrame(work.rows, columns=list(COLUMNS)),
-        tuple(work.names),
-        opened.loss.unit,
-        opened.loss.n_items,
-        work.barrier,
-        tuple(work.sharpness),
-        tuple(work.eigenvalues),
-        details,
-    )
+    work = _Work(objective, chosen, _titles(sources), [objective.weights(source) for source in sources], bar)
+    table, barrier = work.losses(checkpoints)
+    sharp, top = work.curvature()
+    bar.finish()
+    details = {
+        "settings": chosen.model_dump(),
+        "corpus": loaded.name,
+        "split": split,
+        "text_fingerprint": sentences.text_fingerprint,
+        "fingerprints": [model_fingerprint(source) for source in sources],
+        "head": None if head is None else folder_name(str(head)),
+        "direction_cosine": work.cosine,
+        "device": str(objective.encoder.device),
+        "versions": versions("torch", "transformers"),
+    }
+    loss = objective.loss
+    result = Landscape(table, tuple(work.names), loss.unit, loss.n_items, barrier, tuple(sharp), tuple(top), details)
     if out is not None:
         result.save(out)
     return result
 
 
-def _details(work: _Work, sources: Sequence[ModelSource], head: str | Path | None) -> dict[str, Any]:
-    return {
-        "fingerprints": [model_fingerprint(source) for source in sources],
-        "head": None if head is None else folder_name(str(head)),
-        "direction_cosine": work.cosine,
-        "device": str(work.opened.encoder.device),
-        "versions": versions("torch", "transformers"),
-    }
-
-
 def _titles(sources: Sequence[ModelSource]) -> list[str]:
     """A different name for each model; the same model twice is numbered."""
     names = [source.name for source in sources]
-    short = short_names(names)
-    titles = [short[name] for name in names]
+    titles = [short_names(names)[name] for name in names]
     return [
         f"{title} ({titles[: place + 1].count(title)})" if titles.count(title) > 1 else title
         for place, title in enumerate(titles)
@@ -342,13 +305,10 @@ def _titles(sources: Sequence[ModelSource]) -> list[str]:
 
 def _checkpoints(trajectory: str | Path | Sequence[str | Path]) -> list[tuple[str, ModelSource]]:
     """Names and models of a trajectory in order; those of a folder with ``checkpoint-N`` by N."""
-    given = [trajectory] if isinstance(trajectory, str | Path) else taken(trajectory, "trajectory")
     found = []
-    for one in given:
-        folder = Path(one)
-        inside = [path for path in folder.glob(f"{_CHECKPOINT}*") if path.name.removeprefix(_CHECKPOINT).isdecimal()]
-        ordered = sorted(inside, key=lambda path: int(path.name.removeprefix(_CHECKPOINT)))
-        names = [str(path) for path in ordered] or [str(one)]
+    for one in [trajectory] if isinstance(trajectory, str | Path) else taken(trajectory, "trajectory"):
+        inside = {path.name.removeprefix(_CHECKPOINT): path for path in Path(one).glob(f"{_CHECKPOINT}*")}
+        names = [str(inside[number]) for number in sorted(filter(str.isdecimal, inside), key=int)] or [str(one)]
         found += [(folder_name(name), resolve_model(name)) for name in names]
     return found
 
@@ -358,106 +318,84 @@ class _Work:
 
     def __init__(
         self,
-        opened: Objective,
+        objective: Objective,
         settings: LandscapeSettings,
         names: list[str],
         weights: list[dict[str, Any]],
         bar: Progress,
     ) -> None:
-        self.opened, self.loss, self.settings, self.names = opened, opened.loss, settings, names
-        self.weights, self.bar = weights, bar
-        self.origin: Weights = weights[0]
+        self.objective, self.loss, self.settings, self.bar = objective, objective.loss, settings, bar
+        self.names, self.weights, self.origin = names, weights, weights[0]
+        self.is_line = len(weights) == 2
         if len(weights) > 1:
             self.directions: list[dict[str, Any]] = [difference(other, self.origin) for other in weights[1:]]
         else:
             self.directions = [filter_normalised(self.origin, seed=(settings.seed, _AXES, axis)) for axis in (0, 1)]
         if len(weights) == MOST_MODELS:
             check_spans(self.directions, names)
-        self.is_line = len(weights) == 2
-        self.rows: list[Row] = []
-        self.barrier: float | None = None
-        self.sharpness: list[Sharpness] = []
-        self.eigenvalues: list[Eigenvalue] = []
         self.cosine: float | None = None
-        if len(weights) != 2:
+        if not self.is_line:
             gram = gram_matrix(self.directions)
             self.cosine = float(gram[0, 1] / math.sqrt(gram[0, 0] * gram[1, 1]))
 
-    def run(self, checkpoints: Sequence[tuple[str, ModelSource]]) -> None:
-        """All losses, then the curvature at each model."""
+    def losses(self, checkpoints: Sequence[tuple[str, ModelSource]]) -> tuple[pd.DataFrame, float | None]:
+        """The table of all losses, and the height of the barrier between the last two models."""
         if checkpoints and self.is_line:
             check_spans(self.directions, self.names)
         settings, count = self.settings, len(self.weights)
-        axis = self._axis()
-        cells = [(x, 0.0) for x in axis] if self.is_line else [(x, y) for y in axis for x in axis]
-        line = self._line(axis) if count > 1 else []
-        each = settings.directions + settings.iterations
-        extra = len(line) if count == MOST_MODELS else 0
-        self.bar.start(len(cells) + extra + count * (1 + each) + len(checkpoints), unit="evaluations")
-        places = [(0.0, 0.0), (1.0, 0.0), (0.0, 1.0)]
-        for name, weights, (x, y) in zip(self.names, self.weights, places, strict=False):
-            self.rows.append(("model", name, x, y, 0.0, self._own(name, weights)))
-        self.rows += [("grid", "", x, y, 0.0, self._at(x, y)) for x, y in cells]
-        if count > 1:
-            self.barrier = self._barrier(line, [row[-1] for row in self.rows[:count]])
-        for name, source in checkpoints:
-            self.rows.append(self._checkpoint(name, source))
-        for name, weights in zip(self.names, self.weights, strict=True):
-            with placed(self.loss.module, weights):
-                self._curvature(name)
-        self.bar.finish()
-
-    def _axis(self) -> list[float]:
-        settings, count = self.settings, len(self.weights)
         low, high = settings.extent or {1: (-1.0, 1.0), 2: (0.0, 1.0), 3: (-0.5, 1.5)}[count]
-        points = settings.points or (21 if count == 2 else 13)
+        points = settings.points or (21 if self.is_line else 13)
         # Rounded, so that 0 and 1 are exactly on an axis whose steps would meet them but for rounding.
-        return [round(value, 12) for value in np.linspace(low, high, points).tolist()]
-
-    def _line(self, axis: list[float]) -> list[float]:
-        """Places α between the last two models."""
-        inside = [alpha for alpha in axis if 0 < alpha < 1] if self.is_line else np.linspace(0, 1, 21)[1:-1].tolist()
-        return list(inside)
-
-    def _barrier(self, line: list[float], losses: list[float]) -> float:
-        """The height of the barrier; of three models its line is evaluated."""
-        if self.is_line:
-            at = {row[2]: row[-1] for row in self.rows if row[0] == "grid"}
-            heights = {alpha: at[alpha] for alpha in line}
-        else:
-            heights = {alpha: self._at(1 - alpha, alpha) for alpha in line}
-            self.rows += [("line", "", 1 - alpha, alpha, 0.0, height) for alpha, height in heights.items()]
-        start, end = losses[-2:]
-        return max([0.0, *(height - (1 - alpha) * start - alpha * end for alpha, height in heights.items())])
+        axis = [round(value, 12) for value in np.linspace(low, high, points).tolist()]
+        cells = [(x, 0.0) for x in axis] if self.is_line else [(x, y) for y in axis for x in axis]
+        line = np.linspace(0, 1, 21)[1:-1].tolist() if count == MOST_MODELS else []
+        each = 1 + settings.directions + settings.iterations
+        self.bar.start(len(cells) + len(line) + count * each + len(checkpoints), unit="evaluations")
+        places = [(0.0, 0.0), (1.0, 0.0), (0.0, 1.0)]
+        rows: list[tuple[Any, ...]] = [
+            ("model", name, *place, 0.0, self._own(name, weights))
+            for name, weights, place in zip(self.names, self.weights, places, strict=False)
+        ]
+        ends = [row[-1] for row in rows][-2:]
+        rows += [("grid", "", x, y, 0.0, self._at(x, y)) for x, y in cells]
+        rows += [("line", "", 1 - alpha, alpha, 0.0, self._at(1 - alpha, alpha)) for alpha in line]
+        for name, source in checkpoints:
+            weights = self.objective.weights(source)
+            at = project(difference(weights, self.origin), self.directions)
+            rows.append(("checkpoint", name, *(*at.steps, 0.0)[:2], at.outside, self._own(name, weights)))
+        table = pd.DataFrame(rows, columns=list(COLUMNS))
+        between = table[table["kind"] == ("grid" if self.is_line else "line")]
+        alphas = between["x" if self.is_line else "y"]
+        above = between["loss"] - (1 - alphas) * ends[0] - alphas * ends[-1]
+        return table, max([0.0, *above[(alphas > 0) & (alphas < 1)]]) if count > 1 else None
 
     def _at(self, x: float, y: float) -> float:
-        steps = (x,) if self.is_line else (x, y)
-        with placed(self.loss.module, moved(self.origin, self.directions, steps)):
-            value = mean_loss(self.loss)
-        self.bar.advance(1)
-        return value
+        """The loss at a point of the line or plane."""
+        return self._evaluated(moved(self.origin, self.directions, (x,) if self.is_line else (x, y)))
 
     def _own(self, name: str, weights: Weights) -> float:
         """The loss of a model at its own weights."""
-        with placed(self.loss.module, weights):
-            value = mean_loss(self.loss)
+        value = self._evaluated(weights)
         if not math.isfinite(value):
             raise SignalError(f"model {name}: its loss is {value}; give other items, or --set dtype=float64")
+        return value
+
+    def _evaluated(self, weights: Weights) -> float:
+        with placed(self.loss.module, weights):
+            value = mean_loss(self.loss)
         self.bar.advance(1)
         return value
 
-    def _checkpoint(self, name: str, source: ModelSource) -> Row:
-        weights = self.opened.weights(source)
-        place = project(difference(weights, self.origin), self.directions)
-        x, y = (*place.steps, 0.0)[:2]
-        return "checkpoint", name, x, y, place.outside, self._own(name, weights)
-
-    def _curvature(self, name: str) -> None:
-        settings, loss = self.settings, self.loss
-        common: dict[str, Any] = {"seed": settings.seed, "model": name, "step": lambda: self.bar.advance(1)}
-        if settings.directions:
-            sharp = sharpness(loss, radius=settings.radius, n_directions=settings.directions, **common)
-            self.sharpness.append(sharp)
-        if settings.iterations:
-            top = top_eigenvalue(loss, iterations=settings.iterations, tolerance=settings.tolerance, **common)
-            self.eigenvalues.append(top)
+    def curvature(self) -> tuple[list[Sharpness], list[Eigenvalue]]:
+        """Sharpness and both ends of the Hessian's spectrum at each model."""
+        settings, sharp, top = self.settings, [], []
+        for name, weights in zip(self.names, self.weights, strict=True):
+            common: dict[str, Any] = {"seed": settings.seed, "model": name, "step": lambda: self.bar.advance(1)}
+            with placed(self.loss.module, weights):
+                if settings.directions:
+                    n_directions = settings.directions
+                    sharp.append(sharpness(self.loss, radius=settings.radius, n_directions=n_directions, **common))
+                if settings.iterations:
+                    how: dict[str, Any] = {"iterations": settings.iterations, "tolerance": settings.tolerance}
+                    top.append(top_eigenvalue(self.loss, **how, **common))
+        return sharp, top

@@ -9,8 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from bertology._schema import file_schema
-from bertology._settings import Place, Text, Whole, changed, checked, read_file_of, written_at
+from bertology._settings import Text, Whole, changed, checked, file_schema, read_file_of
 
 _WHAT = "a file of a landscape"
 MOST_MODELS = 3
@@ -81,11 +80,6 @@ class LandscapeFile(LandscapeSettings):
     def options(self) -> dict[str, Any]:
         """Keywords of :func:`bertology.landscape`: all but name and models."""
         return {key: getattr(self, key) for key in type(self).model_fields if key not in ("name", "models")}
-
-
-def landscape_settings(given: dict[str, Any]) -> LandscapeSettings:
-    """Settings by name, checked; a BertologyError names the first that is unknown or not as it should be."""
-    return checked(LandscapeSettings, written_at(Place("landscape"), given))
 
 
 def landscape_schema() -> Mapping[str, Any]:

@@ -21,12 +21,14 @@ from bertology.pocket._words import (
     COMPANIES,
     COUNTRIES,
     HEAD,
+    SINGULAR,
     SURNAMES,
     TOWNS,
     Dice,
     Part,
     Phrase,
     Tree,
+    Verb,
     Word,
     leaves,
     lexicon,
@@ -123,8 +125,8 @@ def _words_in(values: Iterable[Any]) -> Iterator[Word]:
             yield value
         elif isinstance(value, tuple) and not isinstance(value, Phrase):
             yield from _words_in(value)
-        elif isinstance(value, dict):
-            yield from _words_in(value.values())
+        elif isinstance(value, dict | Verb):
+            yield from _words_in((value if isinstance(value, dict) else vars(value)).values())
 
 
 Order = Literal["same", "own", "reversed"]
@@ -148,8 +150,8 @@ _RANKS = {
 }
 _FIRST, _LAST = -10, 10
 _ABSORBED = {"have": "Perf", "be": "Prog"}
+_PARTICLES = {"case": "Gen", "mark": "Inf"}
 _CASES = {"obj": "Acc", "iobj": "Dat", "nmod:poss": "Gen"}
-_SUFFIX_ORDER = tuple(SUFFIXES)
 _VERBAL = frozenset({"Pass", "Perf", "Prog", "Inf", "Past", "Pres", "Agr"})
 
 
@@ -171,21 +173,6 @@ class _Marks(NamedTuple):
     possible: tuple[int, ...] = ()
     particle: str = ""
 
-    def with_suffix(self, *suffixes: str, by: int | None = None) -> _Marks:
-        """These marks and more suffixes, which stand for the word at place ``by``."""
-        possible = self.possible if by is None else (*self.possible, by)
-        return self._replace(suffixes=self.suffixes | {*suffixes}, possible=possible)
-
-    def only_verbal(self) -> _Marks:
-        """The marks expressed at the verb or copula of a clause."""
-        return _Marks(self.suffixes & _VERBAL, possible=self.possible if self.suffixes & _VERBAL else ())
-
-    def without_verbal(self) -> _Marks:
-        """The marks expressed at a predicate that has a copula."""
-        return self._replace(
-            suffixes=self.suffixes - _VERBAL, possible=() if self.suffixes & _VERBAL else self.possible
-        )
-
 
 @dataclass(frozen=True)
 class Translator:
@@ -201,7 +188,12 @@ class Translator:
         """The translation of a whole sentence."""
         places = count()
         numbered = mapped(tree, lambda word: word._replace(sure=(next(places),)))
-        made = mapped(numbered, _shifted) if self.shifted else self._phrase(numbered, _Marks())
+        if self.shifted:
+            made = mapped(
+                numbered, lambda word: word._replace(form=transliterated(word.form), lemma=transliterated(word.lemma))
+            )
+        else:
+            made = self._phrase(numbered, _Marks())
         words = list(leaves(made))
         return Translated(
             made,
@@ -209,24 +201,21 @@ class Translator:
             frozenset((source, place) for place, word in enumerate(words) for source in word.possible),
         )
 
-    def _tree(self, tree: Tree, marks: _Marks) -> Tree:
-        return self._word(tree, marks) if isinstance(tree, Word) else self._phrase(tree, marks)
-
     def _phrase(self, tree: Phrase, marks: _Marks) -> Phrase:
         kept, marks = _absorbed(tree.parts, marks)
-        case = marks.suffixes & {*_CASES.values()}
-        has_copula = any(part.relation == "cop" for part in kept)
+        case, own = marks.suffixes & {*_CASES.values()}, {HEAD: marks}
+        if any(part.relation == "cop" for part in kept):
+            # The copula has the marks of a verb, and the predicate all others.
+            verbal, possible = marks.suffixes & _VERBAL, marks.possible
+            own["cop"] = _Marks(verbal, possible=possible if verbal else ())
+            own[HEAD] = marks._replace(suffixes=marks.suffixes - verbal, possible=() if verbal else possible)
+        own |= {relation: _Marks(frozenset({name})) for relation, name in _CASES.items()}
+        own |= {"conj": _Marks(case)} if case else {}
         parts = []
-        for part in kept:
-            if part.relation == HEAD:
-                own = marks.without_verbal() if has_copula else marks
-            elif part.relation == "cop":
-                own = marks.only_verbal()
-            elif part.relation == "conj" and case:
-                own = _Marks(frozenset(case))
-            else:
-                own = _Marks(frozenset({_CASES[part.relation]} if part.relation in _CASES else ()))
-            parts.append(part._replace(tree=self._tree(part.tree, own)))
+        for relation, below, role in kept:
+            of_part = own.get(relation, _Marks())
+            made = self._word(below, of_part) if isinstance(below, Word) else self._phrase(below, of_part)
+            parts.append(Part(relation, made, role))
         if self.order == "own":
             parts = _ordered(parts)
         return tree._replace(parts=tuple(reversed(parts) if self.order == "reversed" else parts))
@@ -236,8 +225,12 @@ class Translator:
         if word.upos == "PUNCT":
             mark = transliterated(word.form)
             return word._replace(form=mark, lemma=mark, xpos=mark, sure=sure)
-        suffixes = marks.suffixes | _inflection(word, marks.suffixes)
-        chosen = [name for name in _SUFFIX_ORDER if name in suffixes]
+        suffixes = set(marks.suffixes)
+        if word.upos == "NOUN" and "Number=Plur" in (word.feats or ""):
+            suffixes.add("Plur")
+        elif word.upos in ("VERB", "AUX") and not suffixes & {"Past", "Pres"}:  # an auxiliary may have taken tense
+            suffixes.update(_finite(word))
+        chosen = [name for name in SUFFIXES if name in suffixes]
         stem, ending = dictionary()[sense_of(word, marks.particle)], "".join(SUFFIXES[name] for name in chosen)
         if word.lemma in alike(self.anchors):
             lemma = word.lemma
@@ -254,11 +247,6 @@ _FEATS = {
 }
 
 
-def _shifted(word: Word) -> Word:
-    """The word in the letters of the second language."""
-    return word._replace(form=transliterated(word.form), lemma=transliterated(word.lemma))
-
-
 def _absorbed(parts: Sequence[Part], marks: _Marks) -> tuple[list[Part], _Marks]:
     """The parts that have words of their own, and the marks of the head word, with those of all other parts.
 
@@ -266,31 +254,27 @@ def _absorbed(parts: Sequence[Part], marks: _Marks) -> tuple[list[Part], _Marks]
     """
     kept: list[Part] = []
     for part in parts:
-        relation, tree = part.relation, part.tree
-        if relation == "compound:prt":
-            word = next(leaves(tree))
+        suffixes = _suffixes_for(part.relation, part.tree)
+        if part.relation == "compound:prt":
+            word = next(leaves(part.tree))
             marks = marks._replace(particle=word.lemma, sure=(*marks.sure, *word.sure))
-            continue
-        if isinstance(tree, Word):
-            place = tree.sure[0]
-            if tree.upos == "AUX" and tree.xpos != "MD" and relation in ("aux", "aux:pass"):
-                name = "Pass" if relation == "aux:pass" else _ABSORBED.get(tree.lemma)
-                marks = marks.with_suffix(*filter(None, (name, *_finite(tree))), by=place)
-                continue
-            if (relation, tree.lemma) == ("det", "the"):
-                marks = marks.with_suffix("Def", by=place)
-                continue
-            if relation == "case" and tree.upos == "PART":
-                marks = marks.with_suffix("Gen", by=place)
-                continue
-            if relation == "mark" and tree.upos == "PART":
-                marks = marks.with_suffix("Inf", by=place)
-                continue
-            if (relation, tree.lemma) == ("det", "a"):
-                continue
-        if relation != "expl":
+        elif suffixes is not None and isinstance(part.tree, Word):
+            marks = marks._replace(suffixes=marks.suffixes | suffixes, possible=(*marks.possible, part.tree.sure[0]))
+        elif part.relation != "expl" and not (isinstance(part.tree, Word) and part.tree.lemma == "a"):
             kept.append(part)
     return kept, marks
+
+
+def _suffixes_for(relation: str, tree: Tree) -> frozenset[str] | None:
+    """The suffixes of the head word that stand for a grammatical word before it; None of all others."""
+    if not isinstance(tree, Word):
+        return None
+    if tree.upos == "AUX" and tree.xpos != "MD" and relation in ("aux", "aux:pass"):
+        name = "Pass" if relation == "aux:pass" else _ABSORBED.get(tree.lemma)
+        return frozenset(filter(None, (name, *_finite(tree))))
+    if (relation, tree.lemma) == ("det", "the"):
+        return frozenset({"Def"})
+    return frozenset({_PARTICLES[relation]}) if tree.upos == "PART" and relation in _PARTICLES else None
 
 
 def _finite(word: Word) -> tuple[str, ...]:
@@ -301,13 +285,6 @@ def _finite(word: Word) -> tuple[str, ...]:
     if "Tense=Past" in feats:
         return ("Past",)
     return ("Pres", "Agr") if "Number=Plur" in feats else ("Pres",)
-
-
-def _inflection(word: Word, marked: frozenset[str]) -> frozenset[str]:
-    """The suffixes of a word by its own form; an auxiliary before it has taken tense already."""
-    if word.upos == "NOUN" and "Number=Plur" in (word.feats or ""):
-        return frozenset({"Plur"})
-    return frozenset(_finite(word)) if word.upos in ("VERB", "AUX") and not marked & {"Past", "Pres"} else frozenset()
 
 
 def _ordered(parts: Sequence[Part]) -> list[Part]:
@@ -476,12 +453,14 @@ def pair(lines: Sequence[tuple[Line, Sentence]], second: Language) -> list[Sente
         second: the language of the translation.
     """
     firsts, others, links = zip(*(_translated(line, sentence, second) for line, sentence in lines), strict=True)
-    places = list(zip(*map(_starts, (firsts, others)), strict=True))
+    starts = ([*accumulate(map(len, side[:-1]), initial=0)] for side in (firsts, others))
+    places = list(zip(*starts, strict=True))
     moved = (
         frozenset((i + first, j + other) for (first, other), one in zip(places, of_kind, strict=True) for i, j in one)
         for of_kind in zip(*((one.sure, one.possible) for one in links), strict=True)
     )
-    both = {FIRST: _text_of(firsts), second.code: _text_of(others)}
+    joined = (side[0] if len(side) == 1 else as_one(side) for side in (firsts, others))
+    both = dict(zip((FIRST, second.code), joined, strict=True))
     return translations(both, unit=firsts[0].id, links={(FIRST, second.code): Links(*moved)})
 
 
@@ -498,15 +477,6 @@ def _translated(line: Line, sentence: Sentence, second: Language) -> tuple[Sente
         replace(other, layers={**other.layers, "sense": tuple(translated)}),
         Links(sure=made.sure, possible=made.possible),
     )
-
-
-def _text_of(sentences: Sequence[Sentence]) -> Sentence:
-    return sentences[0] if len(sentences) == 1 else as_one(sentences)
-
-
-def _starts(sentences: Sequence[Sentence]) -> list[int]:
-    """The place of the first word of each sentence in a text of them."""
-    return [*accumulate(map(len, sentences[:-1]), initial=0)]
 
 
 def _senses(sentence: Sentence) -> tuple[str | None, ...]:
@@ -526,7 +496,7 @@ def ambiguous_forms() -> Mapping[str, frozenset[str]]:
         *(
             form
             for verb in verbs
-            for form in (verb.base, verb.past, verb.participle, verb.gerund, *verb.present.values())
+            for form in (verb.base, verb.past[SINGULAR], verb.participle, verb.gerund, *verb.present.values())
         ),
         *words.adjectives.items,
         *(word for adverbs in words.adverbs.values() for word in adverbs.items),

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
-from bertology.pocket._words import AGREEMENTS, PLURAL, SINGULAR, Agreement, Number, Word
+from bertology.pocket._words import AGREEMENTS, PLURAL, SINGULAR, Agreement, Number, Verb, Word
 
 
 class Pronoun(NamedTuple):
@@ -88,7 +89,7 @@ WHERE_RELATIVE = Word("where", "where", "ADV", "WRB", "PronType=Rel")
 EXISTENTIAL = Word("there", "there", "PRON", "EX")
 
 _PREPOSITIONS = """in on at to near by with from of about behind under over across through past before after during
-without for like around inside outside down up beside since until"""
+without for like as around inside outside down up beside since until"""
 PREPOSITIONS = _words(_PREPOSITIONS, "ADP", "IN")
 PARTICLES = _words("up down on off", "ADP", "RP") | _words("away back", "ADV", "RB")
 SUBORDINATORS = _words("because if while before after since until although", "SCONJ", "IN")
@@ -104,49 +105,33 @@ COMMA = Word(",", ",", "PUNCT", ",", glued=True)
 PERIOD, QUESTION_MARK, EXCLAMATION = (Word(mark, mark, "PUNCT", ".", glued=True) for mark in ".?!")
 
 
-class Auxiliary(NamedTuple):
-    """An auxiliary's forms, all ``AUX``."""
-
-    lemma: str
-    base: Word
-    past: dict[Agreement, Word]
-    present: dict[Agreement, Word]
-    participle: Word | None
-    short: dict[Agreement, Word]
-    """Contracted presents: *'s*, *'re*, *'m*."""
-
-
-def _finite(form: str, lemma: str, xpos: str, tense: str, agreement: Agreement, *, glued: bool = False) -> Word:
+def _finite(form: str, lemma: str, xpos: str, tense: str, agreement: Agreement) -> Word:
     feats = f"Mood=Ind|Number={agreement.number}|Person={agreement.person}|Tense={tense}|VerbForm=Fin"
-    return Word(form, lemma, "AUX", xpos, feats, glued)
+    return Word(form, lemma, "AUX", xpos, feats)
 
 
-def _auxiliary(lemma: str, third: str, plain: str, past: str, participle: str | None) -> Auxiliary:
+def _auxiliary(lemma: str, third: str, plain: str, past: str) -> Verb:
     present = {a: _finite(plain, lemma, "VBP", "Pres", a) for a in AGREEMENTS}
     present[SINGULAR] = _finite(third, lemma, "VBZ", "Pres", SINGULAR)
-    return Auxiliary(
-        lemma,
-        Word(lemma, lemma, "AUX", "VB", "VerbForm=Inf"),
-        {a: Word(past, lemma, "AUX", "VBD", "Mood=Ind|Tense=Past|VerbForm=Fin") for a in AGREEMENTS},
-        present,
-        Word(participle, lemma, "AUX", "VBN", "Tense=Past|VerbForm=Part") if participle else None,
-        {},
-    )
+    pasts = {a: Word(past, lemma, "AUX", "VBD", "Mood=Ind|Tense=Past|VerbForm=Fin") for a in AGREEMENTS}
+    base = Word(lemma, lemma, "AUX", "VB", "VerbForm=Inf")
+    return Verb(lemma, base, base, base, base, pasts, present, present)
 
 
-def _be() -> Auxiliary:
-    plain, first = _auxiliary("be", "is", "are", "were", "been"), Agreement(1, "Sing")
+def _be() -> Verb:
+    plain, first = _auxiliary("be", "is", "are", "were"), Agreement(1, "Sing")
     past = {a: _finite("was" if a in (first, SINGULAR) else "were", "be", "VBD", "Past", a) for a in AGREEMENTS}
-    present = plain.present | {first: _finite("am", "be", "VBP", "Pres", first)}
+    present = {**plain.present, first: _finite("am", "be", "VBP", "Pres", first)}
     forms = {first: "'m", SINGULAR: "'s"}
     short = {a: word._replace(form=forms.get(a, "'re"), glued=True) for a, word in present.items()}
-    return plain._replace(past=past, present=present, short=short)
+    been = Word("been", "be", "AUX", "VBN", "Tense=Past|VerbForm=Part")
+    being = Word("being", "be", "AUX", "VBG", "Tense=Pres|VerbForm=Part")
+    return replace(plain, participle=been, gerund=being, past=past, present=present, short=short)
 
 
 BE = _be()
-BEING = Word("being", "be", "AUX", "VBG", "Tense=Pres|VerbForm=Part")
-HAVE = _auxiliary("have", "has", "have", "had", None)
-DO = _auxiliary("do", "does", "do", "did", None)
+HAVE = _auxiliary("have", "has", "have", "had")
+DO = _auxiliary("do", "does", "do", "did")
 _MODALS = _words("can will may must should could would", "AUX", "MD", "VerbForm=Fin")
 MODALS = tuple(_MODALS.values())
 CONTRACTED_MODALS = {form: _MODALS[form]._replace(form=short) for form, short in (("can", "ca"), ("will", "wo"))}

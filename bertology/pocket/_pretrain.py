@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import io
 import json
-import math
-import pickle
 import platform
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from importlib import import_module
 from itertools import chain
 from pathlib import Path
 from textwrap import fill
@@ -21,11 +17,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from bertology._files import canonical_json, digest, write_atomically
+from bertology._files import write_atomically
+from bertology._folder import CARD, check_plan, one_process, versions
 from bertology._temporary import sweep
 from bertology._workers import choose_device
 from bertology.errors import BertologyError
-from bertology.pocket._bilingual import SecondLanguage, bilingual_documents
+from bertology.pocket._bilingual import bilingual_documents
 from bertology.pocket._items import AgreementItem, agreement_items
 from bertology.pocket._recipe import (
     PretrainSettings,
@@ -44,13 +41,18 @@ if TYPE_CHECKING:
     from transformers import BertForPreTraining
 
 Integers = NDArray[np.int64]
+Batch: TypeAlias = dict[str, Integers]
+"""One step's examples: ``input_ids``, ``attention_mask`` and ``token_type_ids``, ``[row, piece]``; ``masked``,
+``[row, mask]`` places to predict; ``masked_labels``, ``[row, mask]`` what stood there, or −100; ``next_labels``,
+``[row]`` 0 where the second segment follows the first, 1 where it is from elsewhere, −100 without one."""
+Segments: TypeAlias = tuple[NDArray[np.int32], NDArray[np.int32] | None, int]
+"""Pieces of one segment or two, and the label of whether the second follows the first."""
 IGNORED = -100
 """The label of what is not predicted."""
 IS_NEXT, IS_RANDOM = 0, 1
+_INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 _LENGTHS = (12, 16, 22)
 """Lengths of rows that hold one sentence alone; longer sentences take half the longest row."""
-Segments: TypeAlias = tuple[NDArray[np.int32], NDArray[np.int32] | None, int]
-"""Pieces of one segment or two, and the label of whether the second follows the first."""
 
 
 @dataclass(frozen=True)
@@ -79,33 +81,17 @@ def encode(documents: Iterable[list[str]], tokenizer: Tokenizer) -> EncodedText:
     encoded = tokenizer.encode_batch_fast(list(chain.from_iterable(texts)), add_special_tokens=False)
     starts = np.cumsum([0, *(len(encoding.ids) for encoding in encoded)])
     pieces = np.concatenate([np.asarray(encoding.ids, dtype=np.int32) for encoding in encoded])
-    ends = np.cumsum(lengths)
-    return EncodedText(pieces, starts, np.repeat(np.arange(len(lengths)), lengths), np.repeat(ends, lengths))
+    return EncodedText(
+        pieces, starts, np.repeat(np.arange(len(lengths)), lengths), np.repeat(np.cumsum(lengths), lengths)
+    )
 
 
-@dataclass(frozen=True)
-class Batch:
-    """One step's examples."""
-
-    input_ids: Integers
-    """``[row, piece]``"""
-    attention_mask: Integers
-    """``[row, piece]``"""
-    token_type_ids: Integers
-    """``[row, piece]`` 0 in the first segment, 1 in the second."""
-    masked: Integers
-    """``[row, mask]`` places to predict."""
-    masked_labels: Integers
-    """``[row, mask]`` what stood there, or −100."""
-    next_labels: Integers
-    """``[row]`` 0 where the second segment follows the first, 1 where it is from elsewhere, −100 without one."""
-
-    def inputs(self, device: torch.device) -> dict[str, torch.Tensor]:
-        """The model's arguments, on its device."""
-        import torch
-
-        names = ("input_ids", "attention_mask", "token_type_ids")
-        return {name: torch.from_numpy(getattr(self, name)).to(device) for name in names}
+def piece_id(tokenizer: Tokenizer, piece: str) -> int:
+    """The number of a piece that the vocabulary must hold."""
+    number = tokenizer.token_to_id(piece)
+    if number is None:
+        raise KeyError(f"{piece!r} is no piece of the vocabulary")
+    return number
 
 
 @dataclass(frozen=True)
@@ -127,7 +113,7 @@ class Examples:
             is_short = kind < settings.alone_share + settings.short_share
             length = settings.max_pieces // 2 if is_short else settings.max_pieces
             segments = [self._pair(chance, length) for _ in range(max(1, settings.batch_pieces // length))]
-        input_ids = np.full((len(segments), length), self._id("[PAD]"), dtype=np.int64)
+        input_ids = np.full((len(segments), length), piece_id(self.tokenizer, "[PAD]"), dtype=np.int64)
         token_type_ids = np.zeros_like(input_ids)
         lengths = [
             self._write(ids, types, first, second)
@@ -135,8 +121,14 @@ class Examples:
         ]
         attention_mask = (np.arange(length) < np.array(lengths)[:, None]).astype(np.int64)
         masked, labels = self._mask(chance, step, input_ids, attention_mask)
-        next_labels = np.array([label for _, _, label in segments])
-        return Batch(input_ids, attention_mask, token_type_ids, masked, labels, next_labels)
+        return {
+            "input_ids": input_ids,
+            "attention_mask": attention_mask,
+            "token_type_ids": token_type_ids,
+            "masked": masked,
+            "masked_labels": labels,
+            "next_labels": np.array([label for _, _, label in segments]),
+        }
 
     @cached_property
     def _weights(self) -> NDArray[np.float64]:
@@ -212,11 +204,11 @@ class Examples:
         self, ids: Integers, segments: Integers, first: NDArray[np.int32], second: NDArray[np.int32] | None
     ) -> int:
         end = len(first) + 1
-        ids[0], ids[1:end], ids[end] = self._id("[CLS]"), first, self._id("[SEP]")
+        ids[0], ids[1:end], ids[end] = piece_id(self.tokenizer, "[CLS]"), first, piece_id(self.tokenizer, "[SEP]")
         if second is None:
             return end + 1
         last = end + 1 + len(second)
-        ids[end + 1 : last], ids[last] = second, self._id("[SEP]")
+        ids[end + 1 : last], ids[last] = second, piece_id(self.tokenizer, "[SEP]")
         segments[end + 1 : last + 1] = 1
         return last + 1
 
@@ -227,7 +219,7 @@ class Examples:
 
         Without random replacement, 90 % are [MASK].
         """
-        special = np.isin(input_ids, [self._id(token) for token in ("[CLS]", "[SEP]", "[PAD]")])
+        special = np.isin(input_ids, [piece_id(self.tokenizer, token) for token in ("[CLS]", "[SEP]", "[PAD]")])
         n_rows, length = input_ids.shape
         mask_rate = self.settings.mask_rate
         n_masks = max(1, round(mask_rate * length))
@@ -242,23 +234,9 @@ class Examples:
         disguise = chance.random(masked.shape)
         random_pieces = chance.integers(5, self.tokenizer.get_vocab_size(), masked.shape)
         n_masked = 0.8 if self.settings.random_replacement else 0.9
-        shown = np.where(disguise < n_masked, self._id("[MASK]"), random_pieces)
+        shown = np.where(disguise < n_masked, piece_id(self.tokenizer, "[MASK]"), random_pieces)
         input_ids[rows, masked] = np.where((disguise >= 0.9) | (labels == IGNORED), input_ids[rows, masked], shown)
         return masked, labels
-
-    def _id(self, token: str) -> int:
-        return piece_id(self.tokenizer, token)
-
-
-def piece_id(tokenizer: Tokenizer, piece: str) -> int:
-    """The number of a piece that the vocabulary must hold."""
-    number = tokenizer.token_to_id(piece)
-    if number is None:
-        raise KeyError(f"{piece!r} is no piece of the vocabulary")
-    return number
-
-
-_ROWS = 64
 
 
 @dataclass(frozen=True)
@@ -288,6 +266,19 @@ class Evaluation:
             if value is not None
         }
 
+    def __str__(self) -> str:
+        def table(shares: dict[int, float]) -> str:
+            return " ".join(f"{key}:{share:.0%}" for key, share in shares.items())
+
+        masked = [f"{one:.1%}" for one in (self.masked_accuracy, self.second_masked_accuracy) if one is not None]
+        following = self.next_sentence_accuracy
+        return (
+            f"masked {' and '.join(masked)}, next sentence {'not asked' if following is None else f'{following:.1%}'}, "
+            f"agreement by attractors {table(self.agreement_by_attractors)}, "
+            f"facts by exposure {table(self.fact_recall_by_exposure)} "
+            f"(among candidates {table(self.candidate_recall_by_exposure)})"
+        )
+
 
 def evaluate(
     model: BertForPreTraining,
@@ -301,24 +292,34 @@ def evaluate(
     """Evaluate a model on held-out text of each of its languages; its training mode is restored."""
     import torch
 
+    def best(fact: Fact, logits: torch.Tensor) -> tuple[bool, bool]:
+        """Whether the object of a fact is the best piece of all, and whether it is the best candidate."""
+        names = candidates(fact.relation)
+        chosen = names[int(logits[[piece_id(tokenizer, name.lower()) for name in names]].argmax())]
+        return int(logits.argmax()) == piece_id(tokenizer, fact.object.lower()), chosen == fact.object
+
     was_training = model.training
     model.train(False)
     with torch.inference_mode():
         accuracies = [_held_out_accuracy(model, examples, n_batches) for examples in held_out]
         scored = zip(agreement, _mask_logits(model, tokenizer, [item.text for item in agreement]), strict=True)
-        forms = ((logits, piece_id(tokenizer, item.good), piece_id(tokenizer, item.bad)) for item, logits in scored)
-        right = [bool(logits[good] > logits[bad]) for logits, good, bad in forms]
-        recalled = _facts(model, tokenizer, facts)
+        right = [
+            bool(logits[piece_id(tokenizer, item.good)] > logits[piece_id(tokenizer, item.bad)])
+            for item, logits in scored
+        ]
+        prompts = [fact.sentence().replace(fact.object, "[MASK]") for fact in facts]
+        recalled = [
+            best(fact, logits) for fact, logits in zip(facts, _mask_logits(model, tokenizer, prompts), strict=True)
+        ]
     model.train(was_training)
-    across = [hit for item, hit in zip(agreement, right, strict=True) if item.n_attractors]
     exposures = [fact.n_stated for fact in facts]
     return Evaluation(
         masked_accuracy=accuracies[0][0],
         next_sentence_accuracy=accuracies[0][1],
         agreement_by_attractors=_shares([item.n_attractors for item in agreement], right),
-        agreement_across_attractors=float(np.mean(across)),
+        agreement_across_attractors=_shares([item.n_attractors > 0 for item in agreement], right)[True],
         fact_recall_by_exposure=_shares(exposures, [top for top, _ in recalled]),
-        candidate_recall_by_exposure=_shares(exposures, [best for _, best in recalled]),
+        candidate_recall_by_exposure=_shares(exposures, [among for _, among in recalled]),
         second_masked_accuracy=accuracies[1][0] if len(accuracies) > 1 else None,
     )
 
@@ -331,46 +332,24 @@ def _shares(keys: Sequence[int], hits: Sequence[bool]) -> dict[int, float]:
 
 
 def _held_out_accuracy(model: BertForPreTraining, held_out: Examples, n_batches: int) -> tuple[float, float | None]:
-    masked: list[np.ndarray[Any, Any]] = []
-    following: list[np.ndarray[Any, Any]] = []
+    masked, following = [], []
     for step in range(n_batches):
         batch = held_out.batch(step)
-        output = model(**batch.inputs(model.device))
-        guessed = output.prediction_logits.argmax(-1).cpu().numpy()
-        guessed = np.take_along_axis(guessed, batch.masked, axis=1)
-        masked.append((guessed == batch.masked_labels)[batch.masked_labels != IGNORED])
+        output = model(**{name: value for name, value in _tensors(batch, model.device).items() if name in _INPUTS})
+        guessed = np.take_along_axis(output.prediction_logits.argmax(-1).cpu().numpy(), batch["masked"], axis=1)
+        masked.append((guessed == batch["masked_labels"])[batch["masked_labels"] != IGNORED])
         nexts = output.seq_relationship_logits.argmax(-1).cpu().numpy()
-        following.append((nexts == batch.next_labels)[batch.next_labels != IGNORED])
+        following.append((nexts == batch["next_labels"])[batch["next_labels"] != IGNORED])
     followed = np.concatenate(following)
     return float(np.concatenate(masked).mean()), float(followed.mean()) if len(followed) else None
-
-
-def longest_prompt(tokenizer: Tokenizer, agreement: Sequence[AgreementItem], facts: Sequence[Fact]) -> int:
-    """Number of pieces of the longest prompt of :func:`evaluate`."""
-    texts = [*(item.text for item in agreement), *map(_fact_prompt, facts)]
-    return max(len(encoding.ids) for encoding in tokenizer.encode_batch(texts))
-
-
-def _fact_prompt(fact: Fact) -> str:
-    return fact.templates[0].replace("[X]", fact.subject).replace("[Y]", "[MASK]")
-
-
-def _facts(model: BertForPreTraining, tokenizer: Tokenizer, facts: Sequence[Fact]) -> list[tuple[bool, bool]]:
-    """Whether the object of each fact is the best piece of all, and whether it is the best candidate."""
-    recalled = []
-    for fact, logits in zip(facts, _mask_logits(model, tokenizer, list(map(_fact_prompt, facts))), strict=True):
-        names = candidates(fact.relation)
-        best = names[int(logits[[piece_id(tokenizer, name.lower()) for name in names]].argmax())]
-        recalled.append((int(logits.argmax()) == piece_id(tokenizer, fact.object.lower()), best == fact.object))
-    return recalled
 
 
 def _mask_logits(model: BertForPreTraining, tokenizer: Tokenizer, texts: Sequence[str]) -> Iterator[torch.Tensor]:
     """The logits ``[piece]`` at the mask of each text."""
     import torch
 
-    for start in range(0, len(texts), _ROWS):
-        encoded = [encoding.ids for encoding in tokenizer.encode_batch(list(texts[start : start + _ROWS]))]
+    for start in range(0, len(texts), 64):
+        encoded = [encoding.ids for encoding in tokenizer.encode_batch(list(texts[start : start + 64]))]
         length = max(map(len, encoded))
         ids = torch.tensor([row + [0] * (length - len(row)) for row in encoded], device=model.device)
         logits = model(input_ids=ids, attention_mask=(ids != 0).long()).prediction_logits
@@ -380,80 +359,19 @@ def _mask_logits(model: BertForPreTraining, tokenizer: Tokenizer, texts: Sequenc
 
 def model_card(settings: PretrainSettings, evaluation: Evaluation, *, vocabulary_size: int) -> str:
     """The card of a recipe and the scores of its stored weights, as Markdown."""
-    agreement_rows = "".join(
-        f"| agreement, {number} attractor{'' if number == 1 else 's'} | {share:.1%} |\n"
-        for number, share in evaluation.agreement_by_attractors.items()
-    )
-    fact_rows = "".join(
-        f"| {times} | {share:.0%} | {evaluation.candidate_recall_by_exposure[times]:.0%} |\n"
-        for times, share in evaluation.fact_recall_by_exposure.items()
-    )
-    second = settings.second_language
-    held_out = {
-        "pieces of held-out text, masked as in training, exactly": evaluation.masked_accuracy,
-        "the same of the second language": evaluation.second_masked_accuracy,
-        "next sentence or random sentence": evaluation.next_sentence_accuracy,
-    }
-    template = Path(__file__).with_name("card.md").read_text(encoding="utf-8")
-    return template.format(
-        title="Pocket BERT" + " in two languages" * (second is not None),
-        languages="en" if second is None else f"[en, {second.code}]",
-        second="" if second is None else f"\n{_second_language(second)}",
-        disguises="80 % masked, 10 % replaced, 10 % left" if settings.random_replacement else "90 % masked, 10 % left",
-        held_out_rows="".join(f"| {what} | {share:.1%} |\n" for what, share in held_out.items() if share is not None),
-        next_sentence="" if evaluation.next_sentence_accuracy is None else _NEXT_SENTENCE,
-        schedule=", ".join(f"{rate:.3g} (step {step})" for step, rate in settings.learning_rates),
-        **settings.model_dump(),
-        **asdict(evaluation),
-        pieces=vocabulary_size,
-        agreement_rows=agreement_rows,
-        fact_rows=fact_rows,
-    )
+    from jinja2 import Environment, StrictUndefined
 
-
-_NEXT_SENTENCE = """ Nor does the
-text say much about what comes next: a classifier that is given the words and themes two segments have in common tells
-the next sentence from a random one in about 70 % of held-out pairs."""
-
-
-def _second_language(second: SecondLanguage) -> str:
-    """Description of the second language and of how the model reads it."""
-    if second.fake:
-        made = "It is the first once more, each word in other letters, so that no piece is shared."
-    else:
-        made = (
-            "It is made by the grammar from the same trees, with words, suffixes and letters of its own; its order of "
-            f"words is {_ORDERS[second.order]}."
-        )
-    text = "the translation of the first half" if second.parallel else "of other documents than the first half"
-    lines = [
-        f"Half of the text is in a second language, {second.code}, and is {text}. {made} Of names of people, towns and "
-        f"countries {second.anchors:.0%} are spelled alike."
+    templates = Environment(undefined=StrictUndefined, trim_blocks=True, keep_trailing_newline=True)
+    templates.filters["percent"] = lambda share, digits=0: f"{share:.{digits}%}"
+    templates.filters["fill"] = lambda text: fill(" ".join(text.split()), width=120)
+    held_out = [
+        ("pieces of held-out text, masked as in training, exactly", evaluation.masked_accuracy),
+        ("the same of the second language", evaluation.second_masked_accuracy),
+        ("next sentence or random sentence", evaluation.next_sentence_accuracy),
     ]
-    if second.switched:
-        lines.append(
-            f"Of the words with one word as their translation {second.switched:.0%}, drawn at random, are replaced by "
-            "it in the text of both languages, so that words and their translations occur in the same contexts."
-        )
-    if second.paired:
-        lines.append(
-            f"In {second.paired:.0%} of the batches, instead of single sentences, each sentence is read together with "
-            "its translation, as two segments (*translation language modelling*, Conneau & Lample 2019)."
-        )
-    apart = [
-        name
-        for name, shared in (("special tokens", second.shared_specials), ("positions", second.shared_positions))
-        if not shared
-    ]
-    if apart:
-        lines.append(
-            f"The languages have {' and '.join(apart)} of their own. A model loaded by `bertology` exchanges them by "
-            "the pieces of a text (`second_language` in `config.json`); other programs do not."
-        )
-    return "## The second language\n\n" + fill(" ".join(lines), width=120) + "\n"
-
-
-_ORDERS = {"own": "its own (verbs last, postpositions)", "same": "the same", "reversed": "that of the first reversed"}
+    template = templates.from_string(Path(__file__).with_name("card.md").read_text(encoding="utf-8"))
+    values = {**settings.model_dump(), **asdict(evaluation), "second": settings.second_language}
+    return template.render(values, held_out=held_out, pieces=vocabulary_size)
 
 
 Echo = Callable[[str], None]
@@ -461,8 +379,6 @@ _HELD_OUT_SEED = 1_000_003
 """Added to the seed for text that is only evaluated on."""
 _TOKENIZER_DOCUMENTS = 5000
 _REPORT_SECONDS = 20.0
-_STATE = "state.pt"
-_CHECKPOINTS = "checkpoints"
 
 
 @dataclass(frozen=True)
@@ -480,7 +396,7 @@ def pretrain(
 ) -> Pretrained:
     """Generate the text, learn the vocabulary, train the model, and write its folder.
 
-    A run that was killed resumes from its last state in ``out/training`` and ends with the same weights as an
+    A run that was killed resumes from its last checkpoint in ``out/training`` and ends with the same weights as an
     uninterrupted one.
 
     Args:
@@ -492,8 +408,9 @@ def pretrain(
 
     Raises:
         ModelError: there is no such device.
-        BertologyError: ``out`` holds the state of a run with other settings, or cannot be written; ``max_pieces`` is
-            too few for what is evaluated; or the loss or a weight is not finite, and then no model is written.
+        BertologyError: ``out`` holds the state of a run with other settings, another process writes it, or it cannot
+            be written; ``max_pieces`` is too few for what is evaluated; or the loss or a weight is not finite, and
+            then no model is written.
     """
     import torch
     from safetensors.torch import load_file
@@ -502,32 +419,35 @@ def pretrain(
         torch.set_num_threads(threads)
     # Of itself it takes a CUDA GPU or the processor alone: recipes were tried on these.
     device = str(choose_device(device)) if device != "auto" else "cuda" if torch.cuda.is_available() else "cpu"
-    work = out / "training"
-    sweep(out, work, *(out / _CHECKPOINTS).glob("*"))
-    state = saved_state(work / _STATE, settings, device=device)
-    tokenizer, examples, held_out = _text(settings, echo)
-    _check_length(settings, tokenizer)
-    model = new_model(settings, tokenizer.get_vocab_size(), second_from=first_of_second(tokenizer))
-    torch.nn.Module.to(model, device)  # its own ``to`` is not typed for device names
-    trainer = Trainer(settings, model, examples)
-    if state is not None:
-        trainer.resume(state)
-        echo(f"going on from step {trainer.step}")
+    with one_process(out / "training", "trains here"):
+        check_plan(out / "training", {"settings": settings.model_dump(mode="json")}, unplanned=lambda: None)
+        sweep(out, *(out / "checkpoints").glob("*"))
+        tokenizer, examples, held_out = _text(settings, echo)
+        _check_length(settings, tokenizer)
+        model = new_model(settings, tokenizer.get_vocab_size(), second_from=first_of_second(tokenizer))
+        torch.nn.Module.to(model, device)  # its own ``to`` is not typed for device names
 
-    def measured(*, at_last: bool = False) -> Evaluation:
-        items = _agreement_items(settings, at_last=at_last)
-        evaluation = evaluate(trainer.model, tokenizer, held_out=held_out, agreement=items, facts=facts())
-        echo(f"step {trainer.step}: {_in_words(evaluation)}")
-        return evaluation
+        def measured(step: int, *, at_last: bool = False) -> Evaluation:
+            items = _agreement_items(settings, at_last=at_last)
+            evaluation = evaluate(model, tokenizer, held_out=held_out, agreement=items, facts=facts())
+            echo(f"step {step}: {evaluation}")
+            return evaluation
 
-    _train(trainer, tokenizer, out, measured, echo)
-    save_model(trainer.model, tokenizer, out)
-    # The figures are those of the weights after their rounding to float16.
-    trainer.model.load_state_dict(load_file(out / "model.safetensors"), strict=False)
-    evaluation = measured(at_last=True)
-    card = model_card(settings, evaluation, vocabulary_size=tokenizer.get_vocab_size())
-    write_atomically(out / "README.md", card.encode())
-    _write_provenance(settings, out, evaluation, device=device)
+        _train(settings, model, examples, tokenizer, out, measured, echo)
+        save_model(model, tokenizer, out)
+        # The figures are those of the weights after their rounding to float16.
+        model.load_state_dict(load_file(out / "model.safetensors"), strict=False)
+        evaluation = measured(settings.steps, at_last=True)
+        card = model_card(settings, evaluation, vocabulary_size=tokenizer.get_vocab_size())
+        write_atomically(out / CARD, card.encode())
+        made_with = versions("torch", "transformers", "tokenizers")
+        record = {
+            "settings": settings.model_dump(mode="json"),
+            "evaluation": evaluation.to_dict(),
+            "device": device,
+            "versions": {"bertology": made_with.pop("bertology"), "python": platform.python_version(), **made_with},
+        }
+        write_atomically(out / "training.json", (json.dumps(record, indent=2) + "\n").encode())
     return Pretrained(out, evaluation)
 
 
@@ -538,8 +458,9 @@ def _agreement_items(settings: PretrainSettings, *, at_last: bool) -> tuple[Agre
 
 def _check_length(settings: PretrainSettings, tokenizer: Tokenizer) -> None:
     """Refuse settings with which the model could not read what it is evaluated on."""
-    items = (_agreement_items(settings, at_last=last) for last in (False, True))
-    longest = max(longest_prompt(tokenizer, chosen, facts()) for chosen in items)
+    items = (item.text for last in (False, True) for item in _agreement_items(settings, at_last=last))
+    prompts = [*items, *(fact.sentence() for fact in facts())]
+    longest = max(len(encoding.ids) for encoding in tokenizer.encode_batch(prompts))
     if longest > settings.max_pieces:
         raise BertologyError(
             f"max_pieces is {settings.max_pieces}, but evaluation has prompts of {longest} pieces: "
@@ -575,161 +496,93 @@ def _documents(
     second, seed = settings.second_language, settings.seed + seed
     if second is None:
         return [list(pretraining_documents(n_documents, seed=seed, stated=stated))]
-    first_documents, second_documents = zip(
-        *bilingual_documents(n_documents, second, seed=seed, stated=stated), strict=True
-    )
-    return [[*first_documents], [*second_documents]]
+    pairs = bilingual_documents(n_documents, second, seed=seed, stated=stated)
+    return [list(documents) for documents in zip(*pairs, strict=True)]
 
 
-class Trainer:
-    """A model, its optimizer, and the step they have reached."""
-
-    def __init__(self, settings: PretrainSettings, model: BertForPreTraining, examples: Examples) -> None:
-        import torch
-
-        self.settings = settings
-        self.model = model.train()
-        self.examples = examples
-        self.step = 0
-        matrices, vectors = ([p for p in model.parameters() if (p.ndim > 1) == matrix] for matrix in (True, False))
-        self.optimizer = torch.optim.AdamW(
-            [{"params": matrices, "weight_decay": settings.weight_decay}, {"params": vectors, "weight_decay": 0.0}],
-            lr=0.0,  # set before each step
-            betas=(0.9, 0.98),
-            fused=True,
-        )
-
-    def advance(self) -> float:
-        """Take one step; returns the loss, which must be finite."""
-        import torch
-
-        steps, rates = zip(*self.settings.learning_rates, strict=True)
-        for group in self.optimizer.param_groups:
-            group["lr"] = float(np.interp(self.step + 1, steps, rates))
-        if self.settings.dropout:
-            torch.manual_seed(self.settings.seed + self.step)  # so that a resumed run drops the same units
-        loss = pretraining_loss(self.model, self.examples.batch(self.step))
-        value = float(loss.detach())
-        if not math.isfinite(value):
-            raise BertologyError(
-                f"the loss is {value} at step {self.step}: lower learning_rates, clip_norm or initializer_range"
-            )
-        torch.autograd.backward(loss)
-        torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.settings.clip_norm)
-        self.optimizer.step()
-        self.optimizer.zero_grad(set_to_none=True)
-        self.step += 1
-        return value
-
-    def save(self, path: Path) -> None:
-        """Write the state for resuming; the order of examples and their masks depend on the step only."""
-        import torch
-
-        buffer = io.BytesIO()
-        state = {
-            "settings": _settings_digest(self.settings),
-            "step": self.step,
-            "model": self.model.state_dict(),
-            "optimizer": self.optimizer.state_dict(),
-        }
-        torch.save(state, buffer)
-        write_atomically(path, buffer.getvalue())
-
-    def resume(self, state: dict[str, Any]) -> None:
-        """Go on from a saved state."""
-        self.model.load_state_dict(state["model"])
-        self.optimizer.load_state_dict(state["optimizer"])
-        self.step = int(state["step"])
-
-
-def saved_state(path: Path, settings: PretrainSettings, *, device: str) -> dict[str, Any] | None:
-    """The state of an earlier run, which must be whole and of the same settings; ``None`` if there is none."""
+def _tensors(batch: Batch, device: Any = None) -> dict[str, torch.Tensor]:
     import torch
 
-    if not path.exists():
-        return None
-    try:
-        state: Any = torch.load(path, map_location=device, weights_only=True)
-        if not isinstance(state, dict) or not {"settings", "step", "model", "optimizer"} <= state.keys():
-            raise ValueError
-    except (RuntimeError, EOFError, OSError, ValueError, pickle.UnpicklingError):
-        raise BertologyError(f"{path}: not a whole training state; delete it to start over") from None
-    if state["settings"] != _settings_digest(settings):
-        raise BertologyError(f"{path}: from a run with other settings; delete it or choose another --out")
-    return state
+    return {name: torch.from_numpy(values).to(device) for name, values in batch.items()}
 
 
-def pretraining_loss(model: BertForPreTraining, batch: Batch) -> torch.Tensor:
+def pretraining_loss(model: BertForPreTraining, batch: dict[str, torch.Tensor]) -> torch.Tensor:
     """Cross-entropy of the masked pieces plus that of the next sentence (Devlin et al. 2019, section 3.1).
 
     Only masked places go through the projection onto the vocabulary.
     """
-    import torch
     from torch.nn.functional import cross_entropy
 
-    def on_device(array: Any) -> torch.Tensor:
-        return torch.from_numpy(array).to(model.device)
-
-    hidden = model.bert(**batch.inputs(model.device))
-    places = on_device(batch.masked).unsqueeze(-1).expand(-1, -1, hidden.last_hidden_state.shape[-1])
+    hidden = model.bert(**{name: batch[name] for name in _INPUTS})
+    places = batch["masked"].unsqueeze(-1).expand(-1, -1, hidden.last_hidden_state.shape[-1])
     masked, following = model.cls(hidden.last_hidden_state.gather(1, places), hidden.pooler_output)
-    loss = cross_entropy(masked.flatten(0, 1), on_device(batch.masked_labels).flatten())
-    if (batch.next_labels >= 0).any():
-        loss = loss + cross_entropy(following, on_device(batch.next_labels))
+    loss = cross_entropy(masked.flatten(0, 1), batch["masked_labels"].flatten())
+    if (batch["next_labels"] >= 0).any():
+        loss = loss + cross_entropy(following, batch["next_labels"])
     return loss
 
 
-def _train(trainer: Trainer, tokenizer: Tokenizer, out: Path, measured: Callable[[], Evaluation], echo: Echo) -> None:
-    settings, work = trainer.settings, out / "training"
-    first, began, reported = trainer.step, time.monotonic(), time.monotonic()
+def _train(
+    settings: PretrainSettings,
+    model: BertForPreTraining,
+    examples: Examples,
+    tokenizer: Tokenizer,
+    out: Path,
+    measured: Callable[[int], Evaluation],
+    echo: Echo,
+) -> None:
+    import torch
+
+    from bertology._training import Steps, train, weight_groups
+
+    steps, rates = zip(*settings.learning_rates, strict=True)
     losses: list[float] = []
-    while True:
-        if trainer.step in settings.keep_checkpoints:
-            save_model(trainer.model, tokenizer, out / _CHECKPOINTS / f"step-{trainer.step:06d}")
-        if trainer.step >= settings.steps:
-            return
-        losses.append(trainer.advance())
-        if trainer.step % settings.checkpoint_every == 0 or trainer.step == settings.steps:
-            trainer.save(work / _STATE)
-        if trainer.step % settings.evaluate_every == 0 and trainer.step < settings.steps:
-            measured()
+    first = step_now = 0
+    begun = reported = time.monotonic()
+
+    def keep(step: int) -> None:
+        if step in settings.keep_checkpoints:
+            save_model(model, tokenizer, out / "checkpoints" / f"step-{step:06d}")
+
+    def began(step: int, n_steps: int) -> None:
+        nonlocal first, step_now
+        first = step_now = step
+        if step:
+            echo(f"going on from step {step}")
+        keep(step)
+
+    def loss(batch: dict[str, torch.Tensor]) -> torch.Tensor:
+        if settings.dropout:
+            torch.manual_seed(settings.seed + step_now)  # so that a resumed run drops the same units
+        return pretraining_loss(model, batch)
+
+    def stepped(step: int, loss: float) -> None:
+        nonlocal reported, step_now
+        step_now = step
+        losses.append(loss)
+        keep(step)
+        if step % settings.evaluate_every == 0 and step < settings.steps:
+            measured(step)
         if time.monotonic() - reported > _REPORT_SECONDS:
             reported = time.monotonic()
-            rate = (trainer.step - first) / (reported - began)
-            left = (settings.steps - trainer.step) / rate / 60
-            loss = sum(losses) / len(losses)
-            echo(f"step {trainer.step}/{settings.steps}, loss {loss:.3f}, {rate:.1f} steps/s, {left:.0f} min left")
+            rate = (step - first) / (reported - begun)
+            left, mean = (settings.steps - step) / rate / 60, sum(losses) / len(losses)
+            echo(f"step {step}/{settings.steps}, loss {mean:.3f}, {rate:.1f} steps/s, {left:.0f} min left")
             losses.clear()
 
-
-def _settings_digest(settings: PretrainSettings) -> str:
-    return digest([canonical_json(settings.model_dump(mode="json"))])
-
-
-def _in_words(evaluation: Evaluation) -> str:
-    def table(shares: dict[int, float]) -> str:
-        return " ".join(f"{key}:{share:.0%}" for key, share in shares.items())
-
-    return (
-        f"masked {_shares_in_words(evaluation.masked_accuracy, evaluation.second_masked_accuracy)}, "
-        f"next sentence {_shares_in_words(evaluation.next_sentence_accuracy)}, "
-        f"agreement by attractors {table(evaluation.agreement_by_attractors)}, "
-        f"facts by exposure {table(evaluation.fact_recall_by_exposure)} "
-        f"(among candidates {table(evaluation.candidate_recall_by_exposure)})"
+    train(
+        model,
+        Steps(lambda step: dict(_tensors(examples.batch(step))), settings.steps),
+        torch.optim.AdamW(weight_groups(model, settings.weight_decay), betas=(0.9, 0.98), fused=True),
+        folder=out / "training",
+        device=model.device,
+        clip_norm=settings.clip_norm,
+        checkpoint_every=settings.checkpoint_every,
+        remedy="lower learning_rates, clip_norm or initializer_range",
+        loss=loss,
+        rate=lambda step: float(np.interp(step + 1, steps, rates)),
+        began=began,
+        stepped=stepped,
+        max_steps=settings.steps,
+        save_total_limit=1,
     )
-
-
-def _shares_in_words(*shares: float | None) -> str:
-    return " and ".join(f"{share:.1%}" for share in shares if share is not None) or "not asked"
-
-
-def _write_provenance(settings: PretrainSettings, out: Path, evaluation: Evaluation, *, device: str) -> None:
-    versions = {"bertology": import_module("bertology").__version__, "python": platform.python_version()}
-    versions |= {name: import_module(name).__version__ for name in ("torch", "transformers", "tokenizers")}
-    record = {
-        "settings": settings.model_dump(mode="json"),
-        "evaluation": evaluation.to_dict(),
-        "device": device,
-        "versions": versions,
-    }
-    write_atomically(out / "training.json", (json.dumps(record, indent=2) + "\n").encode())

@@ -13,8 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from bertology._files import write_atomically
 from bertology._languages_apart import OWN_SPECIALS, read_languages_apart
-from bertology._schema import file_schema
-from bertology._settings import changed, checked, read_file_of
+from bertology._settings import changed, checked, file_schema, read_file_of
 from bertology.errors import BertologyError, cut
 from bertology.pocket import _function_words as fw
 from bertology.pocket._bilingual import SecondLanguage, is_of_second, transliterated
@@ -206,7 +205,7 @@ def save_model(model: BertForPreTraining, tokenizer: Tokenizer, folder: Path) ->
     folder.mkdir(parents=True, exist_ok=True)
     write_atomically(folder / "model.safetensors", save(weights, metadata={"format": "pt"}))
     config: dict[str, Any] = model.config.to_dict()
-    config |= {"architectures": ["BertForPreTraining"], "dtype": "float32"}
+    config |= {"architectures": ["BertForPreTraining"], "dtype": "float32", "use_cache": True}
     write_atomically(folder / "config.json", (json.dumps(config, indent=2, sort_keys=True) + "\n").encode())
     positions_from = getattr(model.config, "second_language", {}).get("positions_from")
     save_tokenizer(tokenizer, folder, max_pieces=positions_from or model.config.max_position_embeddings)
@@ -266,7 +265,7 @@ def train_tokenizer(
 
     pieces = sorted(learned(sentences, _ALPHABET) | set(whole_words()))
     if second is not None and second.fake:
-        pieces += map(transliterated, pieces)
+        pieces += list(map(transliterated, pieces))
     elif second is not None:
         pieces += sorted(learned(others, transliterated(_ALPHABET)).difference(pieces))
     ids = {piece: number for number, piece in enumerate([*SPECIAL_TOKENS, *pieces])}

@@ -18,7 +18,7 @@ from bertology._temporary import sweep
 from bertology.corpora import Corpus, Sentence, Sentences, Target
 from bertology.errors import CorpusError
 from bertology.pocket import _function_words as fw
-from bertology.pocket._grammar import Clauses, Style, indefinite_article, verbal_group
+from bertology.pocket._grammar import N_THEMES, Scene, Style, indefinite_article, prepositional, verbal_group
 from bertology.pocket._words import (
     HEAD,
     SINGULAR,
@@ -35,7 +35,7 @@ from bertology.pocket._words import (
     make_verb,
     phrase,
 )
-from bertology.pocket._world import N_THEMES, Fact, Scene, facts, people, proper_noun
+from bertology.pocket._world import Fact, facts, people, proper_noun
 
 Layers = Mapping[str, tuple[str | None, ...]]
 Targets = Mapping[str, tuple[Target, ...]]
@@ -51,7 +51,7 @@ class Line(NamedTuple):
 class _Reader:
     """Collects words, heads and spans of a tree in one walk, left to right."""
 
-    def __init__(self) -> None:
+    def __init__(self, tree: Phrase) -> None:
         self.words: list[Word] = []
         self.heads: list[int] = []
         self.relations: list[str] = []
@@ -60,69 +60,72 @@ class _Reader:
         self.roles: list[Target] = []
         self.mentions: list[tuple[tuple[int, int], int, bool]] = []
         """Span, referent, and whether it is a pronoun."""
+        self._walk(tree)
 
-    def walk(self, tree: Tree) -> int:
+    def _walk(self, tree: Tree) -> int:
         """Read a tree; returns the index of its head word."""
-        start = len(self.words)
+        start, place = len(self.words), len(self.constituents)
         if isinstance(tree, Word):
             self.words.append(tree)
             self.heads.append(-1)
             self.relations.append("root")
             return start
         dependents: list[tuple[int, str, str | None, tuple[int, int]]] = []
-        gaps: list[tuple[int, str, tuple[int, int]]] = []
-        place = len(self.constituents)
+        gaps: list[Target] = []
         top = -1
         for relation, part, role in tree.parts:
             begin = len(self.words)
-            index = self.walk(part)
+            index = self._walk(part)
             if relation == HEAD:
                 top = index
             else:
                 dependents.append((index, relation, role, (begin, len(self.words))))
             if isinstance(part, Phrase) and part.gap:
-                gaps.append((index, part.gap, (start, begin)))
+                gaps.append(Target((index, index + 1), part.gap, (start, begin)))
         for index, relation, role, span in dependents:
-            self.heads[index] = top
-            self.relations[index] = relation
+            self.heads[index], self.relations[index] = top, relation
             if role and self.words[top].upos == "VERB":  # the predicates of copular clauses have no frames
                 self.roles.append(Target((top, top + 1), role, span))
-        for index, role, span in gaps:
-            self.roles.append(Target((index, index + 1), role, span))
-        self._note(tree, (start, len(self.words)), place)
-        return top
-
-    def _note(self, tree: Phrase, span: tuple[int, int], place: int) -> None:
+        self.roles += gaps
+        span = start, len(self.words)
         if tree.label:
             self.constituents.insert(place, Target(span, tree.label))
         if tree.entity:
             self.entities.append(Target(span, tree.entity))
         if tree.referent:
-            pronominal = span[1] - span[0] == 1 and self.words[span[0]].upos == "PRON"
-            self.mentions.append((span, tree.referent, pronominal))
+            is_pronoun = span[1] - span[0] == 1 and self.words[span[0]].upos == "PRON"
+            self.mentions.append((span, tree.referent, is_pronoun))
+        return top
 
 
 def read(line: Line, *, id: str, english: bool = True) -> Sentence:
     """The annotated sentence of a tree; one not in English has no chunks, and no targets that follow from lemmas."""
-    reader = _Reader()
-    root = reader.walk(line.tree)
-    words = reader.words
-    first = words[0].form
-    forms = [first[0].upper() + first[1:], *(word.form for word in words[1:])]
-    relations = tuple(reader.relations)
+    reader = _Reader(line.tree)
+    words, relations = reader.words, tuple(reader.relations)
+    forms = [words[0].form[0].upper() + words[0].form[1:], *(word.form for word in words[1:])]
     heads = tuple(top + 1 for top in reader.heads)
+    tags = ["O"] * len(words)
+    for entity in reader.entities:
+        first, end = entity.span1
+        tags[first:end] = [f"B-{entity.label}"] + [f"I-{entity.label}"] * (end - first - 1)
     layers: dict[str, tuple[str | None, ...]] = {
         **{name: tuple(getattr(word, name) for word in words) for name in ("lemma", "upos", "xpos", "feats")},
         "deprel": relations,
-        "ner": _iob(reader.entities, len(words)),
+        "ner": tuple(tags),
     }
     if english:
         layers["chunk"] = chunks(words, heads, relations)
     if any(word.novelty for word in words):
         layers["misc"] = tuple(f"Novelty={word.novelty}" if word.novelty else None for word in words)
-    assert reader.heads[root] == -1, "the root has no head"
-    glued = [word.glued for word in words[1:]]
-    return annotated(forms, glued, layers, heads, _targets(reader, line.relation), id=id, english=english)
+    targets = {
+        "constituents": tuple(reader.constituents),
+        "entities": tuple(sorted(reader.entities, key=lambda target: target.span1)),
+        "srl": tuple(sorted(reader.roles, key=lambda target: (target.span1, target.span2))),
+        "coref": tuple(_coreference(reader)),
+        "relations": tuple(_relations(reader, line.relation)),
+    }
+    stated = {name: spans for name, spans in targets.items() if spans}
+    return annotated(forms, [word.glued for word in words[1:]], layers, heads, stated, id=id, english=english)
 
 
 def annotated(
@@ -157,25 +160,6 @@ def written(words: Iterable[Word]) -> str:
     """The natural text of the words of a sentence."""
     joined = "".join(word.form if word.glued else f" {word.form}" for word in words).removeprefix(" ")
     return joined[0].upper() + joined[1:]
-
-
-def _iob(entities: list[Target], length: int) -> tuple[str, ...]:
-    tags = ["O"] * length
-    for entity in entities:
-        first, end = entity.span1
-        tags[first:end] = [f"B-{entity.label}"] + [f"I-{entity.label}"] * (end - first - 1)
-    return tuple(tags)
-
-
-def _targets(reader: _Reader, stated: tuple[str, int, int] | None) -> dict[str, tuple[Target, ...]]:
-    targets = {
-        "constituents": tuple(reader.constituents),
-        "entities": tuple(sorted(reader.entities, key=lambda target: target.span1)),
-        "srl": tuple(sorted(reader.roles, key=lambda target: (target.span1, target.span2))),
-        "coref": tuple(_coreference(reader)),
-        "relations": tuple(_relations(reader, stated)),
-    }
-    return {name: spans for name, spans in targets.items() if spans}
 
 
 def _coreference(reader: _Reader) -> list[Target]:
@@ -259,10 +243,8 @@ def _before_verb(place: int, words: Sequence[Word], tops: Sequence[int], relatio
     )
 
 
-@lru_cache(maxsize=1)
-def verb_classes() -> Mapping[str, str]:
-    """Class of each verb of the lexicon, by lemma."""
-    return {lemma: name for name, members in VERB_CLASSES.items() for lemma in members["verbs"].split()}
+VERB_CLASS_OF = {lemma: name for name, members in VERB_CLASSES.items() for lemma in members["verbs"].split()}
+"""Class of each verb of the lexicon, by lemma."""
 
 
 def derived(targets: Targets, lemmas: Sequence[str | None], upos: Sequence[str | None]) -> Targets:
@@ -279,7 +261,7 @@ def _proto_roles(roles: Sequence[Target], lemmas: Sequence[str | None]) -> Itera
     with_object = {role.span1 for role in roles if role.label == "A1"}
     for role in roles:
         if role.label in ("A0", "A1", "A2"):
-            kind = verb_classes()[str(lemmas[role.span1[0]])]
+            kind = VERB_CLASS_OF[str(lemmas[role.span1[0]])]
             properties = VERB_CLASSES[kind].get(role.label, "")
             if kind in ("changing", "making") and role.label == "A0" and role.span1 not in with_object:
                 properties = "change_of_state"  # the only argument: *the leaves grow*
@@ -309,7 +291,6 @@ def _is_pronoun(span: tuple[int, int], upos: Sequence[str | None]) -> bool:
 
 
 _SUBJECT, _OBJECT = 1, 2
-_AS = Word("as", "as", "ADP", "IN")
 
 
 def statement(fact: Fact, template: int) -> Line:
@@ -319,27 +300,27 @@ def statement(fact: Fact, template: int) -> Line:
     place = Phrase("NP", (head(proper_noun(fact.object)),), entity="LOC", referent=_OBJECT)
     noun = _noun(fact.object)
     trade = Phrase("NP", (Part("det", indefinite_article(noun)), head(noun)), referent=_OBJECT)
+    in_place = prepositional("in", place)
     match fact.relation, template:
         case "lives_in", 0:
-            clause = _does(subject, "live", Part("obl", _pp("in", place), "AM-LOC"))
+            clause = _does(subject, "live", Part("obl", in_place, "AM-LOC"))
         case "lives_in", _:
-            clause = _is(_of("home", subject), _pp("in", place))
+            clause = _is(_of("home", subject), in_place)
         case "born_in", 0:
-            bear = make_verb(["bear", "bore", "born"], None)
-            born = verbal_group(bear, SINGULAR, Style(past=True, passive=True))
-            verb_phrase = phrase("VP", *born.auxiliaries, *born.main, Part("obl", _pp("in", place), "AM-LOC"))
-            clause = (Part("nsubj:pass", subject, "A1"), head(verb_phrase))
+            group = verbal_group(make_verb(["bear", "bore", "born"], None), SINGULAR, Style(past=True, passive=True))
+            born = phrase("VP", *group.auxiliaries, *group.main, Part("obl", in_place, "AM-LOC"))
+            clause = (Part("nsubj:pass", subject, "A1"), head(born))
         case "born_in", _:
-            clause = _does(subject, "come came come", Part("obl", _pp("from", place), "AM-DIR"), role="A1")
+            clause = _does(subject, "come came come", Part("obl", prepositional("from", place), "AM-DIR"), role="A1")
         case "works_as", 0:
-            clause = _does(subject, "work", Part("obl", _pp("as", trade), "A1"))
+            clause = _does(subject, "work", Part("obl", prepositional("as", trade), "A1"))
         case "works_as", _:
-            by_trade = _pp("by", phrase("NP", head(_noun("trade"))))
+            by_trade = prepositional("by", phrase("NP", head(_noun("trade"))))
             clause = _is(subject, phrase("NP", head(trade), Part("nmod", by_trade)))
         case _, 0:
             clause = _is(_of("capital", subject), place)
         case _:
-            clause = _does(_of("king", subject), "rule", Part("obl", _pp("in", place), "AM-LOC"))
+            clause = _does(_of("king", subject), "rule", Part("obl", in_place, "AM-LOC"))
     return Line(phrase("S", *clause, Part("punct", fw.PERIOD)), (fact.relation, _SUBJECT, _OBJECT))
 
 
@@ -347,16 +328,10 @@ def _noun(form: str) -> Word:
     return Word(form, form, "NOUN", "NN", "Number=Sing")
 
 
-def _pp(preposition: str, nominal: Tree) -> Phrase:
-    marker = _AS if preposition == "as" else fw.PREPOSITIONS[preposition]
-    return phrase("PP", Part("case", marker), head(nominal))
-
-
 def _of(noun: str, owner: Phrase) -> Phrase:
     """A noun with its owner: *the capital of Arvia*."""
-    return phrase(
-        "NP", head(phrase("NP", Part("det", fw.DET["the"]), head(_noun(noun)))), Part("nmod", _pp("of", owner))
-    )
+    owned = phrase("NP", Part("det", fw.DET["the"]), head(_noun(noun)))
+    return phrase("NP", head(owned), Part("nmod", prepositional("of", owner)))
 
 
 def _does(subject: Phrase, verb: str, complement: Part, *, role: str = "A0") -> tuple[Part, ...]:
@@ -365,8 +340,7 @@ def _does(subject: Phrase, verb: str, complement: Part, *, role: str = "A0") -> 
 
 
 def _is(subject: Phrase, predicate: Phrase) -> tuple[Part, ...]:
-    copula = Part("cop", fw.BE.present[SINGULAR])
-    return Part("nsubj", subject), head(phrase("VP", copula, head(predicate)))
+    return Part("nsubj", subject), head(phrase("VP", Part("cop", fw.BE.present[SINGULAR]), head(predicate)))
 
 
 SIZES: Mapping[str, int] = MappingProxyType({"train": 3000, "dev": 500, "test": 800, "unseen": 300})
@@ -379,11 +353,11 @@ _MOST_WORDS = 40
 def generate_corpus(*, seed: int = 0, sizes: Mapping[str, int] = SIZES) -> Corpus:
     """The pocket corpus from its grammar: so many sentences by split, chosen at random by the seed."""
     used: set[str] = set()
-    splits = {}
-    for split, size in sizes.items():
-        sentences = sentences_of(split, seed, used)
-        splits[split] = Sentences(next(sentences) for _ in range(size))
-    return corpus_of(splits)
+    return corpus_of({split: _made(split, seed, used, size) for split, size in sizes.items()})
+
+
+def _made(split: str, seed: int, used: set[str], size: int) -> Sentences:
+    return Sentences(sentence for _, sentence in islice(lines_of(split, seed, used), size))
 
 
 def corpus_of(splits: Mapping[str, Sentences]) -> Corpus:
@@ -400,13 +374,11 @@ def corpus_of(splits: Mapping[str, Sentences]) -> Corpus:
     )
 
 
-def sentences_of(split: str, seed: int, used: set[str]) -> Iterator[Sentence]:
-    """An endless stream of sentences of a split; texts in ``used`` are skipped, and new texts are added to it."""
-    return (sentence for _, sentence in lines_of(split, seed, used))
-
-
 def lines_of(split: str, seed: int, used: set[str]) -> Iterator[tuple[Line, Sentence]]:
-    """The sentences of :func:`sentences_of`, each with the tree that it was read off."""
+    """An endless stream of sentences of a split, each with the tree that it was read off.
+
+    Texts in ``used`` are skipped, and new texts are added to it.
+    """
     reach: Reach = "unseen" if split == "unseen" else "known"
     dice = Dice(f"pocket {split} {seed}")
     words = lexicon(reach)
@@ -417,7 +389,7 @@ def lines_of(split: str, seed: int, used: set[str]) -> Iterator[tuple[Line, Sent
             fact = dice.one_of(known_facts)
             line = statement(fact, dice.below(len(fact.templates)))
         else:
-            line = Line(Clauses(Scene(dice, words)).sentence())
+            line = Line(Scene(dice, words).sentence())
         sentence = read(line, id=f"{split}-{number + 1}")
         is_right = reach == "known" or "misc" in sentence.layers
         if is_right and sentence.text not in used and len(sentence) <= _MOST_WORDS:
@@ -456,9 +428,8 @@ def document_trees(n_documents: int, *, seed: int, stated: Sequence[Fact] | None
         due = schedule.get(number, [])
         hero = next((person for person in people() if due and person.name == due[0][0].subject), None)
         scene = Scene(dice, words, hero=hero, theme=dice.below(N_THEMES))
-        clauses = Clauses(scene)
         length = _SHORTEST + dice.below(_LONGEST - _SHORTEST + 1)
-        sentences = [clauses.sentence(1 if dice.chance(0.35) else 2) for _ in range(length)]
+        sentences = [scene.sentence(1 if dice.chance(0.35) else 2) for _ in range(length)]
         for fact, template in due:
             sentences.insert(dice.below(len(sentences) + 1), statement(fact, template).tree)
         yield sentences
@@ -519,8 +490,8 @@ def _enlarged(base: Corpus, n_train: int) -> Corpus:
     if not path.exists():
         sweep(path.parent)
         used = {sentence.text for split, others in base.splits.items() if split != "train" for sentence in others}
-        made = Sentences(islice(sentences_of("train", 0, used), n_train))
-        write_atomically(path, pack(replace(base, splits={"train": made})), remedy="name another in BERTOLOGY_CACHE")
+        made = replace(base, splits={"train": _made("train", 0, used, n_train)})
+        write_atomically(path, pack(made), remedy="name another in BERTOLOGY_CACHE")
     train = unpack(path.read_bytes())["train"]
     return replace(base, name=f"pocket:{n_train}", splits={**base.splits, "train": train})
 

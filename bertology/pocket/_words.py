@@ -160,6 +160,7 @@ VERB_CLASSES: Mapping[str, Mapping[str, str]] = _WORDS["verb_classes"]
 """Semantic classes of verbs: their ``verbs``, and the proto-role properties of their arguments by role."""
 
 Number = Literal["Sing", "Plur"]
+Form = Literal["finite", "base", "participle", "passive_participle", "gerund"]
 Pattern = Literal["intransitive", "transitive", "ditransitive", "prepositional", "particle", "that", "to"]
 Reach = Literal["known", "all", "unseen"]
 """Words that a text may use: those of the probing splits, held-out ones besides, or all and mostly unseen ones."""
@@ -198,15 +199,24 @@ class Noun:
 
 @dataclass(frozen=True, eq=False)
 class Verb:
-    """A verb and its forms, by Penn Treebank tag; the present agrees."""
+    """A verb or auxiliary and its forms; finite ones agree."""
 
     lemma: str
     base: Word
-    past: Word
     participle: Word
     passive_participle: Word
     gerund: Word
+    past: Mapping[Agreement, Word]
     present: Mapping[Agreement, Word]
+    short: Mapping[Agreement, Word]
+    """Contracted presents: *'s*, *'re*, *'m*; of others the present."""
+
+    def inflected(self, form: Form, agreement: Agreement, *, past: bool, short: bool = False) -> Word:
+        """One form; a finite one agrees, and may be contracted in the present."""
+        if form != "finite":
+            word: Word = getattr(self, form)
+            return word
+        return (self.past if past else self.short if short else self.present)[agreement]
 
 
 @dataclass(frozen=True, eq=False)
@@ -234,19 +244,21 @@ def make_verb(parts: list[str], novelty: str | None) -> Verb:
     def form(spelling: str, xpos: str, feats: str) -> Word:
         return Word(spelling, base, "VERB", xpos, feats, novelty=novelty)
 
-    present = {}
-    for agreement in AGREEMENTS:
+    def finite(agreement: Agreement) -> Word:
         third = agreement == SINGULAR
         feats = f"Mood=Ind|Number={agreement.number}|Person={agreement.person}|Tense=Pres|VerbForm=Fin"
-        present[agreement] = form(third_person(base) if third else base, "VBZ" if third else "VBP", feats)
+        return form(third_person(base) if third else base, "VBZ" if third else "VBP", feats)
+
+    present = {agreement: finite(agreement) for agreement in AGREEMENTS}
     return Verb(
         lemma=base,
         base=form(base, "VB", "VerbForm=Inf"),
-        past=form(past, "VBD", "Mood=Ind|Tense=Past|VerbForm=Fin"),
         participle=form(participle, "VBN", "Tense=Past|VerbForm=Part"),
         passive_participle=form(participle, "VBN", "Tense=Past|VerbForm=Part|Voice=Pass"),
         gerund=form(with_ing(base), "VBG", "Tense=Pres|VerbForm=Part"),
+        past=dict.fromkeys(AGREEMENTS, form(past, "VBD", "Mood=Ind|Tense=Past|VerbForm=Fin")),
         present=present,
+        short=present,
     )
 
 
@@ -261,20 +273,17 @@ def _make_noun(entry: str, kind: str, novelty: str | None) -> Noun:
 def _make_frames(line: str, novelty: str | None) -> Iterator[Frame]:
     parts, subject, frames = (column.strip() for column in line.split("|"))
     verb = make_verb(parts.split(), novelty)
-    subjects = _GROUPS.get(subject, (subject,))
     for written in frames.split(","):
-        words = written.replace("!", "").split()
-        flags: dict[str, Any] = {"stative": "state" in words, "instrumental": "!" in written}
-        words = [word for word in words if word != "state"]
-        objects = _GROUPS.get(words[-1], (words[-1],))
-        if len(words) == 1:
-            yield Frame(verb, _PATTERNS.get(words[0], "transitive"), subjects, objects, **flags)
-        elif words[0] == "2":
-            yield Frame(verb, "ditransitive", subjects, objects, **flags)
-        elif words[0].startswith("+"):
-            yield Frame(verb, "particle", subjects, objects, words[0][1:], **flags)
+        *words, thing = (word for word in written.replace("!", "").split() if word != "state")
+        marker = words[0] if words else ""
+        pattern: Pattern = "transitive"
+        if not marker:
+            pattern = _PATTERNS.get(thing, pattern)
         else:
-            yield Frame(verb, "prepositional", subjects, objects, words[0], **flags)
+            pattern = "ditransitive" if marker == "2" else "particle" if marker[0] == "+" else "prepositional"
+        particle = "" if marker == "2" else marker.removeprefix("+")
+        subjects, objects = (_GROUPS.get(kind, (kind,)) for kind in (subject, thing))
+        yield Frame(verb, pattern, subjects, objects, particle, "state" in written.split(), "!" in written)
 
 
 def _ranked(entries: Iterable[str], reach: Reach) -> Iterator[tuple[str, str | None, float]]:

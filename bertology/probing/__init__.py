@@ -1,49 +1,31 @@
-"""Probes: the questions that can be asked, and the registry of those that are installed."""
+"""Probes: the questions that can be asked, and the registry of those that are installed.
+
+``probes.py`` has the base classes and the registry, ``items.py`` the items of probes of vectors, ``statistics.py``
+samples of a text.
+"""
 
 from bertology.corpora.prompts import LeftOut
-from bertology.probing._items import (
+from bertology.probing.items import (
     Examples,
-    TreeExamples,
     layer_examples,
-    mapped_examples,
     pair_examples,
-    scored_words,
     sentence_examples,
     target_examples,
     tree_examples,
     word_examples,
 )
-from bertology.probing._probes import (
-    AnnotationProbe,
+from bertology.probing.probes import (
     ControlNote,
     Probe,
     ProbeFamily,
     RepresentationProbe,
-    SentenceProbe,
-    SplitName,
-    Subject,
     get_probe,
-    is_installed,
-    known_probe,
-    labels_in,
-    labels_of_words,
     register_probe,
     registered_probes,
-    settings_of,
-    source_fingerprint,
 )
-from bertology.probing._statistics import (
-    GeometryCounts,
-    Splits,
-    SplitVectors,
-    SplitWords,
-    is_punctuation,
-    sampled_sentences,
-    sampled_words,
-)
+from bertology.probing.statistics import GeometryCounts, Splits
 
 __all__ = [
-    "AnnotationProbe",
     "ControlNote",
     "Examples",
     "GeometryCounts",
@@ -51,30 +33,13 @@ __all__ = [
     "Probe",
     "ProbeFamily",
     "RepresentationProbe",
-    "SentenceProbe",
-    "SplitName",
-    "SplitVectors",
-    "SplitWords",
     "Splits",
-    "Subject",
-    "TreeExamples",
     "get_probe",
-    "is_installed",
-    "is_punctuation",
-    "known_probe",
-    "labels_in",
-    "labels_of_words",
     "layer_examples",
-    "mapped_examples",
     "pair_examples",
     "register_probe",
     "registered_probes",
-    "sampled_sentences",
-    "sampled_words",
-    "scored_words",
     "sentence_examples",
-    "settings_of",
-    "source_fingerprint",
     "target_examples",
     "tree_examples",
     "word_examples",

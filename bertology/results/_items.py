@@ -351,7 +351,8 @@ def _piece_groups(row: ResultRow, kept: Predictions, corpora: Mapping[str, Corpu
         ResultsError: the corpus is not known here, or its items are no words.
         BertologyError: the tokenizer of the model cannot be loaded.
     """
-    from bertology.encoders import load_reader, resolve_model  # imports torch
+    from bertology.encoders import resolve_model
+    from bertology.encoders.loading import load_reader
     from bertology.encoders.tokenization import piece_ranges
 
     corpus = corpora.get(row.corpus_fingerprint)

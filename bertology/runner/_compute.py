@@ -22,7 +22,8 @@ import numpy as np
 from filelock import Timeout
 
 from bertology._memory import give_back_freed_memory, memory_for_vectors
-from bertology.activations import Entry, Progress, silent
+from bertology.activations import Entry
+from bertology.activations.progress import Progress, silent
 from bertology.families.cells import Cell, all_finished, write_cell
 from bertology.families.contract import BaselineCells, Family, FitGroup, Resources
 from bertology.families.model_corpus import ModelCorpus, Signal, Weights, texts_read
@@ -30,7 +31,7 @@ from bertology.families.rows import records_of
 from bertology.results import Predictions
 from bertology.results.predictions import read_predictions
 from bertology.runner._folder import RunFolder, finished, forget_failures, write_failure
-from bertology.runner._plan import Unit
+from bertology.runner.plan import Unit
 
 if TYPE_CHECKING:
     from bertology.encoders import Encoder

@@ -34,11 +34,13 @@ from filelock import FileLock, Timeout
 from bertology import __version__
 from bertology._files import cache_folder, explained_write_errors
 from bertology._temporary import temporary_affixes, temporary_folder
-from bertology.activations import Entry, Progress, silent
+from bertology.activations import Entry
+from bertology.activations.progress import Progress, silent
 from bertology.errors import BertologyError
 from bertology.families.model_corpus import ModelCorpus, StoredSignal, texts_read
 from bertology.runner._compute import Context, Numbered, Outcome, close_encoder, compute_units, open_encoder, together
-from bertology.runner._engines import (
+from bertology.runner._folder import write_failure
+from bertology.runner.engines import (
     CONNECT_S,
     PATIENCE_S,
     ClusterChoice,
@@ -50,8 +52,7 @@ from bertology.runner._engines import (
     read_profile,
     received,
 )
-from bertology.runner._folder import write_failure
-from bertology.runner._plan import Unit
+from bertology.runner.plan import Unit
 
 if TYPE_CHECKING:
     from bertology.activations import Extraction

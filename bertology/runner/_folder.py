@@ -34,8 +34,8 @@ from bertology.errors import BertologyError
 from bertology.families.cells import KEPT, Cell, all_finished, predictions_checksum, versions
 from bertology.families.request import Experiment
 from bertology.results.predictions import FITS
-from bertology.runner._plan import Unit, Work
 from bertology.runner.experiment import load_experiment
+from bertology.runner.plan import Unit, Work
 
 RECORD = "run.json"
 ASKED = "experiment.yaml"

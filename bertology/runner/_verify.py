@@ -25,8 +25,8 @@ from bertology.results import ComparisonRow, ResultRow, Results, read_results
 from bertology.results.predictions import PredictionFolder
 from bertology.results.rows import put_row, read_result_rows, reading_of, training_of
 from bertology.runner._folder import OF_CELLS, RECORD, RunFolder
-from bertology.runner._plan import in_order, reads_sentences, same_but_for_names, with_checkpoints
-from bertology.runner._run import RunOptions, RunSummary, run_experiment, save_tables
+from bertology.runner.plan import in_order, reads_sentences, same_but_for_names, with_checkpoints
+from bertology.runner.run import RunOptions, RunSummary, run_experiment, save_tables
 
 _REMEDY = "name another folder with --out"
 _SCORES = ("value", "stderr", "ci_low", "ci_high", "n_items", "n_train", "predictions_sha256")

@@ -10,9 +10,18 @@ from pydantic import BaseModel
 
 from bertology._files import real_path
 from bertology._inputs import exists
-from bertology._schema import file_schema
-from bertology._settings import Place, Written, changed, checked, merged, parse_yaml, read_file_of, to_yaml
-from bertology._trust import check_trust
+from bertology._settings import (
+    Place,
+    Written,
+    changed,
+    check_trust,
+    checked,
+    file_schema,
+    merged,
+    parse_yaml,
+    read_file_of,
+    to_yaml,
+)
 from bertology.errors import BertologyError, NameNotFoundError, cut_path
 from bertology.families.contract import check_controls
 from bertology.families.request import (
@@ -24,7 +33,7 @@ from bertology.families.request import (
     TaskSettings,
 )
 
-__all__ = ["CorpusSettings", "Experiment", "ModelSettings", "experiment_of", "experiment_schema", "load_experiment"]
+__all__ = ["Experiment", "ModelSettings", "load_experiment"]
 
 _INCLUDE = "include"
 _PARTS: dict[str, type[BaseModel]] = {

@@ -16,17 +16,9 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from bertology.activations import (
-    Entry,
-    Progress,
-    Recipe,
-    WordVectors,
-    export_neurox,
-    extract,
-    read_words,
-    store_status,
-)
+from bertology.activations import Entry, Recipe, WordVectors, extract, read_words
 from bertology.activations import _extract as extraction
+from bertology.activations.progress import Progress
 from bertology.corpora import Sentence, Sentences
 from bertology.encoders import Encoder, load_encoder
 from bertology.errors import ModelError, ShortMemoryError, StoreError
@@ -367,15 +359,3 @@ def test_sentences_without_vectors_are_listed(encoder: Encoder, sentences: Sente
     recipe = replace(cls, text_fingerprint=unread.text_fingerprint)
     entry = extract(lambda: encoder, unread, recipe=recipe, layers=(1,))
     assert entry.place[:, 0].tolist() == [-1, 0]
-
-
-def test_it_lies_next_to_words(encoder: Encoder, sentences: Sentences, recipe: Recipe, cls: Recipe) -> None:
-    words = extract(lambda: encoder, sentences, recipe=recipe, layers=ALL)
-    entry = extract(lambda: encoder, sentences, recipe=cls, layers=ALL)
-    assert entry.folder != words.folder
-    assert recipe.find(ALL) == words
-    listed = {status.folder: status.describe() for status in store_status()}
-    assert f"{len(sentences)} sentences, cls, float32" in listed[entry.folder]
-    assert f"{sentences.n_words} words, mean, float32" in listed[words.folder]
-    with pytest.raises(StoreError, match="one vector a sentence"):
-        export_neurox(entry, sentences, Path("x.h5"))

@@ -9,15 +9,8 @@ import h5py
 import numpy as np
 import pytest
 
-from bertology.activations import (
-    Entry,
-    Recipe,
-    WordVectors,
-    export_neurox,
-    extract,
-    import_neurox,
-    store_status,
-)
+from bertology.activations import Entry, Recipe, WordVectors, export_neurox, extract, import_neurox
+from bertology.activations.store import store_status
 from bertology.corpora import Sentence, Sentences
 from bertology.encoders import Encoder
 from bertology.errors import BertologyError, StoreError

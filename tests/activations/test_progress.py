@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from bertology.activations import BarProgress, can_show
+from bertology.activations.progress import BarProgress, can_show
 
 
 def test_a_job_of_unknown_length_says_what_it_does(capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
-from bertology.activations import Recipe, extract, prune_store, store_status
+from bertology.activations import Recipe, extract
+from bertology.activations.store import prune_store, store_status
 from bertology.corpora import Sentences
 from bertology.encoders import Encoder
 

@@ -13,7 +13,7 @@ from safetensors.numpy import save
 from bertology.activations import Entry, Recipe, SpanVectors, WordVectors, extract
 from bertology.activations import _vectors as module
 from bertology.activations import _vectors as vectors_module
-from bertology.activations._store import StoredType, write_shard
+from bertology.activations.store import StoredType, write_shard
 from bertology.corpora import Sentences
 from bertology.encoders import Encoder, load_encoder
 from bertology.errors import FitError, NameNotFoundError

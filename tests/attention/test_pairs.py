@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
 import pytest
 import torch
 
@@ -13,7 +12,7 @@ from bertology.attention._texts import MapText
 from bertology.attention.measured import Masses
 from bertology.attention.patterns import PatternShares
 from bertology.attention.viewer import read_attention
-from bertology.corpora import Sentence, Sentences
+from bertology.corpora import Sentences
 from bertology.encoders import Encoder
 from bertology.errors import ModelError
 from bertology.measures.sums import Scope
@@ -61,13 +60,6 @@ def test_segments_are_set(encoder: Callable[..., Encoder], sentences: Sentences)
     assert set(both["token_type_ids"]) == {0, 1}
 
 
-def test_places_go_on_through_the_second_sentence(encoder: Callable[..., Encoder], sentences: Sentences) -> None:
-    read = stream_maps(encoder("bert"), sentences[5:7], [Recorder], layers=[1], pairs=True)
-    (batch,) = read.results[0]
-    positions = batch.units.position[0][batch.units.is_word[0]]
-    assert positions.tolist() == list(range(len(sentences[5]) + len(sentences[6])))
-
-
 def test_two_that_are_too_long_are_read_apart_and_counted(
     encoder: Callable[..., Encoder], sentences: Sentences
 ) -> None:
@@ -85,19 +77,6 @@ def test_two_that_are_too_long_are_read_apart_and_counted(
     starts = [first for batch in read.results[0] for first in batch.units.sentences.tolist()]
     assert [starts.count(first) for first in fits] == [1, 1]
     assert not {first + 1 for first in fits} & set(starts)
-
-
-def test_no_word_is_read_twice(encoder: Callable[..., Encoder], sentences: Sentences) -> None:
-    masses, _ = stream_maps(encoder("bert"), sentences, [Masses], pairs=True).results[0]
-    assert masses.under[masses.names.index("sep")].sum() == sentences.n_words
-    used = np.flatnonzero(masses.under[masses.names.index("sep")].ravel())
-    assert used.tolist() == [0, 2, 4, 6]
-
-
-def test_a_sentence_without_words_leaves_the_other_alone(encoder: Callable[..., Encoder], sentences: Sentences) -> None:
-    text = Sentences([sentences[0], Sentence.from_words([]), *sentences[2:4]])
-    read = stream_maps(encoder("bert"), text, [Recorder], layers=[1], pairs=True)
-    assert (read.n_pairs, read.n_apart, read.n_windows, read.n_sentences) == (1, 0, 2, 3)
 
 
 def test_models_without_a_separator(encoder: Callable[..., Encoder], sentences: Sentences) -> None:

@@ -117,21 +117,6 @@ def test_threads_change_nothing(encoder: Callable[..., Encoder], sentences: Sent
     np.testing.assert_array_equal(together.results[-1].matrix, again.results[-1].matrix)
 
 
-def test_order_of_merging(encoder: Callable[..., Encoder], sentences: Sentences) -> None:
-    batches = stream_maps(encoder("bert"), sentences, [Recorder]).results[0]
-    scope = Scope(len(sentences), (1, 2, 3), 4, "word")
-    halves = []
-    for order in (slice(None), slice(None, None, -1)):
-        parts = [Masses(scope), Masses(scope)]
-        for batch in batches:
-            parts[int(batch.units.sentences[0]) % 2].update(batch)
-        first, second = parts[order]
-        first.merge(second)
-        halves.append(first.finish()[0])
-    np.testing.assert_array_equal(halves[0].over, halves[1].over)
-    np.testing.assert_array_equal(halves[0].under, halves[1].under)
-
-
 def test_padding_changes_nothing(family_of_padding: Encoder, sentences: Sentences) -> None:
     together = ratios(stream_maps(family_of_padding, sentences, ALL).results)
     for number, sentence in enumerate(sentences):
@@ -154,38 +139,6 @@ def test_long_texts_are_merged_in_bands(
     in_bands = stream_maps(encoder("bert"), sentences, [Recorder]).results[0]
     for one, other in zip(whole, in_bands, strict=True):
         torch.testing.assert_close(other.maps, one.maps)
-
-
-def test_one_layer_at_a_time(encoder: Callable[..., Encoder], sentences: Sentences) -> None:
-    read = stream_maps(encoder("electra"), sentences, [Recorder], layers=[3, 1])
-    assert read.scope.layers == (1, 3)
-    assert [batch.layer for batch in read.results[0]] == [1, 3] * (len(read.results[0]) // 2)
-    for batch in read.results[0]:
-        assert batch.norms is None
-        real = batch.units.word_rows[:, None]
-        sums = torch.where(real, batch.maps.sum(-1), 1.0)
-        torch.testing.assert_close(sums, torch.ones_like(sums), rtol=1e-5, atol=1e-5)
-
-
-def test_many_sentences_share_clusters() -> None:
-    scope = Scope(2500, (1,), 1, "word")
-    clusters = scope.clusters(np.arange(2500))
-    assert scope.n_clusters == 1000
-    assert np.array_equal(np.unique(clusters), np.arange(1000))
-    assert set(np.bincount(clusters)) == {2, 3}
-    assert np.array_equal(Scope(7, (1,), 1, "word").clusters(np.arange(7)), np.arange(7))
-
-
-def test_gates_hold_during_the_pass(encoder: Callable[..., Encoder], sentences: Sentences) -> None:
-    loaded = encoder("bert")
-    ids = torch.tensor([loaded.tokenize([sentences[0]]).window(0).tolist()])
-    one = Sentences([sentences[0]])
-    free = stream_maps(loaded, one, [Recorder], level="piece").results[0]
-    with threads(2), loaded.gated_heads({(1, 2): 0.0}):
-        gated = stream_maps(loaded, one, [Recorder], level="piece").results[0]
-        expected = loaded.attentions(ids, layers=[2])[2]
-    torch.testing.assert_close(gated[1].maps, expected)
-    assert not torch.allclose(gated[1].maps, free[1].maps)
 
 
 def test_windows(encoder: Callable[..., Encoder], sentences: Sentences) -> None:
@@ -216,15 +169,6 @@ def test_windows(encoder: Callable[..., Encoder], sentences: Sentences) -> None:
                 start += len(spelled)
     assert read.results[2].n_rows > 0
     assert int(read.results[1][0].under[3].sum()) == sentences.n_words
-
-
-def test_windows_of_pieces(encoder: Callable[..., Encoder], sentences: Sentences) -> None:
-    narrow = encoder("bert", max_pieces=16)
-    pieces = narrow.tokenize(sentences)
-    read = stream_maps(narrow, sentences, [Recorder], level="piece", layers=[1]).results[0]
-    counted = torch.cat([batch.units.word[batch.units.word_rows] for batch in read])
-    n_pieces = np.bincount(counted.numpy(), minlength=sentences.n_words)
-    np.testing.assert_array_equal(n_pieces, pieces.word_last - pieces.word_first)
 
 
 def test_long_sentences_are_skipped_and_counted(encoder: Callable[..., Encoder], sentences: Sentences) -> None:
@@ -287,28 +231,3 @@ def test_models_without_maps(
         patch.setattr(loaded, "plain_attention", contextlib.nullcontext)
         with pytest.raises(ModelError, match="BertModel gives no attention maps"):
             stream_maps(loaded, sentences, ALL)
-
-
-def test_no_hook_is_left_behind(encoder: Callable[..., Encoder], sentences: Sentences) -> None:
-    loaded = encoder("bert")
-    body: Any = loaded.model.body
-
-    def n_hooks() -> int:
-        return sum(len(module._forward_hooks) + len(module._forward_pre_hooks) for module in body.modules())
-
-    loaded.attentions(
-        torch.tensor([[1, 2, 3]]), layers=[1]
-    )  # transformers puts hooks of its own there, and leaves them
-    before = n_hooks()
-    stream_maps(loaded, sentences, ALL)
-    with pytest.raises(ZeroDivisionError):
-        stream_maps(loaded, sentences, [Failing])
-    assert n_hooks() == before
-    assert body.config._attn_implementation != "eager"
-
-
-class Failing(Recorder):
-    """A statistic with a mistake in it."""
-
-    def update(self, batch: MapBatch) -> None:
-        raise ZeroDivisionError

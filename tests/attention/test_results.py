@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from bertology.attention import attention_flow, attention_rollout, head_statistics, sentence_maps, stream_maps
+from bertology.attention import attention_flow, attention_rollout, head_statistics, stream_maps
 from bertology.attention.measured import HeadDistances, HeadStatistics, Masses
-from bertology.corpora import Sentence, Sentences, load_corpus
-from bertology.encoders import Encoder, load_encoder
-from bertology.errors import BertologyError, ModelError, NameNotFoundError, ResultsError
+from bertology.corpora import Sentences, load_corpus
+from bertology.encoders import Encoder
+from bertology.errors import ModelError, ResultsError
 
 
 @pytest.fixture(scope="module")
@@ -52,35 +52,6 @@ def test_pocket_heads(tmp_path: Path) -> None:
     row = table.to_pandas().set_index("head").loc[name]
     assert row["previous_low"] > 0.7
     assert row["argmax_-1"] > 0.7
-
-
-def test_by_names_of_model_and_corpus(tiny_bert: Path, tiny_corpus: Path) -> None:
-    by_name = head_statistics(tiny_bert, tiny_corpus, layers=[2], device="cpu")
-    loaded = load_encoder(str(tiny_bert), device="cpu")
-    by_value = head_statistics(loaded, load_corpus(tiny_corpus), layers=[2])
-    np.testing.assert_array_equal(by_name.values, by_value.values)
-    assert (by_name.layers, by_name.n_sentences) == ((2,), 30)
-    with pytest.raises(NameNotFoundError, match="split"):
-        head_statistics(loaded, tiny_corpus, split="tset")
-
-
-def test_plot(table: HeadStatistics) -> None:
-    figure = table.plot()
-    assert len(figure.axes) == len(table.names)
-    assert {text.get_text() for text in figure.axes[0].get_xticklabels()} == {"1", "2", "3", "4"}
-    titles = [ax.get_title() for ax in table.plot(["previous", "argmax_-1"]).axes]
-    assert titles[0].startswith("previous (0.")
-    assert figure._repr_png_().startswith(b"\x89PNG")  # type: ignore[attr-defined]
-    with pytest.raises(ResultsError, match="no statistics"):
-        table.plot([])
-
-
-def test_plot_leaves_out_what_has_no_values(encoder: Callable[..., Encoder]) -> None:
-    lone = head_statistics(encoder("gpt2"), Sentences([Sentence.from_words(["fox"])]))
-    drawn = {ax.get_title().split(" (")[0] for ax in lone.plot().axes}
-    assert "self" in drawn
-    assert not drawn & {"cls", "sep", "previous", "next"}
-    lone.plot(["previous"])
 
 
 def test_distances_on_a_plane_and_in_clusters() -> None:
@@ -136,18 +107,6 @@ def test_shapes_that_do_not_fit(read: Callable[..., object]) -> None:
         read(np.zeros((3, 4)))
     with pytest.raises(ModelError, match="residual 2"):
         read(random_maps(1, 3, 3), residual=2)
-
-
-def test_maps_of_one_sentence(encoder: Callable[..., Encoder]) -> None:
-    sentence = Sentence.from_words(["Coffees", "!"])
-    loaded = encoder("bert")
-    words, pieces = (sentence_maps(loaded, sentence, level=level) for level in ("word", "piece"))
-    assert words.units == ("[CLS]", "Coffees", "!", "[SEP]")
-    assert pieces.units[0] == "[CLS]"
-    assert len(pieces.units) > 4
-    assert words.maps.shape == (3, 4, 4, 4)
-    with pytest.raises(BertologyError, match="pieces, the model takes"):
-        sentence_maps(encoder("bert", max_pieces=16), Sentence.from_words(["fox"] * 20))
 
 
 def test_importing_is_light() -> None:

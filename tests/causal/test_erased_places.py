@@ -11,7 +11,6 @@ from bertology.causal import agreement_pairs
 from bertology.causal.erasing import choose_erased
 from bertology.encoders import load_encoder
 from bertology.errors import ClozeError
-from bertology.probing import get_probe
 
 PAIRS = agreement_pairs("pocket", most=120)
 
@@ -59,7 +58,3 @@ def test_pairs_that_do_not_fit_are_named() -> None:
 def test_mistakes(pairs: list, problem: str) -> None:
     with pytest.raises(ClozeError, match=problem):
         choose_erased(load_encoder("pocket"), pairs, layers=[0])
-
-
-def test_it_is_a_task() -> None:
-    assert get_probe("erase_and_predict:agreement").task == "erase_and_predict:agreement"

@@ -22,7 +22,6 @@ from bertology.corpora import Sentence, as_sentences
 from bertology.encoders import masked_lm_loss
 from bertology.encoders.interventions import changing
 from bertology.encoders.masked_loss import MaskedText
-from bertology.errors import FitError
 from bertology.readouts import ArrayFeatures, fit_erasure, fit_nullspace, random_erasure
 
 TEXTS = ["The dogs near the cat see the bird.", "A cat sees the dog.", "The birds sleep.", "The dog likes the cats."]
@@ -55,20 +54,6 @@ SHARED = [
 """*don* is a subword of *do* and of *n't*."""
 
 
-def test_a_subword_that_words_share_is_a_place_of_each(encoder):
-    pieces = encoder.tokenize(as_sentences(SHARED))
-    words = np.arange(pieces.n_words)
-    found = pieces.places_of(words)
-    expected = [
-        (word, pieces.word_window[word], piece)
-        for word in words
-        for piece in range(pieces.word_first[word], pieces.word_last[word])
-    ]
-    assert list(zip(found.word, found.window, found.piece, strict=True)) == expected
-    assert len(set(zip(found.window, found.piece, strict=True))) < len(expected)
-    assert (np.bincount(found.word) > 0).all()
-
-
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("share", [0.3, 1.0])
 def test_words_that_share_subwords_are_predicted_whole(encoder, share, seed):
@@ -85,22 +70,6 @@ def test_words_that_share_subwords_are_predicted_whole(encoder, share, seed):
     places = [set(zip(one.window, one.piece, strict=True)) for one in of_kind]
     assert not places[0] & places[1]
     assert (found.plain["visible"][0] > 0).all()
-
-
-def test_visible_words_are_those_of_windows_that_are_read(encoder):
-    """A long sentence has windows without a masked word; words in them were never read, and counted as predicted."""
-    long = as_sentences(["The dogs see the cat and " * 60 + "the birds sleep."])
-    found = reading(encoder, (1,), 0.004).predictions(long, {}, seed=0)
-    pieces = encoder.tokenize(long)
-    assert pieces.n_windows > len(np.unique(pieces.word_window[found.words["masked"]]))
-    assert set(pieces.word_window[found.words["visible"]]) <= set(pieces.word_window[found.words["masked"]])
-    assert (found.plain["visible"][0] > 0).all()
-
-
-def test_states_of_shared_subwords_have_both_labels(encoder):
-    states = reading(encoder, (0,)).states(as_sentences(SHARED), n_maskings=1, seed=0)
-    words = np.concatenate([one.words for one in states.values()])
-    assert set(words) == set(range(as_sentences(SHARED).n_words))
 
 
 def test_nothing_changed_is_the_loss_of_the_model(encoder, change):
@@ -135,23 +104,6 @@ def test_the_rest_of_the_model_runs_on_changed_states(encoder, change, direction
         bits = np.bincount(words, weights=nats.numpy() / np.log(2))[found.words["masked"]]
         np.testing.assert_allclose(found.changed["erased"]["masked"][0, place], bits, atol=1e-4)
         assert (found.changed["erased"]["masked"][2, place] > 0).any()
-
-
-def test_a_change_of_the_last_layer_leaves_earlier_ones(encoder, change):
-    text = MaskedText(encoder, as_sentences(TEXTS), share=0.3, seed=0, on_long="window")
-    (batch,) = word_batches(text)
-    top, every = encoder.n_layers, tuple(range(encoder.n_layers + 1))
-
-    def rows():
-        return encoder.masked_logits(
-            batch.input.ids, batch.input.positions, attention_mask=batch.input.mask, layers=every
-        )
-
-    plain = rows()
-    with changing(encoder.model.body, encoder.model.blocks, top, lambda s: change(s, batch.kinds, layer=top)):
-        changed = rows()
-    assert all(torch.equal(plain[layer], changed[layer]) for layer in every[:-1])
-    assert not torch.equal(plain[top], changed[top])
 
 
 def test_special_tokens_stay_and_moves_are_as_long(encoder, change):
@@ -191,13 +143,6 @@ def test_a_property_is_erased_within_groups_which_stay_apart(fit):
         apart = after[group == 1].mean(0) - after[group == 0].mean(0)
         assert np.linalg.norm(apart) > 4
         assert erasure.ranks.tolist() == [2]
-
-
-def test_erasing_without_groups_leaves_each_group_its_own():
-    source, vectors, label, group = _planted()
-    after = fit_erasure(source, label, 2).layer(0)(torch.from_numpy(vectors)).numpy()
-    means = [after[(group == 0) & (label == value)].mean(0) for value in (0, 1)]
-    assert np.linalg.norm(means[1] - means[0]) > 1
 
 
 def test_null_spaces_are_orthogonal_and_leave_nothing_to_least_squares():
@@ -278,8 +223,3 @@ def test_choices_of_the_plain_model_are_those_of_its_logits(encoder):
             logits = encoder.masked_logits(ids, torch.tensor([[0, place]]))[encoder.n_layers][0]
             right += bool(logits[words[0]] > logits[words[1]])
     assert found.plain[0] == right
-
-
-def test_labels_that_do_not_differ_cannot_be_erased():
-    with pytest.raises(FitError, match="two classes"):
-        fit_nullspace(ArrayFeatures(np.ones((1, 4, 2), dtype=np.float32)), np.zeros(4, dtype=np.int64), 1)

@@ -97,12 +97,6 @@ def test_several_pairs_have_intervals_and_those_left_out_are_named(encoder: Enco
     assert "1 × the texts have 5 and 7 words" in visible(html)
 
 
-def test_where_the_whole_text_changes_nothing_cells_are_empty(encoder: Encoder) -> None:
-    same = PatchPair(PAIR.text, PAIR.text, PAIR.good, PAIR.bad)
-    cells = data_of(patch(encoder, same).to_html())["tables"]["effects"]["cells"]
-    assert all(cell is None for row in cells for cell in row)
-
-
 def test_restored_facts_are_of_probabilities(encoder: Encoder) -> None:
     known = known_facts(encoder, read_facts("pocket")[:200], most=3)
     html = trace(encoder, known, n_draws=2, layers=[0]).to_html()
@@ -131,22 +125,6 @@ def test_scores_and_faithfulness_stand_on_the_page(scores: Attributions) -> None
     assert table["cells"][1][0]["text"] == f"{by_hand:.2f}"
     assert table["cells"][1][2]["text"] == "1.00"
     assert table["cells"][1][0]["more"].startswith("[")
-
-
-def test_one_text_has_no_intervals(encoder: Encoder) -> None:
-    table = data_of(attribute(encoder, [PAIR], methods=["leave_one_out"]).to_html())["tables"]["faithfulness"]
-    assert [cell["more"] for cell in table["cells"][0]] == ["", "", ""]
-
-
-def test_a_mask_alone_has_no_faithfulness(encoder: Encoder) -> None:
-    question = PatchPair("[MASK]", "", "are", "is")
-    table = data_of(attribute(encoder, [question], methods=["attention"]).to_html())["tables"]["faithfulness"]
-    assert table["cells"] == [[None, None, None]]
-
-
-def test_both_show_in_a_notebook(one: PatchingMap, scores: Attributions) -> None:
-    assert one._repr_html_().startswith("<iframe srcdoc=")
-    assert "Words that a choice rests on" in scores._repr_html_()
 
 
 @pytest.fixture
@@ -184,16 +162,6 @@ def test_arrow_keys_go_over_the_effects(shown: Callable[..., Any], one: Patching
     assert hint.startswith("Point at a cell")
 
 
-@pytest.mark.parametrize("width", [1200, 390])
-def test_a_page_is_no_wider_than_the_window(
-    shown: Callable[..., Any], one: PatchingMap, scores: Attributions, width: int
-) -> None:
-    for found in (one, scores):
-        page = shown(found, width=width, scheme="dark")
-        assert page.evaluate("document.documentElement.scrollWidth") <= width
-        assert page.locator("html").get_attribute("data-theme") == "dark"
-
-
 def test_method_layer_and_text_are_chosen(shown: Callable[..., Any], scores: Attributions) -> None:
     page = shown(scores)
     words = page.locator("#words [role=option]")
@@ -218,15 +186,6 @@ def test_method_layer_and_text_are_chosen(shown: Callable[..., Any], scores: Att
     assert [text.split("\n")[0] for text in words.all_inner_texts()] == list(scores.found[1].words)
     assert page.locator("#readout").text_content().startswith("Point at a word")
     assert page.locator("#scores td").count() == 4 * len(scores.found[1].words)
-
-
-def test_signs_have_two_hues(shown: Callable[..., Any], scores: Attributions) -> None:
-    page = shown(scores)
-    of_first = scores.found[0].scores["integrated_gradients", 0]
-    colour = "element => getComputedStyle(element).backgroundColor"
-    highest, lowest = (page.locator("#words [role=option]").nth(int(n)) for n in (of_first.argmax(), of_first.argmin()))
-    assert "0, 114, 178" in highest.evaluate(colour)
-    assert "213, 94, 0" in lowest.evaluate(colour)
 
 
 def test_what_a_text_holds_is_never_taken_for_a_page(shown: Callable[..., Any], encoder: Encoder) -> None:

@@ -28,19 +28,6 @@ def test_at_the_embeddings_the_word_that_differs_is_all_and_others_are_nothing(
     assert all(abs(effect) < 1e-5 for effect in of_place.values())
 
 
-def test_all_places_at_any_layer_are_the_other_text(encoder: Encoder) -> None:
-    found = patch(encoder, PAIR)
-    assert found.layers == tuple(range(encoder.n_layers + 1))
-    assert found.effects[:, found.places.index("all")] == pytest.approx(1, abs=1e-5)
-
-
-def test_the_last_layer_acts_at_the_mask_alone(encoder: Encoder) -> None:
-    found = patch(encoder, PAIR, layers=[encoder.n_layers])
-    of_place = dict(zip(found.places, found.effects[0].tolist(), strict=True))
-    assert of_place["6 [MASK]"] == pytest.approx(1, abs=1e-5)
-    assert of_place["2 guards/guard"] == pytest.approx(0, abs=1e-6)
-
-
 @pytest.mark.parametrize("site", ["hidden_state", "attention_output", "feed_forward_output", "head", "values"])
 def test_a_patch_of_itself_changes_nothing(encoder: Encoder, site: str) -> None:
     same = PatchPair(PAIR.text, PAIR.text, PAIR.good, PAIR.bad)
@@ -167,15 +154,3 @@ def test_layers_and_sites_that_do_not_exist(encoder: Encoder) -> None:
         patch(encoder, PAIR, site="head", layers=[0])
     with pytest.raises(BertologyError, match="heads"):
         patch(encoder, PAIR, site="heads")  # type: ignore[arg-type]
-
-
-def test_more_threads_give_the_same_bits(encoder: Encoder) -> None:
-    before = torch.get_num_threads()
-    try:
-        torch.set_num_threads(1)
-        one = patch(encoder, PAIR)
-        torch.set_num_threads(4)
-        four = patch(encoder, PAIR)
-    finally:
-        torch.set_num_threads(before)
-    np.testing.assert_array_equal(one.changes, four.changes)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
@@ -116,19 +113,6 @@ def test_facts_pair_subjects_of_one_relation(encoder: Encoder) -> None:
         assert "subject" in pair.places
 
 
-def test_facts_of_one_subject_are_no_pair(tmp_path: Path) -> None:
-    facts = [("Ada", "London"), ("Ada", "Paris"), ("Bob", "Rome")]
-    relations = tmp_path / "relations.jsonl"
-    relations.write_text(json.dumps({"relation": "P1", "template": "[X] lives in [Y] ."}) + "\n", encoding="utf-8")
-    rows = [{"uuid": str(n), "sub_label": a, "obj_label": b, "predicate_id": "P1"} for n, (a, b) in enumerate(facts)]
-    folder = tmp_path / "TREx"
-    folder.mkdir()
-    (folder / "P1.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
-    (pair,) = fact_pairs(folder)
-    assert (pair.good, pair.bad, pair.values) == ("Paris", "Rome", ("P1: Paris", "P1: Rome"))
-    assert pair.places[0] == "subject"
-
-
 def test_all_clean_states_bring_the_fact_back_and_noise_is_the_same_in_any_batch(encoder: Encoder) -> None:
     known = known_facts(encoder, read_facts(), most=12)
     assert len(known.facts) == 12
@@ -138,15 +122,6 @@ def test_all_clean_states_bring_the_fact_back_and_noise_is_the_same_in_any_batch
     assert whole.effects[1, whole.places.index("all")] == pytest.approx(1, abs=1e-5)
     assert whole.effects[0, whole.places.index("mask")] == pytest.approx(0, abs=1e-5)
     assert (whole.whole > 0.3).all()
-
-
-def test_a_window_restores_several_blocks(encoder: Encoder) -> None:
-    known = known_facts(encoder, read_facts(), most=5)
-    one, all_ = (
-        trace(encoder, known, site="feed_forward_output", layers=[2], window=window, n_draws=2) for window in (1, 9)
-    )
-    place = one.places.index("all")
-    assert all_.effects[0, place] > one.effects[0, place]
 
 
 def test_nothing_known_is_said() -> None:

@@ -12,8 +12,8 @@ import pytest
 from bertology import probe as probe_function
 from bertology.corpora import Sentences, load_corpus, write_conllu
 from bertology.errors import CorpusError
-from bertology.runner import resolve_work
 from bertology.runner.experiment import load_experiment
+from bertology.runner.plan import resolve_work
 
 Command = Callable[..., Any]
 COLUMNS = "form,lemma,upos,xpos"

@@ -13,7 +13,8 @@ from bertology.cli._app import _PANELS
 from bertology.corpora import known_corpora
 from bertology.corpora.prompts import MADE
 from bertology.encoders.resolving import known_models
-from bertology.probing import Subject, registered_probes
+from bertology.probing import registered_probes
+from bertology.probing.probes import Subject
 
 Command = Callable[..., Any]
 ROOT = Path(__file__).parents[2]

@@ -302,7 +302,7 @@ def test_a_fault_of_our_own_is_not_hushed_up(monkeypatch: pytest.MonkeyPatch) ->
     def faulty(*_: object, **__: object) -> None:
         raise OSError(errno.EBADF, os.strerror(errno.EBADF))
 
-    monkeypatch.setattr("bertology.runner._run.resolve_work", faulty)
+    monkeypatch.setattr("bertology.runner.run.resolve_work", faulty)
     monkeypatch.setattr(sys, "argv", ["bertology", "probe"])
     with pytest.raises(OSError, match="Bad file descriptor"):
         main()
@@ -381,7 +381,7 @@ def test_an_interrupt_says_that_nothing_is_lost(probe: Command, monkeypatch: pyt
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("bertology.runner._run.resolve_work", interrupted)
+    monkeypatch.setattr("bertology.runner.run.resolve_work", interrupted)
     outcome = probe()
     assert outcome.status == 130
     assert outcome.err == "bertology: stopped; what is computed is kept, the same command goes on from here\n"

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from bertology.corpora import load_corpus
-from bertology.encoders import load_reader, resolve_model
+from bertology.encoders import resolve_model
+from bertology.encoders.loading import load_reader
 
 Command = Callable[..., Any]
 

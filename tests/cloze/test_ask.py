@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-import transformers
 
 from bertology.cloze import MASK, Prompt, ask, read_cloze
 from bertology.cloze import asking as questions
@@ -17,7 +15,6 @@ from bertology.cloze import prompts as _prompts
 from bertology.cloze.asking import distribution
 from bertology.cloze.prompts import spell_pieces, vocabulary_ids
 from bertology.encoders import Encoder, load_encoder
-from bertology.encoders.heads import MaskedHead
 from bertology.errors import ClozeError, ModelError, NameNotFoundError
 from tests.cloze.conftest import FAMILIES
 
@@ -30,21 +27,6 @@ TEXTS = (
     "She said: “{mask}”",
     "a {mask} in the day 3.5 million of them!",
 )
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-def test_the_best_are_those_of_the_fill_mask_pipeline(
-    encoder: Encoders, tiny: Callable[[str], Path], own: Own, family: str
-) -> None:
-    ours = encoder(family)
-    tokenizer = transformers.AutoTokenizer.from_pretrained(tiny(family))
-    pipe = transformers.pipeline("fill-mask", model=own(family), tokenizer=tokenizer, top_k=7, device="cpu")
-    scores = ask(ours, [Prompt(text) for text in TEXTS], top=7)
-    for number, text in enumerate(TEXTS):
-        expected = pipe(text.replace(MASK, tokenizer.mask_token))
-        ids, log_probs = scores.top_of(number)
-        np.testing.assert_allclose(np.exp(log_probs[0, 0]), [one["score"] for one in expected], atol=1e-5)
-        assert ids[0, 0].tolist() == [one["token"] for one in expected]
 
 
 @pytest.mark.parametrize("layer", [2, 3])
@@ -89,16 +71,6 @@ def test_several_masks_and_every_layer(encoder: Encoders, own: Own, family: str)
     np.testing.assert_allclose(np.exp(whole.log_probs).sum(-1), 1, atol=1e-5)
 
 
-def test_an_earlier_layer_by_hand(encoder: Encoders, own: Own) -> None:
-    ours, model = encoder("bert"), own("bert")
-    ids = torch.tensor([ours.tokenizer("The quick [MASK] fox.")["input_ids"]])
-    with torch.no_grad():
-        states = model(ids, output_hidden_states=True).hidden_states
-        expected = [model.cls(state)[ids == ours.mask_id][0].log_softmax(-1).numpy() for state in states]
-    found = distribution(ours, Prompt(TEXTS[0]), layers=[0, 1, 2, 3])
-    np.testing.assert_allclose(found.log_probs[:, 0], expected, atol=1e-5)
-
-
 def single(encoder: Encoder, n: int) -> tuple[str, ...]:
     """Words of one piece inside a text."""
     words = sorted({text for text in spell_pieces(encoder, range(len(encoder.tokenizer))) if text.isalpha()})
@@ -126,23 +98,6 @@ def test_candidates_ranks_and_logits(encoder: Encoders, family: str) -> None:
     assert not logits.normalized
     shift = logits.of(0) - scores.of(0)
     np.testing.assert_allclose(shift, np.broadcast_to(shift[:, :1], shift.shape), atol=1e-4)
-
-
-def test_without_log_probabilities_only_candidates_are_scored(
-    encoder: Encoders, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ours = encoder("bert")
-    words = single(ours, 3)
-    asked = []
-    real = MaskedHead.logits
-
-    def logits(self: MaskedHead, features: torch.Tensor, candidates: torch.Tensor | None = None) -> torch.Tensor:
-        asked.append((len(features), None if candidates is None else len(candidates)))
-        return real(self, features, candidates)
-
-    monkeypatch.setattr(MaskedHead, "logits", logits)
-    ask(ours, [Prompt(TEXTS[0], words[:2]), Prompt(TEXTS[0], words)], normalized=False)
-    assert asked == [(1, 3)]
 
 
 def test_a_vocabulary_of_ones_own(encoder: Encoders) -> None:
@@ -184,14 +139,6 @@ def test_answers_of_several_pieces_by_hand(
         of_word = [None] * first + words + [None] * len(base) if form == "within_word_l2r" else []
         expected = sum(by_hand(family, whole, first, last, ours.mask_id, of_word))
         assert scores.of(0)[0, number] == pytest.approx(expected, abs=1e-4)
-
-
-def test_one_piece_is_the_same_in_every_form(encoder: Encoders) -> None:
-    ours = encoder("bert")
-    prompt = Prompt(TEXTS[0], single(ours, 3))
-    found = [ask(ours, [prompt], form=form).values for form in ("one_piece", "original", "within_word_l2r")]
-    np.testing.assert_allclose(found[0], found[1], atol=1e-6)
-    np.testing.assert_allclose(found[0], found[2], atol=1e-6)
 
 
 @pytest.mark.parametrize("family", ["bert", "roberta", "modernbert"])
@@ -275,15 +222,6 @@ def test_what_cannot_be_asked(encoder: Encoders, prompts: list[Prompt], options:
     assert "\n" not in str(raised.value)
 
 
-def test_masks_that_the_tokenizer_does_not_see(encoder: Encoders, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Prompt, "written", lambda prompt, mask: prompt.text.replace(MASK, "day"))
-    message = "1 masks, of which the tokenizer reads 0 as \\[MASK\\]; put spaces around them"
-    with pytest.raises(ClozeError, match=message):
-        ask(encoder("bert"), [Prompt("the {mask}")], top=1)
-    with pytest.raises(ClozeError, match=message):
-        distribution(encoder("bert"), Prompt("the {mask}"))
-
-
 def test_other_mistakes(encoder: Encoders) -> None:
     prompt = Prompt("{mask}", ("a",))
     with pytest.raises(NameNotFoundError, match="unknown form of answers 'orginal': did you mean original"):
@@ -317,11 +255,6 @@ def test_candidates_of_one_of_several_masks_stay_beside_the_others() -> None:
     ids = [encoder.tokenizer.convert_tokens_to_ids(word) for word in ("dog", "king")]
     for number, mask in enumerate((0, 1, 1)):
         np.testing.assert_allclose(found.of(number)[0], whole.log_probs[-1, mask, ids], atol=1e-5)
-
-
-def test_a_mask_that_is_not_there() -> None:
-    with pytest.raises(ClozeError, match="say which mask"):
-        ask(load_encoder("pocket"), [Prompt("The {mask} sees {mask}.", ("dog",), at=2)])
 
 
 PROMPT = Prompt("The quick {mask} fox.")

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from bertology.cloze import Prompt
-from bertology.cloze.prompts import AnswerReader, vocabulary_ids
+from bertology.cloze.prompts import AnswerReader
 from bertology.encoders import Encoder
 from tests.cloze.conftest import FAMILIES
 
@@ -18,12 +18,6 @@ def test_every_spelling_is_the_models_own_mask(mask: str) -> None:
     assert prompt.segments == ("Paris is the ", " of ", ".")
     assert prompt.n_masks == 2
     assert prompt.written("<m>") == "Paris is the <m> of <m>."
-
-
-def test_braces_and_brackets_of_other_kinds_are_text() -> None:
-    prompt = Prompt("{Mask} [mask] {} % {0}")
-    assert prompt.n_masks == 0
-    assert prompt.written("<m>") == prompt.text
 
 
 Encoders = Callable[[str], Encoder]
@@ -40,19 +34,6 @@ def test_pieces_are_those_of_the_filled_text(encoder: Encoders, family: str, bef
     assert head + list(answer.pieces) == cut(before + word, add_special_tokens=False).ids
     assert len(answer.words) == len(answer.pieces)
     assert len(set(answer.words)) == len(word.split())
-
-
-def test_a_space_before_belongs_to_the_word(encoder: Encoders) -> None:
-    own = encoder("roberta")
-    entries = own.tokenizer.get_vocab()
-    word = next(piece[1:] for piece in sorted(entries) if piece[0] == "Ġ" and piece[1:].isalpha())
-    (inside,) = AnswerReader(own).read("knows ", [word])
-    assert inside.pieces == (entries[f"Ġ{word}"],)
-    (begin,) = AnswerReader(own).read("", [word])
-    assert own.tokenizer.convert_ids_to_tokens(begin.pieces[0])[0] != "Ġ"
-    ids, excluded = vocabulary_ids(own, [word, word, "unheard-of"])
-    assert ids.tolist() == [entries[f"Ġ{word}"]]
-    assert [item.item for item in excluded] == [2]
 
 
 @pytest.mark.parametrize(

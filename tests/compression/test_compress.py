@@ -12,7 +12,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from bertology import BertologyError, Compressed, compress, load_encoder, probe
+from bertology import BertologyError, Compressed, compress, load_encoder
 from bertology.compression import Magnitude, Method, Quantise, read_compressed
 from bertology.encoders import Encoder, model_fingerprint, resolve_model
 from tests.encoders.conftest import MASKED
@@ -79,16 +79,6 @@ def test_magnitude_prunes_exactly_the_share(tiny_bert: Path, make: Made, scope: 
     assert all(torch.equal(weights(made.path)[name], weights(tiny_bert)[name]) for name in others)
 
 
-def test_magnitude_counts_what_is_zero_already_and_breaks_ties(tiny_bert: Path, make: Made) -> None:
-    half = make("magnitude", share=0.5)
-    again = make("magnitude", half.path, share=0.6)
-    direct = make("magnitude", share=0.6)
-    assert all(torch.equal(value, weights(direct.path)[name]) for name, value in weights(again.path).items())
-    assert make("magnitude", share=1.0).record.steps[0]["outcome"]["zero_weights"] == sum(
-        matrix.numel() for matrix in matrices(tiny_bert).values()
-    )
-
-
 @pytest.mark.parametrize(("bits", "most"), [(8, 127), (4, 7), (16, 32767)])
 def test_quantising_is_the_formula_by_hand(tiny_bert: Path, make: Made, bits: int, most: int) -> None:
     before, after = weights(tiny_bert), weights(make("quantise", bits=bits).path)
@@ -103,13 +93,6 @@ def test_quantising_is_the_formula_by_hand(tiny_bert: Path, make: Made, bits: in
         else:
             assert torch.equal(after[name], old)
     assert n_checked > 500
-
-
-def test_16_bits_leave_hidden_states_within_a_tolerance(tiny_bert: Path, make: Made) -> None:
-    one, other = states(load_encoder(str(tiny_bert), device="cpu")), states(make("quantise", bits=16).encoder())
-    assert all(torch.allclose(one[layer], other[layer], atol=1e-3) for layer in one)
-    rough = states(make("quantise", bits=4).encoder())
-    assert not torch.allclose(one[3], rough[3], atol=1e-1)
 
 
 def test_low_rank_is_the_nearest_matrix_of_its_rank(tiny_bert: Path, make: Made) -> None:
@@ -271,22 +254,6 @@ def test_sizes_are_those_counted_by_hand(tiny_bert: Path, make: Made) -> None:
         by_hand += min(0, -(-(8 * int((after[name] != 0).sum()) + n) // 8) - n)
     assert both.record.bytes_estimated == by_hand
     assert make("low_rank", share=0.9).record.bytes_estimated < full.bytes_estimated
-
-
-def test_a_compressed_model_is_probed_like_any_other(make: Made, tiny_corpus: Path) -> None:
-    made = make(["neurons", "layers", "quantise"], neurons={"share": 0.5}, layers={"drop_top": 1})
-    results = probe("pos", model=made.path, corpus=tiny_corpus, layers="all", controls="none")
-    assert set(results.to_pandas()["layer"]) == {0, 1, 2}
-
-
-def test_pocket_keeps_pos_at_8_bits_and_loses_it_when_pruned(make: Made, tiny_corpus: Path) -> None:
-    def accuracy(model: Any) -> float:
-        frame = probe("pos", model=model, corpus=tiny_corpus, layers="3", controls="none").to_pandas()
-        return float(frame.loc[frame["metric"] == "accuracy", "value"].iloc[0])
-
-    full = accuracy("pocket")
-    assert accuracy(make("quantise", "pocket", bits=8).path) == pytest.approx(full, abs=0.01)
-    assert accuracy(make("magnitude", "pocket", share=0.9, embeddings=True).path) < full - 0.05
 
 
 @pytest.mark.parametrize(

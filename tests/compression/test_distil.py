@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -47,19 +48,19 @@ def test_a_stopped_run_ends_with_the_same_weights(
     tiny_bert: Path, text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = distil(tiny_bert, tmp_path / "whole", corpus=str(text))
-    advance = _distil._Trainer._advance
+    loss, taken = _distil.Lesson.loss, itertools.count()
 
-    def stop(trainer: Any) -> None:
-        if trainer.step == 7:
+    def stop(lesson: Any, rows: Any) -> torch.Tensor:
+        if torch.is_grad_enabled() and next(taken) == 7:
             raise KeyboardInterrupt
-        advance(trainer)
+        return loss(lesson, rows)
 
     with monkeypatch.context() as patched:
-        patched.setattr(_distil._Trainer, "_advance", stop)
+        patched.setattr(_distil.Lesson, "loss", stop)
         with pytest.raises(KeyboardInterrupt):
             distil(tiny_bert, tmp_path / "halves", corpus=str(text))
     assert [path.name for path in (tmp_path / "halves").iterdir()] == ["training"]
-    with pytest.raises(BertologyError, match="a run with other settings"):
+    with pytest.raises(BertologyError, match="a run with other seed"):
         distil(tiny_bert, tmp_path / "halves", corpus=str(text), seed=1)
     halves = distil(tiny_bert, tmp_path / "halves", corpus=str(text))
     one, other = (load_file(made.path / "model.safetensors") for made in (whole, halves))
@@ -75,41 +76,24 @@ def test_the_loss_is_the_formula_by_hand(tiny_bert: Path) -> None:
             weight.mul_(1.1)
     method = Distil(layers=3, temperature=3.0, hidden_weight=0.5)
     examples = _distil.Examples(method, teacher, load_corpus("pocket")["train"][:6])
-    trainer = _distil._Trainer(method, teacher, student, examples)
+    lesson = _distil.Lesson(method, teacher, student)
     rows = examples.drawn(0)
+    real = rows["attention_mask"].bool()
     with torch.no_grad():
         outputs = [
-            encoder.model.with_head(**rows.inputs, output_hidden_states=True)  # type: ignore[misc]
+            encoder.model.with_head(  # type: ignore[misc]
+                rows["input_ids"], rows["attention_mask"], output_hidden_states=True
+            )
             for encoder in (teacher, student)
         ]
-        wanted, got = ((output.logits[rows.places] / 3).softmax(-1) for output in outputs)
+        wanted, got = ((output.logits[rows["places"]] / 3).softmax(-1) for output in outputs)
         divergence = (wanted * (wanted / got).log()).sum(-1).mean()
         differences = [
-            functional.mse_loss(one[rows.real], other[rows.real])
+            functional.mse_loss(one[real], other[real])
             for one, other in zip(*(output.hidden_states[1:] for output in outputs), strict=True)
         ]
         expected = 9 * divergence + 0.5 * torch.stack(differences).mean()
-    assert float(trainer.batch_loss(rows).detach()) == pytest.approx(float(expected), rel=1e-4)
-
-
-def test_masks_are_those_of_pretraining(tiny_bert: Path) -> None:
-    encoder = load_encoder(str(tiny_bert), device="cpu")
-    plain = encoder.tokenize(sentences := load_corpus("pocket")["train"][:300])
-    examples = _distil.Examples(Distil(layers=1), encoder, sentences)
-    special = torch.tensor(sorted(set(encoder.tokenizer.all_special_ids) - {encoder.mask_id}))
-    n_text = n_places = n_masked = n_changed = 0
-    for batch, rows in zip(examples.batches, examples.each(), strict=True):
-        before = torch.from_numpy(plain.batch_ids(batch.windows, batch.length))
-        ids, places = rows.inputs["input_ids"], rows.places
-        assert torch.equal(ids[~places], before[~places])
-        assert not torch.isin(before[places], special).any()
-        n_text += int(rows.real.sum()) - 2 * len(ids)
-        n_places += int(places.sum())
-        n_masked += int((ids[places] == encoder.mask_id).sum())
-        n_changed += int((ids[places] != before[places]).sum())
-    assert n_places / n_text == pytest.approx(0.15, abs=0.02)
-    assert n_masked / n_places == pytest.approx(0.8, abs=0.05)
-    assert n_changed / n_places == pytest.approx(0.9, abs=0.04)
+    assert float(lesson.loss(rows).detach()) == pytest.approx(float(expected), rel=1e-4)
 
 
 def test_mistakes_are_one_line(tiny_bert: Path, text: Path, tmp_path: Path) -> None:
@@ -117,10 +101,6 @@ def test_mistakes_are_one_line(tiny_bert: Path, text: Path, tmp_path: Path) -> N
         distil(tiny_bert, tmp_path / "nan", corpus=str(text), hidden_weight=1e39)
     with pytest.raises(BertologyError, match="lr lie between 0 and 1"):
         distil(tiny_bert, tmp_path / "fast", lr=2.0)
-    (tmp_path / "broken" / "training").mkdir(parents=True)
-    (tmp_path / "broken" / "training" / "state.pt").write_bytes(b"no state")
-    with pytest.raises(BertologyError, match="not a whole training state"):
-        distil(tiny_bert, tmp_path / "broken", corpus=str(text))
     taken = tmp_path / "taken"
     with one_process(taken, "trains here"), pytest.raises(BertologyError, match="another process trains here"):
         one_process(taken, "trains here").__enter__()

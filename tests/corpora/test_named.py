@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from platformdirs import user_cache_dir
 
 from bertology._files import cache_folder
 from bertology.corpora import Corpus, Sentence, Sentences, _named, corpus_is_available, known_corpora, load_corpus
@@ -34,10 +33,6 @@ def made_pocket(monkeypatch) -> Corpus:
     module.corpus_by_name = lambda name: corpus  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "bertology.pocket", module)
     return corpus
-
-
-def test_pocket_is_a_name(made_pocket):
-    assert load_corpus("pocket") is made_pocket
 
 
 def test_a_folder_called_as_a_name_is_meant_by_its_path(made_pocket, tmp_path, monkeypatch):
@@ -91,27 +86,10 @@ def test_a_folder_without_a_corpus(tmp_path):
         load_corpus(tmp_path)
 
 
-def test_columns_are_for_column_files(tmp_path):
-    with pytest.raises(CorpusError, match="columns='form' is for column files; leave it out for pocket"):
-        load_corpus("pocket", columns="form")
-
-
 def test_columns_make_any_file_a_column_file(tmp_path):
     (tmp_path / "words.txt").write_text("two words\nmore words\n")
     corpus = load_corpus(tmp_path / "words.txt", columns="form,second")
     assert corpus["test"][0].layers == {"second": ("words", "words")}
-
-
-def test_a_path_in_the_home_folder(tmp_path, monkeypatch):
-    monkeypatch.setenv("HOME", str(tmp_path))
-    (tmp_path / "test.conllu").write_text(LINE)
-    assert len(load_corpus("~/test.conllu")["test"]) == 1
-
-
-def test_a_dot_and_slash_mean_a_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(CorpusError, match="no such file or folder"):
-        load_corpus("./nowhere")
 
 
 TREE = "( (S (NN a)))\n"
@@ -307,21 +285,6 @@ def test_a_corrupted_download_is_refused_and_not_kept(mirror: Mirror):
 
 
 @pytest.mark.usefixtures("made_treebank")
-def test_a_cached_file_that_was_changed_is_downloaded_again(mirror: Mirror):
-    load_corpus("ud:xx_up")
-    _cached().write_bytes(b"spoilt")
-    assert load_corpus("ud:xx_up")["test"].text(0) == "test"
-    assert _cached().read_bytes() == FILES["test"]
-
-
-@pytest.mark.usefixtures("made_treebank")
-def test_a_file_that_is_not_there(mirror: Mirror):
-    mirror.content.clear()
-    with pytest.raises(CorpusError, match=r"xx_up-ud-train.conllu cannot be downloaded \(HTTP 404\); go online, set"):
-        load_corpus("ud:xx_up")
-
-
-@pytest.mark.usefixtures("made_treebank")
 def test_a_refused_connection_names_the_remedy_and_a_cached_copy_needs_none(
     mirror: Mirror, monkeypatch: pytest.MonkeyPatch
 ):
@@ -365,20 +328,6 @@ def test_what_is_pinned_is_what_was_read(name: str, real_data):
         source = (folder / "SOURCE.txt").read_text()
         assert f"commit: {treebank.commit}" in source
         assert f"/{treebank.repository}\n" in source
-
-
-def test_the_environment_names_the_folder(monkeypatch, tmp_path):
-    monkeypatch.setenv("BERTOLOGY_CACHE", str(tmp_path / "mine"))
-    assert cache_folder() == tmp_path / "mine"
-    monkeypatch.setenv("BERTOLOGY_CACHE", "~/mine")
-    assert cache_folder() == Path.home() / "mine"
-
-
-def test_without_it_the_folder_is_the_users(monkeypatch):
-    monkeypatch.delenv("BERTOLOGY_CACHE")
-    assert cache_folder() == Path(user_cache_dir("bertology", appauthor=False))
-    monkeypatch.setenv("BERTOLOGY_CACHE", "")
-    assert cache_folder() == Path(user_cache_dir("bertology", appauthor=False))
 
 
 def texts(n: int, *, document: int = 0) -> list[Sentence]:

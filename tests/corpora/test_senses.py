@@ -10,7 +10,7 @@ import pytest
 
 from bertology import load_corpus
 from bertology.corpora import Corpus, Sentence, Sentences, Target
-from bertology.corpora._derived import apart, pseudowords
+from bertology.corpora._derived import pseudowords
 from bertology.errors import CorpusError
 
 CONTEXT = (
@@ -117,7 +117,7 @@ def test_wic_tsv(tmp_path: Path) -> None:
     ("make", "message"),
     [
         (lambda folder: coarse(folder, place="9"), r"bank.test\.data\.txt:1: '9' is no place of a word; give 0 to 3"),
-        (lambda folder: coarse(folder, gold="0\n7\n"), r"test\.gold\.txt:2: '7' is none of 0, 1"),
+        (lambda folder: coarse(folder, gold="0\n7\n"), r"test\.data\.txt:2 \(gold\): '7' is none of 0, 1"),
         (lambda folder: coarse(folder, gold="0\n"), r"test\.gold\.txt:2: no such line, but test\.data\.txt has one"),
         (lambda folder: wic(folder, places="21"), r"dev\.data\.txt:1: '21' where the places of 'board', such as 2-5"),
         (lambda folder: wic(folder, gold="X"), r"dev\.data\.txt:1 \(gold\): 'X' where T or F was due"),
@@ -180,15 +180,3 @@ def test_real_sets(real_data: Callable[[str], Path]) -> None:
     assert counts["hard:HARD1"] == 3455
     assert counts["interest:interest_6"] == 1252
     assert len(load_corpus(real_data("wic_tsv") / "de")["dev"]) == 425
-
-
-def test_apart_keeps_layers_of_words() -> None:
-    words = Sentence.from_words(["a", "b", "c"], id="x", layers={"upos": ("X", "Y", "Z")})
-    texts = (Target((0, 1), "1"), Target((1, 3), "2"))
-    pair = Sentence(
-        "x", words.text, words.words, words.spans, words.layers,
-        targets={"texts": texts, "label": (Target((0, 1), "T", (2, 3)),)}, derived=frozenset({"texts"}),
-    )  # fmt: skip
-    _, second = apart(Corpus("one", {"test": Sentences([pair])}))["test"]
-    assert second.layers["upos"] == ("Y", "Z")
-    assert second.targets["label"] == (Target((1, 2), "T"),)

@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bertology.corpora import Corpus, MultiwordToken, Sentence, Sentences, Target, WordLayer
-from bertology.corpora._files import Oddities
 from bertology.errors import NameNotFoundError
 
 words = st.lists(st.text(min_size=1, max_size=6), min_size=1, max_size=12)
@@ -45,12 +44,6 @@ def test_words_of_a_multiword_token_share_what_they_do_not_spell(words, data):
     assert " ".join([*words[:first], form, *words[last + 1 :]]) == sentence.text
 
 
-def test_words_that_spell_their_token_have_their_own_part_of_it():
-    sentence = Sentence.from_words(["Do", "n't", "go"], multiword=[MultiwordToken(0, 1, "Don't")])
-    assert sentence.text == "Don't go"
-    assert sentence.spans == ((0, 2), (2, 5), (6, 8))
-
-
 def test_words_that_do_not_spell_their_token_share_its_place():
     sentence = Sentence.from_words(
         ["près", "de", "le", "port"], multiword=[MultiwordToken(1, 2, "du")], space_after=[True, True, False, True]
@@ -62,10 +55,6 @@ def test_words_that_do_not_spell_their_token_share_its_place():
 def test_spacing_of_another_length_than_the_words_is_refused():
     with pytest.raises(ValueError, match="2 words but 1 values of space_after"):
         Sentence.from_words(["a", "b"], space_after=[True])
-
-
-def test_no_words():
-    assert Sentence.from_words([]).text == ""
 
 
 _tag = st.one_of(st.none(), st.sampled_from(["NOUN", "VERB", "ADJ"]))
@@ -118,17 +107,6 @@ def _two() -> list[Sentence]:
     ]
 
 
-def test_columns_line_up_when_a_sentence_lacks_a_layer_or_heads():
-    held = Sentences(_two())
-    assert held.layers["misc"].codes.tolist() == [-1, -1, 0, -1]
-    assert held.heads is not None
-    assert held.heads.tolist() == [2, 0, -1, -1]
-    assert held[1].heads is None
-    assert held[-1] == _two()[1]
-    with pytest.raises(IndexError):
-        held[2]
-
-
 @pytest.mark.parametrize("n_values", [127, 128, 129, 32_767, 32_769, 40_000])
 def test_a_layer_of_many_values_keeps_them_apart(n_values):
     """Codes take as many bytes as they need, whenever the need shows."""
@@ -149,11 +127,6 @@ def test_comments_stay_as_they_are_whatever_they_say():
     comments = (" sent_id = a", " text = Hi", " text = Ho", "\0i", "\0t", "\0\0", "", " sent_id = a ")
     sentence = Sentence.from_words(["Hi"], id="a", comments=comments)
     assert Sentences([sentence])[0].comments == comments
-
-
-def test_a_layer_without_a_single_value_is_not_there():
-    held = Sentences([Sentence.from_words(["a"], layers={"xpos": (None,)})])
-    assert held.layers == {}
 
 
 @pytest.mark.parametrize("wrong", [{"layers": {"upos": ("NOUN",)}}, {"heads": (0,)}])
@@ -214,14 +187,6 @@ def test_an_unknown_split_is_answered_by_the_nearest():
         corpus["tset"]
 
 
-def test_a_corpus_is_silver_when_a_program_made_its_labels():
-    splits = {"test": Sentences(_two())}
-    assert not Corpus("gold", splits).is_silver
-    assert Corpus("silver", splits, annotator="en_x 1").is_silver
-    assert Corpus("gold", splits).fingerprint == Corpus("other name", dict(splits)).fingerprint
-    assert Corpus("gold", splits).fingerprint != Corpus("gold", {"dev": splits["test"]}).fingerprint
-
-
 def test_documents_are_groups_or_told_by_names() -> None:
     def documents(*about: tuple[str, str]) -> list[int]:
         sentences = (Sentence.from_words(["a"], id=name, group=group) for name, group in about)
@@ -229,19 +194,3 @@ def test_documents_are_groups_or_told_by_names() -> None:
 
     assert documents(("a1", ""), ("a2", "x"), ("b1", "x"), ("b2", "y"), ("b3", "x")) == [0, 1, 1, 2, 3]
     assert documents(("web-1-01", ""), ("web-1-02", ""), ("web-2-01", "")) == [0, 0, 1]
-
-
-def test_what_is_odd_is_counted_with_its_first_place():
-    oddities = Oddities()
-    oddities.note("odd", "a:1")
-    oddities.note("odd", "a:2", times=3)
-    assert oddities.notes() == {"odd": "4, first at a:1"}
-    assert oddities.skipped() == {}
-
-
-def test_what_is_left_out_is_listed_in_full_and_noted_in_part():
-    oddities = Oddities()
-    for number in range(12):
-        oddities.skip("left out", f"a:{number}")
-    assert oddities.skipped() == {"left out": tuple(f"a:{number}" for number in range(12))}
-    assert oddities.notes() == {"left out": "12: " + ", ".join(f"a:{number}" for number in range(10)) + " and 2 more"}

@@ -96,16 +96,6 @@ def test_bad_lines_of_open_sesame(tmp_path: Path, line: str) -> None:
         load_corpus(folder)
 
 
-def test_a_file_of_open_sesame_is_missing(tmp_path: Path) -> None:
-    folder = files(tmp_path / "aux", "aux")
-    (folder / "aux.gen").unlink()
-    with pytest.raises(CorpusError, match=r"there is aux\.test but no aux\.gen; give the folder with all three"):
-        load_corpus(folder)
-    (folder / "aux.gen").touch()
-    with pytest.raises(CorpusError, match=r"aux\.gen: nothing in it"):
-        load_corpus(folder)
-
-
 def test_open_sesame_parts_order_and_structure(real_data: Callable[[str], Path]) -> None:
     corpus = load_corpus(real_data("open_sesame/data_aux"))
     for split, text in corpus.splits.items():

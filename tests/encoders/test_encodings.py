@@ -14,7 +14,7 @@ import transformers
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bertology import BertologyError, align, compress, neighbours, probe
+from bertology import BertologyError
 from bertology.activations import Recipe, read_words
 from bertology.corpora import as_sentences
 from bertology.encoders import Encoder, Encoding
@@ -192,10 +192,6 @@ def test_rows_are_padded_and_masked() -> None:
     assert (table.dtype, table.tolist()) == (np.bool_, [[True, False], [False, False]])
 
 
-IDS = torch.tensor([[6, 9, 12, 30, 8]])
-TEXT = "the dogs see a cat"
-
-
 @pytest.mark.parametrize(
     ("spec", "layers"),
     [("-1", (4,)), ("-3--1", (2, 3, 4)), ("0--2", (0, 1, 2, 3)), ("0,-1", (0, 4)), ([-1, 0], (0, 4)), ("-5", (0,))],
@@ -204,19 +200,3 @@ def test_on_the_command_line_and_in_files(spec: Any, layers: tuple[int, ...]) ->
     assert parse_layers(spec, 4) == layers
     with pytest.raises(BertologyError, match="the model has layers 0"):
         parse_layers("-6", 4)
-
-
-def test_results_texts_and_changed_models(tiny_bert: Path, tiny_corpus: Path, tmp_path: Path) -> None:
-    found = probe("pos", model=tiny_bert, corpus=tiny_corpus, layers=[0, -1], controls="none", progress=False)
-    assert found.predictions("pos", -1).equals(found.predictions("pos", 3))
-    assert found.per_label("pos", -1).equals(found.per_label("pos", 3))
-    assert found.fitted("pos", -1).origin.layer == 3
-    with pytest.raises(BertologyError, match="layer -2"):
-        found.per_label("pos", -2)  # that is layer 2, which was not read
-    assert align("the dog", "a cat", layers=[-1, -2], layer=-2).layer == 3
-    near = neighbours(TEXT, "cat", corpus=tiny_corpus, model=tiny_bert, layers=[-1], k=2, progress=False)
-    assert near.layers == (3,)
-    shorter = compress(tiny_bert, "layers", keep=[1, -1], out=tmp_path / "short", device="cpu", progress=False)
-    assert shorter.steps[0]["outcome"]["kept"] == [1, 3]
-    with pytest.raises(BertologyError, match="rising order"):
-        compress(tiny_bert, "layers", keep=[-1, 1], out=tmp_path / "wrong", device="cpu", progress=False)

@@ -17,10 +17,9 @@ import transformers
 from safetensors.torch import load_file, save_file
 from transformers import AutoModel, AutoTokenizer
 
-from bertology import probe
 from bertology.attention import head_statistics, stream_maps
 from bertology.attention.importance import MaskedWords, head_importance
-from bertology.attention.measured import Sharpness, row_entropy
+from bertology.attention.measured import Sharpness
 from bertology.attention.viewer import read_attention
 from bertology.cloze import Prompt, ask, next_sentence
 from bertology.cloze.asking import distribution
@@ -280,13 +279,6 @@ DAMAGE: dict[str, tuple[tuple[int, ...], float]] = {
 
 
 @pytest.fixture(scope="module")
-def models(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """By weight: a model in which it is damaged."""
-    root = tmp_path_factory.mktemp("damaged")
-    return {name: damaged(tiny_bert, root / name, name, *damage) for name, damage in DAMAGE.items()}
-
-
-@pytest.fixture(scope="module")
 def sentences() -> Sentences:
     return load_corpus()["test"][:12]
 
@@ -333,24 +325,6 @@ def test_readers_refuse_what_is_not_finite(name: str, tiny_bert: Path, sentences
     assert "--store-dtype" not in message
 
 
-TASKS = {"pos": VALUE, "structural_depth": QUERY, "head_statistics": QUERY, "head_syntax": QUERY} | {
-    "head_importance": QUERY,
-    "lama": BIAS,
-    "minimal_pairs": BIAS,
-}
-
-
-@pytest.mark.parametrize("task", TASKS)
-def test_a_probe_of_each_family(task: str, models: dict[str, Path], tiny_corpus: Path) -> None:
-    corpus = "pocket" if TASKS[task] == BIAS else str(tiny_corpus)
-    more: dict[str, Any] = {"max_items": 5} if corpus == "pocket" else {}
-    shown = r"(maps of L2H3|hidden states of layer 1|logits of layer 3) are not finite; its weights hold NaN or inf"
-    with pytest.raises(SignalError, match=shown) as refused:
-        probe(task, model=str(models[TASKS[task]]), corpus=corpus, controls="none", **more)
-    # Vectors stored in another type would be NaN as well.
-    assert "--store-dtype" not in str(refused.value)
-
-
 def test_sentences_that_follow(tiny_bert: Path) -> None:
     own = load_encoder(str(tiny_bert), init="random", device="cpu")
     own.next_sentence_head.modules["classifier"].seq_relationship.bias.data[1] = math.nan
@@ -389,10 +363,3 @@ def test_padding_is_finite_in_every_family(family: str, encoder: Callable[[str],
         assert states.isfinite().all(), layer
     for layer, maps in own.attentions(ids, mask, layers=range(1, own.n_layers + 1)).items():
         assert maps.isfinite().all(), layer
-
-
-def test_entropy_of_nan_is_nan() -> None:
-    rows = torch.tensor([[0.5, 0.5], [0.0, 0.0], [math.nan, 1.0]])
-    found = row_entropy(rows)
-    assert found[:2].tolist() == pytest.approx([math.log(2), 0])
-    assert found[2].isnan()

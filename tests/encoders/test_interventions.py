@@ -13,8 +13,9 @@ import torch
 import transformers
 from torch import Tensor
 
-from bertology.encoders import Encoder, EncoderRun, Intervention, load_encoder
+from bertology.encoders import Encoder, Intervention, load_encoder
 from bertology.encoders._modules import find_blocks
+from bertology.encoders.encoder import EncoderRun
 from bertology.encoders.interventions import Site, changing, gating, head_projection, intervening
 from bertology.errors import BertologyError, CorpusError, ModelError
 

@@ -10,7 +10,8 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
 
 from bertology import load_corpus
 from bertology.corpora import MultiwordToken, Sentence, Sentences
-from bertology.encoders import load_reader, resolve_model
+from bertology.encoders import resolve_model
+from bertology.encoders.loading import load_reader
 from bertology.encoders.tokenization import (
     morph_scores,
     piece_ranges,

@@ -19,11 +19,11 @@ from bertology.corpora import Sentences
 from bertology.errors import BertologyError
 from bertology.measures import sum_metric
 from bertology.measures.sums import LayerSums
-from bertology.probing._probes import OF_PROCESS
+from bertology.probing.probes import OF_PROCESS
 from bertology.results.rows import param_of
-from bertology.runner import ProbeRequest, RunOptions, make_plan, run_experiment
-from bertology.runner._plan import resolve_work
+from bertology.runner import ProbeRequest, RunOptions, run_experiment
 from bertology.runner.experiment import Experiment, ModelSettings, load_experiment
+from bertology.runner.plan import make_plan, resolve_work
 from tests.runner.requests import but
 
 

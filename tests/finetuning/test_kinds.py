@@ -46,9 +46,9 @@ class Oracle(torch.nn.Module):
 def ask(task: TuningTask, encoder: Encoder, split: str = "train", **options: Any) -> Any:
     options = {"max_pieces": None, "stride": 4, **options}
     inputs = encode(task, task.splits[split], encoder, **options)
-    collator = Collator(task, pad_id=encoder.pad_id, with_segments=False)
+    collator = Collator(task, pad_id=encoder.pad_id, states=None)
     oracle = Oracle(inputs, len(task.labels) or 2)
-    return inputs, predictions(oracle, task, task.splits[split], inputs, collator)[0]
+    return inputs, predictions(oracle, task, inputs, collator)[0]
 
 
 @pytest.mark.parametrize("max_pieces", [None, 12])
@@ -81,7 +81,7 @@ def test_answers_come_back_from_their_windows(encoder: Encoder, unanswered: bool
     assert task.has_unanswered == unanswered
     inputs, found = ask(task, encoder, max_pieces=max_pieces)
     assert (len(inputs.rows) > 24) == (max_pieces is not None)
-    gold = [answers[0].label if answers else "" for answers in task.train.answers]
+    gold = [answers[0].label if answers else "" for answers in task.splits["train"].answers]
     assert found["pred"].tolist() == gold
     assert found["gold"].iloc[1] == f'["{gold[1]}"]'
 
@@ -129,7 +129,7 @@ def test_numbers_of_pairs_are_regressed(tune: Tune) -> None:
 def test_two_texts_are_two_segments(encoder: Encoder) -> None:
     records = [{"text": "the dog", "text2": "a cat sees", "label": name} for name in ("no", "yes")] * 6
     task = tuning_task("pair_label:label", load_corpus({"train": records, "dev": records}))
-    row = encode(task, task.train, encoder, max_pieces=None, stride=0).rows[0]
+    row = encode(task, task.splits["train"], encoder, max_pieces=None, stride=0).rows[0]
     direct = encoder.tokenizer("the dog", "a cat sees")
     assert row.ids.tolist() == direct["input_ids"]
     assert row.types is not None
@@ -142,7 +142,7 @@ def test_two_texts_are_two_segments(encoder: Encoder) -> None:
 def test_a_long_text_is_cut_and_counted(encoder: Encoder) -> None:
     texts = [("the dog sees " * 30, "long"), ("the dog", "short")] * 6
     task = tuning_task("sentence_label:label", load_corpus({"train": texts, "dev": texts}))
-    inputs = encode(task, task.train, encoder, max_pieces=16, stride=0)
+    inputs = encode(task, task.splits["train"], encoder, max_pieces=16, stride=0)
     assert inputs.n_cut == 6
     assert max(map(len, inputs.rows)) == 16
     assert encoder.tokenizer.backend_tokenizer.truncation is None

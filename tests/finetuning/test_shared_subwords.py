@@ -53,7 +53,7 @@ def test_words_that_share_all_subwords_are_left_out_and_counted(
 
 def test_every_label_is_learned_at_a_subword_of_its_own(encoder: Encoder, french: Corpus) -> None:
     task = tuning_task("pos", french)
-    inputs = encode(task, task.train, encoder, max_pieces=None, stride=4)
+    inputs = encode(task, task.splits["train"], encoder, max_pieces=None, stride=4)
     assert inputs.items.skipped == {SHARED: n_shared(french["train"])}
     learned = {}
     for row in inputs.rows:
@@ -73,7 +73,7 @@ def test_words_that_begin_in_one_subword_have_places_apart(encoder: Encoder) -> 
     other = Sentence("t", "theand", ("th", "eand"), ((0, 2), (2, 6)), {"tag": ("A", "B")})
     corpus = Corpus("x", {name: Sentences([one, other]) for name in ("train", "dev", "test")})
     task = tuning_task("word_label:tag", corpus)
-    inputs = encode(task, task.train, encoder, max_pieces=None, stride=4)
+    inputs = encode(task, task.splits["train"], encoder, max_pieces=None, stride=4)
     assert [row.places.tolist() for row in inputs.rows] == [[1, 2], [1, 2]]
     assert [[task.labels[row.label[place]] for place in row.places] for row in inputs.rows] == [["A", "B"]] * 2
     assert inputs.items.skipped == {NONE_OF_ITS_OWN: 1}
@@ -96,6 +96,6 @@ def test_its_tables_have_the_line_on_alignment(tune: Tune, french: Corpus, task:
         f"words with unknown subwords 0, sharing all subwords {shared} ({treatment}), in sentences over the length "
         "limit 0, texts of test also in train 1, sentences left out 2 (sentences with two roots 2)"
     )
-    assert [note.text for note in tuned.grid().notes if note.about == "alignment"] == [expected]
-    for written in (tuned.to_markdown(), tuned.grid().to_latex(), (tuned.folder() / "README.md").read_text()):
+    assert [note.text for note in tuned.shown()[0].notes if note.about == "alignment"] == [expected]
+    for written in (tuned.to_markdown(), tuned.to_latex(), (tuned.folder() / "README.md").read_text()):
         assert f"sharing all subwords {shared} ({treatment})" in written

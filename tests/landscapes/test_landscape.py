@@ -74,13 +74,6 @@ def test_ends_of_a_line_are_the_losses_of_the_models(tiny_bert: Path, others: li
     assert found.barrier == pytest.approx(max(0.0, (grid["loss"] - chord).iloc[1:-1].max()))
 
 
-def test_a_model_to_itself_has_no_barrier(tiny_bert: Path) -> None:
-    found = quick(tiny_bert, tiny_bert)
-    assert found.barrier == 0
-    assert found.table["loss"].nunique() == 1
-    assert found.models == ("tiny-bert (1)", "tiny-bert (2)")
-
-
 def test_a_plane_meets_its_three_models_and_checkpoints(tiny_bert: Path, others: list[Path]) -> None:
     found = quick(tiny_bert, *others, extent=(0.0, 1.0), trajectory=[tiny_bert, others[1]])
     grid = losses(found, "grid").set_index(["x", "y"])["loss"]
@@ -103,16 +96,6 @@ def test_the_masked_loss_of_the_pocket_model_rises_with_the_radius() -> None:
         for radius in (0.1, 0.3, 0.6)
     ]
     assert 0 < values[0] < values[1] < values[2]
-
-
-def test_single_and_double_precision_agree(tiny_bert: Path) -> None:
-    single, double = (
-        quick(tiny_bert, points=3, iterations=4, sentences=2, dtype=dtype).top_eigenvalue[0]
-        for dtype in ("float32", "float64")
-    )
-    assert (double.dtype, single.dtype) == ("float64", "float32")
-    assert single.value == pytest.approx(double.value, rel=1e-2)
-    assert single.residual == pytest.approx(double.residual, rel=1e-2)
 
 
 def test_the_top_eigenvalue_is_that_of_scipy(tiny_bert: Path) -> None:
@@ -142,13 +125,6 @@ def test_the_top_eigenvalue_is_that_of_scipy(tiny_bert: Path) -> None:
     assert found.least == pytest.approx(least, rel=1e-4)
     assert found.converged
     assert max(found.residual, found.least_residual) <= 1e-4
-
-
-def test_the_top_eigenvalue_of_the_pocket_model_converges() -> None:
-    found = quick("pocket", sentences=4, iterations=20).top_eigenvalue[0]
-    assert found.converged
-    assert found.value > 0
-    assert found.n_iterations < 20
 
 
 def test_files(tiny_bert: Path, tmp_path: Path) -> None:

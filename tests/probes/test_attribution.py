@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from bertology import probe
-from bertology.errors import BertologyError
 
 
 def test_methods_are_told_apart_by_whether_they_find_the_cause(tmp_path: object) -> None:
@@ -20,8 +19,3 @@ def test_methods_are_told_apart_by_whether_they_find_the_cause(tmp_path: object)
     assert whole["completeness_error", 0] < 0.01
     tau = found[(found.metric == "rank_correlation") & (found.group == "leave one out")].value
     assert tau.tolist() == pytest.approx([1.0])
-
-
-def test_what_it_is_not_about_is_named() -> None:
-    with pytest.raises(BertologyError, match="attribution:verbs"):
-        probe("attribution:verbs")

@@ -12,7 +12,7 @@ import pytest
 
 from bertology import load_corpus, probe
 from bertology.corpora import Corpus, Sentence, Sentences, Target
-from bertology.errors import BertologyError, CorpusError, FitError
+from bertology.errors import BertologyError, CorpusError
 from bertology.probing import get_probe
 from bertology.results import ResultRow
 from tests.probes.conftest import check_chance
@@ -26,14 +26,6 @@ def test_every_word_with_a_label_is_asked_about(sentences_of: Callable[..., Sent
     assert [found.values[code] for code in found.codes] == ["a", "b", "a"]
     assert found.words.tolist() == [0, 1, 3]
     assert found.skipped == {"no tag label": 1}
-
-
-def test_any_layer_of_a_corpus_has_the_items_of_the_task_that_asks_for_it(
-    sentences_of: Callable[..., Sentences],
-) -> None:
-    sentences = sentences_of("the dogs", upos=["DET", "NOUN"])
-    one, other = (get_probe(task).examples(sentences) for task in ("word_label:upos", "pos"))
-    assert (one.values, one.codes.tolist()) == (other.values, other.codes.tolist())
 
 
 def test_an_unknown_column_is_answered_with_the_nearest(sentences_of: Callable[..., Sentences]) -> None:
@@ -55,10 +47,6 @@ def test_numbers_are_no_classes(sentences_of: Callable[..., Sentences], values: 
         WORD.examples(sentences_of("the dog", tag=values))
 
 
-def test_floats_of_whole_numbers_are_classes(sentences_of: Callable[..., Sentences]) -> None:
-    assert WORD.examples(sentences_of("the dog", tag=["1.0", None])).values == ("1.0",)
-
-
 def test_a_few_whole_numbers_are_classes(sentences_of: Callable[..., Sentences]) -> None:
     words = " ".join(["dog"] * 21)
     ratings = [str(number % 20 - 3) for number in range(21)]
@@ -66,11 +54,6 @@ def test_a_few_whole_numbers_are_classes(sentences_of: Callable[..., Sentences])
     with pytest.raises(CorpusError, match=r"holds numbers \(21 distinct ones\)"):
         WORD.examples(sentences_of(words, tag=[str(number) for number in range(21)]))
     assert len(WORD.examples(sentences_of(words, tag=[f"w{number}" for number in range(21)])).values) == 21
-
-
-def test_one_label_is_no_question(planted: Callable[..., Corpus], tiny_bert: Path) -> None:
-    with pytest.raises(FitError, match=r"^task word_label:tag: train has the one label 'one'; give data with two"):
-        probe("word_label:tag", model=tiny_bert, corpus=planted("tag", LABELS[:1], signal=True))
 
 
 def test_a_planted_label_of_words_is_found_and_nothing_else(
@@ -161,11 +144,6 @@ def test_baselines_of_sentences_are_those_of_texts(planted: Callable[..., Corpus
     assert "word form" not in notes
 
 
-def test_it_needs_the_name_of_a_column() -> None:
-    with pytest.raises(BertologyError, match="needs a column of labels of sentences after a colon, such as"):
-        get_probe("sentence_label")
-
-
 def pair(one: str, other: str, label: Any, **more: Any) -> Sentence:
     n, words = len(one.split()), f"{one} {other}".split()
     sentence = Sentence.from_words(words, id=one[:1], **more)
@@ -193,25 +171,6 @@ def test_every_pair_with_a_label_is_asked_about() -> None:
 def test_what_is_not_one_class_a_pair_is_refused(sentence: Sentence, message: str) -> None:
     with pytest.raises(CorpusError, match=message):
         PAIR.examples(Sentences([sentence]))
-
-
-def test_planted_and_drawn_labels(
-    planted_spans: Callable[..., Corpus], ask: Callable[..., dict[str, ResultRow]]
-) -> None:
-    found = ask("pair_label:same", planted_spans("same", YES_NO, signal=True, pairs=True))["accuracy"]
-    assert found.value is not None
-    assert found.value > 0.9
-    drawn = ask("pair_label:same", planted_spans("same", YES_NO, signal=False, pairs=True))["accuracy"]
-    assert drawn.value is not None
-    assert abs(drawn.value - 1 / 2) < 3 * (1 / 4 / drawn.n_items) ** 0.5  # three standard errors
-
-
-def test_baselines_of_pairs_are_those_of_texts(planted_spans: Callable[..., Corpus], tiny_bert: Path) -> None:
-    corpus = planted_spans("same", YES_NO, signal=True, pairs=True)
-    found = probe(
-        "pair_label:same", model=tiny_bert, corpus=corpus, layers="0", controls="majority,word_majority,lexical"
-    )
-    assert {row.control for row in found.rows} == {"none", "majority", "lexical"}
 
 
 def test_whether_two_texts_are_alike_is_read_off_their_vectors_and_off_new_texts(tiny_bert: Path) -> None:

@@ -69,14 +69,6 @@ def test_roles(sets):
     ]
 
 
-def test_words_that_people_say(sets):
-    items = _items("role_words", sets)
-    told = items["role-6-b"]
-    assert (told.answer, told.accepted, told.group) == ("tipped", ("worked",), "roles reversed")
-    assert told.blind == "I forgot which one the other had {mask}."
-    assert told.cluster == items["role-6-a"].cluster
-
-
 def test_negation_and_its_articles(sets):
     found = PROBE.make("negation").items(sets)
     asked = {item.id: (item.group, item.text, item.answer, item.rivals) for item in found.items}
@@ -221,9 +213,3 @@ def test_pocket_bert_knows_facts_and_roles_and_passes_over_a_not() -> None:
     assert known["affirmative"] > 0.95
     assert known["negated"] < 0.05
     assert _right("role", model_folder())["role reversal"] > 0.9
-
-
-def test_without_training_there_is_nothing() -> None:
-    drawn = _right("negation", model_folder(), init="random")
-    assert all(0.35 < share < 0.65 for share in drawn.values())
-    assert 0.35 < _right("role", model_folder(), init="random")["role reversal"] < 0.65

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from bertology.activations import silent
+from bertology.activations.progress import silent
 from bertology.encoders import load_encoder, masked_lm_loss
-from bertology.errors import FitError, ModelError, NameNotFoundError
+from bertology.errors import ModelError
 from bertology.pocket import load_corpus
 from bertology_probes.head_importance import PROBE
 
@@ -14,14 +14,6 @@ from bertology_probes.head_importance import PROBE
 @pytest.fixture(scope="module")
 def own(tiny_bert):
     return load_encoder(str(tiny_bert), device="cpu")
-
-
-def test_settings():
-    assert PROBE.with_settings({"share": 0.3, "order_seeds": [5], "ways": ["off"]}).order_seeds == (5,)
-    with pytest.raises(NameNotFoundError, match="setting of task head_importance"):
-        PROBE.with_settings({"shares": 0.3})
-    with pytest.raises(FitError, match="ways"):
-        PROBE.with_settings({"ways": ["zero"]})
 
 
 def test_all_that_is_measured(own):

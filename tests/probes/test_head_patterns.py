@@ -10,8 +10,6 @@ from bertology.attention import stream_maps
 from bertology.attention.patterns import PATTERNS
 from bertology.corpora import load_corpus
 from bertology.encoders import load_encoder
-from bertology.errors import FitError
-from bertology.measures.sums import Scope
 from bertology.results.heads import head_tables
 from bertology.runner import ProbeRequest, run_probes
 from bertology_probes.head_patterns import PROBE
@@ -62,20 +60,6 @@ def test_layers_of_pocket_bert(pocket):
     assert alone.under[0].sum() > 140, "all but the shortest"
     assert (alone.of("block") == 0).all()
     assert alone.of("heterogeneous").max() > 0.5
-
-
-def test_settings(pocket):
-    sentences = load_corpus("pocket")["test"][:20]
-    strict, loose = (shares(pocket, sentences, confidence=value) for value in (1.0, 0.0))
-    assert (strict.of("heterogeneous") >= loose.of("heterogeneous")).all()
-    by_network = shares(pocket, sentences, classifier="cnn")
-    assert (by_network.over != loose.over).any()
-    with pytest.raises(FitError, match="texts"):
-        PROBE.with_settings({"texts": "paragraphs"})
-    with pytest.raises(FitError, match="classifier"):
-        PROBE.with_settings({"classifier": "forest"})
-    (make,) = PROBE.with_settings({"classifier": "cnn"}).statistics(sentences)
-    assert make(Scope(1, (1,), 1, "piece")).finish()[0].metric == "pattern_share"
 
 
 def test_rows_of_a_run(tiny_bert, tiny_corpus):

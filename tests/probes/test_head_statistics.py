@@ -38,13 +38,6 @@ def test_rows_are_the_statistics(tiny_bert: Path, norms: bool) -> None:
         assert value == pytest.approx(table.loc[head, name], abs=1e-6)
 
 
-def test_no_head_is_chosen() -> None:
-    assert not PROBE.chooses
-    assert PROBE.baselines == ()
-    assert not PROBE.norms
-    assert PROBE.with_settings({"with_norms": True}).norms
-
-
 def test_planted_attention_is_seen() -> None:
     """The embedded encoder has a head for the word before and one for the next, as its statistics say."""
     text = load_corpus()["test"][:100]

@@ -4,7 +4,6 @@ import itertools
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,10 +13,9 @@ from bertology.attention.probes import ReadText
 from bertology.corpora import Corpus, Sentence, Sentences, Target
 from bertology.corpora.formats.conllu import read_conllu
 from bertology.encoders import load_encoder
-from bertology.errors import BertologyError, CorpusError, NameNotFoundError
+from bertology.errors import CorpusError
 from bertology.families.request import ReadoutConfig
 from bertology.measures import bootstrap_ratio
-from bertology.measures.sums import HeadRatios
 from bertology.pocket import load_corpus
 from bertology.probing import get_probe
 from bertology.runner import ProbeRequest, run_probes
@@ -71,13 +69,6 @@ def test_arcs_by_relation_without_root_and_punctuation() -> None:
     assert found[f"det: {DOWN}"] == found[f"det: {UP}"] == [(0, 2), (4, 5)]
     rows = arcs_of(probe("head_syntax").with_settings({"fewest_arcs": 1, "downward": "row"}), one_sentence())
     assert rows[f"det: {DOWN}"] == [(2, 0), (5, 4)]
-
-
-def test_small_relations_are_left_out() -> None:
-    asked = probe("head_syntax").with_settings({"fewest_arcs": 2})
-    assert {name.partition(":")[0] for name in arcs_of(asked, one_sentence())} == {"all", "det"}
-    with pytest.raises(CorpusError, match="no relation has 20 arcs: give more text"):
-        probe("head_syntax").statistics(one_sentence())
 
 
 def test_planted_heads_stand_out(tiny_bert: Path) -> None:
@@ -135,33 +126,6 @@ def test_a_corpus_without_heads_is_refused(sentences_of: Callable[..., Sentences
         probe("head_syntax:coreference").statistics(plain)
 
 
-def test_no_such_question_or_setting() -> None:
-    with pytest.raises(BertologyError, match="it should be one of trees, coreference, parser; or head_syntax alone"):
-        get_probe("head_syntax:nsubj")
-    with pytest.raises(NameNotFoundError, match="setting of task head_syntax"):
-        probe("head_syntax").with_settings({"few": 1})
-    with pytest.raises(BertologyError, match="setting downward of task head_syntax is 'up'"):
-        probe("head_syntax").with_settings({"downward": "up"})
-
-
-def test_planted_trees_are_found(tiny_bert: Path) -> None:
-    encoder, text = load_encoder(str(tiny_bert), device="cpu"), treebank()
-
-    def up(sentence: int, length: int, place: int) -> int | None:
-        head = (text[sentence].heads or ())[place]
-        return head - 1 if head else None
-
-    asked = probe("head_syntax:trees")
-    (make,) = asked.statistics(text)
-    (found,) = planted_ratios(encoder, make, text, [up, lambda s, n, place: None])  # type: ignore[arg-type]
-    (chain,) = asked.baseline("offset", ReadText(text), ReadText(text))
-    assert found.of("maximum attention")[0, 0] == 1.0
-    assert chain.of("maximum attention")[0, 0] < 0.6
-    assert found.of("maximum attention")[0, 1] < 0.6
-    some = asked.with_settings({"most_sentences": 5}).statistics(text)
-    assert len(some[0].keywords["trees"].sentences) == 5  # type: ignore[attr-defined]
-
-
 def with_mentions() -> Sentences:
     """Ann and the old dog, she and it; her dog is a mention that holds another."""
     words = ["Ann", "saw", "the", "old", "dog", "when", "she", "fed", "her", "dog", "."]
@@ -206,34 +170,6 @@ def test_antecedents() -> None:
     assert same.of("nominal")[0, 0] == 1.0
     assert asked.ranks.tolist() == [2, 3, 2, 3, 2, 3, 1, 3, 3]
     assert rule.of("all")[0, 0] == 1.0
-
-
-def test_mentions_without_a_tree() -> None:
-    bare = Sentences([replace(with_mentions()[0], heads=None)])
-    with pytest.raises(CorpusError, match="set mention_head to last_word"):
-        probe("head_syntax:coreference").statistics(bare)
-    (make,) = probe("head_syntax:coreference").with_settings({"mention_head": "last_word"}).statistics(bare)
-    assert make.keywords["candidates"].asked.tolist() == [6, 8, 9]  # type: ignore[attr-defined]
-
-
-def test_mentions_of_nothing_else() -> None:
-    (whole,) = with_mentions()
-    apart = tuple(replace(target, label="0") for target in whole.targets["coref"])
-    with pytest.raises(CorpusError, match="no two mentions of a sentence mean the same"):
-        probe("head_syntax:coreference").statistics(Sentences([replace(whole, targets={"coref": apart})]))
-
-
-def planted_mentions(tiny_bert: Path) -> HeadRatios:
-    encoder = load_encoder(str(tiny_bert), device="cpu")
-    antecedent = {6: 0, 8: 6, 9: 4}
-    (make,) = probe("head_syntax:coreference").statistics(with_mentions())
-    heads: list[Any] = [lambda s, n, place: antecedent.get(place), lambda s, n, place: max(place - 1, 0)]
-    return planted_ratios(encoder, make, with_mentions(), heads)[0]  # type: ignore[arg-type]
-
-
-def test_a_planted_coreference_head_is_found(tiny_bert: Path) -> None:
-    found = planted_mentions(tiny_bert)
-    assert found.of("all")[0].tolist() == [1.0, 0.0]
 
 
 def test_the_parser_is_scored_on_what_it_was_not_fitted_to(tiny_bert: Path) -> None:

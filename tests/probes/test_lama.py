@@ -10,13 +10,11 @@ import pytest
 
 from bertology.cloze import ClozeItem, ClozeItems, Prompt, ask
 from bertology.encoders import Encoder, load_encoder
-from bertology.errors import BertologyError, CorpusError
 from bertology.pocket import candidates, facts, model_folder
 from bertology.probing import LeftOut
 from bertology_probes.lama import PROBE
 
 LAMA = PROBE.default
-VARIANTS = ("paraphrases", "negated", "misprimed")
 EXPOSURES = (0, 1, 2, 4, 8, 16, 32, 64)
 
 
@@ -40,18 +38,6 @@ def primed(subject: str, prime: str, **more: object) -> dict[str, object]:
         "masked_misprimed": [f"{prime}? {text}"],
         **more,
     }
-
-
-def test_the_family() -> None:
-    assert PROBE.instances == VARIANTS
-    assert LAMA.task == "lama"
-    assert [PROBE.make(name).task for name in VARIANTS] == [f"lama:{name}" for name in VARIANTS]
-    assert all(metric.name for probe in (LAMA, *map(PROBE.make, VARIANTS)) for metric in probe.scores)
-    with pytest.raises(
-        BertologyError,
-        match="lama:negate: it should be one of paraphrases, negated, misprimed; or lama alone; did you mean negated",
-    ):
-        PROBE.make("negate")
 
 
 def test_facts_of_a_file_by_relation(tmp_path: Path) -> None:
@@ -121,12 +107,6 @@ def test_primes_of_a_file(tmp_path: Path) -> None:
     )
 
 
-def test_a_source_of_which_nothing_can_be_asked(tmp_path: Path) -> None:
-    write(tmp_path / "Squad/test.jsonl", {"masked_sentences": ["Nothing."], "obj_label": "a"})
-    with pytest.raises(CorpusError, match=r"no item to ask \(of all: no mask in the sentence\)"):
-        LAMA.items(str(tmp_path))
-
-
 def test_the_published_sets(real_data) -> None:
     lama = LAMA.items(str(real_data("lama")))
     assert (len(lama), len(lama.groups), lama.reasons) == (20_164, 22, {"more than one mask in the sentence": 3})
@@ -157,14 +137,6 @@ def test_pocket_facts_come_by_how_often_they_are_stated() -> None:
         assert item.blind == item.text.replace(fact.subject, "{mask}")
         assert (item.answer, item.cluster) == (fact.object, fact.subject)
         assert item.group.split()[1] == str(fact.n_stated)
-
-
-def test_pocket_paraphrases_are_the_sentences_that_state_a_fact() -> None:
-    found = items_of("paraphrases")
-    sentences = [(fact.sentence(n), fact.object) for fact in facts() for n in range(2)]
-    assert [(item.text.replace("{mask}", item.answer), item.answer) for item in found.items] == sentences
-    assert found.vocabularies["born in"] == candidates("born_in")
-    assert set(found.vocabularies) == set(found.groups)
 
 
 def test_pocket_negations_differ_by_one_word() -> None:
@@ -200,15 +172,6 @@ def test_pocket_primes_are_wrong_and_of_the_right_kind() -> None:
         assert by_name[name].n_stated > 0
 
 
-@pytest.mark.parametrize("argument", ["", *VARIANTS])
-def test_pocket_bert_knows_every_word_of_what_it_is_asked(argument: str) -> None:
-    known = json.loads((model_folder() / "tokenizer.json").read_text(encoding="utf-8"))["model"]["vocab"]
-    found = items_of(argument) if argument else LAMA.items("pocket")
-    texts = [f"{item.text} {item.other} {item.answer}".replace("{mask}", " ") for item in found.items]
-    words = {word.lower() for text in texts for word in re.findall(r"\w+|[^\w\s]", text)}
-    assert words - set(known) == set()
-
-
 @pytest.fixture(scope="module")
 def pocket_bert() -> Encoder:
     return load_encoder(str(model_folder()))
@@ -228,17 +191,3 @@ def test_what_is_stated_is_recalled_and_what_is_not_stays_at_chance(pocket_bert:
     assert by_group["stated 0 times"].sum() <= 5
     assert 0.3 < by_group["stated 1 time"].mean() < 0.95
     assert all(by_group[f"stated {n} times"].mean() > 0.95 for n in EXPOSURES[2:])
-
-
-def test_without_its_subject_no_fact_is_recalled(pocket_bert: Encoder) -> None:
-    found = [item for item in LAMA.items("pocket").items if item.group == "stated 64 times"]
-    answers = [item.answer for item in found]
-    blind = [Prompt(item.blind, (item.answer,), at=1) for item in found]
-    scores = ask(pocket_bert, blind, ranks=True)
-    right = [int(scores.ranks_of(number)[0, 0] == 1) for number in range(len(found))]
-    # One answer a relation is all that can be right then.
-    most = sum(
-        Counter(item.answer for item in found if item.id.startswith(relation)).most_common(1)[0][1]
-        for relation in ("lives_in", "born_in", "works_as", "capital_of")
-    )
-    assert sum(right) <= most < len(answers) / 2

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from bertology.errors import BertologyError, CorpusError
-from bertology.pocket import model_folder
 from bertology_probes.made import COMPARISONS, NUMERACY
 
 
@@ -27,13 +24,6 @@ def test_items_in_which_a_constant_answer_is_right_half_the_time(kind, size, clu
             assert sum(item.answer == word for item in asked) * 2 == len(asked)
 
 
-def test_unknown_kinds_and_sources_of_objects():
-    with pytest.raises(BertologyError, match="comparisons:colour: it should be one of size, weight, affordance"):
-        COMPARISONS.make("colour")
-    with pytest.raises(CorpusError, match=r"things of the pocket world have no size, weight or use; give made"):
-        COMPARISONS.make("size").items("pocket")
-
-
 @pytest.mark.parametrize(
     ("kind", "size", "clusters"), [("decode", 300, 100), ("maximum", 360, 180), ("addition", 272, 52)]
 )
@@ -45,15 +35,6 @@ def test_items_of_numbers(kind, size, clusters):
     assert (len(items), len({item.cluster for item in items.items})) == (size, clusters)
     assert all(item.text.count("{mask}") == 1 and item.blind.endswith("{mask}.") for item in items.items)
     assert not items.left_out
-
-
-def test_the_pocket_world_cannot_count():
-    with pytest.raises(CorpusError, match=r"the pocket world has no numbers but two, three, .*; give made"):
-        NUMERACY.make("decode").items("pocket")
-    vocabulary = json.loads((model_folder() / "tokenizer.json").read_text(encoding="utf-8"))["model"]["vocab"]
-    known = {"one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"} & vocabulary.keys()
-    assert known == {"two", "three", "four", "five"}
-    assert not any(piece.isdecimal() for piece in vocabulary)
 
 
 def test_unknown_kinds_and_sources_of_numbers():

@@ -5,11 +5,8 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
 from bertology.cloze import ClozeProbe, pseudo_log_likelihood
 from bertology.encoders import load_encoder
-from bertology.errors import CorpusError
 from bertology.pocket import agreement_items, model_folder
 from bertology.probing import LeftOut, get_probe
 
@@ -59,28 +56,11 @@ def test_a_paradigm_without_its_identical_pairs(tmp_path: Path) -> None:
     assert found.left_out == (LeftOut("island-1", "island", "the two sentences are the same"),)
 
 
-def test_nothing_but_identical_pairs(tmp_path: Path) -> None:
-    with pytest.raises(CorpusError, match=r"no item to ask \(of all: the two sentences are the same\)"):
-        PROBE.items(write(tmp_path / "a.jsonl", blimp(1, "A b.", "A b.")))
-
-
-def test_a_paradigm_twice_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(CorpusError, match=r"two items are called 'island-0'"):
-        PROBE.items(write(tmp_path / "a.jsonl", blimp(0, "A b.", "A c."), blimp(0, "A b.", "A d.")))
-
-
 def test_sentences_of_marvin_and_linzen_end_in_a_period(tmp_path: Path) -> None:
     stimulus = {"case": "simple_agrmt", "condition": "sing_MS_MV", "sentences": ["the dog barks", "the dog bark ."]}
     (item,) = PROBE.items(write(tmp_path / "a.jsonl", stimulus)).items
     assert (item.text, item.other) == ("the dog barks.", "the dog bark.")
     assert (item.group, item.cluster) == ("simple_agrmt", "dog ./bark/barks")
-
-
-def test_paradigms(real_data: Callable[[str], Path]) -> None:
-    found = PROBE.items(str(real_data("blimp")))
-    counts = Counter(item.group for item in found.items)
-    assert (len(counts), set(counts.values()), found.left_out) == (23, {1_000}, ())
-    assert len({item.cluster for item in found.items}) == 23_000
 
 
 def test_negative_polarity(real_data: Callable[[str], Path]) -> None:

@@ -38,13 +38,6 @@ def test_facts(tmp_path: object) -> None:
     assert (found.n_skipped >= 0).all()
 
 
-def test_a_construction_that_is_not_there_is_named() -> None:
-    with pytest.raises(BertologyError, match="no two items of structure nowhere"):
-        probe("patching:agreement:nowhere")
-    with pytest.raises(BertologyError, match="patching:verbs"):
-        probe("patching:verbs")
-
-
 def own_pairs(path: Path) -> Path:
     """Nouns crossed with verbs, the grammatical sentence first."""
     verbs = ("walk to the park", "know the story", "watch the dog", "like the horse")

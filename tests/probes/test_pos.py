@@ -2,10 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import pytest
-
 from bertology.corpora import Corpus, Sentences
-from bertology.errors import CorpusError
 from bertology.probing import get_probe
 from bertology.results import ResultRow
 
@@ -18,11 +15,6 @@ def test_every_word_with_a_tag_is_asked_about(sentences_of: Callable[..., Senten
     assert [found.values[code] for code in found.codes] == ["DET", "NOUN", "AUX", "VERB"]
     assert found.words.tolist() == [0, 1, 2, 3]
     assert found.skipped == {"no upos label": 1}
-
-
-def test_a_corpus_without_tags_is_refused(sentences_of: Callable[..., Sentences]) -> None:
-    with pytest.raises(CorpusError, match="layer 'upos'"):
-        PROBE.examples(sentences_of("the dog", xpos=["DT", "NN"]))
 
 
 def test_a_planted_tag_is_found(planted: Callable[..., Corpus], ask: Callable[..., dict[str, ResultRow]]) -> None:

@@ -6,8 +6,7 @@ import pytest
 
 from bertology import Corpus, Sentence, probe
 from bertology.corpora import Sentences, Target, load_corpus
-from bertology.corpora.sentence_tasks import SENTENCE_TASKS
-from bertology.errors import BertologyError, CorpusError, NameNotFoundError
+from bertology.errors import CorpusError
 from bertology.probing import get_probe
 
 
@@ -19,14 +18,6 @@ def test_labels_are_those_of_the_corpus() -> None:
     assert examples.spans.tolist() == [[[1, 4]]]
     with pytest.raises(CorpusError, match="give a treebank as sentence_tasks:CORPUS"):
         get_probe("sentence:odd-word").examples(sentences)  # type: ignore[attr-defined]
-
-
-def test_a_task_is_one_of_ten() -> None:
-    assert [get_probe(f"sentence:{task}").task for task in SENTENCE_TASKS] == [f"sentence:{t}" for t in SENTENCE_TASKS]
-    with pytest.raises(NameNotFoundError, match="did you mean tense"):
-        get_probe("sentence:tens")
-    with pytest.raises(BertologyError, match="needs a task of sentences after a colon, such as sentence:length"):
-        get_probe("sentence")
 
 
 @pytest.fixture(scope="module")

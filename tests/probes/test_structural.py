@@ -14,7 +14,8 @@ import pytest
 from bertology.corpora import Corpus, Sentence, Sentences
 from bertology.errors import CorpusError
 from bertology.families.request import ReadoutConfig
-from bertology.probing import TreeExamples, get_probe
+from bertology.probing import get_probe
+from bertology.probing.items import TreeExamples
 from bertology.results import ResultRow
 from bertology.runner import ProbeRequest, run_probes
 from tests.probes.conftest import make_sentence

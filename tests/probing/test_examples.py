@@ -7,14 +7,8 @@ import pytest
 
 from bertology.corpora import Sentence, Sentences, Target
 from bertology.errors import CorpusError
-from bertology.probing import (
-    Examples,
-    layer_examples,
-    mapped_examples,
-    pair_examples,
-    target_examples,
-    word_examples,
-)
+from bertology.probing import Examples, pair_examples, target_examples, word_examples
+from bertology.probing.items import layer_examples
 
 
 def sentence(name: str, words: str, tags: list[str | None]) -> Sentence:
@@ -59,35 +53,6 @@ def test_an_absent_layer_names_those_there_are(sentences: Sentences) -> None:
         layer_examples(Sentences([]), "upos")
 
 
-def test_labels_can_be_given_word_by_word_or_as_codes(sentences: Sentences) -> None:
-    labels = ["x", None, "y", "x", None, None, "y"]
-    by_name = word_examples(sentences, labels)
-    by_code = word_examples(sentences, np.array([0, -1, 1, 0, -1, -1, 1], dtype=np.int32), ("x", "y"))
-    for found in (by_name, by_code):
-        assert found.words.tolist() == [0, 2, 3, 6]
-        assert [found.values[code] for code in found.codes] == ["x", "y", "x", "y"]
-        assert found.clusters.tolist() == [0, 1, 1, 2]
-
-
-def test_a_mapping_merges_and_leaves_out(sentences: Sentences) -> None:
-    merged = mapped_examples(sentences, "tag", {"N": "word", "V": "word"})
-    assert merged.values == ("word",)
-    assert merged.words.tolist() == [0, 1, 5, 6]
-    some = mapped_examples(sentences, "tag", {"V": "verb", "N": None})
-    assert some.values == ("verb",)
-    assert some.words.tolist() == [1, 6]
-    assert some.skipped == {}
-
-
-def test_what_is_left_out_is_counted(sentences: Sentences) -> None:
-    found = layer_examples(sentences, "tag")
-    fewer = found.subset(found.codes == 0, reason="a verb")
-    assert fewer.words.tolist() == [0, 5]
-    assert fewer.skipped == {"no tag label": 3, "a verb": 2}
-    assert found.skipped == {"no tag label": 3}
-    assert fewer.subset(np.array([True, True]), reason="nothing").skipped == fewer.skipped
-
-
 def test_columns_that_do_not_fit_together_are_refused() -> None:
     spans, codes, clusters = np.array([[[0, 1]], [[1, 2]]]), np.array([0, 1]), np.array([0, 0])
     assert len(Examples(spans, codes, ("a", "b"), clusters)) == 2
@@ -97,13 +62,6 @@ def test_columns_that_do_not_fit_together_are_refused() -> None:
         Examples(spans, codes[:1], ("a", "b"), clusters)
     with pytest.raises(ValueError, match="codes from 0 to 1 for 1 values"):
         Examples(spans, codes, ("a",), clusters)
-
-
-@pytest.mark.parametrize("spans", [[[[0, 2]]], [[[0, 1], [3, 4]]]])
-def test_items_of_more_than_one_word_have_no_one_word(spans: list[list[list[int]]]) -> None:
-    found = Examples(np.array(spans), np.array([0]), ("a",), np.array([0]))
-    with pytest.raises(ValueError, match="more than one word"):
-        _ = found.words
 
 
 # Pairs of words, and labelled spans
@@ -186,21 +144,3 @@ def test_targets_have_as_many_spans_as_are_asked_about(pairs: bool, given: str, 
     message = f"^layer 'srl' has {given} a target where {asked} asked about: give targets with span1"
     with pytest.raises(CorpusError, match=message):
         target_examples(sentences, "srl", spans=1 if pairs else 2)
-
-
-def test_absent_targets_name_those_there_are() -> None:
-    with pytest.raises(CorpusError, match=r"^no span has a label in layer 'coref': the layers of spans are srl$"):
-        target_examples(with_targets((Target((0, 1), "A"),)), "coref")
-    with pytest.raises(CorpusError, match=r"the layers of spans are none$"):
-        target_examples(with_targets((), ()), "srl")
-
-
-def test_truth_values_have_a_column_a_label() -> None:
-    spans, clusters = np.array([[[0, 1]], [[1, 2]]]), np.array([0, 0])
-    table = np.array([[True, False], [False, False]])
-    found = Examples(spans, table, ("a", "b"), clusters)
-    assert len(found) == 2
-    assert found.subset(np.array([False, True]), reason="x").codes.tolist() == [[False, False]]
-    for wrong in (table[:, :1], table.astype(np.int64)):
-        with pytest.raises(ValueError, match=r"they should be truth values \[item, 2\]"):
-            Examples(spans, wrong, ("a", "b"), clusters)

@@ -13,16 +13,8 @@ import pytest
 import bertology
 from bertology.corpora import Sentences
 from bertology.errors import BertologyError, NameNotFoundError
-from bertology.probing import (
-    Examples,
-    RepresentationProbe,
-    get_probe,
-    is_installed,
-    known_probe,
-    register_probe,
-    word_examples,
-)
-from bertology.probing._probes import OF_PROCESS
+from bertology.probing import Examples, RepresentationProbe, get_probe, register_probe, word_examples
+from bertology.probing.probes import OF_PROCESS, is_installed, known_probe
 
 
 @pytest.fixture(autouse=True)
@@ -53,14 +45,6 @@ def test_a_class_or_an_object_is_registered_and_given_back() -> None:
     assert get_probe("capital:first") is get_probe("capital.v2:first") is other
     with pytest.raises(NameNotFoundError, match="unknown task 'capitals': did you mean capital or capital:first"):
         get_probe("capitals")
-
-
-def test_the_last_one_of_a_name_counts() -> None:
-    register_probe(Capital)
-    register_probe(newer := Capital(version=2))
-    assert get_probe("capital") is newer
-    with pytest.raises(NameNotFoundError):
-        get_probe("capital.v1")
 
 
 @pytest.mark.parametrize("task", ["pos", "pos:fine", "feats", "feats:Number", "lama:own"])

@@ -11,7 +11,6 @@ import pytest
 
 from bertology.corpora import MultiwordToken, Sentence, Sentences
 from bertology.errors import CorpusError
-from bertology.measures import read_heads, tree_depths
 from bertology.probing import tree_examples
 
 
@@ -56,12 +55,6 @@ def test_a_sentence_is_an_item(asks: Any, marks: str) -> None:
     assert found.skipped == {}
 
 
-def test_trees_that_are_alike_are_one_label() -> None:
-    found = tree_examples(Sentences([DOGS, replace(DOGS, id="b")]), "distances")
-    assert found.values == ("4 _ 1 0 _",)
-    assert found.codes.tolist() == [0, 0]
-
-
 # Words that count
 
 
@@ -70,16 +63,6 @@ def test_punctuation_by_tags_of_the_penn_treebank() -> None:
     tags = "`` PRP ( PRP ) VBP '' : NN -LRB- HYPH -RRB- $ ."
     (marks,) = marks_of("depths", sentence(words, (6, 6, 4, 2, 4, 0, 6, 6, 6, 9, 9, 9, 9, 6), xpos=tags))
     assert marks == "_ 1 _ 2 _ 0 _ _ 1 _ 2 _ _ _"
-
-
-def test_universal_tags_come_first() -> None:
-    (marks,) = marks_of("depths", sentence("a , b", (0, 1, 2), upos="X SYM X", xpos="NN , NN"))
-    assert marks == "0 1 2"
-
-
-def test_without_tags_all_words_count() -> None:
-    (marks,) = marks_of("depths", sentence("a , b .", (0, 1, 2, 1)))
-    assert marks == "0 1 2 1"
 
 
 # Sentences that do not count
@@ -107,19 +90,6 @@ def test_sentences_without_a_tree_to_find_are_counted_apart() -> None:
     }
     assert found.clusters.tolist() == [4]
     assert found.spans.tolist() == [[[9, 14]]]
-
-
-def test_a_sentence_without_heads_needs_no_relations() -> None:
-    bare = sentence("who knows that", None, "bare", upos="PRON VERB PRON")
-    found = tree_examples(Sentences([bare, DOGS]), "arcs")
-    assert found.skipped == {"sentence without heads": 1}
-    assert found.values == ("4:nsubj _ 1:conj 0:root _",)
-
-
-def test_a_text_of_short_sentences_has_no_item() -> None:
-    found = tree_examples(Sentences([sentence("yes", (0,))]), "depths")
-    assert len(found) == 0
-    assert found.spans.shape == (0, 1, 2)
 
 
 # What is no tree
@@ -157,16 +127,6 @@ def test_what_is_no_tree_is_left_out_and_counted(asks: Any) -> None:
     }
 
 
-def test_a_sentence_without_a_name_is_called_by_its_number() -> None:
-    with pytest.raises(CorpusError, match=r"^sentence 1: no root"):
-        tree_examples(Sentences([sentence("a b c", (2, 3, 1), "")]), "distances")
-
-
-def test_even_short_sentences_must_be_trees() -> None:
-    found = tree_examples(Sentences([DOGS, sentence("a b", (0, 0), "short")]), "distances")
-    assert found.skipped == {"sentence with several roots": 1}
-
-
 def test_a_corpus_without_heads() -> None:
     bare = Sentences([sentence("a b c", None, upos="X X X", xpos="a b c")])
     with pytest.raises(CorpusError, match="no word has a head: give a treebank; the annotation layers are upos, xpos"):
@@ -197,21 +157,6 @@ def test_multiword_tokens_are_as_many_words_as_gold_says() -> None:
     assert parler.text == "parler du vin"
     assert marks_of("arcs", parler) == ["0:root 4:case 4:det 1:obl"]
     assert marks_of("depths", parler) == ["0 2 2 1"]
-
-
-def test_arcs_that_cross_are_kept() -> None:
-    """*A hearing is scheduled on the issue today*: the arc hearing–issue crosses scheduled–today's root."""
-    heads = (2, 4, 4, 0, 7, 7, 2, 4)
-    words = sentence("A hearing is scheduled on the issue today", heads)
-    assert [read_heads(mark) for mark in marks_of("distances", words)] == [heads]
-    assert marks_of("depths", words) == [" ".join(map(str, tree_depths(heads)))]
-
-
-def test_marks_by_hand() -> None:
-    sentences = Sentences([sentence("dogs sleep .", (2, 0, 2), upos="NOUN VERB PUNCT", deprel="x root y")])
-    assert tree_examples(sentences, "distances").values == ("2 0 _",)
-    assert tree_examples(sentences, "depths").values == ("1 0 _",)
-    assert tree_examples(sentences, "arcs").values == ("2:x 0:root _",)
 
 
 def test_real_treebanks(real_data: Any) -> None:

@@ -16,7 +16,8 @@ from bertology.encoders.alignment import SHARED
 from bertology.families.request import ReadoutConfig
 from bertology.results import read_results
 from bertology.results.report import write_report
-from bertology.runner import ProbeRequest, make_plan, run_probes
+from bertology.runner import ProbeRequest, run_probes
+from bertology.runner.plan import make_plan
 
 WORDS = "words with unknown subwords 1, sharing all subwords 2 ({}), in sentences over the length limit 0"
 OF_CORPUS = "texts of test also in train 1, sentences left out 2 (sentences with two roots 2)"

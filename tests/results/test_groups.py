@@ -11,7 +11,8 @@ import pytest
 
 from bertology import load_corpus, probe
 from bertology.corpora import Sentences
-from bertology.encoders import load_reader, resolve_model
+from bertology.encoders import resolve_model
+from bertology.encoders.loading import load_reader
 from bertology.errors import BertologyError, ResultsError
 from bertology.results import Results, read_results
 from bertology.results._items import group_scores

@@ -12,14 +12,15 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from bertology.activations import WordVectors, silent
+from bertology.activations import WordVectors
+from bertology.activations.progress import silent
 from bertology.corpora import Corpus
 from bertology.families.contract import FitCells
 from bertology.families.vectors import TaskData
 from bertology.results import Results
 from bertology.runner import ProbeRequest, run_probes
 from bertology.runner._compute import extract_splits
-from bertology.runner._plan import Plan
+from bertology.runner.plan import Plan
 from tests import commands
 from tests.probes.conftest import planted as planted
 from tests.probes.conftest import planted_spans as planted_spans

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from bertology.activations import Progress
+from bertology.activations.progress import Progress
 from bertology.attention import AttentionProbe, GateProbe
 from bertology.attention.probes import ReadText
 from bertology.corpora import Sentences

@@ -7,12 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from bertology.activations import silent
+from bertology.activations.progress import silent
 from bertology.cloze import ClozeItem, ClozeItems, Prompt, ask
 from bertology.cloze.family import Asked
 from bertology.cloze.prompts import vocabulary_ids
 from bertology.encoders import Encoder, load_encoder
-from bertology.errors import ClozeError
 from tests.cloze.conftest import encoder as encoder
 from tests.cloze.conftest import tiny as tiny
 
@@ -57,21 +56,3 @@ def test_other_right_answers_take_one_place_each_however_often_they_are_named() 
     assert found.rank[0].tolist() == [5, 4, 4, 4, 2, 5]
     accepted = ClozeItems((item(0, answer=fifth, accepted=(second,)), item(1, answer=fifth, accepted=("zzqq",))))
     assert asking.answers("answers", accepted, silent).rank[0].tolist() == [2, 5]
-
-
-@pytest.mark.parametrize(
-    ("asks", "settings", "words", "told"),
-    [
-        ("sentences", {}, ("dog",), "a vocabulary is for answers and choices"),
-        ("choices", {"form": "original"}, ("dog",), "of one piece"),
-        ("changes", {"form": "original"}, (), "has no form"),
-    ],
-)
-def test_settings_that_would_change_nothing_are_refused(
-    asks: str, settings: dict[str, str], words: tuple[str, ...], told: str
-) -> None:
-    ours = load_encoder("pocket")
-    asking = Asked(ours, (1,), **settings, vocabulary=words)  # type: ignore[arg-type]
-    items = ClozeItems((item(0, rivals=("cat",), other="The {mask} runs ."),))
-    with pytest.raises(ClozeError, match=told):
-        asking.answers(asks, items, silent)  # type: ignore[arg-type]

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from bertology import Corpus, Results, load_corpus, probe
-from bertology.activations import store_status
-from bertology.corpora import Sentence, Sentences, write_conllu
+from bertology.activations.store import store_status
+from bertology.corpora import Sentence, Sentences
 
 Change = Callable[[list[Sentence]], list[Sentence]]
 
@@ -89,23 +89,3 @@ def other_misc(sentences: list[Sentence]) -> list[Sentence]:
         replace(one, layers={**one.layers, "misc": tuple(turned[str(value)] for value in one.layers["misc"])})
         for one in sentences
     ]
-
-
-@pytest.mark.parametrize("suffix", [".conllu", ".conll"])
-def test_one_file_is_a_corpus(tiny_bert: Path, tmp_path: Path, suffix: str, capsys: pytest.CaptureFixture[str]) -> None:
-    path = tmp_path / f"mine{suffix}"
-    whole = list(load_corpus("pocket")["dev"][:80])
-    if suffix == ".conllu":
-        write_conllu(path, whole)
-    else:
-        lines = (
-            f"{word}\t{tag}"
-            for one in whole
-            for word, tag in [*zip(one.words, one.layers["upos"], strict=True), ("", "")]
-        )
-        path.write_text("".join(f"{line.strip()}\n" for line in lines))
-    results = ask(tiny_bert, load_corpus(path))
-    assert {(row.split, row.n_clusters) for row in results.rows} == {("test", 8)}
-    assert "splits of mine: made by a hash of text, 8 : 1 : 1 (train 64, dev 8, test 8)" in capsys.readouterr().err
-    again = ask(tiny_bert, load_corpus(path))
-    assert [row.cell_id for row in again.rows] == [row.cell_id for row in results.rows]

@@ -107,18 +107,6 @@ def test_places_of_answers_are_those_of_a_plain_loop(asking: Asking, facts: Path
     assert json.loads(rows["mrr"].skip_reasons) == {"not in the vocabulary": 1}
 
 
-def test_what_is_left_out_is_kept_with_its_reason(asking: Asking, facts: Path, tmp_path: Path) -> None:
-    found = asking("lama", facts, layers="-1")
-    kept = read_predictions(tmp_path / "run", found.rows[0].cell_id)
-    (place,) = [number for number, reason in enumerate(kept.extra["reason"]) if reason]
-    assert kept.item_ids[place] == "P2:1"
-    assert kept.extra["reason"][place].startswith("'chrysanthemum' not in the vocabulary: ")
-    assert np.isnan(kept.score[place])
-    assert kept.extra["rank"][place] == 0
-    (line,) = [line for table in found.view().groups for line in table.lines if line.name.startswith("N-1 P2")]
-    assert (line.n_items, line.n_skipped) == (1, 1)
-
-
 def test_the_subject_is_masked_in_the_blind_control(asking: Asking, facts: Path, tmp_path: Path) -> None:
     found = asking("lama", facts, controls=("blind",), layers="-1")
     (cell,) = {row.cell_id for row in found.only(control="blind").rows}
@@ -146,28 +134,6 @@ def majorities(found: Results, model: str | None) -> dict[str, ResultRow]:
     return {row.metric: row for row in every}
 
 
-def test_the_majority_among_the_items_that_are_asked_of_a_model(asking: Asking, facts: Path) -> None:
-    found = asking("lama", facts, controls=("majority",), layers="0,4")
-    rows = majorities(found, "pocket")
-    # P1: king, dog, dog, house; P2: dog alone, as chrysanthemum has several pieces.
-    assert rows["p_at_1"].value == pytest.approx((2 / 4 + 1 / 1) / 2)
-    assert rows["mrr"].value == pytest.approx(((1 / 2 + 1 + 1 + 1 / 3) / 4 + 1 / 1) / 2)
-    layer = next(row for row in found.only(layer=4, metric="mrr").rows if row.model and row.group is None)
-    baseline = rows["mrr"]
-    for count in ("n_items", "n_clusters", "n_skipped", "skip_reasons"):
-        assert getattr(baseline, count) == getattr(layer, count)
-    assert (baseline.n_items, baseline.n_skipped) == (5, 1)
-    (table,) = found.view().tables
-    (line,) = table.baselines
-    assert (line.n_items, line.main.value, line.model) == (5, rows["p_at_1"].value, "pocket")
-    assert "over all" not in str(found.view().shown()[0].notes)
-    by_group = found.per_group("lama", None, control="majority", metric="mrr")
-    assert by_group["items"].to_dict() == {"N-1 P1 sees": 4, "N-1 P2 sees": 1}
-    assert by_group["value"].to_dict() == pytest.approx({"N-1 P1 sees": (1 / 2 + 1 + 1 + 1 / 3) / 4, "N-1 P2 sees": 1})
-    # The rows of the first layer, whose cell the baseline is counted from, are not among them.
-    assert found.per_group("lama", 0, metric="mrr")["value"].to_dict() != by_group["value"].to_dict()
-
-
 def test_blind_texts_are_scored_on_the_items_of_the_layers(asking: Asking, facts: Path) -> None:
     # With its subject the text is too long, without it not.
     long = {"sub_label": "king of the old house of the dog", "obj_label": "house", "uuid": "long", "predicate_id": "P1"}
@@ -185,21 +151,6 @@ def test_blind_texts_are_scored_on_the_items_of_the_layers(asking: Asking, facts
     assert rows["blind"].value == pytest.approx((np.mean(first) + np.mean(second)) / 2)
     by_group = {row.group: row.n_items for row in found.rows if row.control == "blind" and row.metric == "mrr"}
     assert by_group == {None: 5, "N-1 P1 sees": 4, "N-1 P2 sees": 1}
-
-
-def test_a_given_vocabulary_decides_the_places(asking: Asking, facts: Path, tmp_path: Path) -> None:
-    words = tmp_path / "words.txt"
-    words.write_text("dog\nking\n\ndog\n")
-    reading = {"lama": (ReadoutConfig(settings={"vocabulary": str(words)}),)}
-    found = asking("lama", facts, layers="-1", configs=reading)
-    kept = read_predictions(tmp_path / "run", found.rows[0].cell_id)
-    reasons = {kept.labels[kept.gold[place]]: reason for place, reason in enumerate(kept.extra["reason"])}
-    assert "not in the vocabulary that was given" in reasons["house"]
-    assert max(rank for rank in kept.extra["rank"]) <= 2
-    assert {kept.labels[code] for code in kept.pred} <= {"dog", "king", ""}
-    words.write_text("dog\nking\nhouse\n")
-    again = asking("lama", facts, layers="-1", configs=reading)
-    assert again.rows[0].cell_id != found.rows[0].cell_id
 
 
 def pairs_file(folder: Path, pairs: list[tuple[str, str]]) -> Path:

@@ -17,13 +17,12 @@ from bertology.families.request import ReadoutConfig
 from bertology.families.vectors import TaskData
 from bertology.readouts import LinearReadout, Targets, online_codelength, variational_codelength
 from bertology.readouts._neural import BayesReadout
-from bertology.results.predictions import read_predictions
-from bertology.runner import ProbeRequest, make_plan, run_probes
+from bertology.runner import ProbeRequest, run_probes
+from bertology.runner.plan import make_plan
 from tests.runner.conftest import Vectors
 
 LINEAR = {"strengths": [0.1]}
 BAYES = {"steps": 150}
-EDGE = {"projection": 8, "hidden": 8, "max_epochs": 2}
 
 
 @pytest.fixture
@@ -123,41 +122,9 @@ def test_what_is_planted_is_told_shortly_and_noise_is_not(
     assert by_metric(told, 0, "control_task")["compression"].value == pytest.approx(planted.value, rel=0.35)
 
 
-def test_what_is_kept_is_a_sentence_and_its_bits(
-    asking: Callable[..., ProbeRequest], toy: Corpus, tmp_path: Path
-) -> None:
-    request = asking(ReadoutConfig("linear", LINEAR, codelength="online"), layers="0")
-    frame = run_probes(request, corpus=toy, out=tmp_path / "run").to_pandas()
-    rows = by_metric(frame, 0)
-    kept = read_predictions(tmp_path / "run", rows["compression"].cell_id)
-    assert list(kept.item_ids) == [f"train-{number}" for number in range(50)]
-    assert {kept.labels[code] for code in kept.gold} == {"6"}
-    assert -kept.score.sum() / np.log(2) == pytest.approx(rows["codelength_bits"].value, rel=1e-5)
-
-
 # Items of any number of labels
 
 SETS = (("awareness", "volition"), ("moved",), ())
-
-
-def test_sets_of_labels_take_a_bit_a_label_where_nothing_is_known(
-    asking: Callable[..., ProbeRequest], planted_spans: Callable[..., Corpus]
-) -> None:
-    corpus = planted_spans("proto_roles", SETS, signal=True, pairs=True)
-    request = asking(
-        ReadoutConfig("edge", {**EDGE, "max_epochs": 4}, codelength="online"), "edge_proto_roles", layers="0"
-    )
-    frame = run_probes(request, corpus=corpus).to_pandas()
-    rows = by_metric(frame, 0)
-    # 50 sentences of 3 pairs, and of each pair 3 properties that hold or not.
-    assert set(frame.n_items) == {150}
-    assert set(frame.n_classes) == {3}
-    details = json.loads(rows["compression"].params_json)["details"]
-    assert details["item_bits"] == 3
-    assert details["uniform_bits"] == 450
-    assert rows["compression"].value == pytest.approx(450 / rows["codelength_bits"].value, rel=1e-9)
-    assert rows["codelength_bits"].value == pytest.approx(details["bits"], rel=1e-4)
-    assert rows["compression"].value > 1
 
 
 def test_what_cannot_be_coded_is_said_in_a_line(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from bertology.errors import BertologyError
@@ -16,7 +15,7 @@ from bertology.families.request import ALL_CONTROLS, Controls
 from bertology.probing import get_probe
 from bertology.results import read_results
 from bertology.runner import ProbeRequest, run_probes
-from bertology.runner._plan import make_plan
+from bertology.runner.plan import make_plan
 from tests.runner.requests import but
 
 
@@ -98,29 +97,6 @@ def test_more_draws_go_on_from_the_first(
     assert set(before.cell_id) < set(after.cell_id)
     kept = after[after.cell_id.isin(set(before.cell_id))].reset_index(drop=True)
     assert kept.value.tolist() == before.value.tolist()
-
-
-def test_several_seeds_have_means_over_seeds_and_sentences(finished: Any) -> None:
-    frame = finished.results.to_pandas()
-    own = frame[(frame.init == "pretrained") & (frame.task == "pos")]
-    for (metric, control, layer), rows in own.groupby(["metric", "control", "layer"]):
-        assert set(rows.n_runs) == {2}, (metric, control, layer)
-        assert rows["mean"].to_numpy() == pytest.approx(np.full(2, rows.value.mean()))
-        assert rows.mean_ci_low.nunique() == 1
-    table = finished.results.view().tables[0]
-    rows = own[(own.metric == "accuracy") & (own.control == "none")].set_index("layer")
-    for line in table.lines:
-        assert line.main is not None
-        assert (line.main.low, line.main.high) == tuple(rows.loc[line.layer, ["mean_ci_low", "mean_ci_high"]].iloc[0])
-    text = " ".join(finished.results.view().to_text().split())
-    assert "bootstrap over seeds × test sentences (BCa, 10,000 resamples); 2 seeds say little" in text
-    # Of one seed alone its own interval is shown again.
-    (alone, *_) = finished.results.only(seed=1, task="pos").view().tables
-    first = own.query("metric == 'accuracy' and control == 'none' and seed == 1").set_index("layer")
-    for line in alone.lines:
-        assert line.main is not None
-        assert (line.main.low, line.main.high) == tuple(first.loc[line.layer, ["ci_low", "ci_high"]])
-    assert "not over seeds of the fit" in " ".join(finished.results.only(seed=1).view().to_text().split())
 
 
 @pytest.mark.parametrize("number", [0, -3, "many", 1.5])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bertology.corpora import Corpus, Sentence, Sentences, Target
+from bertology.corpora import Corpus, Sentences, Target
 from bertology.families.request import ReadoutConfig
 from bertology.pocket import load_corpus
 from bertology.runner import ProbeRequest, run_probes
@@ -54,20 +53,6 @@ def shuffled_roles() -> Corpus:
 
 
 @pytest.fixture(scope="module")
-def tags_by_form() -> Corpus:
-    """Sentences of the pocket world in which each word form has a tag, drawn at random once."""
-    draw = np.random.default_rng(4)
-    parts = {split: load_corpus()[split][:size] for split, size in SIZES.items()}
-    forms = sorted({word.lower() for part in parts.values() for one in part for word in one.words})
-    tag_of = dict(zip(forms, balanced(len(forms), ("NOUN", "VERB", "ADJ"), draw), strict=True))
-
-    def tagged(one: Sentence) -> Sentence:
-        return replace(one, layers={"upos": tuple(tag_of[word.lower()] for word in one.words)}, targets={})
-
-    return Corpus("by form", {split: Sentences(map(tagged, part)) for split, part in parts.items()})
-
-
-@pytest.fixture(scope="module")
 def rows_of(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., pd.DataFrame]:
     """The rows of an edge task, read off the embeddings and the first layer."""
 
@@ -97,28 +82,3 @@ def test_roles_that_are_shuffled_are_not_found(
         assert rows.ci_low["selectivity"] < 0 < rows.ci_high["selectivity"]
         assert abs(rows.value["selectivity"]) < 0.06
         assert of_task(true, layer).ci_low["selectivity"] > 0.06
-
-
-def test_roles_that_are_shuffled_are_told_no_shorter_than_by_a_uniform_code(
-    rows_of: Callable[..., pd.DataFrame], true_roles: Corpus, shuffled_roles: Corpus
-) -> None:
-    true, shuffled = (rows_of("edge_srl", corpus, "online") for corpus in (true_roles, shuffled_roles))
-    n_items = sum(len(one.targets.get("srl", ())) for one in shuffled_roles["train"])
-    for layer in (0, 1):
-        rows = of_task(shuffled, layer)
-        assert set(rows.n_items) == {n_items}
-        assert json.loads(rows.params_json["compression"])["details"]["uniform_bits"] == pytest.approx(2 * n_items)
-        # a little longer where the few sentences of dev leave too little doubt
-        assert 0.99 < rows.value["codelength_bits"] / (2 * n_items) < 1.03
-        assert rows.value["compression"] == pytest.approx(2 * n_items / rows.value["codelength_bits"], rel=1e-6)
-        assert of_task(true, layer).ci_low["compression"] > 1.1
-
-
-def test_tags_by_form_are_learned_by_heart_as_a_control_task_is(
-    rows_of: Callable[..., pd.DataFrame], tags_by_form: Corpus
-) -> None:
-    frame = rows_of("edge_pos", tags_by_form)
-    for layer in (0, 1):
-        rows = of_task(frame, layer)
-        assert rows.value["micro_f1"] > 0.5
-        assert abs(rows.value["selectivity"]) < 0.1

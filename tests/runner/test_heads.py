@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,13 +12,12 @@ import pytest
 
 from bertology.attention import stream_maps
 from bertology.attention.measured import Masses
-from bertology.corpora import Corpus, load_corpus
+from bertology.corpora import load_corpus
 from bertology.encoders import load_encoder
-from bertology.errors import BertologyError, FitError, NameNotFoundError
-from bertology.families.request import ReadoutConfig
+from bertology.errors import BertologyError
 from bertology.results import Results
 from bertology.runner import ProbeRequest, run_probes
-from bertology.runner import _plan as finder
+from bertology.runner import plan as finder
 from tests.runner.head_probes import LooksAt, Lost
 
 Asking = Callable[..., Results]
@@ -105,16 +103,6 @@ def test_a_table_names_heads_by_dev_and_scores_them_on_test(asking: Asking) -> N
     assert "| best offset |" in results.to_markdown()
 
 
-@pytest.mark.usefixtures("asking")
-def test_without_a_split_to_choose_on_the_table_says_so(tiny_corpus: Path) -> None:
-    whole = load_corpus(str(tiny_corpus))
-    alone = Corpus("alone", {"test": whole["test"]})
-    request = ProbeRequest(tasks=("looks_at",), model="pocket", controls=())
-    results = run_probes(request, corpus=alone)
-    assert set(results.to_pandas()["split"]) == {"test"}
-    assert "are named by the scores shown, which flatters the best of them" in " ".join(str(results.view()).split())
-
-
 def test_gates_have_rows_of_heads_of_layers_and_of_the_whole_model(asking: Asking) -> None:
     results = asking("lost", controls=("random", "offset"))
     assert set(results.to_pandas()["init"]) == {"pretrained"}, "random weights have nothing to lose"
@@ -131,24 +119,6 @@ def test_gates_have_rows_of_heads_of_layers_and_of_the_whole_model(asking: Askin
     assert [line.main.value for line in table.lines if line.main] == pytest.approx(worth)
 
 
-def test_settings_are_part_of_what_is_asked(asking: Asking) -> None:
-    def lost(**settings: Any) -> Results:
-        return asking("lost", configs={"lost": (ReadoutConfig("gates", settings),)})
-
-    results = lost(times=2.0, steps=[30])
-    assert of(results, head="L1H1")["value"].item() == pytest.approx(2.2)
-    assert list(results.view().step_tables[0].lines) == ["30 % off"]
-    assert json.loads(results.rows[0].params_json)["settings"] == {"steps": [30], "times": 2.0}
-    plain = asking("lost")
-    assert not {row.cell_id for row in plain.rows} & {row.cell_id for row in results.rows}
-    with pytest.raises(NameNotFoundError, match=r"setting of task lost 'time': did you mean times"):
-        lost(time=1.0)
-    with pytest.raises(FitError, match=r"setting steps of task lost is \['x'\]"):
-        lost(steps=["x"])
-    with pytest.raises(NameNotFoundError, match="setting of task lost 'version'"):
-        lost(version=2)
-
-
 @pytest.mark.parametrize(
     ("chosen", "message"),
     [
@@ -160,14 +130,3 @@ def test_settings_are_part_of_what_is_asked(asking: Asking) -> None:
 def test_what_cannot_be_asked_is_said(asking: Asking, chosen: dict[str, str], message: str) -> None:
     with pytest.raises(BertologyError, match=message):
         asking(**chosen)
-
-
-@pytest.fixture
-def experiment(tiny_bert: Path, tiny_corpus: Path, tmp_path: Path) -> Path:
-    file = tmp_path / "heads.yaml"
-    file.write_text(
-        f"name: heads\nmodels: [{{name: {tiny_bert}, id: tiny}}]\ncorpora: [{{name: {tiny_corpus}, id: small}}]\n"
-        "tasks: [looks_at, lost]\ncontrols: [random, offset]\nstatistics: {resamples: 100}\n"
-        "outputs: {tables: [md, csv], plots: []}\n"
-    )
-    return file

@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import load_file
 
 from bertology import finetune
-from bertology.finetuning._training import last_checkpoint
+from bertology._training import last_checkpoint
 from tests.commands import Commands
 
 HISTORY_OF_SECOND_EPOCH = 3

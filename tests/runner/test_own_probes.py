@@ -17,9 +17,9 @@ from bertology.corpora import Sentences
 from bertology.errors import BertologyError, CorpusError, FitError
 from bertology.families.request import ReadoutConfig
 from bertology.probing import Examples, Probe, RepresentationProbe, word_examples
-from bertology.probing._probes import OF_PROCESS
-from bertology.runner import ProbeRequest, make_plan
-from bertology.runner._plan import Plan
+from bertology.probing.probes import OF_PROCESS
+from bertology.runner import ProbeRequest
+from bertology.runner.plan import Plan, make_plan
 from tests.runner.conftest import fits_of
 from tests.test_house import fenced
 

@@ -11,8 +11,8 @@ from safetensors.numpy import load_file, save_file
 from bertology.corpora import Corpus, load_corpus
 from bertology.errors import BertologyError, NameNotFoundError
 from bertology.probing import get_probe
-from bertology.runner import ProbeRequest, make_plan
-from bertology.runner._plan import Plan
+from bertology.runner import ProbeRequest
+from bertology.runner.plan import Plan, make_plan
 from tests.runner.conftest import fits_of
 from tests.runner.requests import but
 

@@ -20,11 +20,8 @@ from bertology.encoders import load_encoder
 from bertology.errors import BertologyError
 from bertology.families.request import ReadoutConfig
 from bertology.results.predictions import read_predictions
-from bertology.runner import (
-    ProbeRequest,
-    make_plan,
-    run_probes,
-)
+from bertology.runner import ProbeRequest, run_probes
+from bertology.runner.plan import make_plan
 from tests.runner.conftest import fits_of
 
 TASK = "edge_entities"
@@ -91,23 +88,6 @@ def test_fits_are_those_of_scikit_learn_on_the_same_vectors(
         assert agree >= 0.97
 
 
-def test_several_make_a_sweep_and_the_mean_is_called_as_ever(
-    asking: Callable[..., ProbeRequest], labelled: Corpus
-) -> None:
-    named = make_plan(asking(configs={}, readout="linear", pool="mean,max,cls"), corpus=labelled)
-    pools = {"name": "linear", "pool": ["mean", "max", "cls"]}
-    mapped = make_plan(asking(configs={}, readout=pools), corpus=labelled)
-    assert [cells.config.pool for cells in fits_of(named)] == ["mean", "max", "cls"]
-    for cells, same in zip(fits_of(named), fits_of(mapped), strict=True):
-        assert [cell.id for cell in cells.cells.values()] == [cell.id for cell in same.cells.values()]
-    mean, most, cls = (next(iter(cells.cells.values())).identity for cells in fits_of(named))
-    assert "reading" not in mean
-    assert (most["reading"], cls["reading"]) == ({"pool": "max"}, {"pool": "cls"})
-    assert cls["reading"] == {"pool": "cls"}
-    (plain,) = fits_of(make_plan(asking(ReadoutConfig("linear")), corpus=labelled))
-    assert [cell.id for cell in plain.cells.values()] == [cell.id for cell in fits_of(named)[0].cells.values()]
-
-
 @pytest.mark.parametrize("pool", ["max", "cls"])
 def test_a_fit_reads_the_same_vector_of_new_text(labelled: Corpus, tiny_bert: Path, tmp_path: Path, pool: str) -> None:
     asked: dict[str, Any] = {"model": tiny_bert, "corpus": labelled, "layers": "2", "controls": "majority"}
@@ -118,18 +98,6 @@ def test_a_fit_reads_the_same_vector_of_new_text(labelled: Corpus, tiny_bert: Pa
     found = results.fitted(TASK, 2, pool=pool).predict(texts)
     assert found["label"].tolist() == results.predictions(TASK, 2, pool=pool)["predicted"].tolist()
     assert len(results.only(pool=pool).view().tables[0].baselines) == 1
-
-
-def test_numbers_are_regressed_on_it(labelled: Corpus, tiny_bert: Path) -> None:
-    def measured(sentence: Sentence) -> Sentence:
-        return replace(sentence, targets={"words": (Target((0, len(sentence)), str(len(sentence))),)})
-
-    corpus = replace(labelled, splits={name: Sentences(map(measured, labelled[name])) for name in labelled.splits})
-    asked: dict[str, Any] = {"model": str(tiny_bert), "corpus": corpus, "layers": "0,3", "controls": "none"}
-    rows = probe("sentence_number:words", pool=["mean", "cls"], progress=False, **asked).to_pandas()
-    r2 = rows[rows.metric == "r2"].assign(cls=["pool" in params for params in rows[rows.metric == "r2"].params_json])
-    assert set(r2[r2.cls & (r2.layer == 0)].value.round(2)) <= {0.0, -0.0, -0.01}  # as the mean of train is
-    assert r2[r2.cls & (r2.layer == 3)].value.item() > r2[r2.cls & (r2.layer == 0)].value.item()
 
 
 def test_what_is_not_a_sentence_has_no_cls(

@@ -9,8 +9,9 @@ import pytest
 import bertology
 from bertology import BertologyError, load_corpus, read_results
 from bertology.results import Results
-from bertology.runner import rerun, resolve_work
+from bertology.runner import rerun
 from bertology.runner.experiment import Experiment
+from bertology.runner.plan import resolve_work
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,14 +12,12 @@ import pytest
 
 from bertology.corpora import Corpus, Sentence, Sentences, Target, load_corpus, write_conllu
 from bertology.families.request import ReadoutConfig
-from bertology.families.vectors import TaskData
-from bertology.measures import majority
-from bertology.probing import tree_examples
 from bertology.results import read_results
 from bertology.results.heads import head_tables
 from bertology.results.views import layer_tables
-from bertology.runner import ProbeRequest, RunOptions, make_plan, resolve_work, run_experiment, run_probes
+from bertology.runner import ProbeRequest, RunOptions, run_experiment, run_probes
 from bertology.runner.experiment import Experiment
+from bertology.runner.plan import make_plan, resolve_work
 from tests.runner.tree_runs import TASKS, asking
 
 NOTHING = "\u200b"
@@ -133,66 +130,6 @@ def test_heads_and_their_baselines_are_asked_the_same(
     assert (counts == 1).all(axis=None), frame.groupby(groups).n_items.unique()
     assert set(frame.model) == {str(tiny_bert)}
     assert frame.n_items.min() > 0
-
-
-def test_baselines_are_fitted_to_what_is_read(tiny_bert: Path, damaged: Corpus) -> None:
-    request = ProbeRequest(tasks=("pos",), model=str(tiny_bert), corpus="x", readout="ridge", **FEW)
-    plan = make_plan(request, corpus=damaged)
-    data = TaskData.of(plan.probes[0], plan.pair.splits)
-    train, test = (
-        data.items[split].codes[[damaged[split].word(int(word)) != NOTHING for word in data.items[split].words]]
-        for split in ("train", "test")
-    )
-    results = run_probes(request, corpus=damaged)
-    row = next(row for row in results.rows if row.control == "majority" and row.metric == "accuracy")
-    assert row.value == pytest.approx(np.mean(test == majority(train)))
-    assert (row.n_train, row.n_items) == (len(train), len(test))
-    (table,) = layer_tables(results.rows, results.comparisons)
-    assert {line.control for line in table.baselines} == {"majority", "word_majority"}
-    # They stay whichever of the model's rows are asked for.
-    for chosen in ({"init": "pretrained"}, {"readout": "ridge"}, {"model": str(tiny_bert)}):
-        assert {row.control for row in results.only(**chosen).rows} >= {"majority", "word_majority"}
-
-
-def test_one_word_does_not_take_its_sentence_out_of_trees(tiny_bert: Path, damaged: Corpus) -> None:
-    test = damaged["test"]
-    frame = frame_of(asking(tiny_bert, "x", "structural_distance", controls=("linear_chain",)), damaged)
-    uuas = frame[frame.metric == "uuas"]
-    plan = make_plan(asking(tiny_bert, "x", "structural_distance"), corpus=damaged)
-    whole = TaskData.of(plan.probes[0], plan.pair.splits).test
-    short = [
-        number
-        for number in whole.clusters.tolist()
-        if NOTHING in test[number].words and sum(word != NOTHING for word in test[number].words) < 3
-    ]
-    assert set(uuas.n_items) <= set(range(len(whole) - len(short) - 3, len(whole) - len(short) + 1))
-    assert uuas.n_items.iloc[0] > len(whole) - sum(NOTHING in sentence.words for sentence in test)
-    reasons = json.loads(uuas.skip_reasons.iloc[0])
-    assert all("its sentence" not in reason for reason in reasons)
-
-
-@pytest.mark.parametrize(
-    ("asks", "skipped", "marks"),
-    [
-        ("distances", [1], "2 _ 2 3 _"),
-        ("depths", [1], "1 _ 1 2 _"),
-        ("arcs", [1], "_ _ _ 3:x _"),
-        ("arcs", [4], "2:x 0:x 2:x 3:x _"),
-        ("distances", [0, 1], "_ _ 2 3 _"),
-        ("distances", [0, 1, 2], None),
-        ("distances", [0, 2, 3], None),
-    ],
-)
-def test_trees_of_readable_words(asks: Any, skipped: list[int], marks: str | None) -> None:
-    """The second word is the root, the last is punctuation."""
-    layers = {"upos": ("X", "X", "X", "X", "PUNCT"), "deprel": ("x",) * 5}
-    sentence = replace(Sentence.from_words(list("abcde")), heads=(2, 0, 2, 3, 4), layers=layers)
-    whole = tree_examples(Sentences([sentence]), asks)
-    found = whole.without_words(dict.fromkeys(skipped, "it is odd"))
-    assert [found.values[code] for code in found.codes.tolist()] == ([] if marks is None else [marks])
-    assert dict(found.skipped) == ({} if marks else {"sentence with too few words to read: it is odd": 1})
-    assert np.flatnonzero(~found.read).tolist() == skipped
-    assert whole.read.all()
 
 
 def test_models_that_read_other_words_have_baselines_of_their_own(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,8 @@ from bertology.readouts._sources import subset
 from bertology.results import Results
 from bertology.results.predictions import read_predictions
 from bertology.results.views import layer_tables
-from bertology.runner import ProbeRequest, make_plan, run_probes
+from bertology.runner import ProbeRequest, run_probes
+from bertology.runner.plan import make_plan
 from tests.runner.conftest import Vectors, fits_of
 from tests.runner.requests import but
 
@@ -78,26 +79,6 @@ def test_cells_are_called_what_they_always_were(asking: Callable[..., ProbeReque
     assert [group.cells for group in plain] == [linear.cells]
     named = fits_of(make_plan(but(asking(), readout="linear"), corpus=toy))
     assert [group.cells for group in named] == [linear.cells]
-
-
-@pytest.mark.parametrize(
-    ("reading", "added"),
-    [
-        (ReadoutConfig("linear", {}, 0.5), {"reading": {"fraction": 0.5}}),
-        (ReadoutConfig("linear", codelength="online"), {"reading": {"codelength": "online"}}),
-        (
-            ReadoutConfig("linear", erase="chunk", eraser="random"),
-            {"reading": {"erase": "chunk", "eraser": "random"}, "erased_version": 1},
-        ),
-    ],
-)
-def test_what_a_reading_changes_is_in_its_name(
-    asking: Callable[..., ProbeRequest], toy: Corpus, reading: ReadoutConfig, added: dict[str, Any]
-) -> None:
-    (plain,), (group,) = (fits_of(make_plan(asking(one), corpus=toy)) for one in (ReadoutConfig("linear"), reading))
-    for place, cell in group.cells.items():
-        assert cell.identity == {**plain.cells[place].identity, **added}
-        assert cell.id == digest_of(dict(cell.identity))
 
 
 # Sweeps
@@ -257,25 +238,6 @@ def test_the_expected_layer_is_that_of_the_gains(mixed: Results) -> None:
     (table,) = layer_tables(mixed.rows, mixed.comparisons)
     assert [line.layer for line in table.lines] == [0, 1, 3]
     assert table.reading.startswith("edge_cumulative")
-
-
-def test_a_task_of_words_is_the_same_for_spans_of_one_word(asking: Callable[..., ProbeRequest], toy: Corpus) -> None:
-    # Without a projection and with any pooling, a span of one word is that word.
-    settings: dict[str, Any] = {"projection": 0, "classifier": "linear", "max_epochs": 4}
-    readings = [ReadoutConfig("edge", {**settings, "pooling": pooling}) for pooling in ("mean", "first", "last")]
-    frame = run_probes(asking(*readings, layers="0"), corpus=toy).to_pandas()
-    scores: Sequence[float] = frame[frame.metric == "accuracy"].value.tolist()
-    assert len(scores) == 3
-    assert len(set(scores)) == 1
-
-
-def test_fits_that_stop_early_are_told_of(
-    asking: Callable[..., ProbeRequest], toy: Corpus, capsys: pytest.CaptureFixture[str]
-) -> None:
-    hasty = {**SMALL, "max_epochs": 1}
-    run_probes(asking(ReadoutConfig("edge_mix", hasty), ReadoutConfig("edge", hasty)), corpus=toy)
-    told = [line.partition("converged: ")[2] for line in capsys.readouterr().err.splitlines()]
-    assert told == ["all layers of the task itself, seed 0", "layers 0, 1 of the task itself, seed 0"]
 
 
 # Paths of strengths

@@ -40,7 +40,7 @@ def refuse_to_compute(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in (
         "families.labels.fit",
         "families.vectors.VectorFamily.compute_baselines",
-        "runner._engines.extract_splits",
+        "runner.engines.extract_splits",
     ):
         monkeypatch.setattr(f"bertology.{name}", lambda *_, **__: pytest.fail("computed"))
 
@@ -154,8 +154,8 @@ def test_times_of_rows_add_up_to_what_was_taken(
             clock = replace(self, clock=time.perf_counter() - taken[-1])
             return Stopwatch.provenance(clock, *packages, device=device, **more)
 
-    for module in ("labels", "trees", "heads", "cloze"):
-        monkeypatch.setattr(f"bertology.families.{module}.Stopwatch", Timed)
+    for module in ("families.labels", "families.trees", "attention.family", "cloze.family"):
+        monkeypatch.setattr(f"bertology.{module}.Stopwatch", Timed)
     found = run_probes(but(few, tasks=tasks, layers="1,2", **given), out=tmp_path / "run")
     assert taken
     assert found.to_pandas()["wall_s"].sum() == pytest.approx(sum(taken), rel=1e-3)
@@ -222,18 +222,6 @@ def test_only_the_groups_that_lack_something_are_fitted_again(
     assert counted_forwards == []
 
 
-def test_the_model_is_read_once_for_all_tasks(
-    few: ProbeRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, counted_forwards: list[int]
-) -> None:
-    run_probes(few)
-    alone = sorted(counted_forwards)  # which of two threads comes first is open
-    assert sum(alone) == 80 + 20 + 30  # the sentences of the corpus, each in one window
-    counted_forwards.clear()
-    monkeypatch.setenv("BERTOLOGY_CACHE", str(tmp_path / "another"))
-    run_probes(but(few, tasks=("pos", "xpos", "deprel", "feats:Number")))
-    assert sorted(counted_forwards) == alone
-
-
 def test_no_layer_deeper_than_asked_is_run(few: ProbeRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     from transformers.models.bert.modeling_bert import BertLayer
 
@@ -265,35 +253,6 @@ def test_baselines_by_hand(few: ProbeRequest) -> None:
     assert accuracy["majority"] == pytest.approx(1 / 5)
     # the → D (right), bark → V (wrong, right), cats and The were never seen → V (wrong, wrong).
     assert accuracy["word_majority"] == pytest.approx(2 / 5)
-
-
-def test_words_without_vectors_are_counted_with_their_reason(few: ProbeRequest) -> None:
-    whole = load_corpus(few.corpus)
-
-    def with_nothing(sentences: Sentences) -> Sentences:
-        # A zero-width space is taken out by the tokenizer's normaliser.
-        odd = Sentence("odd", "\u200b go", ("\u200b", "go"), ((0, 1), (2, 4)), layers={"upos": ("X", "VERB")})
-        return Sentences([odd, *sentences])
-
-    corpus = Corpus("odd", {name: with_nothing(split) for name, split in whole.splits.items()})
-    rows = run_probes(few, corpus=corpus).rows
-    plain = run_probes(few).rows
-    assert {row.n_items for row in rows} == {plain[0].n_items + 1}
-    assert {row.n_train for row in rows} == {plain[0].n_train + 1}
-    assert {row.n_skipped for row in rows} == {1}
-    assert {row.skip_reasons for row in rows} == {'{"the tokenizer maps it to nothing": 1}'}
-
-
-def test_sentences_too_long_are_read_in_windows_or_skipped_and_counted(few: ProbeRequest) -> None:
-    whole = load_corpus(few.corpus)
-    n_words = whole["test"].n_words
-    windows = run_probes(but(few, max_pieces=10)).rows
-    assert {row.n_items for row in windows} == {n_words}
-    skipped = run_probes(but(few, max_pieces=10, on_long="skip")).rows
-    row = skipped[0]
-    assert row.n_skipped > 0
-    assert row.n_items + row.n_skipped == n_words
-    assert json.loads(row.skip_reasons) == {"its sentence has … pieces, the model takes …": row.n_skipped}
 
 
 def test_fits_that_did_not_converge_are_one_note_a_group(

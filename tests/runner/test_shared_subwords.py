@@ -17,11 +17,11 @@ from bertology.encoders.alignment import NOT_APART, SHARED
 from bertology.families.model_corpus import DIVIDED, Splits
 from bertology.families.vectors import TaskData
 from bertology.probing import get_probe
-from bertology.runner import ProbeRequest, make_plan, run_probes
+from bertology.runner import ProbeRequest, run_probes
+from bertology.runner.plan import make_plan
 from tests.runner.requests import but
 
 DU = ("le", "chat", "de", "le", "voisin", "dort")
-TAGS = ("DET", "NOUN", "ADP", "DET", "NOUN", "VERB")
 FEW: dict[str, Any] = {"layers": "0,1", "readout": "ridge"}
 BASELINES = ("majority", "word_majority")
 
@@ -64,15 +64,6 @@ def test_words_of_a_token_are_joined_and_others_are_not(tiny_bert: Path) -> None
     assert narrow.tokenize([replace(du, text=du.text)] * 2, on_long="skip").joined.tolist() == []
 
 
-def test_what_is_written_is_the_token_where_words_do_not_spell_it() -> None:
-    du = Sentence.from_words(DU, multiword=(MultiwordToken(2, 3, "du"),))
-    sentences = Sentences([du, Sentence.from_words(["le", "chat"])])
-    codes = sentences.written
-    assert codes.decoded(0, 8) == ("le", "chat", "du", "du", "voisin", "dort", "le", "chat")
-    plain = Sentences([Sentence.from_words(["le", "chat"])])
-    assert plain.written is plain.forms
-
-
 def test_a_span_is_left_out_if_it_divides_words_that_share_all_subwords() -> None:
     words = ("de", "le", "de", "les", "eaux")
     tokens = (MultiwordToken(0, 1, "du"), MultiwordToken(2, 3, "des"))
@@ -102,43 +93,6 @@ def test_they_are_left_out_and_counted_or_included(tiny_bert: Path, french: Corp
         }
         words = frame[frame.control == "none"][["n_unknown", "n_long", "n_repeated"]]
         assert words.notna().all(axis=None)
-
-
-def test_the_treatment_names_cells_where_it_matters(tiny_bert: Path, french: Corpus, tiny_corpus: Path) -> None:
-    def ids(corpus: Corpus, setting: str) -> set[str]:
-        request = ProbeRequest(
-            tasks=("pos", "structural_distance", "head_syntax", "contextuality"),
-            model=str(tiny_bert),
-            corpus="x",
-            controls=("word_majority", "offset"),
-            shared_subwords=setting,
-        )
-        plan = make_plan(request, corpus=corpus)
-        cells = [cell for draws in plan.fits for group in draws for cell in group.cells]
-        return {cell.id for cell in (*cells, *(cell for of in plan.baselines for cell in of.cells.values()))}
-
-    assert ids(french, "exclude").isdisjoint(ids(french, "include"))
-    # Elsewhere nothing depends on it, and what was computed before there was such a setting is found.
-    whole = load_corpus(str(tiny_corpus))
-    assert ids(whole, "exclude") == ids(whole, "include")
-
-
-def test_word_majority_and_control_labels_see_what_is_written(tiny_bert: Path) -> None:
-    """Forms tell the tags of *de* and *le* apart, which the text does not: half of them cannot be right."""
-    one = Sentence.from_words(DU[2:], multiword=(MultiwordToken(0, 1, "du"),), layers={"upos": TAGS[2:]})
-    sentences = Sentences([replace(one, id=str(number)) for number in range(20)])
-    data = TaskData.of(get_probe("pos"), Splits(sentences, sentences, sentences, ()))
-    for seed in range(5):
-        labels = data.control("test", seed=seed)
-        assert (labels[0::4] == labels[1::4]).all()
-    corpus = Corpus("du", dict.fromkeys(("train", "dev", "test"), sentences))
-    request = ProbeRequest(tasks=("pos",), model=str(tiny_bert), corpus="x", controls=BASELINES, **FEW)
-    for setting, value in (("include", 0.75), ("exclude", 1.0)):
-        frame = run_probes(but(request, shared_subwords=setting), corpus=corpus).to_pandas()
-        chosen = frame[(frame.control == "word_majority") & (frame.metric == "accuracy")]
-        assert chosen.value.tolist() == [value]
-        # No readout can do better than half of them either.
-        assert frame[(frame.control == "none") & (frame.metric == "accuracy")].value.max() == pytest.approx(value)
 
 
 def test_questions_about_words_that_are_not_told_apart_are_left_out() -> None:

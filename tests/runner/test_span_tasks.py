@@ -14,9 +14,8 @@ from sklearn.metrics import f1_score, multilabel_confusion_matrix
 
 from bertology.corpora import Corpus, Sentence
 from bertology.families.request import ReadoutConfig
-from bertology.families.vectors import TaskData
 from bertology.results.predictions import read_predictions, split_sets
-from bertology.runner import ProbeRequest, make_plan, run_probes
+from bertology.runner import ProbeRequest, run_probes
 
 SETS = (("awareness", "volition"), ("moved",), ())
 NAMES = ["awareness", "moved", "volition"]
@@ -155,58 +154,4 @@ def test_baselines_of_pairs_are_those_counted_by_hand(
     assert right / n_items - 1e-12 <= frame.value["word_majority"] <= (right + ties) / n_items + 1e-12
 
 
-def test_a_form_has_one_control_label_wherever_it_stands(
-    asking: Callable[..., ProbeRequest], planted_spans: Callable[..., Corpus], tmp_path: Path
-) -> None:
-    # Single words as both spans, so that the forms of train come again in test.
-    corpus = planted_spans("srl", ("A0", "A1", "AM-TMP"), signal=False, pairs=False)
-    splits = {
-        name: type(sentences)(
-            replace(one, targets={"srl": tuple(replace(t, span1=(2, 3), span2=(2, 3)) for t in one.targets["srl"][:1])})
-            for one in sentences
-        )
-        for name, sentences in corpus.splits.items()
-    }
-    corpus = replace(corpus, splits=splits)
-    request = asking("edge_srl", controls=("control_task",), seeds=2)
-    plan = make_plan(request, corpus=corpus)
-    data = TaskData.of(plan.probes[0], plan.pair.splits)
-    frame = run_probes(request, corpus=corpus, out=tmp_path / "run").to_pandas()
-    drawn = []
-    for seed in (0, 1):
-        label_of: dict[str, set[str]] = {}
-        labels = np.array(data.labels)
-        for split in ("train", "dev"):
-            found = labels[data.control(split, seed=seed)]
-            for (form, _), label in zip(items_of(corpus, split, "srl"), found, strict=True):
-                label_of.setdefault(form, set()).add(str(label))
-        rows = frame[(frame.control == "control_task") & (frame.seed == seed)]
-        kept = read_predictions(tmp_path / "run", rows.cell_id.iloc[0])
-        seen_before = set(label_of)
-        forms = [form for form, _ in items_of(corpus, "test", "srl")]
-        for form, code in zip(forms, kept.gold.tolist(), strict=True):
-            label_of.setdefault(form, set()).add(kept.labels[code])
-        assert seen_before & set(forms)
-        assert all(len(found) == 1 for found in label_of.values())
-        drawn.append(label_of)
-    assert drawn[0] != drawn[1]
-
-
 # What was left out of a corpus
-
-LEFT_OUT = {
-    "skipped": {"predicates without arguments": ("s1 (word 3)", "s9 (word 1)")},
-    "notes": {"predicates without arguments": "2: s1 (word 3), s9 (word 1)"},
-}
-TOLD = "left out of planted: predicates without arguments, 2: s1 (word 3), s9 (word 1)"
-
-
-def test_what_was_left_out_is_told(
-    asking: Callable[..., ProbeRequest], roles: Corpus, capsys: pytest.CaptureFixture[str]
-) -> None:
-    corpus = replace(roles, **LEFT_OUT)
-    request = asking("edge_proto_roles", controls=())
-    assert make_plan(request, corpus=corpus).notes == (TOLD,)
-    run_probes(request, corpus=corpus)
-    assert f"note: {TOLD}" in capsys.readouterr().err.splitlines()
-    assert make_plan(request, corpus=roles).notes == ()

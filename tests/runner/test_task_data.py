@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -11,7 +10,7 @@ from bertology.corpora import Corpus, Sentence, Sentences, Target
 from bertology.errors import CorpusError, FitError
 from bertology.families.contract import Problem
 from bertology.families.model_corpus import Splits, choose_splits
-from bertology.families.vectors import ItemColumns, TaskData, targets_of
+from bertology.families.vectors import TaskData, targets_of
 from bertology.probing import get_probe
 
 
@@ -68,16 +67,6 @@ def test_control_labels_are_one_a_word_form_in_all_splits(data: TaskData) -> Non
             label_of.setdefault(forms.values[word], set()).add(int(label))
     assert all(len(labels) == 1 for labels in label_of.values())
     assert set().union(*label_of.values()) <= set(range(data.n_train_labels))
-
-
-def test_control_labels_are_drawn_as_often_as_those_of_train() -> None:
-    words = [f"w{number}" for number in range(4000)]
-    tags = ["NOUN"] * 3000 + ["VERB"] * 1000
-    whole = Sentences([sentence("s", " ".join(words), tags)])
-    data = TaskData.of(get_probe("pos"), Splits(whole, whole, whole, ()))
-    share = np.bincount(data.control("train", seed=0)) / 4000
-    assert share == pytest.approx([0.75, 0.25], abs=0.03)
-    assert (data.control("train", seed=0) != data.control("train", seed=1)).any()
 
 
 def test_items_without_a_vector_are_left_out_and_counted_by_reason(data: TaskData) -> None:
@@ -184,12 +173,3 @@ def test_seeds_draw_whole_sentences_with_replacement(splits: Splits) -> None:
         # Of n drawn from n with replacement, a share of 1/e is never drawn.
         assert np.mean(drawn == 0) == pytest.approx(np.exp(-1), abs=0.1)
     assert (weights[1] != weights[2]).any()
-
-
-def test_sentences_of_one_name_stay_apart(splits: Splits) -> None:
-    # Names that repeat, or are missing, would melt sentences into one where they are resampled.
-    twins = Sentences([sentence(name, "dogs bark", ["NOUN", "VERB"]) for name in ("a", "a", "", "", "b")])
-    data = TaskData.of(get_probe("pos"), Splits(splits.train, splits.dev, twins, ()))
-    found = ItemColumns(data).predictions(data.test.codes, data.test.codes, np.zeros(10))
-    assert list(found.cluster_ids) == ["a#1", "a#2", "#3", "#4", "b"]
-    assert max(Counter(found.item_ids).values()) == 1

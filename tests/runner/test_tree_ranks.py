@@ -13,7 +13,7 @@ import torch
 
 from bertology.corpora import Corpus, load_corpus
 from bertology.results import read_results
-from bertology.runner import RunOptions, Shard, merge_runs, run_experiment, run_probes, verify_run
+from bertology.runner import RunOptions, run_experiment, run_probes
 from bertology.runner.experiment import load_experiment
 from tests.runner.requests import but
 from tests.runner.tree_runs import LAYERS, TASKS, Ran, asking
@@ -134,26 +134,3 @@ def test_resuming_fits_only_the_ranks_that_are_missing(
     assert fitted_ranks == [[2], [8]]
     assert summary.n_cells == 9
     assert set(ranks_of(read_results(run).to_pandas().dropna(subset="layer"))) == {1, 2, 4, 8}
-
-
-def test_kept_probes_belong_to_the_run(
-    swept: tuple[Path, Path], tiny_bert: Path, tmp_path: Path, monkeypatch: Any, scores: Callable[[Path], Any]
-) -> None:
-    """Shards bring them along, and one that was altered is told."""
-    monkeypatch.setenv("BERTOLOGY_CACHE", str(swept[0]))
-    path = tmp_path / "ranks.yaml"
-    # Pretrained and random weights: each part fits one of them.
-    path.write_text(SWEEP.format(model=tiny_bert, ranks="[1, 2, 4]").replace("linear_chain", "linear_chain, random"))
-    whole = tmp_path / "whole"
-    run_experiment(load_experiment(path), whole, options=RunOptions(engine="serial"))
-    parts = [tmp_path / f"part-{number}" for number in (1, 2)]
-    for number, part in enumerate(parts, 1):
-        run_experiment(load_experiment(path), part, options=RunOptions(engine="serial", shard=Shard(number, 2)))
-    merge_runs(parts, tmp_path / "merged")
-    assert all(any((part / "probes").glob("*.json")) for part in parts)
-    assert scores(tmp_path / "merged").equals(scores(whole))
-    assert kept_files(tmp_path / "merged", "predictions", "probes") == kept_files(whole, "predictions", "probes")
-    assert verify_run(tmp_path / "merged") == ()
-    probe = next((tmp_path / "merged" / "probes").glob("*.safetensors"))
-    probe.write_bytes(probe.read_bytes()[:-1] + b"x")
-    assert verify_run(tmp_path / "merged") == (f"probes/{probe.name}: altered",)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,9 +11,8 @@ import pytest
 import torch
 from scipy.stats import spearmanr
 
-from bertology.corpora import Corpus, Sentence, Sentences, load_corpus
+from bertology.corpora import Sentence, Sentences, load_corpus
 from bertology.errors import BertologyError
-from bertology.families.request import ReadoutConfig
 from bertology.readouts import TreeProbe
 from bertology.results.predictions import read_predictions
 from bertology.runner import run_probes
@@ -219,58 +217,9 @@ def test_the_chain_of_neighbours_by_hand(ran: Ran, tiny_corpus: Path) -> None:
 # What cannot be done
 
 
-@pytest.mark.parametrize(
-    ("task", "reading", "message"),
-    [
-        (
-            "structural_distance",
-            ReadoutConfig("linear"),
-            "about trees, which linear.v1 cannot read; .* take structural.v1",
-        ),
-        ("structural_depth", ReadoutConfig("edge"), "about trees, which edge.v1 cannot read"),
-        ("pos", ReadoutConfig("structural"), "about labels, which structural.v1 cannot read; .* take linear.v1"),
-        ("structural_distance", ReadoutConfig("structural", codelength="online"), "trees have no codelength here"),
-        ("structural_depth", ReadoutConfig("structural", erase="pos"), "nothing is erased before them"),
-    ],
-)
-def test_readouts_of_another_kind(
-    tiny_bert: Path, tiny_corpus: Path, task: str, reading: ReadoutConfig, message: str, counted_forwards: list[int]
-) -> None:
-    request = asking(tiny_bert, str(tiny_corpus), task, configs={task: (reading,)})
-    with pytest.raises(BertologyError, match=message) as caught:
-        run_probes(request)
-    assert "\n" not in str(caught.value)
-    assert counted_forwards == []
-
-
 def test_a_rank_above_the_width(tiny_bert: Path, tiny_corpus: Path, counted_forwards: list[int]) -> None:
     for task in TASKS:
         request = asking(tiny_bert, str(tiny_corpus), task, settings={"rank": 33})
         with pytest.raises(BertologyError, match=f"task {task}: rank 33 of vectors that are 32 wide: give 1 to 32"):
             run_probes(request)
     assert counted_forwards == []
-
-
-def test_a_corpus_that_is_no_treebank(tiny_bert: Path, toy: Corpus, counted_forwards: list[int]) -> None:
-    for task in TASKS:
-        with pytest.raises(BertologyError, match=f"task {task}, train split: no word has a head: give a treebank"):
-            run_probes(asking(tiny_bert, "x", task), corpus=toy)
-    assert counted_forwards == []
-
-
-def test_a_test_set_on_which_a_root_is_punctuation(tiny_bert: Path, tiny_corpus: Path) -> None:
-    """It has no root to be found, and its words hang somewhere all the same."""
-    whole = load_corpus(str(tiny_corpus))
-
-    def turned(sentence: Sentence) -> Sentence:
-        assert sentence.heads is not None
-        tags = list(sentence.layers["upos"])
-        tags[sentence.heads.index(0)] = "PUNCT"
-        return replace(sentence, layers={**sentence.layers, "upos": tuple(tags)})
-
-    splits = {**whole.splits, "test": Sentences(turned(one) for one in whole["test"])}
-    request = asking(tiny_bert, "x", *TASKS, layers="0", controls=("linear_chain",))
-    frame = run_probes(request, corpus=replace(whole, splits=splits)).to_pandas()
-    assert frame[frame.metric == "root_accuracy"].value.isna().all()
-    others = frame[frame.metric != "root_accuracy"]
-    assert others.value.notna().all()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
-from bertology.activations import Progress, read_words, silent
+from bertology.activations import read_words
+from bertology.activations.progress import Progress, silent
 from bertology.attention._kept import KeptMaps
 from bertology.attention._texts import Units
 from bertology.attention.arcs.questions import WAYS, Arcs, Candidates, TextTrees
@@ -194,12 +195,8 @@ class CandidateConfusion(SumsStatistic):
     −log₂ p, and by chance −log₂ of the share that the correct ones are of all candidates. Ratios of every head, and of
     every layer with the attention of its heads averaged first, as in the paper. The names of the ratios are the groups
     of questions. Where a sentence is read in windows, candidates that the asked word's window does not show are left
-    out, and so are questions of which it shows no correct one.
-
-    Args:
-        scope: what is read.
-        candidates: the questions.
-        metrics: names of the confusion, and of the same less that of chance.
+    out, and so are questions of which it shows no correct one. ``metrics`` are names of the confusion, and of the same
+    less that of chance.
     """
 
     def __init__(self, scope: Scope, candidates: Candidates, *, metrics: tuple[str, str]) -> None:
@@ -273,8 +270,7 @@ class TreeHits(SumsStatistic):
         self._sums[0].add(batch.layer, units, over, under)
 
 
-@dataclass(frozen=True, eq=False)
-class _Trees:
+class _Trees(NamedTuple):
     """The trees of a batch; words are numbered among those that count, padded to the largest tree."""
 
     windows: Tensor  # [tree]
@@ -337,14 +333,11 @@ class ParserSettings:
 
     with_words: bool = False
     """Whether the weight of a head depends on the two words, by their vectors in layer 0, or is the same for all."""
-    most_sentences: int = 1000
-    """Sentences whose maps are held in memory; of more so many are drawn at random."""
-    learning_rate: float = 0.03
-    """Learning rate of Adam; a tenth of it where weights depend on words."""
+    most_sentences: int = 1000  # sentences whose maps are held in memory; of more so many are drawn at random
+    learning_rate: float = 0.03  # learning rate of Adam; a tenth of it where weights depend on words
     batch_sentences: int = 32
     max_epochs: int = 60
-    patience: int = 4
-    """Epochs without a lower loss on dev after which the best weights so far are taken."""
+    patience: int = 4  # epochs without a lower loss on dev after which the best weights so far are taken
     seed: int = 0
 
 
@@ -369,18 +362,8 @@ def crossfit_attention_parser(
     Each half of the text is parsed by weights that were fitted to the other half, a fifth of which decides when to
     stop.
 
-    Args:
-        encoder: whose maps.
-        sentences: what is fitted to and scored.
-        trees: the trees of those sentences that are scored.
-        name: of the ratio.
-        settings: how parsers are fitted.
-        layers: whose maps, from 1; all when left out.
-        on_long: what to do with sentences longer than the model takes; those read in windows are not scored.
-        progress: counts what is read.
-
-    Returns:
-        ``attention_uas`` of the whole model: the share of words whose head is named.
+    The ratio ``attention_uas`` of the whole model is the share of words whose head is named. All layers are read when
+    ``layers``, from 1, is left out; sentences that are read in windows are not scored.
 
     Raises:
         CorpusError: there are fewer than ten sentences that can be read.
@@ -401,8 +384,7 @@ def crossfit_attention_parser(
     return text_ratios((name,), sentences, of_sentence, np.zeros_like(right), right, n_words, metric="attention_uas")
 
 
-@dataclass(frozen=True, eq=False)
-class _Example:
+class _Example(NamedTuple):
     """One sentence, as a parser takes it."""
 
     sentence: int  # its number in the text

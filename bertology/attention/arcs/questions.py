@@ -64,12 +64,10 @@ class Questions(ABC):
         return self._without(words) if len(words) else self
 
     @abstractmethod
-    def _read_from(self, windows: Integers) -> Self:
-        """The questions about words whose window is at least 0."""
+    def _read_from(self, windows: Integers) -> Self: ...
 
     @abstractmethod
-    def _without(self, words: Integers) -> Self:
-        """The same as :meth:`told_apart`, for at least one word."""
+    def _without(self, words: Integers) -> Self: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,14 +78,10 @@ class Arcs(Questions):
     them answers. Arcs are kept in the order of group and asked word, however they are given.
     """
 
-    asked: Integers
-    """``[arc]`` the word that is asked about."""
-    answers: Integers
-    """``[arc]`` the word that is the answer, in the same sentence."""
-    groups: Integers
-    """``[arc]`` place in ``names``."""
-    names: tuple[str, ...]
-    """Names of the groups."""
+    asked: Integers  # [arc] the word that is asked about
+    answers: Integers  # [arc] the word that is the answer, in the same sentence
+    groups: Integers  # [arc] place in names
+    names: tuple[str, ...]  # names of the groups
     looked_at: frozenset[str] = frozenset()
     """Groups whose question is which word attends to the asked one most; in the others it is which word the asked one
     attends to most."""
@@ -99,11 +93,7 @@ class Arcs(Questions):
 
     @classmethod
     def of(cls, groups: Iterable[tuple[str, Integers, Integers]], *, looked_at: frozenset[str] = frozenset()) -> Arcs:
-        """Arcs from a name, asked words and answers of each group.
-
-        Raises:
-            CorpusError: there is no arc.
-        """
+        """Arcs from a name, asked words and answers of each group; a :class:`CorpusError` where there is none."""
         present = [group for group in groups if len(group[1])]
         if not present:
             raise CorpusError("no arc between words to ask about")
@@ -149,13 +139,8 @@ class Arcs(Questions):
         """The score of answering with the word at a fixed offset, for each group the best one on another text (Clark et
         al. 2019, section 4.2): ratios of the whole text, by group; and the offsets.
 
-        Args:
-            sentences: the text that the questions are about.
-            chosen_on: arcs of the text on which offsets are chosen; a group that has none there takes the offset that
-                is best over all groups.
-            metric: name of the metric of the ratios.
-            farthest: offsets from ``-farthest`` to ``farthest`` are tried, 0 left out; of equally good ones the nearest
-                is taken, then the one before.
+        Offsets from ``-farthest`` to ``farthest`` are tried, 0 left out; of equally good ones the nearest is taken,
+        then the one before. A group that has no arc in the text ``chosen_on`` takes the one that is best over all.
         """
         offsets = sorted((d for d in range(-farthest, farthest + 1) if d), key=lambda d: (abs(d), d))
         gaps = chosen_on.answers - chosen_on.asked
@@ -175,20 +160,13 @@ class Arcs(Questions):
 class Candidates(Questions):
     """Questions about words, each with words that are candidates. Words are numbered through all sentences."""
 
-    asked: Integers
-    """``[question]`` the word that is asked about."""
-    is_in: Booleans
-    """``[question, group]`` whether a question belongs to a group."""
-    names: tuple[str, ...]
-    """Names of the groups."""
-    questions: Integers
-    """``[candidate]`` number of the question, ascending."""
-    words: Integers
-    """``[candidate]`` the word, in the sentence of the asked one and different from it."""
-    is_right: Booleans
-    """``[candidate]`` whether it is a correct answer."""
-    ranks: Integers | None = None
-    """``[candidate]`` order in which a rule prefers them, from 0; None where there is no rule."""
+    asked: Integers  # [question] the word that is asked about
+    is_in: Booleans  # [question, group] whether a question belongs to a group
+    names: tuple[str, ...]  # names of the groups
+    questions: Integers  # [candidate] number of the question, ascending
+    words: Integers  # [candidate] the word, in the sentence of the asked one and different from it
+    is_right: Booleans  # [candidate] whether it is a correct answer
+    ranks: Integers | None = None  # [candidate] order in which a rule prefers them, from 0; None where there is no rule
 
     def _read_from(self, windows: Integers) -> Candidates:
         """The same questions; those about words that are not read belong to no group."""
@@ -217,14 +195,8 @@ class Candidates(Questions):
         """The score of choosing a candidate by place, form or rule alone (Clark et al. 2019, section 4.3), of two that
         are as near the one before: ratios of the whole text, by group.
 
-        Args:
-            sentences: the text that the questions are about.
-            pick: the nearest candidate; the nearest of the same form as the asked word, whatever its case, and where
-                there is none the nearest of all; or the nearest of those of the lowest rank.
-            metric: name of the metric of the ratios.
-
-        Raises:
-            ValueError: a rule is asked for where candidates have no ranks.
+        That is the nearest candidate; the nearest of the same form as the asked word, whatever its case, and where
+        there is none the nearest of all; or the nearest of those of the lowest rank.
         """
         asked, ranks = self.asked[self.questions], np.zeros(len(self.words), dtype=np.int64)
         far = 2 * np.abs(asked - self.words) + (self.words > asked)
@@ -248,14 +220,10 @@ class Candidates(Questions):
 class TextTrees(Questions):
     """The trees of some sentences, between the words that count."""
 
-    starts: Integers
-    """``[sentence + 1]`` number of the first word of each sentence of the text, and the number of words."""
-    heads: Integers
-    """``[word]`` heads as CoNLL-U numbers them."""
-    scored: Booleans
-    """``[word]`` which words count; the others are in no tree."""
-    sentences: Integers
-    """``[tree]`` numbers of the sentences whose trees are scored, ascending."""
+    starts: Integers  # [sentence + 1] number of the first word of each sentence of the text, and the number of words
+    heads: Integers  # [word] heads as CoNLL-U numbers them
+    scored: Booleans  # [word] which words count; the others are in no tree
+    sentences: Integers  # [tree] numbers of the sentences whose trees are scored, ascending
 
     def some(self, n: int, *, seed: int = 0) -> TextTrees:
         """At most ``n`` of the trees, drawn at random: the same ones every time."""
@@ -343,26 +311,21 @@ def dependency_arcs(
     """Arcs grouped as ``nsubj: dependent → head`` and ``nsubj: head → dependent``, the largest relations first.
 
     Relations are the universal ones, the part before the colon; ``all`` takes them together. Roots have no head among
-    the words, and punctuation is not asked about.
+    the words, and punctuation, of words that are not ``scored``, is not asked about. Relations with fewer arcs than
+    ``fewest`` are not shown.
 
     Args:
         sentences: the text.
         scored: ``[word]`` which words are no punctuation.
         downward: how a head shows that it looks from heads to dependents: by the dependent's ``column`` (of all words
             its head looks at it most), or by the head's ``row`` (it looks at one of its dependents most).
-        fewest: relations with fewer arcs are not shown.
+        fewest: number of arcs.
         relations: which ones; any, and ``all``, when left out.
-
-    Raises:
-        CorpusError: the text has no heads, no relations, or none of those asked for.
-        NameNotFoundError: there is no such relation.
     """
     layer = sentences.layers.get("deprel")
     if sentences.heads is None or layer is None:
-        there = listed(sorted(sentences.layers))
-        raise CorpusError(
-            f"no word has a head and a relation to it: give a treebank; the annotation layers are {there}"
-        )
+        problem = f"give a treebank; the annotation layers are {listed(sorted(sentences.layers))}"
+        raise CorpusError(f"no word has a head and a relation to it: {problem}")
     dependents = np.flatnonzero((sentences.heads > 0) & (layer.codes >= 0) & scored)
     heads = sentences.starts[sentences.sentence_of_word[dependents]] + sentences.heads[dependents] - 1
     universal = np.array([value.partition(":")[0] for value in layer.values])
@@ -394,20 +357,12 @@ def antecedents(sentences: Sentences, layer: str, *, mention_head: Literal["tree
     ``nominal``. Ranks are those of four sieves, as in Clark et al. (2019, section 4.3) after Lee et al. (2011): the
     same words, the same head word, heads whose number, gender and person are not known to differ, the rest.
 
-    Args:
-        sentences: the text.
-        layer: pairs of spans with ``1`` where they mean the same: ``coref``, ``winograd``.
-        mention_head: the word that stands for a mention: the first whose head in the ``tree`` lies outside, or its
-            ``last_word``.
-
-    Raises:
-        CorpusError: there are no such pairs, none of them means the same, or no tree to find heads by.
+    Mentions stand in a layer of pairs of spans with ``1`` where they mean the same: ``coref``, ``winograd``. The word
+    that stands for one is the first whose head in the ``tree`` lies outside, or its ``last_word``.
     """
     if layer not in sentences.target_layers:
-        there = listed(sentences.target_layers)
-        raise CorpusError(
-            f"no mention is joined to another in layer {quoted(layer)}: the span annotation there is {there}"
-        )
+        there = f"the span annotation there is {listed(sentences.target_layers)}"
+        raise CorpusError(f"no mention is joined to another in layer {quoted(layer)}: {there}")
     if mention_head == "tree" and sentences.heads is None:
         raise CorpusError("no tree to find the heads of mentions by: give a treebank, or set mention_head to last_word")
     asked: list[int] = []
@@ -490,33 +445,24 @@ def _groups(sentences: Sentences, asked: Integers) -> tuple[tuple[str, ...], Boo
 
 
 def subject_candidates(sentences: Sentences) -> Candidates:
-    """Main auxiliaries, with the nouns of their sentences as candidates and the subject as the correct one.
-
-    Raises:
-        CorpusError: no sentence has both marked, and another noun.
-    """
+    """Main auxiliaries, with the nouns of their sentences as candidates and the subject as the correct one."""
     nouns = dict(sentences.targets("subject_noun"))
     asked: list[int] = []
-    questions: list[int] = []
-    words: list[int] = []
-    is_right: list[bool] = []
+    found: list[tuple[int, int, bool]] = []  # of each candidate the question, the word, and whether it is right
     is_in: list[tuple[bool, ...]] = []
     for number, auxiliaries in sentences.targets("main_auxiliary"):
         start, some = int(sentences.starts[number]), nouns.get(number, ())
         if len(some) > 1:
-            places = [start + target.span1[0] for target in some]
-            right = [target.label == "yes" for target in some]
+            right = {start + target.span1[0]: target.label == "yes" for target in some}
             (word,) = (start + target.span1[0] for target in auxiliaries if target.label == "yes")
-            subject = places[right.index(True)]
+            subject = next(place for place, is_right in right.items() if is_right)
             low, high = sorted((subject, word))
-            is_in.append((True, right[0], not right[0], any(low < place < high for place in places)))
-            words += places
-            is_right += right
-            questions += [len(asked)] * len(places)
+            is_first = right[start + some[0].span1[0]]
+            is_in.append((True, is_first, not is_first, any(low < place < high for place in right)))
+            found += [(len(asked), place, is_right) for place, is_right in right.items()]
             asked.append(word)
     if not asked:
         remedy = "give a treebank as word_order:CORPUS"
         raise CorpusError(f"no sentence has its main auxiliary and its subject noun marked, and another noun: {remedy}")
-    columns = (np.array(column, dtype=np.int64) for column in (asked, questions, words))
-    of_word, of_candidate, nouns_asked = columns
-    return Candidates(of_word, np.array(is_in), _SUBJECT_GROUPS, of_candidate, nouns_asked, np.array(is_right))
+    questions, words, is_right = (np.array(column) for column in zip(*found, strict=True))
+    return Candidates(np.array(asked), np.array(is_in), _SUBJECT_GROUPS, questions, words, is_right)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from array import array
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
 
@@ -65,10 +65,8 @@ class Columns(Format):
         files, oddities = split_files(path, self.suffixes, what=self.title), Oddities()
         first = next(iter(files.values()))[0]  # so that all splits have the same layers
         layout = _inferred_layout(first) if columns is None else _stated_layout(columns, first)
-        splits = {}
-        for split, paths in files.items():
-            parts = [_read(file, layout, oddities) for file in paths]
-            splits[split] = parts[0] if len(parts) == 1 else chain.from_iterable(parts)
+        read = {split: [_read(file, layout, oddities) for file in paths] for split, paths in files.items()}
+        splits = {split: parts[0] if len(parts) == 1 else chain.from_iterable(parts) for split, parts in read.items()}
         return corpus_at(path, splits, oddities, language=language_of(files))
 
 
@@ -86,28 +84,22 @@ class _Layout:
 
         Files that number their words have no other such lines; elsewhere a comment reads ``# key = value``.
         """
-        if not line.startswith("#"):
-            return False
-        return "id" in self.names or (len(self.cells(line)) != len(self.names) and bool(_COMMENT.match(line)))
+        if not line.startswith("#") or "id" in self.names:
+            return line.startswith("#")
+        return len(_cells_of(line, tabbed=self.tabbed)) != len(self.names) and bool(_COMMENT.match(line))
 
-    def cells(self, line: str) -> list[str]:
-        """The columns of a line."""
-        return _cells_of(line, tabbed=self.tabbed)
-
-    def check(self, row: Sequence[str], where: str, due: int) -> None:
-        """Refuse a line that is not as the file has them; it is that of the word numbered ``due`` of its sentence."""
+    def trouble(self, row: Sequence[str], due: int) -> str:
+        """The mistake in the line of the word numbered ``due`` of its sentence; empty if there is none."""
         names = self.names
         if len(row) != len(names):
-            columns = f"{len(row)} column{'s' if len(row) > 1 else ''}"
-            raise CorpusError(
-                f"{where}: {columns} where the file has {len(names)} ({cut(', '.join(names))}), parted by "
-                f"{'tabs' if self.tabbed else 'spaces'}; mend the line, or name the columns by --columns"
-            )
+            columns, marks = f"{len(row)} column{'s' * (len(row) > 1)}", "tabs" if self.tabbed else "spaces"
+            due_columns = f"where the file has {len(names)} ({cut(', '.join(names))}), parted by {marks}"
+            return f"{columns} {due_columns}; mend the line, or name the columns by --columns"
         if "" in row:
-            index = row.index("")
-            raise CorpusError(f"{where}: column {index + 1} ({names[index]}) is empty; write _ for no value")
+            return f"column {row.index('') + 1} ({names[row.index('')]}) is empty; write _ for no value"
         if names[0] == "id" and row[0] != str(due):
-            raise CorpusError(f"{where}: id {cut(row[0])} where {due} was due; number the words of a sentence from 1")
+            return f"id {cut(row[0])} where {due} was due; number the words of a sentence from 1"
+        return ""
 
 
 def _read(path: Path, layout: _Layout, oddities: Oddities) -> Sentences:
@@ -127,20 +119,22 @@ def _sentences(path: Path, layout: _Layout, lines: array[int], oddities: Odditie
         if not rows and layout.is_comment(line):
             comments.append(line.rstrip("\r\n")[1:])
             continue
-        row = layout.cells(line) if line.strip() else []
-        if row and row[0] != _DOCUMENT:
-            layout.check(row, f"{path}:{number}", len(rows) + 1)
+        row = _cells_of(line, tabbed=layout.tabbed) if line.strip() else []
+        is_document = bool(row) and row[0] == _DOCUMENT
+        if row and not is_document:
+            if trouble := layout.trouble(row, len(rows) + 1):
+                raise CorpusError(f"{path}:{number}: {trouble}")
             rows.append(row)
             lines.append(number)
             continue
-        if row:
+        if is_document:
             oddities.note(f"{_DOCUMENT} lines, left out", f"{path.name}:{number}")
         if rows:
             count += 1
-            sentence = _sentence(rows, comments, layout, count, f"{path.name}:{lines[-len(rows)]}", oddities)
-            yield replace(sentence, group=group)
+            where = f"{path.name}:{lines[-len(rows)]}"
+            yield _sentence(rows, comments, layout, str(count), group, where, oddities)
             rows, comments = [], []
-        if row:
+        if is_document:
             documents += 1 + bool(count and not documents)
             group = f"document-{documents}"
 
@@ -149,7 +143,8 @@ def _sentence(
     rows: Sequence[Sequence[str]],
     comments: Sequence[str],
     layout: _Layout,
-    count: int,
+    name: str,
+    group: str,
     where: str,
     oddities: Oddities,
 ) -> Sentence:
@@ -160,17 +155,15 @@ def _sentence(
     if space_after is None:
         unspelt = "sentences whose words do not spell their `# text`, joined by single spaces"
         oddities.note(unspelt if "text" in stated else JOINED, where)
-    layers = {
-        name: tuple(None if value == "_" else value for value in column)
-        for name, column in columns.items()
-        if name not in ("form", "id", _UNUSED)
-    }
+    further = {layer: column for layer, column in columns.items() if layer not in ("form", "id", _UNUSED)}
+    layers = {layer: tuple(None if value == "_" else value for value in column) for layer, column in further.items()}
     return Sentence.from_words(
         forms,
-        id=stated.get("sent_id") or str(count),
+        id=stated.get("sent_id") or name,
         space_after=space_after,
-        layers={name: values for name, values in layers.items() if any(values)},
+        layers={layer: values for layer, values in layers.items() if any(values)},
         comments=tuple(comments),
+        group=group,
     )
 
 
@@ -187,13 +180,11 @@ def _stated_layout(columns: str | Sequence[str], path: Path) -> _Layout:
     """The layout given by the user, as ``"form,xpos,chunk"`` or a sequence of names."""
     names = tuple(name.strip() for name in (columns.split(",") if isinstance(columns, str) else columns))
     for name in names:
-        if name != _UNUSED and not _NAME.fullmatch(name):
-            what = f"{quoted(name)} is no name for a column, which is small letters, digits and _"
-            raise CorpusError(f"columns: {what}; {_REMEDY}")
         if name == "head":
             raise CorpusError("columns: heads are read from CoNLL-U only; write _ for that column, or convert the file")
-        if name != _UNUSED and names.count(name) > 1:
-            raise CorpusError(f"columns: {quoted(name)} stands twice; {_REMEDY}")
+        if name != _UNUSED and (names.count(name) > 1 or not _NAME.fullmatch(name)):
+            what = "stands twice" if names.count(name) > 1 else "is no name for a column: small letters, digits and _"
+            raise CorpusError(f"columns: {quoted(name)} {what}; {_REMEDY}")
     if "form" not in names:
         raise CorpusError(f"columns: none of {cut(', '.join(names))} is form, the words; {_REMEDY}")
     table, tabbed, _ = _sample(path)

@@ -45,42 +45,36 @@ class SemEval(Format):
         return at_least_one(sentences, f"{file}: no item in it; give a file of SemEval-2010 Task 8 with labels")
 
     def _sentence(self, item: list[str], path: Path, first: int, oddities: Oddities) -> Sentence:
-        match = self._item.fullmatch(item[0])
+        match, label, where = self._item.fullmatch(item[0]), item[1].strip() if len(item) > 1 else "", f"{path}:{first}"
         if match is None:
-            due = "a number, a tab and a sentence in quotes were due"
-            raise CorpusError(f"{path}:{first}: {quoted(item[0])} where {due}")
-        if len(item) < 2 or item[1].startswith("Comment"):
-            raise CorpusError(f"{path}:{first}: item {cut(match[1])} has no label; give the file that has them")
-        label = item[1].strip()
+            raise CorpusError(f"{where}: {quoted(item[0])} where a number, a tab and a sentence in quotes were due")
+        if not label or label.startswith("Comment"):
+            raise CorpusError(f"{where}: item {cut(match[1])} has no label; give the file that has them")
         if not self._label.fullmatch(label):
             raise CorpusError(f"{path}:{first + 1}: {quoted(label)} is no label; write Other or as Cause-Effect(e1,e2)")
-        if len(item) > 3 or (len(item) == 3 and not item[2].startswith("Comment")):
+        if any(not one.startswith("Comment") for one in item[2:3]) or len(item) > 3:
             raise CorpusError(f"{path}:{first + 2}: {quoted(item[2])} where a comment or a blank line was due")
-        text, nominals = self._untagged(match[2], f"{path}:{first}")
-        words = text_words(text, "en")
-        spans = [words_within(words, *nominal) for nominal in nominals]
-        for (start, end), nominal in zip(spans, nominals, strict=True):
-            if (words[start][0], words[end - 1][1]) != nominal:
-                oddities.note("nominals that are part of a word, given by the word", f"{path.name}:{first}")
-        return sentence_of(text, words, match[1], {"relations": (Target(spans[0], label, spans[1]),)})
-
-    def _untagged(self, tagged: str, where: str) -> tuple[str, list[Span]]:
-        """The sentence without tags, and the places of the two nominals."""
-        tagged = re.sub(r"(<e[12]>)\s+", r" \1", re.sub(r"\s+(</e[12]>)", r"\1 ", tagged))  # white space goes outside
+        # White space goes outside of tags.
+        tagged = re.sub(r"(<e[12]>)\s+", r" \1", re.sub(r"\s+(</e[12]>)", r"\1 ", match[2]))
         tagged = " ".join(tagged.split())
         names = self._tag.findall(tagged)
         if names not in (self._tags, self._tags[2:] + self._tags[:2]):
             seen = f"tags {cut(' '.join(names))}" if names else "no tags"
             raise CorpusError(f"{where}: {seen} where <e1> </e1> <e2> </e2> were due, one of each")
-        taken, places = 0, dict[str, int]()
-        for match in self._tag.finditer(tagged):
-            places[match[0]] = match.start() - taken
-            taken += len(match[0])
-        pairs = [tuple(self._tags[:2]), tuple(self._tags[2:])]
-        for opening, closing in pairs:
-            if places[opening] == places[closing]:
+        text, taken, places = self._tag.sub("", tagged), 0, dict[str, int]()
+        for tag in self._tag.finditer(tagged):
+            places[tag[0]] = tag.start() - taken
+            taken += len(tag[0])
+        words, spans = text_words(text, "en"), []
+        for opening, closing in (("<e1>", "</e1>"), ("<e2>", "</e2>")):
+            nominal = places[opening], places[closing]
+            if nominal[0] == nominal[1]:
                 raise CorpusError(f"{where}: nothing between {opening} and {closing}; mark a nominal")
-        return self._tag.sub("", tagged), [(places[opening], places[closing]) for opening, closing in pairs]
+            start, end = words_within(words, *nominal)
+            spans.append((start, end))
+            if (words[start][0], words[end - 1][1]) != nominal:
+                oddities.note("nominals that are part of a word, given by the word", f"{path.name}:{first}")
+        return sentence_of(text, words, match[1], {"relations": (Target(spans[0], label, spans[1]),)})
 
 
 class SentEval(Format):
@@ -114,26 +108,20 @@ class SentEval(Format):
         """The corpus in one of the files, or in a folder with some of them."""
         splits: dict[str, list[Sentence]] = {split: [] for split in self._splits.values()}
         for file in filter(self.recognises, files_in(path, self.suffixes) if path.is_dir() else [path]):
-            empty = f"{file}: nothing in it; give a file with sentences"
-            for split, sentence in at_least_one(self._sentences(file), empty):
-                splits[split].append(sentence)
+            if file.stem not in self._tasks:
+                names = listed(self._tasks)
+                raise CorpusError(f"{file}: a task of sentences by no known name; call the file {names} (.txt)")
+            target = sentence_target(self._tasks[file.stem])
+            for number, line in enumerate(text_lines(file), 1):
+                split, label, text, *more = (*line.rstrip("\r\n").split("\t"), "", "", "")
+                if line.strip() and (split not in self._splits or not label.strip() or not text.strip() or any(more)):
+                    due = "tr, va or te, a label and a sentence were due, with tabs between them"
+                    raise CorpusError(f"{file}:{number}: {quoted(line.strip())} where {due}")
+                if line.strip():
+                    sentence = sentence_of_text(text, split_at_spaces=True, name=f"{file.stem}:{number}")
+                    labelled = replace(sentence, targets={target: (Target((0, len(sentence)), label),)})
+                    splits[self._splits[split]].append(labelled)
         return corpus_at(path, splits, language="en", reference="Conneau et al. 2018")
-
-    def _sentences(self, path: Path) -> Iterator[tuple[str, Sentence]]:
-        if path.stem not in self._tasks:
-            names = listed(self._tasks)
-            raise CorpusError(f"{path}: a task of sentences by no known name; call the file {names} (.txt)")
-        target = sentence_target(self._tasks[path.stem])
-        for number, line in enumerate(text_lines(path), 1):
-            if not line.strip():
-                continue
-            values = line.rstrip("\r\n").split("\t")
-            if len(values) != 3 or values[0] not in self._splits or not all(map(str.strip, values)):
-                due = "tr, va or te, a label and a sentence were due, with tabs between them"
-                raise CorpusError(f"{path}:{number}: {quoted(line.strip())} where {due}")
-            sentence = sentence_of_text(values[2], split_at_spaces=True, name=f"{path.stem}:{number}")
-            targets = {target: (Target((0, len(sentence)), values[1]),)}
-            yield self._splits[values[0]], replace(sentence, targets=targets)
 
 
 ANSWERS = "answer"
@@ -231,6 +219,9 @@ class Squad(Format):
                 raise CorpusError(f"{file}: {error}") from None
 
 
+_MASKED = re.compile(re.escape(MASK))
+
+
 class Winograd(Format):
     """Hard pronouns: Definite Pronoun Resolution (Rahman & Ng 2012) and Winograd schemas (Levesque et al. 2012).
 
@@ -296,7 +287,7 @@ class Winograd(Format):
         if len(item) != 4:
             raise CorpusError(f"{path}:{first}: an item of {len(item)} lines; it should be {self._lines}")
         text, pronoun, written, answer = (" ".join(line.split()) for line in item)
-        text = self._gap.sub(MASK, text)
+        text, where = self._gap.sub(MASK, text), f"{path.name}:{first}"
         candidates = [candidate.strip() for candidate in written.split(",")]
         if len(candidates) != 2 or not all(candidates) or candidates[0] == candidates[1]:
             due = "two candidates, parted by a comma, were due"
@@ -304,34 +295,29 @@ class Winograd(Format):
         if answer not in candidates:
             neither = " nor ".join(map(quoted, candidates))
             raise CorpusError(f"{path}:{first + 3}: {quoted(answer)} is neither {neither}")
-        where = f"{path.name}:{first}"
-        spans = self._candidates(text, candidates)
-        if spans is None:
-            oddities.skip("items with a candidate that is not in the sentence", where)
-            return None
-        place = self._pronoun(text, pronoun, spans, where, oddities)
-        if place is None:
-            oddities.skip("items whose pronoun is not in the sentence", where)
-            return None
-        words = text_words(text, "en")
-        targets = (
-            Target(words_within(words, *span), "1" if candidate == answer else "0", words_within(words, *place))
-            for candidate, span in zip(candidates, spans, strict=True)
-        )
-        ordered = tuple(sorted(targets, key=lambda target: target.span1))
-        return sentence_of(text, words, name, {"winograd": ordered})
-
-    def _candidates(self, text: str, candidates: list[str]) -> list[Span] | None:
-        """The places of both candidates, which do not overlap; the longer is placed first, it may hold the other."""
         spans: dict[str, Span] = {}
-        for candidate in sorted(candidates, key=len, reverse=True):
-            (other,) = (name for name in candidates if name != candidate)
+        for candidate in sorted(candidates, key=len, reverse=True):  # the longer one may hold the other
+            other = candidates[candidate == candidates[0]]
             places = _places(text, candidate) or self._without_determiner(text, candidate, f"{other}'s")
-            free = [span for span in places if not any(_overlap(span, taken) for taken in spans.values())]
-            if not free:
+            if not (free := [span for span in places if not _overlaps(span, spans)]):
+                oddities.skip("items with a candidate that is not in the sentence", where)
                 return None
             spans[candidate] = free[0]
-        return [spans[candidate] for candidate in candidates]
+        places = _places(text, pronoun) if pronoun != MASK else [match.span() for match in _MASKED.finditer(text)][:1]
+        free = [span for span in places if not _overlaps(span, spans)]
+        after = [span for span in free if span[0] >= max(end for _, end in spans.values())]
+        if not free:
+            oddities.skip("items whose pronoun is not in the sentence", where)
+            return None
+        if pronoun == MASK:
+            oddities.note(f"pronouns written {MASK} in the file, and so in the text", where)
+        if len(free) > 1:
+            oddities.note("sentences with their pronoun more than once, the first after both candidates taken", where)
+        words = text_words(text, "en")
+        place = words_within(words, *(after or free)[0])
+        labels = {candidate: "1" if candidate == answer else "0" for candidate in candidates}
+        targets = [Target(words_within(words, *spans[one]), labels[one], place) for one in candidates]
+        return sentence_of(text, words, name, {"winograd": tuple(sorted(targets, key=lambda target: target.span1))})
 
     def _without_determiner(self, text: str, candidate: str, owner: str) -> list[Span]:
         """The places where a candidate has another determiner, or none right before it.
@@ -347,16 +333,6 @@ class Winograd(Format):
             places.append((before.start() if before and before[1].lower() in self._determiners else start, end))
         return places
 
-    def _pronoun(self, text: str, pronoun: str, candidates: list[Span], where: str, oddities: Oddities) -> Span | None:
-        places = [(text.find(MASK), text.find(MASK) + len(MASK))] if pronoun == MASK else _places(text, pronoun)
-        places = [span for span in places if span[0] >= 0 and not any(_overlap(span, other) for other in candidates)]
-        after = [span for span in places if span[0] >= max(end for _, end in candidates)]
-        if pronoun == MASK and places:
-            oddities.note(f"pronouns written {MASK} in the file, and so in the text", where)
-        if len(places) > 1:
-            oddities.note("sentences with their pronoun more than once, the first after both candidates taken", where)
-        return next(iter(after or places), None)
-
 
 def _places(text: str, phrase: str) -> list[Span]:
     """The places of a phrase in a text as whole words, whatever the case."""
@@ -364,12 +340,8 @@ def _places(text: str, phrase: str) -> list[Span]:
     return [match.span() for match in re.finditer(pattern, text, re.IGNORECASE)]
 
 
-def _overlap(one: Span, other: Span) -> bool:
-    return one[0] < other[1] and other[0] < one[1]
-
-
-_Lines = Mapping[int, tuple[list[str], int]]
-"""Words of each line, by its number, and the place of the word that is asked for."""
+def _overlaps(span: Span, taken: Mapping[str, Span]) -> bool:
+    return any(span[0] < end and start < span[1] for start, end in taken.values())
 
 
 class OpenSesame(Format):
@@ -401,22 +373,19 @@ class OpenSesame(Format):
         """The corpus in a folder with the files of one of their questions, or of both."""
         files = self.files(path)
         empty = "nothing in it; give a file with sentences"
-        read: dict[str, _Lines] = {
-            file.name: dict(at_least_one(self._lines(file), f"{file}: {empty}")) for file in files
-        }
+        read = {file.name: list(at_least_one(self._lines(file), f"{file}: {empty}")) for file in files}
         stems = sorted({file.stem for file in files})
         for name in (f"{stem}{suffix}" for stem in stems for suffix in self.suffixes):
             if name not in read:
-                raise CorpusError(
-                    f"{path}: there is {files[0].name} but no {name}; give the folder with all three files"
-                )
+                what = f"there is {files[0].name} but no {name}; give the folder with all three files"
+                raise CorpusError(f"{path}: {what}")
         # All words that are the answer somewhere are the auxiliaries, or the nouns, of the grammar.
-        answers = {stem: {words[place] for words, place in read[f"{stem}.train"].values()} for stem in stems}
+        answers = {stem: {words[place] for _, words, place in read[f"{stem}.train"]} for stem in stems}
 
         def marked(name: str) -> Iterator[Sentence]:
             stem, _, split = name.partition(".")
             known = answers[stem] | self._modifiers
-            for number, (words, place) in read[name].items():
+            for number, words, place in read[name]:
                 others = (at for at, word in enumerate(words) if word in known or at == place)
                 targets = tuple(Target((at, at + 1), "yes" if at == place else "no") for at in others)
                 yield Sentence.from_words(words, id=f"{stem}-{split}-{number}", targets={self._targets[stem]: targets})
@@ -429,7 +398,7 @@ class OpenSesame(Format):
         }
         return corpus_at(path, splits, language="en", reference="Lin et al. 2019")
 
-    def _lines(self, file: Path) -> Iterator[tuple[int, tuple[list[str], int]]]:
+    def _lines(self, file: Path) -> Iterator[tuple[int, list[str], int]]:
         for number, line in enumerate(text_lines(file), 1):
             if not line.strip():
                 continue
@@ -438,4 +407,4 @@ class OpenSesame(Format):
             if not re.fullmatch(r"[0-9]{1,9}", place) or int(place) >= len(words):
                 due = "a sentence, TAB and the place of one of its words were due"
                 raise CorpusError(f"{file}:{number}: {quoted(line.strip())} where {due}")
-            yield number, (words, int(place))
+            yield number, words, int(place)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import zip_longest
 from pathlib import Path
@@ -44,7 +44,12 @@ class Senses(Format):
         splits: dict[str, list[Sentence]] = {"train": [], "dev": [], "test": []}
         references = set()
         for file in self.files(path):
-            reference = self._set_of(file)
+            reference, n_fields = _TSV, first_line(file).count("\t") + 1
+            if not file.name.endswith(_EXAMPLES):
+                if n_fields not in (2, 5):
+                    due = "a place, TAB and a sentence (CoarseWSD-20), or word, class, places and two sentences (WiC)"
+                    raise CorpusError(f"{file}:1: {quoted(first_line(file).strip())} where {due} were due")
+                reference = _COARSE if n_fields == 2 else _WIC
             references.add(reference)
             read = at_least_one(_READERS[reference](file), f"{file}: nothing in it; give a file with sentences")
             splits[str(_split_of(file))] += read
@@ -52,16 +57,6 @@ class Senses(Format):
             raise CorpusError(f"{path}: holds files of several sets; give the folder of one of them")
         (reference,) = references
         return corpus_at(path, splits, language=None if reference == _TSV else "en", reference=reference)
-
-    def _set_of(self, file: Path) -> str:
-        """The paper that the set of a file comes from."""
-        if file.name.endswith(_EXAMPLES):
-            return _TSV
-        n_fields = first_line(file).count("\t") + 1
-        if n_fields not in (2, 5):
-            due = "a place, TAB and a sentence (CoarseWSD-20), or word, class, places and two sentences (WiC)"
-            raise CorpusError(f"{file}:1: {quoted(first_line(file).strip())} where {due} were due")
-        return _COARSE if n_fields == 2 else _WIC
 
 
 def _split_of(path: Path) -> str | None:
@@ -97,29 +92,23 @@ def _word_at(place: str, words: list[str], where: str) -> Span:
 
 def _coarse(file: Path) -> Iterator[Sentence]:
     """The sentences of one word of CoarseWSD-20, which is what its folder is called."""
-    word, names = file.resolve().parent.name, _classes(file.with_name("classes_map.txt"))
+    word, classes = file.resolve().parent.name, file.with_name("classes_map.txt")
+    if not classes.is_file():
+        raise CorpusError(f"{classes}: no such file, which should name the senses by their numbers")
+    try:
+        names = parsed_json("".join(text_lines(classes)))
+    except NotJson as error:
+        raise CorpusError(f"{classes}: not JSON ({error})") from None
+    if not isinstance(names, dict) or not all(isinstance(name, str) for name in names.values()):
+        raise CorpusError(f'{classes}: an object such as {{"0": "bank_bank"}} was due')
     for number, line, code in _with_gold(file, _DATA, _GOLD):
         where = f"{file}:{number}"
         place, text = _fields(line, 2, where, "a place and a sentence")
         if code.strip() not in names:
-            gold = file.with_name(file.name.replace(_DATA, _GOLD))
-            raise CorpusError(f"{gold}:{number}: {quoted(code)} is none of {listed(names)}")
+            raise CorpusError(f"{where} (gold): {quoted(code)} is none of {listed(names)}")
         words = text.split()
         target = Target(_word_at(place, words, where), f"{word}:{names[code.strip()].removeprefix(f'{word}_')}")
         yield Sentence.from_words(words, id=f"{word}-{_split_of(file)}-{number}", targets={SENSE: (target,)})
-
-
-def _classes(path: Path) -> Mapping[str, str]:
-    """The names of classes by their numbers."""
-    if not path.is_file():
-        raise CorpusError(f"{path}: no such file, which should name the senses by their numbers")
-    try:
-        names = parsed_json("".join(text_lines(path)))
-    except NotJson as error:
-        raise CorpusError(f"{path}: not JSON ({error})") from None
-    if not isinstance(names, dict) or not all(isinstance(name, str) for name in names.values()):
-        raise CorpusError(f'{path}: an object such as {{"0": "bank_bank"}} was due')
-    return names
 
 
 def _wic(file: Path) -> Iterator[Sentence]:
@@ -136,8 +125,8 @@ def _wic(file: Path) -> Iterator[Sentence]:
 
 def _wic_tsv(file: Path) -> Iterator[Sentence]:
     """Pairs of a word in context and a definition; the hypernyms that come with it are a comment."""
-    beside = [_with_gold(file, _EXAMPLES, f"_{kind}.txt") for kind in ("definitions", "labels", "hypernyms")]
-    for (number, line, definition), (_, _, label), (_, _, hypernyms) in zip(*beside, strict=True):
+    others = [_with_gold(file, _EXAMPLES, f"_{kind}.txt") for kind in ("definitions", "labels", "hypernyms")]
+    for (number, line, definition), (_, _, label), (_, _, hypernyms) in zip(*others, strict=True):
         where = f"{file}:{number}"
         _, place, text = _fields(line, 3, where, "word, place and sentence")
         words, second = text.split(), definition.split()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from itertools import chain
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -59,7 +59,13 @@ def annotate_text(path_or_text: str | Path, pipeline: str | Language = "en_core_
     Raises:
         CorpusError: the pipeline is not installed or finds no sentences, or there is no word in the text.
     """
-    nlp = _pipeline(pipeline) if isinstance(pipeline, str) else pipeline
+    import spacy
+
+    try:
+        nlp = spacy.load(pipeline) if isinstance(pipeline, str) else pipeline
+    except OSError:
+        what = f"is not installed; python -m spacy download {pipeline}, or name another"
+        raise CorpusError(f"spaCy pipeline {quoted(pipeline)} {what}") from None
     is_file = isinstance(path_or_text, Path)
     where = str(path_or_text) if is_file else "the text"
     lines = text_lines(Path(path_or_text)) if is_file else iter(str(path_or_text).splitlines(keepends=True))
@@ -87,6 +93,10 @@ def to_docs(sentences: Iterable[Sentence], vocab: Vocab) -> Iterator[Doc]:
 
     for sentence in sentences:
         layers = {name: [value or "" for value in values] for name, values in sentence.layers.items()}
+        # A space follows inside tokens that their words do not spell.
+        of_tokens = (one for one in sentence.multiword if sentence.spans[one.first] == sentence.spans[one.last])
+        apart = {index for token in of_tokens for index in range(token.first, token.last)}
+        spaced = [sentence.text[end : end + 1].isspace() for _, end in sentence.spans]
         heads = None
         if sentence.heads is not None:
             heads = [head - 1 if head else index for index, head in enumerate(sentence.heads)]
@@ -95,7 +105,7 @@ def to_docs(sentences: Iterable[Sentence], vocab: Vocab) -> Iterator[Doc]:
             doc = Doc(
                 vocab,
                 words=list(sentence.words),
-                spaces=_spaces(sentence),
+                spaces=[space or index in apart for index, space in enumerate(spaced)],
                 tags=layers.get("xpos"),
                 pos=layers.get("upos"),
                 morphs=layers.get("feats"),
@@ -119,70 +129,45 @@ class DocBins(Format):
 
     def load(self, path: Path) -> Corpus:
         """The corpus in a file, or in a folder of files, one a split."""
+        from spacy.tokens import DocBin
+        from spacy.vocab import Vocab
+
         stated: set[str | None] = set()
-        files = split_files(path, self.suffixes, what=self.title)
-        splits = {
-            split: [one for file in paths for one in _docbin_sentences(file, stated)] for split, paths in files.items()
-        }
+        splits: dict[str, list[Sentence]] = {}
+        for split, files in split_files(path, self.suffixes, what=self.title).items():
+            for file in files:
+                with opened(file, error=CorpusError) as opened_file:
+                    content = opened_file.read()
+                try:
+                    docs = list(DocBin().from_bytes(content).get_docs(Vocab()))
+                    if not docs:
+                        raise CorpusError(f"{file}: no document in it; write it again with some")
+                    # What a word is annotated with is looked up when it is asked for.
+                    splits.setdefault(split, []).extend(sentences_of_docs(docs, where=f"{file}: "))
+                    annotators = [doc.user_data.get("annotator", "") for doc in docs]
+                except CorpusError:
+                    raise
+                except Exception as error:  # whatever zlib, msgpack or spaCy raise on bytes that are none of theirs
+                    what = f"not a .spacy file ({type(error).__name__}); write it again by DocBin"
+                    raise CorpusError(f"{file}: {what}") from error
+                wrong = next((one for one in annotators if one is not None and not isinstance(one, str)), None)
+                if wrong is not None:
+                    raise CorpusError(f"{file}: annotator is {described(wrong)}; write a name, or None for people")
+                stated.update(annotators)
         annotator = " and ".join(sorted(name for name in stated if name)) or None
         notes = {"annotator": _UNSTATED} if annotator is None and "" in stated else {}
         return replace(corpus_at(path, splits, notes=notes), annotator=annotator)
 
 
-def _docbin_sentences(path: Path, stated: set[str | None]) -> Iterator[Sentence]:
-    """The sentences of one file; the annotators it names are put into ``stated``, "" where a document names none."""
-    from spacy.tokens import DocBin
-    from spacy.vocab import Vocab
-
-    with opened(path, error=CorpusError) as file:
-        content = file.read()
-    try:
-        docs = list(DocBin().from_bytes(content).get_docs(Vocab()))
-        if not docs:
-            raise CorpusError(f"{path}: no document in it; write it again with some")
-        # What a word is annotated with is looked up when it is asked for, so the sentences are part of the test.
-        sentences = list(sentences_of_docs(docs, where=f"{path}: "))
-        stated.update(_annotator(doc, path) for doc in docs)
-    except CorpusError:
-        raise
-    except Exception as error:  # whatever zlib, msgpack or spaCy raise on bytes that are none of theirs
-        raise CorpusError(f"{path}: not a .spacy file ({type(error).__name__}); write it again by DocBin") from error
-    yield from sentences
-
-
-def _annotator(doc: Doc, path: Path) -> str | None:
-    """Who annotated a document: None for people, "" where it does not say."""
-    stated = doc.user_data.get("annotator", "")
-    if stated is not None and not isinstance(stated, str):
-        raise CorpusError(f"{path}: annotator is {described(stated)}; write a name, or None for people")
-    return stated
-
-
-def _pipeline(name: str) -> Language:
-    import spacy
-
-    try:
-        return spacy.load(name)
-    except OSError:
-        raise CorpusError(
-            f"spaCy pipeline {quoted(name)} is not installed; python -m spacy download {name}, or name another"
-        ) from None
-
-
 def _paragraphs(lines: Iterable[str], max_length: int, where: str) -> Iterator[str]:
     """Runs of lines without a blank one between them, each as one text."""
-    block: list[str] = []
-    length = 0
-    for line in chain(lines, [""]):
-        if line.strip():
-            block.append(line)
-            length += len(line)
-            if length > max_length:
-                reason = f"a paragraph of more than {max_length} characters; put blank lines between paragraphs"
-                raise CorpusError(f"{where}: {reason}")
-        elif block:
-            yield "".join(block)
-            block, length = [], 0
+    for is_text, block in groupby(lines, key=lambda line: bool(line.strip())):
+        text = "".join(block) if is_text else ""
+        if len(text) > max_length:
+            reason = f"a paragraph of more than {max_length} characters; put blank lines between paragraphs"
+            raise CorpusError(f"{where}: {reason}")
+        if text:
+            yield text
 
 
 def sentences_of_docs(docs: Iterable[Doc], *, where: str = "") -> Iterator[Sentence]:
@@ -204,7 +189,21 @@ def _sentence(span: Span, name: str, group: str) -> Sentence:
     tokens = [token for token in span if not token.is_space]
     ends = [token.idx + len(token.text) for token in tokens]
     begins = [token.idx for token in tokens[1:]] + [ends[-1]]
-    layers = _layers(span, tokens)
+    attributes: dict[str, Any] = {
+        "upos": ("POS", lambda token: token.pos_),
+        "xpos": ("TAG", lambda token: token.tag_),
+        "lemma": ("LEMMA", lambda token: token.lemma_),
+        # In the order of Universal Dependencies, whatever their case; spaCy puts capitals first.
+        "feats": ("MORPH", lambda token: "|".join(sorted(str(token.morph).split("|"), key=str.lower))),
+        "deprel": ("DEP", lambda token: "root" if token.dep_ == "ROOT" else token.dep_),
+    }
+    layers: dict[str, tuple[str | None, ...]] = {
+        layer: tuple(value(token) or None for token in tokens)
+        for layer, (annotation, value) in attributes.items()
+        if span.doc.has_annotation(annotation)
+    }
+    if span.doc.has_annotation("ENT_IOB"):
+        layers["ner"] = _entities(span)
     entities = entities_of(layers.get("ner", ()))
     return Sentence.from_words(
         [" ".join(token.text.split()) for token in tokens],
@@ -216,25 +215,6 @@ def _sentence(span: Span, name: str, group: str) -> Sentence:
         heads=_heads(tokens, name) if span.doc.has_annotation("DEP") else None,
         group=group,
     )
-
-
-def _layers(span: Span, tokens: list[Token]) -> dict[str, tuple[str | None, ...]]:
-    attributes: dict[str, Any] = {
-        "upos": ("POS", lambda token: token.pos_),
-        "xpos": ("TAG", lambda token: token.tag_),
-        "lemma": ("LEMMA", lambda token: token.lemma_),
-        # In the order of Universal Dependencies, whatever their case; spaCy puts capitals first.
-        "feats": ("MORPH", lambda token: "|".join(sorted(str(token.morph).split("|"), key=str.lower))),
-        "deprel": ("DEP", lambda token: "root" if token.dep_ == "ROOT" else token.dep_),
-    }
-    layers: dict[str, tuple[str | None, ...]] = {
-        name: tuple(value(token) or None for token in tokens)
-        for name, (annotation, value) in attributes.items()
-        if span.doc.has_annotation(annotation)
-    }
-    if span.doc.has_annotation("ENT_IOB"):
-        layers["ner"] = _entities(span)
-    return layers
 
 
 def _entities(span: Span) -> tuple[str | None, ...]:
@@ -269,15 +249,3 @@ def _heads(tokens: list[Token], name: str) -> tuple[int, ...]:
                 f"sentence {quoted(name)}: {quoted(token.text)} has its head in another sentence; {_SEGMENT}"
             )
     return tuple(heads)
-
-
-def _spaces(sentence: Sentence) -> list[bool]:
-    """Whether a space follows each word of a document; one follows inside tokens that their words do not spell."""
-    apart = {
-        index
-        for token in sentence.multiword
-        if sentence.spans[token.first] == sentence.spans[token.last]
-        for index in range(token.first, token.last)
-    }
-    ends = (end for _, end in sentence.spans)
-    return [index in apart or sentence.text[end : end + 1].isspace() for index, end in enumerate(ends)]

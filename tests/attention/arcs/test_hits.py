@@ -17,7 +17,6 @@ from bertology.attention.arcs.heads import ArcHits, CandidateHits
 from bertology.attention.arcs.questions import Arcs, Candidates
 from bertology.corpora import Sentence, Sentences
 from bertology.encoders import Encoder
-from bertology.errors import CorpusError
 from bertology.measures.sums import HeadRatios
 from tests.attention.recorder import Recorder
 
@@ -191,40 +190,6 @@ def test_windows(encoder: Callable[..., Encoder], sentences: Sentences) -> None:
     assert (chosen.over <= chosen.under).all()
 
 
-def test_threads_change_nothing(encoder: Callable[..., Encoder], sentences: Sentences) -> None:
-    many = Sentences([*sentences] * 12)
-    makers = [
-        partial(ArcHits, arcs=drawn_arcs(many), metric="hits"),
-        partial(CandidateHits, candidates=drawn_candidates(many), metric="hits"),
-    ]
-    before, results = torch.get_num_threads(), []
-    for n in (1, 3):
-        torch.set_num_threads(n)
-        results.append(stream_maps(encoder("bert"), many, makers).results)
-    torch.set_num_threads(before)
-    for (alone,), (together,) in zip(*results, strict=True):
-        np.testing.assert_array_equal(alone.over, together.over)
-        np.testing.assert_array_equal(alone.under, together.under)
-
-
-def test_one_word_sentences(encoder: Callable[..., Encoder]) -> None:
-    words = Sentences(
-        [Sentence.from_words([form]) for form in ("fox", "dogs")] + [Sentence.from_words(["Two", "dogs"])]
-    )
-    arcs = Arcs.of([("back", np.array([3]), np.array([2]))])
-    (found,) = stream_maps(encoder("bert"), words, [partial(ArcHits, arcs=arcs, metric="hits")]).results[0]
-    # Of two words there is but one other.
-    assert (found.values == 1).all()
-    assert found.under.sum() == 1
-
-
-def test_maps_of_pieces_are_refused(encoder: Callable[..., Encoder], sentences: Sentences) -> None:
-    with pytest.raises(ValueError, match="arcs join words"):
-        stream_maps(
-            encoder("bert"), sentences, [partial(ArcHits, arcs=drawn_arcs(sentences), metric="x")], level="piece"
-        )
-
-
 def test_offset_baseline(sentences: Sentences) -> None:
     arcs, chosen_on = drawn_arcs(sentences, 1), drawn_arcs(sentences, 2)
     found, offsets = arcs.best_offset(sentences, chosen_on=chosen_on, metric="hits", farthest=4)
@@ -238,13 +203,6 @@ def test_offset_baseline(sentences: Sentences) -> None:
         assert share(chosen_on, group, offsets[name]) == max(share(chosen_on, group, offset) for offset in tried)
         assert found.of(name)[0, 0] == pytest.approx(share(arcs, group, offsets[name]))
     assert (found.unit, found.layers, found.over.shape) == ("model", (), (2, 1, 1, len(sentences)))
-
-
-def test_groups_that_the_other_text_lacks_take_its_best_offset(sentences: Sentences) -> None:
-    words = np.arange(1, 5)
-    arcs = Arcs.of([("here", words, words - 1), ("there", words, words - 1)])
-    chosen_on = Arcs.of([("here", words, words + 2)])
-    assert arcs.best_offset(sentences, chosen_on=chosen_on, metric="hits")[1] == {"here": 2, "there": 2}
 
 
 def test_picks() -> None:
@@ -268,8 +226,3 @@ def test_picks() -> None:
     assert ranked.picked(text, pick="rule", metric="hits").values[:, 0, 0].tolist() == [1.0, 1.0]
     with pytest.raises(ValueError, match="no ranks to go by"):
         asked.picked(text, pick="rule", metric="hits")
-
-
-def test_no_arc_at_all() -> None:
-    with pytest.raises(CorpusError, match="no arc between words"):
-        Arcs.of([("nothing", np.zeros(0, np.int64), np.zeros(0, np.int64))])

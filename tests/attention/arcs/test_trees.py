@@ -14,9 +14,8 @@ import pytest
 from bertology.attention import stream_maps
 from bertology.attention.arcs.heads import TreeHits
 from bertology.attention.arcs.questions import TextTrees
-from bertology.corpora import Sentence, Sentences
+from bertology.corpora import Sentences
 from bertology.encoders import Encoder
-from bertology.measures.sums import HeadRatios
 
 MARKS = {",", ".", "!", "…", ":", ";", "“", "”"}
 WAYS = ("maximum attention", "spanning tree")
@@ -72,46 +71,6 @@ def test_trees(
     assert found.under.sum(-1).ravel().tolist() == [under, under]
 
 
-def test_planted_trees_are_found(
-    planted: Callable[..., list[HeadRatios]], sentences: Sentences, random_heads: Callable[..., Any]
-) -> None:
-    heads = random_heads(sentences, 3)
-    trees = TextTrees(
-        sentences.starts,
-        np.array(list(itertools.chain(*heads))),
-        np.ones(sentences.n_words, dtype=bool),
-        np.flatnonzero(np.diff(sentences.starts) > 1),
-    )
-
-    def up(sentence: int, length: int, place: int) -> int | None:
-        return heads[sentence][place] - 1 if heads[sentence][place] else None
-
-    def previous(sentence: int, length: int, place: int) -> int | None:
-        return max(place - 1, 0)
-
-    (found,) = planted(partial(TreeHits, trees=trees, metric="uuas"), sentences, [up, previous])
-    assert found.of("maximum attention")[0, 0] == 1.0
-    # A word that looks at its head gives nothing downwards, along which trees are made.
-    assert found.of("spanning tree")[0, 0] < 1.0
-    assert found.of("maximum attention")[0, 1] < 0.6
-
-
-def test_a_planted_head_that_looks_down_makes_the_tree(
-    planted: Callable[..., list[HeadRatios]], sentences: Sentences
-) -> None:
-    # Each word hangs from the one before, so that a head which looks at the next one looks along the tree.
-    heads = np.concatenate([np.arange(len(sentence)) for sentence in sentences])
-    scored = np.ones(sentences.n_words, dtype=bool)
-    trees = TextTrees(sentences.starts, heads, scored, np.flatnonzero(np.diff(sentences.starts) > 1))
-    (found,) = planted(
-        partial(TreeHits, trees=trees, metric="uuas"), sentences, [lambda s, n, place: min(place + 1, n - 1)]
-    )
-    np.testing.assert_array_equal(found.values, 1.0)
-    baseline, distance = trees.chain(sentences, chosen_on=trees, metric="uuas")
-    assert distance == 1
-    np.testing.assert_array_equal(baseline.values, 1.0)
-
-
 def test_sentences_in_windows_are_left_out(
     encoder: Callable[..., Encoder], sentences: Sentences, random_heads: Callable[..., Any]
 ) -> None:
@@ -122,15 +81,6 @@ def test_sentences_in_windows_are_left_out(
     assert 0 < len(whole) < len(trees.sentences)
     (found,) = stream_maps(narrow, sentences, [partial(TreeHits, trees=trees, metric="uuas")]).results[0]
     assert found.under[0].sum() == sum(len(edges_of(trees, number)[1]) for number in whole)
-
-
-def test_some_trees_are_the_same_every_time(sentences: Sentences, random_heads: Callable[..., Any]) -> None:
-    trees = trees_of(sentences, random_heads(sentences, 0))
-    some = trees.some(3)
-    assert len(some.sentences) == 3
-    assert set(some.sentences) <= set(trees.sentences)
-    assert np.array_equal(some.sentences, trees.some(3).sentences)
-    assert trees.some(100) is trees
 
 
 def test_chain_baseline(sentences: Sentences, random_heads: Callable[..., Any]) -> None:
@@ -149,12 +99,3 @@ def test_chain_baseline(sentences: Sentences, random_heads: Callable[..., Any]) 
     assert share(chosen_on, distance) == max(share(chosen_on, d) for d in (1, 2, 3))
     np.testing.assert_allclose(found.values, share(trees, distance))
     assert (found.names, found.unit) == (WAYS, "model")
-
-
-def test_a_root_that_does_not_count(encoder: Callable[..., Encoder]) -> None:
-    text = Sentences([Sentence.from_words(["!", "lazy", "dogs", "jump"])])
-    trees = TextTrees(text.starts, np.array([0, 3, 1, 3]), np.array([False, True, True, True]), np.array([0]))
-    assert trees.parents(0)[0].tolist() == [1, -1, 1]
-    assert trees.parents(0)[1] == 1
-    (found,) = stream_maps(encoder("bert"), text, [partial(TreeHits, trees=trees, metric="uuas")]).results[0]
-    assert found.under.sum(-1).ravel().tolist() == [2, 2]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,9 +10,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from bertology.attention.importance import MaskedWords, attention_gradients, head_importance, leave_one_out
+from bertology.attention.importance import MaskedWords, attention_gradients, head_importance
 from bertology.corpora import Sentence, Sentences
-from bertology.encoders import Encoder, load_encoder
+from bertology.encoders import Encoder
 
 STEP = 0.02
 PUNCTUATION = {".", ",", "?", "!", ";", ":", "'", '"', "-"}
@@ -73,42 +72,3 @@ def test_all_that_a_head_looks_at_is_the_head(task: MaskedWords, monkeypatch: py
     np.testing.assert_allclose(effect.of("other"), expected.of("gradient_bits"), rtol=1e-4)
     np.testing.assert_array_equal(effect.under[-1, 0, 0], expected.under[0, 0, 0])
     assert np.isnan(effect.of("[SEP]")).all()
-
-
-def test_batches_and_padding_do_not_matter(
-    own: Encoder, sentences: Sentences, task: MaskedWords, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert any(batch.mask is not None for batch in task.batches)
-    together = attention_gradients(task)
-    monkeypatch.setattr("bertology.encoders.batching.PIECES_IN_BATCH", 1)
-    alone = attention_gradients(MaskedWords(own, sentences, share=0.3, seed=2))
-    for one, other in zip(together, alone, strict=True):
-        np.testing.assert_array_equal(one.under, other.under)
-        np.testing.assert_allclose(one.over, other.over, rtol=1e-3, atol=1e-4)
-
-
-def test_nothing_depends_on_a_useless_head(task: MaskedWords, useless: tuple[int, int]) -> None:
-    layer, head = useless
-    gradient, effect = attention_gradients(task)
-    for kind in gradient.names:
-        for found in (gradient.of(kind), effect.of(kind)):
-            assert found[layer - 1, head - 1] == 0
-            assert (np.delete(found.ravel(), 4 * (layer - 1) + head - 1) > 0).all()
-
-
-@pytest.mark.parametrize("family", ["albert", "deberta-v2", "distilbert", "electra", "modernbert", "mpnet", "roberta"])
-def test_other_families_tell_too(family: str, encoder: Callable[..., Encoder], sentences: Sentences) -> None:
-    gradient, effect = attention_gradients(MaskedWords(encoder(family), sentences[:4]))
-    for found in (gradient, effect):
-        assert (found.of("other") > 0).all()
-        assert found.of("[SEP]").shape == (3, 4)
-
-
-def test_half_precision_comes_close(tiny_bert: Path, own: Encoder, sentences: Sentences) -> None:
-    half = MaskedWords(load_encoder(str(tiny_bert), device="cpu", dtype="bfloat16"), sentences)
-    for one, other in zip(attention_gradients(half), attention_gradients(MaskedWords(own, sentences)), strict=True):
-        np.testing.assert_allclose(one.values, other.values, rtol=0.2, atol=0.02)
-    importance = head_importance(half).of("importance")
-    np.testing.assert_allclose(importance, head_importance(MaskedWords(own, sentences)).of("importance"), atol=0.1)
-    loss, _ = leave_one_out(half, ways=("off", "uniform"))
-    assert np.isfinite(loss.values).all()

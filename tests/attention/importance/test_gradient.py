@@ -5,13 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pytest
-import torch
 
 from bertology.attention.importance import MaskedWords, TaskBatch, head_importance
-from bertology.corpora import Sentences
 from bertology.encoders import Encoder
-from bertology.errors import ModelError
 
 STEP = 0.01
 
@@ -40,42 +36,8 @@ def text_losses(own: Encoder, batch: TaskBatch, layer: int, head: int, gate: flo
     return np.array([nats[rows == row].mean() for row in range(len(batch.ids))]) / np.log(2)
 
 
-def test_layers_are_normalised(task: MaskedWords) -> None:
-    found = head_importance(task)
-    raw = found.of("gradient_bits")
-    by_hand = raw / np.sqrt((raw**2).sum(1, keepdims=True))
-    np.testing.assert_allclose(found.of("importance"), by_hand, rtol=1e-12)
-    interval = found.intervals("importance")
-    assert (interval.ci_low < by_hand.ravel()).all()
-    assert (interval.ci_high > by_hand.ravel()).all()
-
-
 def test_a_useless_head_has_none(task: MaskedWords, useless: tuple[int, int]) -> None:
     layer, head = useless
     found = head_importance(task).of("importance")
     assert found[layer - 1, head - 1] == 0
     assert np.count_nonzero(found) == found.size - 1
-
-
-def test_several_threads_find_the_same(task: MaskedWords) -> None:
-    one = head_importance(task)
-    before = torch.get_num_threads()
-    torch.set_num_threads(2)
-    try:
-        two = head_importance(task)
-    finally:
-        torch.set_num_threads(before)
-    np.testing.assert_allclose(two.over, one.over, rtol=1e-4, atol=1e-6)
-
-
-def test_size_of_batches_does_not_matter(own: Encoder, sentences: Sentences, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = head_importance(MaskedWords(own, sentences))
-    monkeypatch.setattr("bertology.encoders.batching.PIECES_IN_BATCH", 1)
-    alone = MaskedWords(own, sentences)
-    assert len(alone.batches) == len(sentences)
-    np.testing.assert_allclose(head_importance(alone).over, whole.over, rtol=1e-3, atol=1e-5)
-
-
-def test_gates_inside_gates_are_refused(own: Encoder, task: MaskedWords) -> None:
-    with own.gated_heads({(1, 1): 0.5}), pytest.raises(ModelError, match="gated already"):
-        head_importance(task)

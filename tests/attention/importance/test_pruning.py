@@ -57,13 +57,6 @@ def test_random_orders_are_averaged(task: MaskedWords) -> None:
     assert each[0].of("random 50 %") != each[1].of("random 50 %")
 
 
-def test_useless_heads_go_first_and_cost_nothing(own: Encoder, task: MaskedWords, useless: tuple[int, int]) -> None:
-    loss, *_ = pruning_curves(task, head_importance(task), n_steps=12)
-    assert loss.of("least important 8.33 %") == pytest.approx(loss.of("least important 0 %"), rel=1e-6)
-    assert loss.of("most important 91.7 %") == pytest.approx(loss.of("most important 100 %"), rel=1e-6)
-    assert loss.of("most important 8.33 %") != loss.of("most important 0 %")
-
-
 def test_what_cannot_be_asked(task: MaskedWords) -> None:
     importance = head_importance(task)
     with pytest.raises(ModelError, match="30 folds of 24"):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +19,7 @@ from bertology.attention.importance import (
     scores_without,
 )
 from bertology.corpora import Sentences
-from bertology.encoders import Encoder, load_classifier, load_encoder, masked_lm_loss
+from bertology.encoders import Encoder, load_classifier, masked_lm_loss
 from bertology.errors import CorpusError, ModelError
 
 TEXTS = ["the dog sees the cat .", "a bird sleeps .", "the old woman reads a book in the garden .", "dogs bark ."] * 3
@@ -36,13 +34,6 @@ def test_masked_words_are_those_of_the_masked_loss(own: Encoder, sentences: Sent
     np.testing.assert_allclose(scores.bits[0], expected.sentence_bits, rtol=1e-6)
     np.testing.assert_array_equal(scores.right[0], expected.sentence_right)
     np.testing.assert_array_equal(scores.items, expected.sentence_words)
-
-
-def test_what_cannot_be_masked(own: Encoder, encoder: Callable[..., Encoder], sentences: Sentences) -> None:
-    with pytest.raises(ModelError, match="no masked-LM head"):
-        MaskedWords(encoder("t5"), sentences)
-    with pytest.raises(ModelError, match="no word to mask"):
-        MaskedWords(own, sentences[:0])
 
 
 @pytest.fixture(scope="module")
@@ -111,17 +102,3 @@ def test_classifiers_that_cannot_be_asked(
         SequenceClassifier(classifier, ["the dog sees the cat " * 40], [0])
     with pytest.raises(ModelError, match=r"no classifier in its weights \(.* is missing\)"):
         load_classifier(str(tiny_bert), device="cpu")
-
-
-def test_an_encoder_of_a_classifier_reads_as_any_other(classifier: Encoder, classifier_folder: Path) -> None:
-    plain = load_encoder(str(classifier_folder), device="cpu")
-    ids = torch.randint(6, 200, (2, 9), generator=torch.Generator().manual_seed(1))
-    for layer, state in plain.hidden_states(ids, layers=[0, 3]).items():
-        torch.testing.assert_close(classifier.hidden_states(ids, layers=[layer])[layer], state)
-    assert not classifier.has_masked_lm_head
-    twin = classifier.twin()
-    own, other = twin.model.classifier, classifier.model.classifier
-    assert own is not None
-    assert own is not other
-    assert own.base_model is twin.model.body
-    assert json.loads((classifier_folder / "config.json").read_text())["model_type"] == classifier.family

@@ -5,12 +5,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
-from benchmarks.head_patterns.maps import PieceMap, layout_of, stacked
+from benchmarks.head_patterns.maps import layout_of, stacked
 from benchmarks.head_patterns.synthetic import synthetic_maps
 from benchmarks.head_patterns.train import PatternRecipe, calibrated, fit_features
-from bertology.attention.patterns import FEATURES, KINDS, PATTERNS, PatternNetwork, assigned, load_classifier
+from bertology.attention.patterns import FEATURES, KINDS, PATTERNS, PatternNetwork, load_classifier
 from bertology.errors import ModelError
 
 PACKAGE = Path(__file__).resolve().parents[3] / "bertology"
@@ -36,47 +35,6 @@ def test_planted_patterns_are_named(kind, n, plant):
         # Of squares of four words next to nothing is away from the diagonal.
         del named["block"]
     assert classes(kind, *(plant(pattern, n) for pattern in named)) == list(named.values())
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("n", [10, 25, 50, 120])
-def test_even_attention_has_no_pattern(kind, n, kinds_of):
-    even = PieceMap(np.full((n, n), 1 / n, dtype=np.float32), kinds_of(n))
-    noisy = np.random.default_rng(n).dirichlet(np.full(n, 3.0), size=n).astype(np.float32)
-    pair = PieceMap(noisy, kinds_of(n, pair=n > 10))
-    assert classes(kind, even, pair) == ["heterogeneous"] * 2
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_probabilities(kind, plant):
-    maps = [plant("vertical", 9), plant("next", 30), plant("block", 21)]
-    layout, weights = layout_of(maps), stacked(maps)
-    many = weights.expand(-1, 5, -1, -1)
-    found = load_classifier(kind).probabilities(many, layout)
-    assert found.shape == (3, 5, 5)
-    torch.testing.assert_close(found.sum(-1), torch.ones(3, 5))
-    for number, one in enumerate(maps):
-        alone = load_classifier(kind).probabilities(stacked([one]), layout_of([one]))
-        torch.testing.assert_close(found[number, 2], alone[0, 0], rtol=1e-4, atol=1e-5)
-
-
-def test_what_is_looked_at_together_changes_nothing(plant, monkeypatch):
-    maps = [plant("vertical", 9), plant("next", 30), plant("block", 21)]
-    layout, weights = layout_of(maps), stacked(maps)
-    for kind in KINDS:
-        whole = load_classifier(kind).probabilities(weights, layout)
-        monkeypatch.setattr("bertology.attention.patterns._PICTURES_TOGETHER", 1)
-        monkeypatch.setattr("bertology.attention.patterns._CELLS_TOGETHER", 1)
-        load_classifier.cache_clear()
-        torch.testing.assert_close(load_classifier(kind).probabilities(weights, layout), whole)
-        load_classifier.cache_clear()
-
-
-def test_unlikely_classes_are_given_up():
-    likely = torch.tensor([[0.45, 0.2, 0.2, 0.1, 0.05], [0.5, 0.2, 0.2, 0.1, 0.0], [0.1, 0.1, 0.1, 0.1, 0.6]])
-    assert assigned(likely).tolist() == [4, 0, 4]
-    assert assigned(likely, confidence=0.4).tolist() == [0, 0, 4]
-    assert assigned(likely, confidence=0.9).tolist() == [4, 4, 4]
 
 
 def test_as_scikit_learn_has_it(tmp_path):

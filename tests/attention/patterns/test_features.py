@@ -133,15 +133,6 @@ def test_padding_changes_nothing(kinds_of):
         torch.testing.assert_close(shown[number], own[0], rtol=1e-5, atol=1e-6)
 
 
-def test_rubbish_in_rows_of_padding_is_not_seen(kinds_of):
-    maps = [drawn(6, kinds_of(6)), drawn(11, kinds_of(11))]
-    layout, weights = layout_of(maps), stacked(maps)
-    spoilt = weights.clone()
-    spoilt[0, 0, 6:] = 0.7
-    torch.testing.assert_close(features(spoilt, layout), features(weights, layout))
-    torch.testing.assert_close(pictures(spoilt, layout), pictures(weights, layout))
-
-
 @pytest.mark.parametrize("n", [5, 32, 45])
 def test_pictures_keep_areas(kinds_of, n):
     one = drawn(n, kinds_of(n))

@@ -11,7 +11,7 @@ from benchmarks.head_patterns.maps import PieceMap, layout_of, read_maps, stacke
 from bertology.attention import MapBatch, stream_maps
 from bertology.attention._texts import Units
 from bertology.attention.patterns import CLS, PATTERNS, PUNCTUATION, SEP, PatternShares, load_classifier
-from bertology.corpora import Sentence, Sentences
+from bertology.corpora import Sentences
 from bertology.encoders import Encoder
 from bertology.errors import BertologyError
 from bertology.measures.sums import Scope
@@ -72,44 +72,8 @@ def test_shares_by_looking_at_each_map(encoder: Callable[..., Encoder], sentence
     assert (found.under[0, 0, 0] == 0).any()  # of one word
 
 
-def test_every_window_is_a_map(encoder: Callable[..., Encoder], sentences: Sentences) -> None:
-    narrow = encoder("bert", max_pieces=16)
-    read = stream_maps(narrow, sentences, [PatternShares], level="piece")
-    n_short = sum(len(one) + 2 < 5 for one in (narrow.tokenize([s]).window(0)[1:-1] for s in sentences))
-    assert read.results[0][0].under[0].sum() == read.n_windows - n_short
-
-
-def test_merging(plant):
-    scope = Scope(2, (1,), 2, "piece")
-    texts = [[plant("vertical", 12), plant("next", 12)], [plant("diagonal", 20), plant("sep", 20)]]
-    whole, one, other = PatternShares(scope), PatternShares(scope), PatternShares(scope)
-    whole.update(batch_of(texts))
-    one.update(batch_of(texts[:1]))
-    other.update(batch_of(texts[:1]))
-    one.merge(other)
-    np.testing.assert_array_equal(one.finish()[0].over[..., 0], 2 * whole.finish()[0].over[..., 0])
-
-
-def test_confidence_decides_what_is_left(plant):
-    texts = [[plant("vertical", 12)]]
-    strict = PatternShares(Scope(1, (1,), 1, "piece"), confidence=1.0)
-    strict.update(batch_of(texts))
-    assert strict.finish()[0].of("heterogeneous")[0, 0] == 1
-
-
-def test_texts_too_short_for_a_pattern(encoder: Callable[..., Encoder]) -> None:
-    words = [Sentence.from_words([form]) for form in ("day", "!")]
-    found = stream_maps(encoder("bert"), words, [PatternShares], level="piece").results[0][0]
-    assert np.isnan(found.values).all()
-
-
 def test_settings_that_cannot_be(encoder: Callable[..., Encoder], sentences: Sentences) -> None:
     with pytest.raises(BertologyError, match="level 'piece'"):
         stream_maps(encoder("bert"), sentences, [PatternShares])
     with pytest.raises(BertologyError, match="0 to 1"):
         stream_maps(encoder("bert"), sentences, [partial(PatternShares, confidence=7)], level="piece")
-
-
-def test_every_family(encoder: Callable[..., Encoder], sentences: Sentences, family: str) -> None:
-    found = stream_maps(encoder(family), sentences, [PatternShares], level="piece").results[0][0]
-    np.testing.assert_allclose(found.values.sum(0), 1)

@@ -2,7 +2,6 @@
 
 import base64
 import io
-import json
 import shutil
 import xml.etree.ElementTree as ElementTree
 
@@ -86,21 +85,6 @@ def scrolled(page, top):
     return drawn(page)
 
 
-def strokes(page):
-    """How many tiles have been painted so far, once no more are being made ahead of need."""
-    return drawn(page).evaluate(
-        """async () => {
-            const idle = () => new Promise(requestIdleCallback);
-            for (let still = 0, made = -1; still < 8; still++) {
-                await idle();
-                if (viewer.pictures.told().made !== made) still = 0;
-                made = viewer.pictures.told().made;
-            }
-            return viewer.pictures.told().made;
-        }"""
-    )
-
-
 def shades(data):
     """``[row, column, colour]`` of a picture in an address."""
     with Image.open(io.BytesIO(base64.b64decode(data.partition(",")[2]))) as picture:
@@ -181,15 +165,6 @@ def test_left_out_weights_are_read_as_nothing(shown, files):
     assert page.locator("#level").is_disabled()
 
 
-def test_what_is_hidden_is_not_told_of(shown):
-    page = tab(shown("plain"), "heads")
-    page.locator("#stage").focus()
-    page.keyboard.press("ArrowDown")
-    assert drawn(page).locator("#readout").inner_text().startswith("[CLS] looks at")
-    page.locator("#specials").select_option("hidden")
-    assert drawn(page).locator("#readout").inner_text().startswith("Point at a word")
-
-
 def test_a_long_page_is_small_and_quickly_there(shown, files):
     assert files["long"].stat().st_size < 10e6
     page = shown("long")
@@ -215,133 +190,6 @@ def test_what_is_seen_after_scrolling_is_what_is_drawn_there(shown):
     assert pixels(page) == pixels(fresh)
 
 
-def test_nothing_is_painted_again_where_one_has_been(shown):
-    page = tab(shown("long"), "heads")
-    for top in (4000, 4010, 4000):
-        before = strokes(scrolled(page, top))
-    assert before > 0
-    for top in (4010, 4000):
-        assert strokes(scrolled(page, top)) == before
-    # Nor where only the room beside the lines changes.
-    seen, place = pixels(page), page.evaluate("viewer.stage.seen().x")
-    page.evaluate("document.querySelector('main').style.maxWidth = '1100px'")
-    until(page, lambda: page.evaluate("viewer.stage.seen().x") < place)
-    assert pixels(page) == seen
-    assert strokes(page) == before
-    page.locator('#head-chips [data-head="2"]').press("Space")
-    assert strokes(page) > before
-
-
-def test_pictures_that_are_kept_have_a_bound(shown):
-    page = tab(shown("long", dots=2), "heads")
-    for top in range(0, 10_000, 1000):
-        scrolled(page, top)
-    told = page.evaluate("viewer.pictures.told()")
-    assert told["bytes"] <= told["most"]
-    assert told["kept"] < told["made"]
-    # What was dropped is painted as it was.
-    again = pixels(scrolled(page, 0))
-    assert again == pixels(tab(shown("long", dots=2), "heads"))
-
-
-@pytest.mark.parametrize(("name", "dots"), [("pair", 2), ("gold", 2), ("gold", 1)])
-def test_lines_are_painted_as_the_browser_strokes_them(shown, name, dots):
-    page = tab(shown(name, dots=dots), "heads")
-    for word in ("null", "2"):
-        page.evaluate(f"viewer.change({{word: {word}}})")
-        ours = shades(pixels(page))
-        # The same drawing by the pen that saves files, stroke by stroke, at the same size.
-        theirs = shades(
-            page.evaluate(
-                """() => {
-                    const {width, height} = document.getElementById("canvas");
-                    const made = Object.assign(document.createElement("canvas"), {width, height});
-                    const context = made.getContext("2d");
-                    context.scale(devicePixelRatio, devicePixelRatio);
-                    context.fillStyle = viewer.colour("--raised");
-                    context.fillRect(0, 0, width, height);
-                    const seen = viewer.stage.seen();
-                    context.translate(-seen.x, -seen.y);
-                    const pen = viewer.pens.canvasPen(context);
-                    const curves = (lines) => viewer.pens.strokeCurves(pen, lines);
-                    viewer.views.heads.draw({...pen, curves}, seen);
-                    return made.toDataURL();
-                }"""
-            )
-        )
-        paper = theirs[0, 0]
-        assert (theirs != paper).any(2).mean() > 0.05
-        assert (ours - paper).sum() / (theirs - paper).sum() == pytest.approx(1, abs=0.06)
-        # Edges alone differ, by how each smooths them: of 256 shades.
-        apart = np.abs(ours - theirs).max(2)
-        assert apart.mean() < 3
-        assert (np.quantile(apart, [0.99, 0.999]) < [25, 50]).all()
-
-
-def test_pointing_from_word_to_word_shows_what_is_drawn_at_once(shown):
-    """Painted in many short frames, over other words' lines: in the end the same as in one long one."""
-    page, fresh = (tab(shown("long", dots=2), "heads") for _ in range(2))
-    for word, side in ((3, "from"), (9, "to"), (5, "from"), (7, "to"), (8, "from")):
-        page.evaluate(f"viewer.change({{word: {word}, side: '{side}'}})")
-        page.evaluate("() => new Promise(requestAnimationFrame)")
-        if word in (5, 8):
-            fresh.evaluate("viewer.change({word: null})")
-            drawn(fresh)
-            # All time of the world, so that there is one frame only.
-            fresh.evaluate("const begin = viewer.pictures.begin; viewer.pictures.begin = () => begin(Infinity);")
-            fresh.evaluate(f"viewer.change({{word: {word}, side: '{side}'}})")
-            assert pixels(page) == pixels(fresh)
-
-
-@pytest.mark.parametrize("name", ["gold", "long"])
-def test_cells_that_are_kept_look_as_if_drawn_now(shown, name):
-    page = tab(shown(name, dots=2), "word")
-    for left in (0, 700, 333):
-        page.evaluate(f"document.getElementById('stage').scrollLeft = {left}; viewer.stage.redraw();")
-        ours = shades(pixels(page))
-        theirs = shades(
-            page.evaluate(
-                """() => {
-                    const {width, height} = document.getElementById("canvas");
-                    const made = Object.assign(document.createElement("canvas"), {width, height});
-                    const context = made.getContext("2d");
-                    const seen = viewer.stage.seen();
-                    context.fillStyle = viewer.colour("--raised");
-                    context.fillRect(0, 0, width, height);
-                    context.setTransform(2, 0, 0, 2, -2 * seen.x, -2 * seen.y);
-                    viewer.views.word.draw(viewer.pens.canvasPen(context), seen);
-                    return made.toDataURL();
-                }"""
-            )
-        )
-        assert (theirs != theirs[0, 0]).any(2).mean() > 0.2
-        # But for rounding, where what lies upon each other is mixed in another order.
-        apart = np.abs(ours - theirs).max(2)
-        assert apart.mean() < 0.2
-        assert np.quantile(apart, 0.999) < 20
-
-
-def test_what_is_pointed_at_drops_no_other_picture(shown):
-    page = tab(shown("long", dots=2), "heads")
-    page.evaluate("viewer.change({word: 3})")
-    with_word = drawn(page).evaluate("viewer.pictures.told()")
-    for word in range(4, 16):
-        page.evaluate(f"viewer.change({{word: {word}}})")
-        drawn(page)
-    assert page.evaluate("viewer.pictures.told().bytes") < with_word["bytes"] + 16e6
-    page.evaluate("viewer.change({word: null})")
-    before = strokes(page)
-    page.evaluate("viewer.change({word: null})")
-    assert strokes(page) == before
-
-
-def test_thumbnails_of_a_new_size_are_drawn_anew(shown):
-    page = shown("all")
-    page.set_viewport_size({"width": 1000, "height": 800})
-    until(page, lambda: page.evaluate("document.getElementById('canvas').clientWidth") < 1000)
-    assert pixels(page) == pixels(shown("all", width=1000))
-
-
 def test_hidden_special_tokens_and_the_rest_scaled_up(shown):
     page = shown("pair")
     tab(page, "word")
@@ -353,26 +201,6 @@ def test_hidden_special_tokens_and_the_rest_scaled_up(shown):
     assert max(page.evaluate(sums)) < 1
     page.locator("#specials").select_option("renormalised")
     np.testing.assert_allclose(page.evaluate(sums), 1, atol=0.01)  # of 8-bit weights
-
-
-def test_a_thumbnail_opens_its_head(shown):
-    page = shown("all")
-    assert state(page)["view"] == "model"
-    stage, readout = page.locator("#stage"), page.locator("#readout")
-    before = pixels(page)
-    stage.focus()
-    for key in ("ArrowUp", "ArrowUp", "ArrowRight"):
-        page.keyboard.press(key)
-    assert pixels(page) != before
-    assert readout.inner_text().startswith("L2H2 Strongest: ")
-    page.keyboard.press("Enter")
-    drawn(page)
-    found = state(page)
-    assert (found["view"], found["layer"], found["heads"]) == ("heads", 2, [2])
-    assert page.locator("#layer").input_value() == "2"
-    tab(page, "model")
-    stage.click(position={"x": 600, "y": 300})
-    assert state(page)["view"] == "heads"
 
 
 def test_a_word_can_be_pointed_at_and_kept(shown):
@@ -404,19 +232,6 @@ def test_a_word_can_be_pointed_at_and_kept(shown):
     assert pixels(page) == before
 
 
-def test_heads_come_and_go(shown):
-    page = shown("plain")
-    before = pixels(page)
-    page.locator('#head-chips [data-head="2"]').press("Space")
-    assert page.locator('#head-chips [data-head="2"]').get_attribute("aria-pressed") == "false"
-    assert state(page)["heads"] == [1, 3, 4]
-    assert pixels(page) != before
-    page.get_by_role("button", name="none", exact=True).click()
-    assert "No head" in drawn(page).locator("#readout").inner_text()
-    page.get_by_role("button", name="all", exact=True).click()
-    assert sorted(state(page)["heads"]) == [1, 2, 3, 4]
-
-
 def test_one_word_through_the_layers(shown, files):
     page = tab(shown("gold"), "word")
     values = values_of(files["gold"].read_text(encoding="utf-8"))["levels"]["word"]
@@ -440,14 +255,6 @@ def test_one_word_through_the_layers(shown, files):
     page.locator("#gold").uncheck()
     assert pixels(page) != with_arcs
     assert page.locator("#readout").inner_text().count("gold head") == 0
-
-
-def test_norm_weighted_maps_are_a_choice_away(shown):
-    page = shown("plain")
-    before = pixels(page)
-    page.locator("#weights").select_option("norm")
-    assert pixels(page) != before
-    assert "%" not in page.locator("#hint").inner_text()
 
 
 def test_every_view_is_saved_as_svg_and_png(shown, tmp_path):
@@ -512,22 +319,6 @@ def test_everything_can_be_reached_and_is_named(shown):
         assert unnamed == []
     ids = page.evaluate("[...document.querySelectorAll('[id]')].map(it => it.id)")
     assert len(ids) == len(set(ids))
-
-
-def test_in_a_notebooks_frame(browser, encoder, tmp_path):
-    """Sandboxed, from an attribute: still drawn."""
-    path = tmp_path / "notebook.html"
-    path.write_text(f"<!doctype html><title>n</title>{view(SENTENCE, model=encoder)._repr_html_()}", encoding="utf-8")
-    context = browser.new_context()
-    page = context.new_page()
-    noise = []
-    page.on("pageerror", lambda error: noise.append(str(error)))
-    page.goto(path.as_uri())
-    frame = page.frame_locator("iframe")
-    frame.locator("html[data-drawn]").wait_for(state="attached", timeout=15_000)
-    assert json.loads(frame.locator("#data").text_content())["panels"][0]["texts"] == [SENTENCE]
-    context.close()
-    assert noise == []
 
 
 def test_a_head_as_a_labelled_matrix(shown, files, tmp_path):
@@ -745,15 +536,3 @@ def test_cross_attention_from_a_target_to_its_source(shown, files):
     page.locator("#kind").select_option("encoder")
     assert drawn(page).evaluate("viewer.units().labels") == sheets["encoder"]["levels"]["word"]["labels"]
     assert page.locator("#part-field").is_hidden()
-
-
-def test_layer_1_is_the_lowest(shown):
-    page = shown("all")
-    order = (
-        "[...new Set(Array.from({length: 400}, (_, y) => viewer.stage.view().hit(%d, 4 * y)?.layer))].filter(Boolean)"
-    )
-    assert page.evaluate(order % 600) == list(range(12, 0, -1))
-    assert page.locator("#hint").inner_text().startswith("Layer 1 is at the bottom.")
-    tab(page, "word")
-    assert page.evaluate(order % 600) == list(range(12, 0, -1))
-    assert page.locator("#hint").inner_text().startswith("Layer 1 is at the bottom.")

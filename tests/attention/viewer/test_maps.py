@@ -11,7 +11,7 @@ import torch
 from transformers import AutoModel, DistilBertConfig, DistilBertModel, RobertaConfig, RobertaModel
 
 from bertology.attention import view
-from bertology.attention.viewer import most_kept, pack, read_attention
+from bertology.attention.viewer import pack, read_attention
 from bertology.corpora import sentence_of_text
 from bertology.encoders import Encoder, load_encoder
 from bertology.encoders.alignment import column_weights, row_weights
@@ -62,13 +62,6 @@ def test_the_pair_is_read_with_token_types(encoder: Encoder) -> None:
     ]
 
 
-def test_one_sentence_is_read_as_everywhere_else(encoder: Encoder) -> None:
-    sentence = sentence_of_text(SENTENCE)
-    reading = read_attention(encoder, [sentence], layers=(1,))
-    assert list(reading.given.ids) == encoder.tokenize([sentence]).window(0).tolist()
-    assert reading.given.types is None
-
-
 def test_word_maps_are_those_of_word_attentions(encoder: Encoder) -> None:
     sentence = sentence_of_text(SENTENCE)
     html = view(sentence, model=encoder).html
@@ -117,13 +110,6 @@ def test_norm_weighted_vectors_of_all_heads_sum_to_the_blocks_own_output(encoder
     torch.testing.assert_close(reading._norms[1], vectors.norm(dim=-1), rtol=1e-5, atol=1e-6)
 
 
-def test_some_heads_alone(encoder: Encoder) -> None:
-    every, some = view(SENTENCE, model=encoder), view(SENTENCE, model=encoder, heads="L3H2, l1h4,L3H1")
-    assert values_of(some.html)["layers"] == [{"layer": 1, "heads": [4]}, {"layer": 3, "heads": [1, 2]}]
-    found = maps_of(some.html, "piece", "raw", 3)
-    np.testing.assert_array_equal(found, maps_of(every.html, "piece", "raw", 3)[:2])
-
-
 def test_packing_keeps_the_largest_of_each_row() -> None:
     generator = np.random.default_rng(3)
     maps = generator.dirichlet(np.full(300, 0.05), size=(2, 300)).astype(np.float32)
@@ -135,16 +121,6 @@ def test_packing_keeps_the_largest_of_each_row() -> None:
     assert found.argmax(-1).tolist() == maps.argmax(-1).tolist()
     assert covered == pytest.approx(float(largest.sum(-1).mean()), abs=1e-5)
     assert pack(maps, kept=7) == (content, covered)
-
-
-def test_a_row_of_nothing_stays_nothing() -> None:
-    content, _ = pack(np.zeros((1, 4, 4), dtype=np.float32), kept=4)
-    assert not unpack(content, 1, 4, 4, kept=4).any()
-
-
-@pytest.mark.parametrize(("n_maps", "n_units", "kept"), [(144, 50, 50), (144, 512, 54), (16, 64, 64), (10**6, 9, 1)])
-def test_how_much_is_kept(n_maps: int, n_units: int, kept: int) -> None:
-    assert most_kept(n_maps, n_units) == kept
 
 
 @pytest.mark.parametrize("family", ["roberta", "distilbert", "electra"])

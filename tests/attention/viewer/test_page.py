@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import re
-from html import unescape
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from bertology.attention import view
-from bertology.attention.viewer import AttentionView, parse_heads, payload, read_attention, render_page
+from bertology.attention.viewer import payload, read_attention
 from bertology.corpora import Sentence, load_corpus, sentence_of_text
 from bertology.encoders import Encoder
-from bertology.errors import BertologyError, ModelError, NameNotFoundError, ResultsError, StoreError
+from bertology.errors import BertologyError, ModelError, NameNotFoundError, ResultsError
 
 from .conftest import HOSTILE, SENTENCE, page_of, values_of
 
@@ -39,28 +37,6 @@ def test_html_in_a_sentence_is_escaped(encoder: Encoder) -> None:
     assert "&lt;/script&gt;&lt;img" in html
 
 
-def test_the_same_page_twice(encoder: Encoder) -> None:
-    assert view(SENTENCE, model=encoder).html == view(SENTENCE, model=encoder).html
-
-
-def test_saving(encoder: Encoder, tmp_path: Path) -> None:
-    page = view(SENTENCE, model=encoder)
-    path = page.save(tmp_path / "new" / "view.html")
-    assert path.read_text(encoding="utf-8") == page.html
-    with pytest.raises(StoreError, match="is a folder"):
-        page.save(tmp_path)
-
-
-def test_a_notebook_shows_the_page_in_a_frame_of_its_own(encoder: Encoder) -> None:
-    page = view(SENTENCE, model=encoder)
-    shown = page._repr_html_()
-    found = re.fullmatch(r'<iframe srcdoc="([^"]*)" sandbox="([^"]*)" [^<>]*></iframe>', shown)
-    assert found is not None
-    assert unescape(found[1]) == page.html
-    assert "allow-same-origin" not in found[2]
-    assert "12 heads" in repr(page)
-
-
 def test_gold_dependencies_at_both_levels(encoder: Encoder) -> None:
     sentence = next(one for one in load_corpus("pocket")["test"] if len(one) > 6)
     values = values_of(view(sentence, model=encoder).html)
@@ -74,10 +50,6 @@ def test_gold_dependencies_at_both_levels(encoder: Encoder) -> None:
     firsts = [pieces["labels"][dependent] for dependent, _, _ in pieces["arcs"]]
     assert all(not label.startswith("##") for label in firsts)
     assert len(pieces["arcs"]) == len(expected)
-
-
-def test_text_has_no_gold(encoder: Encoder) -> None:
-    assert values_of(view(SENTENCE, model=encoder).html)["levels"]["word"]["arcs"] == []
 
 
 def test_a_word_without_pieces_is_named(encoder: Encoder) -> None:
@@ -114,10 +86,6 @@ def test_an_empty_sentence_is_refused(encoder: Encoder, text: str) -> None:
         view("dog", text, model=encoder)
 
 
-def test_one_word_is_enough(encoder: Encoder) -> None:
-    assert values_of(view("dog", model=encoder).html)["levels"]["word"]["labels"] == ["[CLS]", "dog", "[SEP]"]
-
-
 def test_what_is_too_long_is_told_with_the_limit(encoder: Encoder) -> None:
     with pytest.raises(ModelError, match=r"the sentence has \d+ pieces .* takes 64: shorten it"):
         view("dog " * 80, model=encoder)
@@ -139,12 +107,6 @@ def test_what_is_too_long_is_told_with_the_limit(encoder: Encoder) -> None:
 def test_layers_and_heads_that_are_not_there(encoder: Encoder, options: dict, message: str) -> None:
     with pytest.raises(ModelError, match=message):
         view(SENTENCE, model=encoder, **options)
-
-
-@pytest.mark.parametrize("spec", ["", "8-10", "L8", "H1", ","])
-def test_names_that_are_none_of_a_head(spec: str) -> None:
-    with pytest.raises(NameNotFoundError, match="L8H10"):
-        parse_heads(spec)
 
 
 def test_unknown_level_and_weights(encoder: Encoder) -> None:
@@ -174,12 +136,3 @@ def test_two_of_one_and_one_of_the_other(encoder: Encoder) -> None:
         page.plot()
     figure = view([SENTENCE, "It sleeps."], model=encoder, heads="L2H1").plot()
     assert [ax.get_title(loc="left") for ax in figure.axes[:2]] == ["L2H1 of tiny-bert"] * 2
-
-
-def test_maps_that_were_not_read(encoder: Encoder) -> None:
-    reading = read_attention(encoder, [sentence_of_text(SENTENCE)], layers=(2,))
-    with pytest.raises(BertologyError, match="layer 1 was not read"):
-        reading.maps(1)
-    with pytest.raises(BertologyError, match="weights='norm'"):
-        reading.maps(2, weights="norm")
-    assert AttentionView(((reading,),)).html == render_page(*payload([[reading]], level="word", weights="raw"))

@@ -12,8 +12,7 @@ import torch
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 from bertology.attention import view
-from bertology.encoders import Encoder, load_encoder
-from bertology.encoders.decoder import load_sequence_model
+from bertology.encoders import Encoder
 from bertology.errors import BertologyError, ModelError
 
 from .conftest import maps_of, page_of
@@ -72,14 +71,6 @@ def test_between_words_by_loops(of_family: Families) -> None:
             np.testing.assert_allclose(words[:, i, j], expected, atol=1e-6)
     # White space belongs to no word.
     assert (words.sum(-1) < 1 + 1e-5).all()
-
-
-def test_random_weights_are_those_of_the_encoder(of_family: Families) -> None:
-    folder = of_family("bart").source.folder
-    encoder = load_encoder(str(folder), init="random", seed=3, device="cpu")
-    whole = load_sequence_model(encoder).model.get_encoder().state_dict()
-    for name, weight in encoder.model.body.state_dict().items():
-        torch.testing.assert_close(whole[name], weight)
 
 
 def test_what_has_no_decoder_is_refused(of_family: Families, encoder: Encoder) -> None:

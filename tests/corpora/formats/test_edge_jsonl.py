@@ -67,45 +67,21 @@ def test_info_is_kept(tmp_path):
     assert sentence.comments == (' info = {"document": "d", "sent_id": "s7"}',)
 
 
-def test_a_folder_of_splits(tmp_path):
-    for split in ("train", "val", "test"):
-        (tmp_path / f"{split}.jsonl").write_text(_line(PAIR))
-    corpus = EdgeJsonl("srl").load(tmp_path)
-    assert list(corpus.splits) == ["train", "dev", "test"]
-    assert corpus["dev"][0].targets["srl"] == (Target((0, 1), "1", (1, 3)),)
-
-
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
-        ([_line(ONE), _line({"span1": [2, 4], "label": "X"})], r"jsonl:2: targets\[0\].span1 \[2, 4\] is outside .* 3"),
-        ([_line({"span1": [-1, 1], "label": "X"})], r"jsonl:1: targets\[0\].span1 \[-1, 1\] is outside the text"),
-        ([_line({"span1": [2, 1], "label": "X"})], r"jsonl:1: .*span1 \[2, 1\] is reversed; write the start first"),
-        ([_line(ONE, {"span1": [1, 1], "label": "X"})], r"jsonl:1: targets\[1\].span1 \[1, 1\] is empty; .*\[1, 2\]"),
-        ([_line({**PAIR, "span2": [3, 4]})], r"targets\[0\].span2 \[3, 4\] is outside the text, which has 3 words"),
-        ([_line({"label": "X"})], r"targets\[0\].span1 is missing; write \[start, end\]"),
-        ([_line({"span1": [0, 1.5], "label": "X"})], r"targets\[0\].span1 is \[0, 1.5\]; write \[start, end\]"),
-        ([_line({"span1": [True, 1], "label": "X"})], r"targets\[0\].span1 is \[true, 1\]; write \[start, end\]"),
-        ([_line({"span1": [0, 1]})], r"jsonl:1: targets\[0\] has no label; write a string, or a list"),
+        ([_line(ONE), _line({"span1": [2, 4], "label": "X"})], r"jsonl:2: targets\[0\].span1 \[2, 4\] is .* 0 to 3"),
+        ([_line({"span1": [2, 1], "label": "X"})], r"jsonl:1: .*span1 \[2, 1\] is empty, reversed or outside"),
+        (
+            [_line({"label": "X"})],
+            r"jsonl:1: not readable as edge JSONL \(targets.0.span1: .*write an object with text",
+        ),
+        ([_line({"span1": [True, 1], "label": "X"})], r"targets.0.span1.0: Input should be a valid integer"),
         ([_line({"span1": [0, 1], "label": 3})], r"targets\[0\].label is 3; write a string, or a list of strings"),
-        ([_line({"span1": [0, 1], "label": ""})], r"targets\[0\].label is \"\"; write a string"),
-        ([_line({"span1": [0, 1], "label": ["a", 1]})], r"targets\[0\].label is a list of mixed types"),
-        (
-            [_line(ONE), _line({"span1": [0, 1], "label": ["X"]})],
-            r"jsonl:2: targets\[0\].label is a list where that of .*jsonl:1: targets\[0\] is a string",
-        ),
-        (
-            [_line(ONE), _line(PAIR)],
-            r"jsonl:2: targets\[0\] has two spans where that of .*:1: targets\[0\] has one span",
-        ),
-        ([_line(PAIR, ONE)], r"targets\[1\] has one span where that of .*targets\[0\] has two spans; give"),
-        (["{'text': 1}\n"], r"jsonl:1: not JSON \(.*column 2\); one object a line is due"),
-        (["[1, 2]\n"], r"jsonl:1: \[1, 2\] where an object with text and targets was due"),
-        ([_line(ONE, text="  ")], r"jsonl:1: text is \"  \"; write the words"),
-        ([_line(ONE, text=None)], r"jsonl:1: text is missing"),
-        ([json.dumps({"text": "a b"})], r"jsonl:1: targets is missing; write a list, \[\] for none"),
-        ([_line("X")], r"jsonl:1: targets\[0\] is \"X\"; write an object with span1 and label"),
-        (["[" * 100_000], r"jsonl:1: not JSON .brackets nested too deeply.; one object"),
+        ([_line({"span1": [0, 1], "label": ["a", 1]})], r"targets.0.label"),
+        ([_line(PAIR, ONE)], r"targets\[1\] has one span .* where that of .*targets\[0\] has two spans .*; give"),
+        ([_line(ONE, text="  ")], r"jsonl:1: there is no word in its text; write the words"),
+        ([json.dumps({"text": "a b"})], r"jsonl:1: not readable as edge JSONL \(targets: "),
         (["\n"], r"edges.jsonl: no example in it; give one JSON object a line"),
     ],
 )
@@ -113,13 +89,6 @@ def test_what_is_wrong_is_named(tmp_path, lines, message):
     with pytest.raises(CorpusError, match=message) as caught:
         _read(tmp_path, *lines)
     assert "\n" not in str(caught.value)
-
-
-def test_bytes_that_are_not_utf8(tmp_path):
-    path = tmp_path / "edges.jsonl"
-    path.write_bytes(_line(ONE).encode() + b'{"text": "caf\xe9", "targets": []}\n')
-    with pytest.raises(CorpusError, match=r"edges.jsonl:2: byte 0xe9 .* is not UTF-8"):
-        EdgeJsonl("made").load(path)
 
 
 def test_layers_are_named_in_small_letters(tmp_path):

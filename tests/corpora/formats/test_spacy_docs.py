@@ -106,18 +106,6 @@ def test_text_is_annotated_and_marked_silver(nlp):
     assert corpus.language == "en"
 
 
-def test_a_file_is_annotated(tmp_path, nlp):
-    (tmp_path / "book.txt").write_text("\n\nOne.\n \nTwo.", encoding="utf-8")
-    corpus = annotate_text(tmp_path / "book.txt", pipeline=nlp)
-    assert corpus.name == "book"
-    assert [sentence.text for sentence in corpus["test"]] == ["One.", "Two."]
-
-
-def test_a_pipeline_by_its_folder(tmp_path, nlp):
-    nlp.to_disk(tmp_path / "pipeline")
-    assert len(annotate_text("One. Two.", pipeline=str(tmp_path / "pipeline"))["test"]) == 2
-
-
 def test_a_pipeline_that_is_not_installed():
     message = "spaCy pipeline 'xx_none_sm' is not installed; python -m spacy download xx_none_sm"
     with pytest.raises(CorpusError, match=message):
@@ -128,13 +116,6 @@ def test_a_pipeline_that_finds_no_sentences():
     message = r"document 1 has no sentence boundaries; add a sentencizer or a parser to the pipeline"
     with pytest.raises(CorpusError, match=message):
         annotate_text("One. Two.", pipeline=spacy.blank("en"))
-
-
-def test_text_without_words(tmp_path, nlp):
-    with pytest.raises(CorpusError, match="the text: no word in it"):
-        annotate_text(" \n", pipeline=nlp)
-    with pytest.raises(CorpusError, match=r"none.txt: no such file"):
-        annotate_text(tmp_path / "none.txt", pipeline=nlp)
 
 
 def test_a_paragraph_longer_than_the_pipeline_takes():

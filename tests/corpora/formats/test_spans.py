@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -86,14 +85,6 @@ def test_a_tag_of_no_such_form_is_an_error(tag, message):
     assert caught.value.word == 3
 
 
-def test_a_word_without_a_tag_is_outside():
-    held = Sentences([Sentence.from_words(["a", "b", "c"], layers={"ner": ("B-X", None, "B-X")})])
-    layer, changed = to_iob2(held.layers["ner"], held.starts)
-    assert layer.codes.tolist() == [0, -1, 0]
-    assert not len(changed)
-    assert layer.codes.dtype == np.int32
-
-
 def _with_ends(pieces, last: str, single: str) -> list[str]:
     tags: list[str] = []
     for kind, length in pieces:
@@ -124,11 +115,8 @@ def test_words_that_losses_ignore_are_outside_in_schemes_with_ends():
     ("tagged", "word", "message"),
     [
         ([["S-X", "I-X"]], 1, "tag I-X continues no span in a file that is BIOES"),
-        ([["U-X", "L-X"]], 1, "tag L-X continues no span in a file that is BILOU"),
         ([["B-X", "E-Y"]], 0, "tag B-X begins or continues a span that has no end in a file that is BIOES"),
-        ([["S-X", "B-X"], ["E-X"]], 1, "tag B-X begins or continues a span that has no end"),
         ([["B-X", "I-X", "O", "S-X"]], 1, "tag I-X begins or continues a span that has no end"),
-        ([["B-X", "B-X", "E-X"]], 0, "tag B-X begins or continues a span that has no end"),
     ],
 )
 def test_spans_without_their_ends_are_errors(tagged, word, message):
@@ -158,24 +146,6 @@ def test_entities_are_the_pieces_that_tags_were_made_of(pieces):
             wanted.append(Target((place, place + length), kind))
         place += length
     assert entities_of(_iob2(pieces)) == tuple(wanted)
-
-
-def test_entities_of_words_without_tags():
-    assert entities_of([None, "B-X", None, "B-X", "I-X"]) == (Target((1, 2), "X"), Target((3, 5), "X"))
-    assert entities_of([]) == ()
-
-
-@pytest.mark.parametrize(
-    ("tags", "message"),
-    [
-        (["O", "I-X"], "word 2: tag I-X begins a span; write B-X"),
-        (["B-Y", "I-X"], "word 2: tag I-X begins a span; write B-X"),
-        (["X"], "word 1: tag 'X' is not O, B-TYPE or I-TYPE"),
-    ],
-)
-def test_entities_of_tags_that_are_not_iob2(tags, message):
-    with pytest.raises(CorpusError, match=message):
-        entities_of(tags)
 
 
 def test_column_files_bring_entities_and_keep_their_fingerprint(tmp_path):

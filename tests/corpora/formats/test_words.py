@@ -12,7 +12,7 @@ import pytest
 import spacy
 
 from bertology.corpora import Sentence, as_sentence, load_corpus, sentence_of_text
-from bertology.corpora._words import penn_words, spacing_in, text_words, words_within
+from bertology.corpora._words import penn_words, text_words
 from bertology.errors import CorpusError, NameNotFoundError
 
 
@@ -39,18 +39,6 @@ def _text(tokens: str, tags: str = "") -> str:
 )
 def test_penn_tokens_as_people_write_them(tokens, text):
     assert _text(tokens) == text
-
-
-def test_tags_tell_what_a_token_is():
-    assert _text("the '40s ' songs", "DT CD POS NNS") == "the '40s' songs"
-    assert _text("wi - fi", "NN HYPH NN") == "wi-fi"
-    assert _text("wi - fi", "NN : NN") == "wi - fi"
-
-
-def test_spacing_in_a_text():
-    assert spacing_in("It's  here", ["It", "'s", "here"]) == [False, True, False]
-    assert spacing_in("It's here", ["It", "is", "here"]) is None
-    assert spacing_in("It's here now", ["It", "'s", "here"]) is None
 
 
 TEXT = "Dr. Smith's U.K.-based firm (est. 1999) can't sell \u201cwi-fi\u201d for $9.99/mo., see http://a.b/c  !"
@@ -155,13 +143,6 @@ def test_words_of_a_treebank_that_english_rules_cut(
         assert sum(words_of(text, rules).count(form) for text in texts) == n_written
 
 
-def test_words_within_a_stretch() -> None:
-    words = [(0, 2), (3, 6), (6, 7)]
-    assert words_within(words, 0, 7) == (0, 3)
-    assert words_within(words, 4, 6) == (1, 2)
-    assert words_within(words, 2, 3) == (0, 0)
-
-
 def test_one_sentence_a_line(tmp_path):
     path = tmp_path / "book.txt"
     path.write_text("  It  rains , again.\n\nThe end\n", encoding="utf-8")
@@ -195,10 +176,4 @@ def test_a_txt_file_is_columns_only_when_it_looks_so(tmp_path, content, is_colum
 def test_a_line_that_breaks_a_column_file_does_not_make_it_running_text(tmp_path):
     (tmp_path / "any.txt").write_text("dog NN B-NP\nbarks VBZ O\n\n" * 10 + "cat NN\n")
     with pytest.raises(CorpusError, match=r"any.txt:31: 2 columns where the file has 3"):
-        load_corpus(tmp_path / "any.txt")
-
-
-def test_no_words(tmp_path):
-    (tmp_path / "any.txt").write_text(" \n\n")
-    with pytest.raises(CorpusError, match=r"any.txt: no word in it; give one sentence a line"):
         load_corpus(tmp_path / "any.txt")

@@ -15,7 +15,7 @@ import pytest
 from bertology import load_encoder
 from bertology.causal import CausalProbe, agreement_pairs, fact_pairs, sensitive_pairs
 from bertology.causal.items import read_facts, subject_pairs
-from bertology.cloze import ClozeItems, ClozeProbe
+from bertology.cloze import ClozeProbe
 from bertology.corpora import _words
 from bertology.corpora.prompts import LeftOut, read_item_table
 from bertology.corpora.prompts.pairs import read_agreement, read_minimal_pairs
@@ -177,23 +177,11 @@ def test_a_table_without_names_of_columns_is_read_by_number(tmp_path: Path) -> N
         list(read_minimal_pairs(path))
 
 
-def test_a_header_is_no_item_of_marvin_and_linzen(tmp_path: Path) -> None:
-    row = "simple_agrmt\tsing_MS\tthe dog barks\tthe dog bark\n"
-    (tmp_path / "a.tsv").write_text(row)
-    assert [pair.good for pair in read_minimal_pairs(tmp_path / "a.tsv")] == ["the dog barks"]
-    (tmp_path / "a.tsv").write_text(f"case\tcondition\tright one\twrong one\n{row}")
-    for read in (read_minimal_pairs, read_agreement):
-        with pytest.raises(CorpusError, match="among case, condition, right one, wrong one"):
-            list(read(tmp_path / "a.tsv"))
-
-
 @pytest.mark.parametrize(
     "row",
     [
         "sen\twrong_sen\tphenomenon\tlang",
-        "case\tcondition\tgood sentence\tbad sentence",
         "the dogs bark\tthe dogs barks\tSV\teng",
-        "the dogs bark\tthe dogs barks\tles chiens aboient\tles chiens aboie",
         "1\tSV\tthe dogs bark\tthe dogs barks\teng",
     ],
 )
@@ -209,12 +197,6 @@ def test_rows_of_other_tables_are_no_items_of_marvin_and_linzen(tmp_path: Path, 
     with pytest.raises(CorpusError, match=r"a.tsv:2: ") as caught:
         list(read_minimal_pairs(path))
     assert "\n" not in str(caught.value)
-
-
-def test_a_folder_of_tables(tmp_path: Path) -> None:
-    FOREIGN[:1].to_csv(tmp_path / "a.csv", index=False)
-    FOREIGN[1:].to_csv(tmp_path / "b.csv", index=False)
-    assert [pair.id for pair in read_minimal_pairs(tmp_path, columns="good=sen,bad=wrong_sen")] == ["a-2", "b-2"]
 
 
 def test_pairs_of_texts_and_facts_of_a_table() -> None:
@@ -238,19 +220,12 @@ def test_pairs_of_texts_and_facts_of_a_table() -> None:
 
 HOSTILE: list[tuple[str, bytes, str]] = [
     ("two of a name", b"good,good,bad\na,b,c\n", r"t.csv:1: two columns are called 'good'"),
-    ("ragged row", b"good,bad\na,b\na\n", r"t.csv:3: 1 values where the table has 2 columns"),
     ("empty cell", b"good,bad\na,b\n,c\n", r"t.csv:3: column 'good' is empty"),
-    ("blank cell", b"good,bad\na,b\n c, \n", r"t.csv:3: column 'bad' is empty"),
     ("header only", b"good,bad\n", r"t.csv: no item in it, only names of columns"),
-    ("nothing", b"", r"t.csv: no item in it; name a file of minimal pairs"),
     ("one column", b"good\na\n", r"t.csv: no columns good and bad among good"),
-    ("UTF-16", "good,bad\na,b\n".encode("utf-16"), r"t.csv:1: byte 0xff .* is not UTF-8"),
     ("UTF-16 without its mark", "good,bad\na,b\n".encode("utf-16-le"), r"t.csv:1: byte 0x00 .*is it UTF-16"),
-    ("a spreadsheet", b"PK\x03\x04\x14\x00\x06\x00\n", r"t.csv: a ZIP archive, as spreadsheets .* as CSV"),
     ("Latin-1", "good,bad\na,b\nä,b\n".encode("latin-1"), r"t.csv:3: byte 0xe4 .* is not UTF-8"),
-    ("lookalike", "gооd,bad\na,b\n".encode(), r"t.csv: no columns good and bad among gооd, bad"),
     ("open quotes", b'good,bad\n"a,b\n', r"t.csv:2: not CSV"),
-    ("another separator", b"good|bad\na|b\n", r"among good\|bad"),
 ]
 
 
@@ -267,9 +242,7 @@ def test_hostile_tables_are_refused_by_place(tmp_path: Path, content: bytes, mes
     "content",
     [
         b"\xef\xbb\xbfgood,bad\r\na b,a c\r\n",  # with byte order mark and CRLF
-        b"good;bad\na b;a c\n",
         b"good\tbad\na b\ta c\n",  # tabs, whatever its name
-        b'"good","bad"\n"a b","a c"\n\n',
         b"Good,bad,sentence,text\na b,a c,x,\n",
     ],
 )
@@ -284,25 +257,13 @@ def test_tables_of_other_habits_are_read(tmp_path: Path, content: bytes) -> None
     ("frame", "columns", "message"),
     [
         (FOREIGN.assign(sen=["a", np.nan]), NAMED, r"data in memory, row 1: column 'sen' is empty"),
-        (FOREIGN.assign(sen=["a", 3.0]), NAMED, r"data in memory, row 1: column 'sen' is 3.0, no text"),
         (FOREIGN.assign(phenomenon=[["a"], "b"]), NAMED, r"row 0: column 'phenomenon' is \['a'\], no text"),
-        (FOREIGN.assign(phenomenon=[1.0, np.nan]), NAMED, r"row 1: column 'phenomenon' is empty"),
         (FOREIGN[:0], NAMED, r"data in memory: no item in it"),
-        (FOREIGN, "good=sen,bad=wrong", r"unknown column of data in memory 'wrong': did you mean wrong_sen"),
         (FOREIGN, "good=sen,bad=wrong_sen,text=lang", r"columns: text= is not asked about"),
-        (FOREIGN, "form,xpos", r"columns='form,xpos' is for column files; leave it out for"),
         ([("a", "b"), ("a",)], None, r"data in memory, row 1: 1 values where row 0 has 2"),
-        ([("a", "b", "c", "d")], None, r"data in memory: no columns good and bad among 1, 2, 3, 4"),
         ({"train": FOREIGN, "test": FOREIGN}, NAMED, r"a table was due, not splits \(train, test\); give one"),
-        (FOREIGN, "good=sen,bad=wrong_sen+lang", r"bad= names 2 columns, where a pair has one; give each wrong"),
         ({"good": ["a"], "bad": [["b", "c"]]}, None, r"row 0: column 'bad' is \['b', 'c'\], no text"),
-        ({"good": ["a"], "bad": [[]]}, None, r"row 0: column 'bad' is \[\], no text"),
         ({"good": ["a"], "bad": ["b"], "answer": ["c"]}, None, r"columns good, answer may each be good=; name"),
-        (
-            {"good": ["a"], "bad": ["b"], "Group": [1], "group": [2]},
-            None,
-            r"columns Group, group may each be group=",
-        ),
     ],
 )
 def test_hostile_data_are_refused_by_place(frame: Any, columns: str | None, message: str) -> None:
@@ -353,13 +314,6 @@ def test_published_sets_have_the_items_that_they_had(
 ) -> None:
     items = probe_of(task).read_items(str(real_data(name) / part))
     assert (len(items), items.fingerprint) == PUBLISHED[task, name, part]
-
-
-def test_blimp_by_its_columns_is_blimp(real_data: Callable[[str], Path]) -> None:
-    path = real_data("blimp") / "data"
-    columns = "good=sentence_good,bad=sentence_bad,group=UID,id=pairID"
-    named: ClozeItems = probe_of("minimal_pairs").read_items(str(path), columns=columns)
-    assert named.fingerprint == PUBLISHED["minimal_pairs", "blimp", "data"][1]
 
 
 def test_goldbergs_table_has_the_items_of_the_json_lines(real_data: Callable[[str], Path], tmp_path: Path) -> None:

@@ -134,13 +134,9 @@ def test_what_cannot_be_asked_is_listed_with_its_reason(folder: Path) -> None:
     ("line", "message"),
     [
         ('{"predicate_id": "P19"', r"P19.jsonl:2: not JSON \(.*column 23\); one object a line is due"),
-        ("[1]", r"P19.jsonl:2: \[1\] where an object was due"),
         ("[" * 100_000, r"P19.jsonl:2: not JSON .brackets nested too deeply"),
-        (json.dumps({"predicate_id": "P19", "sub_label": "Ada"}), "P19.jsonl:2: obj_label is missing; write a string"),
         (json.dumps(born(sub_label=3)), "P19.jsonl:2: sub_label is 3; write a string"),
-        (json.dumps(born(obj_label=["a"])), r'P19.jsonl:2: obj_label is \["a"\]; write a string'),
         (json.dumps(born(predicate_id="P0")), r"P19.jsonl:2: relation P0 is not in .*relations.jsonl; add a line with"),
-        (json.dumps({"obj_label": "a", "masked_sentences": {}}), "masked_sentences is {}; write a list of sent"),
     ],
 )
 def test_what_is_wrong_with_a_file_is_named(folder: Path, line: str, message: str) -> None:
@@ -157,26 +153,14 @@ def test_what_is_wrong_with_a_file_is_named(folder: Path, line: str, message: st
             {"relation": "P20", "template": "[X] died ."},
             r"relations.jsonl:2: no \[Y\] in '\[X\] died .'; write \[Y\] once",
         ),
-        (
-            {"relation": "P20", "template": "died in [Y] ."},
-            r"relations.jsonl:2: no \[X\] in .* where the subject stands",
-        ),
         ({"relation": "P20", "template": "[X] [Y] [Y]"}, r"relations.jsonl:2: 2 times \[Y\] in"),
-        ({"relation": "P20"}, r"relations.jsonl:2: template is missing"),
         ({"template": "[X] [Y]"}, r"relations.jsonl:2: relation is missing"),
-        ({"relation": "", "template": "[X] [Y]"}, r"relations.jsonl:2: relation is empty"),
         (BORN, r"relations.jsonl:2: relation P19 is there twice; keep one"),
     ],
 )
 def test_what_is_wrong_with_a_relation_is_named(tmp_path: Path, relation: dict[str, str], message: str) -> None:
     with pytest.raises(CorpusError, match=message):
         read_relations(write(tmp_path / "relations.jsonl", BORN, relation))
-
-
-def test_relations_by_name(folder: Path) -> None:
-    relations = read_relations(folder / "data/relations.jsonl")
-    assert relations["P19"] == ("[X] was born in [Y] .", "N-1 P19 place of birth")
-    assert list(relations) == ["place_of_birth", "date_of_birth", "place_of_death", "P19", "P1923"]
 
 
 def test_facts_without_their_relations_and_folders_without_facts(tmp_path: Path, folder: Path) -> None:
@@ -223,12 +207,6 @@ def test_the_published_facts(real_data) -> None:
     assert len(facts) + len(unasked) == n_lines
     assert all(fact.text.count("{mask}") == 1 and fact.subject in fact.text for fact in facts)
     assert all(fact.blind.count("{mask}") == 2 for fact in facts if fact.subject)
-
-
-def test_the_published_relations(real_data) -> None:
-    relations = read_relations(real_data("lama") / "data/relations.jsonl")
-    types = Counter(group.split()[0] for _, group in relations.values() if "Google" not in group)
-    assert types == {"N-1": 25, "N-M": 19, "1-1": 2}
 
 
 BARE = {"sub_label": "Ada", "obj_label": "London", "uuid": "1"}
@@ -284,9 +262,7 @@ def test_what_of_pararel_cannot_be_asked_is_listed(root: Path) -> None:
     ("facts", "patterns", "message"),
     [
         ([BARE], ["[X] is.", "[X] is [Y]."], r"graphs_json.P5.jsonl:1: no \[Y\] in '\[X\] is.'"),
-        ([BARE], ["[X] is [Y].", "is [Y]."], r"graphs_json.P5.jsonl:2: no \[X\] in"),
         ([BARE], ["[X] [Y]", "[X] [Y]"], r"graphs_json.P5.jsonl:2: the pattern of line 1 once more"),
-        ([{"sub_label": "Ada"}], ["[X] [Y]", "[X], [Y]"], "trex_lms_vocab.P5.jsonl:1: obj_label is missing"),
         ([], ["[X] [Y]", "[X], [Y]"], "trex_lms_vocab.P5.jsonl: nothing in it"),
     ],
 )
@@ -370,19 +346,6 @@ def test_a_fact_with_several_primes_is_one_fact(primed: Path) -> None:
     assert unasked == ()
 
 
-@pytest.mark.parametrize(
-    ("below", "kinds"),
-    [
-        ("data/TREx", ["high-ranked", "random"]),
-        ("data/TREx/random", ["random"]),
-        ("data/TREx/high_ranked/P19.jsonl", ["high-ranked"]),
-    ],
-)
-def test_a_part_of_it(primed: Path, below: str, kinds: list[str]) -> None:
-    ((fact,), _) = read_primed(primed / below)
-    assert list(fact.variants) == kinds
-
-
 def test_a_set_of_one_file_and_a_file_of_ones_own(tmp_path: Path) -> None:
     write_lines(tmp_path / "SQUAD/random/Squad.jsonl", plain(sub_label="Squad"))
     ((squad,), _) = read_primed(tmp_path)
@@ -416,9 +379,7 @@ def test_what_primed_cannot_be_asked_is_listed(primed: Path) -> None:
             plain(masked_negations=["Ada was never born in [MASK] ."]),
             "P19.jsonl:1: 'Ada was .*' is negated in another way",
         ),
-        (plain(masked_sentences=None), "P19.jsonl:1: masked_sentences is missing; write a list of sentences"),
         (plain(masked_misprimed=[1]), "P19.jsonl:1: masked_misprimed is .1.; write a list of sentences"),
-        ({"obj_label": "a"}, "P19.jsonl:1: sub_label is missing"),
     ],
 )
 def test_what_is_wrong_is_named(primed: Path, one: dict[str, object], message: str) -> None:

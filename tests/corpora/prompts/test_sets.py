@@ -22,7 +22,6 @@ from bertology.corpora.prompts.sets import (
     read_diagnostics,
     read_documents,
     things,
-    with_article,
 )
 from bertology.errors import CorpusError, NameNotFoundError
 
@@ -58,31 +57,17 @@ def test_items_of_each_set(tmp_path):
     assert (alone.pragmatic, alone.roles, len(alone.negation)) == ((), (), 1)
 
 
-def test_the_article_is_that_of_the_word():
-    assert with_article("A pea is (a|an)", "insect") == "A pea is an"
-    assert with_article("A pea is (a|an)", "vegetable") == "A pea is a"
-    assert with_article("Tea is very", "old") == "Tea is very"
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         (CPRAG + "0\tA.\tb\tc\td\te\n", r"any.tsv:2: 6 values where the table has 7 columns; mend"),
-        (CPRAG + "0\tA.\tb\tc\td\te\tM\n", r"any.tsv:2: 'M' in column constraint; it should be H or L"),
         (CPRAG + "0\tA.\tb\tc\t\te\tH\n", r"any.tsv:2: nothing in column within_category; write it there"),
-        (CPRAG + 2 * "0\tA.\tb\tc\td\te\tH\n", r"any.tsv:3: a second item '0'; give each a name"),
         (CPRAG, r"any.tsv: no item in it, only column names"),
-        (ROLE + "6\ta had\tb\t1\tb\t1\t1\n", r"any.tsv:2: item '6'; write a number and -a, or -b for the roles rev"),
         (ROLE + "6-a\ta had\t|\t1\tb\t1\t1\n", r"any.tsv:2: no word in column expected; part words by \|"),
-        (
-            NATURAL + "3\tTea is\tTea isn't\tgood\tbad\tyes\n",
-            r"any.tsv:2: 'yes' in column licensing; it should be Y or",
-        ),
         (
             "item\tcontext\n",
             r"any.tsv: no columns .* among item, context, nor those of CPRAG-102, ROLE-88, .*; name them",
         ),
-        ("", r"any.tsv: no columns .* among none, nor those of CPRAG-102"),
     ],
 )
 def test_what_is_wrong_is_named(tmp_path, text, message):
@@ -182,13 +167,6 @@ def test_treebanks(real_data):
         read_documents(real_data("ud_german_gsd"))
 
 
-def test_number_words():
-    assert [number_word(n) for n in (0, 7, 13, 20, 21, 99)] == [
-        "zero", "seven", "thirteen", "twenty", "twenty-one", "ninety-nine",
-    ]  # fmt: skip
-    assert len({number_word(n) for n in range(100)}) == 100
-
-
 def test_digits_of_every_number():
     items = decode_items()
     assert Counter(item.group for item in items) == {"0 to 9": 30, "10 to 19": 30, "20 to 99": 240}
@@ -229,13 +207,6 @@ def test_sums():
         assert item.group.split(" to ")[1] >= item.good or len(item.good) == 1
 
 
-@pytest.mark.parametrize("make", [decode_items, maximum_items, addition_items])
-def test_items_are_the_same_every_time_and_have_names_of_their_own(make):
-    assert make() == make()
-    assert len({item.id for item in make()}) == len(make())
-    assert all(item.text.count("{mask}") == 1 for item in make())
-
-
 def test_chance_is_the_seed_s(tmp_path):
     from bertology.corpora.prompts.sets import check_made, drawn_order, shuffled_words
 
@@ -266,25 +237,6 @@ def test_pairs_are_far_apart_and_asked_both_ways(by, more):
         assert not {first, second} & {*item.blind.lower().replace(".", "").split()}
     assert {*Counter(item.good for item in items).values()} == {len(items) / 2}
     assert {*Counter(item.cluster for item in items).values()} == {6}
-
-
-@pytest.mark.parametrize("by", ["size", "weight"])
-def test_no_object_is_in_two_pairs(by):
-    frames = {item.cluster for item in comparison_items(by)}
-    counts = Counter(name for frame in frames for name in frame.split())
-    assert {*counts.values()} == {1}
-    assert len(things()) == 84
-
-
-def test_wordings():
-    texts = [item.text for item in comparison_items("size") if item.id.startswith("apple-")]
-    (other,) = {item.cluster for item in comparison_items("size") if "apple" in item.cluster.split()}
-    other = other.replace("apple", "").strip()
-    assert texts == [
-        f"An apple is {{mask}} than a {other}.",
-        f"Compared with a {other}, an apple is {{mask}}.",
-        f"Next to a {other}, an apple looks {{mask}}.",
-    ]
 
 
 def test_affordances_are_exchanged():

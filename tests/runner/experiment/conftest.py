@@ -14,8 +14,9 @@ from typing import Any
 
 import pytest
 
-from bertology.runner import RunOptions, RunSummary, run_experiment
+from bertology.runner import RunOptions, run_experiment
 from bertology.runner.experiment import load_experiment
+from bertology.runner.run import RunSummary
 
 Write = Callable[..., Path]
 

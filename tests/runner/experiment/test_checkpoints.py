@@ -10,9 +10,9 @@ import pytest
 from bertology import probe
 from bertology.errors import BertologyError
 from bertology.results import Results, read_results
-from bertology.runner import ProbeRequest, RunOptions, merge_runs, resolve_work, run_experiment
-from bertology.runner._plan import Shard
+from bertology.runner import ProbeRequest, RunOptions, merge_runs, run_experiment
 from bertology.runner.experiment import Experiment, experiment_of, load_experiment
+from bertology.runner.plan import Shard, resolve_work
 
 
 @pytest.fixture(scope="module")
@@ -101,11 +101,11 @@ def test_checkpoints_between_which_nothing_was_learned_are_both_kept(training: P
 
 
 def test_a_request_expands_alike(results: Results, training: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from bertology.runner import _plan
+    from bertology.runner import plan
 
     n_read = []
-    found = _plan.load_corpus
-    monkeypatch.setattr(_plan, "load_corpus", lambda *args, **more: n_read.append(1) or found(*args, **more))
+    found = plan.load_corpus
+    monkeypatch.setattr(plan, "load_corpus", lambda *args, **more: n_read.append(1) or found(*args, **more))
     asked = {"sentences": 40, "pretraining_seed": 3, "model_id": "tiny", "progress": False}
     again = probe("pos", model=training, checkpoints=(5, 40), **asked, **ASKED)
     assert len(n_read) == 1, "the corpus is loaded once"

@@ -12,8 +12,10 @@ from typing import Any
 import pytest
 
 from bertology.errors import BertologyError
-from bertology.runner import ClusterChoice, RunOptions, RunSummary, run_experiment
+from bertology.runner import RunOptions, run_experiment
+from bertology.runner.engines import ClusterChoice
 from bertology.runner.experiment import load_experiment
+from bertology.runner.run import RunSummary
 
 PROFILE = """\
 jobs: 2
@@ -43,7 +45,7 @@ def profile(tmp_path: Path) -> Write:
 
 
 def test_the_job_that_slurm_is_given(profile: Write) -> None:
-    from bertology.runner._engines import read_profile
+    from bertology.runner.engines import read_profile
 
     found = read_profile(profile())
     assert found.most_workers == 8
@@ -60,7 +62,7 @@ def test_the_job_that_slurm_is_given(profile: Write) -> None:
 
 
 def test_one_worker_for_a_gpu(profile: Write) -> None:
-    from bertology.runner._engines import read_profile
+    from bertology.runner.engines import read_profile
 
     found = read_profile(profile("jobs: 2", "jobs: {minimum: 1, maximum: 20}\nprocesses: 1"))
     assert found.most_workers == 20
@@ -122,7 +124,7 @@ def test_addresses() -> None:
 
 @pytest.mark.parametrize("package", ["distributed", "dask_jobqueue"])
 def test_what_is_not_installed_is_told(profile: Write, monkeypatch: pytest.MonkeyPatch, package: str) -> None:
-    from bertology.runner import _engines as _cluster
+    from bertology.runner import engines as _cluster
 
     monkeypatch.setattr(_cluster, "find_spec", lambda name: None if name == package else name)
     with pytest.raises(BertologyError, match=r"which is not installed: pip install 'bertology\[distributed\]'"):

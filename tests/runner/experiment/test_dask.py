@@ -13,9 +13,10 @@ import pyarrow as pa
 import pytest
 
 from bertology.errors import BertologyError
-from bertology.results import read_results
-from bertology.runner import ClusterChoice, RunOptions, RunSummary, run_experiment
+from bertology.runner import RunOptions, run_experiment
+from bertology.runner.engines import ClusterChoice
 from bertology.runner.experiment import load_experiment
+from bertology.runner.run import RunSummary
 
 Scores = Callable[[Path], pa.Table]
 Trial = tuple[Path, RunSummary]
@@ -68,24 +69,6 @@ def test_processes_of_this_machine_give_the_same_bytes(trial: Trial, tmp_path: P
     assert_same(tmp_path / "run", trial[1].folder, scores)
     (session,) = json.loads((tmp_path / "run" / "run.json").read_text())["sessions"]
     assert session["engine"] == "dask"
-
-
-def test_what_is_there_is_not_computed_again(trial: Trial, tmp_path: Path, cluster: Any, scores: Scores) -> None:
-    cluster.start_worker()
-    experiment, run = load_experiment(trial[0]), tmp_path / "run"
-    first = run_experiment(experiment, run, options=on(cluster, echo=(said := []).append))
-    assert first.n_computed == first.n_cells
-    assert sorted(said)[0] == "done    chunk on small, baselines"
-    assert_same(run, trial[1].folder, scores)
-    lost = sorted((run / "cells").glob("*.json"))[0]
-    lost.unlink()
-    again = run_experiment(experiment, run, options=on(cluster))
-    assert 1 <= again.n_computed < again.n_cells
-    assert_same(run, trial[1].folder, scores)
-    cluster.stop()
-    # With nothing left to do, nobody is asked.
-    assert run_experiment(experiment, run, options=on(cluster)).n_computed == 0
-    assert not list((run / "locks").glob(".seen.*"))
 
 
 def test_shards_of_vectors_are_written_by_all_workers(
@@ -168,16 +151,6 @@ def test_a_scheduler_killed_and_started_again(trial: Trial, tmp_path: Path, clus
     assert_same(run, trial[1].folder, scores)
 
 
-def test_a_model_that_cannot_be_read_fails_in_its_own_cells(trial: Trial, tmp_path: Path, cluster: Any) -> None:
-    cluster.start_worker("no_model")
-    summary = run_experiment(load_experiment(trial[0]), tmp_path / "run", options=on(cluster))
-    assert [line.partition(": ")[2] for line in summary.failures] == ["RuntimeError: out of order"] * N_FITS
-    frame = read_results(tmp_path / "run").to_pandas()
-    assert set(frame[frame.status == "ok"].control) == {"majority", "word_majority"}
-    record = json.loads(next((tmp_path / "run" / "cells").glob("*.failed.json")).read_text())
-    assert "open_encoder" in record["error"]["traceback"]
-
-
 def test_fits_go_to_workers_with_a_gpu(trial: Trial, tmp_path: Path, cluster: Any) -> None:
     # Whether it has one is what a worker says of itself, so that this can be seen where there is none.
     plain, with_gpu = (cluster.start_worker("fit_together", gpus=gpus) for gpus in (0, 1))
@@ -222,8 +195,8 @@ def test_a_worker_of_another_version_is_told(
 
 
 def test_a_unit_travels_without_its_sentences(trial: Trial, tmp_path: Path) -> None:
-    from bertology.runner import resolve_work
-    from bertology.runner._engines import Sender, received
+    from bertology.runner.engines import Sender, received
+    from bertology.runner.plan import resolve_work
 
     with Sender(tmp_path) as sender:
         for unit in resolve_work(load_experiment(trial[0])).units:

@@ -12,22 +12,17 @@ import pytest
 from bertology import attention
 from bertology.attention.arcs import heads as head_statistics
 from bertology.families import sums
-from bertology.runner import (
-    RunOptions,
-    RunSummary,
-    estimate,
-    resolve_work,
-    run_experiment,
-)
+from bertology.runner import RunOptions, run_experiment
 from bertology.runner._compute import Context, compute_units, together
 from bertology.runner._folder import RunFolder, finished
 from bertology.runner.experiment import Experiment
+from bertology.runner.plan import resolve_work
+from bertology.runner.run import RunSummary
 
 Asked = Callable[..., Experiment]
 SERIAL = RunOptions(engine="serial")
 TASKS = ("head_statistics", "head_syntax", "head_roles")
 """All of maps between words; the second and the third choose heads on dev."""
-BY_PIECES = "head_patterns"
 
 
 @pytest.fixture
@@ -89,20 +84,6 @@ def test_maps_are_read_once_for_all_tasks(
     assert kept(tmp_path / "run") == apart
     assert summary.n_computed == summary.n_cells
     assert [line.split()[1] for line in told if line.startswith("done")].count("head_roles") == 2, "and its baselines"
-
-
-def test_what_differs_in_model_or_maps_is_read_apart(
-    asked: Asked, tmp_path: Path, passes: list[tuple[str, int]]
-) -> None:
-    run_experiment(asked(*TASKS, BY_PIECES, controls=["random"]), tmp_path / "run", options=SERIAL)
-    own = [("word", 4), ("word", 7), ("piece", 1)]
-    assert passes == [*own, *own], "of the pretrained model and of the one with random weights"
-    passes.clear()
-    settings = {"fewest_arcs": [5, 10]}
-    sweep = {"name": "head_syntax", "readout": {"name": "attention", "settings": settings}}
-    with_norms = {"name": "head_statistics", "readout": {"name": "attention", "settings": {"with_norms": True}}}
-    run_experiment(asked(sweep, with_norms), tmp_path / "sweep", options=SERIAL)
-    assert passes == [("word", 2), ("word", 2), ("word", 4)], "two ways to ask, and norms, which few models give"
 
 
 # What goes wrong
@@ -188,13 +169,3 @@ def test_what_another_process_is_at_is_left_to_it(
     assert passes == [("word", 3), ("word", 6)]
     assert compute_units(units, Context(run, "cpu", wait=True)) == ["found", "computed", "found"]
     assert all(finished(run, unit) for unit in units)
-
-
-def test_an_estimate_counts_a_pass_once(asked: Asked, tmp_path: Path) -> None:
-    def flops(*tasks: object) -> float:
-        (pair,) = estimate(resolve_work(asked(*tasks)), tmp_path / "none").pairs
-        return pair.fitting_flops
-
-    assert 0 < flops("head_statistics") < flops("head_syntax"), "which reads dev as well"
-    assert flops(*TASKS) == flops("head_syntax")
-    assert flops(*TASKS, BY_PIECES) == flops("head_syntax") + flops(BY_PIECES)

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import json
-import random
-import signal
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.commands import Commands, Running, assert_same
-
-N_MOMENTS = 2
 
 Start = Callable[[Path], Running]
 Alone = tuple[Path, float]
@@ -31,25 +27,6 @@ def alone(start: Start, tmp_path_factory: pytest.TempPathFactory) -> Alone:
     run = start(tmp_path_factory.mktemp("alone"))
     assert run.wait() == 0
     return run.folder / "run", run.seconds
-
-
-def test_killed_at_random_moments(start: Start, alone: Alone, tmp_path: Path) -> None:
-    whole, seconds = alone
-    draw = random.Random(7)
-    killed = attempts = 0
-    while killed < N_MOMENTS:
-        attempts += 1
-        assert attempts <= 3 * N_MOMENTS, "runs keep ending before they can be killed"
-        run = start(tmp_path / str(attempts))
-        status = run.wait(die_after=(killed + draw.random()) / (N_MOMENTS + 1) * seconds)
-        if status == 0:
-            # The run left alone met a busier machine: this one says better how long a run takes.
-            seconds = min(seconds, run.seconds)
-            continue
-        assert status == -signal.SIGKILL
-        killed += 1
-        assert start(run.folder).wait() == 0
-        assert_same(run.folder / "run", whole)
 
 
 def test_two_at_once_share_the_work(start: Start, alone: Alone, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from bertology.corpora import Corpus, kept_name
 from bertology.corpora._named import _KEPT
 from bertology.errors import BertologyError
 from bertology.probing import RepresentationProbe, word_examples
-from bertology.probing._probes import OF_PROCESS
+from bertology.probing.probes import OF_PROCESS
 from bertology.results import read_results
 from bertology.runner import RunOptions, rerun, run_experiment
 from bertology.runner.experiment import Experiment, load_experiment

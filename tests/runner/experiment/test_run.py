@@ -12,22 +12,15 @@ import pyarrow as pa
 import pytest
 
 from bertology import __version__
-from bertology.activations import Progress
+from bertology.activations.progress import Progress
 from bertology.errors import BertologyError
 from bertology.families import labels
 from bertology.results import read_results
-from bertology.runner import (
-    ProbeRequest,
-    RunOptions,
-    RunSummary,
-    Shard,
-    estimate,
-    resolve_work,
-    run_experiment,
-    run_probes,
-)
-from bertology.runner._plan import fewest_cells
+from bertology.runner import ProbeRequest, RunOptions, run_experiment, run_probes
+from bertology.runner.estimate import estimate
 from bertology.runner.experiment import load_experiment
+from bertology.runner.plan import Shard, fewest_cells, resolve_work
+from bertology.runner.run import RunSummary
 
 Scores = Callable[[Path], pa.Table]
 SERIAL = RunOptions(engine="serial")
@@ -157,12 +150,6 @@ def test_shards_cover_everything_once(trial: tuple[Path, RunSummary]) -> None:
         assert max(fits) - min(fits) <= 1
 
 
-@pytest.mark.parametrize("text", ["0/4", "5/4", "1", "1/", "a/b", "1/0", "-1/2"])
-def test_shards_that_are_none(text: str) -> None:
-    with pytest.raises(BertologyError, match="write which of how many"):
-        Shard.parse(text)
-
-
 def test_a_run_keeps_what_it_was(trial: tuple[Path, RunSummary]) -> None:
     path, summary = trial
     record = json.loads((summary.folder / "run.json").read_text())
@@ -233,16 +220,16 @@ def test_what_is_mended_is_computed(
 def test_a_model_that_cannot_be_read_fails_in_its_own_cells(
     write_experiment: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from bertology.runner import _engines
+    from bertology.runner import engines
 
-    real = _engines.extract_splits
+    real = engines.extract_splits
 
     def extract_splits(pair: Any, *rest: Any) -> Any:
         if pair.source.name == "tiny":
             raise BertologyError("out of order")
         return real(pair, *rest)
 
-    monkeypatch.setattr(_engines, "extract_splits", extract_splits)
+    monkeypatch.setattr(engines, "extract_splits", extract_splits)
     summary = run_experiment(load_experiment(write_experiment(tmp_path)), tmp_path / "run", options=SERIAL)
     assert summary.failures == ("pos on small, tiny: out of order", "chunk on small, tiny: out of order")
     frame = read_results(tmp_path / "run").to_pandas()
@@ -256,12 +243,12 @@ def test_a_process_that_is_killed_is_told_in_one_line(
     import os
     import signal
 
-    from bertology.runner import _engines
+    from bertology.runner import engines
 
     def deadly(*_: Any, **__: Any) -> None:  # inside of the test, so that it reaches the processes by value
         os.kill(os.getpid(), signal.SIGKILL)
 
-    monkeypatch.setattr(_engines, "_unpacked", deadly)
+    monkeypatch.setattr(engines, "_unpacked", deadly)
     experiment = load_experiment(write_experiment(tmp_path))
     with pytest.raises(BertologyError, match="a process of the run was killed, perhaps as memory ran out"):
         run_experiment(experiment, tmp_path / "run", options=RunOptions(jobs=2))
@@ -323,41 +310,10 @@ def test_folders_that_are_no_run_of_ours(
     assert (tmp_path / "run" / "note.txt").read_text() == "mine"
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        ("name: pocket", "name: poket", "unknown corpus 'poket': did you mean pocket"),
-        ("- pos", "- poss", "unknown task 'poss': did you mean pos"),
-        ("layers: 0-1", "layers: 0-9", "layer '0-9': the model has layers 0"),
-        ("readout: ridge", "readout: rigde", "unknown readout 'rigde': did you mean ridge"),
-    ],
-)
-def test_names_that_there_are_not(
-    write_experiment: Callable[..., Path], tmp_path: Path, old: str, new: str, message: str
-) -> None:
-    experiment = load_experiment(write_experiment(tmp_path, old, new))
-    with pytest.raises(BertologyError, match=message):
-        run_experiment(experiment, tmp_path / "run", options=SERIAL)
-    assert not (tmp_path / "run").exists()
-
-
 def test_one_model_under_two_names_is_told(write_experiment: Callable[..., Path], tmp_path: Path) -> None:
     path = write_experiment(tmp_path, ", init: random", "")
     with pytest.raises(BertologyError, match="'pos on small, tiny' and 'pos on small, fresh' are the same but for"):
         run_experiment(load_experiment(path), tmp_path / "run")
-
-
-def test_fresh_weights_beside_those_of_the_control(write_experiment: Callable[..., Path], tmp_path: Path) -> None:
-    path = write_experiment(tmp_path, "controls: [", "controls: [random, ")
-    titles = [unit.title for unit in resolve_work(load_experiment(path)).units]
-    assert titles == [
-        *("pos on small, baselines", "chunk on small, baselines"),
-        *("pos on small, tiny", "chunk on small, tiny"),
-        *("pos on small, tiny with random weights", "chunk on small, tiny with random weights"),
-        *("pos on small, fresh", "chunk on small, fresh"),
-    ]
-    with pytest.raises(BertologyError, match="are the same but for their names"):
-        _ = resolve_work(load_experiment(path, changes=["models[1].init_seed=0"])).units
 
 
 # Estimates

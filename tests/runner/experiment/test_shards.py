@@ -11,20 +11,11 @@ import pytest
 
 from bertology.errors import BertologyError
 from bertology.results import read_results
-from bertology.runner import (
-    RunOptions,
-    RunSummary,
-    Shard,
-    _plan,
-    estimate,
-    merge_runs,
-    resolve_work,
-    run_experiment,
-    verify_run,
-)
-from bertology.runner._folder import _checksum_of
-from bertology.runner._plan import places_of
+from bertology.runner import RunOptions, merge_runs, plan, run_experiment, verify_run
+from bertology.runner.estimate import estimate
 from bertology.runner.experiment import Experiment, load_experiment
+from bertology.runner.plan import Shard, places_of, resolve_work
+from bertology.runner.run import RunSummary
 
 Scores = Callable[[Path], pa.Table]
 Trial = tuple[Path, RunSummary]
@@ -46,10 +37,10 @@ def fresh(model: Path, n: int) -> list[object]:
 def resolved(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The models that are looked for, and those whose content is hashed, from here on."""
     names: list[str] = []
-    find, hash_ = _plan.resolve_model, _plan.model_fingerprint
-    monkeypatch.setattr(_plan, "resolve_model", lambda name, **rest: names.append(name) or find(name, **rest))
+    find, hash_ = plan.resolve_model, plan.model_fingerprint
+    monkeypatch.setattr(plan, "resolve_model", lambda name, **rest: names.append(name) or find(name, **rest))
     monkeypatch.setattr(
-        _plan,
+        plan,
         "model_fingerprint",
         lambda source, **how: names.append(f"hash of {how['seed']}") or hash_(source, **how),
     )
@@ -139,20 +130,6 @@ def test_another_experiment_in_the_folder_is_no_other_part(
         run_experiment(experiment, tmp_path / "run", options=part)
     assert {row.model for row in read_results(tmp_path / "run").rows} == {"fresh"}
     assert set(json.loads((tmp_path / "run" / "run.json").read_text())["content"]["models"]) == {"fresh"}
-
-
-def test_parts_that_contradict_each_other(trial: Trial, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path, _ = trial
-    monkeypatch.setenv("BERTOLOGY_CACHE", str(path.parent / "cache"))
-    runs = [tmp_path / "1", tmp_path / "2"]
-    for number, run in enumerate(runs, 1):
-        run_experiment(load_experiment(path), run, options=RunOptions(engine="serial", shard=Shard(number, 2)))
-    record = json.loads((runs[1] / "run.json").read_text())
-    record["content"]["corpora"]["small"] = "0" * 32
-    record["sha256"] = _checksum_of(record)  # or it would tell that it was altered
-    (runs[1] / "run.json").write_text(json.dumps(record))
-    with pytest.raises(BertologyError, match="made of different models or corpora: run one again"):
-        merge_runs(runs, tmp_path / "merged")
 
 
 def test_one_model_under_two_names_is_told_when_parts_meet(tiny_bert: Path, tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from bertology._files import digest
 from bertology._inputs import NotJson, exists, given_path, parsed_json, read_text
 from bertology._settings import Text, Truth, Whole, checked, read_yaml
 from bertology._temporary import end_with_parent, temporary_folder
-from bertology.activations import Progress
+from bertology.activations.progress import Progress
 from bertology.corpora import Corpus
 from bertology.errors import BertologyError, cut_path
 from bertology.families.model_corpus import ModelCorpus, Splits, StoredSignal
@@ -41,7 +41,7 @@ from bertology.runner._compute import (
     together,
 )
 from bertology.runner._folder import write_failure
-from bertology.runner._plan import Plan, Unit
+from bertology.runner.plan import Plan, Unit
 
 if TYPE_CHECKING:
     from dask_jobqueue import SLURMCluster
@@ -171,6 +171,7 @@ class SlurmProfile(_Profile):
 
     @property
     def most_workers(self) -> int:
+        """Most workers that there will be."""
         return self.jobs.maximum * (self.processes or self.cores)
 
     def cluster(self) -> SLURMCluster:

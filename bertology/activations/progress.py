@@ -68,11 +68,13 @@ class BarProgress(Progress):
         self._lock = Lock()
 
     def start(self, total: int, *, unit: str) -> None:
+        """Draw the bar."""
         scaled = {"unit": f" {unit}", "unit_scale": total > _MOST_WRITTEN_OUT, "smoothing": 0.05}
         with _DRAWING:
             self._bar = _tqdm()(total=total, desc=self._label, leave=False, **scaled)
 
     def advance(self, amount: int) -> None:
+        """Move the bar."""
         with self._lock:
             self._bar.update(amount)
 
@@ -89,6 +91,7 @@ class BarProgress(Progress):
         self._bar.set_description_str(f"{self._label}: {text}")
 
     def finish(self) -> None:
+        """Take the bar away."""
         if self._bar is not None:
             self._bar.close()
 

@@ -392,6 +392,7 @@ class Unit:
 
     @property
     def family(self) -> Family:
+        """The family of the task."""
         return family_of(self.probe)
 
     @property
@@ -401,6 +402,7 @@ class Unit:
 
     @property
     def cells(self) -> tuple[Cell, ...]:
+        """All cells, those of baselines or of fits."""
         cells = [] if self.baselines is None else list(self.baselines.cells.values())
         for group in self.draws:
             cells += group.cells
@@ -408,6 +410,7 @@ class Unit:
 
     @cached_property
     def key(self) -> str:
+        """Hash of the cells."""
         return digest([canonical_json(sorted(map(attrgetter("id"), self.cells)))])
 
     @property
@@ -430,6 +433,7 @@ class Unit:
 
     @property
     def title(self) -> str:
+        """Its name in messages."""
         where = f"{self.probe.task} on {self.plan.pair.corpus.name}"
         if not self.draws:
             return f"{where}, baselines"
@@ -471,6 +475,7 @@ class Shard:
 
     @property
     def is_whole(self) -> bool:
+        """Whether it is all of the run."""
         return self.of == 1
 
 
@@ -587,7 +592,7 @@ def places_of(experiment: Experiment, shard: Shard) -> tuple[Place, ...]:
             probe = get_probe(of.name)
             if _is_run(experiment, settings, probe, init):
                 # Fits of each layer: the task itself by seed, and its control task on what is no control itself.
-                has_control_task = init == settings.init and "control_task" in experiment.controls
+                has_control_task = init == settings.init and experiment.runs_control_tasks
                 weight = experiment.seeds * (2 if has_control_task else 1)
                 for config in range(len(family_of(probe).fitted_together(probe, of.configs)) or 1):
                     places.append(Place(model, corpus, init, task, config, weight))

@@ -16,7 +16,7 @@ from bertology.families.contract import Cost
 from bertology.families.model_corpus import texts_read
 from bertology.runner._compute import together
 from bertology.runner._folder import RunFolder, failure_of, finished
-from bertology.runner._plan import Plan, Unit, Work
+from bertology.runner.plan import Plan, Unit, Work
 
 # What times are made of. Only the speed of the processor is measured; the others are what the embedded model and a
 # BERT of usual size came to, so that a time is right within a factor of about three.

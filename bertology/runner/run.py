@@ -17,7 +17,7 @@ from typing import Literal
 
 from bertology._files import cache_folder, canonical_json, digest, explained_system_errors, explained_write_errors
 from bertology._temporary import sweep
-from bertology.activations import Progress, silent
+from bertology.activations.progress import Progress, silent
 from bertology.corpora import Corpus
 from bertology.encoders.sources import MemorySource
 from bertology.errors import BertologyError, ModelError
@@ -28,9 +28,9 @@ from bertology.families.rows import failed_rows, noted
 from bertology.results import ComparisonRow, ResultRow, Results, read_results
 from bertology.results.predictions import PredictionFolder
 from bertology.runner._compute import Context, ProgressFor
-from bertology.runner._engines import ClusterChoice, Engine, local_engine
 from bertology.runner._folder import RunFolder, failure_of, finished, git_state
-from bertology.runner._plan import Shard, Unit, Work, in_order, resolve_work
+from bertology.runner.engines import ClusterChoice, Engine, local_engine
+from bertology.runner.plan import Shard, Unit, Work, in_order, resolve_work
 
 EngineName = Literal["joblib", "threads", "serial", "dask"]
 _RESULTS = "results.parquet"

@@ -30,12 +30,10 @@ class GeometryCounts:
     n_items: int
     n_train: int = 0
     n_classes: int = 0
-    n_unseen_label: int = 0
-    """Items that train has no example of; they are scored."""
+    n_unseen_label: int = 0  # items that train has no example of; they are scored
     skipped: Mapping[str, int] = field(default_factory=dict)
     """Items that are left out, by reason, but for words that the model cannot read."""
-    unit: str = "items"
-    """Display name of the items, in the plural: ``subwords``."""
+    unit: str = "items"  # display name of the items, in the plural: subwords
 
 
 def sampled_words(sentences: Sentences, most: int) -> NDArray[np.int64]:

@@ -11,7 +11,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from bertology.corpora import IGNORED, Sentences, Target, WordLayer
+from bertology.corpora import IGNORED, Sentences, Target
 from bertology.errors import CorpusError, listed, quoted
 from bertology.measures import RELATION, UNSCORED, tree_depths
 from bertology.measures.trees import check_tree
@@ -114,7 +114,7 @@ def word_examples(
         counts = f"{len(labels):,} labels for {sentences.n_words:,} words"
         raise CorpusError(f"{counts}: give one for each word, None for words that are not asked about")
     if values is None:
-        labels, values = coded(_texts(list(labels)))
+        labels, values = coded(list(labels))
     codes = np.asarray(labels, dtype=np.int64)
     words = np.flatnonzero(codes >= 0)
     spans = np.stack([words, words + 1], axis=1)[:, None, :]
@@ -134,7 +134,7 @@ def sentence_examples(sentences: Sentences, labels: Sequence[str | None]) -> Exa
     if len(labels) != len(sentences):
         counts = f"{len(labels):,} labels for {len(sentences):,} sentences"
         raise CorpusError(f"{counts}: give one for each, None for sentences that are not asked about")
-    codes, values = coded(_texts(list(labels)))
+    codes, values = coded(list(labels))
     places = np.flatnonzero((codes >= 0) & (np.diff(sentences.starts) > 0))
     spans = np.stack([sentences.starts[places], sentences.starts[places + 1]], axis=1)[:, None, :]
     n_empty = int((codes >= 0).sum()) - len(places)
@@ -142,19 +142,8 @@ def sentence_examples(sentences: Sentences, labels: Sequence[str | None]) -> Exa
     return Examples(spans.astype(np.int64), codes[places].astype(np.int64), values, places, skipped)
 
 
-def _texts(labels: list[Any]) -> list[str | None]:
-    other = next((label for label in labels if not isinstance(label, str | None)), None)
-    if other is not None:
-        raise CorpusError(f"label {other!r} is no text: give str, or None for what is not asked about")
-    return labels
-
-
 def layer_examples(sentences: Sentences, layer: str) -> Examples:
-    """One item for each word, labelled by an annotation layer; words without a label are counted as skipped.
-
-    Raises:
-        CorpusError: no word of the split has such a label; says which layers there are.
-    """
+    """One item for each word, labelled by an annotation layer; words without a label are counted as skipped."""
     if layer not in sentences.layers or not sentences.layers[layer].values:
         layers = listed(sorted(sentences.layers))
         raise CorpusError(f"no word has a label in layer {quoted(layer)}: the annotation layers are {layers}")
@@ -173,6 +162,8 @@ def mapped_examples(sentences: Sentences, layer: str, mapping: Mapping[str, str 
 
 def coded(labels: Sequence[str | None]) -> tuple[Integers, tuple[str, ...]]:
     """The place of each label among the distinct ones, −1 for None; and the distinct ones, in order."""
+    if any(not isinstance(other := label, str | None) for label in labels):
+        raise CorpusError(f"label {other!r} is no text: give str, or None for what is not asked about")
     code_of = {label: code for code, label in enumerate(dict.fromkeys(label for label in labels if label is not None))}
     codes = np.array([-1 if label is None else code_of[label] for label in labels], dtype=np.int64)
     return codes, tuple(code_of)
@@ -236,8 +227,11 @@ def target_examples(
         mistakes = {1: "two spans a target where one is", 2: "one span a target where two are"}
         remedy = {1: "span1 alone", 2: "span1 and span2"}[spans]
         raise CorpusError(f"layer {quoted(layer)} has {mistakes[spans]} asked about: give targets with {remedy}")
-    renamed = [(number, target, _renamed(target, label)) for number, target in numbered]
-    kept = [(number, target, labels) for number, target, labels in renamed if labels is not None]
+    kept: list[tuple[int, Target, tuple[str, ...]]] = []
+    for number, target in numbered:
+        names = tuple(dict.fromkeys(name for name in map(label, target.labels) if name is not None))
+        if names or several:  # an item of several labels may have none that is asked about
+            kept.append((number, target, names))
     starts, clusters = sentences.starts, np.array([number for number, _, _ in kept], dtype=np.int64)
     inside = [[target.span1] if target.span2 is None else [target.span1, target.span2] for _, target, _ in kept]
     places = np.array(inside, dtype=np.int64).reshape(-1, 1 + pairs, 2) + starts[clusters][:, None, None]
@@ -250,14 +244,6 @@ def target_examples(
         codes = np.array([code_of[name] for _, _, (name,) in kept], dtype=np.int64)
     n_left = len(numbered) - len(kept)
     return Examples(places, codes, tuple(code_of), clusters, {"label not asked about": n_left} if n_left else {})
-
-
-def _renamed(target: Target, label: Callable[[str], str | None]) -> tuple[str, ...] | None:
-    """A target's labels as they are to be called; None where the target is left out."""
-    if isinstance(target.label, tuple):
-        return tuple(dict.fromkeys(name for name in map(label, target.label) if name is not None))
-    name = label(target.label)
-    return None if name is None else (name,)
 
 
 _SHORTEST = 3
@@ -284,13 +270,10 @@ class TreeExamples(Examples):
     def without_words(self, skipped: Mapping[int, str]) -> TreeExamples:
         """The same trees of a text some of whose words have no vector.
 
-        Such words are treated as the authors treat punctuation when they score (Hewitt & Manning 2019, section 4.2):
-        they are in no predicted tree, and edges or arcs to them are not asked about. The distances and depths of the
-        other words are those of the whole tree. A sentence is left out where fewer than three of its words, or fewer
-        than two that count, have vectors, as other sentences of that length are.
-
-        Args:
-            skipped: words, and the reason why each has no vector.
+        Such words, given with the reason, are treated as the authors treat punctuation when they score (Hewitt &
+        Manning 2019, section 4.2): they are in no predicted tree, and edges or arcs to them are not asked about. The
+        distances and depths of the other words are those of the whole tree. A sentence is left out where fewer than
+        three of its words, or fewer than two that count, have vectors, as other sentences of that length are.
         """
         if not skipped:
             return self
@@ -369,7 +352,13 @@ def tree_examples(sentences: Sentences, asks: Literal["distances", "depths", "ar
             continue
         marks = tree_depths(heads).tolist() if asks == "depths" else heads
         if asks == "arcs":
-            relations = _relations(sentences.layers.get("deprel"), first, last, name)
+            layer = sentences.layers.get("deprel")
+            labels = [None] * len(heads) if layer is None else layer.decoded(first, last)
+            if None in labels:
+                problem = f"word {labels.index(None) + 1} has no relation to its head"
+                raise CorpusError(f"sentence {name}: {problem}: give a treebank with a deprel column")
+            # Without what languages add to a relation after a colon.
+            relations = (str(label).partition(RELATION)[0] for label in labels)
             marks = [f"{head}{RELATION}{relation}" for head, relation in zip(heads, relations, strict=True)]
         trees.append(_written(map(str, marks), scored[first:last]))
         kept.append(number)
@@ -402,13 +391,3 @@ def scored_words(sentences: Sentences) -> NDArray[np.bool_]:
             layer = sentences.layers[name]
             return ~np.isin(layer.codes, [code for code, value in enumerate(layer.values) if value in punctuation])
     return np.ones(sentences.n_words, dtype=np.bool_)
-
-
-def _relations(layer: WordLayer | None, first: int, last: int, name: str | int) -> list[str]:
-    """``[word]`` the relation to its head of each word of a sentence, without what languages add after a colon."""
-    labels = [None] * (last - first) if layer is None else layer.decoded(first, last)
-    if None in labels:
-        word = labels.index(None) + 1
-        problem = f"word {word} has no relation to its head"
-        raise CorpusError(f"sentence {name}: {problem}: give a treebank with a deprel column")
-    return [str(label).partition(RELATION)[0] for label in labels]

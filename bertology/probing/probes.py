@@ -21,9 +21,10 @@ from bertology._registry import Registered, Registry
 from bertology.corpora import Sentences
 from bertology.errors import BertologyError, NameNotFoundError, quoted
 from bertology.measures import Metric, find_metric
-from bertology.probing._items import Examples, layer_examples, target_examples
+from bertology.probing.items import Examples, layer_examples, target_examples, tree_examples
 from bertology.readouts import readout_kind
 
+_KINDS = "a RepresentationProbe, a ClozeProbe, an AttentionProbe, a GateProbe"
 _MOST_COMPARED = 80
 """Characters of an unknown name that are compared with those there are."""
 SplitName = Literal["train", "dev", "test"]
@@ -153,6 +154,7 @@ class Probe(ABC):
         """
         kinds = type(self).__mro__
         what_it_is = {name for kind in kinds for name, member in vars(kind).items() if isinstance(member, property)}
+        what_it_is |= {field.name for field in dataclasses.fields(AnnotationProbe) if isinstance(self, AnnotationProbe)}
         from bertology._settings import checked_settings
 
         chosen = checked_settings(settings, type(self), owner=f"task {self.task}", fixed=frozenset(what_it_is))
@@ -190,34 +192,32 @@ class RepresentationProbe(Probe):
 
 
 def labels_in(probe: Probe, sentences: Sentences) -> tuple[str, ...]:
-    """The labels that a probe finds in some sentences; none where it asks for no labels.
-
-    Raises:
-        CorpusError: the sentences lack what it asks about.
-    """
+    """The labels that a probe finds in some sentences; none where it asks for no labels."""
     return probe.examples(sentences).values if isinstance(probe, RepresentationProbe) else ()
 
 
+@dataclass(frozen=True, kw_only=True)
 class AnnotationProbe(RepresentationProbe):
-    """A question that an annotation of the corpus answers, by the name of its layer."""
+    """A question that an annotation of the corpus answers: a line in a table. None of its fields is a setting."""
 
-    layer: ClassVar[str]
+    task: str = ""
+    question: str = ""
+    reference: str = ""
+    about: str = ""
+    subject: Subject = "meaning"  # type: ignore[misc]
+    readout: str = "linear.v1"
+    metrics: tuple[str | Metric, ...] = ("accuracy", "macro_f1")
+    layer: str = ""
     """The layer of annotation, such as ``upos`` or ``srl``."""
-    spans: ClassVar[Literal[0, 1, 2]] = 0
+    spans: Literal[0, 1, 2] = 0
     """Number of spans of an item; 0 for a layer of labels of words."""
-
-    @property
-    def readout(self) -> str:
-        """The linear readout, unless a task names another."""
-        return "linear.v1"
-
-    @property
-    def metrics(self) -> tuple[str | Metric, ...]:
-        """Accuracy and macro F1, unless a task names others."""
-        return ("accuracy", "macro_f1")
+    tree: Literal["", "distances", "depths", "arcs"] = ""
+    """The quantity of a sentence's tree that is asked about, instead of a layer."""
 
     def examples(self, sentences: Sentences) -> Examples:
-        """Every item that has a label in the layer."""
+        """Every item that has a label in the layer, or every sentence with its tree."""
+        if self.tree:
+            return tree_examples(sentences, self.tree)
         if not self.spans:
             return layer_examples(sentences, self.layer)
         return target_examples(sentences, self.layer, spans=self.spans)
@@ -241,11 +241,7 @@ class ProbeFamily:
     question: str
     reference: str
     make: Callable[[str], Probe]
-    """The probe of an argument.
-
-    Raises:
-        BertologyError: there is no such argument.
-    """
+    """The probe of an argument; it is an error if there is none."""
     default: Probe | None = None
     """The probe without an argument; None where there must be one."""
 
@@ -269,14 +265,9 @@ class ProbeFamily:
         question: str = "",
         reference: str = "",
     ) -> ProbeFamily:
-        """A choice among some probes, by what follows the colon in the names of their tasks.
+        """A choice among some probes, by what follows the colon in the names of their tasks, which begin alike.
 
-        Args:
-            probes: the probes, whose names begin alike.
-            argument: as the field of that name.
-            default: as the field of that name.
-            question: that of the default, or of the first probe, when left out.
-            reference: the same.
+        Question and reference are those of the default, or of the first probe, when left out.
         """
         stem = probes[0].task.partition(":")[0]
         by_name = {probe.task.partition(":")[2]: probe for probe in probes}
@@ -299,15 +290,14 @@ RegisteredProbe = Registered[Probe | ProbeFamily]
 
 def _checked(entry: RegisteredProbe, component: Any) -> Probe | ProbeFamily:
     if not isinstance(component, Probe | ProbeFamily):
-        kinds = "a RepresentationProbe, a ClozeProbe, an AttentionProbe, a GateProbe or a ProbeFamily"
-        raise entry.wrong_type(component, kinds)
+        raise entry.wrong_type(component, f"{_KINDS} or a ProbeFamily")
     if isinstance(component, Probe):
         _check_name(entry, component)
     return component
 
 
 def _check_name(entry: RegisteredProbe, probe: Probe) -> None:
-    entry.check_name(f"{probe.task.partition(':')[0]}.v{probe.version}", remedy="task or version")
+    entry.check_name(f"{_stem(probe)}.v{probe.version}", remedy="task or version")
 
 
 _REGISTRY = Registry[Probe | ProbeFamily]("probe", "bertology.probes", "pos.v1", _checked)
@@ -353,17 +343,10 @@ def get_probe(name: str) -> Probe:
 
 
 def labels_of_words(task: str, sentences: Sentences, *, asked_by: str, remedy: str) -> Examples:
-    """The labels that another task gives to single words.
+    """The labels that another task gives to single words of a split.
 
-    Args:
-        task: name of the other task.
-        sentences: the split.
-        asked_by: the task that asks for them, as errors call it.
-        remedy: how the error ends for a task about spans, or with several labels a word.
-
-    Raises:
-        NameNotFoundError: it is no task about labels of single words.
-        CorpusError: the split has no such labels.
+    Errors name the task ``asked_by`` that asks for them, and end with ``remedy`` for a task about spans, or with
+    several labels a word.
     """
     probe = get_probe(task)
     if not isinstance(probe, RepresentationProbe):
@@ -377,7 +360,6 @@ def labels_of_words(task: str, sentences: Sentences, *, asked_by: str, remedy: s
 
 T = TypeVar("T", bound=Probe | type[Probe])
 _TASK = re.compile(r"[a-z][a-z0-9_]*(:\S+)?")
-_KINDS = "a RepresentationProbe, a ClozeProbe, an AttentionProbe or a GateProbe"
 
 
 def register_probe(probe: T) -> T:
@@ -403,11 +385,7 @@ def register_probe(probe: T) -> T:
 
 
 def known_probe(given: Any) -> Probe:
-    """A probe object, or one made of a class without required fields, as :func:`register_probe` makes it known.
-
-    Raises:
-        BertologyError: it is no complete probe, or an installed probe has the name of its task.
-    """
+    """A probe object, or one made of a class without required fields, as :func:`register_probe` makes it known."""
     name = given.__name__ if isinstance(given, type) else type(given).__name__
     if isinstance(given, type) and issubclass(given, Probe):
         if lacking := sorted(getattr(given, "__abstractmethods__", ())):
@@ -417,7 +395,7 @@ def known_probe(given: Any) -> Probe:
         except TypeError as error:
             raise BertologyError(f"probe {name} cannot be made without arguments ({error}): give an object") from error
     if not isinstance(given, Probe):
-        raise BertologyError(f"{name} is no probe: give the name of a task, or derive the class from {_KINDS}")
+        raise BertologyError(f"{name} is no probe: give the name of a task, or derive the class from {_KINDS} …")
     if problem := _problem(given):
         raise BertologyError(f"probe {name}: {problem}")
     if is_installed(given):
@@ -470,10 +448,7 @@ def settings_of(probe: Probe) -> str:
 def source_fingerprint(probe: Probe) -> str:
     """Hash of the file, or of the cell of a notebook, that defines a probe's class, and of the values of its fields.
 
-    What that file imports is not part of it.
-
-    Raises:
-        BertologyError: the source cannot be read, as of a class typed into a console.
+    What that file imports is not part of it. The source of a class typed into a console cannot be read.
     """
     kind = type(probe)
     try:

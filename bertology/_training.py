@@ -1,0 +1,241 @@
+"""The training loop of all that changes the weights of a transformer: the Trainer of transformers, with resuming.
+
+Fine-tuning trains by epochs on rows in random order; pretraining and distillation train by steps, on batches that
+depend on their number alone (:class:`Steps`).
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import math
+import random
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from operator import itemgetter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
+
+from bertology._files import write_atomically
+from bertology._quiet import quiet_loading
+from bertology.errors import BertologyError, FitError, ModelError
+
+_STATE = "trainer_state.json"
+_MODEL_FILES = (".safetensors", ".json", ".txt", ".model")
+"""Endings of the files of a checkpoint that stay when a run is finished: the model folder."""
+_PARTIAL = "partial"
+_HISTORY = "history.json"
+Batch = dict[str, Any]
+
+
+class Steps(Dataset[Batch]):
+    """A batch for each step, of tensors or nested mappings of them."""
+
+    def __init__(self, batch: Callable[[int], Batch], n_steps: int) -> None:
+        self._batch, self._n_steps = batch, n_steps
+
+    def __len__(self) -> int:
+        return self._n_steps
+
+    def __getitem__(self, step: int) -> Batch:
+        return self._batch(step)
+
+
+def weight_groups(model: torch.nn.Module, decay: float) -> list[dict[str, Any]]:
+    """The weights that are trained as groups of an optimizer: matrices decay, biases and norms do not."""
+    weights = [weight for weight in model.parameters() if weight.requires_grad]
+    return [
+        {"params": [weight for weight in weights if weight.ndim > 1], "weight_decay": decay},
+        {"params": [weight for weight in weights if weight.ndim <= 1], "weight_decay": 0.0},
+    ]
+
+
+def train(
+    model: Any,
+    data: Steps | Sequence[Any],
+    optimizer: torch.optim.Optimizer,
+    *,
+    folder: Path,
+    device: str | torch.device,
+    clip_norm: float,
+    checkpoint_every: int | None,
+    remedy: str,
+    loss: Callable[[Batch], Tensor] | None = None,
+    rate: Callable[[int], float] | None = None,
+    collate: Callable[[Sequence[Any]], Batch] | None = None,
+    tokenizer: Any = None,
+    measure: Callable[[], dict[str, float]] | None = None,
+    began: Callable[[int, int], None] = lambda step, n_steps: None,
+    stepped: Callable[[int, float], None] = lambda step, loss: None,
+    **arguments: Any,
+) -> list[dict[str, Any]]:
+    """Train a model in place, from the last whole checkpoint in ``folder`` where there is one.
+
+    Args:
+        model: the module; where no ``loss`` is given, with a ``loss`` in its output.
+        data: :class:`Steps`, or rows, of which ``collate`` makes batches.
+        optimizer: over the weights that are trained.
+        folder: of the checkpoints; ``history.json`` in it has the records of the epochs so far.
+        device: to train on.
+        clip_norm: greatest norm of the gradient.
+        checkpoint_every: steps between checkpoints; one each epoch when left out.
+        remedy: what to change where the loss is not finite.
+        loss: computes the loss of a batch.
+        rate: learning rate of each step from 0; that of ``arguments`` when left out.
+        collate: makes a batch of rows.
+        tokenizer: is saved with each checkpoint.
+        measure: scores, taken after each epoch.
+        began: is called with the steps that are done already, and the number of all.
+        stepped: is called after each step with the steps so far and its loss.
+        arguments: of ``transformers.TrainingArguments``.
+
+    Returns:
+        With ``measure`` a record of each epoch: ``epoch``, ``step``, ``train_loss``, and the scores under ``dev``.
+
+    Raises:
+        FitError: the loss is NaN or infinite.
+        ModelError: a GPU by its number is asked for.
+        BertologyError: accelerate, which the Trainer needs, is not installed.
+    """
+    if importlib.util.find_spec("accelerate") is None:
+        raise BertologyError("training needs accelerate: pip install 'bertology[finetune]'")
+    place, last = torch.device(device), last_checkpoint(folder)
+    if place.index not in (None, 0):
+        raise ModelError(f"device {place}: training takes cpu, cuda or mps; choose a GPU by CUDA_VISIBLE_DEVICES")
+    from transformers import PrinterCallback, Trainer, TrainerCallback, TrainingArguments
+
+    class Checked(Trainer):  # type: ignore[misc]
+        """Stops at the first loss that is not finite, before it is in the weights."""
+
+        def get_train_dataloader(self) -> Any:
+            if not isinstance(data, Steps):
+                return super().get_train_dataloader()
+            return self.accelerator.prepare(DataLoader(data, batch_size=1, collate_fn=itemgetter(0)))
+
+        def compute_loss(self, model: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+            return super().compute_loss(model, inputs, *args, **kwargs) if loss is None else loss(inputs)
+
+        def training_step(self, *args: Any, **kwargs: Any) -> Tensor:
+            found: Tensor = super().training_step(*args, **kwargs)
+            value = float(found) * self.args.gradient_accumulation_steps
+            if not math.isfinite(value):
+                raise FitError(f"the loss is {value} at step {self.state.global_step + 1}: {remedy}")
+            losses.append(value)
+            return found
+
+    class Record(TrainerCallback):  # type: ignore[misc]
+        """Losses and scores of each epoch, kept in the Trainer's state and so in its checkpoints."""
+
+        def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            losses[:] = self._partial(state)
+            began(state.global_step, state.max_steps)
+
+        def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            stepped(state.global_step, losses[-1])
+            if measure is None:
+                losses.clear()
+            elif control.should_save:
+                self._partial(state)
+                state.log_history.append({_PARTIAL: list(losses)})
+
+        def on_epoch_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            self._partial(state)
+            if measure is None:
+                return
+            epoch = {"epoch": round(state.epoch), "step": state.global_step, "train_loss": sum(losses) / len(losses)}
+            losses.clear()
+            with torch.random.fork_rng(devices=[]):
+                state.log_history.append({**epoch, "dev": measure()})
+            # For whoever looks at a run that goes on for hours.
+            write_atomically(folder / _HISTORY, json.dumps(_epochs(state), indent=2).encode())
+
+        def _partial(self, state: Any) -> list[float]:
+            """The losses of an epoch that is not finished, taken out of the state."""
+            is_there = state.log_history and _PARTIAL in state.log_history[-1]
+            return list(state.log_history.pop()[_PARTIAL]) if is_there else []
+
+    losses: list[float] = []
+    chosen: Any = TrainingArguments(
+        output_dir=str(folder),
+        max_grad_norm=clip_norm,
+        save_strategy="epoch" if checkpoint_every is None else "steps",
+        save_steps=checkpoint_every or 500,
+        logging_strategy="no",
+        report_to="none",
+        disable_tqdm=True,
+        use_cpu=place.type == "cpu",
+        dataloader_pin_memory=False,
+        remove_unused_columns=False,
+        label_names=["labels"],
+        **arguments,
+    )
+    if chosen.n_gpu > 1:
+        chosen._n_gpu = 1  # replicas would change what a batch is
+    schedule = None
+    if rate is not None:
+        for group in optimizer.param_groups:
+            group["lr"] = 1.0  # times the rate of each step
+        schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, rate)
+    with quiet_loading(), _own_random_state():
+        trainer = Checked(
+            model,
+            chosen,
+            data_collator=collate,
+            train_dataset=data,
+            processing_class=tokenizer,
+            optimizers=(optimizer, schedule),
+            callbacks=[Record],
+        )
+        trainer.remove_callback(PrinterCallback)
+        trainer.train(resume_from_checkpoint=None if last is None else str(last))
+    return _epochs(trainer.state)
+
+
+def _epochs(state: Any) -> list[dict[str, Any]]:
+    """The records of epochs in the Trainer's state, which adds one of its own."""
+    return [entry for entry in state.log_history if "dev" in entry]
+
+
+@contextmanager
+def _own_random_state() -> Iterator[None]:
+    """Leave the global generators as they were: the Trainer seeds them all."""
+    states = random.getstate(), np.random.get_state(), torch.random.get_rng_state()
+    try:
+        yield
+    finally:
+        random.setstate(states[0])
+        np.random.set_state(states[1])
+        torch.random.set_rng_state(states[2])
+
+
+def last_checkpoint(folder: Path) -> Path | None:
+    """The last whole checkpoint; one that is damaged, or that a killed process left half written, is deleted."""
+    found = sorted(folder.glob("checkpoint-*"), key=lambda path: int(path.name.rpartition("-")[2]))
+    for path in reversed(found):
+        try:
+            json.loads((path / _STATE).read_text(encoding="utf-8"))  # written last
+            for weights in path.glob("*.safetensors"):
+                safe_open(weights, "pt")
+        except (FileNotFoundError, json.JSONDecodeError, SafetensorError):
+            shutil.rmtree(path)
+            continue
+        return path
+    return None
+
+
+def tidy_checkpoints(folder: Path, *, keep: bool) -> None:
+    """Keep the model folders of a finished run's checkpoints, or nothing."""
+    if not keep:
+        shutil.rmtree(folder, ignore_errors=True)
+        return
+    (folder / _HISTORY).unlink(missing_ok=True)
+    for path in folder.glob("checkpoint-*/*"):
+        if path.suffix not in _MODEL_FILES or path.name == _STATE:
+            path.unlink()
