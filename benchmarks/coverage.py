@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks._common import Line, show
-from bertology.measures import Bootstrap, bootstrap, multibootstrap, over_runs, sum_metric
+from bertology.measures import bootstrap, multibootstrap, over_runs, sum_metric
+from bertology.measures.intervals import Bootstrap
 
 _ITEMS, _REPLICATES = 200, 500
 _MEAN = sum_metric("mean_words", "a mean of numbers")

@@ -32,7 +32,8 @@ from bertology.corpora import Sentences
 from bertology.encoders import load_encoder
 from bertology.measures import tree_distances
 from bertology.probing import tree_examples
-from bertology.readouts import FittedStructural, StructuralReadout, TreeTargets, fit_ranks
+from bertology.readouts import StructuralReadout, TreeTargets, fit_ranks
+from bertology.readouts.structural import FittedStructural
 
 _FIT = """
 import sys

@@ -69,11 +69,9 @@ def probe(
             as ``model``, or :class:`bertology.runner.experiment.ModelSettings` where it is read in another way.
         layers: ``all``, ``"0-6"``, ``"3,5,-1"`` or numbers; 0 is the embedding output, 1…L the blocks.
         seeds: how many times to fit: once on the training split as it is, then on resamples of its sentences.
-        controls: what the scores stand beside: ``majority``, ``word_majority``, of spans ``lexical`` (their words
-            without a vector), of sentences ``length`` (the number of words alone), of trees ``linear_chain``,
-            ``random`` (the encoder with random weights) and ``control_task`` (Hewitt & Liang 2019), of texts ``blind``,
-            of attention heads ``offset``, ``nearest``, ``head_match`` and ``rule``, of numbers ``mean`` and
-            ``word_mean``, of word order ``first`` and ``last``; or ``"all"``, or ``"none"``.
+        controls: what the scores stand beside: ``"all"``, ``"none"`` or names such as ``majority``, ``random`` (the
+            encoder with random weights) and ``control_task`` (Hewitt & Liang 2019), which
+            :class:`bertology.runner.experiment.Experiment` lists.
         out: a folder to keep the run in; the cache when left out. Of several models each has a folder of its own there.
         progress: whether to draw bars; by default in a notebook, and if standard error is a terminal.
         names: what tables call models in memory, one for each of ``model``, None for those of files; the name that one

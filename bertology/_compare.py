@@ -280,11 +280,7 @@ def _experiment(titles: dict[str, str], tasks: Sequence[str], corpus: Any, setti
 
 
 def _corpora(corpora: Sequence[Any], settings: dict[str, Any]) -> list[dict[str, Any]]:
-    """Corpora as an experiment has them; folders of one name are called by as much of their paths as tells them apart.
-
-    Raises:
-        CorpusError: none is given.
-    """
+    """Corpora as an experiment has them; folders of one name by as much of their paths as tells them apart."""
     if not corpora:
         raise CorpusError("compare: give a corpus")
     columns = settings.pop("columns", None)

@@ -11,7 +11,7 @@ import re
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -124,11 +124,15 @@ def write_atomically(
     """Write ``content``, or its parts, beside ``path`` and rename it into place: readers see all of it or nothing."""
     with explained_write_errors(path, remedy=remedy):
         prefix, suffix = temporary_affixes(path.name)
-        try:
-            handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=prefix, suffix=suffix)
-        except FileNotFoundError:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=prefix, suffix=suffix)
+        for tries_left in (2, 1, 0):
+            try:
+                handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=prefix, suffix=suffix)
+                break
+            except FileNotFoundError:
+                if not tries_left:
+                    raise
+                # A folder that is empty may be deleted by another thread before there is a file in it.
+                path.parent.mkdir(parents=True, exist_ok=True)
         try:
             with os.fdopen(handle, "wb") as file:
                 file.writelines([content] if isinstance(content, bytes) else content)
@@ -162,7 +166,7 @@ def signature(path: str | Path) -> tuple[int, int, int]:
 def digest_file(path: Path) -> str:
     """BLAKE2b of a file's bytes, as 32 hexadecimal digits, in bounded memory."""
     with path.open("rb") as file:
-        return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=_DIGEST_BYTES)).hexdigest()
+        return hashlib.file_digest(file, partial(hashlib.blake2b, digest_size=_DIGEST_BYTES)).hexdigest()
 
 
 def file_sha256(path: Path) -> str:

@@ -61,11 +61,7 @@ def _plain(value: Any) -> Any:
 
 @contextlib.contextmanager
 def one_process(folder: Path, doing: str) -> Iterator[None]:
-    """A folder that no other process works in, made where it is missing, without what a killed process left.
-
-    Raises:
-        BertologyError: another process works in it.
-    """
+    """A folder that no other process works in, made where it is missing, without what a killed process left."""
     with explained_write_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
     try:
@@ -78,13 +74,7 @@ def one_process(folder: Path, doing: str) -> Iterator[None]:
 
 
 def check_plan(folder: Path, identity: Mapping[str, Any], *, unplanned: Callable[[], str | None]) -> None:
-    """Note in a folder all that decides its result; BertologyError where it was begun with something else.
-
-    Args:
-        folder: of the work.
-        identity: values by name; those of ``settings`` are named one by one in messages.
-        unplanned: what a folder without a plan holds that is not to be overwritten, or None.
-    """
+    """Note in a folder all that decides its result; BertologyError where it was begun with something else."""
     path = folder / _PLAN
     if not path.exists():
         if (held := unplanned()) is not None:

@@ -20,11 +20,7 @@ _NUMERAL = re.compile(r"[0-9]{1,18}", re.ASCII)
 
 
 def taken(values: Iterable[Value], what: str, *, most: int = 100_000) -> list[Value]:
-    """The values of an iterable, which need not have an end: refused where there are more than ``most``.
-
-    Raises:
-        BertologyError: there are more; ``what`` names them.
-    """
+    """The values of an iterable, which need not have an end: refused where there are more than ``most``."""
     found = list(itertools.islice(values, most + 1))
     if len(found) > most:
         raise BertologyError(f"{what}: over {most:,} values, or no end of them; give fewer")

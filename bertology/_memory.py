@@ -7,8 +7,7 @@ import ctypes
 import errno
 import os
 import re
-from collections.abc import Callable, Iterator
-from functools import cache
+from collections.abc import Iterator
 from pathlib import Path
 
 from bertology.errors import BertologyError, ShortMemoryError, quoted
@@ -33,9 +32,6 @@ def memory_for_vectors() -> int:
     """Bytes of vectors that the fits of a run may keep between passes: a quarter of the memory.
 
     The memory is what the environment variable ``BERTOLOGY_MEMORY`` names (``4GB``), else what is free.
-
-    Raises:
-        BertologyError: the variable names no size.
     """
     given = os.environ.get(MEMORY_VARIABLE)
     return int((_size(given) if given else _free_memory() or _UNKNOWN) // _VECTORS)
@@ -52,18 +48,10 @@ def give_back_freed_memory() -> None:
 
     Tensors of ever new shapes leave holes behind, and what a process holds would slowly grow with the corpus.
     """
-    if (trim := _trim()) is not None:
-        trim(0)
-
-
-@cache
-def _trim() -> Callable[[int], int] | None:
-    try:
-        library = ctypes.CDLL(None)
-        trim: Callable[[int], int] = library.malloc_trim
-    except (OSError, TypeError, AttributeError):  # no C library of that name, or another one than glibc
-        return None
-    return trim
+    with contextlib.suppress(
+        OSError, TypeError, AttributeError
+    ):  # no C library of that name, or another one than glibc
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 @contextlib.contextmanager
@@ -124,14 +112,14 @@ def _asked_for(error: BaseException) -> str:
 def _free_memory() -> int | None:
     """Bytes that this process may still have: of the machine's, and under its own limit; None where not known."""
     try:
-        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
-        free = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
+        _, _, line = Path("/proc/meminfo").read_text(encoding="ascii").partition("MemAvailable:")
+        free = int(line.split()[0]) * 1024
         import resource
 
         limit, _ = resource.getrlimit(resource.RLIMIT_AS)
         if limit != resource.RLIM_INFINITY:
             pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
             free = min(free, max(0, limit - pages * resource.getpagesize()))
-    except (OSError, ImportError, StopIteration, ValueError, MemoryError):  # another system than Linux, or nothing left
+    except (OSError, ImportError, IndexError, ValueError, MemoryError):  # another system than Linux, or nothing left
         return None
     return free

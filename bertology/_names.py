@@ -5,6 +5,8 @@ from __future__ import annotations
 import difflib
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import repeat
+from operator import attrgetter
 from pathlib import PurePath
 
 from bertology.errors import NameNotFoundError, cut, listed, quoted
@@ -42,11 +44,7 @@ def layer_number(layer: int, n_layers: int) -> int:
 
 
 def place_of_layer(layer: int, layers: Sequence[int], n_layers: int) -> int:
-    """The place of a layer, counted as by :func:`layer_number`, among those that were read.
-
-    Raises:
-        NameNotFoundError: the layer was not read.
-    """
+    """The place of a layer, counted as by :func:`layer_number`, among those that were read."""
     if (number := layer_number(layer, n_layers)) not in layers:
         raise name_not_found("layer among those that were read", str(layer), list(map(str, layers)))
     return list(layers).index(number)
@@ -64,13 +62,15 @@ def short_names(names: Iterable[str | None]) -> dict[str, str]:
     parts, as many as that needs: ``cola/seed-1``, ``cola/seed-2`` and ``sst2/seed-1``.
     """
     known, short = list(dict.fromkeys(filter(None, names))), dict[str, str]()
-    for n_parts in range(1, max([len(PurePath(name).parts) for name in known], default=1) + 1):
-        longer = {name: _last_parts(name, n_parts) for name in known}
+    for n_parts in range(1, max(map(len, map(attrgetter("parts"), map(PurePath, known))), default=1) + 1):
+        longer = dict(zip(known, map(_last_parts, known, repeat(n_parts)), strict=True))
         # The fewest parts that tell most apart.
         short = longer if len(set(longer.values())) > len(set(short.values())) else short
     times = Counter(short.values())
-    # What no folder tells apart, such as ./bert and bert, stands as it was written.
-    return {name: text if times[text] == 1 else name for name, text in short.items()}
+    for name, text in short.items():
+        # What no folder tells apart, such as ./bert and bert, stands as it was written.
+        short[name] = text if times[text] == 1 else name
+    return short
 
 
 def _last_parts(name: str, n_parts: int) -> str:

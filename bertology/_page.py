@@ -135,6 +135,11 @@ def full_page(
     return _templates().from_string(template).render({**context, **html})
 
 
+def filled(template: str, **context: Any) -> str:
+    """A template of the package, by its path from the package root, filled in; text is escaped."""
+    return _templates().from_string(asset(template)).render(context).rstrip("\n")
+
+
 @cache
 def _templates() -> Environment:
     """Jinja's environment, which escapes text as :func:`html.escape` does and refuses names that have no value."""

@@ -70,14 +70,15 @@ class Registry(Generic[Component]):
 
     def registered(self) -> Mapping[str, Registered[Component]]:
         """All versions of all installed components by name; an error where two packages register one."""
-        folders = tuple((folder, _changed(folder)) for folder in sys.path)
-        return _registered(self, entry_points, folders)
+        return _registered(self, entry_points, tuple(zip(sys.path, map(_changed, sys.path), strict=True)))
 
     def newest(self, name: str) -> Registered[Component] | None:
         """The component called ``name``, of several versions the newest; None where there is none."""
-        plain = name.strip().lower().replace("-", "_")
-        versions = [one for full_name, one in self.registered().items() if plain in (full_name, one.stem)]
-        return max(versions, key=lambda one: one.version, default=None)
+        plain, newest = name.strip().lower().replace("-", "_"), None
+        for full_name, one in self.registered().items():
+            if plain in (full_name, one.stem) and (newest is None or one.version > newest.version):
+                newest = one
+        return newest
 
     def get(self, name: str) -> Component:
         """Import the newest component called ``name``; the error where there is none names the nearest ones."""

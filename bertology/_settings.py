@@ -14,6 +14,7 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
+from operator import attrgetter
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_type_hints
 
@@ -145,18 +146,7 @@ def read_yaml(path: Path, *, what: str) -> Written:
 
 
 def read_file_of(command: str, path: Path, *, what: str, example: str) -> Written:
-    """The mapping of a YAML file for ``bertology COMMAND``, empty where the file is.
-
-    Args:
-        command: that reads it. The key ``command``, which a file need not have, names the command that it is for; it
-            is checked, and left out of what is returned.
-        path: the file.
-        what: it should be, for messages.
-        example: a line of such a file, for messages.
-
-    Raises:
-        BertologyError: there is no such file, it is no mapping, or it is for another command.
-    """
+    """The mapping of a YAML file for ``bertology COMMAND``, without its key ``command``, which is checked."""
     written = read_yaml(path, what=what)
     if written.value is None:
         return Written(written.place, {})
@@ -380,7 +370,7 @@ def checked_settings(
 
     Messages call it by its ``owner``: ``readout linear.v1``. Its fields in ``fixed`` are no settings.
     """
-    known = [field.name for field in fields(kind) if field.name not in fixed] if is_dataclass(kind) else []
+    known = sorted({*map(attrgetter("name"), fields(kind))} - fixed) if is_dataclass(kind) else []
     for name in settings:
         if name not in known:
             raise name_not_found(f"setting of {owner}", name, known)
@@ -396,15 +386,7 @@ def checked_settings(
 
 
 def check_trust(written: Written, *, granted: bool) -> None:
-    """Refuse a file that asks to run Python code of a model, unless that is granted.
-
-    Args:
-        written: content of the file, with what it includes.
-        granted: whether the command line or the call grants it.
-
-    Raises:
-        BertologyError: ``trust_remote_code`` is true in the file, and is not granted.
-    """
+    """Refuse a file that asks to run Python code of a model, unless that is granted."""
     if granted or not isinstance(written.value, dict | list):
         return
     for key, value in written.value.items() if isinstance(written.value, dict) else enumerate(written.value):
@@ -419,14 +401,7 @@ def check_trust(written: Written, *, granted: bool) -> None:
 def file_schema(
     model: type[BaseModel], command: str, *, title: str, further: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """The schema of a file for ``bertology COMMAND``.
-
-    Args:
-        model: what the file holds.
-        command: that reads it.
-        title: what such a file is, without the name of the program.
-        further: by key the schemas of what a file may have besides the fields of the model.
-    """
+    """The schema of a file for ``bertology COMMAND``."""
     schema = model.model_json_schema()
     named = {"const": command, "description": f"The command that the file is for, `bertology {command}`."}
     schema["properties"] = {"command": named, **schema["properties"], **(further or {})}

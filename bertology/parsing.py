@@ -19,8 +19,7 @@ from bertology.encoders import model_fingerprint, model_shape, resolve_model
 from bertology.errors import BertologyError, FitError
 from bertology.families.cells import KEPT
 from bertology.families.request import CorpusSettings, parse_layers
-from bertology.measures import rooted
-from bertology.measures.trees import spanning_trees
+from bertology.measures.trees import rooted, spanning_trees
 from bertology.probing.items import scored_words
 from bertology.results import Results, read_results
 from bertology.results.trees import TreeReading
@@ -31,7 +30,7 @@ from bertology.runner.plan import make_plan
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from bertology.readouts import TreeProbe
+    from bertology.readouts.kept import TreeProbe
 
 _POCKET = "pocket"
 _ASKED = "experiment.yaml"
@@ -64,11 +63,7 @@ class ParseRequest:
 
 
 def sentence_of_request(name: str, request: ParseRequest) -> Sentence:
-    """The sentence of that id in the corpus of a request: with a kept probe, unless one is named, that of its run.
-
-    Raises:
-        BertologyError: no such sentence or corpus, or the run has several corpora.
-    """
+    """The sentence of that id in the corpus of a request: with a kept probe, unless one is named, that of its run."""
     run = None if request.probe is None or request.corpus is not None else _experiment(request)
     if run is None:
         return sentence_of_corpus(name, request.corpus or _POCKET, columns=request.columns)
@@ -202,7 +197,7 @@ def _probing(request: ParseRequest) -> ProbeRequest:
 
 def _fitted(request: ProbeRequest, progress: Callable[[str], Progress]) -> TreeProbe:
     """The probe of a layer, or of the layer that is best on dev, fitted now unless it was before."""
-    from bertology.readouts import TreeProbe
+    from bertology.readouts.kept import TreeProbe
 
     plan = make_plan(request)
     losses = _dev_losses(run_probes(request, corpus=plan.pair.corpus, progress=progress))
@@ -239,7 +234,7 @@ def _kept(path: Path, model: str, fingerprint: str, layer: int | None) -> TreePr
 
 def _kept_at(path: Path) -> dict[str, TreeProbe]:
     """The probes that are kept in a folder, or the one in a file, by cell."""
-    from bertology.readouts import TreeProbe
+    from bertology.readouts.kept import TreeProbe
 
     if not path.is_dir():
         return {path.stem: TreeProbe.load(path.with_suffix(""))}

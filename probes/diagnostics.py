@@ -98,8 +98,8 @@ def _role_words(sets: Diagnostics) -> _Found:
         first, *others = (word.split()[0] for word in item.expected)
         group = "roles reversed" if item.reversed else "roles that fit"
         blind = f"{_without_object(_without_subject(item.context))} {{mask}}."
-        more = {"accepted": tuple(dict.fromkeys(others)), "blind": blind}
-        yield ClozeItem(f"role-{item.id}", f"role-{item.pair}", group, f"{item.context} {{mask}}.", first, **more)
+        text, accepted = f"{item.context} {{mask}}.", tuple(dict.fromkeys(others))
+        yield ClozeItem(f"role-{item.id}", f"role-{item.pair}", group, text, first, accepted=accepted, blind=blind)
 
 
 def _negation(sets: Diagnostics) -> _Found:

@@ -14,6 +14,7 @@
 """
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 from bertology.corpora import Sentences
 from bertology.errors import CorpusError, listed, quoted
@@ -74,15 +75,28 @@ def _features(feats: str) -> dict[str, str]:
     return {name: value for name, _, value in pairs}
 
 
-XPOS, CHUNK, NER = (
-    AnnotationProbe(
-        task=task, layer=task, question=question, about=f"Every word with its {task} label.", reference=_LIU, **more
-    )  # type: ignore[arg-type]
-    for task, question, more in (
-        ("xpos", "Which treebank-specific tag does each word have?", {"subject": "word classes"}),
-        ("chunk", "Which part of which kind of chunk is each word?", {"subject": "syntax", "metrics": _IOB2}),
-        ("ner", "Which part of which kind of name is each word?", {"metrics": _IOB2}),
-    )
+_word = partial(AnnotationProbe, reference=_LIU)
+XPOS = _word(
+    task="xpos",
+    layer="xpos",
+    subject="word classes",
+    question="Which treebank-specific tag does each word have?",
+    about="Every word with its xpos label.",
+)
+CHUNK = _word(
+    task="chunk",
+    layer="chunk",
+    subject="syntax",
+    question="Which part of which kind of chunk is each word?",
+    about="Every word with its chunk label.",
+    metrics=_IOB2,
+)
+NER = _word(
+    task="ner",
+    layer="ner",
+    question="Which part of which kind of name is each word?",
+    about="Every word with its ner label.",
+    metrics=_IOB2,
 )
 DEPREL = DependencyRelations()
 FEATS = ProbeFamily("UD feature", ("Number", "Tense"), Feature.question, Feature.reference, Feature)

@@ -246,8 +246,8 @@ def test_the_whole_stays_small(what: str) -> None:
 
 AMBIGUOUS = {"mean", "first", "last", "length", "none", "rule", "nearest", "comparison", "sentence", "identity"}
 """Names of controls and tasks that are also those of poolings, columns and parts of a record."""
-AMBIGUOUS |= {"agreement", "next_sentence", "reference"}
-"""The same of kinds of counts, of a readout and of a model's setting."""
+AMBIGUOUS |= {"agreement", "next_sentence", "reference", "effect"}
+"""The same of kinds of counts, of a readout, of a model's setting and of a column of the effects of patching."""
 
 
 def names_of_questions() -> set[str]:
@@ -278,13 +278,24 @@ def keyed_strings(path: Path) -> Iterator[str]:
         elif isinstance(node, ast.Call) and ast.unparse(node.func) in ("set", "frozenset"):
             keys = node.args
         for key in keys:
-            yield from (
-                one.value for one in ast.walk(key) if isinstance(one, ast.Constant) and isinstance(one.value, str)
-            )
+            for one in ast.walk(key):
+                value = one.value if isinstance(one, ast.Constant) else constant(path, one)
+                several = value if isinstance(value, (tuple, list, set, frozenset)) else [value]
+                yield from (text for text in several if isinstance(text, str))
+
+
+def constant(path: Path, node: ast.AST) -> object:
+    """The value that a name or an attribute of a module has where it is used; None for a local one."""
+    if not isinstance(node, (ast.Name, ast.Attribute)):
+        return None
+    found: Any = importlib.import_module(".".join(path.relative_to(ROOT).with_suffix("").parts))
+    for name in ast.unparse(node).split("."):
+        found = getattr(found, name, None)
+    return found
 
 
 def test_tables_runs_and_commands_know_no_question_by_name() -> None:
-    """Strings alone are seen: a constant of ``measures/descriptions.py`` that holds a name is not."""
+    """Neither as a string nor by a constant, wherever that is defined."""
     names = names_of_questions()
     assert {"pos", "uuas", "word_majority"} <= names
     found = {

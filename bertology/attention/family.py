@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
@@ -42,9 +41,6 @@ from bertology.probing import GeometryCounts, Probe
 
 if TYPE_CHECKING:
     from bertology.attention.maps import MakeStatistic, MapPass
-
-MapsRead = tuple[Literal["word", "piece"], bool, bool]
-"""Units of the maps, whether norms are read as well, whether sentences are read in pairs."""
 
 
 class _Heads(SumsFamily):
@@ -91,7 +87,7 @@ class _Heads(SumsFamily):
         for group in groups:
             try:
                 probe = self.configured(group.probe, group.members[0].config)
-                asked.append(_Question.of(group, cast(AttentionProbe, probe), job.pair.splits))
+                asked.append(_question(group, cast(AttentionProbe, probe), job.pair.splits))
             except Exception as error:
                 yield group, error
         outcomes: Iterable[tuple[list[_Question], Exception | None]]
@@ -153,20 +149,18 @@ class _Heads(SumsFamily):
         return Cost(times * pair.pass_flops(pair.splits.test.n_words))
 
 
-@dataclass(frozen=True)
-class _Question:
+class _Question(NamedTuple):
     """The statistics of attention maps that the cells of a task need."""
 
     group: FitGroup
     probe: AttentionProbe
-    makers: Mapping[str, Sequence[MakeStatistic]]
-    """The statistics of each split: of dev none where no head is chosen, or there is no dev."""
+    makers: Mapping[str, Sequence[MakeStatistic]]  # by split; of dev none where no head is chosen on it
 
-    @classmethod
-    def of(cls, group: FitGroup, probe: AttentionProbe, splits: Splits) -> _Question:
-        names = ("dev", "test") if probe.chooses and len(splits.dev) else ("test",)
-        with named_task(probe):
-            return cls(group, probe, {name: probe.statistics(splits.by_name[name]) for name in names})
+
+def _question(group: FitGroup, probe: AttentionProbe, splits: Splits) -> _Question:
+    names = ("dev", "test") if probe.chooses and len(splits.dev) else ("test",)
+    with named_task(probe):
+        return _Question(group, probe, {name: probe.statistics(splits.by_name[name]) for name in names})
 
 
 def _read_together(asked: Sequence[_Question], job: Resources) -> None:

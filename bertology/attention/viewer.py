@@ -29,7 +29,7 @@ from bertology.attention.maps import LayerMaps, check_norms, knows_norms
 from bertology.corpora import Sentence, Text, as_sentence, as_sentences
 from bertology.encoders import Encoder, LabelledArray, open_encoder
 from bertology.encoders.alignment import column_weights, row_weights
-from bertology.encoders.decoder import DecoderKind, load_sequence_model
+from bertology.encoders.heads import DecoderKind, load_sequence_model
 from bertology.encoders.sources import layers_from_end
 from bertology.errors import BertologyError, ModelError, NameNotFoundError, ResultsError, quoted
 from bertology.measures.sums import Level
@@ -494,24 +494,20 @@ def choose_heads(
     layers: Sequence[int] | None, heads: Sequence[tuple[int, int]] | None, *, n_layers: int, n_heads: int
 ) -> Mapping[int, tuple[int, ...]]:
     """The heads of each layer that is shown, in order; arguments as those of :func:`read_attention`."""
-    layers = None if layers is None else [layer_number(layer, n_layers) for layer in layers]
     for layer, head in heads or ():
-        name = f"L{layer}H{head}"
-        if not 1 <= layer <= n_layers:
-            raise ModelError(f"head {name}: the model has {n_layers} layers, so heads are L1… to L{n_layers}…")
-        if not 1 <= head <= n_heads:
-            raise ModelError(f"head {name}: each layer has {n_heads} heads, so heads are 1…{n_heads}")
-        if layers is not None and layer not in layers:
-            raise ModelError(f"head {name}: layer {layer} is not among the layers asked for; add it or leave them out")
-    if layers is None:
-        layers = sorted({layer for layer, _ in heads}) if heads else range(1, n_layers + 1)
-    for layer in layers:
-        if not 1 <= layer <= n_layers:
-            why = ": the embeddings have no attention" if layer == 0 else ""
-            raise ModelError(f"layer {layer}{why}; the model has maps of layers 1…{n_layers}")
-    if not layers:
-        raise ModelError(f"no layers asked for: the model has maps of layers 1…{n_layers}")
-    named = product(layers, range(1, n_heads + 1)) if heads is None else heads
+        if not (1 <= layer <= n_layers and 1 <= head <= n_heads):
+            raise ModelError(f"head L{layer}H{head}: the model has {n_layers} layers of {n_heads} heads, both from 1")
+    named_layers = {layer for layer, _ in heads} if heads else range(1, n_layers + 1)
+    chosen = sorted({layer_number(layer, n_layers) for layer in (named_layers if layers is None else layers)})
+    wrong = [f"layer {layer}" for layer in chosen if not 1 <= layer <= n_layers]
+    if wrong or not chosen:
+        asked = wrong[0] if wrong else "no layers"
+        raise ModelError(f"{asked} asked for: the model has maps of layers 1…{n_layers}; embeddings have no attention")
+    for layer, head in heads or ():
+        if layer not in chosen:
+            remedy = "add it or leave them out"
+            raise ModelError(f"head L{layer}H{head}: layer {layer} is not among the layers asked for; {remedy}")
+    named = product(chosen, range(1, n_heads + 1)) if heads is None else heads
     by_layer = groupby(sorted(set(named)), key=itemgetter(0))
     return {layer: tuple(head for _, head in of_layer) for layer, of_layer in by_layer}
 

@@ -27,17 +27,8 @@ from bertology.encoders.interventions import starting_from
 from bertology.encoders.masked_loss import SHARE, MaskedBatch, MaskedText, words_to_mask
 from bertology.measures import majority
 from bertology.measures.sums import LayerSums, jackknife_sums, mean_sums
-from bertology.readouts import (
-    ArrayFeatures,
-    Erasure,
-    FeatureSource,
-    Targets,
-    erased,
-    fit_erasure,
-    fit_nullspace,
-    get_readout,
-    random_erasure,
-)
+from bertology.readouts import ArrayFeatures, FeatureSource, Targets, fit_erasure, get_readout
+from bertology.readouts.erasure import Erasure, erased, fit_nullspace, random_erasure
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

@@ -87,7 +87,7 @@ def neighbours(
     """
     import bertology
     from bertology.corpora import load_corpus
-    from bertology.corpora.formats.text import BY_SPACES
+    from bertology.corpora.formats.columns import BY_SPACES
 
     if (text is None) == (sentence is None):
         raise typer.BadParameter("give a text, or the id of a sentence of the corpus with --sentence")

@@ -49,7 +49,9 @@ from bertology.families.rows import (
     task_columns,
 )
 from bertology.families.sums import own_identity, own_readout
-from bertology.measures import METRICS, Bootstrap, CountKind, Metric, bootstrap
+from bertology.measures import Metric, bootstrap
+from bertology.measures.intervals import Bootstrap
+from bertology.measures.metrics import METRICS, CountKind
 from bertology.probing import ControlNote, LeftOut, Probe
 from bertology.results import Predictions, ResultRow
 from bertology.results.predictions import FITS, ClozeOutcomes, Kept, read_outcomes, read_predictions

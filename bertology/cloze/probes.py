@@ -183,7 +183,7 @@ class ClozeProbe(Probe):
 
     form: AnswerForm | None = None
     """Scoring of words of several subwords and of sentences; when left out ``one_piece`` for words and ``original`` for
-    sentences. See :data:`bertology.cloze.AnswerForm`."""
+    sentences. See :data:`bertology.cloze.prompts.AnswerForm`."""
     vocabulary: str | None = None
     """A file of words, one a line, among which answers are ranked, such as those that several models share (Petroni et
     al. 2019, section 4.1.2); the model's own vocabulary when left out."""

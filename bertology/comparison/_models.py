@@ -38,7 +38,8 @@ from bertology.encoders.weights import LoadedWeights, StoredWeights, WeightKind,
 from bertology.errors import BertologyError, CorpusError, ModelError
 from bertology.finetuning import FineTuned, TunedModel, load_tuned, read_finetuned, read_record
 from bertology.landscapes import placed
-from bertology.measures import Bootstrap, bootstrap_ratio, compare
+from bertology.measures import bootstrap_ratio, compare
+from bertology.measures.intervals import Bootstrap
 from bertology.measures.sums import cluster_sums
 
 if TYPE_CHECKING:

@@ -14,12 +14,13 @@ from numpy.typing import NDArray
 
 from bertology.errors import ResultsError
 from bertology.families.models import kept_tables, metric_of, scored_items, scores_of_cells, shared_items
-from bertology.measures import Bootstrap, bootstrap_ratio, compare, over_runs
+from bertology.measures import bootstrap_ratio, compare, over_runs
 from bertology.measures.comparisons import Comparison, over_layers
+from bertology.measures.intervals import Bootstrap
 from bertology.results import ResultRow, Results
 from bertology.results.compared import ComparedTask, PairStatistic, at_null
 from bertology.results.predictions import HeadSums, read_head_sums, read_scores
-from bertology.results.rows import ATTENTION, Score, counterpart, own_init, param_of, reading_of
+from bertology.results.rows import ATTENTION, Score, counterpart, own_init
 from bertology.results.table import interval_of, layers_named, metric_title, number
 
 if TYPE_CHECKING:
@@ -76,11 +77,11 @@ def head_changes(results: Results, run: str | Path, *, reference: str, models: S
 def _head_cells(rows: list[ResultRow]) -> Mapping[tuple[str, ...], Mapping[int, str]]:
     """The cell of a model on its own weights, by question and layer."""
     found: dict[tuple[str, ...], dict[int, str]] = defaultdict(dict)
-    of_heads = [row for row in rows if row.head and row.readout in ATTENTION and param_of(row, "reference") is None]
+    of_heads = [row for row in rows if row.head and row.readout in ATTENTION and row.param("reference") is None]
     init = own_init(of_heads) if of_heads else ""
     for row in of_heads:
         if row.status == "ok" and row.control == "none" and row.init == init and row.layer is not None:
-            found[row.task, row.corpus, row.corpus_fingerprint, reading_of(row)][row.layer] = row.cell_id
+            found[row.task, row.corpus, row.corpus_fingerprint, row.reading][row.layer] = row.cell_id
     return found
 
 
@@ -224,7 +225,7 @@ def _questions(results: Results) -> dict[tuple[object, ...], list[ResultRow]]:
     for row in whole:
         is_score = row.main_metric and row.metric != "compression"
         if row.control == "none" and row.layer is not None and (is_score or row.metric == _BITS):
-            found[*_asked(row), row.pooling, reading_of(row)].append(row)
+            found[*_asked(row), row.pooling, row.reading].append(row)
     baselines = [row for row in whole if row.control in _FLOORS and row.layer is None]
     for rows in found.values():
         rows += [row for row in baselines if _asked(row) == _asked(rows[0])]
@@ -282,7 +283,7 @@ def _retained_rows(
         yield {
             "task": first.task,
             "corpus": first.corpus,
-            "reading": reading_of(first),
+            "reading": first.reading,
             "metric": first.metric,
             "layer": layer,
             "reference_layer": place,
@@ -325,7 +326,7 @@ def _bits(results: Results, row: ResultRow, sentences: Sequence[str], *, is_unif
     log_probs, n_items = read_scores(kept_tables(results, [row], sentences), [row.cell_id])
     bits = -log_probs / np.log(2)
     if is_uniform:
-        item_bits = param_of(row, "details", {}).get("item_bits", np.log2(row.n_classes))
+        item_bits = row.param("details", {}).get("item_bits", np.log2(row.n_classes))
         bits = np.array(n_items, dtype=np.float64)[None] * item_bits
     return bootstrap_ratio(bits, np.full(bits.shape[1], 1 / bits.shape[1]), metric=_BITS)
 

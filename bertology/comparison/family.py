@@ -62,9 +62,9 @@ from bertology.measures.comparisons import difference
 from bertology.measures.sums import HeadRatios, LayerSums, Scope
 from bertology.probing import ControlNote, GeometryCounts, Probe
 from bertology.readouts import readout_kind
-from bertology.results import ComparisonRow, ResultRow
+from bertology.results import ResultRow
 from bertology.results.predictions import Kept
-from bertology.results.rows import comparison_rows, counterpart
+from bertology.results.rows import ComparisonRow, comparison_rows, counterpart
 
 _MATCHES = ("depth", "cka")
 
@@ -372,7 +372,8 @@ def _check_widths(pair: ModelCorpus, probe: Probe) -> None:
 
 def _fit_both(cells: FitCells, job: Resources) -> None:
     """Fit a readout to each model, all layers and seeds at once, and write the cells of all four scores."""
-    from bertology.readouts import get_readout, moments, rescaled
+    from bertology.readouts import get_readout
+    from bertology.readouts.erasure import moments, rescaled
 
     _check_widths(job.pair, cells.probe)
     watch, other = Stopwatch(), _reference(job)

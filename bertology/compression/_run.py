@@ -18,9 +18,9 @@ from bertology._names import folder_name, name_not_found
 from bertology._settings import checked_settings
 from bertology._temporary import sweep, temporary_folder
 from bertology.activations.progress import BarProgress, can_show, silent
-from bertology.compression._distil import Distil
 from bertology.compression._methods import (
     CompressedModel,
+    Distil,
     Heads,
     Layers,
     LowRank,

@@ -6,13 +6,18 @@ a :class:`Sentences`. Names that are imported ``as`` themselves serve other pack
 """
 
 from bertology.corpora._corpus import Corpus
-from bertology.corpora._languages import Links, multilingual_corpus, parallel_corpus, translations
+from bertology.corpora._languages import Links as Links
 from bertology.corpora._languages import ParallelText as ParallelText
+from bertology.corpora._languages import multilingual_corpus as multilingual_corpus
+from bertology.corpora._languages import parallel_corpus as parallel_corpus
+from bertology.corpora._languages import translations as translations
 from bertology.corpora._named import corpus_is_available as corpus_is_available
 from bertology.corpora._named import kept_name as kept_name
-from bertology.corpora._named import known_corpora, load_corpus
+from bertology.corpora._named import known_corpora as known_corpora
+from bertology.corpora._named import load_corpus
 from bertology.corpora._sentences import IGNORED as IGNORED
-from bertology.corpora._sentences import MultiwordToken, Sentence, Sentences, Target
+from bertology.corpora._sentences import MultiwordToken as MultiwordToken
+from bertology.corpora._sentences import Sentence, Sentences, Target
 from bertology.corpora._sentences import WordLayer as WordLayer
 from bertology.corpora._sentences import as_one as as_one
 from bertology.corpora._tables import Text as Text
@@ -22,27 +27,20 @@ from bertology.corpora._tables import as_sentences
 from bertology.corpora._tables import kept_table as kept_table
 from bertology.corpora._tables import known_table as known_table
 from bertology.corpora._tables import no_columns as no_columns
-from bertology.corpora._words import sentence_of_text
+from bertology.corpora._words import sentence_of_text as sentence_of_text
 from bertology.corpora.formats.conllu import write_conllu
 from bertology.corpora.formats.published import question_sentence as question_sentence
 from bertology.corpora.formats.spacy_docs import annotate_text, from_docs, to_docs
 
 __all__ = [
     "Corpus",
-    "Links",
-    "MultiwordToken",
     "Sentence",
     "Sentences",
     "Target",
     "annotate_text",
     "as_sentences",
     "from_docs",
-    "known_corpora",
     "load_corpus",
-    "multilingual_corpus",
-    "parallel_corpus",
-    "sentence_of_text",
     "to_docs",
-    "translations",
     "write_conllu",
 ]

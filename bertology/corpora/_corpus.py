@@ -260,11 +260,7 @@ class Format:
         return any(map(self.recognises, self.files(path)))
 
     def read(self, file: Path, oddities: Oddities) -> Iterator[Sentence]:
-        """The sentences of a file, one at a time.
-
-        Args:
-            file: the file.
-            oddities: collects irregularities that are no errors.
+        """The sentences of a file, one at a time; ``oddities`` collects irregularities that are no errors.
 
         Raises:
             CorpusError: something in it is not as it should be; the message names file and line.

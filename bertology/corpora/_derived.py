@@ -130,10 +130,6 @@ def pseudowords(corpus: Corpus, *, seed: int = 0) -> Corpus:
     each that a coin decides for every occurrence, ``tree|coin:heads``, which nothing can tell apart. The text is not
     changed, so that a model reads the nouns themselves: this tests what is done with vectors, and no model.
 
-    Args:
-        corpus: a corpus with parts of speech.
-        seed: seed of the draw.
-
     Raises:
         CorpusError: it has too few nouns, or no train or test.
     """
@@ -189,10 +185,6 @@ def concatenated(corpus: Corpus, *, seed: int = 0) -> Corpus:
     word, and by one with the same sense, where there is any. Sentences that follow are drawn at random; their word has
     the target ``added``. A full stop before *and* is taken out. Train is not changed.
 
-    Args:
-        corpus: a corpus with senses.
-        seed: seed of the draw.
-
     Raises:
         CorpusError: it has no test, or no word with two senses there.
     """
@@ -222,7 +214,6 @@ def concatenated(corpus: Corpus, *, seed: int = 0) -> Corpus:
 
 
 def _items(sentences: Sentences) -> Iterator[_Item]:
-    """The first word with a sense of each sentence."""
     for number, targets in sentences.targets(SENSE):
         sentence, target = sentences[number], targets[0]
         first, last = target.span1

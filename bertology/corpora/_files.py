@@ -61,11 +61,9 @@ def split_files(path: Path, suffixes: Collection[str], *, what: str) -> dict[str
         raise CorpusError(f"{path}: no {what} file there ({', '.join(sorted(suffixes))}); name the folder that has one")
     by_split: dict[str, list[Path]] = {}
     for file in files:
-        if split := split_of(file):
+        if split := split_of(file) or ("test" if len(files) == 1 else None):
             by_split.setdefault(split, []).append(file)
     if not by_split:
-        if len(files) == 1:
-            return {"test": files}
         names = ", ".join(file.name for file in files[:3])
         reason = f"no {what} file there has train, dev or test in its name ({names} …); rename them, or give one"
         raise CorpusError(f"{path}: {reason}")
@@ -83,9 +81,11 @@ def split_files(path: Path, suffixes: Collection[str], *, what: str) -> dict[str
     return {split: by_split[split] for split in ("train", "dev", "test") if split in by_split}
 
 
-def files_in(folder: Path, suffixes: Collection[str]) -> list[Path]:
-    """The files of a folder with one of the suffixes, in order of name."""
-    return sorted(path for path in folder.iterdir() if suffix_of(path) in suffixes and path.is_file())
+def files_in(folder: Path, suffixes: Collection[str], *, below: bool = False) -> list[Path]:
+    """The files of a folder with one of the suffixes, in order of name, and those of the folders in it."""
+    inside = (one for one in folder.iterdir() if below and one.is_dir() and not one.name.startswith("."))
+    files = (sorted(place.iterdir()) for place in (folder, *sorted(inside)))
+    return [path for some in files for path in some if suffix_of(path) in suffixes and path.is_file()]
 
 
 def suffix_of(path: Path) -> str:
@@ -161,6 +161,15 @@ def first_line(path: Path) -> str:
     return next((line for line in text_lines(path) if line.strip()), "")
 
 
+def numbered_lines(path: Path, empty: str = "") -> Iterator[tuple[int, str]]:
+    """The lines that are not blank, with their numbers; ``empty`` is the error where there is none."""
+    number = 0
+    for number, line in ((n, line) for n, line in enumerate(text_lines(path), 1) if line.strip()):
+        yield number, line.rstrip("\r\n")
+    if empty and not number:
+        raise CorpusError(f"{path}: {empty}")
+
+
 def line_blocks(path: Path) -> Iterator[tuple[int, list[str]]]:
     """The lines between blank lines, without line feeds, each block with the number of its first line."""
     block: list[str] = []
@@ -172,18 +181,15 @@ def line_blocks(path: Path) -> Iterator[tuple[int, list[str]]]:
             block = []
 
 
-def json_objects(
-    path: Path, *, due: str = "an object", empty: str = "nothing in it"
-) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The objects of a file of one JSON object a line, with the numbers of their lines; blank lines are none."""
-    lines = ((number, line) for number, line in enumerate(text_lines(path), 1) if line.strip())
-    for number, line in at_least_one(lines, f"{path}: {empty}; give one JSON object a line"):
+def json_objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The objects of a file of one JSON object a line, with the numbers of their lines."""
+    for number, line in numbered_lines(path, "nothing in it; give one JSON object a line"):
         try:
             value = parsed_json(line)
         except NotJson as error:
             raise CorpusError(f"{path}:{number}: not JSON ({error}); one object a line is due") from None
         if not isinstance(value, dict):
-            raise CorpusError(f"{path}:{number}: {described(value)} where {due} was due")
+            raise CorpusError(f"{path}:{number}: {described(value)} where an object was due")
         yield number, value
 
 
@@ -204,14 +210,13 @@ class Oddities:
     """Counts of irregularities, each with the place of the first; of skipped items all places."""
 
     def __init__(self) -> None:
-        self._counts: dict[str, int] = {}
-        self._first: dict[str, str] = {}
+        self._noted: dict[str, tuple[int, str]] = {}
         self._skipped: dict[str, list[str]] = {}
 
     def note(self, kind: str, where: str, *, times: int = 1) -> None:
         """Count an irregularity of a ``kind``, a phrase for people to read, at ``where`` (``file:line``)."""
-        self._counts[kind] = self._counts.get(kind, 0) + times
-        self._first.setdefault(kind, where)
+        count, first = self._noted.get(kind, (0, where))
+        self._noted[kind] = count + times, first
 
     def skip(self, kind: str, where: str) -> None:
         """Count a skipped item of a ``kind`` and keep its place ``where`` (``file:line`` or an id)."""
@@ -219,7 +224,7 @@ class Oddities:
 
     def notes(self) -> dict[str, str]:
         """Notes of a corpus by kind: the number and the first place, or the first places of skipped items."""
-        notes = {kind: f"{count}, first at {self._first[kind]}" for kind, count in self._counts.items()}
+        notes = {kind: f"{count}, first at {first}" for kind, (count, first) in self._noted.items()}
         for kind, places in self._skipped.items():
             more = f" and {len(places) - _LISTED} more" if len(places) > _LISTED else ""
             notes[kind] = f"{len(places)}: {', '.join(places[:_LISTED])}{more}"

@@ -17,8 +17,7 @@ from bertology.corpora._corpus import Corpus
 from bertology.corpora._files import Oddities, corpus_name, split_files, split_of, text_lines
 from bertology.corpora._sentences import Sentence, Sentences, Target
 from bertology.corpora._words import sentence_of_text
-from bertology.corpora.formats.columns import looks_like_columns
-from bertology.corpora.formats.text import Text
+from bertology.corpora.formats.columns import Text, looks_like_columns
 from bertology.errors import CorpusError, cut, cut_path, listed, quoted
 
 LANGUAGE: Final = "language"

@@ -21,14 +21,13 @@ from bertology.corpora._derived import apart, concatenated, pseudowords, word_or
 from bertology.corpora._files import corpus_name
 from bertology.corpora._languages import LanguageParts
 from bertology.corpora._tables import DIGITS, Stated, Tables, corpus_of_data, is_of_table, no_columns
-from bertology.corpora.formats.columns import Columns
+from bertology.corpora.formats.columns import Columns, Text
 from bertology.corpora.formats.conllu import CoNLLU, PropBank
 from bertology.corpora.formats.edge_jsonl import EdgeJsonl
 from bertology.corpora.formats.penn import OntoNotes, Trees
 from bertology.corpora.formats.published import OpenSesame, SemEval, SentEval, Squad, Winograd
 from bertology.corpora.formats.senses import Senses, Senseval
 from bertology.corpora.formats.spacy_docs import DocBins
-from bertology.corpora.formats.text import Text
 from bertology.corpora.sentence_tasks import sentence_tasks
 from bertology.errors import CorpusError, cut, cut_path
 
@@ -288,7 +287,6 @@ def corpus_is_available(name_or_path: str | Path) -> bool:
 
 
 def _is_embedded(name: str) -> bool:
-    """Whether a name is that of an embedded corpus, with or without options after a colon."""
     return name.partition(":")[0] in _EMBEDDED
 
 

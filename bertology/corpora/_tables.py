@@ -24,6 +24,7 @@ from bertology.corpora._files import (
     corpus_name,
     first_line,
     json_objects,
+    numbered_lines,
     split_files,
     split_named,
     split_of,
@@ -269,8 +270,6 @@ def _place(name: str, sentences: Sentences, word: int) -> str:
 
 @dataclass(frozen=True)
 class _RowReader:
-    """Reader of the rows of tables that have the same columns."""
-
     columns: Columns
     spelt: Mapping[str, Callable[[Any], str | None]]
     oddities: Oddities
@@ -304,7 +303,6 @@ class _RowReader:
         return split, replace(sentence, layers=layers, targets=targets, group=group)
 
     def _words(self, cells: Mapping[str, Any], name: str, where: str) -> Sentence:
-        """The sentence of the first text, or of the words."""
         text = None if (column := self.columns.one("text")) is None else text_cell(cells[column], where, column)
         if (column := self.columns.one("words")) is None:
             return sentence_of_text(text or "", name=name, where=f"{where}: ", **self.options)
@@ -550,11 +548,8 @@ def _is_cola(path: Path) -> bool:
 
 
 def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """The values of each line of CSV, or else of a line with tabs, and its number."""
     if suffix_of(path) != ".csv":
-        for number, line in enumerate(text_lines(path), 1):
-            if line.strip():
-                yield number, [_unquoted(cell) for cell in line.rstrip("\r\n").split("\t")]
+        yield from ((number, [_unquoted(cell) for cell in line.split("\t")]) for number, line in numbered_lines(path))
         return
     header = first_line(path)
     delimiter = next((mark for mark in (",", ";", "\t") if mark in header), ",")
@@ -580,13 +575,11 @@ def _unquoted(cell: str) -> str:
 
 
 def _of_records(rows: Sequence[Mapping[Any, Any]], source: Path | str, lines: Sequence[int] | None = None) -> Table:
-    """The table of records, whose fields are columns, in order of first appearance."""
     names = dict.fromkeys(name for row in rows for name in row)
     return Table({str(name): [row.get(name) for row in rows] for name in names}, source, lines)
 
 
 def _json_array(path: Path) -> Table:
-    """The objects of one array, whose values are columns."""
     try:
         rows = parsed_json("".join(text_lines(path)))
     except NotJson as error:
@@ -779,7 +772,6 @@ class _OfDocs(list[Sentence]):
 
 
 def _part(data: Any, where: str, columns: Stated | None) -> Table | Iterable[Sentence]:
-    """The table, or sentences, in an object."""
     if isinstance(data, str | Path):
         return read_table(Path(data), has_header=columns is None or _stated(columns).has_names)
     if isinstance(data, Sentences):
@@ -821,7 +813,6 @@ def _of_columns(data: Mapping[Any, Any], where: str) -> Table:
 
 
 def _of_shapes(rows: Sequence[Any], where: str) -> Table:
-    """The table of texts, words or tuples, all of one shape."""
     if (shape := _shape(rows[0])) is None:
         raise CorpusError(f"{where}, row 0: {quoted(rows[0])} is no sentence; {_KINDS}")
     for number, row in enumerate(rows):

@@ -58,8 +58,6 @@ class _Row:
 
 @dataclass(frozen=True)
 class _Rows:
-    """All sentences that tasks are made of."""
-
     rows: tuple[_Row, ...]
     seed: int
     splits: tuple[str, ...]
@@ -361,7 +359,6 @@ def _can_be_odd(row: _Row, word: int) -> bool:
 
 
 def _forms(row: _Row) -> list[str]:
-    """The words of a sentence in lower case, with its ends."""
     return ["<s>", *map(str.lower, row.sentence.words), "</s>"]
 
 

@@ -3,7 +3,7 @@
 :func:`load_encoder` returns an :class:`Encoder` (``encoder.py``, to be read first). On the way to it, ``resolving``
 finds the files of a model, ``sources`` reads and hashes them, ``loading`` makes an encoder of them, ``memory`` of an
 object. ``alignment`` cuts text into pieces and finds words among them, ``batching`` reads pieces together,
-``interventions`` looks into a running model and changes it; ``masked_loss``, ``decoder``, ``weights`` and
+``interventions`` looks into a running model and changes it; ``heads``, ``masked_loss``, ``weights`` and
 ``tokenization`` look at one thing each. Importing this package, resolving a name, hashing a model and reading its shape
 import no torch.
 """

@@ -144,6 +144,8 @@ def gating(
     """Multiply the output of each head in ``gates`` by its gate, in every forward pass inside the context."""
 
     def scaled(layer: int, state: Tensor) -> Tensor:
+        if all(gated != layer for gated, _ in gates):
+            return state
         values = [torch.as_tensor(gates.get((layer, head), 1.0)).to(state) for head in range(1, n_heads + 1)]
         rows = max(value.numel() for value in values)
         if rows not in (1, len(state)):
@@ -152,7 +154,8 @@ def gating(
         heads = torch.unflatten(state, -1, (n_heads, -1))  # [batch, piece, head, dim / head]
         return (heads * factors[:, None, :, None]).flatten(-2)
 
-    changes = [Intervention(layer, partial(scaled, layer), site="head") for layer in sorted({one for one, _ in gates})]
+    # At every layer, so that each pass inside the context runs whole blocks, whatever heads are gated.
+    changes = [Intervention(layer, partial(scaled, layer), site="head") for layer in range(1, len(blocks) + 1)]
     return intervening(body, blocks, changes, n_heads=n_heads, family=family)
 
 

@@ -19,7 +19,8 @@ from bertology._inputs import opened
 from bertology.corpora import Sentences, Texts, as_sentences
 from bertology.encoders.alignment import PieceReader
 from bertology.errors import CorpusError, ModelError, quoted
-from bertology.measures import bootstrap_ratio, ratio_intervals
+from bertology.measures import bootstrap_ratio
+from bertology.measures.intervals import ratio_intervals
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.integer[Any]]
@@ -50,7 +51,7 @@ def tokenizer_scores(reader: PieceReader, texts: Texts, *, n_resamples: int = 20
     *don't* and French *du* (*de* and *le*) may, is counted once among pieces.
 
     Args:
-        reader: the tokenizer, as :func:`bertology.encoders.load_reader` gives it.
+        reader: the tokenizer, as :func:`bertology.encoders.loading.load_reader` gives it.
         texts: sentences, or plain texts.
         n_resamples: of the bootstrap over sentences.
 

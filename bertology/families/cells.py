@@ -185,7 +185,7 @@ def versions(*packages: str) -> dict[str, str]:
 class Stopwatch:
     """The time at which a fit began."""
 
-    started: datetime = field(default_factory=lambda: datetime.now(UTC))
+    started: datetime = field(default_factory=partial(datetime.now, UTC))
     clock: float = field(default_factory=time.perf_counter)
 
     def provenance(self, *packages: str, device: str, n_cells: int = 1) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeVar
 
@@ -33,11 +33,13 @@ from bertology.errors import BertologyError, CorpusError, FitError, ModelError, 
 from bertology.families.cells import Cell
 from bertology.families.model_corpus import ModelCorpus, Reasons, Signal, TaskItems, Unreadable, Weights, Windows
 from bertology.families.request import RANDOM, Controls, Init, ReadoutConfig
-from bertology.measures import N_RESAMPLES, Metric
+from bertology.measures import Metric
 from bertology.measures.descriptions import CONTROLS
+from bertology.measures.intervals import N_RESAMPLES
 from bertology.probing import ControlNote, Probe, get_probe, registered_probes
-from bertology.results import ComparisonRow, ResultRow
+from bertology.results import ResultRow
 from bertology.results.predictions import Kept
+from bertology.results.rows import ComparisonRow
 
 if TYPE_CHECKING:
     from bertology.encoders import Encoder
@@ -100,7 +102,7 @@ class FitCells:
 
     def cells_of(self, problem: Problem) -> tuple[Cell, ...]:
         """The cells of one control and seed, by layer."""
-        return tuple([self.cells[*problem, layer] for layer in self.layers])
+        return tuple(map(self.cells.__getitem__, itertools.product([problem.control], [problem.seed], self.layers)))
 
     @property
     def readout(self) -> str:
@@ -127,7 +129,10 @@ class FitGroup:
     @property
     def cells(self) -> tuple[Cell, ...]:
         """The cells of all members."""
-        return tuple(itertools.chain(*[member.cells.values() for member in self.members]))
+        cells: tuple[Cell, ...] = ()
+        for member in self.members:
+            cells += tuple(member.cells.values())
+        return cells
 
 
 @dataclass(frozen=True)
@@ -150,7 +155,7 @@ class BaselineCells:
     @property
     def problems(self) -> tuple[Problem, ...]:
         """The name of each baseline; none has a seed."""
-        return tuple([Problem(name, 0) for name in self.cells])
+        return tuple(map(Problem, self.cells, itertools.repeat(0)))
 
     def cells_of(self, problem: Problem) -> tuple[Cell, ...]:
         """The one cell of a baseline."""
@@ -229,7 +234,7 @@ class TaskRows:
     @classmethod
     def of(cls, rows: Sequence[ResultRow], comparisons: Sequence[ComparisonRow] = ()) -> TaskRows:
         """All rows of some cells; the time of a cell is shared among its rows."""
-        times, shared = Counter([row.cell_id for row in rows]), []
+        times, shared = Counter(map(attrgetter("cell_id"), rows)), []
         for row in rows:
             shared.append(row if row.wall_s is None else replace(row, wall_s=row.wall_s / times[row.cell_id]))
         return cls(tuple(shared), tuple(comparisons))
@@ -293,7 +298,9 @@ class Family(ABC):
 
     def identity(self, pair: ModelCorpus, probe: Probe) -> dict[str, Any]:
         """Fingerprints of the data that decide the numbers of a task and of its baselines."""
-        identity = {f"{name}_fingerprint": pair.splits.by_name[name].fingerprint for name in probe.reads}
+        identity = {}
+        for name in probe.reads:
+            identity[f"{name}_fingerprint"] = pair.splits.by_name[name].fingerprint
         if (items := pair.splits.items.get(probe.task)) is not None:
             identity["items_fingerprint"] = items.fingerprint
         return identity
@@ -435,11 +442,7 @@ _REGISTRY = Registry[Family]("family", "bertology.families", "labels.v1", _check
 
 
 def family_of(probe: Probe) -> Family:
-    """The installed family that a probe names.
-
-    Raises:
-        NameNotFoundError: there is none of that name.
-    """
+    """The installed family that a probe names."""
     try:
         return _REGISTRY.get(probe.family)
     except NameNotFoundError as error:
@@ -447,24 +450,14 @@ def family_of(probe: Probe) -> Family:
 
 
 def runs_random_weights(probe: Probe, controls: Controls, random_draws: int | Literal["auto"]) -> bool:
-    """Whether random weights are run as a control of a task.
-
-    Args:
-        probe: the task.
-        controls: the controls of the run. All of them are the default, which asks for none in particular.
-        random_draws: number of random initialisations; a number asks for them.
-    """
+    """Whether random weights are run as a control of a task."""
     if RANDOM not in controls or not probe.asks_random_weights:
         return False
     return not probe.knows_chance or random_draws != "auto" or not controls.are_all
 
 
 def check_controls(controls: Controls, tasks: Iterable[str]) -> None:
-    """Raise where a control is asked for that neither these tasks have nor any other that is installed.
-
-    Raises:
-        NameNotFoundError: there is no such control; the message names the nearest ones.
-    """
+    """Raise where a control is asked for that neither these tasks have nor any other that is installed."""
     unknown = {*controls} - {"all", RANDOM, *CONTROLS}
     for task in tasks if unknown else ():
         with suppress(BertologyError):  # a task that there is not is reported where it is computed

@@ -52,7 +52,9 @@ from bertology.results import Predictions, ResultRow
 from bertology.results.predictions import Kept, read_labels, read_scores, split_sets
 
 if TYPE_CHECKING:
-    from bertology.readouts import Codelength, Erasure, FittedReadout
+    from bertology.readouts import FittedReadout
+    from bertology.readouts.codelength import Codelength
+    from bertology.readouts.erasure import Erasure
 
 
 _MAJORITY = ControlNote("majority", "majority", "the label most frequent in training")
@@ -196,7 +198,8 @@ def _items_of(probe: Probe) -> str:
 
 def fit(cells: FitCells, job: Resources) -> None:
     """Fit a readout to all layers, controls and seeds of a configuration at once, and write the cells."""
-    from bertology.readouts import KeptFit, get_readout
+    from bertology.readouts import get_readout
+    from bertology.readouts.kept import KeptFit
 
     watch, problems, fraction = Stopwatch(), cells.problems, cells.config.fraction
     data = readable(cells, job)
@@ -312,7 +315,8 @@ def _erased_data(task: str, splits: Splits) -> TaskData:
 def _erasure(cells: FitCells, job: Resources) -> Erasure:
     """The directions of another task in each layer, or as many random ones."""
     from bertology.activations import WordVectors
-    from bertology.readouts import fit_erasure, random_erasure
+    from bertology.readouts import fit_erasure
+    from bertology.readouts.erasure import random_erasure
 
     erased = _erased_data(str(cells.config.erase), job.pair.splits).without(job.pair.unreadable, job.pair.joined)
     vectors = WordVectors(job.entries["train"], erased.train.words, layers=cells.layers_read, memory=0)
@@ -425,11 +429,7 @@ def _depth_rows(
 
 def _expected_layer(column: Column, layers: Sequence[int], metric: str) -> Column:
     """The layer at which mixtures of layers gain, from their scores."""
-    depth = over_layers(
-        column.scores[metric],
-        lambda scores: expected_layer(scores, layers=np.array(layers)).value,
-        metric="expected_layer",
-    )
+    depth = over_layers(column.scores[metric], lambda scores: expected_layer(scores, layers), metric="expected_layer")
     return Column(column.cells[-1:], (None,), column.records[-1:], {"expected_layer": depth})
 
 

@@ -111,11 +111,7 @@ class Splits:
 
 
 def choose_folds(corpus: Corpus, n_folds: int, *, train: str, test: str) -> tuple[Corpus, Splits]:
-    """The folds of a corpus without splits, or of train, dev and test together, and the corpus as their one split.
-
-    Raises:
-        CorpusError: there are too few groups, or sentences.
-    """
+    """The folds of a corpus without splits, or of train, dev and test together, and the corpus as their one split."""
     whole, folds = corpus.in_folds(n_folds, {train, "dev", test})
     ((name, sentences),) = whole.splits.items()
     sizes = [int(within["test"].sum()) for within in folds]
@@ -126,12 +122,7 @@ def choose_folds(corpus: Corpus, n_folds: int, *, train: str, test: str) -> tupl
 
 
 def choose_splits(corpus: Corpus, *, train: str, test: str) -> Splits:
-    """The three splits of ``corpus``; without a dev split every tenth training sentence is held out in its place.
-
-    Raises:
-        NameNotFoundError: there is no train or test split of that name.
-        CorpusError: one split would do two jobs, or is too small.
-    """
+    """The three splits of ``corpus``; without a dev split every tenth training sentence is held out in its place."""
     for role, name in (("train", train), ("test", test)):
         if name not in corpus:
             remedy = f"choose one to {role} on by --{role}-split, or give a corpus that has it"
@@ -153,11 +144,7 @@ def choose_splits(corpus: Corpus, *, train: str, test: str) -> Splits:
 
 
 def splits_to_read(corpus: Corpus, *, test: str, choose: bool) -> Splits:
-    """The splits of ``corpus`` where nothing is fitted: what is scored and, to choose by, dev or else train.
-
-    Raises:
-        NameNotFoundError: there is no test split of that name.
-    """
+    """The splits of ``corpus`` where nothing is fitted: what is scored and, to choose by, dev or else train."""
     if test not in corpus:
         remedy = "choose another by --test-split, or give a corpus that has it"
         raise corpus.split_not_found(test, remedy=remedy)
@@ -207,7 +194,7 @@ class Alignment:
     @cached_property
     def shared(self) -> frozenset[int]:
         """Words with exactly the subwords of another word."""
-        return self.joined | {word - 1 for word in self.joined}
+        return self.joined.union(map((-1).__add__, self.joined))
 
     def left_out(self, shared: str) -> Reasons:
         """Words that are left out under a treatment of words that share all their subwords, and why."""
@@ -228,7 +215,10 @@ def text_counts(encoder: Encoder, texts: Iterable[str]) -> dict[str, Any]:
 
 def skipped_in(entry: Entry) -> Reasons:
     """Words without a vector in stored vectors, and why."""
-    return {word: _without_numbers(reason) for word, _, _, reason in entry.manifest.skipped}
+    skipped = {}
+    for word, _, _, reason in entry.manifest.skipped:
+        skipped[word] = _without_numbers(reason)
+    return skipped
 
 
 def fingerprint_of(
@@ -400,8 +390,11 @@ class ModelCorpus:
     @cached_property
     def joined(self) -> Mapping[str, frozenset[int]]:
         """The words of each split whose subwords are those of the word before them, where such words are left out."""
-        alignments = self.alignments if self.request.shared_subwords == "exclude" else {}
-        return {name: one.joined for name, one in alignments.items() if one.joined}
+        found = {}
+        for name, alignment in self.alignments.items():
+            if alignment.joined and self.request.shared_subwords == "exclude":
+                found[name] = alignment.joined
+        return found
 
     def alignment_counts(
         self, split: str = "test", *, leaves_out: bool = True, beside: ModelCorpus | None = None

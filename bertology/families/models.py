@@ -13,11 +13,13 @@ import numpy as np
 
 from bertology.errors import ResultsError
 from bertology.families.contract import family_of
-from bertology.measures import METRICS, N_RESAMPLES, Bootstrap, Metric, bootstrap, compare, over_runs
+from bertology.measures import Metric, bootstrap, compare, over_runs
+from bertology.measures.intervals import N_RESAMPLES, Bootstrap
+from bertology.measures.metrics import METRICS
 from bertology.probing import get_probe
-from bertology.results import ComparisonRow, Predictions, ResultRow, Results
+from bertology.results import Predictions, ResultRow, Results
 from bertology.results.predictions import PredictionFolder, parts_of, prediction_table
-from bertology.results.rows import ATTENTION, comparison_rows, counterpart, is_statistic, own_init, reading_of
+from bertology.results.rows import ATTENTION, ComparisonRow, comparison_rows, counterpart, own_init
 
 _Cells = Mapping[int, Mapping[int, ResultRow]]
 """Rows of one model by layer and seed."""
@@ -47,7 +49,7 @@ def compare_models(results: Results, *, reference: str | None = None) -> Results
     for row in results.rows:
         is_whole = row.group is None and row.head is None and row.layer is not None
         if row.main_metric and row.control == "none" and row.status == "ok" and row.model and is_whole:
-            key = (row.task, row.corpus_fingerprint, row.split, row.metric, row.pooling, reading_of(row))
+            key = (row.task, row.corpus_fingerprint, row.split, row.metric, row.pooling, row.reading)
             questions[key][row.model].append(row)
     rows: list[ComparisonRow] = []
     for models in questions.values():
@@ -118,14 +120,14 @@ def _compared(
         )
         ids = [models[model][layer][seeds[0]].cell_id for model, _, layer in chosen]
         family = f"{first.task} on {first.corpus}: {name} by {metric.name}"
-        family += f", {reading_of(first)}" if reading_of(first) else ""
+        family += f", {first.reading}" if first.reading else ""
         layers = [layer for *_, layer in chosen]
         yield from comparison_rows(compared, family=family, metric=metric.name, cells=ids, layers=layers)
 
 
 def metric_of(row: ResultRow) -> Metric | None:
     """The metric of a row, if it is made of counts of single items over all groups; None of statistics."""
-    if is_statistic(row) or row.readout in ATTENTION:
+    if row.is_statistic or row.readout in ATTENTION:
         return None
     metrics = {**METRICS, **{metric.name: metric for metric in get_probe(row.task).scores}}
     metric = metrics.get(row.metric)

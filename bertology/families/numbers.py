@@ -110,7 +110,8 @@ def _numbers_of(data: TaskData) -> np.ndarray[Any, np.dtype[np.float64]]:
 
 def _fit(cells: FitCells, job: Resources) -> None:
     """Regress all problems in all layers, and write the cells."""
-    from bertology.readouts import KeptFit, NumberTargets, RidgeRegression
+    from bertology.readouts.kept import KeptFit
+    from bertology.readouts.linear import NumberTargets, RidgeRegression
 
     watch, problems = Stopwatch(), cells.problems
     data = readable(cells, job)

@@ -22,7 +22,7 @@ from bertology.measures.intervals import MultiBootstrap
 from bertology.probing import get_probe
 from bertology.results import OverSteps, ResultRow, Results
 from bertology.results.over_steps import SHARES, LayerOverSteps, OrderTable, TrainingTable, is_score_of_layer
-from bertology.results.rows import Score, is_baseline, mean_score, note_of, own_baselines, reading_of, training_of
+from bertology.results.rows import Score, mean_score, own_baselines
 
 N_REPLICATES = 1000
 """Number of bootstrap replicates, that of the notebooks of Sellam et al. (2022)."""
@@ -46,10 +46,10 @@ def over_steps(results: Results, *, n_resamples: int = N_REPLICATES, seed: int =
     for row in results.rows:
         if is_score_of_layer(row):
             same = row.task, row.task_version, row.corpus, row.corpus_fingerprint, row.split, row.metric, row.pooling
-            trainings[*same, reading_of(row), training_of(row), row.init].append(row)
-    names = short_names(training_of(row) for rows in trainings.values() for row in rows)
+            trainings[*same, row.reading, row.training, row.init].append(row)
+    names = short_names(row.training for rows in trainings.values() for row in rows)
     curves = [
-        _Training(results, rows, names[training_of(rows[0])], n_resamples, seed).curve()
+        _Training(results, rows, names[rows[0].training], n_resamples, seed).curve()
         for rows in trainings.values()
         if len({row.step for row in rows}) > 1
     ]
@@ -66,7 +66,7 @@ def _apart(tables: Sequence[TrainingTable]) -> tuple[TrainingTable, ...]:
     named = []
     for key, table in zip(keys, tables, strict=True):
         about = table.about
-        more = [f"{about.corpus} {about.split}"] if len(corpora) > 1 else [reading_of(about), about.pooling or ""]
+        more = [f"{about.corpus} {about.split}"] if len(corpora) > 1 else [about.reading, about.pooling or ""]
         named.append(replace(table, task=" ".join([table.task, *more])) if keys.count(key) > 1 else table)
     return tuple(named)
 
@@ -160,10 +160,10 @@ class _Training:
         of_task = [row for row in self.results.rows if all(getattr(row, name) == getattr(first, name) for name in same)]
         found = {}
         for control in CONTROLS:
-            of_control = [row for row in of_task if row.control == control and is_baseline(row)]
+            of_control = [row for row in of_task if row.control == control and row.is_baseline]
             rows = own_baselines([row for row in of_control if row.value is not None], None)
             if score := mean_score(rows[:1]):
-                found[note_of(rows[0])[0]] = score
+                found[rows[0].note[0]] = score
         return found
 
 

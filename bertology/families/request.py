@@ -36,7 +36,7 @@ from bertology.corpora import kept_name, kept_table, load_corpus
 from bertology.corpora.prompts import names_items
 from bertology.encoders.resolving import held_dtype
 from bertology.errors import BertologyError, NameNotFoundError, cut, quoted
-from bertology.measures import N_RESAMPLES
+from bertology.measures.intervals import N_RESAMPLES
 
 RANDOM: Literal["random"] = "random"
 """Fresh weights: an initialisation of a model, and the control of a pretrained one."""
@@ -76,7 +76,7 @@ def parse_layers(spec: str | Sequence[int], n_layers: int) -> tuple[int, ...]:
         ends = _RANGE.fullmatch(part)
         if ends is None:
             raise _no_layer(part, n_layers)
-        low, high = (layer_number(int(end), n_layers) for end in (ends[1], ends[2] or ends[1]))
+        low, high = layer_number(int(ends[1]), n_layers), layer_number(int(ends[2] or ends[1]), n_layers)
         if not 0 <= low <= high <= n_layers:
             raise _no_layer(part, n_layers)
         layers.update(range(low, high + 1))
@@ -111,7 +111,7 @@ class Controls(tuple[str, ...]):
         return self == ("all",)
 
     def __contains__(self, name: object) -> bool:
-        return self.are_all or super().__contains__(name)
+        return self == ("all",) or super().__contains__(name)
 
 
 ALL_CONTROLS = Controls(["all"])
@@ -521,11 +521,7 @@ class Experiment(_Settings):
         return (ReadoutConfig(),)
 
     def reference_of(self, model: ModelSettings) -> ModelSettings | None:
-        """The reference that a model names: another model of the experiment by id or name, else one by itself.
-
-        Raises:
-            BertologyError: it is the model itself, or several models have the name.
-        """
+        """The reference that a model names: another model of the experiment by id or name, else one by itself."""
         asked = model.reference
         if asked is None:
             return None
@@ -642,7 +638,9 @@ def _nested(settings: dict[str, Any]) -> dict[str, Any]:
             raise TypeError(f"there is no setting {name!r}; known are {', '.join(sorted(_PLACES))}")
         part, own_name = _PLACES[name]
         parts[part][own_name] = value
-    asked = [{"name": task, "readout": configs.get(task, readout)} for task in dict.fromkeys(tasks)]
+    asked = []
+    for task in dict.fromkeys(tasks):
+        asked.append({"name": task, "readout": configs.get(task, readout)})
     return {**parts[""], "models": [parts["models"]], "corpora": [parts["corpora"]], "tasks": asked}
 
 

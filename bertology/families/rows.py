@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,12 @@ import numpy as np
 
 from bertology.families.cells import Cell, CellRecord, columns_of, read_cell
 from bertology.families.contract import BaselineCells, Counts, Family, FitCells, Problem, Scoring, TaskRows
-from bertology.measures import Bootstrap, Metric, bootstrap, compare, over_runs
+from bertology.measures import Metric, bootstrap, compare, over_runs
 from bertology.measures.comparisons import selectivity
+from bertology.measures.intervals import Bootstrap
 from bertology.probing import Probe
-from bertology.results import ComparisonRow, ResultRow
-from bertology.results.rows import comparison_rows, score_of
+from bertology.results import ResultRow
+from bertology.results.rows import ComparisonRow, comparison_rows, score_of
 
 # Bytes of the counts of several seeds that are scored together.
 _TOGETHER = 1 << 26
@@ -112,7 +114,7 @@ def score_cells(
     waiting: dict[Problem, Counts] = {}
     for problem in cells.problems:
         counts, labels = family.count(
-            scoring.run, [cell.id for cell in cells.cells_of(problem)], metrics[problem.control]
+            scoring.run, list(map(attrgetter("id"), cells.cells_of(problem))), metrics[problem.control]
         )
         if waiting:
             # Problems of one control with counts of one shape are resampled together.
@@ -255,7 +257,10 @@ def run_rows(
     metrics: Sequence[Scored] = (),
 ) -> Iterator[ResultRow]:
     """The rows of the same cells of a control by draw of weights and seed, with columns ``shared`` by each draw."""
-    mean = Mean.of([list(by_seed.values()) for by_seed in columns])
+    by_draw = list[list[Column]]()
+    for by_seed in columns:
+        by_draw.append(list(by_seed.values()))
+    mean = Mean.of(by_draw)
     for by_seed, of_draw in zip(columns, shared, strict=True):
         for seed, column in by_seed.items():
             for place, layer in enumerate(column.layers):
@@ -286,7 +291,8 @@ def cell_rows(
     record, n_runs = column.records[place], mean.n_runs if mean else 1
     groups = record.facts.get("groups", {})
     shared = {**where, **columns_of(record)}
-    by_name, main = {metric.name: metric for metric in metrics}, metrics[0].name if metrics else ""
+    by_name = dict(zip(map(attrgetter("name"), metrics), metrics, strict=True))
+    main = metrics[0].name if metrics else ""
     rows: dict[str, ResultRow] = {}
     for name, scores in column.scores.items():
         metric = by_name.get(name)
@@ -331,11 +337,10 @@ def _compare_layers(cells: FitCells, by_control: ByControl, metric: str, scoring
     if len(cells.layers) < 2:
         return []
     pair, of_task = scoring.pair, list(by_control["none"][0].values())
-    scores = over_runs([column.scores[metric] for column in of_task])
+    scores = over_runs(list(map(itemgetter(metric), map(attrgetter("scores"), of_task))))
     compared = compare(scores.values, scores.replicates, n_clusters=scores.n_clusters, by_run=scores.by_run)
     name = f"{cells.probe.task} on {pair.corpus.name}: layers of {pair.source.name} by {metric}"
     if len(pair.request.configs_of(cells.probe.task)) > 1:
         name += f", {cells.config.title}"
-    ids = [cell.id for cell in of_task[0].cells]
-    layers = [layer for layer in of_task[0].layers if layer is not None]
+    ids, layers = list(map(attrgetter("id"), of_task[0].cells)), [one for one in of_task[0].layers if one is not None]
     return list(comparison_rows(compared, family=name, metric=metric, cells=ids, layers=layers))

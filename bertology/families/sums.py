@@ -33,7 +33,8 @@ from bertology.families.contract import (
 from bertology.families.model_corpus import ModelCorpus
 from bertology.families.request import Init, ReadoutConfig
 from bertology.families.rows import ByControl, Column, Mean, cell_rows, records_of, scored_rows, task_columns
-from bertology.measures import Bootstrap, Metric, bootstrap_ratio, ratio_intervals
+from bertology.measures import Metric, bootstrap_ratio
+from bertology.measures.intervals import Bootstrap, ratio_intervals
 from bertology.measures.sums import HeadRatios, LayerSums
 from bertology.probing import GeometryCounts, Probe
 from bertology.probing.probes import is_installed, source_fingerprint

@@ -22,16 +22,16 @@ from bertology.families.vectors import (
     task_data,
     training_memory,
 )
-from bertology.measures import RELATION, UNSCORED, Metric, rooted, tree_depths, tree_distances
-from bertology.measures.metrics import count_trees
-from bertology.measures.trees import spanning_trees
+from bertology.measures import Metric, tree_distances
+from bertology.measures.metrics import RELATION, UNSCORED, count_trees
+from bertology.measures.trees import rooted, spanning_trees, tree_depths
 from bertology.probing import ControlNote, Probe, RepresentationProbe
 from bertology.probing.items import TreeExamples
 from bertology.readouts import ReadoutKind, readout_kind
 from bertology.results.predictions import Kept, read_labels, read_scores
 
 if TYPE_CHECKING:
-    from bertology.readouts import FittedAffine, FittedStructural
+    from bertology.readouts.structural import FittedStructural
 
 
 # Passes over the data that a fit takes, roughly, and the rank unless another is asked for.
@@ -202,7 +202,7 @@ class _Relations:
 
     names: tuple[str, ...]
     """The relations of the training words, but for the root's."""
-    fitted: FittedAffine
+    fitted: Any
     predicted: list[list[list[list[str]]]]
     """The relation of each word of test with a vector, by problem, layer and sentence."""
 
@@ -353,7 +353,7 @@ def _probe_of(
     """The probe of one cell, to be kept."""
     import torch
 
-    from bertology.readouts import ProbeOrigin, TreeProbe
+    from bertology.readouts.kept import ProbeOrigin, TreeProbe
 
     relation = None
     if relations is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -41,18 +42,22 @@ from bertology.families.rows import (
     scored_rows,
     selectivity_rows,
 )
-from bertology.measures import METRICS, CountKind, Metric
+from bertology.measures import Metric
 from bertology.measures.baselines import control_labels, fraction_mask
+from bertology.measures.metrics import METRICS, CountKind
 from bertology.probing import Examples, Probe, RepresentationProbe
 from bertology.probing.items import TreeExamples
 from bertology.probing.probes import SentenceProbe, is_installed, settings_of
 from bertology.readouts import ReadoutKind, readout_kind
-from bertology.results import ComparisonRow, FittedProbe, Predictions, ResultRow
-from bertology.results.fitted import FitOrigin, Items, written_place
+from bertology.results import Predictions, ResultRow
+from bertology.results.fitted import FitOrigin, FittedProbe, Items, written_place
 from bertology.results.predictions import FITS, SET_MARK
+from bertology.results.rows import ComparisonRow
 
 if TYPE_CHECKING:
-    from bertology.readouts import Erasure, KeptFit, Targets
+    from bertology.readouts import Targets
+    from bertology.readouts.erasure import Erasure
+    from bertology.readouts.kept import KeptFit
 
 
 Integers = NDArray[np.int64]
@@ -75,7 +80,7 @@ class TaskData:
 
     @classmethod
     def of(cls, probe: RepresentationProbe, splits: Splits) -> TaskData:
-        """The items of every split; raises as :func:`task_data`."""
+        """The checked items of every split."""
         items = {split: _items_of(probe, split, splits) for split in splits.by_name}
         train = items["train"]
         for split, examples in items.items():
@@ -91,8 +96,8 @@ class TaskData:
     @cached_property
     def trees(self) -> Mapping[str, TreeExamples] | None:
         """The items by split where they are whole sentences with trees; None where they are not."""
-        trees = {split: examples for split, examples in self.items.items() if isinstance(examples, TreeExamples)}
-        return trees or None
+        items: Any = self.items
+        return items if isinstance(self.train, TreeExamples) else None
 
     @property
     def train(self) -> Examples:
@@ -245,7 +250,7 @@ def _key(probe: Probe) -> tuple[object, ...]:
 
 
 def _items_fingerprint(probe: Probe, splits: Splits) -> str:
-    """Hash of the items of a probe in every split, and of what it leaves out; raises as :func:`task_data`."""
+    """Hash of the items of a probe in every split, and of what it leaves out."""
 
     def parts() -> Iterator[bytes]:
         for split, examples in task_data(probe, splits).items.items():
@@ -312,12 +317,12 @@ def _occurring(examples: Examples) -> list[str]:
     if examples.is_multi_label:
         return [examples.values[code] for code in np.flatnonzero(examples.codes.any(axis=0)).tolist()]
     distinct, first = np.unique(examples.codes, return_index=True)
-    return [examples.values[code] for code in distinct[np.argsort(first)].tolist()]
+    return list(map(examples.values.__getitem__, distinct[np.argsort(first)].tolist()))
 
 
 def _renumbered(examples: Examples, labels: tuple[str, ...]) -> Examples:
-    number = {label: place for place, label in enumerate(labels)}
-    table = np.array([number.get(value, -1) for value in examples.values], dtype=np.int64)
+    number = dict(zip(labels, itertools.count(), strict=False))
+    table = np.array(list(map(number.get, examples.values, itertools.repeat(-1))), dtype=np.int64)
     if not examples.is_multi_label:
         return replace(examples, codes=table[examples.codes], values=labels)
     codes = np.zeros((len(examples), len(labels)), dtype=np.bool_)
@@ -433,7 +438,8 @@ def vectors_of(
 ) -> Any:
     """The stored vectors of a split's items as the readout reads them: one an item, or of all words in their spans."""
     from bertology.activations import SpanVectors, WordVectors
-    from bertology.readouts import erased, pooled
+    from bertology.readouts import pooled
+    from bertology.readouts.erasure import erased
 
     examples, layers, pooling = data.items[split], cells.layers_read, cells.config.pool
     if pooling == "cls":
@@ -575,7 +581,10 @@ class VectorFamily(Family):
 
     def signals(self, probe: Probe, configs: Sequence[ReadoutConfig]) -> tuple[Signal, ...]:
         """Vectors of words, but where the special token before the text is read."""
-        return tuple(dict.fromkeys("cls" if config.pool == "cls" else "words" for config in configs))
+        signals: dict[Signal, None] = {}
+        for config in configs:
+            signals["cls" if config.pool == "cls" else "words"] = None
+        return tuple(signals)
 
     def check_settings(self, probe: Probe, configs: Sequence[ReadoutConfig]) -> None:
         """Readouts have such settings."""
@@ -650,7 +659,7 @@ class VectorFamily(Family):
 
     def rows(self, draws: Sequence[FitCells], scoring: Scoring) -> TaskRows:
         """Scores of each layer, further rows, and comparisons of layers."""
-        columns = [self.scores(one, scoring) for one in draws]
+        columns = list(map(self.scores, draws, itertools.repeat(scoring)))
         more, metrics = partial(self.more_rows, draws[0]), self.scored_by(draws[0])
         rows = scored_rows(self, draws, columns, scoring, metrics=metrics, more=more)
         return replace(rows, comparisons=(*rows.comparisons, *self.more_comparisons(draws[0], columns[0], scoring)))

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
+import pandas as pd
 import torch
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from bertology._files import canonical_json
@@ -32,41 +33,42 @@ _TEXTS = "texts"
 _TAKEN = "is none to fine-tune for: take one label of each word, sentence or pair, a number of the latter, or span"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Items:
     """The items of one split."""
 
     sentences: Sentences
-    ids: tuple[str, ...]
-    """``[item]``"""
-    cluster: Integers
-    """``[item]`` what is resampled together: the sentence of a word, the text of a question, else the item."""
-    place: Integers
-    """``[item]`` number of the word, for labels of words, else of the sentence."""
-    gold: tuple[str, ...]
-    """``[item]`` label; a number as text; of questions all true answers as a list in JSON."""
-    answers: tuple[tuple[Target, ...], ...] = ()
-    """``[item]`` of questions, their answers, none for a question without."""
+    table: pd.DataFrame
+    """A row for each item: ``item_id``; ``cluster_id``, what is resampled together (the sentence of a word, the text of
+    a question, else the item); ``gold``, the label, a number as text, of questions all true answers as a list in JSON;
+    ``place``, number of the word, for labels of words, else of the sentence; of questions the ``answers``."""
     skipped: Mapping[str, int] = field(default_factory=dict)
     """Number of items that were left out, by reason."""
 
     def __len__(self) -> int:
-        return len(self.ids)
+        return len(self.table)
+
+    @property
+    def place(self) -> Integers:
+        """``[item]`` number of the word or sentence."""
+        return self.table["place"].to_numpy()
+
+    @property
+    def gold(self) -> list[str]:
+        """``[item]`` what is true."""
+        return list(self.table["gold"])
 
     def without(self, is_left_out: NDArray[np.bool_], reason: str) -> Items:
         """The items but for some ``[item]``, which are counted under a reason."""
-        kept, n = np.flatnonzero(~is_left_out), int(is_left_out.sum())
-        if not n:
+        if not (n := int(is_left_out.sum())):
             return self
-        ids, gold = (tuple(column[item] for item in kept.tolist()) for column in (self.ids, self.gold))
         skipped = {**self.skipped, reason: self.skipped.get(reason, 0) + n}
-        cluster, place = self.cluster[kept], self.place[kept]
-        return replace(self, ids=ids, gold=gold, cluster=cluster, place=place, skipped=skipped)
+        return replace(self, table=self.table[~is_left_out].reset_index(drop=True), skipped=skipped)
 
     @property
     def are_pairs(self) -> bool:
         """Whether each item is two texts."""
-        return bool(len(self)) and _parts(self.sentences[int(self.cluster[0])])[1] is not None
+        return bool(len(self)) and _parts(self.sentences[int(self.table["cluster_id"][0])])[1] is not None
 
     def texts(self) -> tuple[list[str], list[str] | None]:
         """``[item]`` the text of each item, of pairs and questions the first, and the second if there is one."""
@@ -165,7 +167,8 @@ def tuning_task(
     labels = tuple(sorted(set(splits["train"].gold))) if read.kind in ("labels", "tags") else ()
     if read.kind in ("labels", "tags") and len(labels) < 2:
         raise FitError(f"task {read.name}: train has the one label {quoted(labels[0])}; give data with two or more")
-    has_unanswered = not all(splits["train"].answers)
+    train_items = splits["train"].table
+    has_unanswered = "answers" in train_items and not train_items["answers"].map(len).all()
     read_splits = replace(found, train=cut["train"], dev=cut["dev"], test=cut["test"], _prepared={})
     n_repeated = read_splits.n_repeated or 0
     return TuningTask(read.name, read.version, read.kind, splits, labels, tuple(notes), has_unanswered, n_repeated)
@@ -209,19 +212,6 @@ class _Reader:
     def items(self, sentences: Sentences) -> Items:
         if self.kind == "answers":
             return self._answers(sentences)
-        examples = self._examples(sentences)
-        gold = tuple(examples.values[code] for code in examples.codes.tolist())
-        if self.kind == "numbers":
-            _check_numbers(gold)
-        place, clusters = examples.clusters, examples.clusters
-        ids = [sentences.id(number) or str(number) for number in clusters.tolist()]
-        if self.kind == "tags":
-            place = examples.words
-            inside = place - sentences.starts[clusters]
-            ids = [f"{name}:{word}" for name, word in zip(ids, inside.tolist(), strict=True)]
-        return Items(sentences, tuple(ids), clusters, place.astype(np.int64), gold, skipped=examples.skipped)
-
-    def _examples(self, sentences: Sentences) -> Examples:
         if isinstance(self._probe, RepresentationProbe):
             examples = self._probe.examples(sentences)
         else:
@@ -229,26 +219,40 @@ class _Reader:
         whole = examples.are_words if self.kind == "tags" else _are_whole(examples, sentences)
         if not whole or examples.is_multi_label or isinstance(examples, TreeExamples):
             raise BertologyError(f"task {self.name} {_TAKEN}")
-        return examples if self.kind == "numbers" else examples.without_ignored()
+        if self.kind != "numbers":
+            examples = examples.without_ignored()
+        gold = [examples.values[code] for code in examples.codes.tolist()]
+        if (
+            self.kind == "numbers"
+            and (wrong := next((text for text in gold if not _is_number(text)), None)) is not None
+        ):
+            raise CorpusError(f"{quoted(wrong)} is no number; take sentence_label or pair_label for classes")
+        place, clusters = examples.clusters, examples.clusters
+        ids = [sentences.id(number) or str(number) for number in clusters.tolist()]
+        if self.kind == "tags":
+            place = examples.words
+            inside = place - sentences.starts[clusters]
+            ids = [f"{name}:{word}" for name, word in zip(ids, inside.tolist(), strict=True)]
+        return Items(sentences, _table(ids, clusters, gold, place), examples.skipped)
 
     def _answers(self, sentences: Sentences) -> Items:
-        numbers, answers = [], []
-        for number, targets in sentences.targets(self._column):
-            numbers.append(number)
-            answers.append(tuple(target for target in targets if target.span2 is not None))
-        if not numbers:
+        found = [
+            (number, [target for target in targets if target.span2 is not None])
+            for number, targets in sentences.targets(self._column)
+        ]
+        if not found:
             raise name_not_found("column of answers", self._column, sentences.target_layers)
         texts: dict[str, int] = {}
-        clusters = [texts.setdefault(_parts(sentences[number])[1] or "", len(texts)) for number in numbers]
-        ids = tuple(sentences.id(number) or str(number) for number in numbers)
-        return Items(
-            sentences,
-            ids,
-            np.array(clusters, dtype=np.int64),
-            np.array(numbers, dtype=np.int64),
-            tuple(canonical_json([target.label for target in of]).decode() for of in answers),
-            tuple(answers),
-        )
+        clusters = [texts.setdefault(_parts(sentences[number])[1] or "", len(texts)) for number, _ in found]
+        ids = [sentences.id(number) or str(number) for number, _ in found]
+        gold = [canonical_json([target.label for target in answers]).decode() for _, answers in found]
+        table = _table(ids, clusters, gold, [number for number, _ in found])
+        return Items(sentences, table.assign(answers=[answers for _, answers in found]))
+
+
+def _table(ids: Sequence[str], clusters: ArrayLike, gold: Sequence[str], place: ArrayLike) -> pd.DataFrame:
+    numbers = {"cluster_id": np.asarray(clusters, np.int64), "place": np.asarray(place, np.int64)}
+    return pd.DataFrame({"item_id": ids, "gold": gold, **numbers})
 
 
 def _are_whole(examples: Examples, sentences: Sentences) -> bool:
@@ -260,14 +264,11 @@ def _are_whole(examples: Examples, sentences: Sentences) -> bool:
     return bool(np.all(whole)) and len(np.unique(examples.clusters)) == len(examples)
 
 
-def _check_numbers(values: Sequence[str]) -> None:
-    for value in values:
-        try:
-            number = float(value)
-        except ValueError:
-            number = math.nan
-        if not math.isfinite(number):
-            raise CorpusError(f"{quoted(value)} is no number; take sentence_label or pair_label for classes")
+def _is_number(text: str) -> bool:
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False
 
 
 IGNORED = -100
@@ -399,9 +400,10 @@ def _asked(task: TuningTask, items: Items, encoder: Encoder, most: int, stride: 
 
 def _answer_in(row: Row, items: Items, item: int) -> tuple[int, int]:
     """First and last piece of the first answer in a window; those of the first special token where it has none."""
-    if not items.answers[item]:
+    answers: list[Target] = items.table["answers"][item]
+    if not answers:
         return 0, 0
-    answer, sentence = items.answers[item][0], items.sentences[int(items.place[item])]
+    answer, sentence = answers[0], items.sentences[int(items.place[item])]
     assert answer.span2 is not None
     assert row.offsets is not None
     before = sentence.spans[answer.span2[0]][0]
@@ -421,7 +423,7 @@ def _tagged(task: TuningTask, items: Items, encoder: Encoder, most: int) -> Inpu
     items = items.without(np.isin(items.place, pieces.shared), SHARED)
     own = _own_subwords(pieces, items.place)
     items, own = items.without(own < 0, NONE_OF_ITS_OWN), own[own >= 0]
-    codes = task.codes
+    codes, gold = task.codes, items.gold
     windows = pieces.word_window[items.place]
     order = np.argsort(windows, kind="stable")
     read = order[windows[order] >= 0]
@@ -435,7 +437,7 @@ def _tagged(task: TuningTask, items: Items, encoder: Encoder, most: int) -> Inpu
         ids = pieces.window(window).astype(np.int64)
         places = own[here]
         label = np.full(len(ids), IGNORED, dtype=np.int64)
-        label[places] = [codes.get(items.gold[item], IGNORED) for item in here.tolist()]
+        label[places] = [codes.get(gold[item], IGNORED) for item in here.tolist()]
         segments = np.zeros(len(ids), dtype=np.int64)
         segments[: encoder.n_prefix] = _SPECIAL
         segments[len(ids) - encoder.n_suffix :] = _SPECIAL

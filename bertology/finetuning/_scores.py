@@ -15,7 +15,8 @@ import torch
 from numpy.typing import NDArray
 
 from bertology.finetuning._items import Collator, Inputs, Items, Kind, Row, TuningTask, second_start
-from bertology.measures import Bootstrap, Metric, bootstrap, count_labels, count_numbers, find_metric, over_runs
+from bertology.measures import Metric, bootstrap, count_labels, count_numbers, find_metric, over_runs
+from bertology.measures.intervals import Bootstrap
 from bertology.measures.metrics import (
     ANSWER_F1,
     ENTITY_F1,
@@ -66,12 +67,12 @@ def predictions(
                     if item not in of_variant or score > of_variant[item][1]:
                         of_variant[item] = text, score
     model.train(was_training)
-    known = {"item_id": list(items.ids), "cluster_id": items.cluster.tolist(), "gold": list(items.gold)}
-    made = []
+    tables = []
     for of_variant in found:
         predicted = [of_variant.get(item, ("", np.nan)) for item in range(len(items))]
-        made.append(pd.DataFrame({**known, "pred": [one for one, _ in predicted], "score": [s for _, s in predicted]}))
-    return made
+        given = items.table[["item_id", "cluster_id", "gold"]]
+        tables.append(given.assign(pred=[text for text, _ in predicted], score=[score for _, score in predicted]))
+    return tables
 
 
 def _read(task: TuningTask, items: Items, rows: list[Row], output: Any) -> Iterator[tuple[int, str, float]]:

@@ -1,7 +1,7 @@
 """Loss landscapes: the loss of a model around its weights, between models, and along its training.
 
 :func:`landscape` (``_run.py``, to be read first) evaluates one loss on fixed items at many weights (``_losses.py``);
-sharpness and the ends of the Hessian's spectrum are in ``_curvature.py``. Importing this package imports no torch.
+as are sharpness and the ends of the Hessian's spectrum. Importing this package imports no torch.
 """
 
 from typing import TYPE_CHECKING
@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 from bertology._lazy import lazy_attributes
 
 if TYPE_CHECKING:
-    from bertology.landscapes._losses import placed
+    from bertology.landscapes._losses import placed as placed
     from bertology.landscapes._run import Landscape, landscape
-    from bertology.landscapes._settings import LandscapeSettings, landscape_schema, load_landscape
+    from bertology.landscapes._settings import LandscapeSettings, load_landscape
+    from bertology.landscapes._settings import landscape_schema as landscape_schema
 
 __getattr__, __dir__ = lazy_attributes(__name__)
 
@@ -19,7 +20,5 @@ __all__ = [
     "Landscape",
     "LandscapeSettings",
     "landscape",
-    "landscape_schema",
     "load_landscape",
-    "placed",
 ]

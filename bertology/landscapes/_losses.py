@@ -1,11 +1,11 @@
-"""The loss whose landscape is shown, and weights of a model as points: directions, planes, and being put there."""
+"""The loss whose landscape is shown, weights of a model as points, and the curvature of the loss there."""
 
 from __future__ import annotations
 
 import contextlib
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from bertology.corpora import Sentences
 from bertology.encoders import Encoder, ModelSource, load_encoder
 from bertology.encoders.loading import HeadKind, load_tunable
 from bertology.encoders.masked_loss import MaskedText
-from bertology.errors import CorpusError, ModelError
+from bertology.errors import CorpusError, ModelError, SignalError
 from bertology.finetuning import TunedModel, load_tuned
 from bertology.landscapes._settings import LandscapeSettings
 
@@ -78,43 +79,31 @@ def filter_normalised(weights: Weights, *, seed: int | Sequence[int]) -> dict[st
     """
     number = np.random.SeedSequence(seed).generate_state(1)[0]
     generator = torch.Generator().manual_seed(int(number))
-    return {name: _like_rows(value, generator) for name, value in weights.items()}
+    direction = {}
+    for name, value in weights.items():
+        direction[name] = torch.zeros_like(value)
+        if value.ndim > 1:
+            noise = torch.randn(value.shape, generator=generator, dtype=torch.float64).to(value)
+            scale = value.flatten(1).norm(dim=1) / noise.flatten(1).norm(dim=1)
+            direction[name] = noise * scale.reshape(-1, *[1] * (value.ndim - 1))
+    return direction
 
 
-def _like_rows(value: Tensor, generator: torch.Generator) -> Tensor:
-    if value.ndim < 2:
-        return torch.zeros_like(value)
-    noise = torch.randn(value.shape, generator=generator, dtype=torch.float64).to(value)
-    scale = value.flatten(1).norm(dim=1) / noise.flatten(1).norm(dim=1)
-    scaled: Tensor = noise * scale.reshape(-1, *[1] * (value.ndim - 1))
-    return scaled
-
-
-@dataclass(frozen=True)
-class Projection:
-    """The place of a point in the line or plane spanned by directions."""
-
-    steps: tuple[float, ...]
-    """Steps in each direction to the nearest point of the line or plane."""
-    outside: float
-    """Distance from that nearest point, as a multiple of the length of the first direction."""
-
-
-def project(displacement: Weights, directions: Sequence[Weights]) -> Projection:
-    """The least-squares projection of a displacement onto directions; sums are in float64.
+def project(displacement: Weights, directions: Sequence[Weights]) -> tuple[tuple[float, ...], float]:
+    """The nearest point to a displacement in the line or plane spanned by directions; sums are in float64.
 
     Of one direction these are x and y of Hao et al. (2019): x = ⟨d, δ⟩ / ‖δ‖², y = √(‖d‖² − x²‖δ‖²) / ‖δ‖.
+
+    Returns:
+        Its step in each direction, and the distance from it, as a multiple of the length of the first direction.
     """
     gram = gram_matrix(directions)
-    against = np.array([_dot(displacement, direction) for direction in directions])
-    steps = np.linalg.solve(gram, against)
-    rest = sum(
-        float(
-            (value.double() - sum(s * d[name].double() for s, d in zip(steps, directions, strict=True))).square().sum()
-        )
-        for name, value in displacement.items()
-    )
-    return Projection(tuple(steps.tolist()), float(np.sqrt(rest / gram[0, 0])))
+    steps = np.linalg.solve(gram, [_dot(displacement, direction) for direction in directions])
+    rest = 0.0
+    for name, value in displacement.items():
+        nearest = sum(step * direction[name].double() for step, direction in zip(steps, directions, strict=True))
+        rest += float((value.double() - nearest).square().sum())
+    return tuple(steps.tolist()), float(np.sqrt(rest / gram[0, 0]))
 
 
 def gram_matrix(directions: Sequence[Weights]) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
@@ -306,3 +295,159 @@ _HEADS: Mapping[str, HeadKind] = {
 def _check_masked(encoder: Encoder) -> None:
     if not encoder.has_masked_lm_head:
         raise ModelError(f"model {encoder.name}: no masked-LM head in its weights; for the loss of a task give --head")
+
+
+_CONFIDENCE = 0.975
+_DIRECTIONS, _START = 1, 2
+Step = Callable[[], None]
+
+
+@dataclass(frozen=True)
+class Sharpness:
+    """The mean rise of the loss at a fixed radius, over random filter-normalised directions."""
+
+    model: str
+    value: float
+    """Mean over directions of L(θ + r·d) − L(θ), in the unit of the loss."""
+    ci_low: float
+    """Lower end of the 95 % interval for other directions, by Student's t."""
+    ci_high: float
+    radius: float
+    """r: each row of a weight matrix moves by this share of its own length."""
+    rises: tuple[float, ...]
+    """Rise of the loss in each direction."""
+
+
+@dataclass(frozen=True)
+class Eigenvalue:
+    """The greatest and the least eigenvalue of the Hessian of the mean loss, by the Lanczos method.
+
+    Where the least is negative, the weights are no minimum: the loss falls in its direction. Where it is larger in
+    magnitude, the greatest alone says little of the curvature.
+    """
+
+    model: str
+    value: float
+    """Greatest Ritz value, in the unit of the loss: never above the eigenvalue, but for rounding."""
+    residual: float
+    """‖Hv − λv‖ / |λ| of its Ritz vector: some eigenvalue is not further from ``value`` than this share of it."""
+    least: float
+    """Least Ritz value: never below the least eigenvalue, but for rounding."""
+    least_residual: float
+    """‖Hv − λv‖ of its Ritz vector, over the larger magnitude of the two."""
+    n_iterations: int
+    """Products of the Hessian and a vector, each over all items."""
+    converged: bool
+    """Whether both residuals came under the tolerance."""
+    n_weights: int
+    dtype: str
+
+
+def sharpness(
+    loss: Loss, *, radius: float, n_directions: int, seed: int = 0, model: str = "", step: Step = lambda: None
+) -> Sharpness:
+    """The rise of a loss around the present weights of its module, which it has again afterwards.
+
+    Rows are scaled by their own length (:func:`filter_normalised`), so that rescaling the weights of a layer that a
+    norm follows changes nothing (Li et al. 2018; Dinh et al. 2017 on measures without it). Compare models at the same
+    radius and loss; models of one shape get the same noise by the ``seed``. ``step`` is called after each evaluation.
+    """
+    from scipy.special import stdtrit
+
+    origin, at_rest, rises = weights_of(loss.module), mean_loss(loss), []
+    for number in range(n_directions):
+        direction = filter_normalised(origin, seed=(seed, _DIRECTIONS, number))
+        with placed(loss.module, moved(origin, [direction], [radius])):
+            rises.append(mean_loss(loss) - at_rest)
+        step()
+    mean, error = float(np.mean(rises)), float(np.std(rises, ddof=1) / math.sqrt(n_directions))
+    reach = float(stdtrit(n_directions - 1, _CONFIDENCE)) * error
+    return Sharpness(model, mean, mean - reach, mean + reach, radius, tuple(rises))
+
+
+def top_eigenvalue(
+    loss: Loss,
+    *,
+    iterations: int = 30,
+    tolerance: float = 0.01,
+    seed: int = 0,
+    model: str = "",
+    step: Step = lambda: None,
+) -> Eigenvalue:
+    """The greatest eigenvalue of the Hessian of the mean loss over all weights, biases and norms included; the least.
+
+    The Lanczos method on products of the Hessian and a vector (Pearlmutter 1994), of which three vectors are held. It
+    finds the greatest eigenvalue whatever the sign of the one of greatest magnitude, and needs far fewer products than
+    power iteration where the next eigenvalue is near, as in encoders. Vectors are not orthogonalised again, which
+    leaves the outermost Ritz values and their residuals right to the precision of the module's weights (Paige 1980).
+    It stops after so many ``iterations``, or where both residuals are within ``tolerance``.
+
+    Raises:
+        SignalError: a product is not finite.
+    """
+    parameters = list(loss.module.parameters())
+    learned = [parameter.requires_grad for parameter in parameters]
+    size = sum(parameter.numel() for parameter in parameters)
+    dtype = parameters[0].dtype
+
+    def product(vector: Tensor) -> Tensor:
+        found = _hessian_times(loss, parameters, vector)
+        if not bool(torch.isfinite(found).all()):
+            raise SignalError(f"model {model}: a product with the Hessian is not finite: give other items, or float64")
+        step()
+        return found
+
+    generator = torch.Generator().manual_seed(int(np.random.SeedSequence((seed, _START)).generate_state(1)[0]))
+    start = torch.randn(size, generator=generator, dtype=torch.float64).to(parameters[0])
+    try:
+        for parameter in parameters:
+            parameter.requires_grad_(True)
+        (least, greatest), residuals, count = _lanczos(product, start, iterations, tolerance)
+    finally:
+        for parameter, learns in zip(parameters, learned, strict=True):
+            parameter.requires_grad_(learns)
+    converged, name = max(residuals) <= tolerance, str(dtype).removeprefix("torch.")
+    return Eigenvalue(model, greatest, residuals[1], least, residuals[0], count, converged, size, name)
+
+
+def _lanczos(
+    product: Callable[[Tensor], Tensor], start: Tensor, iterations: int, tolerance: float
+) -> tuple[list[float], list[float], int]:
+    """The least and the greatest Ritz value, the residuals of their vectors, and the products that it took."""
+    vector, before = start / start.norm(), torch.zeros_like(start)
+    diagonal: list[float] = []
+    beside: list[float] = []
+    while True:
+        image = product(vector)
+        diagonal.append(float(vector @ image))
+        image = image - diagonal[-1] * vector - (beside[-1] if beside else 0.0) * before
+        length = float(image.norm())
+        values, vectors = np.linalg.eigh(np.diag(diagonal) + np.diag(beside, 1) + np.diag(beside, -1))
+        ends = [float(values[end]) for end in (0, -1)]
+        distances = [length * abs(float(vectors[-1, end])) for end in (0, -1)]
+        scales = max(map(abs, ends)), abs(ends[1])
+        residuals = [
+            far / scale if scale else (math.inf if far else 0.0) for far, scale in zip(distances, scales, strict=True)
+        ]
+        if max(residuals) <= tolerance or len(diagonal) == iterations or length == 0:
+            return ends, residuals, len(diagonal)
+        beside.append(length)
+        vector, before = image / length, vector
+
+
+def _hessian_times(loss: Loss, parameters: list[torch.nn.Parameter], vector: Tensor) -> Tensor:
+    """``[weight]`` the Hessian of the mean loss times a vector."""
+    parts = [
+        part.reshape(parameter.shape)
+        for part, parameter in zip(torch.split(vector, [p.numel() for p in parameters]), parameters, strict=True)
+    ]
+    total = torch.zeros_like(vector)
+    # Second derivatives pass only the plain kernel of attention.
+    with torch.enable_grad(), sdpa_kernel(SDPBackend.MATH):
+        for summed, _ in loss.parts():
+            slopes = torch.autograd.grad(summed, parameters, create_graph=True, materialize_grads=True)
+            along = sum((slope * part).sum() for slope, part in zip(slopes, parts, strict=True))
+            assert isinstance(along, Tensor)
+            products = torch.autograd.grad(along, parameters, materialize_grads=True)
+            total += torch.cat([value.flatten() for value in products]) / loss.n_items
+    return total

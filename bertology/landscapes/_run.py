@@ -22,9 +22,10 @@ from bertology.activations.progress import BarProgress, Progress, can_show, sile
 from bertology.corpora import load_corpus
 from bertology.encoders import ModelSource, model_fingerprint, model_name, resolve_model
 from bertology.errors import BertologyError, ModelError, SignalError
-from bertology.landscapes._curvature import Eigenvalue, Sharpness, sharpness, top_eigenvalue
 from bertology.landscapes._losses import (
+    Eigenvalue,
     Objective,
+    Sharpness,
     Weights,
     check_spans,
     difference,
@@ -34,6 +35,8 @@ from bertology.landscapes._losses import (
     moved,
     placed,
     project,
+    sharpness,
+    top_eigenvalue,
 )
 from bertology.landscapes._settings import MOST_MODELS, LandscapeSettings
 
@@ -361,8 +364,8 @@ class _Work:
         rows += [("line", "", 1 - alpha, alpha, 0.0, self._at(1 - alpha, alpha)) for alpha in line]
         for name, source in checkpoints:
             weights = self.objective.weights(source)
-            at = project(difference(weights, self.origin), self.directions)
-            rows.append(("checkpoint", name, *(*at.steps, 0.0)[:2], at.outside, self._own(name, weights)))
+            steps, outside = project(difference(weights, self.origin), self.directions)
+            rows.append(("checkpoint", name, *(*steps, 0.0)[:2], outside, self._own(name, weights)))
         table = pd.DataFrame(rows, columns=list(COLUMNS))
         between = table[table["kind"] == ("grid" if self.is_line else "line")]
         alphas = between["x" if self.is_line else "y"]

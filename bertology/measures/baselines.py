@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -65,30 +65,24 @@ def word_majority(train_words: ArrayLike, train_labels: ArrayLike, test_words: A
         raise ValueError(f"shapes do not fit: train_words {words.shape}, train_labels {labels.shape}")
     if test.size and not (test.min() >= -1 and test.max() < n_words):
         raise ValueError(f"test_words has numbers outside -1…{n_words - 1}")
-    by_form: Labels = (_codes_by_form if labels.ndim == 1 else _sets_by_form)(words, labels, n_words)
+    if labels.ndim == 1:
+        kept, labels = labels >= 0, labels.astype(np.int64)
+        n_labels = int(labels.max(initial=0)) + 1
+        overall = np.bincount(labels[kept], minlength=n_labels)
+        pairs, times = np.unique(words[kept] * n_labels + labels[kept], return_counts=True)
+        word, label = np.divmod(pairs, n_labels)
+        # The last of each word in this order is its most frequent label.
+        order = np.lexsort((-label, overall[label], times, word))
+        by_form: Labels = np.full(n_words, majority(labels), dtype=np.int64)
+        by_form[word[order]] = label[order]
+    else:
+        n_having = np.zeros((n_words, labels.shape[1]), dtype=np.int64)
+        np.add.at(n_having, words, labels)
+        n_items = np.bincount(words, minlength=n_words)[:, None]
+        by_form = np.where(n_items > 0, 2 * n_having > n_items, majority(labels))
     predicted = by_form[test]
     predicted[test < 0] = majority(labels)
     return predicted
-
-
-def _codes_by_form(words: NDArray[np.int64], labels: NDArray[Any], n_words: int) -> NDArray[np.int64]:
-    kept, labels = labels >= 0, labels.astype(np.int64)
-    n_labels = int(labels.max(initial=0)) + 1
-    overall = np.bincount(labels[kept], minlength=n_labels)
-    pairs, times = np.unique(words[kept] * n_labels + labels[kept], return_counts=True)
-    word, label = np.divmod(pairs, n_labels)
-    # The last of each word in this order is its most frequent label.
-    order = np.lexsort((-label, overall[label], times, word))
-    by_form = np.full(n_words, majority(labels), dtype=np.int64)
-    by_form[word[order]] = label[order]
-    return by_form
-
-
-def _sets_by_form(words: NDArray[np.int64], labels: NDArray[Any], n_words: int) -> NDArray[np.bool_]:
-    times = np.zeros((n_words, labels.shape[1]), dtype=np.int64)
-    np.add.at(times, words, labels)
-    n_items = np.bincount(words, minlength=n_words)[:, None]
-    return np.where(n_items > 0, 2 * times > n_items, majority(labels))
 
 
 @dataclass(frozen=True)
@@ -126,6 +120,16 @@ class SpanWords:
         yield f"place {min(start - begin, _LATE)}"
         if self.words[start][:1].isupper():
             yield "capital"
+
+
+def _between(words: Sequence[str], one: Sequence[int], other: Sequence[int]) -> Iterator[str]:
+    """Relative position of two spans, and their last words, which in English are mostly their heads."""
+    yield f"distance {max(-_FAR, min(_FAR, other[0] - one[0]))}"
+    if one[0] <= other[0] and other[1] <= one[1]:
+        yield "second in first"
+    if other[0] <= one[0] and one[1] <= other[1]:
+        yield "first in second"
+    yield f"both {words[one[1] - 1]} {words[other[1] - 1]}"
 
 
 @dataclass(frozen=True)
@@ -206,27 +210,16 @@ def _fitted(features: csr_matrix, labels: Labels, strength: float) -> Callable[[
     return predict
 
 
-def _between(words: Sequence[str], one: Sequence[int], other: Sequence[int]) -> Iterator[str]:
-    """Relative position of two spans, and their last words, which in English are mostly their heads."""
-    yield f"distance {max(-_FAR, min(_FAR, other[0] - one[0]))}"
-    if one[0] <= other[0] and other[1] <= one[1]:
-        yield "second in first"
-    if other[0] <= one[0] and one[1] <= other[1]:
-        yield "first in second"
-    yield f"both {words[one[1] - 1]} {words[other[1] - 1]}"
+def _score(predicted: Labels, labels: Labels) -> float:
+    if labels.ndim == 1:
+        return float((predicted == labels).mean())
+    return 2 * float((predicted & labels).sum()) / max(float(predicted.sum() + labels.sum()), 1.0)
 
 
 def _narrow(features: csr_matrix) -> csr_matrix:
     """The matrix with the 32-bit indices that liblinear requires."""
     features.indices, features.indptr = features.indices.astype(np.int32), features.indptr.astype(np.int32)
     return features
-
-
-def _score(predicted: Labels, labels: Labels) -> float:
-    if labels.ndim == 1:
-        return float((predicted == labels).mean())
-    right = float((predicted & labels).sum())
-    return 2 * right / max(float(predicted.sum() + labels.sum()), 1.0)
 
 
 def control_labels(
@@ -252,19 +245,16 @@ def control_labels(
     cumulative = np.cumsum(np.asarray(label_distribution, dtype=np.float64))
     if not cumulative.size or cumulative[-1] <= 0 or np.any(np.diff(cumulative, prepend=0.0) < 0):
         raise ValueError("label_distribution needs at least one positive share and no negative one")
-    of_type: NDArray[np.int64] = np.searchsorted(cumulative, _uniform(vocabulary, seed) * cumulative[-1], side="right")
-    return np.asarray(of_type[np.asarray(word_codes, dtype=np.int64)])
-
-
-def _uniform(words: Sequence[str], seed: int) -> NDArray[np.float64]:
-    """A number in [0, 1) for each word, from a hash of seed and spelling."""
     key = seed.to_bytes(8, "little", signed=True)
     digests = b"".join(
         blake2b(word.encode("utf-8", "surrogatepass"), digest_size=8, key=key, person=b"control task").digest()
-        for word in words
+        for word in vocabulary
     )
-    bits = np.frombuffer(digests, dtype="<u8") >> np.uint64(64 - _MANTISSA_BITS)
-    return bits.astype(np.float64) / 2.0**_MANTISSA_BITS
+    # a number in [0, 1) for each form
+    uniform = (np.frombuffer(digests, dtype="<u8") >> np.uint64(64 - _MANTISSA_BITS)).astype(np.float64)
+    places = uniform / 2.0**_MANTISSA_BITS * cumulative[-1]
+    of_type: NDArray[np.int64] = np.searchsorted(cumulative, places, side="right")
+    return np.asarray(of_type[np.asarray(word_codes, dtype=np.int64)])
 
 
 def fraction_mask(clusters: ArrayLike, fraction: float, *, seed: int) -> NDArray[np.bool_]:

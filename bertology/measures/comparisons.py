@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bertology.measures.intervals import Bootstrap, check_paired, freedom, summarised
+from bertology.measures.intervals import Bootstrap, check_paired, drawn_deviations, freedom, summarised
 from bertology.measures.metrics import Floats
 
 LEAST_GAIN = 0.01
@@ -57,20 +57,11 @@ def over_runs(runs: Sequence[Bootstrap], *, draws_runs: bool = True) -> Bootstra
     settings: dict[str, Any] = {"level": first.level, "seed": first.seed, "bounds": first.bounds}
     if not draws_runs:
         return summarised(first.metric, np.mean(by_run, axis=0), replicates, jackknife, **settings)
-    # Not the generator that draws the clusters: which runs are drawn must not depend on them.
-    drawn = np.random.default_rng((first.seed, n_runs)).multinomial(n_runs, [1 / n_runs] * n_runs, len(replicates))
-    enlarged = (drawn / n_runs - 1 / n_runs) * np.sqrt(n_runs / (n_runs - 1))
+    enlarged = drawn_deviations(n_runs, len(replicates), (first.seed, n_runs), rescaled=True)
     deviation = np.zeros_like(replicates)
     for number, run in enumerate(runs):
         deviation += enlarged[:, [number]] * run.replicates
-    return summarised(
-        first.metric,
-        by_run.mean(axis=0),
-        replicates + deviation,
-        jackknife,
-        by_run=by_run,
-        **settings,
-    )
+    return summarised(first.metric, by_run.mean(axis=0), replicates + deviation, jackknife, by_run=by_run, **settings)
 
 
 @dataclass(frozen=True)
@@ -137,22 +128,15 @@ def compare(
     p_raw = np.where(steady, np.where(np.abs(diff) > 1e-12, 2.0 ** (1.0 - np.maximum(1, n)), 1.0), p_raw)
     p_raw = np.where(np.isfinite(diff) & np.isfinite(p_raw), p_raw, 1.0)
     reach = np.where(n > 1, stdtrit(degrees, (1 + level) / 2) * stderr, np.nan)
-    p_adj = benjamini_hochberg(p_raw)
+    # adjusted so that those below q keep the false discovery rate at q (Benjamini & Hochberg 1995)
+    order, p_adj = np.argsort(p_raw, kind="stable")[::-1], np.empty_like(p_raw)
+    adjusted = np.minimum.accumulate(p_raw[order] * len(chosen) / np.arange(len(chosen), 0, -1))
+    p_adj[order] = np.minimum(1.0, adjusted)
     columns = zip(chosen, n.tolist(), diff, diff - reach, diff + reach, p_raw, p_adj, strict=True)
     return [
         Comparison(i, j, n_pairs, float(d), float(low), float(high), float(p), float(q))
         for (i, j), n_pairs, d, low, high, p, q in columns
     ]
-
-
-def benjamini_hochberg(p_values: ArrayLike) -> Floats:
-    """``[test]`` p-values adjusted so that those below q keep the false discovery rate at q (1995)."""
-    p_values = np.asarray(p_values, dtype=np.float64)
-    order = np.argsort(p_values, kind="stable")[::-1]
-    ranks = np.arange(len(p_values), 0, -1)
-    adjusted = np.empty_like(p_values)
-    adjusted[order] = np.minimum(1.0, np.minimum.accumulate(p_values[order] * len(p_values) / ranks))
-    return adjusted
 
 
 def best_set(
@@ -186,61 +170,24 @@ def _spread(column: Floats) -> float:
     return float(column.std(ddof=1)) if len(column) > 1 else float("nan")
 
 
-@dataclass(frozen=True)
-class ExpectedLayer:
-    """The mean layer of the gains of cumulative mixes."""
-
-    value: Floats
-    """``[…]`` in layers, NaN where the gain is below the least."""
-    gain: Floats
-    """``[…]`` ΣΔ: the last score less the first."""
-    reason: str | None
-    """Why some or all values are NaN; None if none is."""
-
-
-def differential_scores(scores: ArrayLike) -> Floats:
-    """Gains from adding each layer to a cumulative mix: Δ_ℓ = score(0…ℓ) − score(0…ℓ−1) (Tenney et al. 2019b, 3.2).
-
-    From ``[…, layer]`` scores of the mixes of layers 0…ℓ, ``[…, layer − 1]`` for layers 1…L, in the unit of the scores.
-
-    Raises:
-        ValueError: there are fewer than two layers.
-    """
-    values = np.asarray(scores, dtype=np.float64)
-    if not values.ndim or values.shape[-1] < 2:
-        raise ValueError("differential scores need the cumulative scores of two layers or more: give [..., layer]")
-    return np.diff(values, axis=-1)
-
-
-def expected_layer(scores: ArrayLike, *, layers: ArrayLike | None = None, least: float = LEAST_GAIN) -> ExpectedLayer:
+def expected_layer(scores: ArrayLike, layers: Sequence[int]) -> Floats:
     """The layer at which a task is solved on average: Σ ℓ·Δ_ℓ / Σ Δ_ℓ over ℓ ≥ 1 (Tenney et al. 2019b, section 3.2).
 
-    Where the mixes gain nothing over layer 0, the ratio is one of noise by noise; it is then NaN, with a reason.
+    Δ_ℓ is what the cumulative mix of layers 0…ℓ scores above that of 0…ℓ−1. Where the mixes gain less than
+    ``LEAST_GAIN`` over layer 0, the ratio is one of noise by noise, and NaN.
 
     Args:
-        scores: as in :func:`differential_scores`, such as micro F1 in 0…1.
-        layers: ``[layer]`` the number of each layer, ``0 … layer − 1`` when left out.
-        least: gain ΣΔ below which the expected layer is undefined, in the unit of the scores; above 0.
+        scores: ``[…, layer]`` of the mixes, such as micro F1 in 0…1.
+        layers: ``[layer]`` the number of each layer.
 
-    Raises:
-        ValueError: there are fewer than two layers, or ``least`` is not above 0.
+    Returns:
+        ``[…]`` in layers.
     """
-    if not least > 0:
-        raise ValueError(f"least is {least}: give a gain above 0")
-    gains = differential_scores(scores)
-    numbers = np.arange(gains.shape[-1] + 1) if layers is None else np.asarray(layers, dtype=np.float64)
-    if numbers.shape != (gains.shape[-1] + 1,):
-        raise ValueError(f"{numbers.size} layer numbers for {gains.shape[-1] + 1} scores: give one for each")
+    gains = np.diff(np.asarray(scores, dtype=np.float64), axis=-1)
     total = np.asarray(gains.sum(axis=-1))
-    enough = total >= least
     value = np.full(total.shape, np.nan)
-    np.divide(gains @ numbers[1:], total, out=value, where=enough)
-    few = int(np.count_nonzero(~enough))
-    reason = None
-    if few:
-        whole = f"{few} of {total.size} replicates gain" if total.size > 1 else "the mixes gain"
-        reason = f"{whole} less than {least:g} over layer {numbers[0]:g}: no layer can be expected"
-    return ExpectedLayer(value, total, reason)
+    np.divide(gains @ np.asarray(layers, dtype=np.float64)[1:], total, out=value, where=total >= LEAST_GAIN)
+    return value
 
 
 def over_layers(scores: Bootstrap, function: Callable[[Floats], Floats], *, metric: str) -> Bootstrap:
@@ -248,44 +195,6 @@ def over_layers(scores: Bootstrap, function: Callable[[Floats], Floats], *, metr
     values = np.atleast_1d(function(scores.values))
     replicates, jackknife = (function(part)[:, None] for part in (scores.replicates, scores.jackknife))
     return summarised(metric, values, replicates, jackknife, level=scores.level, seed=scores.seed, bounds="none")
-
-
-def center_of_gravity(weights: ArrayLike, *, layers: ArrayLike | None = None) -> Floats:
-    """Mean layer under the weights of a mix, Σ ℓ·s_ℓ (Tenney et al. 2019b, section 3.1).
-
-    Args:
-        weights: ``[…, layer]``, 0 or more, summing to 1; leading axes (bootstrap replicates, seeds) are kept.
-        layers: ``[layer]`` the number of each layer, ``0 … layer − 1`` when left out.
-
-    Returns:
-        ``[…]`` in layers.
-
-    Raises:
-        ValueError: the weights are negative or do not sum to 1.
-    """
-    shares = _shares(weights)
-    numbers = np.arange(shares.shape[-1]) if layers is None else np.asarray(layers, dtype=np.float64)
-    return np.asarray(shares @ numbers, dtype=np.float64)
-
-
-def kl_from_uniform(weights: ArrayLike) -> Floats:
-    """Divergence of the weights of a mix from uniform: KL(s ‖ uniform) = log2(L) − H(s), ``[…]`` in bits.
-
-    0 for equal weights, log2 of the number of layers where one layer has all the weight (Tenney et al. 2019b, section
-    4, who do not state the unit). Weights are as in :func:`center_of_gravity`.
-    """
-    shares = _shares(weights)
-    logs = np.log2(np.where(shares > 0, shares, 1.0))
-    return np.asarray(np.log2(shares.shape[-1]) + (shares * logs).sum(axis=-1), dtype=np.float64)
-
-
-def _shares(weights: ArrayLike) -> Floats:
-    shares = np.asarray(weights, dtype=np.float64)
-    if not shares.ndim or not shares.shape[-1]:
-        raise ValueError("weights of no layer: give [..., layer]")
-    if not (np.isfinite(shares).all() and (shares >= 0).all() and np.allclose(shares.sum(axis=-1), 1, atol=1e-4)):
-        raise ValueError("weights of layers must be 0 or more and sum to 1")
-    return shares
 
 
 def step_reached(scores: ArrayLike, steps: Sequence[int], share: float) -> Floats:

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,10 +24,8 @@ class CiMethod(StrEnum):
     """Method by which an interval was computed; the number of resamples follows the name of a bootstrap."""
 
     BCA = "cluster-bootstrap-bca"
-    RUNS_BCA = "run-by-cluster-bootstrap-bca"
-    """Runs were resampled as well as clusters (:func:`over_runs`)."""
-    EXACT = "exact-over-clusters"
-    """Every cluster is all right or all wrong, so that all resamples are equal."""
+    RUNS_BCA = "run-by-cluster-bootstrap-bca"  # runs were resampled as well as clusters (:func:`over_runs`)
+    EXACT = "exact-over-clusters"  # every cluster is all right or all wrong, so that all resamples are equal
     NONE = "none"
     """There are fewer than two clusters, or a correlation is the same in all resamples (predictions are constant)."""
 
@@ -290,7 +288,9 @@ def _bca_shares(values: Floats, replicates: Floats, jackknife: Floats, tail: flo
     return np.asarray(ndtr(bias + reach / divisor), dtype=np.float64)
 
 
-def bca_bounds(values: Floats, replicates: Floats, jackknife: Floats, *, level: float) -> tuple[Floats, Floats, Floats]:
+def _bca_bounds(
+    values: Floats, replicates: Floats, jackknife: Floats, *, level: float
+) -> tuple[Floats, Floats, Floats]:
     """Standard errors and both bounds of many columns at once, all of whose replicates are defined.
 
     Shapes are as in ``_bca_shares``; replicates are put in order in place.
@@ -317,8 +317,7 @@ def exact_bounds(value: float, n_clusters: int, tail: float) -> tuple[float, flo
     return (1 - reach, 1.0) if value == 1.0 else (0.0, reach)
 
 
-_COLUMNS = 256
-"""Number of columns that are resampled together."""
+_COLUMNS = 256  # number of columns that are resampled together
 
 
 def bootstrap_ratio(
@@ -419,51 +418,44 @@ def ratio_intervals(
         n_resamples: as there, like ``level`` and ``seed``.
     """
     above, below = np.broadcast_arrays(*(np.asarray(part, dtype=np.float64) for part in (numerator, denominator)))
-    shares = np.broadcast_to(np.asarray(are_shares, dtype=bool), len(above))
-    blocks = [slice(start, start + _COLUMNS) for start in range(0, len(above), _COLUMNS)]
-    parts = [_interval_block(above[block], below[block], shares[block], n_resamples, level, seed) for block in blocks]
-    values, stderr, low, high = (
-        np.concatenate([getattr(part, name) for part in parts]) for name in ("values", "stderr", "ci_low", "ci_high")
-    )
-    return RatioIntervals(values, stderr, low, high, tuple(method for part in parts for method in part.ci_methods))
-
-
-def _interval_block(
-    above: Floats, below: Floats, are_shares: NDArray[np.bool_], n_resamples: int, level: float, seed: int
-) -> RatioIntervals:
-    n_columns, n_clusters = above.shape
-    # Heads are divided by the same numbers of words, mostly: neighbours that are alike are summed once.
-    is_new = np.concatenate([[True], (below[1:] != below[:-1]).any(axis=1)])
-    apart, which = below[is_new], np.cumsum(is_new) - 1
-    replicates = np.empty((n_columns, n_resamples))
-    for rows, weights in weight_blocks(n_clusters, n_resamples, seed, dtype=np.float64):
-        replicates[:, rows] = _quotient(above @ weights.T, (apart @ weights.T)[which])
-    total_above, total_below = above.sum(axis=1), below.sum(axis=1)
-    values = _quotient(total_above, total_below)
-    jackknife = _quotient(total_above[:, None] - above, total_below[:, None] - below)
-    # Where a resample holds nothing to divide by, each column has as many replicates as are defined: one at a time.
-    whole = np.isfinite(replicates).all(axis=1) & np.isfinite(jackknife).all(axis=1) & (n_clusters > 1)
-    stderr, low, high = (np.full(n_columns, np.nan) for _ in range(3))
-    methods = [f"{CiMethod.BCA}-{n_resamples}"] * n_columns
-    if whole.any():
-        # All of them are mostly defined; then nothing is copied.
-        chosen: Any = slice(None) if whole.all() else np.flatnonzero(whole)
-        stderr[chosen], low[chosen], high[chosen] = bca_bounds(
-            values[chosen], replicates[chosen], jackknife[chosen], level=level
-        )
-    for column in np.flatnonzero(~whole).tolist():
-        one = summarised(
-            "", values[[column]], replicates[[column]].T, jackknife[[column]].T, level=level, seed=seed, bounds="none"
-        )
-        stderr[column], low[column], high[column] = one.stderr[0], one.ci_low[0], one.ci_high[0]
-        methods[column] = one.ci_methods[0]
-    # Of a share that is 0 or 1 in every cluster resampling has nothing to vary.
+    shares, n_clusters = np.broadcast_to(np.asarray(are_shares, dtype=bool), len(above)), above.shape[1]
+    values, stderr, low, high = (np.full(len(above), np.nan) for _ in range(4))
+    methods = [f"{CiMethod.BCA}-{n_resamples}"] * len(above)
+    for start in range(0, len(above), _COLUMNS):
+        block = slice(start, start + _COLUMNS)
+        replicates, jackknife, values[block] = _ratio_replicates(above[block], below[block], n_resamples, seed)
+        # Where a resample holds nothing to divide by, each column has as many replicates as are defined.
+        whole = np.isfinite(replicates).all(axis=1) & np.isfinite(jackknife).all(axis=1) & (n_clusters > 1)
+        columns = start + np.flatnonzero(whole)
+        if len(columns):
+            some = (replicates, jackknife) if whole.all() else (replicates[whole], jackknife[whole])
+            stderr[columns], low[columns], high[columns] = _bca_bounds(values[columns], *some, level=level)
+        for place in np.flatnonzero(~whole).tolist():
+            parts = values[[start + place]], replicates[[place]].T, jackknife[[place]].T
+            one = summarised("", *parts, level=level, seed=seed, bounds="none")
+            for found, part in ((stderr, one.stderr), (low, one.ci_low), (high, one.ci_high)):
+                found[start + place] = part[0]
+            methods[start + place] = one.ci_methods[0]
+    # Resampling a share that is 0 or 1 in every cluster has nothing to vary.
     used = np.count_nonzero(below, axis=1)
-    same = are_shares & ((above >= 0) & (above <= below)).all(axis=1) & ((values == 0) | (values == 1)) & (used > 1)
+    same = shares & ((above >= 0) & (above <= below)).all(axis=1) & ((values == 0) | (values == 1)) & (used > 1)
     for column in np.flatnonzero(same).tolist():
         low[column], high[column] = exact_bounds(float(values[column]), int(used[column]), (1 - level) / 2)
         methods[column] = CiMethod.EXACT.value
     return RatioIntervals(values, stderr, low, high, tuple(methods))
+
+
+def _ratio_replicates(above: Floats, below: Floats, n_resamples: int, seed: int) -> tuple[Floats, Floats, Floats]:
+    """Replicates ``[column, resample]``, jackknife ``[column, cluster]`` and values ``[column]`` of ratios of sums."""
+    # Heads are divided by the same numbers of words, mostly: neighbours that are alike are summed once.
+    is_new = np.concatenate([[True], (below[1:] != below[:-1]).any(axis=1)])
+    apart, which = below[is_new], np.cumsum(is_new) - 1
+    replicates = np.empty((len(above), n_resamples))
+    for rows, weights in weight_blocks(above.shape[1], n_resamples, seed, dtype=np.float64):
+        replicates[:, rows] = _quotient(above @ weights.T, (apart @ weights.T)[which])
+    total_above, total_below = above.sum(axis=1), below.sum(axis=1)
+    jackknife = _quotient(total_above[:, None] - above, total_below[:, None] - below)
+    return replicates, jackknife, _quotient(total_above, total_below)
 
 
 def _quotient(numerator: Floats, denominator: Floats) -> Floats:
@@ -551,55 +543,52 @@ def multibootstrap(
     """
     if not 0 < level < 1:
         raise ValueError(f"level is {level}; it should be in 0…1")
-    runs = [[_runs(of_seed) for of_seed in side] for side in (seeds, *([] if other is None else [other]))]
-    if not all(side and all(side) for side in runs):
+    sides = [
+        [[of_seed] if isinstance(of_seed, Bootstrap) else list(of_seed) for of_seed in side]
+        for side in (seeds, *([] if other is None else [other]))
+    ]
+    if not all(side and all(side) for side in sides):
         raise ValueError("there is nothing to average: give a run of each seed")
-    every = [run for side in runs for of_seed in side for run in of_seed]
+    every = [run for side in sides for of_seed in side for run in of_seed]
     check_paired(every)
-    first, sides = every[0], [[_inside_seed(of_seed) for of_seed in side] for side in runs]
+    first, means = every[0], [[_inside_seed(of_seed) for of_seed in side] for side in sides]
     if other is not None and is_paired:
-        if len(sides[0]) != len(sides[1]):
-            raise ValueError(f"paired sides of {len(sides[0])} and {len(sides[1])} seeds: give the same seeds of both")
-        sides = [[_Seed(*(one - two for one, two in zip(a, b, strict=True))) for a, b in zip(*sides, strict=True)]]
-    sign, values, replicates = 1, np.zeros(len(first.values)), np.zeros(first.replicates.shape)
-    for number, side in enumerate(sides):
-        drawn = _drawn_shares(len(side), len(replicates), (first.seed, len(side), number), rescaled=rescaled)
-        values += sign * np.mean([run.values for run in side], axis=0)
-        for place, run in enumerate(side):
-            replicates += sign * drawn[:, [place]] * run.replicates
+        if len(means[0]) != len(means[1]):
+            raise ValueError(f"paired sides of {len(means[0])} and {len(means[1])} seeds: give the same seeds of both")
+        means = [[[one - two for one, two in zip(a, b, strict=True)] for a, b in zip(*means, strict=True)]]
+    sign, value, replicates = 1, np.zeros(len(first.values)), np.zeros(first.replicates.shape)
+    for number, side in enumerate(means):
+        n = len(side)
+        drawn = drawn_deviations(n, len(replicates), (first.seed, n, number), rescaled=rescaled) + 1 / n
+        value += sign * np.mean([values for values, _, _ in side], axis=0)
+        for place, (_, of_seed, _) in enumerate(side):
+            replicates += sign * drawn[:, [place]] * of_seed
         sign = -1
-    tails = (1 - level) / 2, (1 + level) / 2
-    low, high = np.quantile(replicates, tails, axis=0)
+    low, high = np.quantile(replicates, ((1 - level) / 2, (1 + level) / 2), axis=0)
     p = np.maximum((replicates <= null).mean(axis=0), 1 / len(replicates))
-    variance = _variance_parts([np.stack([run.pseudo for run in side]) for side in sides])
-    return MultiBootstrap(values, low, high, p, replicates, variance, len(sides[0]), first.n_clusters)
+    variance = _variance_parts([np.stack([pseudo for _, _, pseudo in side]) for side in means])
+    return MultiBootstrap(value, low, high, p, replicates, variance, len(means[0]), first.n_clusters)
 
 
-class _Seed(NamedTuple):
-    """The mean over the runs of one pretraining seed."""
+def _inside_seed(runs: Sequence[Bootstrap]) -> list[Floats]:
+    """Means over the runs of one pretraining seed of values, replicates, and pseudo-values of the jackknife.
 
-    values: Floats
-    replicates: Floats
-    pseudo: Floats
-    """``[cluster, column]`` what each cluster adds to the value, to first order: pseudo-values of the jackknife."""
-
-
-def _runs(of_seed: Bootstrap | Sequence[Bootstrap]) -> Sequence[Bootstrap]:
-    return [of_seed] if isinstance(of_seed, Bootstrap) else of_seed
-
-
-def _inside_seed(runs: Sequence[Bootstrap]) -> _Seed:
+    Pseudo-values ``[cluster, column]`` are what each cluster adds to the value, to first order.
+    """
     parts = (
         (run.values, run.replicates, run.n_clusters * run.values - (run.n_clusters - 1) * run.jackknife) for run in runs
     )
-    return _Seed(*(functools.reduce(np.add, part) / len(runs) for part in zip(*parts, strict=True)))
+    return [functools.reduce(np.add, part) / len(runs) for part in zip(*parts, strict=True)]
 
 
-def _drawn_shares(n: int, n_resamples: int, seed: tuple[int, ...], *, rescaled: bool) -> Floats:
-    """``[resample, seed]`` how much of each replicate's mean every seed is, as often as it is drawn."""
-    # Not the generator that draws the clusters: which seeds are drawn must not depend on them.
-    drawn = np.random.default_rng(seed).multinomial(n, [1 / n] * n, n_resamples) / n
-    return 1 / n + (drawn - 1 / n) * np.sqrt(n / (n - 1)) if rescaled and n > 1 else drawn
+def drawn_deviations(n: int, n_resamples: int, seed: tuple[int, ...], *, rescaled: bool) -> Floats:
+    """``[resample, run]`` by how much the share of each of ``n`` runs in a replicate's mean differs from 1/n.
+
+    Rescaled, by √(n / (n − 1)), as the variance of n values drawn from n is too small by the inverse of its square.
+    """
+    # Not the generator that draws the clusters: which runs are drawn must not depend on them.
+    drawn = np.random.default_rng(seed).multinomial(n, [1 / n] * n, n_resamples) / n - 1 / n
+    return drawn * np.sqrt(n / (n - 1)) if rescaled and n > 1 else drawn
 
 
 def _variance_parts(sides: Sequence[Floats]) -> VarianceParts:

@@ -6,10 +6,10 @@ import re
 import string
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -65,7 +65,7 @@ def sum_metric(name: str, description: str, *, higher_is_better: bool = True, bo
         higher_is_better: whether high values are the ones of interest.
         bounds: what a value can be.
     """
-    return Metric(name, higher_is_better, description, _share_of(0, 1), "sums", bounds=bounds)
+    return Metric(name, higher_is_better, description, partial(_ratio_of_sums, 0, 1), "sums", bounds=bounds)
 
 
 def share_metric(name: str, description: str, *, higher_is_better: bool = True) -> Metric:
@@ -73,14 +73,16 @@ def share_metric(name: str, description: str, *, higher_is_better: bool = True) 
     return sum_metric(name, description, higher_is_better=higher_is_better, bounds="share")
 
 
-def _share_of(numerator: int, denominator: int) -> _Score:
-    """The function :func:`ratio_of_sums` of two kinds of counts."""
-    return partial(ratio_of_sums, numerator, denominator)
-
-
-def ratio_of_sums(numerator: int, denominator: int, counts: NDArray[Any], labels: Sequence[str]) -> Floats:
+def _ratio_of_sums(numerator: int, denominator: int, counts: NDArray[Any], labels: Sequence[str]) -> Floats:
     """One kind of counts ``[..., label, kind]`` over another, both summed over labels."""
     return ratio(counts[..., numerator].sum(axis=-1), counts[..., denominator].sum(axis=-1))
+
+
+def _mean_of_ratios(numerator: int, denominator: int, counts: NDArray[Any], labels: Sequence[str]) -> Floats:
+    """The mean over labels (groups of items) of one kind of counts over another."""
+    occurs = counts[..., denominator] > 0
+    shares = ratio(counts[..., numerator], counts[..., denominator])
+    return ratio(np.where(occurs, shares, 0.0).sum(axis=-1), occurs.sum(axis=-1))
 
 
 def ratio(numerator: NDArray[Any], denominator: NDArray[Any]) -> Floats:
@@ -133,32 +135,25 @@ def count_labels(
     for name, numbers, bound in (("gold", gold, n_codes), ("pred", pred, n_codes), ("cluster", cluster, n_clusters)):
         if numbers.size and not (numbers.min() >= 0 and numbers.max() < bound):
             raise ValueError(f"{name} has numbers outside 0…{bound - 1}: {numbers.min()}…{numbers.max()}")
-    if members is not None:
-        return _count_sets(gold, pred, cluster, np.asarray(members, dtype=np.bool_), n_clusters)
-    size = n_clusters * n_labels * 3
-    counts = np.empty((len(pred), n_clusters, n_labels, 3), dtype=np.int32)
+    counts = np.zeros((len(pred), n_clusters, n_labels, 3), dtype=np.int32)
     base = cluster.astype(np.int64) * n_labels
+    if members is not None:
+        of_set = np.asarray(members, dtype=np.bool_)
+        truth = of_set[gold]
+        for layer, numbers in enumerate(pred):
+            claimed = of_set[numbers]
+            for kind, hits in ((TP, truth & claimed), (FP, claimed & ~truth), (FN, truth & ~claimed)):
+                items, labels = np.nonzero(hits)
+                flat = np.bincount(base[items] + labels, minlength=n_clusters * n_labels)
+                counts[layer, :, :, kind] = flat.reshape(n_clusters, n_labels)
+        return counts
+    size = n_clusters * n_labels * 3
     missed = (base + gold) * 3 + FN
     for layer, labels in enumerate(pred):
         wrong = labels != gold
         claimed = (base + labels) * 3 + np.where(wrong, FP, TP)
         flat = np.bincount(claimed, minlength=size) + np.bincount(missed[wrong], minlength=size)
         counts[layer] = flat.reshape(n_clusters, n_labels, 3)
-    return counts
-
-
-def _count_sets(
-    gold: NDArray[Any], pred: NDArray[Any], cluster: NDArray[Any], of_set: NDArray[np.bool_], n_clusters: int
-) -> Counts:
-    n_labels = of_set.shape[1]
-    counts = np.zeros((len(pred), n_clusters, n_labels, 3), dtype=np.int32)
-    truth = of_set[gold]
-    for layer, numbers in enumerate(pred):
-        claimed = of_set[numbers]
-        for kind, hits in ((TP, truth & claimed), (FP, claimed & ~truth), (FN, truth & ~claimed)):
-            items, labels = np.nonzero(hits)
-            flat = np.bincount(cluster[items] * n_labels + labels, minlength=n_clusters * n_labels)
-            counts[layer, :, :, kind] = flat.reshape(n_clusters, n_labels)
     return counts
 
 
@@ -226,10 +221,6 @@ def binary_f1(positive: str) -> Metric:
         return _f1(counts[..., list(labels).index(positive), :])
 
     return Metric("f1", True, f"F1 of the label {positive}", score)
-
-
-def _entity_f1(counts: NDArray[Any], labels: Sequence[str]) -> Floats:
-    return _f1(counts.sum(axis=-2))
 
 
 def count_entities(
@@ -303,7 +294,6 @@ def count_trees(
         gold edges, sentences with a correlation, the sum of their correlations; for ``roots`` the same of roots, one a
         sentence; for ``arcs`` correct heads, words, correct heads with correct relations, 0.
     """
-    count = _COUNTS[count_kind]
     lengths = np.array([marks[code].count(" ") + 1 for code in gold.tolist()])
     distinct, places = np.unique(lengths, return_inverse=True)
     counts = np.zeros((*pred.shape, len(distinct), 4))
@@ -311,7 +301,7 @@ def count_trees(
     known = np.isfinite(correlation)
     for layer, codes in enumerate(pred):
         pairs = zip(gold.tolist(), codes.tolist(), strict=True)
-        counts[layer, sentences, places] = [count(marks[one], marks[other]) for one, other in pairs]
+        counts[layer, sentences, places] = [_counted(count_kind, marks[one], marks[other]) for one, other in pairs]
         if count_kind != "arcs":
             counts[layer, sentences, places, _SENTENCES] = known[layer]
             counts[layer, sentences, places, _CORRELATION] = np.where(known[layer], correlation[layer], 0.0)
@@ -337,39 +327,26 @@ def read_root(text: str) -> int:
     return int(np.argmin(depths))
 
 
-def _count_edges(gold: str, pred: str) -> tuple[float, float, float, float]:
-    edges = read_edges(gold)
-    return len(edges & read_edges(pred)), len(edges), 0.0, 0.0
-
-
-def _count_roots(gold: str, pred: str) -> tuple[float, float, float, float]:
-    # Where the root is punctuation, no scored word has depth 0.
-    if "0" not in gold.split(" "):
-        return 0.0, 0.0, 0.0, 0.0
-    return float(read_root(gold) == read_root(pred)), 1.0, 0.0, 0.0
-
-
-def _count_arcs(gold: str, pred: str) -> tuple[float, float, float, float]:
+def _counted(count_kind: CountKind, gold: str, pred: str) -> tuple[float, float, float, float]:
+    """The counts of :func:`count_trees` in one sentence, without correlations."""
+    if count_kind == "edges":
+        edges = read_edges(gold)
+        return len(edges & read_edges(pred)), len(edges), 0.0, 0.0
+    if count_kind == "roots":
+        # Where the root is punctuation, no scored word has depth 0.
+        return (float(read_root(gold) == read_root(pred)), 1.0, 0.0, 0.0) if "0" in gold.split(" ") else (0.0,) * 4
     words = [
         (one.partition(RELATION), other.partition(RELATION))
         for one, other in zip(gold.split(" "), pred.split(" "), strict=True)
         if one != UNSCORED
     ]
     heads = [(one, other) for one, other in words if one[0] == other[0]]
-    labelled = sum(one[2] == other[2] for one, other in heads)
-    return len(heads), len(words), labelled, 0.0
-
-
-_COUNTS: dict[str, Callable[[str, str], tuple[float, float, float, float]]] = {
-    "edges": _count_edges,
-    "roots": _count_roots,
-    "arcs": _count_arcs,
-}
+    return len(heads), len(words), sum(one[2] == other[2] for one, other in heads), 0.0
 
 
 def _correlation(counts: NDArray[Any], labels: Sequence[str]) -> Floats:
     """Mean over lengths of the mean over the sentences of that length, all of whose words weigh the same."""
-    return _mean(_CORRELATION, _SENTENCES, counts[..., _correlated(labels), :], labels)
+    return _mean_of_ratios(_CORRELATION, _SENTENCES, counts[..., _correlated(labels), :], labels)
 
 
 def _correlated(labels: Sequence[str]) -> list[int]:
@@ -386,8 +363,7 @@ def _has_any(counts: NDArray[Any], labels: Sequence[str]) -> NDArray[np.bool_]:
 
 
 _RANKS = 1, 5, 10, 100
-_SENSITIVE = 0.01
-"""Least difference between two probabilities that counts as one (Ettinger 2020, section 5.2)."""
+_SENSITIVE = 0.01  # least difference between two probabilities that counts as one (Ettinger 2020, section 5.2)
 
 
 @dataclass(frozen=True)
@@ -397,10 +373,8 @@ class Grouped:
     All counts are ``[cell, cluster, group, kind]``.
     """
 
-    cluster: NDArray[np.integer[Any]]
-    """``[item]`` number of its cluster."""
-    group: NDArray[np.integer[Any]]
-    """``[item]`` number of its group."""
+    cluster: NDArray[np.integer[Any]]  # [item] number of its cluster
+    group: NDArray[np.integer[Any]]  # [item] number of its group
     n_clusters: int
     n_groups: int
 
@@ -485,13 +459,6 @@ def mean_over_groups(name: str, description: str, *, of: Metric, which: Callable
         return of(counts[..., members, :])
 
     return Metric(name, of.higher_is_better, description, score, of.count_kind, which, bounds=of.bounds)
-
-
-def _mean(numerator: int, denominator: int, counts: NDArray[Any], labels: Sequence[str]) -> Floats:
-    """The mean over groups of one kind of counts over another."""
-    occurs = counts[..., denominator] > 0
-    shares = ratio(counts[..., numerator], counts[..., denominator])
-    return ratio(np.where(occurs, shares, 0.0).sum(axis=-1), occurs.sum(axis=-1))
 
 
 _N, _GOLD, _GOLD_SQUARED, _ERROR_SQUARED, _RANK, _RANK_SQUARED, _OTHER, _OTHER_SQUARED, _BOTH = range(9)
@@ -628,7 +595,7 @@ def _of_trees(name: str, count_kind: CountKind, description: str, function: _Sco
 def _of_cloze(name: str, count_kind: CountKind, numerator: int, denominator: int, description: str) -> Metric:
     """A metric of cloze tasks: one kind of counts over another, over all items or its mean over groups."""
     is_micro = name.startswith("micro_")
-    function = partial(ratio_of_sums if is_micro else _mean, numerator, denominator)
+    function = partial(_ratio_of_sums if is_micro else _mean_of_ratios, numerator, denominator)
     description += ", over all items" if is_micro else ", its mean over groups"
     bounds: Bounds = "correlation" if name == "probability_lost" else "share"
     return Metric(name, True, description, function, count_kind, bounds=bounds)
@@ -638,6 +605,10 @@ _MATTHEWS = "Matthews' correlation of gold and predicted labels (Gorodkin 2004)"
 _R2 = "share of the variance of the numbers that is predicted (R²)"
 _RANK_CORRELATION = partial(_correlation_of, _RANK, _OTHER, _BOTH)
 _SPEARMAN = "Spearman's rank correlation of true and predicted numbers"
+_PEARSON = "Pearson's correlation of true and predicted numbers"
+_ENTITIES = "F1 over all entities: boundaries and type have to be right"
+_EXACT = "share of questions whose answer is predicted as it is"
+_WORDS = "F1 of words in the answer, mean over questions"
 METRICS: Mapping[str, Metric] = MappingProxyType(
     {
         metric.name: metric
@@ -646,12 +617,18 @@ METRICS: Mapping[str, Metric] = MappingProxyType(
             Metric("macro_f1", True, "mean F1 over the labels that occur in the gold items", _macro_f1),
             micro_f1(without=(OUTSIDE,)),
             Metric("matthews", True, _MATTHEWS, _matthews, bounds="correlation"),
-            _of_trees("uuas", "edges", "share of undirected edges found, punctuation left out", _share_of(0, 1)),
+            _of_trees(
+                "uuas", "edges", "share of undirected edges found, punctuation left out", partial(_ratio_of_sums, 0, 1)
+            ),
             _of_trees("dspr", "edges", "distances, by word"),
-            _of_trees("root_accuracy", "roots", "share of sentences whose root is least deep", _share_of(0, 1)),
+            _of_trees(
+                "root_accuracy", "roots", "share of sentences whose root is least deep", partial(_ratio_of_sums, 0, 1)
+            ),
             _of_trees("nspr", "roots", "depths, by sentence"),
-            _of_trees("uas", "arcs", "share of words with the right head, punctuation left out", _share_of(0, 1)),
-            _of_trees("las", "arcs", "share of words with the right head and relation", _share_of(2, 1)),
+            _of_trees(
+                "uas", "arcs", "share of words with the right head, punctuation left out", partial(_ratio_of_sums, 0, 1)
+            ),
+            _of_trees("las", "arcs", "share of words with the right head and relation", partial(_ratio_of_sums, 2, 1)),
             _of_cloze("p_at_1", "answers", 1, 0, "share of answers that come first"),
             _of_cloze("p_at_5", "answers", 2, 0, "share of answers among the first 5"),
             _of_cloze("p_at_10", "answers", 3, 0, "share of answers among the first 10"),
@@ -674,12 +651,10 @@ METRICS: Mapping[str, Metric] = MappingProxyType(
 """All metrics of probes, by name."""
 
 
-ENTITY_F1 = Metric("entity_f1", True, "F1 over all entities: boundaries and type have to be right", _entity_f1)
-_PEARSON = "Pearson's correlation of true and predicted numbers"
+ENTITY_F1 = replace(micro_f1(without=()), name="entity_f1", description=_ENTITIES)
 PEARSON = Metric("pearson", True, _PEARSON, partial(_correlation_of, 1, 3, 5), "sums", bounds="correlation")
-_EXACT = "share of questions whose answer is predicted as it is"
-EXACT_MATCH = Metric("exact_match", True, _EXACT, _share_of(0, 2), "sums")
-ANSWER_F1 = Metric("answer_f1", True, "F1 of words in the answer, mean over questions", _share_of(1, 2), "sums")
+EXACT_MATCH = Metric("exact_match", True, _EXACT, partial(_ratio_of_sums, 0, 2), "sums")
+ANSWER_F1 = Metric("answer_f1", True, _WORDS, partial(_ratio_of_sums, 1, 2), "sums")
 
 
 def find_metric(name: str | Metric) -> Metric:
@@ -695,8 +670,7 @@ def find_metric(name: str | Metric) -> Metric:
     return METRICS[name]
 
 
-@dataclass(frozen=True)
-class LabelScores:
+class LabelScores(NamedTuple):
     """Precision, recall and F1 of each label; all arrays are ``[..., label]``."""
 
     precision: Floats
@@ -712,7 +686,6 @@ class LabelScores:
 
 def label_scores(counts: NDArray[Any]) -> LabelScores:
     """Precision, recall and F1 of each label, from counts ``[..., label, 3]`` summed over clusters."""
-    support = counts[..., TP] + counts[..., FN]
-    predicted = counts[..., TP] + counts[..., FP]
+    support, predicted = counts[..., TP] + counts[..., FN], counts[..., TP] + counts[..., FP]
     precision, recall = ratio(counts[..., TP], predicted), ratio(counts[..., TP], support)
     return LabelScores(precision, recall, _f1(counts), support.astype(np.int64), predicted.astype(np.int64))

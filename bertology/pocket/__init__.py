@@ -1,7 +1,7 @@
 """The pocket world: a small world whose truth is known, its annotated sentences, and a BERT trained on its text.
 
 The sentences are embedded (``_texts.py``, to be read first); ``_grammar.py`` makes their trees of ``_words.py`` for a
-scene of ``_world.py``, ``_bilingual.py`` translates them, ``_items.py`` makes cloze items whose answers are known, and
+text, ``_bilingual.py`` translates them, ``_items.py`` makes cloze items whose answers are known, and
 ``_pretrain.py`` trains the models.
 """
 
@@ -14,30 +14,29 @@ from bertology._inputs import is_numeral
 from bertology._lazy import lazy_attributes
 from bertology.corpora import Corpus
 from bertology.errors import CorpusError, cut
-from bertology.pocket._items import AgreementItem, agreement_items
+from bertology.pocket._items import AgreementItem as AgreementItem
+from bertology.pocket._items import agreement_items
 from bertology.pocket._items import fact_prompts as fact_prompts
 from bertology.pocket._items import role_prompts as role_prompts
-from bertology.pocket._texts import load_corpus, pretraining_documents
-from bertology.pocket._world import Fact, candidates, facts
+from bertology.pocket._texts import load_corpus
+from bertology.pocket._texts import pretraining_documents as pretraining_documents
+from bertology.pocket._words import Fact, facts
+from bertology.pocket._words import candidates as candidates
 
 if TYPE_CHECKING:
-    from bertology.pocket._pretrain import pretrain
-    from bertology.pocket._recipe import load_settings
-    from bertology.pocket._recipe import recipe_schema as recipe_schema
+    from bertology.pocket._pretrain import load_settings, pretrain
+    from bertology.pocket._pretrain import recipe_schema as recipe_schema
 
 __getattr__, __dir__ = lazy_attributes(__name__)
 
 __all__ = [
-    "AgreementItem",
     "Fact",
     "agreement_items",
-    "candidates",
     "facts",
     "load_corpus",
     "load_settings",
     "model_folder",
     "pretrain",
-    "pretraining_documents",
 ]
 
 

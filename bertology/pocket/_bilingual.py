@@ -25,16 +25,19 @@ from bertology.pocket._words import (
     SURNAMES,
     TOWNS,
     Dice,
+    Fact,
     Part,
     Phrase,
     Tree,
     Verb,
     Word,
+    facts,
     leaves,
     lexicon,
     mapped,
+    people,
+    proper_noun,
 )
-from bertology.pocket._world import Fact, facts, people, proper_noun
 
 _LATIN = "abcdefghijklmnopqrstuvwxyz"
 _OTHER = "абцдефгхияклмнопщрстувшжыз"

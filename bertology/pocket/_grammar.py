@@ -22,15 +22,17 @@ from bertology.pocket._words import (
     Noun,
     Number,
     Part,
+    Person,
     Phrase,
     Tree,
     Verb,
     Word,
     first_word,
     head,
+    people,
     phrase,
+    proper_noun,
 )
-from bertology.pocket._world import Person, people, proper_noun
 
 
 class Style(NamedTuple):

@@ -9,8 +9,21 @@ from itertools import cycle, product
 from typing import Literal
 
 from bertology.pocket import _function_words as fw
-from bertology.pocket._words import PLURAL, SINGULAR, Agreement, Dice, Frame, Lexicon, Noun, Verb, lexicon
-from bertology.pocket._world import Fact, Relation, candidates, facts
+from bertology.pocket._words import (
+    PLURAL,
+    SINGULAR,
+    Agreement,
+    Dice,
+    Fact,
+    Frame,
+    Lexicon,
+    Noun,
+    Relation,
+    Verb,
+    candidates,
+    facts,
+    lexicon,
+)
 
 Structure = Literal["simple", "prepositional", "subject_relative", "object_relative"]
 

@@ -24,18 +24,21 @@ from bertology.pocket._words import (
     SINGULAR,
     VERB_CLASSES,
     Dice,
+    Fact,
     Part,
     Phrase,
     Reach,
     Tree,
     Word,
+    facts,
     head,
     leaves,
     lexicon,
     make_verb,
+    people,
     phrase,
+    proper_noun,
 )
-from bertology.pocket._world import Fact, facts, people, proper_noun
 
 Layers = Mapping[str, tuple[str | None, ...]]
 Targets = Mapping[str, tuple[Target, ...]]

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from bertology.corpora import IGNORED, Sentences, Target
 from bertology.errors import CorpusError, listed, quoted
-from bertology.measures import RELATION, UNSCORED, tree_depths
-from bertology.measures.trees import check_tree
+from bertology.measures.metrics import RELATION, UNSCORED
+from bertology.measures.trees import check_tree, tree_depths
 
 Integers = NDArray[np.int64]
 Labels = NDArray[np.int64] | NDArray[np.bool_]

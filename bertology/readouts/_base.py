@@ -5,16 +5,17 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bertology.errors import FitError
-from bertology.readouts._sources import FeatureSource, Floats, Integers, Shaped
+from bertology.readouts._sources import Floats, Integers, Shaped
 
 Progress = Callable[[str], None]
 """Called with one line about how far a fit has come."""
+_PASSES = 100  # passes over the training data that a linear fit takes, roughly
 
 
 @dataclass(frozen=True)
@@ -40,15 +41,24 @@ class Targets:
     with itself (Hewitt & Liang 2019, section 2)."""
 
     def __post_init__(self) -> None:
-        labels = _checked_labels(np.asarray(self.labels), self.n_classes)
+        labels, n_classes = np.asarray(self.labels), self.n_classes
+        if labels.ndim == 3 and labels.dtype == np.bool_:
+            if labels.shape[2] != n_classes:
+                raise FitError(
+                    f"labels have shape {list(labels.shape)}: give [problem, item, {n_classes}], one a class"
+                )
+        elif labels.ndim != 2 or labels.dtype.kind not in "iu":
+            raise FitError(
+                f"labels have shape {list(labels.shape)} of {labels.dtype}: give integers [problem, item] "
+                "or bool [problem, item, class]"
+            )
+        elif labels.size and not -1 <= labels.min() <= labels.max() < n_classes:
+            raise FitError(f"labels run from {labels.min()} to {labels.max()}: give -1 to {n_classes - 1}")
+        else:
+            labels = labels.astype(np.int64, copy=False)
         object.__setattr__(self, "labels", labels)
         if self.weights is not None:
-            weights = np.asarray(self.weights, dtype=np.float32)
-            if weights.shape != labels.shape[:2]:
-                wanted = list(labels.shape[:2])
-                raise FitError(f"weights have shape {list(weights.shape)}: give {wanted}, as the labels")
-            check_weights(weights)
-            object.__setattr__(self, "weights", weights)
+            object.__setattr__(self, "weights", checked_weights(self.weights, labels.shape[:2]))
         n, sources = len(labels), self.strength_sources or tuple(range(len(labels)))
         if len(sources) != n or not all(0 <= one < n and sources[one] == one for one in sources):
             raise FitError(f"strength_sources are {list(sources)}: give {n} problems that are their own source")
@@ -64,40 +74,39 @@ class Targets:
         """Number of problems."""
         return int(self.labels.shape[0])
 
-    @property
-    def n_items(self) -> int:
-        """Number of items."""
-        return int(self.labels.shape[1])
-
-    def only(self, problems: Integers) -> Targets:
-        """The targets of some problems, each of which is its own strength source."""
-        weights = None if self.weights is None else self.weights[problems]
-        return Targets(self.labels[problems], self.n_classes, weights, tuple(self.name(one) for one in problems))
+    def only(self, problems: Integers | slice = slice(None), items: NDArray[np.bool_] | slice = slice(None)) -> Targets:
+        """Some problems, each of which is its own strength source, and some items."""
+        names = tuple(np.array([self.name(one) for one in range(self.n_problems)], dtype=object)[problems])
+        weights = None if self.weights is None else self.weights[problems][:, items]
+        return Targets(self.labels[problems][:, items], self.n_classes, weights, names)
 
     def name(self, problem: int) -> str:
         """Name of problem number ``problem`` in messages."""
         return self.names[problem] if problem < len(self.names) else f"problem {problem}"
 
+    def item_weights(self) -> NDArray[np.float32]:
+        """``[problem, item]`` weight of each item, 0 where its label is −1."""
+        used = np.ones(self.labels.shape[:2], dtype=bool) if self.is_multi_label else self.labels >= 0
+        return used.astype(np.float32) if self.weights is None else used * self.weights
 
-def check_weights(weights: NDArray[np.float32]) -> None:
-    """Raise :class:`FitError` unless all weights are finite and not negative."""
+    def class_weights(self) -> Floats:
+        """``[problem, class]`` total weight of the items of each class."""
+        by_item = self.item_weights().astype(np.float64)
+        if self.is_multi_label:
+            return np.asarray(np.einsum("pi,pic->pc", by_item, self.labels))
+        # Items without a label have weight 0, so that it does not matter where they count.
+        rows = zip(self.labels.clip(min=0), by_item, strict=True)
+        return np.stack([np.bincount(labels, weights, minlength=self.n_classes) for labels, weights in rows])
+
+
+def checked_weights(weights: NDArray[Any], shape: tuple[int, ...]) -> NDArray[np.float32]:
+    """The weights in float32; FitError unless all are finite, not negative, and of the given shape."""
+    if weights.shape != shape:
+        raise FitError(f"weights have shape {list(weights.shape)}: give {list(shape)}")
+    weights = np.asarray(weights, dtype=np.float32)
     if not (np.isfinite(weights).all() and (weights >= 0).all()):
         raise FitError("some weights are negative or not finite: give finite weights of 0 or more")
-
-
-def _checked_labels(labels: NDArray[Any], n_classes: int) -> Integers | NDArray[np.bool_]:
-    if labels.ndim == 3 and labels.dtype == np.bool_:
-        if labels.shape[2] != n_classes:
-            raise FitError(f"labels have shape {list(labels.shape)}: give [problem, item, {n_classes}], one a class")
-        return labels
-    if labels.ndim != 2 or labels.dtype.kind not in "iu":
-        raise FitError(
-            f"labels have shape {list(labels.shape)} of {labels.dtype}: give integers [problem, item] "
-            "or bool [problem, item, class]"
-        )
-    if labels.size and not -1 <= labels.min() <= labels.max() < n_classes:
-        raise FitError(f"labels run from {labels.min()} to {labels.max()}: give -1 to {n_classes - 1}")
-    return labels.astype(np.int64, copy=False)
+    return weights
 
 
 @dataclass(frozen=True)
@@ -169,7 +178,6 @@ class FittedReadout(ABC):
     def n_params(self) -> int:
         """Trained parameters of one layer's readout for one problem."""
 
-    @abstractmethod
     def details(self, problem: int, layer: int) -> Mapping[str, Any]:
         """Further facts about one fit that are stored with its scores, as JSON can hold them; empty for most readouts.
 
@@ -177,9 +185,10 @@ class FittedReadout(ABC):
             problem: number of the problem.
             layer: place of the layer (or column) among those fitted.
         """
+        return {}
 
     @abstractmethod
-    def predict(self, source: FeatureSource) -> Predictions:
+    def predict(self, source: Any) -> Predictions:
         """Predict every item of ``source`` in every layer, chunk by chunk.
 
         Raises:
@@ -187,7 +196,7 @@ class FittedReadout(ABC):
         """
 
     @abstractmethod
-    def log_probs(self, source: FeatureSource, labels: Integers) -> Floats:
+    def log_probs(self, source: Any, labels: Integers) -> Floats:
         """Log-probability of a given class of each item.
 
         Args:
@@ -204,64 +213,44 @@ class FittedReadout(ABC):
         """
 
 
-class FittedPosterior(FittedReadout):
-    """A fitted readout with a posterior distribution over its weights, which a variational code needs."""
+class Readout(ABC):
+    """A readout of labels before it is fitted. Subclasses are frozen dataclasses whose fields are the settings."""
 
-    @property
-    @abstractmethod
-    def model_bits(self) -> Floats:
-        """``[problem, layer]`` the divergence of the posterior from the prior, in bits."""
-
-    @abstractmethod
-    def sampled_log_probs(self, source: FeatureSource, labels: Integers) -> Floats:
-        """Log-probabilities as of :meth:`log_probs`, under weights drawn from the posterior for each item anew."""
-
-
-# Passes over the training data that a linear fit takes, roughly.
-_PASSES = 100
-
-
-class Settings(ABC):
-    """A readout before it is fitted. Subclasses are frozen dataclasses whose fields are the settings."""
-
-    @property
-    @abstractmethod
-    def name(self) -> str:
-        """Registered name, with its version."""
-
-
-class Readout(Settings):
-    """A readout that predicts labels from vectors."""
+    name: ClassVar[str]
+    """Registered name, with its version."""
 
     def training_flops(self, n_items: int, dim: int, n_classes: int) -> float:
-        """Floating-point operations of a fit in one layer, roughly; as of a linear readout unless it says otherwise."""
+        """Floating-point operations of a fit in one layer, roughly; by default those of a linear readout."""
         return 4.0 * _PASSES * n_items * dim * n_classes
 
     @abstractmethod
     def fit(
         self,
-        train: FeatureSource,
+        train: Any,
         targets: Targets,
         *,
-        dev: FeatureSource,
+        dev: Any,
         dev_targets: Targets,
         seed: int = 0,
         device: str = "cpu",
         progress: Progress | None = None,
         n_threads: int | None = None,
-    ) -> FittedReadout:
+    ) -> Any:
         """Fit every problem in every layer side by side, and choose the strength by dev accuracy.
 
         Args:
-            train: vectors of the training items.
+            train: vectors (or spans) of the training items.
             targets: their labels.
-            dev: vectors of the dev items, by which the strength is chosen.
+            dev: those of the dev items, by which the strength is chosen.
             dev_targets: their labels in the same problems.
             seed: of everything random in the fit.
             device: where to compute, as torch names it.
             progress: called with one line about how far the fit has come.
             n_threads: threads that layers may be spread over, where the result does not depend on it; as many as torch
                 uses when left out.
+
+        Returns:
+            A :class:`FittedReadout`.
 
         Raises:
             FitError: the training data cannot be fitted: nothing labelled, one class alone, vectors that are not
@@ -271,8 +260,19 @@ class Readout(Settings):
 
 def check_agreement(source: Shaped, targets: Targets, what: str) -> None:
     """Raise :class:`FitError` unless ``targets`` are about the items of ``source``."""
-    if source.n_items != targets.n_items:
-        raise FitError(f"{what} has {source.n_items} items and {targets.n_items} labels: give one label for each item")
+    if source.n_items != (n := targets.labels.shape[1]):
+        raise FitError(f"{what} has {source.n_items} items and {n} labels: give one label for each item")
+
+
+def check_labels(source: Shaped, labels: NDArray[Any], n_problems: int, n_classes: int) -> Targets:
+    """Labels of the items of ``source`` as targets; :class:`FitError` unless they are of that many problems."""
+    targets = Targets(labels, n_classes)
+    check_agreement(source, targets, "the source")
+    if targets.n_problems != n_problems:
+        raise FitError(
+            f"labels are of {targets.n_problems} problems: the readout was fitted to {n_problems}, give a row each"
+        )
+    return targets
 
 
 def check_same_shape(source: Shaped, n_layers: int, dim: int, *, what: str = "readout") -> None:
@@ -294,7 +294,7 @@ def check_problems(train: Shaped, targets: Targets, dev: Shaped, dev_targets: Ta
             f"train has {targets.n_problems} problems of {targets.n_classes} classes and dev {dev_targets.n_problems} "
             f"of {dev_targets.n_classes}: give the same problems"
         )
-    for problem, (counts, on_dev) in enumerate(zip(class_weights(targets), class_weights(dev_targets), strict=True)):
+    for problem, counts in enumerate(targets.class_weights()):
         name = targets.name(problem)
         if not counts.any():
             raise FitError(f"{name}: no training item has a label; give labelled training data")
@@ -303,26 +303,8 @@ def check_problems(train: Shaped, targets: Targets, dev: Shaped, dev_targets: Ta
                 f"{name}: all training items have the one class {counts.argmax()}; give data with at least two. "
                 "A control task draws one class for each word form: with few forms leave it out (--controls)"
             )
-        if not on_dev.any():
+        if not dev_targets.class_weights()[problem].any():
             raise FitError(f"{name}: no dev item has a label; give labelled dev data to choose the strength by")
-
-
-def item_weights(targets: Targets) -> NDArray[np.float32]:
-    """``[problem, item]`` weight of each item, 0 where its label is −1."""
-    shape = targets.labels.shape[:2]
-    used = np.ones(shape, np.float32) if targets.is_multi_label else (targets.labels >= 0).astype(np.float32)
-    return used if targets.weights is None else used * targets.weights
-
-
-def class_weights(targets: Targets) -> Floats:
-    """``[problem, class]`` total weight of the items of each class."""
-    by_item = item_weights(targets).astype(np.float64)
-    if targets.is_multi_label:
-        return np.asarray(np.einsum("pi,pic->pc", by_item, targets.labels))
-    # Items without a label have weight 0, so that it does not matter where they count.
-    places = targets.labels.clip(min=0)
-    pairs = zip(places, by_item, strict=True)
-    return np.stack([np.bincount(row, weights=weights, minlength=targets.n_classes) for row, weights in pairs])
 
 
 def best_places(dev_accuracy: Floats) -> Integers:
@@ -335,16 +317,10 @@ def rising_ends(dev_accuracy: Floats) -> Integers:
 
     Only an end that is better than the strength next to it counts: among equals the strongest is chosen.
     """
-    tried = ~np.isnan(dev_accuracy)
-    n = dev_accuracy.shape[2]
-    first, last = tried.argmax(axis=2), n - 1 - tried[..., ::-1].argmax(axis=2)
-    best = best_places(dev_accuracy)
-
-    def is_above(neighbour: Integers) -> NDArray[np.bool_]:
-        at = np.stack([best, neighbour.clip(0, n - 1)], axis=2)
-        values = np.take_along_axis(dev_accuracy, at, axis=2)
-        return np.asarray(values[..., 0] > values[..., 1])
-
-    strongest = (best == first) & (last > first) & is_above(best + 1)
-    weakest = (best == last) & (last > first) & is_above(best - 1)
-    return np.asarray(weakest.astype(np.int64) - strongest.astype(np.int64))
+    ends = np.zeros(dev_accuracy.shape[:2], dtype=np.int64)
+    for at in np.ndindex(ends.shape):
+        tried = dev_accuracy[at][~np.isnan(dev_accuracy[at])]
+        best = int(tried.argmax())
+        if len(tried) > 1 and best in (0, len(tried) - 1) and tried[best] > tried[1 if best == 0 else -2]:
+            ends[at] = 1 if best else -1
+    return ends

@@ -16,18 +16,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
+from bertology._spans import SpanChunk
 from bertology._workers import Workers
 from bertology.errors import FitError
-from bertology.measures.comparisons import center_of_gravity, kl_from_uniform
-from bertology.readouts._base import (
-    FitReport,
-    FittedReadout,
-    Predictions,
-    Targets,
-    check_same_shape,
-    class_weights,
-    item_weights,
-)
+from bertology.readouts._base import FitReport, FittedReadout, Predictions, Targets, check_labels, check_same_shape
 from bertology.readouts._fitting import (
     IMPOSSIBLE,
     AdamState,
@@ -56,56 +48,76 @@ Pooling = Literal["attention", "first", "last", "mean", "endpoints"]
 Reads = Literal["one", "mix", "cat"]
 Parameters = Mapping[str, Tensor]
 """Tensors by name, whose first axis is the fits (or whose first two are problems and columns)."""
-
-
+Scored = Iterator[tuple[Tensor, Tensor]]
+"""Item numbers ``[m]`` and scores ``[fit, m, class]``, on the processor, classes that cannot be left out."""
 MIX_PACE = 20.0
 """Factor of the learned numbers of a mix before the softmax. Adam moves every number by about the learning
 rate a step, which is much for weights of words and next to nothing for these, of which differences of 1 and more
 matter: without it, mixes are still equal when the probe is done."""
-
-
-@dataclass(frozen=True)
-class Rows:
-    """The words of one span of each item of a batch."""
-
-    words: Tensor
-    """``[row]`` places of the words, span after span."""
-    items: Tensor | None
-    """``[row]`` which item of the batch each row belongs to; None where every span has one word."""
+_SCORED_AT_ONCE = 1024
+_SCORED_ON_ACCELERATOR = 1 << 14
+_ROUNDS = 20  # rounds that a fit takes, roughly
 
 
 @dataclass(frozen=True)
 class SpanBatch:
     """Items that go through the probes together; the words they are made of are those of their window."""
 
-    items: Tensor
-    """``[m]`` their numbers."""
-    rows: tuple[Rows, ...]
-    """Words of each part (see :attr:`Design.parts`)."""
+    items: Tensor  # [m] their numbers
+    rows: tuple[tuple[Tensor, Tensor | None], ...]
+    """For each part (see :attr:`Design.parts`) ``[row]`` places of its words, span after span, and ``[row]`` which item
+    of the batch each belongs to; None where every span has one word."""
     dropout: Tensor | None = None
     """``[m, hidden]`` what hidden units are multiplied by: 0, or more than 1. The same in every fit."""
-    dropped_layers: Tensor | None = None
-    """``[layer]`` layers that mixes leave out this time."""
+    dropped_layers: Tensor | None = None  # [layer] layers that mixes leave out this time
+
+
+def cut_batches(
+    chunk: SpanChunk,
+    batch_items: int,
+    random: torch.Generator,
+    *,
+    hidden: int = 0,
+    dropout: float = 0.0,
+    layer_dropout: float = 0.0,
+) -> list[SpanBatch]:
+    """Batches of all items of a window, of sizes as equal as can be, in random order.
+
+    In each a part ``dropout`` of the ``hidden`` units and a part ``layer_dropout`` of the layers are left out.
+    """
+    order = torch.randperm(len(chunk.items), generator=random)
+    n_batches = -(-len(order) // batch_items)
+    masks: list[Tensor | None] = [None] * n_batches
+    if hidden and dropout:
+        kept = torch.rand(len(order), hidden, generator=random).ge_(dropout)
+        masks = list(kept.div_(1 - dropout).tensor_split(n_batches))
+    layers: list[Tensor | None] = [None] * n_batches
+    if layer_dropout:
+        layers = list(torch.rand(n_batches, len(chunk.words), generator=random) < layer_dropout)
+    parts = zip(order.tensor_split(n_batches), masks, layers, strict=True)
+    return [SpanBatch(chunk.items[part], _rows(chunk.spans[part]), mask, layer) for part, mask, layer in parts]
+
+
+def _rows(spans: Tensor) -> tuple[tuple[Tensor, Tensor | None], ...]:
+    """The words of ``[m, part, 2]`` spans, by part."""
+    are_words = bool((spans[:, :, 1] - spans[:, :, 0] == 1).all())
+    return tuple((of_part[:, 0], None) if are_words else span_rows(of_part) for of_part in spans.unbind(1))
 
 
 @dataclass(frozen=True)
 class Design:
     """The shape of the probes: all that is the same in every problem and column."""
 
-    columns: tuple[tuple[int, ...], ...]
-    """Places of the layers that each column reads."""
-    reads: Reads
-    """How a column reads them: the only one; their mix under learned weights; one vector after the other."""
-    dim: int
-    """How wide a word's vector is in one layer."""
+    columns: tuple[tuple[int, ...], ...]  # places of the layers that each column reads
+    reads: Reads  # how a column reads them: the only one; their mix under learned weights; one vector after the other
+    dim: int  # how wide a word's vector is in one layer
     parts: tuple[int, ...]
     """For each pooled vector of an item the span it comes from: ``(0, 1)`` for two spans, ``(0, 0, 1, 1)`` for their
     endpoints. Vectors of one span share its projection."""
     n_classes: int
     pooling: Pooling
     projection: int
-    hidden: int
-    """Width of the hidden layer, 0 for a linear classifier."""
+    hidden: int  # width of the hidden layer, 0 for a linear classifier
     temperature: float = 1.0
 
     @property
@@ -137,9 +149,6 @@ class Design:
         """
         shapes = self.shapes()
 
-        def draw(random: torch.Generator) -> dict[str, Tensor]:
-            return {name: drawn(name, shape, random) for name, shape in shapes.items()}
-
         def drawn(name: str, shape: tuple[int, ...], random: torch.Generator) -> Tensor:
             if name in ("mix", "norm_bias"):
                 return torch.zeros(shape)
@@ -148,6 +157,9 @@ class Design:
             inputs = shapes[name.removesuffix("_bias")][0]
             value: Tensor = (2 * torch.rand(shape, generator=random) - 1) * inputs**-0.5
             return value
+
+        def draw(random: torch.Generator) -> dict[str, Tensor]:
+            return {name: drawn(name, shape, random) for name, shape in shapes.items()}
 
         return drawn_alike(n_problems, len(self.columns), seed, draw)
 
@@ -162,35 +174,28 @@ class Design:
         return (mix * MIX_PACE / self.temperature).masked_fill(~read, -torch.inf).softmax(-1)
 
 
-@dataclass(frozen=True)
-class Group:
-    """Some of the fits of a design, computed in the same products."""
+class Probes:
+    """Some of the fits of a design, numbered problem by problem and column by column, computed in the same products."""
 
-    design: Design
-    problems: tuple[int, ...]
-    """``[fit]`` the problem of each."""
-    columns: tuple[int, ...]
-    """``[fit]`` the column of each."""
+    def __init__(self, design: Design, fits: Sequence[int], parameters: Parameters) -> None:
+        self.design, self.parameters = design, parameters
+        self.problems = [fit // len(design.columns) for fit in fits]
+        self.columns = [fit % len(design.columns) for fit in fits]
 
-    @classmethod
-    def of(cls, design: Design, fits: Sequence[int]) -> Group:
-        n_columns = len(design.columns)
-        return cls(design, tuple(fit // n_columns for fit in fits), tuple(fit % n_columns for fit in fits))
-
-    def scores(self, parameters: Parameters, words: Tensor, batch: SpanBatch) -> Tensor:
+    def scores(self, words: Tensor, batch: SpanBatch) -> Tensor:
         """``[fit, m, class]`` scores of the items of a batch, from ``[layer, word, dim]`` words of its window."""
-        design, pooled = self.design, []
+        design, parameters, pooled = self.design, self.parameters, []
         weights = None
         if design.reads == "mix":
             columns = torch.tensor(self.columns, device=words.device)
             weights = parameters["gamma"] * design.weights(parameters, columns, batch.dropped_layers)
-        for span, rows in zip(design.parts, batch.rows, strict=True):
-            vectors = self._read(words, rows.words, weights)  # [fit, row, width]
+        for span, (rows, items) in zip(design.parts, batch.rows, strict=True):
+            vectors = self._read(words, rows, weights)  # [fit, row, width]
             if design.projection:
                 bias = parameters[f"project_{span}_bias"]
                 vectors = torch.baddbmm(bias, vectors, parameters[f"project_{span}"])
-            if rows.items is not None:
-                vectors = _attend(vectors, parameters[f"attend_{span}"], rows.items, len(batch.items))
+            if items is not None:
+                vectors = _attend(vectors, parameters[f"attend_{span}"], items, len(batch.items))
             pooled.append(vectors)
         hidden = torch.cat(pooled, dim=2) if len(pooled) > 1 else pooled[0]
         if design.hidden:
@@ -242,109 +247,28 @@ def log_probs(scores: Tensor, labels: Tensor, *, is_sigmoid: bool) -> Tensor:
     return -functional.binary_cross_entropy_with_logits(scores, truth.float(), reduction="none").sum(2)
 
 
-_SCORED_AT_ONCE = 1024
-_SCORED_ON_ACCELERATOR = 1 << 14
-
-
-@dataclass(frozen=True)
-class SpanWindow:
-    """Neighbouring chunks, their items in batches."""
-
-    words: Tensor
-    """``[layer, word, dim]``; behind the last word of a batch there may be room left, with nothing in it."""
-    batches: list[SpanBatch]
-
-
-@dataclass(frozen=True)
-class Shuffle:
-    """How training items are mixed and what is left out of the probes at random."""
-
-    batch_items: int
-    random: torch.Generator
-    hidden: int = 0
-    """Width of the hidden layer that dropout is for."""
-    dropout: float = 0.0
-    layer_dropout: float = 0.0
-
-    def cut(self, spans: Tensor, items: Tensor, n_layers: int) -> list[SpanBatch]:
-        """Batches of all items of a window, of sizes as equal as can be, in random order."""
-        order = torch.randperm(len(items), generator=self.random)
-        n_batches = -(-len(order) // self.batch_items)
-        masks: list[Tensor | None] = [None] * n_batches
-        if self.hidden and self.dropout:
-            kept = torch.rand(len(order), self.hidden, generator=self.random).ge_(self.dropout)
-            masks = list(kept.div_(1 - self.dropout).tensor_split(n_batches))
-        layers: list[Tensor | None] = [None] * n_batches
-        if self.layer_dropout:
-            layers = list(torch.rand(n_batches, n_layers, generator=self.random) < self.layer_dropout)
-        parts = zip(order.tensor_split(n_batches), masks, layers, strict=True)
-        return [SpanBatch(items[part], _rows(spans[part]), mask, layer) for part, mask, layer in parts]
-
-
-def training_windows(joined: JoinedChunks, shuffle: Shuffle) -> Iterator[SpanWindow]:
-    """One pass over training items in shuffled batches; a window holds until the next is asked for."""
-    for chunk in joined:
-        yield SpanWindow(chunk.words, shuffle.cut(chunk.spans, chunk.items, len(chunk.words)))
-
-
-def _rows(spans: Tensor) -> tuple[Rows, ...]:
-    """The words of ``[m, part, 2]`` spans, by part."""
-    if bool((spans[:, :, 1] - spans[:, :, 0] == 1).all()):
-        return tuple(Rows(spans[:, part, 0], None) for part in range(spans.shape[1]))
-    return tuple(Rows(*span_rows(spans[:, part])) for part in range(spans.shape[1]))
-
-
-Scored = Iterator[tuple[Tensor, Tensor]]
-"""Item numbers ``[m]`` and scores ``[fit, m, class]``, on the processor, classes that cannot be left out."""
-
-
-Parts = Sequence[tuple[Group, Parameters]]
-"""Probes in groups that are computed side by side."""
-
-
-def span_scores(source: SpanSource, parts: Parts, absent: Tensor | None, workers: Workers) -> Scored:
+def span_scores(source: SpanSource, parts: Sequence[Probes], absent: Tensor | None, workers: Workers) -> Scored:
     """Scores of all items in the order of the source; ``absent [problem, 1, class]`` is added to them."""
-    design, device = parts[0][0].design, next(iter(parts[0][1].values())).device
+    design, device = parts[0].design, next(iter(parts[0].parameters.values())).device
     if absent is not None:
-        absent = absent.cpu()[[problem for group, _ in parts for problem in group.problems]]
+        absent = absent.cpu()[[problem for part in parts for problem in part.problems]]
     most = _SCORED_AT_ONCE if device.type == "cpu" else _SCORED_ON_ACCELERATOR
+
+    def of_part(words: Tensor, batch: SpanBatch, number: int) -> Tensor:
+        with torch.inference_mode():
+            return parts[number].scores(words, batch)
+
     for chunk in with_parts(source, design.pooling).chunks():
         words = chunk.words.to(device)
         for items, spans in zip(torch.split(chunk.items, most), torch.split(chunk.spans, most), strict=True):
             batch = moved(SpanBatch(items, _rows(spans)), device)
-            scores = torch.cat(workers.map(partial(_part_scores, parts, words, batch), len(parts))).cpu()
+            scores = torch.cat(workers.map(partial(of_part, words, batch), len(parts))).cpu()
             yield items, scores if absent is None else scores + absent
 
 
-def _part_scores(parts: Parts, words: Tensor, batch: SpanBatch, number: int) -> Tensor:
-    group, parameters = parts[number]
-    with torch.inference_mode():
-        return group.scores(parameters, words, batch)
-
-
-def dev_scores(scored: Scored, problems: Sequence[int], targets: Targets, *, is_sigmoid: bool) -> tuple[Floats, Floats]:
-    """``[fit]`` weighted accuracy, or micro F1 (Tenney et al. 2019a, section 3) where items have several labels; and
-    ``[fit]`` the loss per item in nats.
-
-    Of every item that was ``scored``; ``problems`` is ``[fit]`` the problem of each.
-    """
-    which = torch.tensor(problems)
-    labels, weights = torch.from_numpy(targets.labels), torch.from_numpy(item_weights(targets)).double()
-    right, n_predicted, n_gold, loss = torch.zeros(4, len(which), dtype=torch.float64)
-    for items, scores in scored:
-        truth, weight = labels[:, items][which], weights[:, items][which]
-        classes = truth if targets.is_multi_label else truth.clamp(min=0)
-        loss -= (log_probs(scores, classes, is_sigmoid=is_sigmoid) * weight).sum(1)
-        if targets.is_multi_label:
-            positive = scores > 0
-            right += ((positive & truth).sum(2) * weight).sum(1)
-            n_predicted += (positive.sum(2) * weight).sum(1)
-            n_gold += (truth.sum(2) * weight).sum(1)
-        else:
-            right += ((scores.argmax(2) == truth) * weight).sum(1)
-            n_predicted += weight.sum(1)
-            n_gold += weight.sum(1)
-    return (2 * right / (n_predicted + n_gold)).numpy(), (loss / weights[which].sum(1)).numpy()
+def with_parts(source: SpanSource, pooling: Pooling) -> SpanSource:
+    """``source`` with its spans pooled, unless pooling is learned."""
+    return source if pooling == "attention" else pooled_parts(source, pooling)
 
 
 @dataclass(frozen=True)
@@ -378,19 +302,23 @@ class FittedEdge(FittedReadout):
         return tuple(tuple(self.layers[place] for place in column) for column in self.design.columns)
 
     def details(self, problem: int, layer: int) -> Mapping[str, Any]:
-        """The layers that the column reads; for a mix also its weights, their centre and how unequal they are."""
+        """The layers that the column reads; for a mix also its weights, their mean layer and how unequal they are.
+
+        Mean layer is Σ ℓ·s_ℓ (Tenney et al. 2019b, section 3.1), inequality KL(s ‖ uniform) in bits (section 4).
+        """
         layers = self.columns[layer]
         facts: dict[str, Any] = {"layers": list(layers)}
         if self.design.reads == "mix":
             parameters = {name: value[problem, layer : layer + 1] for name, value in self.parameters.items()}
             weights_of_all = self.design.weights(parameters, torch.tensor([layer]))[0].double().cpu()
             weights = weights_of_all[list(self.design.columns[layer])].numpy()
+            logs = np.log2(np.where(weights > 0, weights, 1.0))
             facts |= {
                 "mix_weights": [round(float(weight), 6) for weight in weights],
                 "mix_pace": MIX_PACE,
                 "mix_gamma": round(float(parameters["gamma"]), 6),
-                "center_of_gravity": round(float(center_of_gravity(weights, layers=layers)), 6),
-                "kl_from_uniform_bits": round(float(kl_from_uniform(weights)), 6),
+                "center_of_gravity": round(float(weights @ np.array(layers, dtype=np.float64)), 6),
+                "kl_from_uniform_bits": round(float(np.log2(len(weights)) + (weights * logs).sum()), 6),
             }
         return facts
 
@@ -413,25 +341,18 @@ class FittedEdge(FittedReadout):
         Labels are ``[problem, item]`` classes, as in :meth:`FittedReadout.log_probs`, or ``[problem, item, class]``
         bool, the whole set of an item's classes.
         """
-        classes: NDArray[Any] = np.asarray(labels)
-        n_classes, shape = self.design.n_classes, self._shape(source)
-        wanted = (shape[0], source.n_items, *[n_classes] * self.is_multi_label)
-        if classes.shape != wanted or (classes.dtype == np.bool_) != self.is_multi_label:
-            kind = "bool" if self.is_multi_label else "integers"
-            raise FitError(f"labels have shape {list(classes.shape)} of {classes.dtype}: give {kind} {list(wanted)}")
-        if classes.size and not self.is_multi_label and not -1 <= classes.min() <= classes.max() < n_classes:
-            raise FitError(f"labels run from {classes.min()} to {classes.max()}: give -1 to {n_classes - 1}")
-        truth, problems = torch.from_numpy(classes), torch.arange(shape[0]).repeat_interleave(shape[1])
+        multi, shape = self.is_multi_label, self._shape(source)
+        targets = check_labels(source, labels, shape[0], self.design.n_classes)
+        if targets.is_multi_label != multi:
+            raise FitError(f"labels: the readout was fitted to {'sets of classes' if multi else 'one class an item'}")
+        truth, problems = torch.from_numpy(targets.labels), torch.arange(shape[0]).repeat_interleave(shape[1])
         values = np.empty((len(problems), shape[2]))
         for items, scores in self._scores(source):
             of_items = truth[:, items][problems]
-            known = log_probs(
-                scores, of_items if self.is_multi_label else of_items.clamp(min=0), is_sigmoid=self.is_sigmoid
-            ).double()
+            classes = of_items if multi else of_items.clamp(min=0)
+            known = log_probs(scores, classes, is_sigmoid=self.is_sigmoid).double()
             known = known.masked_fill(known < IMPOSSIBLE / 2, -torch.inf)
-            if not self.is_multi_label:
-                known = known.masked_fill(of_items < 0, torch.nan)
-            values[:, items.numpy()] = known.numpy()
+            values[:, items.numpy()] = (known if multi else known.masked_fill(of_items < 0, torch.nan)).numpy()
         return values.reshape(shape)
 
     def _shape(self, source: AnySource) -> tuple[int, int, int]:
@@ -445,11 +366,12 @@ class FittedEdge(FittedReadout):
         flat = {name: value.flatten(0, 1) for name, value in self.parameters.items()}
         n_fits, device = len(flat["out"]), flat["out"].device
         with Workers(device) as workers:
-            parts = []
-            for fits in np.array_split(np.arange(n_fits), min(workers.n, n_fits)):
-                first, last = int(fits[0]), int(fits[-1]) + 1
-                parameters = {name: value[first:last] for name, value in flat.items()}
-                parts.append((Group.of(self.design, range(first, last)), parameters))
+            shares = np.array_split(np.arange(n_fits), min(workers.n, n_fits))
+            slices = [slice(int(fits[0]), int(fits[-1]) + 1) for fits in shares]
+            parts = [
+                Probes(self.design, range(n_fits)[one], {name: value[one] for name, value in flat.items()})
+                for one in slices
+            ]
             yield from span_scores(spans, parts, self.absent, workers)
 
 
@@ -460,8 +382,7 @@ class FittedPooled(FittedReadout):
     name: str
     report: FitReport
     pooling: PlainPooling
-    regressions: FittedReadout
-    """The readout that was fitted to the pooled vectors."""
+    regressions: FittedReadout  # the readout that was fitted to the pooled vectors
     layers: tuple[int, ...]
 
     @property
@@ -478,68 +399,6 @@ class FittedPooled(FittedReadout):
         return self.regressions.log_probs(pooled(as_spans(source), pooling=self.pooling), labels)
 
 
-def with_parts(source: SpanSource, pooling: Pooling) -> SpanSource:
-    """``source`` with its spans pooled, unless pooling is learned."""
-    return source if pooling == "attention" else pooled_parts(source, pooling)
-
-
-@dataclass(frozen=True)
-class Goals:
-    """Labels and weights of every training item in every problem, and the loss of scores."""
-
-    labels: Tensor
-    """``[problem, item]`` int64, or ``[problem, item, class]`` bool."""
-    weights: Tensor | None
-    """``[problem, item]`` over their mean, 0 where a problem does not use an item; None where all are 1."""
-    absent: Tensor | None
-    """``[problem, 1, class]`` added to scores, so that no class without training items is predicted; None if none."""
-    is_sigmoid: bool
-
-    @classmethod
-    def of(cls, targets: Targets, *, is_sigmoid: bool, device: torch.device) -> Goals:
-        weights = torch.from_numpy(item_weights(targets)).to(device)
-        present = torch.from_numpy(class_weights(targets) > 0).to(device)
-        labels = torch.from_numpy(targets.labels).to(device)
-        return cls(
-            labels if targets.is_multi_label else labels.clamp(min=0),
-            None if bool((weights == 1).all()) else weights / weights.mean(1, keepdim=True),
-            None if bool(present.all()) else torch.where(present, 0.0, IMPOSSIBLE)[:, None],
-            is_sigmoid,
-        )
-
-    def loss(self, scores: Tensor, problems: Tensor, items: Tensor) -> Tensor:
-        """Cross-entropy per item of a batch, summed over the fits ``[fit, m, class]``, which share no parameter."""
-        labels = self.labels[:, items][problems]
-        possible = scores if self.absent is None else scores + self.absent[problems]
-        losses = -log_probs(possible, labels, is_sigmoid=self.is_sigmoid)
-        if self.weights is not None:
-            losses = losses * self.weights[:, items][problems]
-        return losses.sum() / len(items)
-
-
-class FitShard:
-    """Neighbouring fits, problem by problem and column by column, that one worker computes in the same products.
-
-    Steps change ``state`` in place.
-    """
-
-    def __init__(self, design: Design, fits: Sequence[int], state: AdamState) -> None:
-        self.group, self._state = Group.of(design, fits), state
-        # .data: torch is not to take another shard's steps, in the same memory, for changes of these
-        self.parameters = {name: value.data.requires_grad_() for name, value in state.parameters.items()}
-        self._problems = torch.tensor(self.group.problems, device=next(iter(self.parameters.values())).device)
-
-    def learn(
-        self, words: Tensor, batch: SpanBatch, goals: Goals, learning_rates: Sequence[float], weight_decay: float
-    ) -> None:
-        """One step on one batch, at the learning rate of each fit."""
-        scores = self.group.scores(self.parameters, words, batch)
-        loss = goals.loss(scores, self._problems, batch.items)
-        # what a batch does not reach (attention over spans of one word) has gradient 0
-        gradients = torch.autograd.grad(loss, list(self.parameters.values()), allow_unused=True, materialize_grads=True)
-        self._state.step(gradients, learning_rates, weight_decay=weight_decay)
-
-
 class EdgeLoop(FitLoop):
     """The training of all probes of a design, those that have not ended yet in a shard for each worker.
 
@@ -552,11 +411,12 @@ class EdgeLoop(FitLoop):
         self, readout: SpanReadout, design: Design, data: TrainingData, workers: Workers, *, is_sigmoid: bool
     ) -> None:
         targets, shape = data.targets, (data.targets.n_problems, len(design.columns))
-        used = torch.from_numpy((item_weights(targets) > 0).any(axis=0))
+        weights = torch.from_numpy(targets.item_weights())
+        used = (weights > 0).any(dim=0)
         n_items = int(used.sum())
         # Of few items, batches are small and a round has several passes.
-        batch_items = min(readout.batch_items, max(readout.least_batch, n_items // readout.round_steps))
-        steps = math.ceil(n_items / batch_items)
+        self._batch_items = min(readout.batch_items, max(readout.least_batch, n_items // readout.round_steps))
+        steps = math.ceil(n_items / self._batch_items)
         self._passes = math.ceil(readout.round_steps / steps)
         most = math.ceil(readout.max_steps / (self._passes * steps)) if readout.max_steps else readout.max_epochs
         n_rounds = min(readout.max_epochs, most)
@@ -564,15 +424,17 @@ class EdgeLoop(FitLoop):
         stopping = EarlyStopping(shape, readout.patience, cool_down=cool_down, last=n_rounds)
         super().__init__(stopping, n_rounds, data.progress)
         self._readout, self._design, self._data, self._workers = readout, design, data, workers
-        self._shape, self._is_sigmoid = shape, is_sigmoid
-        self._learning_rate = readout.learning_rate * math.sqrt(batch_items / readout.batch_items)
-        self.goals = Goals.of(targets, is_sigmoid=is_sigmoid, device=data.device)
-        self.best = {
-            name: value.to(data.device) for name, value in design.start(len(targets.labels), data.seed).items()
-        }
+        self._is_sigmoid = is_sigmoid
+        self._learning_rate = readout.learning_rate * math.sqrt(self._batch_items / readout.batch_items)
+        self._labels = torch.from_numpy(targets.labels if targets.is_multi_label else targets.labels.clip(min=0))
+        self._labels, weights = self._labels.to(data.device), weights.to(data.device)
+        self._weights = None if bool((weights == 1).all()) else weights / weights.mean(1, keepdim=True)
+        present = torch.from_numpy(targets.class_weights() > 0).to(data.device)
+        self.absent = None if bool(present.all()) else torch.where(present, 0.0, IMPOSSIBLE)[:, None]
+        """``[problem, 1, class]`` added to scores, so that no class without training items is predicted."""
+        self.best = {name: value.to(data.device) for name, value in design.start(shape[0], data.seed).items()}
         """The probes at their best, ``[problem, column, …]``."""
-        random = torch.Generator().manual_seed(data.seed)
-        self._shuffle = Shuffle(batch_items, random, design.hidden, readout.dropout, readout.mixing[1])
+        self._random = torch.Generator().manual_seed(data.seed)
         self._joined = JoinedChunks(with_parts(data.train, design.pooling), used, device=data.device)
         self._n_cooling = n_items * self._passes * cool_down
         self._n_seen = 0
@@ -583,29 +445,55 @@ class EdgeLoop(FitLoop):
         self._cut()
 
     def _cut(self) -> None:
+        """Share the fits out: neighbouring ones to a worker, whose steps change the state in place."""
         n_shards = max(1, min(self._workers.n, len(self.fits)))
         bounds = [shard * len(self.fits) // n_shards for shard in range(n_shards + 1)]
-        self._places = [slice(*pair) for pair in itertools.pairwise(bounds)]
-        self._shards = [FitShard(self._design, self.fits[p], self._state.some(p)) for p in self._places]
+        self._shards: list[tuple[slice, Probes, AdamState]] = []
+        for places in (slice(*pair) for pair in itertools.pairwise(bounds)):
+            state = self._state.some(places)
+            # .data: torch is not to take another shard's steps, in the same memory, for changes of these
+            parameters = {name: value.data.requires_grad_() for name, value in state.parameters.items()}
+            self._shards.append((places, Probes(self._design, self.fits[places], parameters), state))
 
     def learn(self) -> None:
+        readout = self._readout
+        dropouts: dict[str, Any] = {
+            "hidden": self._design.hidden,
+            "dropout": readout.dropout,
+            "layer_dropout": readout.mixing[1],
+        }
         for _ in range(self._passes):
-            for window in training_windows(self._joined, self._shuffle):
-                self.learn_window(moved(window, self._data.device))
-                del window  # or it would be held while the next is made
+            for chunk in self._joined:
+                batches = cut_batches(chunk, self._batch_items, self._random, **dropouts)
+                self.learn_window(*moved((chunk.words, batches), self._data.device))
+                del chunk  # or it would be held while the next is made
 
-    def learn_window(self, window: SpanWindow) -> None:
+    def learn_window(self, words: Tensor, batches: Sequence[SpanBatch]) -> None:
         """Take every fit through the batches of a window."""
-        ends = list(itertools.accumulate((len(batch.items) for batch in window.batches), initial=self._n_seen))
+        ends = list(itertools.accumulate((len(batch.items) for batch in batches), initial=self._n_seen))
         rates = [self._rates(sum(pair) / 2) for pair in itertools.pairwise(ends)]  # [batch][place of a fit]
 
         def work(number: int) -> None:
-            shard, places = self._shards[number], self._places[number]
-            for batch, rate in zip(window.batches, rates, strict=True):
-                shard.learn(window.words, batch, self.goals, rate[places], self._readout.weight_decay)
+            places, probes, state = self._shards[number]
+            parameters = list(probes.parameters.values())
+            problems = torch.tensor(probes.problems, device=words.device)
+            for batch, rate in zip(batches, rates, strict=True):
+                loss = self._loss(probes.scores(words, batch), problems, batch.items)
+                # what a batch does not reach (attention over spans of one word) has gradient 0
+                gradients = torch.autograd.grad(loss, parameters, allow_unused=True, materialize_grads=True)
+                state.step(gradients, rate[places], weight_decay=self._readout.weight_decay)
 
         self._workers.map(work, len(self._shards))
         self._n_seen = ends[-1]
+
+    def _loss(self, scores: Tensor, problems: Tensor, items: Tensor) -> Tensor:
+        """Cross-entropy per item of a batch, summed over the fits ``[fit, m, class]``, which share no parameter."""
+        if self.absent is not None:
+            scores = scores + self.absent[problems]
+        losses = -log_probs(scores, self._labels[:, items][problems], is_sigmoid=self._is_sigmoid)
+        if self._weights is not None:
+            losses = losses * self._weights[:, items][problems]
+        return losses.sum() / len(items)
 
     def _rates(self, n_seen: float) -> list[float]:
         """``[fit]`` learning rates of a step in whose middle so many items have been learned from."""
@@ -613,15 +501,29 @@ class EdgeLoop(FitLoop):
         return [self._learning_rate * max(0.0, 1 - part) for part in cooled]
 
     def dev_scores(self) -> tuple[Floats, Floats | None]:
-        shards = zip(self._shards, self._places, strict=True)
-        parts = [(shard.group, self._state.some(places).parameters) for shard, places in shards]
-        scored = span_scores(self._data.dev, parts, self.goals.absent, self._workers)
-        score, loss = np.full(self.stopping.running.size, -1.0), np.full(self.stopping.running.size, np.inf)
-        problems = [fit // self._shape[1] for fit in self.fits]
-        score[self.fits], loss[self.fits] = dev_scores(
-            scored, problems, self._data.dev_targets, is_sigmoid=self._is_sigmoid
-        )
-        return score.reshape(self._shape), loss.reshape(self._shape) if self._readout.watch == "loss" else None
+        """Weighted accuracy, or micro F1 (Tenney et al. 2019a, section 3) where items have several labels; and nats."""
+        parts, targets = [probes for _, probes, _ in self._shards], self._data.dev_targets
+        which = torch.tensor([problem for part in parts for problem in part.problems])
+        labels, weights = torch.from_numpy(targets.labels), torch.from_numpy(targets.item_weights()).double()
+        right, n_predicted, n_gold, loss = torch.zeros(4, len(which), dtype=torch.float64)
+        for items, scores in span_scores(self._data.dev, parts, self.absent, self._workers):
+            truth, weight = labels[:, items][which], weights[:, items][which]
+            classes = truth if targets.is_multi_label else truth.clamp(min=0)
+            loss -= (log_probs(scores, classes, is_sigmoid=self._is_sigmoid) * weight).sum(1)
+            if targets.is_multi_label:
+                positive = scores > 0
+                right += ((positive & truth).sum(2) * weight).sum(1)
+                n_predicted += (positive.sum(2) * weight).sum(1)
+                n_gold += (truth.sum(2) * weight).sum(1)
+            else:
+                right += ((scores.argmax(2) == truth) * weight).sum(1)
+                n_predicted += weight.sum(1)
+                n_gold += weight.sum(1)
+        shape = self.stopping.running.shape
+        of_all, losses = np.full(shape, -1.0), np.full(shape, np.inf)
+        of_all.flat[self.fits] = (2 * right / (n_predicted + n_gold)).numpy()
+        losses.flat[self.fits] = (loss / weights[which].sum(1)).numpy()
+        return of_all, losses if self._readout.watch == "loss" else None
 
     def keep(self, better: NDArray[np.bool_]) -> None:
         chosen = [place for place, fit in enumerate(self.fits) if better.flat[fit]]
@@ -649,12 +551,8 @@ Loss = Literal["auto", "softmax", "sigmoid"]
 Watch = Literal["score", "loss"]
 
 
-# Rounds that a fit takes, roughly.
-_ROUNDS = 20
-
-
 @dataclass(frozen=True)
-class SpanReadout(LabelReadout[FittedEdge | FittedPooled]):
+class SpanReadout(LabelReadout):
     """Settings and fit of all edge readouts (Tenney et al. 2019a, section 3.1): probes of one or two spans of words.
 
     Words are projected, a learned attention over each span's words makes one vector of it (with parameters of their
@@ -672,8 +570,6 @@ class SpanReadout(LabelReadout[FittedEdge | FittedPooled]):
     """
 
     gives_sets: ClassVar[bool] = True
-    stem: ClassVar[str]
-    """The registered name without its version."""
     reads: ClassVar[Reads]
     """How a column reads its layers."""
 
@@ -719,10 +615,6 @@ class SpanReadout(LabelReadout[FittedEdge | FittedPooled]):
         Raises:
             FitError: there are too few layers.
         """
-
-    @property
-    def name(self) -> str:
-        return f"{self.stem}.v1"
 
     def training_flops(self, n_items: int, dim: int, n_classes: int) -> float:
         batch = min(self.batch_items, max(self.least_batch, n_items // max(1, self.round_steps)))
@@ -774,7 +666,7 @@ class SpanReadout(LabelReadout[FittedEdge | FittedPooled]):
             parameters=loop.best,
             layers=layers,
             n_spans=train.n_spans,
-            absent=loop.goals.absent,
+            absent=loop.absent,
             is_sigmoid=is_sigmoid,
             is_multi_label=data.targets.is_multi_label,
             report=report,
@@ -803,7 +695,7 @@ class SpanReadout(LabelReadout[FittedEdge | FittedPooled]):
 class EdgeReadout(SpanReadout):
     """``edge.v1``: one probe a layer (Tenney et al. 2019a, section 3.1)."""
 
-    stem: ClassVar[str] = "edge"
+    name: ClassVar[str] = "edge.v1"
     reads: ClassVar[Reads] = "one"
 
     def columns(self, layers: Sequence[int]) -> Columns:
@@ -830,7 +722,7 @@ class MixReadout(SpanReadout):
 class EdgeMixReadout(MixReadout):
     """``edge_mix.v1``: one mix of all layers."""
 
-    stem: ClassVar[str] = "edge_mix"
+    name: ClassVar[str] = "edge_mix.v1"
 
     def columns(self, layers: Sequence[int]) -> Columns:
         return (tuple(layers),)
@@ -840,11 +732,10 @@ class EdgeMixReadout(MixReadout):
 class EdgeCumulativeReadout(MixReadout):
     """``edge_cumulative.v1``: a mix of layers 0…ℓ for every ℓ (Tenney et al. 2019b, section 3.2).
 
-    What the score gains from column to column says where a task is solved (``measures.differential_scores``,
-    ``measures.expected_layer``).
+    What the score gains from column to column shows where a task is solved (``comparisons.expected_layer``).
     """
 
-    stem: ClassVar[str] = "edge_cumulative"
+    name: ClassVar[str] = "edge_cumulative.v1"
 
     def columns(self, layers: Sequence[int]) -> Columns:
         return tuple(tuple(layers[: place + 1]) for place in range(len(layers)))
@@ -854,7 +745,7 @@ class EdgeCumulativeReadout(MixReadout):
 class EdgeCatReadout(SpanReadout):
     """``edge_cat.v1``: the first and the last layer, one after the other (Tenney et al. 2019a, section 4: ``cat``)."""
 
-    stem: ClassVar[str] = "edge_cat"
+    name: ClassVar[str] = "edge_cat.v1"
     reads: ClassVar[Reads] = "cat"
 
     def columns(self, layers: Sequence[int]) -> Columns:

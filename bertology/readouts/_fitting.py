@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 from torch.optim.adam import adam
 
 from bertology.errors import FitError
@@ -22,12 +22,11 @@ from bertology.readouts._base import (
     Progress,
     Readout,
     Targets,
-    check_agreement,
+    check_labels,
     check_problems,
     check_same_shape,
-    item_weights,
 )
-from bertology.readouts._items import Items, Moments
+from bertology.readouts._items import Items
 from bertology.readouts._sources import FeatureSource, Floats, Integers
 
 Value = TypeVar("Value")
@@ -37,31 +36,12 @@ IMPOSSIBLE = -1e9
 """Added to the score of a class that the training data of a problem do not have, so that it is never predicted."""
 
 
-class Scorer(Protocol):
-    """A model that gives a score to every class of every item."""
-
-    @property
-    def shape(self) -> tuple[int, int, int, int]:
-        """Numbers of problems, layers and classes, and the width of the vectors."""
-
-    @property
-    def n_params(self) -> int:
-        """Trained parameters of one layer's readout for one problem."""
-
-    def scores(self, source: FeatureSource) -> Scores:
-        """Scores of every item of ``source`` in every layer, chunk by chunk."""
-
-
-Model = TypeVar("Model", bound=Scorer)
-Fitted = TypeVar("Fitted", bound=FittedReadout, covariant=True)
-
-
 def accuracies(scores: Scores, shape: tuple[int, int, int], targets: Targets) -> Floats:
     """``[problem, layer, option]`` part of the labelled items whose class has the highest score.
 
     The shape is the numbers of problems, layers and options.
     """
-    labels, weights = torch.from_numpy(targets.labels), torch.from_numpy(item_weights(targets))
+    labels, weights = torch.from_numpy(targets.labels), torch.from_numpy(targets.item_weights())
     correct = torch.zeros(shape, dtype=torch.float64)
     for items, layer, class_scores in scores:
         right = class_scores.argmax(2).cpu() == labels[:, None, items]  # [problem, option, m]
@@ -87,21 +67,19 @@ def label_log_probs(scores: Scores, shape: tuple[int, int, int], labels: Integer
 
 
 @dataclass(frozen=True)
-class FittedScores(FittedReadout, Generic[Model]):
+class FittedScores(FittedReadout):
     """A fitted readout that gives a score to every class of every item."""
 
     name: str
-    model: Model
+    model: Any
+    """Has ``n_params``, a ``shape`` (problems, layers, classes, width of vectors) and gives :data:`Scores` of a source
+    by ``scores``."""
     report: FitReport
-    are_logits: bool = True
-    """Whether the softmax of the scores is a probability."""
+    are_logits: bool = True  # whether the softmax of the scores is a probability
 
     @property
     def n_params(self) -> int:
-        return self.model.n_params
-
-    def details(self, problem: int, layer: int) -> Mapping[str, Any]:
-        return {}
+        return int(self.model.n_params)
 
     def predict(self, source: FeatureSource) -> Predictions:
         """Predict every item of ``source`` in every layer: see :meth:`FittedReadout.predict`."""
@@ -116,20 +94,15 @@ class FittedScores(FittedReadout, Generic[Model]):
 
     def log_probs(self, source: FeatureSource, labels: Integers) -> Floats:
         """``[problem, layer, item]`` log-probability of a class of each item; NaN where scores are no logits."""
-        shape = self.checked_shape(source, labels)
+        shape = self.checked_shape(source)
+        check_labels(source, labels, shape[0], self.model.shape[2])
         if not self.are_logits:
             return np.full(shape, np.nan)
         return label_log_probs(self.model.scores(source), shape, labels)
 
-    def checked_shape(self, source: FeatureSource, labels: Integers | None = None) -> tuple[int, int, int]:
+    def checked_shape(self, source: FeatureSource) -> tuple[int, int, int]:
         """Numbers of problems, layers and items, of a source that the readout can read; FitError otherwise."""
-        n_problems, n_layers, n_classes, dim = self.model.shape
-        if labels is not None:
-            check_agreement(source, Targets(labels, n_classes), "the source")
-            if len(labels) != n_problems:
-                raise FitError(
-                    f"labels are of {len(labels)} problems: the readout was fitted to {n_problems}, give a row each"
-                )
+        n_problems, n_layers, _, dim = self.model.shape
         check_same_shape(source, n_layers, dim)
         return n_problems, n_layers, source.n_items
 
@@ -145,8 +118,7 @@ class TrainingData:
     seed: int
     device: torch.device
     progress: Progress
-    n_threads: int | None = None
-    """Threads that layers may be spread over; as many as torch uses when left out."""
+    n_threads: int | None = None  # threads that layers may be spread over; as many as torch uses when left out
 
     @cached_property
     def items(self) -> Items:
@@ -158,14 +130,13 @@ class TrainingData:
         return self.targets.n_problems, self.train.n_layers
 
 
-class LabelReadout(Readout, Generic[Fitted]):
+class LabelReadout(Readout):
     """A readout that is fitted to data checked beforehand."""
 
-    gives_sets: ClassVar[bool] = False
-    """Whether it can give several labels to an item."""
+    gives_sets: ClassVar[bool] = False  # whether it can give several labels to an item
 
     @abstractmethod
-    def fit_to(self, data: TrainingData) -> Fitted:
+    def fit_to(self, data: TrainingData) -> Any:
         """Fit every problem in every layer; FitError where a setting is out of bounds or vectors are not finite."""
 
     def fit(
@@ -179,7 +150,7 @@ class LabelReadout(Readout, Generic[Fitted]):
         device: str = "cpu",
         progress: Progress | None = None,
         n_threads: int | None = None,
-    ) -> Fitted:
+    ) -> Any:
         """Fit every problem in every layer side by side: see :meth:`Readout.fit`."""
         if targets.is_multi_label and not self.gives_sets:
             raise FitError(
@@ -188,39 +159,6 @@ class LabelReadout(Readout, Generic[Fitted]):
         check_problems(train, targets, dev, dev_targets)
         tell = progress or (lambda line: None)
         return self.fit_to(TrainingData(train, targets, dev, dev_targets, seed, torch.device(device), tell, n_threads))
-
-
-class Standardised(nn.Module):
-    """Class scores of standardised features, for every problem and layer."""
-
-    mean: Tensor
-    std: Tensor
-
-    def __init__(self, moments: Moments, n_classes: int) -> None:
-        super().__init__()
-        n_problems, n_layers, dim = moments.mean.shape
-        self.shape = n_problems, n_layers, n_classes, dim
-        self.register_buffer("mean", moments.mean.float())
-        self.register_buffer("std", moments.std.float())
-
-    def standard(self, vectors: Tensor, problem: int) -> Tensor:
-        """``[layer, m, dim]`` vectors with the mean and standard deviation of a problem's training items removed."""
-        return (vectors - self.mean[problem][:, None]) / self.std[problem][:, None]
-
-    def scores(self, source: FeatureSource, *options: Any) -> Iterator[tuple[Tensor, int, Tensor]]:
-        """Item numbers ``[m]``, layer, and scores ``[problem, 1, class, m]``, chunk by chunk and layer by layer."""
-        with torch.inference_mode():
-            for items, vectors in source.chunks():
-                class_scores = self(vectors.to(self.mean.device), *options).unsqueeze(2)
-                for layer in range(source.n_layers):
-                    yield items, layer, class_scores[:, layer].mT
-
-
-def surprisals(scores: Tensor, items: Items, numbers: Tensor) -> Tensor:
-    """``[problem, layer, m]`` weighted −ln p of the labels of a batch, from ``[problem, layer, m, class]`` scores."""
-    log_prob = scores.log_softmax(3)
-    labels = items.labels[:, None, numbers, None].expand(-1, scores.shape[1], -1, 1)
-    return -log_prob.gather(3, labels).squeeze(3) * items.weights[:, None, numbers]
 
 
 _NOT_YET = np.iinfo(np.int64).max
@@ -253,10 +191,8 @@ class EarlyStopping:
         self._latest = _NOT_YET if last is None else last - cool_down
         self.running = np.ones(shape, dtype=bool)
         self.begins_to_cool = np.zeros(shape, dtype=bool)
-        """Whether each fit cools down from now on."""
         self._cools_from = np.full(shape, _NOT_YET)
-        self.score = np.full(shape, floor - 1)
-        """The best score of each fit."""
+        self.score = np.full(shape, floor - 1)  # the best of each fit
         self._loss, self._least = np.full(shape, np.inf), np.full(shape, np.inf)
         self._epoch, self.epochs = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
 
@@ -299,8 +235,7 @@ class FitLoop(ABC):
     All fits see the same batches and share no parameter; each ends by itself, and is kept as it was at its best.
     """
 
-    what: ClassVar[str]
-    """The name of the readouts and of a round in progress messages."""
+    what: ClassVar[str]  # the name of the readouts and of a round in progress messages
 
     def __init__(self, stopping: EarlyStopping, n_rounds: int, progress: Progress) -> None:
         self.stopping, self._n_rounds, self._progress = stopping, n_rounds, progress
@@ -348,19 +283,15 @@ class AdamState:
     """Parameters of fits and the state of their optimisers (Adam, Kingma & Ba 2015), by name, fits first."""
 
     parameters: dict[str, Tensor]
-    averages: dict[str, Tensor]
-    """Running means of gradients."""
-    squares: dict[str, Tensor]
-    """Running means of their squares."""
-    steps: Integers
-    """``[fit]`` steps taken."""
+    averages: dict[str, Tensor]  # running means of gradients
+    squares: dict[str, Tensor]  # and of their squares
+    steps: Integers  # [fit] steps taken
 
     @classmethod
     def start(cls, parameters: Mapping[str, Tensor]) -> AdamState:
         averages, squares = ({name: torch.zeros_like(value) for name, value in parameters.items()} for _ in range(2))
-        n_fits = len(next(iter(parameters.values())))
         copies = {name: value.clone() for name, value in parameters.items()}
-        return cls(copies, averages, squares, np.zeros(n_fits, dtype=np.int64))
+        return cls(copies, averages, squares, np.zeros(len(next(iter(copies.values()))), dtype=np.int64))
 
     def some(self, fits: slice | list[int]) -> AdamState:
         """The state of some fits: a view for a slice, a copy for a list."""
@@ -376,9 +307,8 @@ class AdamState:
 
     def reset(self, fits: list[int]) -> None:
         """Begin the optimisers of some fits anew."""
-        for part in (self.averages, self.squares):
-            for value in part.values():
-                value[fits] = 0.0
+        for value in (*self.averages.values(), *self.squares.values()):
+            value[fits] = 0.0
         self.steps[fits] = 0
 
     @property
@@ -390,18 +320,17 @@ class AdamState:
         alike: dict[tuple[float, int], list[int]] = {}
         for fit, key in enumerate(zip(rates, self.steps.tolist(), strict=True)):
             alike.setdefault(key, []).append(fit)
-        columns = [list(self.parameters.values()), list(gradients), list(self.averages.values())]
-        columns.append(list(self.squares.values()))
-        chosen = columns
+        values, averages, squares = (list(part.values()) for part in self._parts)
+        columns = chosen = [values, list(gradients), averages, squares]
         for (rate, n_steps), fits in alike.items():
             if len(alike) > 1:  # in one call where it can be: fits that cool down are few, and for a short time
                 unbound = [[value.unbind() for value in column] for column in columns]
                 chosen = [[each[fit] for each in column for fit in fits] for column in unbound]
-            values, slopes, averages, squares = chosen
-            counts = list(torch.full((len(values),), float(n_steps), device=values[0].device).unbind())
+            counts = list(torch.full((len(chosen[0]),), float(n_steps), device=values[0].device).unbind())
             options = {"lr": rate, "weight_decay": weight_decay, "decoupled_weight_decay": True, **_ADAM}
+            of_values: Any = (*chosen, [], counts)
             with torch.no_grad():
-                adam(values, slopes, averages, squares, [], counts, **options)
+                adam(*of_values, **options)
         self.steps[:] += 1
 
 
@@ -411,21 +340,16 @@ _ADAM: dict[str, Any] = {"beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "fused": Tru
 def single_report(
     dev_accuracy: Floats, iterations: Integers, converged: NDArray[np.bool_], gradient_norm: Floats
 ) -> FitReport:
-    return FitReport(
-        strengths=(0.0,),
-        chosen=np.zeros(dev_accuracy.shape),
-        dev_accuracy=dev_accuracy[:, :, None].copy(),
-        iterations=iterations[:, :, None].copy(),
-        converged=converged[:, :, None],
-        gradient_norm=gradient_norm[:, :, None],
-    )
+    """The report of fits without a path of strengths, from ``[problem, layer]`` facts."""
+    facts: list[Any] = [fact[:, :, None].copy() for fact in (dev_accuracy, iterations, converged, gradient_norm)]
+    return FitReport((0.0,), np.zeros(dev_accuracy.shape), *facts)
 
 
 def moved(value: Value, device: torch.device) -> Value:
     """A copy of a value whose tensors, inside dataclasses, tuples and lists too, are on a device."""
+    changed: Any = value
     if device.type == "cpu":
         return value
-    changed: Any = value
     if isinstance(value, Tensor):
         changed = value.to(device)
     elif isinstance(value, tuple | list):

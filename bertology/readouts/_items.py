@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -13,33 +12,28 @@ from torch import Tensor
 
 from bertology._spans import SpanChunk
 from bertology.errors import FitError
-from bertology.readouts._base import Targets, class_weights, item_weights
+from bertology.readouts._base import Targets
 from bertology.readouts._sources import ArrayFeatures, FeatureSource, SpanSource, check_finite, only_items, used_chunks
 
-_WINDOW_BYTES = 256 << 20
-"""Vectors that are shuffled among each other before they are cut into batches."""
-_SPAN_WINDOW_BYTES = 128 << 20
-"""Bytes of words in spans that are shuffled among each other."""
+_WINDOW_BYTES = 256 << 20  # vectors that are shuffled among each other before they are cut into batches
+_SPAN_WINDOW_BYTES = 128 << 20  # bytes of words in spans that are shuffled among each other
 
 
 @dataclass(frozen=True)
 class Items:
     """Labels and weights of every training item in every problem."""
 
-    labels: Tensor
-    """``[problem, item]`` class; of an item that a problem does not use, any class that it has."""
-    weights: Tensor
-    """``[problem, item]`` float32, 0 where a problem does not use an item."""
-    frequency: Tensor
-    """``[problem, class]`` part of the training items' weight that the class has, 0 if it does not occur."""
+    labels: Tensor  # [problem, item] class; of an item that a problem does not use, any class that it has
+    weights: Tensor  # [problem, item] float32, 0 where a problem does not use an item
+    frequency: Tensor  # [problem, class] part of the training items' weight that the class has
 
     @classmethod
     def of(cls, targets: Targets, device: torch.device) -> Items:
-        by_class = torch.from_numpy(class_weights(targets)).to(device)
+        by_class = torch.from_numpy(targets.class_weights()).to(device)
         labels = torch.from_numpy(targets.labels).to(device)
         usable = (labels >= 0) & (by_class.gather(1, labels.clamp(min=0)) > 0)
         labels = torch.where(usable, labels, by_class.argmax(1)[:, None])
-        weights = torch.from_numpy(item_weights(targets)).to(device)
+        weights = torch.from_numpy(targets.item_weights()).to(device)
         return cls(labels, weights, (by_class / by_class.sum(1, keepdim=True)).float())
 
     @functools.cached_property
@@ -67,10 +61,8 @@ class Items:
 class Moments:
     """Mean and standard deviation of the vectors of each layer under each weighting of the items."""
 
-    mean: Tensor
-    """``[weighting, layer, dim]`` float64."""
-    std: Tensor
-    """``[weighting, layer, dim]`` float64, infinite where a feature is constant, which leaves 0 of it."""
+    mean: Tensor  # [weighting, layer, dim] float64
+    std: Tensor  # [weighting, layer, dim] float64, infinite where a feature is constant, which leaves 0 of it
 
     def only(self, weightings: Tensor) -> Moments:
         return Moments(self.mean[weightings], self.std[weightings])
@@ -80,12 +72,9 @@ class Moments:
 class Sample:
     """Some of the items, or all that are used, held in memory."""
 
-    items: Tensor
-    """``[place]`` their numbers in the source."""
-    source: ArrayFeatures
-    """Their vectors, on the device, in the type that they have in the source."""
-    is_everything: bool
-    """Whether no used item was left out."""
+    items: Tensor  # [place] their numbers in the source
+    source: ArrayFeatures  # their vectors, on the device, in the type that they have in the source
+    is_everything: bool  # whether no used item was left out
 
 
 def choose_items(weights: Tensor, size: int, *, seed: int = 0) -> Tensor:
@@ -162,26 +151,23 @@ def shuffled_batches(
     device = items.weights.device
     most = max(size, _WINDOW_BYTES // (4 * train.n_layers * train.dim))
     window: list[tuple[Tensor, Tensor]] = []
-    held = 0
+
+    def cut(*, last: bool) -> Iterator[tuple[Tensor, Tensor]]:
+        numbers = torch.cat([part for part, _ in window])
+        vectors = torch.cat([part for _, part in window], dim=1)
+        order = torch.randperm(len(numbers), generator=random).to(device)
+        end = len(order) if last else len(order) - len(order) % size
+        for first in range(0, end, size):
+            chosen = order[first : min(first + size, end)]
+            yield numbers[chosen], vectors[:, chosen]
+        window[:] = [(numbers[order[end:]], vectors[:, order[end:]])]
+
     for numbers, vectors in used_chunks(train, items.used):
         window.append((numbers.to(device), vectors.to(device)))
-        held += len(numbers)
-        if held >= most:
-            rest = yield from _cut(window, size, random, last=False)
-            window, held = [rest], len(rest[0])
-    if held:
-        yield from _cut(window, size, random, last=True)
-
-
-def _cut(window: list[tuple[Tensor, Tensor]], size: int, random: torch.Generator, *, last: bool) -> Any:
-    numbers = torch.cat([part for part, _ in window])
-    vectors = torch.cat([part for _, part in window], dim=1)
-    order = torch.randperm(len(numbers), generator=random).to(numbers.device)
-    end = len(order) if last else len(order) - len(order) % size
-    for first in range(0, end, size):
-        chosen = order[first : min(first + size, end)]
-        yield numbers[chosen], vectors[:, chosen]
-    return numbers[order[end:]], vectors[:, order[end:]]
+        if sum(len(part) for part, _ in window) >= most:
+            yield from cut(last=False)
+    if sum(len(part) for part, _ in window):
+        yield from cut(last=True)
 
 
 class JoinedChunks:
@@ -202,12 +188,12 @@ class JoinedChunks:
         if self._only is not None:
             yield self._only
             return
-        windows: list[SpanChunk] = []
+        n_windows = 0
         for joined in self._joined():
-            windows = [*windows[:1], joined]
+            n_windows += 1
             yield joined
-        if len(windows) == 1:
-            self._only = windows[0]
+        if n_windows == 1:
+            self._only = joined
 
     def _joined(self) -> Iterator[SpanChunk]:
         """Neighbouring chunks as one, as many as there is room for; a chunk too large for it comes alone."""

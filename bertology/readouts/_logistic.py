@@ -3,16 +3,16 @@
 They are minimised by L-BFGS with a preconditioner. Features of an encoder are so ill-conditioned that plain L-BFGS
 takes a hundred passes and more. Two approximations of the Hessian are used, both measured on a sample of the items:
 
-* :class:`Bound`, before anything is known: the bound ½ (I − 1/K) ⊗ XᵀX of Böhning (1992), without its coupling of the
+* :func:`bound`, before anything is known: the bound ½ (I − 1/K) ⊗ XᵀX of Böhning (1992), without its coupling of the
   classes.
-* :class:`ClassCurvature`, near the solution: for each class its own Xᵀ diag(p (1 − p)) X, in which only the few items
-  count that are uncertain about it. Its eigenvectors are found at one strength and serve all, since between strengths
-  little changes but its size and the penalty.
+* :func:`curvature`, near the solution: for each class its own Xᵀ diag(p (1 − p)) X, in which only the few items count
+  that are uncertain about it. Its eigenvectors are found at one strength and serve all, since between strengths little
+  changes but its size and the penalty.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -24,6 +24,10 @@ from bertology.readouts._fitting import IMPOSSIBLE
 from bertology.readouts._items import Items, Moments, Sample
 from bertology.readouts._sources import FeatureSource, without_unused
 
+Evaluate = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
+"""Maps ``[n]`` numbers of functions and their ``[n, parameter]`` points to ``[n]`` float64 values and gradients."""
+Precondition = Callable[[Tensor, Tensor], Tensor]
+"""Maps ``[n]`` numbers of functions and ``[n, parameter]`` vectors to vectors over an approximate Hessian."""
 _UNDERFLOW = 1e-30
 _UNCERTAIN = 6
 """Items a feature of which the curvature of a class is measured one by one; the others count by their mean."""
@@ -31,8 +35,7 @@ _COUPLING = 2**0.5
 """Factor of the curvature for classes that are confused: between 1 and 2, by the row sums of diag p − ppᵀ."""
 _LEAST = 0.01
 """Curvature of a class, as a part of what its frequency alone would give, below which it is not believed to fall."""
-_MEMORY = 20
-"""Steps remembered, or as many as fit into the bytes below."""
+_MEMORY = 20  # steps remembered, or as many as fit into the bytes below
 _MEMORY_BYTES = 512 << 20
 _SUFFICIENT = 1e-4
 _NOISE = 1e-7
@@ -53,14 +56,11 @@ class Fits:
         self.problem = torch.arange(n_problems, device=present.device).repeat_interleave(self.n_strengths)
         # of two classes, scikit-learn has one weight vector: it is penalised as twice two opposite ones
         per_problem = torch.where(present.sum(1) == 2, 2.0, 1.0) / items.total
+        # [fit] factor of ½‖W‖² beside the mean loss, float64
         self.penalty = per_problem[self.problem] / strengths.to(present.device).flatten()
-        """``[fit]`` factor of ½‖W‖² beside the mean loss, float64."""
-        self.mean = moments.mean[self.problem, 0].float()
-        """``[fit, dim]``"""
-        self.std = moments.std[self.problem, 0].float()
-        """``[fit, dim]``"""
-        self.absent = torch.where(present, 0.0, IMPOSSIBLE)
-        """``[problem, class]`` what is added to the intercepts."""
+        self.mean = moments.mean[self.problem, 0].float()  # [fit, dim]
+        self.std = moments.std[self.problem, 0].float()  # [fit, dim]
+        self.absent = torch.where(present, 0.0, IMPOSSIBLE)  # [problem, class] added to the intercepts
 
     def __len__(self) -> int:
         return len(self.penalty)
@@ -82,7 +82,10 @@ class Fits:
 
 
 class Objective:
-    """Mean loss with penalty over the items of a source of one layer, of any of the fits."""
+    """Mean loss with penalty over the items of a source of one layer, of any of the fits.
+
+    Class is the slowest axis and item the fastest: softmax then runs along whole vectors of items.
+    """
 
     def __init__(self, fits: Fits, source: FeatureSource, items: Items) -> None:
         self._fits, self._source, self._items = fits, source, items
@@ -90,80 +93,62 @@ class Objective:
 
     def __call__(self, rows: Tensor, points: Tensor) -> tuple[Tensor, Tensor]:
         """Values ``[n]`` (float64) and gradients ``[n, parameter]`` of the fits ``rows`` at ``points``."""
-        fits = self._fits
-        sums = _Sums(*fits.for_raw(rows, points), fits.problem[rows])
+        fits, items, problem = self._fits, self._items, self._fits.problem[rows]
+        raw, offsets = fits.for_raw(rows, points)
+        n, n_classes, dim = raw.shape
+        coefficients, intercepts = raw.transpose(0, 1).reshape(n_classes * n, dim), offsets.T.reshape(-1, 1)
+        loss_sums = torch.zeros(n, dtype=torch.float64, device=raw.device)
+        weight_sums = torch.zeros_like(coefficients)
+        bias_sums = torch.zeros(n_classes, n, dtype=torch.float64, device=raw.device)
         for chunk in self._source.chunks():
             numbers, vectors = (part.to(points.device) for part in without_unused(*chunk, self._used))
-            sums.add(numbers, vectors[0], self._items)
-            del chunk, vectors  # or they would be held while the next are read
-        total = self._items.total[fits.problem[rows]].clamp(min=1e-30)
+            scores = torch.addmm(intercepts, coefficients, vectors[0].T).view(n_classes, n, -1)
+            residual = scores.softmax(0)  # [class, n, m]
+            index = items.labels[:, numbers][problem][None]
+            at_label = residual.gather(0, index)
+            loss = -at_label.clamp(min=_UNDERFLOW).log_()[0]
+            if (at_label < _UNDERFLOW).any():
+                loss = scores.logsumexp(0) - scores.gather(0, index)[0]
+            residual.scatter_(0, index, at_label - 1)
+            if not items.are_equal:
+                counts = items.weights[:, numbers][problem]
+                loss *= counts
+                residual *= counts
+            loss_sums += loss.sum(1, dtype=torch.float64)
+            bias_sums += residual.sum(2)
+            weight_sums.addmm_(residual.flatten(0, 1), vectors[0])
+            del chunk, vectors, scores, residual, index, at_label, loss  # or held while the next are read
+        total = items.total[problem].clamp(min=1e-30)
         penalty, (weights, _) = fits.penalty[rows], fits.split(points)
-        value = sums.loss / total + 0.5 * penalty * weights.flatten(1).square().sum(1, dtype=torch.float64)
+        value = loss_sums / total + 0.5 * penalty * weights.flatten(1).square().sum(1, dtype=torch.float64)
         # Sums for vectors as they come, turned into means for standardised ones.
-        weight_sums, bias_sums = sums.weights.view(*sums.shape, -1).transpose(0, 1), sums.biases.T.float()
-        weight_sums = (weight_sums - bias_sums[:, :, None] * fits.mean[rows][:, None]) / fits.std[rows][:, None]
-        gradient = torch.cat([weight_sums, bias_sums[:, :, None]], dim=2) / total.float()[:, None, None]
+        slopes, biases = weight_sums.view(n_classes, n, dim).transpose(0, 1), bias_sums.T.float()
+        slopes = (slopes - biases[:, :, None] * fits.mean[rows][:, None]) / fits.std[rows][:, None]
+        gradient = torch.cat([slopes, biases[:, :, None]], dim=2) / total.float()[:, None, None]
         gradient[:, :, :-1] += penalty.float()[:, None, None] * weights
         return value, gradient.flatten(1)
 
 
-class _Sums:
-    """Sums of loss and gradient of some fits over items, from coefficients and intercepts for vectors as they come.
-
-    Class is the slowest axis and item the fastest: softmax then runs along whole vectors of items.
-    """
-
-    def __init__(self, weights: Tensor, biases: Tensor, problem: Tensor) -> None:
-        n, n_classes, dim = weights.shape
-        self.shape, self._problem = (n_classes, n), problem
-        self._coefficients = weights.transpose(0, 1).reshape(n_classes * n, dim)
-        self._intercepts = biases.T.reshape(-1, 1)
-        self.loss = torch.zeros(n, dtype=torch.float64, device=weights.device)
-        self.weights = torch.zeros_like(self._coefficients)
-        self.biases = torch.zeros(self.shape, dtype=torch.float64, device=weights.device)
-
-    def add(self, numbers: Tensor, vectors: Tensor, items: Items) -> None:
-        scores = torch.addmm(self._intercepts, self._coefficients, vectors.T).view(*self.shape, -1)
-        residual = scores.softmax(0)  # [class, n, m]
-        index = items.labels[:, numbers][self._problem][None]
-        at_label = residual.gather(0, index)
-        loss = -at_label.clamp(min=_UNDERFLOW).log_()[0]
-        if (at_label < _UNDERFLOW).any():
-            loss = scores.logsumexp(0) - scores.gather(0, index)[0]
-        residual.scatter_(0, index, at_label - 1)
-        if not items.are_equal:
-            counts = items.weights[:, numbers][self._problem]
-            loss *= counts
-            residual *= counts
-        self.loss += loss.sum(1, dtype=torch.float64)
-        self.biases += residual.sum(2)
-        self.weights.addmm_(residual.flatten(0, 1), vectors)
-
-
-@dataclass(frozen=True)
-class Spread:
+class Spread(NamedTuple):
     """How the features of a sample of one layer vary together."""
 
-    correlations: Tensor
-    """``[dim, dim]``"""
-    spectrum: Tensor
-    """``[dim]`` eigenvalues of them."""
-    basis: Tensor
-    """``[dim, dim]`` eigenvectors, in columns."""
+    correlations: Tensor  # [dim, dim]
+    spectrum: Tensor  # [dim] eigenvalues of them
+    basis: Tensor  # [dim, dim] eigenvectors, in columns
 
-    @classmethod
-    def of(cls, sample: Sample) -> Spread:
-        vectors = sample.source.layer(0)  # [item, dim], changed in place: another copy would be as large
-        vectors -= vectors.mean(0)
-        vectors /= vectors.square().mean(0).clamp(min=1e-12).sqrt()
-        vectors -= vectors.mean(0)
-        correlation = vectors.T @ vectors / len(vectors)
-        spectrum, basis = _spectrum(correlation)
-        return cls(correlation, spectrum, basis.contiguous())
+
+def spread_of(sample: Sample) -> Spread:
+    vectors = sample.source.layer(0)  # [item, dim], changed in place: another copy would be as large
+    vectors -= vectors.mean(0)
+    vectors /= vectors.square().mean(0).clamp(min=1e-12).sqrt()
+    vectors -= vectors.mean(0)
+    correlations = vectors.T @ vectors / len(vectors)
+    spectrum, basis = _spectrum(correlations)
+    return Spread(correlations, spectrum, basis.contiguous())
 
 
 def _spectrum(matrices: Tensor) -> tuple[Tensor, Tensor]:
-    """Eigenvalues and eigenvectors of symmetric matrices ``[…, dim, dim]``."""
+    """Eigenvalues and eigenvectors, in columns, of symmetric matrices."""
     try:
         values, vectors = torch.linalg.eigh(matrices)
     except torch.linalg.LinAlgError:  # type: ignore[attr-defined]
@@ -172,36 +157,29 @@ def _spectrum(matrices: Tensor) -> tuple[Tensor, Tensor]:
     return values, vectors
 
 
-class Bound:
-    """Divides by an upper bound of the Hessian that is the same at every point."""
+def bound(fits: Fits, spread: Spread) -> Precondition:
+    """Division by an upper bound of the Hessian that is the same at every point."""
+    half_spectrum = 0.5 * spread.spectrum.clamp(min=0)
 
-    def __init__(self, fits: Fits, spread: Spread) -> None:
-        self._fits = fits
-        self._spectrum, self._basis = 0.5 * spread.spectrum.clamp(min=0), spread.basis
+    def divided(rows: Tensor, gradient: Tensor) -> Tensor:
+        weights, biases = fits.split(gradient)
+        result = torch.empty_like(gradient).view(len(rows), fits.n_classes, -1)
+        rotated = weights.contiguous() @ spread.basis / (half_spectrum + fits.penalty[rows].float()[:, None, None])
+        result[:, :, :-1] = rotated @ spread.basis.T
+        result[:, :, -1] = 2 * biases
+        return result.flatten(1)
 
-    def __call__(self, rows: Tensor, gradient: Tensor) -> Tensor:
-        """``[n, parameter]`` over the bound."""
-        weights, biases = self._fits.split(gradient)
-        divided = torch.empty_like(gradient).view(len(rows), self._fits.n_classes, -1)
-        penalty = self._fits.penalty[rows].float()
-        rotated = weights.contiguous() @ self._basis / (self._spectrum + penalty[:, None, None])
-        divided[:, :, :-1] = rotated @ self._basis.T
-        divided[:, :, -1] = 2 * biases
-        return divided.flatten(1)
+    return divided
 
 
 @dataclass(frozen=True)
 class _Blocks:
     """Curvatures of classes in problems with the same labels; each block is one class, or several that share one."""
 
-    classes: Tensor
-    """``[block, c]`` the classes of each block."""
-    mean: Tensor
-    """``[block, 1, dim]`` mean of the features, each item counted by its p (1 − p)."""
-    basis: Tensor
-    """``[block, dim, dim]`` eigenvectors, in columns, of their covariance counted the same way."""
-    spectrum: Tensor
-    """``[block, 1, dim]`` its eigenvalues."""
+    classes: Tensor  # [block, c] the classes of each block
+    mean: Tensor  # [block, 1, dim] mean of the features, each item counted by its p (1 − p)
+    basis: Tensor  # [block, dim, dim] eigenvectors, in columns, of their covariance counted the same way
+    spectrum: Tensor  # [block, 1, dim] its eigenvalues
 
     def divide(self, gradient: Tensor, uncertainty: Tensor, penalty: Tensor) -> Tensor:
         """``[n, class, dim + 1]`` over ``uncertainty`` ``[n, class]`` times the curvature, and the ``[n]`` penalty.
@@ -222,50 +200,23 @@ class _Blocks:
         return solution.view(n_blocks, n, n_alike, -1).transpose(0, 1)
 
 
-class ClassCurvature:
-    """Divides by the curvature of each class near given points.
-
-    Blocks are by first problem with the same labels; spectra are multiplied by the ``uncertainty``, the
-    ``[fit, class]`` mean p (1 − p).
-    """
-
-    def __init__(
-        self, fits: Fits, first_alike: Tensor, blocks: Mapping[int, Sequence[_Blocks]], uncertainty: Tensor
-    ) -> None:
-        self._fits, self._first_alike, self._blocks, self._uncertainty = fits, first_alike, blocks, uncertainty
-
-    def __call__(self, rows: Tensor, gradient: Tensor) -> Tensor:
-        """``[n, parameter]`` over the curvature and the penalty."""
-        fits = self._fits
-        whole = gradient.view(len(rows), fits.n_classes, -1)
-        divided = torch.zeros_like(whole)
-        problems, penalty = self._first_alike[fits.problem[rows]], fits.penalty[rows].float()
-        for problem, blocks_of_problem in self._blocks.items():
-            chosen = (problems == problem).nonzero().squeeze(1)
-            if len(chosen):
-                uncertainty = self._uncertainty[rows[chosen]]
-                for blocks in blocks_of_problem:
-                    solution = blocks.divide(whole[chosen], uncertainty, penalty[chosen])
-                    divided[chosen[:, None, None], blocks.classes] = solution
-        return divided.flatten(1)
-
-
-def measure_curvature(
+def curvature(
     fits: Fits, sample: Sample, items: Items, points: Tensor, correlations: Tensor, *, memory: int
-) -> ClassCurvature:
-    """The curvature of each class near ``points [fit, parameter]``, on a sample with labels and weights ``items``.
+) -> Precondition:
+    """Division by the curvature of each class near ``points [fit, parameter]``, and the penalty.
 
-    The rarest classes share their eigenvectors where ``memory`` bytes are too few.
+    It is measured on a sample with labels and weights ``items``. The rarest classes share their eigenvectors where
+    ``memory`` bytes are too few.
     """
     first: dict[bytes, int] = {}
     alike = [first.setdefault(row.cpu().numpy().tobytes(), problem) for problem, row in enumerate(items.labels)]
     most_blocks = max(1, memory // (4 * fits.dim**2 * len(set(alike))))
     coefficients, intercepts = fits.for_raw(torch.arange(len(fits), device=points.device), points)
-    uncertainty = torch.empty(len(fits), fits.n_classes, device=points.device)
-    blocks: dict[int, Sequence[_Blocks]] = {}
+    uncertainty = torch.empty(len(fits), fits.n_classes, device=points.device)  # mean p (1 − p)
+    blocks: dict[int, Sequence[_Blocks]] = {}  # by first problem with the same labels
     vectors = sample.source.layer(0)  # [item, dim]
+    n_strengths = fits.n_strengths
     for problem, first_alike in enumerate(alike):
-        n_strengths = fits.n_strengths
         rows, middle = slice(problem * n_strengths, (problem + 1) * n_strengths), problem * n_strengths
         middle += n_strengths // 2
         scores = torch.baddbmm(intercepts[rows, :, None], coefficients[rows], vectors.T.expand(n_strengths, -1, -1))
@@ -278,8 +229,24 @@ def measure_curvature(
         if first_alike == problem:
             at_middle = fits.mean[middle], fits.std[middle], variance[n_strengths // 2], uncertainty[middle]
             blocks[problem] = _blocks(vectors, *at_middle, frequency > 0, correlations, most_blocks)
+        del variance
+    del vectors, coefficients, intercepts
     give_back_freed_memory()  # what stays of a layer lies between what does not
-    return ClassCurvature(fits, torch.tensor(alike, device=points.device), blocks, _COUPLING * uncertainty)
+    first_of, coupled = torch.tensor(alike, device=points.device), _COUPLING * uncertainty
+
+    def divided(rows: Tensor, gradient: Tensor) -> Tensor:
+        whole = gradient.view(len(rows), fits.n_classes, -1)
+        result = torch.zeros_like(whole)
+        problems, penalty = first_of[fits.problem[rows]], fits.penalty[rows].float()
+        for problem, blocks_of_problem in blocks.items():
+            chosen = (problems == problem).nonzero().squeeze(1)
+            if len(chosen):
+                for of_classes in blocks_of_problem:
+                    solution = of_classes.divide(whole[chosen], coupled[rows[chosen]], penalty[chosen])
+                    result[chosen[:, None, None], of_classes.classes] = solution
+        return result.flatten(1)
+
+    return divided
 
 
 def _blocks(
@@ -320,25 +287,13 @@ def _shared_out(uncertainty: Tensor, present: Tensor, most: int) -> list[Tensor]
     return [part for part in (classes[:alone, None], classes[None, alone:]) if part.numel()]
 
 
-Evaluate = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
-"""Maps ``[n]`` numbers of functions and their ``[n, parameter]`` points to ``[n]`` float64 values and gradients."""
-Precondition = Callable[[Tensor, Tensor], Tensor]
-"""Maps ``[n]`` numbers of functions and ``[n, parameter]`` vectors to vectors over an approximate Hessian."""
-Report = Callable[[int, int], None]
-"""Called with the number of evaluations so far and the number of functions that are left."""
-
-
 class Minima(NamedTuple):
     """The end of the minimisation of each function."""
 
-    points: Tensor
-    """``[function, parameter]``"""
-    gradient_norm: Tensor
-    """``[function]`` largest absolute component of the gradient there, float64."""
-    iterations: Tensor
-    """``[function]`` evaluations until it arrived, or all there were."""
-    converged: Tensor
-    """``[function]`` whether the gradient norm met the tolerance."""
+    points: Tensor  # [function, parameter]
+    gradient_norm: Tensor  # [function] largest absolute component of the gradient there, float64
+    iterations: Tensor  # [function] evaluations until it arrived, or all there were
+    converged: Tensor  # [function] whether the gradient norm met the tolerance
 
 
 def minimise(
@@ -349,12 +304,13 @@ def minimise(
     max_iter: int,
     tolerance: float,
     relative: float = 0.0,
-    report: Report,
+    report: Callable[[int, int], None],
 ) -> Minima:
     """Minimise functions of one shape by preconditioned L-BFGS, each with its own step, all evaluated together.
 
     A function leaves as soon as the largest absolute component of its gradient is within its tolerance, or no more than
-    the part ``relative`` of what it was at ``start [function, parameter]``; after ``max_iter`` evaluations all do.
+    the part ``relative`` of what it was at ``start [function, parameter]``; after ``max_iter`` evaluations all do. The
+    report is called with the number of evaluations so far and the number of functions that are left.
     """
     points = start.clone()
     norms = torch.full((len(start),), torch.inf, dtype=torch.float64, device=start.device)
@@ -376,7 +332,12 @@ def minimise(
 
 
 class _Descent:
-    """The functions still under way: where each is, and the step it tries next."""
+    """The functions still under way: where each is, the step it tries next, and its last steps.
+
+    Of each step are kept the change of the gradient and its image under the preconditioner: the recursion of Nocedal &
+    Wright (2006, algorithm 7.4) applies the preconditioner to the gradient less a sum of changes, which then is a sum
+    of known images.
+    """
 
     def __init__(self, evaluate: Evaluate, precondition: Precondition, start: Tensor) -> None:
         self._evaluate, self._precondition = evaluate, precondition
@@ -384,7 +345,9 @@ class _Descent:
         self.points = start.clone()
         self._value, self._gradient = evaluate(self.rows, self.points)
         self._image = precondition(self.rows, self._gradient)
-        self._history = _History(max(3, min(_MEMORY, _MEMORY_BYTES // (3 * start.nbytes))))
+        self._most = max(3, min(_MEMORY, _MEMORY_BYTES // (3 * start.nbytes)))
+        self._past: list[tuple[Tensor, ...]] = []  # step, change, image and curvature
+        self._scale: Tensor | None = None
         self._direction = torch.zeros_like(start)
         self._slope = torch.zeros_like(self._value)
         self._length = torch.ones_like(self._value)
@@ -396,11 +359,15 @@ class _Descent:
         for name, values in vars(self).items():
             if isinstance(values, Tensor):
                 setattr(self, name, values[left])
-        self._history.keep(left)
+        for place in range(len(self._past)):
+            self._past[place] = tuple(values[left] for values in self._past[place])
 
     def step(self) -> None:
         """Try a step of every function; where it does not go down enough, shorten the next one."""
-        self._choose_directions()
+        fresh = self._length == 1.0  # the last step was taken, or there was none
+        if fresh.any():
+            self._direction = torch.where(fresh[:, None], self._downwards(), self._direction)
+            self._slope = (self._direction * self._gradient).sum(1, dtype=torch.float64)
         step = self._length[:, None].to(self.points.dtype) * self._direction
         value, gradient = self._evaluate(self.rows, self.points + step)
         expected = self._length * self._slope
@@ -409,7 +376,7 @@ class _Descent:
         step = torch.where(taken, step, 0.0)
         gradient = torch.where(taken, gradient, self._gradient)
         image = self._precondition(self.rows, gradient)
-        self._history.add(step, gradient - self._gradient, image - self._image)
+        self._remember(step, gradient - self._gradient, image - self._image)
         # the minimum of the parabola through what is known of a rejected step
         shorter = (-0.5 * expected / (value - self._value - expected)).nan_to_num(nan=0.1).clamp(0.1, 0.5)
         self._length = torch.where(good, 1.0, self._length * shorter)
@@ -417,54 +384,26 @@ class _Descent:
         self._value = torch.where(good, value, self._value)
         self._gradient, self._image = gradient, image
 
-    def _choose_directions(self) -> None:
-        fresh = self._length == 1.0  # the last step was taken, or there was none
-        if fresh.any():
-            directions = self._history.direction(self._gradient, self._image)
-            self._direction = torch.where(fresh[:, None], directions, self._direction)
-            self._slope = (self._direction * self._gradient).sum(1, dtype=torch.float64)
-
-
-class _History:
-    """The last steps of each function and the changes of gradient that went with them.
-
-    Kept with each change is its image under the preconditioner: the recursion of Nocedal & Wright (2006, algorithm
-    7.4) applies the preconditioner to the gradient less a sum of changes, which then is a sum of known images.
-    """
-
-    def __init__(self, length: int) -> None:
-        self._length = length
-        # steps, changes, images and curvatures
-        self._columns: tuple[list[Tensor], ...] = ([], [], [], [])
-        self._scale: Tensor | None = None
-
-    def add(self, step: Tensor, change: Tensor, image: Tensor) -> None:
-        """Remember one step of every function; a function that did not move, or saw no curvature, adds nothing."""
+    def _remember(self, step: Tensor, change: Tensor, image: Tensor) -> None:
+        """A function that did not move, or saw no curvature, adds nothing."""
         curvature = (step * change).sum(1)
         useful = curvature > 1e-10 * step.norm(dim=1) * change.norm(dim=1)
         scale = torch.where(useful, curvature / (change * image).sum(1), 1.0)
         self._scale = scale if self._scale is None else torch.where(useful, scale, self._scale)
-        useful_rows = [torch.where(useful[:, None], new, 0.0) for new in (step, change, image)]
-        for column, new in zip(self._columns, (*useful_rows, torch.where(useful, curvature, torch.inf)), strict=True):
-            column.append(new)
-            del column[: -self._length]
+        rows = [torch.where(useful[:, None], new, 0.0) for new in (step, change, image)]
+        self._past.append((*rows, torch.where(useful, curvature, torch.inf)))
+        del self._past[: -self._most]
 
-    def keep(self, left: Tensor) -> None:
-        for column in self._columns:
-            column[:] = [values[left] for values in column]
-        self._scale = None if self._scale is None else self._scale[left]
-
-    def direction(self, gradient: Tensor, image: Tensor) -> Tensor:
-        """The quasi-Newton direction of descent from ``gradient`` and its ``image`` under the preconditioner."""
-        rest, image = gradient.clone(), image.clone()
+    def _downwards(self) -> Tensor:
+        """The quasi-Newton direction of descent."""
+        rest, image = self._gradient.clone(), self._image.clone()
         amounts: list[Tensor] = []
-        past = list(zip(*self._columns, strict=True))
-        for step, change, its_image, curvature in reversed(past):
+        for step, change, its_image, curvature in reversed(self._past):
             amounts.append(((step * rest).sum(1) / curvature)[:, None])
             rest -= amounts[-1] * change
             image -= amounts[-1] * its_image
         if self._scale is not None:
             image *= self._scale[:, None]
-        for (step, change, _, curvature), amount in zip(past, reversed(amounts), strict=True):
+        for (step, change, _, curvature), amount in zip(self._past, reversed(amounts), strict=True):
             image += (amount - ((change * image).sum(1) / curvature)[:, None]) * step
         return -image

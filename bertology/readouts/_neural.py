@@ -5,8 +5,9 @@ from __future__ import annotations
 import copy
 import itertools
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -14,23 +15,54 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from bertology.errors import FitError
-from bertology.readouts._base import FittedPosterior
+from bertology.readouts._base import check_labels
 from bertology.readouts._fitting import (
     IMPOSSIBLE,
     EarlyStopping,
     FitLoop,
     FittedScores,
     LabelReadout,
-    Standardised,
     TrainingData,
     accuracies,
     drawn_alike,
     label_log_probs,
     single_report,
-    surprisals,
 )
 from bertology.readouts._items import Items, Moments, shuffled_batches, survey
 from bertology.readouts._sources import FeatureSource, Floats, Integers, resident
+
+
+class Standardised(nn.Module):
+    """Class scores of standardised features, for every problem and layer."""
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, moments: Moments, n_classes: int) -> None:
+        super().__init__()
+        n_problems, n_layers, dim = moments.mean.shape
+        self.shape = n_problems, n_layers, n_classes, dim
+        self.register_buffer("mean", moments.mean.float())
+        self.register_buffer("std", moments.std.float())
+
+    def standard(self, vectors: Tensor, problem: int) -> Tensor:
+        """``[layer, m, dim]`` vectors with the mean and standard deviation of a problem's training items removed."""
+        return (vectors - self.mean[problem][:, None]) / self.std[problem][:, None]
+
+    def scores(self, source: FeatureSource, *options: Any) -> Iterator[tuple[Tensor, int, Tensor]]:
+        """Item numbers ``[m]``, layer, and scores ``[problem, 1, class, m]``, chunk by chunk and layer by layer."""
+        with torch.inference_mode():
+            for items, vectors in source.chunks():
+                class_scores = self(vectors.to(self.mean.device), *options).unsqueeze(2)
+                for layer in range(source.n_layers):
+                    yield items, layer, class_scores[:, layer].mT
+
+
+def surprisals(scores: Tensor, items: Items, numbers: Tensor) -> Tensor:
+    """``[problem, layer, m]`` weighted −ln p of the labels of a batch, from ``[problem, layer, m, class]`` scores."""
+    log_prob = scores.log_softmax(3)
+    labels = items.labels[:, None, numbers, None].expand(-1, scores.shape[1], -1, 1)
+    return -log_prob.gather(3, labels).squeeze(3) * items.weights[:, None, numbers]
 
 
 class Perceptrons(Standardised):
@@ -73,9 +105,17 @@ class Perceptrons(Standardised):
     def n_params(self) -> int:
         return sum(int(np.prod(parameter.shape[2:])) for parameter in self.parameters())
 
+    def maps_of(self, problem: int, layer: int) -> list[tuple[Tensor, Tensor]]:
+        """Weights ``[out, in]`` and biases ``[out]`` of the maps of standardised features, in float64."""
+        first, second, first_bias, bias = (
+            parameter.detach()[problem, layer].double() for parameter in self.parameters()
+        )
+        bias = bias + self.absent[problem, 0].double()
+        return [(second @ first, bias)] if self.is_linear else [(first, first_bias), (second, bias)]
+
 
 @dataclass(frozen=True)
-class PerceptronReadout(LabelReadout[FittedScores[Perceptrons]]):
+class PerceptronReadout(LabelReadout):
     """A perceptron or bilinear map, trained by Adam (Kingma & Ba 2015) until dev accuracy stops rising.
 
     All layers and problems see the same batches and are trained in the same matrix products, yet none depends on
@@ -94,7 +134,7 @@ class PerceptronReadout(LabelReadout[FittedScores[Perceptrons]]):
     def start(self, moments: Moments, items: Items, seed: int) -> Perceptrons:
         """The perceptrons before the first step; FitError where a setting of their shape is out of bounds."""
 
-    def fit_to(self, data: TrainingData) -> FittedScores[Perceptrons]:
+    def fit_to(self, data: TrainingData) -> FittedScores:
         if min(self.batch_items, self.max_epochs, self.patience) < 1 or self.learning_rate <= 0:
             raise FitError(f"settings {asdict(self)}: give numbers above 0")
         loop = _PerceptronLoop(self, data)
@@ -138,12 +178,9 @@ class _PerceptronLoop(FitLoop):
 class MlpReadout(PerceptronReadout):
     """A perceptron with one hidden layer of ReLUs (Hewitt & Liang 2019)."""
 
+    name: ClassVar[str] = "mlp.v1"
     hidden: int = 256
     """Width of the hidden layer."""
-
-    @property
-    def name(self) -> str:
-        return "mlp.v1"
 
     def start(self, moments: Moments, items: Items, seed: int) -> Perceptrons:
         if self.hidden < 1:
@@ -159,12 +196,9 @@ class LowRankReadout(PerceptronReadout):
     regularisation; with a rank of at least the number of classes it can represent whatever ``linear.v1`` can.
     """
 
+    name: ClassVar[str] = "lowrank.v1"
     rank: int = 8
     """Directions of the vectors that the readout may look at."""
-
-    @property
-    def name(self) -> str:
-        return "lowrank.v1"
 
     def start(self, moments: Moments, items: Items, seed: int) -> Perceptrons:
         dim = moments.mean.shape[2]
@@ -175,8 +209,7 @@ class LowRankReadout(PerceptronReadout):
 
 _K1, _K2, _K3 = 0.63576, 1.87320, 1.48695
 """Molchanov et al. 2017, equation 14: the divergence of a Gaussian from the log-uniform prior, closely."""
-_DRAWS = 4
-"""Weights drawn for each item to find its expected cross-entropy; over many items, a few are enough."""
+_DRAWS = 4  # weights drawn for each item to find its expected cross-entropy; over many items, a few are enough
 _STILL = 0.02
 """A fit has converged if its code gets shorter by at most this part from the third quarter of its steps to the last."""
 _SIZE = 0.1
@@ -250,7 +283,7 @@ class Compressors(Standardised):
         n_classes = items.frequency.shape[1]
         super().__init__(moments, n_classes)
         widths = [moments.mean.shape[2], *([hidden] if hidden else []), n_classes]
-        self.maps = nn.ModuleList(
+        self.maps: Any = nn.ModuleList(
             _Groups(self.shape[:2], n_in, n_out, seed + place, moments.mean.device)
             for place, (n_in, n_out) in enumerate(itertools.pairwise(widths))
         )
@@ -260,37 +293,38 @@ class Compressors(Standardised):
 
         Under weights that ``noises`` draw, one generator a map, or under their means.
         """
-        drawn: list[Tensor | None] = [None] * len(self._maps)
+        drawn: list[Tensor | None] = [None] * len(self.maps)
         if noises is not None:
-            drawn = [one.noise(vectors.shape[1], random) for one, random in zip(self._maps, noises, strict=True)]
+            drawn = [one.noise(vectors.shape[1], random) for one, random in zip(self.maps, noises, strict=True)]
         scores = []
         for problem in range(len(self.mean)):
             hidden = self.standard(vectors, problem)
-            for place, (groups, noise) in enumerate(zip(self._maps, drawn, strict=True)):
+            for place, (groups, noise) in enumerate(zip(self.maps, drawn, strict=True)):
                 hidden = hidden.relu() if place else hidden
                 hidden = groups.expected(hidden, problem) if noise is None else groups.sampled(hidden, problem, noise)
             scores.append(hidden)
         return torch.stack(scores)
 
     def noises(self, seed: int) -> Noises:
-        return np.random.default_rng(seed).spawn(len(self._maps))
+        return np.random.default_rng(seed).spawn(len(self.maps))
 
     @property
     def n_params(self) -> int:
         """Weights, biases and scales of one layer's readout for one problem, without how sure they are."""
-        parameters = (parameter for one in self._maps for parameter in (one.mean, one.bias, one.log_scale))
+        parameters = (parameter for one in self.maps for parameter in (one.mean, one.bias, one.log_scale))
         return sum(int(np.prod(parameter.shape[2:])) for parameter in parameters)
 
-    @property
-    def _maps(self) -> Sequence[_Groups]:
-        return [groups for groups in self.maps if isinstance(groups, _Groups)]
+    def maps_of(self, problem: int, layer: int) -> list[tuple[Tensor, Tensor]]:
+        """Weights ``[out, in]`` and biases ``[out]`` of the maps, in float64, under the means of their posteriors."""
+        rows = ([part.detach()[problem, layer].double() for part in (m.mean, m.log_scale, m.bias)] for m in self.maps)
+        return [(mean * log_scale.exp(), bias) for mean, log_scale, bias in rows]
 
     def divergence(self) -> Tensor:
-        return torch.stack([groups.divergence() for groups in self._maps]).sum(0)
+        return torch.stack([groups.divergence() for groups in self.maps]).sum(0)
 
 
 @dataclass(frozen=True)
-class FittedBayes(FittedScores[Compressors], FittedPosterior):
+class FittedBayes(FittedScores):
     """Readouts with their posteriors. Predictions are those of the posteriors' means.
 
     In the report ``iterations`` counts steps, ``converged`` says that the code had stopped getting shorter, and
@@ -306,14 +340,15 @@ class FittedBayes(FittedScores[Compressors], FittedPosterior):
 
     def sampled_log_probs(self, source: FeatureSource, labels: Integers) -> Floats:
         """Log-probabilities under weights drawn from the posterior anew for each item, averaged over draws."""
-        shape = self.checked_shape(source, labels)
+        shape = self.checked_shape(source)
+        check_labels(source, labels, shape[0], self.model.shape[2])
         noises = self.model.noises(self.sampling_seed)
         draws = (label_log_probs(self.model.scores(source, noises), shape, labels) for _ in range(_DRAWS))
         return np.asarray(sum(draws) / _DRAWS)
 
 
 @dataclass(frozen=True)
-class BayesReadout(LabelReadout[FittedBayes]):
+class BayesReadout(LabelReadout):
     """A readout under Bayesian compression (Louizos et al. 2017, section 4.1), for variational codelength.
 
     It minimises the length of a message that holds its posterior and, given that, the training labels: the
@@ -324,6 +359,7 @@ class BayesReadout(LabelReadout[FittedBayes]):
     initial weights (each problem its own), the order of the items, and the noise.
     """
 
+    name: ClassVar[str] = "bayes.v1"
     hidden: int = 0
     """Width of the hidden layer; 0 for none, a linear readout."""
     learning_rate: float = 3e-2
@@ -331,10 +367,6 @@ class BayesReadout(LabelReadout[FittedBayes]):
     batch_items: int = 256
     steps: int = 2000
     """Batches seen; more make the code a little shorter, and it is a valid code after any number."""
-
-    @property
-    def name(self) -> str:
-        return "bayes.v1"
 
     def fit_to(self, data: TrainingData) -> FittedBayes:
         if self.hidden < 0 or min(self.steps, self.batch_items) < 1 or self.learning_rate <= 0:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
-from dataclasses import dataclass, field, replace
-from typing import Any, Generic, Literal, Protocol, TypeVar, get_args, runtime_checkable
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Protocol, Self, get_args, runtime_checkable
 
 import numpy as np
 import torch
@@ -18,93 +18,96 @@ from bertology.errors import FitError
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
-Chunk = TypeVar("Chunk")
 PlainPooling = Literal["first", "last", "mean", "max", "endpoints"]
 """Poolings of a span without parameters; ``max`` is taken in each dimension, ``endpoints`` is the
 first word's vector followed by the last word's."""
 
 CHUNK_ITEMS = 2048
 """Items handed out at once: a few megabytes a layer, which stay in the processor's cache."""
-_CHUNK_ON_ACCELERATOR = 1 << 14
-"""Items handed out at once on an accelerator, which needs larger products to be busy."""
-_RESIDENT_PART = 0.4
-"""Part of an accelerator's free memory that the vectors of one split may take."""
+_CHUNK_ON_ACCELERATOR = 1 << 14  # items handed out at once on an accelerator, which needs larger products to be busy
+_RESIDENT_PART = 0.4  # part of an accelerator's free memory that the vectors of one split may take
 
 
 class Shaped(Protocol):
-    """How many vectors there are, and of which layers."""
+    """The shape of a source: numbers of layers and items, width of a vector, numbers of the layers in their model.
+
+    ``at`` gives the same items in some of the layers, by their places; the others are not read.
+    """
 
     @property
-    def n_layers(self) -> int:
-        """Number of layers."""
-
+    def n_layers(self) -> int: ...
     @property
-    def n_items(self) -> int:
-        """Number of items."""
-
+    def n_items(self) -> int: ...
     @property
-    def dim(self) -> int:
-        """Width of a vector."""
-
+    def dim(self) -> int: ...
     @property
-    def layers(self) -> Sequence[int]:
-        """``[layer]`` the number of each layer in its model, to name it in messages."""
-
-    def at(self, places: Sequence[int]) -> Any:
-        """The same items in some of the layers, by their places; the others are not read."""
+    def layers(self) -> Sequence[int]: ...
+    def at(self, places: Sequence[int]) -> Any: ...
 
 
 class FeatureSource(Shaped, Protocol):
-    """Vectors of the same items in several layers, handed out in chunks as often as they are asked for."""
+    """Vectors of the same items in several layers, handed out in chunks as often as they are asked for.
+
+    ``dtype`` is the type that the vectors have been converted from, so that they can be kept in it without loss.
+    ``chunks`` gives all items once, in an order that is the same from pass to pass: ``[m]`` int64 item numbers and
+    their ``[layer, m, dim]`` float32 vectors, which must not be changed.
+    """
 
     @property
-    def dtype(self) -> torch.dtype:
-        """The type that the vectors have been converted from, so that they can be kept in it without loss."""
-
-    def chunks(self) -> Iterator[tuple[Tensor, Tensor]]:
-        """All items once, in an order that is the same from pass to pass.
-
-        Yields:
-            ``[m]`` int64 item numbers and their ``[layer, m, dim]`` float32 vectors. They must not be changed.
-        """
+    def dtype(self) -> torch.dtype: ...
+    def chunks(self) -> Iterator[tuple[Tensor, Tensor]]: ...
 
 
 @runtime_checkable
 class SpanSource(Shaped, Protocol):
-    """Items of one or two spans of words, in several layers, handed out in chunks as often as they are asked for."""
+    """Items of one or two spans of words (``n_spans``), in several layers, in chunks as of a :class:`FeatureSource`."""
 
     @property
-    def n_spans(self) -> int:
-        """Number of spans of an item: 1 or 2."""
-
-    def chunks(self) -> Iterator[SpanChunk]:
-        """All items once, in an order that is the same from pass to pass."""
+    def n_spans(self) -> int: ...
+    def chunks(self) -> Iterator[SpanChunk]: ...
 
 
 AnySource = FeatureSource | SpanSource
 """Items with a vector each, or with spans of words."""
-Source = TypeVar("Source", bound=Shaped)
 
 
 @dataclass(frozen=True)
-class Derived(Generic[Chunk]):
-    """A source whose chunks are made from those of another."""
+class Derived:
+    """A source of vectors whose chunks are made from those of another source."""
 
-    n_layers: int
+    of: AnySource
+    change: Callable[..., Any]
+    """Makes a chunk from a chunk of the other source and the arrays ``by_layer``; None leaves the chunk out."""
     n_items: int
     dim: int
-    layers: Sequence[int]
-    chunks: Callable[[], Iterator[Chunk]]
-    dtype: torch.dtype = field(default=torch.float32, kw_only=True)
-    at: Callable[[Sequence[int]], Any] = field(kw_only=True)
-    """Gives the source of some of the layers, by their places."""
+    dtype: torch.dtype = torch.float32
+    by_layer: tuple[Tensor, ...] = ()  # [layer, …]
+
+    @property
+    def n_layers(self) -> int:
+        return self.of.n_layers
+
+    @property
+    def layers(self) -> Sequence[int]:
+        return self.of.layers
+
+    def at(self, places: Sequence[int]) -> Self:
+        return replace(self, of=self.of.at(places), by_layer=tuple(part[list(places)] for part in self.by_layer))
+
+    def chunks(self) -> Iterator[Any]:
+        for chunk in self.of.chunks():
+            made = self.change(chunk, *self.by_layer)
+            del chunk  # or it would be held while the next is read
+            if made is not None:
+                yield made
+            del made
 
 
 @dataclass(frozen=True)
-class DerivedSpans(Derived[SpanChunk]):
-    """A source of spans whose chunks are made from those of another."""
+class DerivedSpans(Derived):
+    """A source of spans whose chunks are made from those of another source."""
 
-    n_spans: int
+    n_spans: int = 1
 
 
 class ArrayFeatures:
@@ -114,9 +117,6 @@ class ArrayFeatures:
         values: ``[layer, item, dim]``, any floating type (kept as it is, converted chunk by chunk).
         layers: the number of each layer in its model, ``0 … layer − 1`` when left out.
         chunk_items: how many items a chunk holds; as many as suit the array's device when left out.
-
-    Raises:
-        FitError: the array has another shape.
     """
 
     def __init__(
@@ -127,11 +127,7 @@ class ArrayFeatures:
         chunk_items: int | None = None,
     ) -> None:
         self._values = values
-        is_float = values.is_floating_point() if isinstance(values, Tensor) else values.dtype.kind == "f"
-        if values.ndim != 3 or not is_float:
-            raise FitError(
-                f"features have shape {list(values.shape)} of {values.dtype}: give floats [layer, item, dim]"
-            )
+        _check_vectors(values, "item")
         self.n_layers, self.n_items, self.dim = map(int, values.shape)
         self.layers = _numbered(layers, self.n_layers)
         self.dtype = torch.float16 if values.dtype in (np.float16, torch.float16) else torch.float32
@@ -182,15 +178,13 @@ class ArraySpans:
         chunk_items: int = CHUNK_ITEMS,
     ) -> None:
         self._values = values if isinstance(values, Tensor) else torch.from_numpy(np.array(values))
-        if self._values.ndim != 3 or not self._values.is_floating_point():
-            raise FitError(f"vectors have shape {list(values.shape)} of {values.dtype}: give floats [layer, word, dim]")
+        _check_vectors(self._values, "word")
         self._spans = torch.as_tensor(spans).long()
         self.n_layers, n_words, self.dim = self._values.shape
         check_spans(self._spans.numpy(), n_words)
         self.n_items, self.n_spans = self._spans.shape[:2]
         self.layers = _numbered(layers, self.n_layers)
         self._chunk_items = chunk_items
-        self._views: dict[int, SpanChunk] = {}
 
     def at(self, places: Sequence[int]) -> ArraySpans:
         """The same items in some of the layers."""
@@ -199,19 +193,16 @@ class ArraySpans:
 
     def chunks(self) -> Iterator[SpanChunk]:
         for first in range(0, self.n_items, self._chunk_items):
-            yield self._views.get(first) or self._chunk(first)
+            spans = self._spans[first : first + self._chunk_items]
+            words, renumbered = _words_of(spans)
+            low, high = int(words[0]), int(words[-1]) + 1
+            vectors = self._values[:, low:high] if high - low == len(words) else self._values[:, words]
+            yield SpanChunk(torch.arange(first, first + len(spans)), vectors.float(), renumbered)
 
-    def _chunk(self, first: int) -> SpanChunk:
-        """A chunk, which is kept if its words are a view of the array: that takes no memory."""
-        spans = self._spans[first : first + self._chunk_items]
-        words, renumbered = _words_of(spans)
-        low, high = int(words[0]), int(words[-1]) + 1
-        are_neighbours = high - low == len(words)
-        vectors = (self._values[:, low:high] if are_neighbours else self._values[:, words]).float()
-        chunk = SpanChunk(torch.arange(first, first + len(spans)), vectors, renumbered)
-        if are_neighbours and self._values.dtype == torch.float32:
-            self._views[first] = chunk
-        return chunk
+
+def _check_vectors(values: Tensor | NDArray[Any], what: str) -> None:
+    if values.ndim != 3 or not (values.is_floating_point() if isinstance(values, Tensor) else values.dtype.kind == "f"):
+        raise FitError(f"vectors have shape {list(values.shape)} of {values.dtype}: give floats [layer, {what}, dim]")
 
 
 def _numbered(layers: Sequence[int] | None, n_layers: int) -> Sequence[int]:
@@ -221,24 +212,24 @@ def _numbered(layers: Sequence[int] | None, n_layers: int) -> Sequence[int]:
     return numbers
 
 
-def changed(
-    source: AnySource, change: Callable[[Tensor], Tensor], at: Callable[[Sequence[int]], AnySource]
-) -> AnySource:
+def changed(source: AnySource, change: Callable[..., Tensor], *by_layer: Tensor) -> AnySource:
     """The vectors of a source, or the words of its spans, after a change that keeps their shape.
 
     Args:
         source: the vectors.
-        change: takes and returns ``[layer, m, dim]`` vectors.
-        at: gives the same in some of the layers, by their places.
+        change: takes ``[layer, m, dim]`` vectors and the arrays ``by_layer``, and returns such vectors.
+        by_layer: ``[layer, …]``
     """
-    shape = source.n_layers, source.n_items, source.dim, source.layers
+    size = source.n_items, source.dim
     if isinstance(source, SpanSource):
-        spans = source.chunks
         return DerivedSpans(
-            *shape, lambda: (replace(one, words=change(one.words)) for one in spans()), source.n_spans, at=at
+            source,
+            lambda chunk, *parts: replace(chunk, words=change(chunk.words, *parts)),
+            *size,
+            by_layer=by_layer,
+            n_spans=source.n_spans,
         )
-    chunks = source.chunks
-    return Derived(*shape, lambda: ((items, change(vectors)) for items, vectors in chunks()), at=at)
+    return Derived(source, lambda chunk, *parts: (chunk[0], change(chunk[1], *parts)), *size, by_layer=by_layer)
 
 
 def subset(source: AnySource, chosen: NDArray[np.bool_]) -> AnySource:
@@ -251,40 +242,27 @@ def subset(source: AnySource, chosen: NDArray[np.bool_]) -> AnySource:
         raise FitError(f"{source.n_items} items and choices of shape {list(chosen.shape)}: give one for each item")
     wanted = torch.from_numpy(chosen)
     numbers = wanted.cumsum(0) - 1
-    shape = source.n_layers, int(np.count_nonzero(chosen)), source.dim, source.layers
-
-    def at(places: Sequence[int]) -> AnySource:
-        return subset(source.at(places), chosen)
-
+    size = int(np.count_nonzero(chosen)), source.dim
     if isinstance(source, SpanSource):
 
-        def span_chunks() -> Iterator[SpanChunk]:
-            for chunk in source.chunks():
-                chunk = only_items(chunk, wanted[chunk.items])
-                if len(chunk.items):
-                    yield replace(chunk, items=numbers[chunk.items])
+        def of_spans(chunk: SpanChunk) -> SpanChunk | None:
+            chunk = only_items(chunk, wanted[chunk.items])
+            return replace(chunk, items=numbers[chunk.items]) if len(chunk.items) else None
 
-        return DerivedSpans(*shape, span_chunks, source.n_spans, at=at)
+        return DerivedSpans(source, of_spans, *size, n_spans=source.n_spans)
 
-    def chunks() -> Iterator[tuple[Tensor, Tensor]]:
-        return ((numbers[items], vectors) for items, vectors in used_chunks(source, wanted))
+    def of_vectors(chunk: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor] | None:
+        items, vectors = without_unused(*chunk, wanted)
+        return (numbers[items], vectors) if len(items) else None
 
-    return Derived(*shape, chunks, dtype=source.dtype, at=at)
+    return Derived(source, of_vectors, *size, dtype=source.dtype)
 
 
 def as_spans(source: AnySource) -> SpanSource:
     """``source`` itself if it has spans, else its items as spans of one word."""
     if isinstance(source, SpanSource):
         return source
-
-    shape = source.n_layers, source.n_items, source.dim, source.layers
-    chunks = source.chunks
-    return DerivedSpans(
-        *shape,
-        lambda: (_of_single_words(*chunk) for chunk in chunks()),
-        1,
-        at=lambda places: as_spans(source.at(places)),
-    )
+    return DerivedSpans(source, lambda chunk: _of_single_words(*chunk), source.n_items, source.dim)
 
 
 def _of_single_words(items: Tensor, words: Tensor, n_spans: int = 1) -> SpanChunk:
@@ -322,24 +300,17 @@ def pooled(
     dim = source.dim * n_parts * (4 if compare else source.n_spans)
     if memory and isinstance(source, SpanVectors) and n_parts == 1:
         return source.pooled(pool, dim=dim, memory=memory)
-    shape = source.n_layers, source.n_items, dim, source.layers
-    return Derived(
-        *shape,
-        lambda: ((chunk.items, pool(chunk)) for chunk in source.chunks()),
-        at=lambda places: pooled(source.at(places), pooling=pooling, compare=compare, memory=memory),
-    )
+    return Derived(source, lambda chunk: (chunk.items, pool(chunk)), source.n_items, dim)
 
 
 def pooled_parts(source: SpanSource, pooling: PlainPooling) -> SpanSource:
     """Spans pooled as by :func:`pooled`, every pooled vector a span of one word; ``endpoints`` makes two of one."""
     n_spans = source.n_spans * (2 if pooling == "endpoints" else 1)
 
-    def chunks() -> Iterator[SpanChunk]:
-        for chunk in source.chunks():
-            yield _of_single_words(chunk.items, _pooled_words(chunk, pooling).flatten(1, 2), n_spans)
+    def pool(chunk: SpanChunk) -> SpanChunk:
+        return _of_single_words(chunk.items, _pooled_words(chunk, pooling).flatten(1, 2), n_spans)
 
-    shape = source.n_layers, source.n_items, source.dim, source.layers
-    return DerivedSpans(*shape, chunks, n_spans, at=lambda places: pooled_parts(source.at(places), pooling))
+    return DerivedSpans(source, pool, source.n_items, source.dim, n_spans=n_spans)
 
 
 def _pooled_words(chunk: SpanChunk, pooling: str) -> Tensor:

@@ -11,7 +11,7 @@ from bertology._registry import Registered, Registry, imported
 from bertology.errors import FitError
 
 if TYPE_CHECKING:
-    from bertology.readouts._base import Readout, Settings
+    from bertology.readouts._base import Readout
 
 SettingsCheck = Callable[[Mapping[str, Any], int], str | None]
 
@@ -26,7 +26,7 @@ class ReadoutKind:
 
     name: str
     """Registered name, with its version: ``linear.v1``."""
-    make: str | Callable[..., Settings]
+    make: str | Callable[..., Any]
     """The frozen dataclass of the readout, whose fields are its settings; or where to import it from, as
     ``"module:object"``, which keeps planning quick where the module imports torch."""
     about: str = ""
@@ -78,7 +78,7 @@ def get_readout(name: str, **settings: Any) -> Readout:
     return readout
 
 
-def make_readout(name: str, **settings: Any) -> Settings:
+def make_readout(name: str, **settings: Any) -> Any:
     """A readout by name, whatever it reads.
 
     Args:
@@ -106,15 +106,13 @@ def _rank_problem(settings: Mapping[str, Any], width: int) -> str | None:
 
 
 _HOME = "bertology.readouts."
-LINEAR_V1 = ReadoutKind(
-    "linear.v1", f"{_HOME}_linear:LinearReadout", "softmax regression, its L2 penalty chosen on dev"
-)
+LINEAR_V1 = ReadoutKind("linear.v1", f"{_HOME}linear:LinearReadout", "softmax regression, its L2 penalty chosen on dev")
 RIDGE_V1 = ReadoutKind(
-    "ridge.v1", f"{_HOME}_linear:RidgeReadout", "least squares on one-hot labels, its L2 penalty chosen on dev"
+    "ridge.v1", f"{_HOME}linear:RidgeReadout", "least squares on one-hot labels, its L2 penalty chosen on dev"
 )
 RIDGE_REGRESSION_V1 = ReadoutKind(
     "ridge_regression.v1",
-    f"{_HOME}_linear:RidgeRegression",
+    f"{_HOME}linear:RidgeRegression",
     "least squares on numbers, its L2 penalty chosen on dev",
     reads="numbers",
 )
@@ -157,7 +155,7 @@ EDGE_CAT_V1 = ReadoutKind(
 )
 STRUCTURAL_V1 = ReadoutKind(
     "structural.v1",
-    f"{_HOME}_structural:StructuralReadout",
+    f"{_HOME}structural:StructuralReadout",
     "linear map whose squared distances are those of trees (Hewitt & Manning 2019)",
     reads="trees",
     fitted_together="rank",

@@ -16,23 +16,12 @@ from numpy.typing import NDArray
 from bertology._names import name_not_found, short_names
 from bertology.corpora import Corpus, Sentences, load_corpus
 from bertology.errors import ResultsError
-from bertology.measures import METRICS, RELATION, UNSCORED, CountKind, bootstrap, count_labels, count_numbers
-from bertology.measures.descriptions import ITSELF, SELECTIVITY
-from bertology.measures.metrics import label_scores, read_edges, read_root
+from bertology.measures import bootstrap, count_labels, count_numbers
+from bertology.measures.descriptions import ITSELF, metric_form
+from bertology.measures.metrics import METRICS, RELATION, UNSCORED, CountKind, label_scores, read_edges, read_root
 from bertology.results.fitted import BETWEEN_SPANS, spans_of
 from bertology.results.predictions import CLOZE, Predictions, split_sets
-from bertology.results.rows import (
-    ATTENTION,
-    ResultRow,
-    chances_of,
-    is_baseline,
-    is_statistic,
-    mean_score,
-    own_init,
-    param_of,
-    reading_of,
-    sort_key,
-)
+from bertology.results.rows import ATTENTION, ResultRow, mean_score, own_init, sort_key
 from bertology.results.views import group_names, named
 
 if TYPE_CHECKING:
@@ -60,7 +49,7 @@ def score_frame(rows: Sequence[ResultRow]) -> pd.DataFrame:
         own += [row for row in same if row.init == init]
     cells: dict[tuple[Any, ...], list[ResultRow]] = defaultdict(list)
     for row in named(sorted(own, key=sort_key), short_names(row.model for row in rows)):
-        cells[tuple(reading_of(row) if name == "readout" else getattr(row, name) for name in _KEY)].append(row)
+        cells[tuple(row.reading if name == "readout" else getattr(row, name) for name in _KEY)].append(row)
     frame = []
     for key, runs in cells.items():
         score = mean_score(runs)
@@ -72,7 +61,7 @@ def score_frame(rows: Sequence[ResultRow]) -> pd.DataFrame:
 def _is_score(row: ResultRow) -> bool:
     """Whether a row is a score of a task itself, of all its items: no control, no baseline, no head, no group."""
     whole = row.model is not None and row.head is None and row.group is None and row.control == ITSELF
-    return whole and row.status == "ok" and row.value is not None and row.metric != SELECTIVITY
+    return whole and row.status == "ok" and row.value is not None and not metric_form(row.metric).is_difference
 
 
 def group_scores(rows: Sequence[ResultRow]) -> pd.DataFrame:
@@ -90,7 +79,7 @@ def group_scores(rows: Sequence[ResultRow]) -> pd.DataFrame:
         frame[count] = [getattr(row, f"n_{count}") for row in groups.values()]
     for name in _SCORE:
         frame[name] = np.array([getattr(row, name) for row in groups.values()], dtype=np.float64)
-    chances = [chances_of(row).get(name) for name, row in groups.items()]
+    chances = [row.chances.get(name) for name, row in groups.items()]
     if any(chance is not None for chance in chances):
         frame["chance"] = np.array(chances, dtype=np.float64)
     frame.attrs["metric"] = rows[0].metric
@@ -245,7 +234,7 @@ def item_frame(
     parts: list[dict[str, Any]] = []
     for row in _cells(every, rows, any_init=any_init):
         part = _items(row, kept_of(kept, row), texts)
-        about = {name: getattr(row, name) for name in _ABOUT} | {"readout": reading_of(row) or None}
+        about = {name: getattr(row, name) for name in _ABOUT} | {"readout": row.reading or None}
         about["model"] = names.get(row.model or "")
         parts.append({name: [value] * len(part["gold"]) for name, value in about.items()} | part)
     if not parts:
@@ -264,8 +253,8 @@ def item_frame(
 def _cells(every: Sequence[ResultRow], rows: Sequence[ResultRow], *, any_init: bool) -> list[ResultRow]:
     """A row of each cell that keeps predictions of items, by the metric that the task is ranked by."""
     # The majority among the items that could be asked of a model is a row of that model's own cell.
-    of_models = {row.cell_id for row in every if not is_baseline(row)}
-    of_sums = {row.task for row in every if row.readout in ATTENTION or is_statistic(row)}
+    of_models = {row.cell_id for row in every if not row.is_baseline}
+    of_sums = {row.task for row in every if row.readout in ATTENTION or row.is_statistic}
     inits: dict[tuple[str, str | None], str] = {}
     if not any_init:
         for row in every:
@@ -274,9 +263,9 @@ def _cells(every: Sequence[ResultRow], rows: Sequence[ResultRow], *, any_init: b
                 inits[row.task, row.model] = own_init(same)
     cells: dict[str, ResultRow] = {}
     for row in sorted(rows, key=lambda row: not row.main_metric):
-        is_code = "codelength" in param_of(row, "settings", {})
+        is_code = "codelength" in row.param("settings", {})
         is_other = row.init is not None and inits.get((row.task, row.model), row.init) != row.init
-        is_majority = is_baseline(row) and row.cell_id in of_models
+        is_majority = row.is_baseline and row.cell_id in of_models
         if row.status == "ok" and not (is_code or is_other or is_majority or row.task in of_sums):
             cells.setdefault(row.cell_id, row)
     order = {row.cell_id: place for place, row in reversed(list(enumerate(rows)))}

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import ChainMap, Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from bertology._files import explained_system_errors, write_derived
 from bertology._names import name_not_found, short_names
+from bertology._registry import Registry
 from bertology.corpora import Corpus
 from bertology.errors import ResultsError
 from bertology.measures.descriptions import ITSELF, Control
@@ -28,25 +28,11 @@ from bertology.results._items import (
 )
 from bertology.results.compared import model_frame
 from bertology.results.fitted import FittedProbe
-from bertology.results.heads import (
-    HeadTable,
-    PipelineLine,
-    StepTable,
-    head_table_of,
-    head_tables,
-    overview_of,
-    pipeline_lines,
-    pipeline_table,
-    step_table_of,
-    step_tables,
-    whole_tables,
-)
 from bertology.results.over_steps import OrderTable, TrainingTable, beside_steps, has_steps, last_steps
 from bertology.results.predictions import FITS, PredictionFolder, Predictions, parts_of, write_predictions
 from bertology.results.rows import (
     ComparisonRow,
     ResultRow,
-    is_baseline,
     joined_rows,
     read_comparison_rows,
     read_result_rows,
@@ -58,17 +44,28 @@ from bertology.results.rows import (
 from bertology.results.table import Table, Tables, TableView, tables_to_csv
 from bertology.results.views import (
     GroupTable,
+    HeadTable,
     LayerTable,
+    PipelineLine,
+    StepTable,
     group_table_of,
     group_tables,
+    head_table_of,
+    head_tables,
     layer_tables,
     layers_to_csv,
     model_table,
     named,
+    overview_of,
+    pipeline_lines,
+    pipeline_table,
     refuse_mixtures,
     statistic_tables,
+    step_table_of,
+    step_tables,
     summary_table,
     tables_to_json,
+    whole_tables,
 )
 
 if TYPE_CHECKING:
@@ -80,6 +77,8 @@ if TYPE_CHECKING:
 
 _MOST_GROUPS = 40
 """Groups that a figure has room for."""
+_VIEWS: Registry[Any] = Registry("view", "bertology.views", "over_steps.v1", lambda _, component: component)
+"""Views for which predictions are counted, as families do, which come after results in the order of packages."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -95,7 +94,6 @@ class View(Tables):
     groups: tuple[GroupTable, ...] = ()
     """Tasks whose items are in groups, and those that have further statistics of each layer."""
     head_tables: tuple[HeadTable, ...] = ()
-    """Tasks about attention heads."""
     step_tables: tuple[StepTable, ...] = ()
     """Tasks about the whole model with more and more heads off."""
     wholes: tuple[Table, ...] = ()
@@ -128,10 +126,10 @@ class View(Tables):
 
     def plot(self, ax: Axes | None = None) -> Figure:
         """Score by layer, with intervals and baselines; several tasks side by side, or one where ``ax`` is given."""
-        from bertology.results.figures import plot_tables
-
         if ax is None and not self.tables and self.head_tables:
             return self.plot_heads()
+        from bertology.results.figures import plot_tables
+
         return plot_tables(self.tables, ax=ax)
 
     def heatmap(self) -> Figure:
@@ -160,10 +158,7 @@ class View(Tables):
         return plot_head_table(head_table_of(self.head_tables, task))
 
     def plot_steps(self, metric: str | None = None) -> Figure:
-        """The whole model as heads are switched off, or without each of its layers: lines with intervals.
-
-        The ``metric`` is the main one when left out.
-        """
+        """The whole model as heads are switched off, or without each of its layers, by the main metric or another."""
         from bertology.results.figures import plot_step_table
 
         return plot_step_table(step_table_of(self.step_tables, metric))
@@ -248,11 +243,8 @@ class OverSteps(Tables):
         import pandas as pd
 
         lines = [
-            {
-                **{"task": table.task, "corpus": table.about.corpus, "training": table.training},
-                **{"metric": table.metric, "layer": line.layer, "step": step},
-                **{"value": score.value, "ci_low": score.low, "ci_high": score.high},
-            }
+            {"task": table.task, "corpus": table.about.corpus, "training": table.training, "metric": table.metric}
+            | {"layer": line.layer, "step": step, "value": score.value, "ci_low": score.low, "ci_high": score.high}
             for table in self.tables
             for line in table.lines
             for step, score in zip(table.steps, line.scores, strict=True)
@@ -360,9 +352,8 @@ class Results:
         Raises:
             ResultsError: no training has two checkpoints here, or pretraining seeds have no two steps in common.
         """
-        # By name: it counts predictions as their families do, which come after results in the order of packages.
-        make = import_module("bertology.families.over_steps").over_steps
-        return cast("OverSteps", make(self, n_resamples=n_resamples, seed=seed))
+        shown: OverSteps = _VIEWS.get("over_steps")(self, n_resamples=n_resamples, seed=seed)
+        return shown
 
     def scores(self) -> pd.DataFrame:
         """The scores of the tasks themselves: no controls, no baselines, no random weights beside pretrained ones.
@@ -552,18 +543,17 @@ class Results:
         **chosen: Any,
     ) -> ResultRow:
         """The first row of the one cell that is meant; a baseline has no layer, and so no weights."""
-        of_baseline = any(row.control == control and is_baseline(row) for row in self.rows)
-        results = self.only(task=task, layer=layer, init=None if of_baseline else init, control=control, **chosen)
-        seeds = [row.seed for row in results.rows if row.seed is not None]
-        draws = [row.init_seed for row in results.rows if row.init_seed is not None]
-        first = [row for row in results.rows if not seeds or row.seed == min(seeds)]
-        first = [
-            row for row in first if of_baseline and row.model is not None
-        ] or first  # of items that one model reads
-        cells = sorted({row.cell_id for row in first if not draws or row.init_seed in (None, min(draws))})
+        of_baseline = any(row.control == control and row.is_baseline for row in self.rows)
+        rows = self.only(task=task, layer=layer, init=None if of_baseline else init, control=control, **chosen).rows
+        first = min((row.seed for row in rows if row.seed is not None), default=None)
+        rows = tuple(row for row in rows if first is None or row.seed == first)
+        # Of baselines those of the items that one model reads.
+        rows = tuple(row for row in rows if of_baseline and row.model is not None) or rows
+        draw = min((row.init_seed for row in rows if row.init_seed is not None), default=None)
+        cells = sorted({row.cell_id for row in rows if draw is None or row.init_seed in (None, draw)})
         if len(cells) > 1:
             raise ResultsError(f"{task}, layer {layer}: {len(cells)} cells fit; choose one by model=, corpus= or pool=")
-        return next(row for row in first if row.cell_id == cells[0])
+        return next(row for row in rows if row.cell_id == cells[0])
 
     def _predictions_of(self, task: str, layer: int | None, **chosen: Any) -> Predictions:
         row = self._row_of(task, layer, **chosen)

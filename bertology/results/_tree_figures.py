@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -56,21 +55,8 @@ _LINES: dict[Kind, dict[str, Any]] = {
     "predicted": {"color": PURPLE, "linestyle": (0, (1, 1.2)), "linewidth": 1.8},
 }
 _COMPARED: tuple[Kind, ...] = ("both", "gold", "predicted")
-
-
-@dataclass(frozen=True)
-class _Side:
-    """The arcs on one side of a row of words, and where that row stands in the figure."""
-
-    arcs: dict[Arc, int]
-    """The arcs that the row shows any of, with their levels."""
-    sign: int
-    step: float
-
-    @property
-    def reach(self) -> float:
-        """Distance between the middle of the words and the end of the row."""
-        return _HALF_LINE + self.step * max(self.arcs.values(), default=0) + _LABEL_SIZE
+_NAMES = {"both": "gold and predicted"}
+_SIGNS = (1, -1)  # over and under the words
 
 
 def draw_arcs(words: Words, sides: Sequence[Sequence[Arc]], *, width: float) -> Figure:
@@ -79,124 +65,106 @@ def draw_arcs(words: Words, sides: Sequence[Sequence[Arc]], *, width: float) -> 
     left = _MARGIN + (_SIDE_MARGIN if compared else 0.0)
     widths = [fonts.width(word, WORD_SIZE) for word in words.texts]
     line = Line.of(widths, sides, lambda label: fonts.width(label, _LABEL_SIZE))
-    rows = line.rows(width * _INCH - left - _MARGIN)
-    of_rows = [_sides(sides, row) for row in rows]
+    rows = [_Row(words, line, fonts, sides, row) for row in line.rows(width * _INCH - left - _MARGIN)]
     kinds = list({(arc.left, arc.right): arc.kind for arcs in sides for arc in arcs if arc.length}.values())
     # How many edges are in both trees, and in one alone.
     legend = {kind: kinds.count(kind) for kind in _COMPARED} if compared else {}
     n_gold = len(kinds) - legend["predicted"] if compared else 0
     score = f"UUAS {100 * legend['both'] / n_gold:.1f}: {legend['both']} of {n_gold} gold edges" if n_gold else ""
+    named = {kind: f"{_NAMES.get(kind, f'{kind} only')}: {count}" for kind, count in legend.items()}
     texts = [fonts.width(words.title, _TITLE_SIZE, bold=True), fonts.width(score, _SCORE_SIZE)]
     texts += [fonts.width(fonts.note(), _NOTE_SIZE)]
-    texts += [sum(_SAMPLE + 16 + fonts.width(_named(*entry), _NOTE_SIZE) for entry in legend.items())]
-    full = max(left + max(map(line.length, rows)), _MARGIN + max(texts)) + _MARGIN
+    texts += [sum(_SAMPLE + 16 + fonts.width(text, _NOTE_SIZE) for text in named.values())]
+    full = max(left + max(line.length(row.places) for row in rows), _MARGIN + max(texts)) + _MARGIN
     footer = (_FOOTER if compared else _MARGIN / 2) + (_NOTE if fonts.note() else 0.0)
     header = _HEADER if score else _SHORT_HEADER
-    heights = [sum(side.reach for side in of_row) + (0 if compared else _HALF_LINE + _LABEL_SIZE) for of_row in of_rows]
+    heights = [sum(row.reaches) + (0 if compared else _HALF_LINE + _LABEL_SIZE) for row in rows]
     height = header + sum(heights) + _BETWEEN_ROWS * (len(rows) - 1) + footer
 
-    ax = _page(full, height)
+    # Axes over all of the figure, on which a unit is a point.
+    figure = ShownFigure(figsize=(full / _INCH, height / _INCH), dpi=200)
+    FigureCanvasAgg(figure)
+    ax = figure.add_axes((0, 0, 1, 1))
+    ax.set(xlim=(0, full), ylim=(0, height))
+    ax.set_axis_off()
     fonts.write(ax, _MARGIN, height - 14, words.title, size=_TITLE_SIZE, weight="bold", va="center", color=TEXT)
     fonts.write(ax, _MARGIN, height - 28, score, size=_SCORE_SIZE, va="center", color=GREY)
     top = height - header
-    for name, side in zip(("gold", "predicted"), of_rows[0] if compared else (), strict=False):
-        y = top - of_rows[0][0].reach + side.sign * (_HALF_LINE + 4)
+    for name, sign in zip(("gold", "predicted"), _SIGNS if compared else (), strict=False):
+        y = top - rows[0].reaches[0] + sign * (_HALF_LINE + 4)
         fonts.write(ax, _MARGIN, y, name, size=_SCORE_SIZE, va="center", color=GREY)
-    for row, of_row, tall in zip(rows, of_rows, heights, strict=True):
-        origin, way = (full - _MARGIN, -1) if words.mirrored else (left, 1)
-        frame = _Frame(ax, fonts, line, origin, way, line.span(row))
-        frame.draw(words, row, of_row, y=top - of_row[0].reach)
+    for row, tall in zip(rows, heights, strict=True):
+        row.draw(ax, full - _MARGIN if words.mirrored else left, top - row.reaches[0])
         top -= tall + _BETWEEN_ROWS
     x = _MARGIN
-    for kind, count in legend.items():
+    for kind, text in named.items():
         ax.plot([x, x + _SAMPLE - 5], [footer - 14] * 2, **_LINES[kind])
-        text = _named(kind, count)
         fonts.write(ax, x + _SAMPLE, footer - 14, text, size=_NOTE_SIZE, va="center_baseline", color=TEXT)
         x += _SAMPLE + 16 + fonts.width(text, _NOTE_SIZE)
     fonts.write(ax, _MARGIN, 9, fonts.note(), size=_NOTE_SIZE, va="center", color=GREY)
-    return ax.figure  # type: ignore[return-value]
+    return figure
 
 
-def _page(width: float, height: float) -> Axes:
-    """Axes over all of a figure of so many points, on which a unit is a point."""
-    figure = ShownFigure(figsize=(width / _INCH, height / _INCH), dpi=200)
-    FigureCanvasAgg(figure)
-    ax = figure.add_axes((0, 0, 1, 1))
-    ax.set(xlim=(0, width), ylim=(0, height))
-    ax.set_axis_off()
-    return ax
+class _Row:
+    """A row of words, and what it shows of the arcs over and under them."""
 
+    def __init__(self, words: Words, line: Line, fonts: Fonts, sides: Sequence[Sequence[Arc]], places: range) -> None:
+        self.words, self.line, self.fonts, self.places = words, line, fonts, places
+        self.start, self.end = line.span(places)
+        self.sides = [levels([a for a in arcs if a.right >= places[0] and a.left <= places[-1]]) for arcs in sides]
+        self.step = _LABELLED_STEP if any(arc.label for arc in itertools.chain(*self.sides)) else _STEP
+        highest = (max(of_side.values(), default=0) for of_side in self.sides)
+        self.reaches = [_HALF_LINE + self.step * level + _LABEL_SIZE for level in highest]
+        """Distances between the middle of the words and the ends of the row."""
 
-def _sides(sides: Sequence[Sequence[Arc]], row: range) -> list[_Side]:
-    """The arcs above and below that a row shows any of."""
-    shown = [levels([arc for arc in arcs if arc.right >= row[0] and arc.left <= row[-1]]) for arcs in sides]
-    step = _LABELLED_STEP if any(arc.label for arc in itertools.chain(*shown)) else _STEP
-    return [_Side(arcs, sign, step) for arcs, sign in zip(shown, (1, -1), strict=False)]
+    def draw(self, ax: Axes, origin: float, y: float) -> None:
+        """Draw the row from ``origin``, the middle of its words at the height ``y``."""
 
+        def x(place: float) -> float:
+            return origin + (self.start - place if self.words.mirrored else place - self.start)
 
-def _named(kind: Kind, count: int) -> str:
-    return f"{'gold and predicted' if kind == 'both' else f'{kind} only'}: {count}"
-
-
-@dataclass(frozen=True)
-class _Frame:
-    """Where a row of words stands in the figure."""
-
-    ax: Axes
-    fonts: Fonts
-    line: Line
-    origin: float
-    way: int
-    """1 from left to right, -1 from right to left."""
-    span: tuple[float, float]
-    """The part of the line that the row shows."""
-
-    def x(self, place: float) -> float:
-        """The place in the figure of a place in the line."""
-        return self.origin + self.way * (place - self.span[0])
-
-    def draw(self, words: Words, row: range, sides: Sequence[_Side], *, y: float) -> None:
-        """Draw the words of a row, and what it shows of arcs."""
-        for place in row:
-            color = TEXT if words.scored[place] else PALE
+        for place in self.places:
+            color = TEXT if self.words.scored[place] else PALE
             # The line of letters, not their ink, so that all words stand on one line.
             style: dict[str, Any] = {"size": WORD_SIZE, "ha": "center", "va": "baseline", "color": color}
-            self.fonts.write(self.ax, self.x(self.line.centres[place]), y - _BASELINE, words.texts[place], **style)
-        for side, ports in zip(sides, self.line.ports, strict=True):
-            for arc in side.arcs:
+            self.fonts.write(ax, x(self.line.centres[place]), y - _BASELINE, self.words.texts[place], **style)
+        for arcs, ports, sign in zip(self.sides, self.line.ports, _SIGNS, strict=False):
+            foot = y + sign * _HALF_LINE
+            for arc, level in arcs.items():
                 ends = [self.line.centres[place] + ports[place, arc] for place in (arc.left, arc.right)]
-                self._draw_arc(arc, side, ends, row, y)
+                top = foot + sign * self.step * level
+                self._draw_arc(ax, arc, x, ends, foot, top)
+                middle = sum(ends) / 2
+                if arc.label and self._is_home(middle):
+                    room = self.fonts.width(arc.label, _LABEL_SIZE) / 2
+                    middle = min(max(middle, self.start + room), max(self.end - room, self.start + room))
+                    box = {"boxstyle": "square,pad=0.12", "facecolor": "white", "edgecolor": "none"}
+                    style = {"size": _LABEL_SIZE, "ha": "center", "va": "center", "color": TEXT, "bbox": box}
+                    self.fonts.write(ax, x(middle), top, arc.label, **style, zorder=4)
 
-    def _draw_arc(self, arc: Arc, side: _Side, ends: Sequence[float], row: range, y: float) -> None:
-        foot, look = y + side.sign * _HALF_LINE, _LINES[arc.kind]
-        top = foot + side.sign * side.step * side.arcs[arc]
+    def _draw_arc(
+        self, ax: Axes, arc: Arc, x: Callable[[float], float], places: Sequence[float], foot: float, top: float
+    ) -> None:
+        look, ends = _LINES[arc.kind], [x(place) for place in places]
         # A line ends where the head of its arrow begins.
-        base = foot + side.sign * _ARROW[1]
+        base = foot + (_ARROW[1] if top > foot else -_ARROW[1])
         feet = [base if arc.dependent == place else foot for place in (arc.left, arc.right)]
-        x0, x1 = map(self.x, ends)
-        path = _path(x0, x1, feet, top) if arc.length else Path([(x0, top), (x0, base)])
-        patch = self.ax.add_patch(PathPatch(path, fill=False, zorder=2, capstyle="butt", **look))
-        if arc.left < row[0] or arc.right > row[-1]:
+        path = _path(ends[0], ends[1], feet, top) if arc.length else Path([(ends[0], top), (ends[0], base)])
+        patch = ax.add_patch(PathPatch(path, fill=False, zorder=2, capstyle="butt", **look))
+        if arc.left < self.places[0] or arc.right > self.places[-1]:
             # Only what belongs to this row: the rest is drawn in others.
-            start, end = sorted(map(self.x, (self.span[0] - _BEYOND, self.span[1] + _BEYOND)))
-            patch.set_clip_path(Rectangle((start, 0), end - start, self.ax.get_ylim()[1], transform=self.ax.transData))
-        if arc.dependent in row:
-            tip, half = (x0 if arc.dependent == arc.left else x1), _ARROW[0] / 2
+            start, end = sorted(map(x, (self.start - _BEYOND, self.end + _BEYOND)))
+            patch.set_clip_path(Rectangle((start, 0), end - start, ax.get_ylim()[1], transform=ax.transData))
+        if arc.dependent in self.places:
+            tip, half = ends[0] if arc.dependent == arc.left else ends[1], _ARROW[0] / 2
             corners = [(tip, foot), (tip - half, base), (tip + half, base)]
-            self.ax.add_patch(Polygon(corners, closed=True, color=look["color"], linewidth=0, zorder=3))
-        middle = sum(ends) / 2
-        if arc.label and self._is_home(middle, row):
-            room = self.fonts.width(arc.label, _LABEL_SIZE) / 2
-            middle = min(max(middle, self.span[0] + room), max(self.span[1] - room, self.span[0] + room))
-            box = {"boxstyle": "square,pad=0.12", "facecolor": "white", "edgecolor": "none"}
-            style: dict[str, Any] = {"size": _LABEL_SIZE, "ha": "center", "va": "center", "color": TEXT}
-            self.fonts.write(self.ax, self.x(middle), top, arc.label, **style, bbox=box, zorder=4)
+            ax.add_patch(Polygon(corners, closed=True, color=look["color"], linewidth=0, zorder=3))
 
-    def _is_home(self, place: float, row: range) -> bool:
+    def _is_home(self, place: float) -> bool:
         """Whether a place of the line belongs to this row, as the gap after it does."""
-        after = row[-1] + 1
+        after = self.places[-1] + 1
         end = self.line.span(range(after, after + 1))[0] if after < len(self.line.centres) else float("inf")
-        return (place >= self.span[0] or row[0] == 0) and place < end
+        return (place >= self.start or self.places[0] == 0) and place < end
 
 
 def _path(x0: float, x1: float, feet: Sequence[float], top: float) -> Path:

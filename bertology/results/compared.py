@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+import math
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from bertology._names import short_names
 from bertology.errors import ResultsError
 from bertology.measures.comparisons import best_set
-from bertology.measures.descriptions import ITSELF, NULL
+from bertology.measures.descriptions import ITSELF, metric_form
 from bertology.results.rows import (
     FALSE_DISCOVERY_RATE,
     ComparisonRow,
@@ -20,9 +21,6 @@ from bertology.results.rows import (
     counterpart,
     mean_score,
     own_init,
-    param_of,
-    reading_of,
-    score_of_row,
 )
 
 if TYPE_CHECKING:
@@ -103,23 +101,25 @@ def compared_tasks(
     questions: dict[tuple[str, str, str, str], dict[str, list[ResultRow]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
         is_whole = row.group is None and row.head is None and row.layer is not None and row.value is not None
-        if is_whole and row.main_metric and row.control == ITSELF and row.model and param_of(row, "reference") is None:
-            questions[row.task, row.corpus, row.metric, reading_of(row)][row.model].append(row)
-    several = {key[:3] for key in questions if sum(other[:3] == key[:3] for other in questions) > 1}
+        if is_whole and row.main_metric and row.control == ITSELF and row.model and row.param("reference") is None:
+            questions[row.task, row.corpus, row.metric, row.reading][row.model].append(row)
+    several = Counter(key[:3] for key in questions)
     tasks = []
-    for key, by_model in questions.items():
+    for (task, corpus, metric, reading), by_model in questions.items():
         if reference not in by_model or len(by_model) < 2:
             continue
-        order = sorted(by_model, key=lambda name: name != reference)
-        cells = {model: _own_cells(by_model[model]) for model in order}
-        scores = {names[model]: _means(cells[model]) for model in order}
-        differences = {
-            names[model]: _differences(cells[reference], cells[model], comparisons, metric=key[2])
-            for model in order[1:]
+        cells = {model: _own_cells(by_model[model]) for model in sorted(by_model, key=lambda name: name != reference)}
+        scores = {
+            names[model]: {layer: score for layer, of in by_layer.items() if (score := mean_score(of))}
+            for model, by_layer in cells.items()
         }
-        reading = key[3] if key[:3] in several else ""
-        task, corpus, metric, _ = key
-        tasks.append(ComparedTask(task, corpus, metric, reading, names[reference], scores, differences))
+        differences = {
+            names[model]: _differences(cells[reference], by_layer, comparisons, metric=metric)
+            for model, by_layer in cells.items()
+            if model != reference
+        }
+        named = reading if several[task, corpus, metric] > 1 else ""
+        tasks.append(ComparedTask(task, corpus, metric, named, names[reference], scores, differences))
     return tuple(tasks)
 
 
@@ -129,15 +129,15 @@ def pair_statistics(rows: Sequence[ResultRow]) -> tuple[PairStatistic, ...]:
     inits = {model: own_init([row for row in rows if row.model == model]) for model in {row.model for row in rows}}
     found: dict[tuple[str, ...], list[ResultRow]] = defaultdict(list)
     for row in rows:
-        reference, is_whole = param_of(row, "reference"), row.group is None and row.value is not None
+        reference, is_whole = row.param("reference"), row.group is None and row.value is not None
         if reference is not None and is_whole and row.control == ITSELF and row.init == inits[row.model]:
             found[row.task, row.corpus, row.metric, str(row.model), str(reference)].append(row)
     statistics = []
     for (task, corpus, metric, model, reference), of_pair in found.items():
-        by_layer = {row.layer: score_of_row(row) for row in of_pair if row.layer is not None and row.head is None}
-        by_head = {row.head: score_of_row(row) for row in of_pair if row.head is not None}
-        whole = next((score_of_row(row) for row in of_pair if row.layer is None and row.head is None), None)
-        layers = {row.layer: param_of(row, "reference_layer") for row in of_pair if row.layer is not None}
+        by_layer = {row.layer: row.score for row in of_pair if row.layer is not None and row.head is None}
+        by_head = {row.head: row.score for row in of_pair if row.head is not None}
+        whole = next((row.score for row in of_pair if row.layer is None and row.head is None), None)
+        layers = {row.layer: row.param("reference_layer") for row in of_pair if row.layer is not None}
         known = {layer: int(other) for layer, other in layers.items() if other is not None}
         pair = names[model], names.get(reference, reference)
         statistics.append(PairStatistic(task, corpus, metric, *pair, by_layer, by_head, whole, known, of_pair[0]))
@@ -147,15 +147,13 @@ def pair_statistics(rows: Sequence[ResultRow]) -> tuple[PairStatistic, ...]:
 def at_null(statistic: PairStatistic, others: Sequence[PairStatistic]) -> tuple[int, ...]:
     """Layers in which a statistic is no further than what the same gives on words in random order, by intervals."""
     same = ("task", "corpus", "model", "reference")
-    null = next(
-        (
-            other.by_layer
-            for other in others
-            if other.metric == statistic.metric + NULL
-            and all(getattr(other, name) == getattr(statistic, name) for name in same)
-        ),
-        {},
-    )
+    nulls = (
+        other.by_layer
+        for other in others
+        if (form := metric_form(other.metric)).part == "null" and form.base == statistic.metric
+        and all(getattr(other, name) == getattr(statistic, name) for name in same)
+    )  # fmt: skip
+    null = next(nulls, {})
     sign = 1 if statistic.about.higher_is_better else -1
     return tuple(
         layer
@@ -197,23 +195,17 @@ def _task_lines(tasks: Sequence[ComparedTask]) -> Iterator[dict[str, object]]:
 
 
 def _statistic_lines(statistics: Sequence[PairStatistic]) -> Iterator[dict[str, object]]:
-    nulls = {one.metric.removesuffix(NULL) for one in statistics if one.metric.endswith(NULL)}
+    nulls = {form.base for one in statistics if (form := metric_form(one.metric)).part == "null"}
     for one in statistics:
         of_null = at_null(one, statistics) if one.metric in nulls else None
         about: dict[str, object] = {"task": one.task, "corpus": one.corpus, "metric": one.metric}
         about |= {"reference": one.reference, "model": one.model}
         for layer, score in one.by_layer.items():
-            place: dict[str, object] = {
-                "layer": layer,
-                "head": None,
-                "reference_layer": one.reference_layers.get(layer),
-            }
             is_null = {} if of_null is None else {"at_null": layer in of_null}
+            place = {"layer": layer, "head": None, "reference_layer": one.reference_layers.get(layer)}
             yield {**about, **place, **_bounds(score), **is_null}
-        for head, score in one.by_head.items():
-            yield {**about, "layer": None, "head": head, **_bounds(score)}
-        if one.of_model is not None:
-            yield {**about, "layer": None, "head": None, **_bounds(one.of_model)}
+        for head, whole in [*one.by_head.items(), *([(None, one.of_model)] if one.of_model is not None else [])]:
+            yield {**about, "layer": None, "head": head, **_bounds(whole)}
 
 
 def _bounds(score: Score) -> dict[str, float | None]:
@@ -230,11 +222,6 @@ def _own_cells(rows: Sequence[ResultRow]) -> dict[int, list[ResultRow]]:
     return dict(sorted(cells.items()))
 
 
-def _means(cells: Mapping[int, Sequence[ResultRow]]) -> dict[int, Score]:
-    scores = {layer: mean_score(rows) for layer, rows in cells.items()}
-    return {layer: score for layer, score in scores.items() if score is not None}
-
-
 def _differences(
     reference: Mapping[int, Sequence[ResultRow]],
     model: Mapping[int, Sequence[ResultRow]],
@@ -249,18 +236,16 @@ def _differences(
     for row in comparisons:
         if row.metric != metric or ": models at each layer " not in row.family or row.diff is None:
             continue
-        low, high = row.ci_low, row.ci_high
-        if row.cell_a in of_model and row.cell_b in of_reference:
-            cells, difference = (row.cell_a, row.cell_b), (row.diff, low, high)
-        elif row.cell_a in of_reference and row.cell_b in of_model:
-            turned = (None if high is None else 0.0 - high), (None if low is None else 0.0 - low)
-            cells, difference = (row.cell_b, row.cell_a), (0.0 - row.diff, *turned)
-        else:
+        own, other, difference, low, high = row.cell_a, row.cell_b, row.diff, row.ci_low, row.ci_high
+        if own in of_reference and other in of_model:
+            own, other, difference = other, own, 0.0 - difference
+            low, high = (None if bound is None else 0.0 - bound for bound in (high, low))
+        if own not in of_model or other not in of_reference:
             continue
-        (layer, depth), (other, other_depth) = of_model[cells[0]], of_reference[cells[1]]
+        (layer, depth), (other_layer, other_depth) = of_model[own], of_reference[other]
         # The same results may hold comparisons of layers of the same number as well.
-        if depth is not None and other_depth is not None and other == counterpart(layer, depth, other_depth):
-            found[layer] = Difference(*difference, row.p_adj, other)
+        if depth is not None and other_depth is not None and other_layer == counterpart(layer, depth, other_depth):
+            found[layer] = Difference(difference, low, high, row.p_adj, other_layer)
     return dict(sorted(found.items()))
 
 
@@ -276,56 +261,40 @@ def model_frame(rows: Sequence[ResultRow], comparisons: Sequence[ComparisonRow])
     """
     import pandas as pd
 
-    by_cell: dict[str, list[ResultRow]] = {}
+    own: dict[str, ResultRow] = {}
+    runs: dict[tuple[object, ...], list[ResultRow]] = defaultdict(list)
     for row in rows:
+        runs[_run_key(row)].append(row)
         if row.main_metric and row.control == ITSELF and row.group is None and row.value is not None and row.model:
-            by_cell.setdefault(row.cell_id, []).append(row)
+            own.setdefault(row.cell_id, row)
     names = short_names(row.model for row in rows)
     lines: list[dict[str, Any]] = []
     # Comparisons of two models, both of which are here.
-    of_models = [
-        row for row in comparisons if ": models at " in row.family and by_cell.keys() >= {row.cell_a, row.cell_b}
-    ]
+    of_models = [row for row in comparisons if ": models at " in row.family and own.keys() >= {row.cell_a, row.cell_b}]
     for family in dict.fromkeys(row.family for row in of_models):
         of_family = [row for row in comparisons if row.family == family]
         is_best = ": models at their best layers " in family
         layers = [None] if is_best else sorted({row.layer_a for row in of_family if row.layer_a is not None})
         for layer in layers:
             pairs = [row for row in of_family if layer in (None, row.layer_a)]
-            lines += _lines(pairs, by_cell, rows, names, at="best layer" if is_best else f"layer {layer}")
+            cells = list(dict.fromkeys(cell for row in pairs for cell in (row.cell_a, row.cell_b)))
+            firsts = [own[cell] for cell in cells]
+            scores = [mean_score(runs[_run_key(first)]) or Score(math.nan) for first in firsts]
+            compared = [comparison_of(row, cells.index(row.cell_a), cells.index(row.cell_b)) for row in pairs]
+            values, better = [score.value for score in scores], firsts[0].higher_is_better
+            inside = best_set(values, compared, q=FALSE_DISCOVERY_RATE, higher_is_better=better)
+            at = "best layer" if is_best else f"layer {layer}"
+            lines += [
+                {"task": first.task, "corpus": first.corpus, "metric": first.metric, "at": at, "layer": first.layer}
+                | {"model": names[str(first.model)], **_bounds(score), "in_best_set": is_inside}
+                for first, score, is_inside in zip(firsts, scores, inside.tolist(), strict=True)
+            ]
     if not lines:
         raise ResultsError("no models were compared; give several to probe(model=…), or call bertology.compare_models")
     return pd.DataFrame(lines)
 
 
-def _lines(
-    pairs: Sequence[ComparisonRow],
-    by_cell: dict[str, list[ResultRow]],
-    rows: Sequence[ResultRow],
-    names: dict[str, str],
-    *,
-    at: str,
-) -> Iterator[dict[str, Any]]:
-    cells = list(dict.fromkeys(cell for row in pairs for cell in (row.cell_a, row.cell_b)))
-    firsts = [by_cell[cell][0] for cell in cells]
-    scores = [mean_score(_runs(first, rows)) for first in firsts]
-    column = {cell: number for number, cell in enumerate(cells)}
-    compared = [comparison_of(row, column[row.cell_a], column[row.cell_b]) for row in pairs]
-    values = [float("nan") if score is None else score.value for score in scores]
-    better = firsts[0].higher_is_better
-    inside = best_set(values, compared, q=FALSE_DISCOVERY_RATE, higher_is_better=better)
-    for first, score, is_inside in zip(firsts, scores, inside.tolist(), strict=True):
-        assert score is not None  # as these rows have values
-        about = {"task": first.task, "corpus": first.corpus, "metric": first.metric, "at": at, "layer": first.layer}
-        interval = {"value": score.value, "ci_low": score.low, "ci_high": score.high}
-        yield {**about, "model": names[str(first.model)], **interval, "in_best_set": is_inside}
-
-
-def _runs(first: ResultRow, rows: Sequence[ResultRow]) -> list[ResultRow]:
-    """The rows of the same score under all seeds."""
+def _run_key(row: ResultRow) -> tuple[object, ...]:
+    """By this the rows of the same score under all seeds are found."""
     fields = ("task", "corpus_fingerprint", "split", "model", "init", "pooling", "layer", "metric", "control", "group")
-
-    def key(row: ResultRow) -> tuple[Any, ...]:
-        return tuple(getattr(row, name) for name in fields)
-
-    return [row for row in rows if key(row) == key(first) and reading_of(row) == reading_of(first)]
+    return (*(getattr(row, name) for name in fields), row.reading)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,11 +33,10 @@ from bertology._figures import (
     write_caption,
 )
 from bertology.errors import ResultsError
-from bertology.measures.descriptions import CONTROL_TASK, DOTTED, DRAWN_COLUMNS, LAYER_COLUMNS, metric_form
+from bertology.measures.descriptions import DRAWN_COLUMNS, LAYER_COLUMNS, is_dotted, metric_form
 from bertology.results.head_maps import plot_heads
-from bertology.results.heads import HeadTable, PipelineLine, StepTable, head_place
 from bertology.results.over_steps import TrainingTable, steps_shown
-from bertology.results.rows import INITS, Score, answers_itself, clusters_of
+from bertology.results.rows import INITS, Score
 from bertology.results.table import (
     NOTHING,
     axis_ends,
@@ -51,7 +50,15 @@ from bertology.results.table import (
     titled,
     without_folders,
 )
-from bertology.results.views import GroupTable, LayerTable, summary_headers
+from bertology.results.views import (
+    GroupTable,
+    HeadTable,
+    LayerTable,
+    PipelineLine,
+    StepTable,
+    head_place,
+    summary_headers,
+)
 
 _PALETTE = {"green": GREEN, "vermilion": VERMILION, "purple": PURPLE}
 _PANEL, _SMALL_PANEL = (6.4, 4.2), (4.6, 3.5)
@@ -93,7 +100,7 @@ def plot_tables(tables: Sequence[LayerTable], *, ax: Axes | None = None) -> Figu
         _draw(panel, table)
     for panel in panels[len(tables) :]:
         panel.remove()
-    over = dict.fromkeys(clusters_of(table.about) for table in tables)
+    over = dict.fromkeys(table.about.clusters for table in tables)
     caption = f"Bands: 95 % intervals over {' or '.join(over)}."
     if any(table.compared for table in tables):
         best = "Filled: layers not separable from the best (paired bootstrap, Benjamini–Hochberg q < .05)."
@@ -103,7 +110,6 @@ def plot_tables(tables: Sequence[LayerTable], *, ax: Axes | None = None) -> Figu
 
 
 def _draw(ax: Axes, table: LayerTable) -> None:
-    scale = _scale(table.metric)
     main = {line.layer: line.main for line in table.lines if line.main is not None}
     if not main:
         raise ResultsError(f"task {table.task}: there are no scores to draw")
@@ -113,17 +119,17 @@ def _draw(ax: Axes, table: LayerTable) -> None:
         scores = {line.layer: score for line in table.lines if (score := line.scores[name]) is not None}
         if scores and column.look:
             color, marker = _PALETTE[column.look[0]], column.look[1]
-            _, y = _draw_line(ax, scores, scale, color=color, marker=marker, markersize=4, linewidth=1.2, zorder=3)
-            of_another = name == CONTROL_TASK and table.metric != table.control_metric
+            look: dict[str, Any] = {"color": color, "marker": marker, "markersize": 4, "linewidth": 1.2, "zorder": 3}
+            _, y = _draw_line(ax, scores, table.metric, **look)
+            of_another = bool(column.prefers) and table.metric != table.control_metric
             labels.append(_Label(y[-1], column.title + f" ({table.control_metric})" * of_another, color))
-    x, y = _draw_line(ax, main, scale, color=BLUE, linewidth=1.8, zorder=4)
+    x, y = _draw_line(ax, main, table.metric, color=BLUE, linewidth=1.8, zorder=4)
     filled = [BLUE if line.in_best_set else "white" for line in table.lines if line.main is not None]
     ax.scatter(x, y, s=34, c=filled, edgecolors=BLUE, linewidths=1.4, zorder=5)
-    is_frozen = any(line.refit for line in table.lines)
-    own = "own head" if answers_itself(table.about) else "frozen" if is_frozen else "probe"
+    own = "own head" if table.about.answers_itself else "frozen" if table.is_frozen else "probe"
     labels.append(_Label(y[-1], own, BLUE, bold=True))
     _style(ax, table, list(main))
-    labels += _draw_baselines(ax, table, scale)
+    labels += _draw_baselines(ax, table)
     _place_labels(ax, labels)
 
 
@@ -132,9 +138,10 @@ def _scale(metric: str) -> float:
 
 
 def _draw_line(
-    ax: Axes, scores: Mapping[int, Score], scale: float, *, color: str, **style: Any
+    ax: Axes, scores: Mapping[int, Score], metric: str, *, color: str, **style: Any
 ) -> tuple[list[int], list[float]]:
-    """Draw scores by layer with a band of their intervals; returns where the line runs."""
+    """Draw scores by place with a band of their intervals; returns where the line runs."""
+    scale = _scale(metric)
     x, y = list(scores), [score.value * scale for score in scores.values()]
     low, high = _bounds(list(scores.values()), scale)
     if len(x) > 1:
@@ -170,17 +177,17 @@ def _title(ax: Axes, text: str, *, pad: float) -> None:
     ax.set_title(text, loc="left", fontsize=11, fontweight="bold", color=TEXT, pad=pad)
 
 
-def _draw_baselines(ax: Axes, table: LayerTable, scale: float) -> list[_Label]:
+def _draw_baselines(ax: Axes, table: LayerTable) -> list[_Label]:
     """Dashed lines; a baseline far below all else is named at the lower edge, not drawn to scale."""
     end_axis(ax, table.metric)
     labels, (low, high) = [], ax.get_ylim()
     for baseline in sorted(table.baselines, key=lambda line: -line.main.value):
-        y = baseline.main.value * scale
+        y = baseline.main.value * _scale(table.metric)
         text = f"{baseline.label} {number(baseline.main.value, metric=table.metric)}"
         if y < low - 0.35 * (high - low):
             labels.append(_Label(low, f"↓ {text}", GREY))
             continue
-        dashes = (0, (1, 2)) if baseline.control == DOTTED else (0, (5, 3))
+        dashes = (0, (1, 2)) if is_dotted(baseline.control) else (0, (5, 3))
         ax.axhline(y, color=GREY, linewidth=1.0, linestyle=dashes, zorder=1)
         labels.append(_Label(y, text, GREY))
         end_axis(ax, table.metric)
@@ -236,8 +243,6 @@ def plot_heatmap(tables: Sequence[LayerTable]) -> Figure:
     longest = max(len(part) for header in headers for part in header.split("\n"))
     slanted = len(tables) > 1 and longest > _LONG_HEADER
     height = 1.5 + _CELL[1] * len(layers) + (_INCHES_A_LETTER * longest if slanted else 0)
-    figure = new_figure(1.1 + max(4.2, _CELL[0] * len(tables)), height)
-    ax = figure.subplots()
     values = np.full((len(layers), len(tables)), np.nan)
     texts, best = dict[tuple[int, int], str](), set[tuple[int, int]]()
     for column, table in enumerate(tables):
@@ -248,12 +253,14 @@ def plot_heatmap(tables: Sequence[LayerTable]) -> Figure:
                 texts[place] = number(line.main.value, metric=table.metric)
                 best |= {place} if line.in_best_set else set()
     shades = np.stack([_scaled(column) for column in values.T], axis=1)
-    _draw_shades(ax, shades, texts, linewidth=1.2, size=_VALUE_SIZE[len(tables) > _FEW], bold=best)
-    for row, column in texts:
-        if (row, column) in best:
-            frame: dict[str, Any] = {"fill": False, "edgecolor": _FRAME, "linewidth": 1.6}
-            ax.add_patch(Rectangle((column + 0.04, row + 0.08), 0.92, 0.84, **frame))
-    _label(ax, headers, list(map(str, layers)))
+    size = _VALUE_SIZE[len(tables) > _FEW]
+    width = 1.1 + max(4.2, _CELL[0] * len(tables))
+    figure, ax = _draw_shades(
+        (width, height), shades, texts, headers, list(map(str, layers)), linewidth=1.2, size=size, bold=best
+    )
+    for row, column in filter(best.__contains__, texts):
+        frame: dict[str, Any] = {"fill": False, "edgecolor": _FRAME, "linewidth": 1.6}
+        ax.add_patch(Rectangle((column + 0.04, row + 0.08), 0.92, 0.84, **frame))
     ax.set_ylabel(_LAYER_AXIS, fontsize=9, color=TEXT)
     for label in ax.get_xticklabels() if slanted else ():
         label.set(rotation=40, ha="left", rotation_mode="anchor")
@@ -265,32 +272,33 @@ def plot_heatmap(tables: Sequence[LayerTable]) -> Figure:
 
 
 def _draw_shades(
-    ax: Axes,
+    inches: tuple[float, float],
     shades: NDArray[np.float64],
     texts: Mapping[tuple[int, int], str],
+    columns: Sequence[str],
+    rows: Sequence[str],
     *,
     size: float,
     linewidth: float = 1.0,
-    bold: set[tuple[int, int]] | None = None,
-) -> None:
-    """``[row, column]`` shades from 0 to 1, with texts by row and column."""
+    bold: Collection[tuple[int, int]] = (),
+) -> tuple[Figure, Axes]:
+    """``[row, column]`` shades from 0 to 1, with texts in them, names above the columns and to the left of the rows."""
+    figure = new_figure(*inches)
+    ax = figure.subplots()
     # A mesh stays sharp in vector formats, where an image would be resampled.
     masked = np.ma.masked_invalid(shades)
     ax.pcolormesh(masked, cmap=SHADES, vmin=0, vmax=1, edgecolors="white", linewidth=linewidth)
     for (row, column), text in texts.items():
-        weight = "bold" if bold and (row, column) in bold else "normal"
+        weight = "bold" if (row, column) in bold else "normal"
         color = "white" if shades[row, column] > DARK_SHADE else TEXT
         style: dict[str, Any] = {"fontsize": size, "fontweight": weight, "color": color}
         ax.text(column + 0.5, row + 0.5, text, ha="center", va="center", **style)
-
-
-def _label(ax: Axes, columns: Sequence[str], rows: Sequence[str]) -> None:
-    """Write names above the columns and to the left of the rows; no axes."""
     ax.set_xticks(np.arange(len(columns)) + 0.5, columns, fontsize=8.5, color=TEXT)
     ax.set_yticks(np.arange(len(rows)) + 0.5, rows, fontsize=8.5, color=TEXT)
     ax.xaxis.tick_top()
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
+    return figure, ax
 
 
 def _headers(tables: Sequence[LayerTable]) -> list[str]:
@@ -338,13 +346,12 @@ def plot_groups(groups: GroupTable) -> Figure:
         raise ResultsError(f"task {table.task}: there are no scores of groups to draw")
     names = [shortened(line.name, _MOST_LETTERS) for line in lines]
     width = _NAME_INCHES_A_LETTER * max(map(len, names)) + _COLUMN * len(layers) + _BESIDE
-    figure = new_figure(max(_LEAST_WIDTH, width), 1.55 + _ROW * len(lines))
-    ax = figure.subplots()
-    _draw_shades(ax, _scaled(values), _numbers(values, table.metric), size=_SMALL)
+    inches = max(_LEAST_WIDTH, width), 1.55 + _ROW * len(lines)
+    texts = _numbers(values, table.metric)
+    figure, ax = _draw_shades(inches, _scaled(values), texts, list(map(str, layers)), names, size=_SMALL)
     ax.invert_yaxis()
     _write_beside(ax, groups, layers)
     _title(ax, f"{table.task} · {titled(table.metric)}", pad=22)
-    _label(ax, list(map(str, layers)), names)
     write_caption(figure, _groups_caption(groups, layers))
     return figure
 
@@ -380,7 +387,7 @@ def _groups_caption(groups: GroupTable, layers: Sequence[int]) -> str:
     weights = ", ".join(filter(None, [brief(about.model), INITS[about.init or "pretrained"]]))
     chance = None if groups.chances_differ else groups.lines[0].chance
     by_chance = f" By chance {number(chance)} %." if chance is not None else ""
-    is_answer = answers_itself(about) and layers[-1] == about.n_layers
+    is_answer = about.answers_itself and layers[-1] == about.n_layers
     answer = f"; {layers[-1]}: the model's own answer" if is_answer else ""
     return (
         f"{weights} · {brief(about.corpus)} {about.split}{reading}\nColumns: layers (0: embeddings{answer}).\n"
@@ -460,8 +467,9 @@ def plot_pipeline(lines: Sequence[PipelineLine]) -> Figure:
 
 def _draw_depths(ax: Axes, lines: Sequence[PipelineLine]) -> None:
     for place, line in enumerate(lines):
-        expected, gravity = (line.expected_layer, -_BAR / 2, VERMILION), (line.center_of_gravity, _BAR / 2, BLUE)
-        for score, shift, color in (expected, gravity):
+        shown = (("expected layer", -_BAR / 2, VERMILION), ("centre of gravity", _BAR / 2, BLUE))
+        for name, shift, color in shown:
+            score = line.scores[name]
             y = place + shift
             if score is None:
                 ax.annotate(NOTHING, (0, y), xytext=(3, 0), textcoords="offset points", va="center", color=GREY)
@@ -584,11 +592,10 @@ def plot_layers_by_steps(table: TrainingTable) -> Figure:
     """Draw layers (rows, the embeddings at the bottom) by steps (columns); shades run over the whole picture."""
     shown = steps_shown(table.steps, 2 * _MOST_PANELS)
     values = np.array([[line.scores[place].value for place in shown] for line in table.lines])
-    figure = new_figure(1.4 + 0.62 * len(shown), 1.5 + 0.36 * len(table.lines))
-    ax = figure.subplots()
     shades = _scaled(values if table.about.higher_is_better else -values)
-    _draw_shades(ax, shades, _numbers(values, table.metric), size=_SMALL)
-    _label(ax, [_brief_number(table.steps[place]) for place in shown], [str(line.layer) for line in table.lines])
+    inches = 1.4 + 0.62 * len(shown), 1.5 + 0.36 * len(table.lines)
+    steps, layers = [_brief_number(table.steps[place]) for place in shown], [str(line.layer) for line in table.lines]
+    figure, ax = _draw_shades(inches, shades, _numbers(values, table.metric), steps, layers, size=_SMALL)
     ax.set_ylabel(_LAYER_AXIS, fontsize=9, color=TEXT)
     _title(ax, f"{table.task} · {titled(table.metric)}", pad=22)
     write_caption(figure, f"{brief(table.training)} on {data_of(table.about)}. Columns: updates of training.")

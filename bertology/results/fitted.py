@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from bertology.encoders import Encoder
-    from bertology.readouts import KeptFit
+    from bertology.readouts.kept import KeptFit
 
 BETWEEN_SPANS = " | "
 Items = Literal["words", "sentences", "pairs", "spans"]
@@ -50,11 +50,11 @@ class FitOrigin:
     labels: tuple[str, ...]
     """None of a number."""
     kind: str = "softmax"
-    """Kind of the scores, as :attr:`bertology.readouts.KeptFit.kind`."""
+    """Kind of the scores, as :attr:`bertology.readouts.kept.KeptFit.kind`."""
     layers: tuple[int, ...] = ()
     """Layers that are read, where they are not the one."""
     design: Mapping[str, Any] = field(default_factory=dict)
-    """Design of the readout, as :attr:`bertology.readouts.KeptFit.design`."""
+    """Design of the readout, as :attr:`bertology.readouts.kept.KeptFit.design`."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     are_compared: bool = False
     """Whether difference and product of the vectors of two texts follow them."""
@@ -123,7 +123,7 @@ class FittedProbe:
 
     @property
     def _fit(self) -> KeptFit:
-        from bertology.readouts import KeptFit
+        from bertology.readouts.kept import KeptFit
 
         return KeptFit(self.tensors, self.origin.design, cast(Any, self.origin.kind))
 
@@ -193,7 +193,7 @@ class FittedProbe:
 
     def save(self, path: Path) -> None:
         """Write ``path.safetensors``, then ``path.json``, which makes the probe whole."""
-        from bertology.readouts import save_fit
+        from bertology.readouts.kept import save_fit
 
         save_fit(path, self.tensors, asdict(self.origin))
 
@@ -204,7 +204,7 @@ class FittedProbe:
         Raises:
             ResultsError: a file is missing, broken or of another format.
         """
-        from bertology.readouts import load_fit
+        from bertology.readouts.kept import load_fit
 
         tensors, plain = load_fit(path)
         try:

@@ -8,18 +8,19 @@ from dataclasses import dataclass
 
 from bertology._names import layer_label
 from bertology.measures.descriptions import ITSELF
-from bertology.results.rows import ResultRow, Score, clusters_of, training_of
+from bertology.results.rows import ResultRow, Score
 from bertology.results.table import (
     INTERVAL,
     NOTHING,
     Cell,
+    Column,
     Line,
     Note,
     Table,
     alignment_notes,
     data_notes,
     metric_title,
-    score_cell,
+    score_column,
     unit,
 )
 
@@ -81,35 +82,34 @@ class TrainingTable:
     def table(self, *, every: bool = False) -> Table:
         """Layers by steps; all steps, or as many as fit."""
         shown = list(range(len(self.steps))) if every else steps_shown(self.steps)
-        scores = [(layer_label(line.layer), [line.scores[place] for place in shown], False) for line in self.lines]
-        scores += [(name, [score] * len(shown), True) for name, score in self.baselines.items()]
-        lines = (
-            Line(name, tuple(score_cell(one, self.metric, interval=False) for one in of_line), baseline=is_baseline)
-            for name, of_line, is_baseline in scores
-        )
+        columns = []
+        for place in shown:
+            scores = {layer_label(line.layer): line.scores[place] for line in self.lines} | dict(self.baselines)
+            columns.append(score_column(f"{self.steps[place]:,}", self.metric, scores, interval=False))
         title = f"{self.task} · {metric_title(self.metric)} by updates of training{unit(self.metric)}"
         notes = [*self._about(), Note("intervals", "are in the figure and in the CSV")]
         if hidden := len(self.steps) - len(shown):
             notes.append(Note("steps", f"{hidden} more in the CSV, for want of room"))
         if self.left_out:
             notes.append(Note("left out", f"steps that not all seeds have: {', '.join(map(str, self.left_out))}"))
-        return Table(title, tuple(f"{self.steps[place]:,}" for place in shown), tuple(lines), tuple(notes))
+        return Table.of(title, columns, notes, baselines=self.baselines)
 
     def reached(self) -> Table:
         """Layers by what is known of the whole training: the last score, when most of the gain is reached, the mean."""
-        lines = []
-        for line in self.lines:
-            reached = (_step_cell(line.reached.get(share)) for share in SHARES)
-            last = score_cell(line.scores[-1], self.metric)
-            mean = score_cell(line.mean, self.metric, interval=False)
-            lines.append(Line(layer_label(line.layer), (last, *reached, mean)))
-        headers = (f"at {self.steps[-1]:,}", *(f"{share:.0%} by" for share in SHARES), "mean")
+        lines = {layer_label(line.layer): line for line in self.lines}
+        last = {at: line.scores[-1] for at, line in lines.items()}
+        columns = [score_column(f"at {self.steps[-1]:,}", self.metric, last)]
+        for share in SHARES:
+            cells = {at: _step_cell(line.reached.get(share)) for at, line in lines.items()}
+            columns.append(Column(f"{share:.0%} by", cells))
+        means = {at: line.mean for at, line in lines.items()}
+        columns.append(score_column("mean", self.metric, means, interval=False))
         title = f"{self.task} · {metric_title(self.metric)}{unit(self.metric)}, and when it is reached"
-        return Table(title, headers, tuple(lines), tuple(self._reached_notes()))
+        return Table.of(title, columns, self._reached_notes())
 
     def covers(self) -> str:
         """The sampling that intervals cover."""
-        units = clusters_of(self.about)
+        units = self.about.clusters
         if not self.n_resamples:
             return "of scores as in the tables by layer; predictions of items are not kept, so there are none of steps"
         if self.n_seeds > 1:
@@ -130,7 +130,7 @@ class TrainingTable:
         yield Note("mean", "over the training: the area under the curve, divided by the number of updates")
         yield Note(INTERVAL, f"[ ] 95 %, {self.covers()}")
         if (variance := self.best_line.variance) is not None:
-            parts = zip(variance, ("pretraining seeds", clusters_of(self.about), "both together"), strict=True)
+            parts = zip(variance, ("pretraining seeds", self.about.clusters, "both together"), strict=True)
             text = ", ".join(f"{share:.0%} {name}" for share, name in parts)
             yield Note("variance", f"of the last score of layer {self.best_line.layer}: {text}")
 
@@ -194,14 +194,14 @@ def _over_steps(rows: Sequence[ResultRow]) -> set[tuple[str, str]]:
     """The tasks and trainings of which there are scores of layers at two checkpoints."""
     steps: dict[tuple[str, str], set[int | None]] = defaultdict(set)
     for row in filter(is_score_of_layer, rows):
-        steps[row.task, training_of(row)].add(row.step)
+        steps[row.task, row.training].add(row.step)
     return {key for key, of in steps.items() if len(of) > 1}
 
 
 def beside_steps(rows: Sequence[ResultRow]) -> tuple[ResultRow, ...]:
     """The rows that curves over steps do not show: models without steps, and tasks of heads at the last step."""
     shown = _over_steps(rows)
-    left = [row for row in last_steps(rows) if row.step is None or (row.task, training_of(row)) not in shown]
+    left = [row for row in last_steps(rows) if row.step is None or (row.task, row.training) not in shown]
     tasks = {row.task for row in left if row.model is not None}  # the others have baselines alone
     return tuple(row for row in left if row.task in tasks)
 
@@ -211,9 +211,9 @@ def last_steps(rows: Sequence[ResultRow]) -> tuple[ResultRow, ...]:
     last: dict[tuple[str, int | None], int] = {}
     for row in rows:
         if row.step is not None:
-            key = training_of(row), row.pretraining_seed
+            key = row.training, row.pretraining_seed
             last[key] = max(row.step, last.get(key, 0))
-    return tuple(row for row in rows if row.step is None or row.step == last[training_of(row), row.pretraining_seed])
+    return tuple(row for row in rows if row.step is None or row.step == last[row.training, row.pretraining_seed])
 
 
 def steps_shown(steps: Sequence[int], most: int = _MOST_STEPS) -> list[int]:

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from bertology._files import file_sha256, real_path, write_atomically
 from bertology.errors import ResultsError
-from bertology.measures import CountKind
-from bertology.measures.metrics import Grouped
+from bertology.measures.metrics import CountKind, Grouped
 from bertology.results.rows import read_parquet, to_parquet
 
 if TYPE_CHECKING:

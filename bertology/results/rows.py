@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import json
 import math
 import operator
-import re
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import numpy as np
+from pydantic import AfterValidator, BeforeValidator, Strict, StringConstraints, ValidationError, model_validator
+from pydantic.dataclasses import dataclass as checked_dataclass
 
 from bertology._files import parse_json, shortened, write_atomically
 from bertology._names import layer_number, training_name
 from bertology.errors import BertologyError, ResultsError
-from bertology.measures import Bootstrap
 from bertology.measures.comparisons import Comparison
 from bertology.measures.descriptions import ITSELF, Control
+from bertology.measures.intervals import Bootstrap
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,7 +38,9 @@ VECTORS = "vectors"
 """The readout of statistics of vectors, to which nothing is fitted."""
 INTERVENTIONS = "interventions"
 """The readout of predictions with states of a layer changed."""
-STATISTICS = frozenset({VECTORS, "encoders", INTERVENTIONS})
+ENCODERS = "encoders"
+"""The readout of statistics of two models side by side."""
+STATISTICS = frozenset({VECTORS, ENCODERS, INTERVENTIONS})
 """Readouts of statistics: of vectors, of two models side by side, and of a model that is changed."""
 
 
@@ -56,21 +58,59 @@ class Score:
     high: float | None = None
 
 
+@dataclass(frozen=True)
+class _Params:
+    """The parameters of a fit that tables use."""
+
+    settings: dict[str, Any] | None = None
+    chance: dict[str, float] | None = None
+    chosen_on: str | None = None
+    details: dict[str, Any] | None = None
+    note: tuple[str, str] | None = None
+
+
+@lru_cache(maxsize=4096)
+def _checked_json(form: Any, text: str) -> str:
+    """The text, if it is JSON of that form; remembered, as most rows have the same."""
+    try:
+        parse_json(text, where="a row", what="JSON", form=form, remedy="it was altered")
+    except BertologyError as error:
+        raise ValueError(error) from None  # which becomes an error of the row's field
+    return text
+
+
+def _json(form: Any) -> AfterValidator:
+    return AfterValidator(lambda text: text if text is None else _checked_json(form, text))
+
+
+def _number(value: Any) -> int:
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise ValueError("it should be of type int")
+    return operator.index(value)
+
+
+Int = Annotated[int, BeforeValidator(_number)]
+Float = Annotated[
+    float | None, AfterValidator(lambda value: None if value is not None and math.isnan(value) else value)
+]
+Counts = _json(dict[str, int])
+
+
+@checked_dataclass(frozen=True, kw_only=True)
 class _Row:
-    """Checks and converts the fields: rows come from JSON, where nothing is checked."""
+    @model_validator(mode="wrap")
+    @classmethod
+    def _explained(cls, values: Any, check: Callable[[Any], Any]) -> Any:
+        """Say in one line which field is wrong."""
+        try:
+            return check(values)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            what = shortened(repr(first["input"]))
+            raise ResultsError(f"{first['loc'][0]} of a row is {what}: {first['msg']}") from None
 
-    def __post_init__(self) -> None:
-        for name, (kind, optional, allowed) in _KINDS[type(self)].items():
-            value = _as_kind(type(self).__name__, name, getattr(self, name), kind, optional=optional)
-            if allowed and value is not None and value not in allowed:
-                known = ", ".join(allowed)
-                raise ResultsError(f"{name} of a row is {shortened(repr(value))}; it should be one of {known}")
-            if name in _WRITTEN and value is not None:
-                _check_text(name, value)
-            object.__setattr__(self, name, value)
 
-
-@dataclass(frozen=True, kw_only=True)
+@checked_dataclass(frozen=True, kw_only=True)
 class ResultRow(_Row):
     """One score of one cell: a row of ``results.parquet``.
 
@@ -85,17 +125,17 @@ class ResultRow(_Row):
     model: str | None = None
     model_fingerprint: str | None = None
     init: Literal["pretrained", "random", "random_blocks"] | None = None
-    init_seed: int | None = None
+    init_seed: Int | None = None
     """Seed of the random initialisation; None for pretrained weights."""
-    pretraining_seed: int | None = None
+    pretraining_seed: Int | None = None
     """Seed of the pretraining, where several trainings differ in it alone."""
-    step: int | None = None
+    step: Int | None = None
     """Updates that a checkpoint of a training has had; None of a model that is not one of several checkpoints."""
-    layer: int | None = None
+    layer: Int | None = None
     """0 is the embedding output."""
-    n_layers: int | None = None
+    n_layers: Int | None = None
     """Number of blocks L; there are L + 1 layers to read."""
-    head: str | None = None
+    head: Annotated[str, StringConstraints(pattern=r"^L\d{1,4}H\d{1,4}$")] | None = None
     pooling: str | None = None
     # task
     task: str
@@ -107,72 +147,134 @@ class ResultRow(_Row):
     """The group of items, such as a relation or construction, that is scored alone; None for all items."""
     language: str | None = None
     annotation: Literal["gold", "silver"] = "gold"
-    n_train: int
-    n_items: int
-    n_clusters: int
+    n_train: Int
+    n_items: Int
+    n_clusters: Int
     """Units that intervals resample: sentences; of cloze tasks what ``clusters`` in ``params_json`` names."""
-    n_classes: int
-    n_skipped: int = 0
+    n_classes: Int
+    n_skipped: Int = 0
     """Items of the split that could not be scored."""
-    skip_reasons: str = "{}"
+    skip_reasons: Annotated[str, Counts] = "{}"
     """JSON: reason → number of items."""
-    n_unseen_label: int = 0
+    n_unseen_label: Int = 0
     """Scored items whose label training never saw."""
     # data and alignment: numbers of words of the split; None where not known, as of baselines
-    n_unknown: int | None = None
+    n_unknown: Int | None = None
     """Words with an unknown subword."""
-    n_shared: int | None = None
+    n_shared: Int | None = None
     """Words with exactly the subwords of another word, as *de* and *le* of French *du*, in either model."""
     shared_subwords: Literal["exclude", "include"] | None = None
-    n_long: int | None = None
+    n_long: Int | None = None
     """In sentences longer than the model takes."""
-    n_repeated: int | None = None
+    n_repeated: Int | None = None
     """Texts of test that are in train as well; None where nothing is fitted."""
-    left_out: str | None = None
+    left_out: Annotated[str | None, Counts] = None
     """JSON: reason → number of sentences, in all splits, that were left out of the corpus."""
     # probe
     readout: str | None = None
     readout_version: str | None = None
-    n_params: int | None = None
-    params_json: str = "{}"
+    n_params: Int | None = None
+    params_json: Annotated[str, _json(_Params)] = "{}"
     control: Control = ITSELF
-    seed: int | None = None
+    seed: Int | None = None
     # score
     metric: str
-    higher_is_better: bool = True
-    main_metric: bool = False
+    higher_is_better: Annotated[bool, Strict()] = True
+    main_metric: Annotated[bool, Strict()] = False
     """Whether this is the metric by which the task's layers are ranked."""
-    value: float | None = None
+    value: Float = None
     """A fraction, not a percentage; None where undefined or failed."""
-    stderr: float | None = None
-    ci_low: float | None = None
-    ci_high: float | None = None
+    stderr: Float = None
+    ci_low: Float = None
+    ci_high: Float = None
     ci_method: str | None = None
     """Method and number of resamples of the interval: ``cluster-bootstrap-bca-10000``."""
     # the mean over all runs of the same cell: fits from several seeds, draws of random weights
-    n_runs: int = 1
+    n_runs: Int = 1
     """Rows that differ in ``seed`` or ``init_seed`` alone, this one included."""
-    mean: float | None = None
+    mean: Float = None
     """Mean of their values; this and the following fields are None where there is one run."""
-    mean_stderr: float | None = None
-    mean_ci_low: float | None = None
+    mean_stderr: Float = None
+    mean_ci_low: Float = None
     """The interval covers other runs and other test sentences."""
-    mean_ci_high: float | None = None
+    mean_ci_high: Float = None
     mean_ci_method: str | None = None
     # provenance
-    versions: str = "{}"
+    versions: Annotated[str, _json(dict[str, str | None])] = "{}"
     """JSON: component → version."""
     device: str | None = None
     dtype: str | None = None
-    wall_s: float | None = None
+    wall_s: Float = None
     """Seconds. Cells that are computed together take equal shares of their time, and the rows of a cell of its own, so
     that sums over rows are totals."""
     started_utc: str | None = None
     predictions_sha256: str | None = None
-    schema_version: int = SCHEMA_VERSION
+    schema_version: Int = SCHEMA_VERSION
+
+    def param(self, name: str, default: Any = None) -> Any:
+        """A parameter of the fit, from ``params_json``; ``default`` where it has none of that name."""
+        # Most rows have few, and there may be very many rows.
+        return json.loads(self.params_json).get(name, default) if f'"{name}"' in self.params_json else default
+
+    @property
+    def reading(self) -> str:
+        """The readout configuration in words: ``mlp.v1, hidden 64, 10 % of train``; empty for baselines."""
+        parts = [".".join(filter(None, (self.readout, self.readout_version)))]
+        for name, value in self.param("settings", {}).items():
+            if name == "fraction":
+                parts.append(f"{100 * value:g} % of train")
+            elif name in ("codelength", "erase"):
+                parts.append(f"{value} {'code' if name == 'codelength' else 'erased'}")
+            elif name != "eraser" or value != "leace":
+                is_file = "/" in str(value)
+                parts.append(f"{name.replace('_', ' ')} {value if is_file else str(value).replace('_', ' ')}")
+        return ", ".join(filter(None, parts))
+
+    @property
+    def answers_itself(self) -> bool:
+        """Whether the model itself answers: nothing is trained, items are texts."""
+        return self.readout in OWN_HEADS
+
+    @property
+    def is_statistic(self) -> bool:
+        """Whether it is a statistic of vectors or models themselves, to which nothing was fitted."""
+        return self.readout in STATISTICS
+
+    @property
+    def is_baseline(self) -> bool:
+        """Whether it is the score of a control that reads no layer of any weights."""
+        return self.control != ITSELF and self.init is None and self.readout is None
+
+    @property
+    def clusters(self) -> str:
+        """The task's name for the clusters; ``sentences`` if it has none."""
+        known = "clusters" if self.answers_itself else "pairs" if self.param("items") == "pairs" else "sentences"
+        return str(self.param("clusters", known))
+
+    @property
+    def training(self) -> str:
+        """The model without its pretraining seed and step: what checkpoints of a training have in common."""
+        return training_name(str(self.model), pretraining_seed=self.pretraining_seed, step=self.step)
+
+    @property
+    def chances(self) -> dict[str, float]:
+        """The share of choices that are right by chance, by group; empty where nothing is chosen."""
+        return dict(self.param("chance", {}))
+
+    @property
+    def note(self) -> tuple[str, str]:
+        """Label and description of the control; its name alone where the row has no note."""
+        label, text = self.param("note", (self.control.replace("_", " "), ""))
+        return str(label), str(text)
+
+    @property
+    def score(self) -> Score:
+        """Value and interval of a row that has a value."""
+        assert self.value is not None  # rows without a value were left out before
+        return Score(self.value, self.ci_low, self.ci_high)
 
 
-@dataclass(frozen=True, kw_only=True)
+@checked_dataclass(frozen=True, kw_only=True)
 class ComparisonRow(_Row):
     """One paired comparison of two layers: a row of ``comparisons.parquet``.
 
@@ -185,13 +287,13 @@ class ComparisonRow(_Row):
     metric: str
     cell_a: str
     cell_b: str
-    layer_a: int | None = None
-    layer_b: int | None = None
-    n_pairs: int
-    diff: float | None
+    layer_a: Int | None = None
+    layer_b: Int | None = None
+    n_pairs: Int
+    diff: Float
     """Score of a less score of b."""
-    ci_low: float | None
-    ci_high: float | None
+    ci_low: Float
+    ci_high: Float
     p_raw: float
     p_adj: float
 
@@ -241,13 +343,13 @@ def comparison_of(row: ComparisonRow, a: int, b: int) -> Comparison:
     return Comparison(a=a, b=b, **known)
 
 
-def sort_key(row: _Row) -> tuple[tuple[bool, Any], ...]:
+def sort_key(row: ResultRow | ComparisonRow) -> tuple[tuple[bool, Any], ...]:
     """Orders rows the same whatever order they were computed in."""
     values = (getattr(row, name) for name in _ORDER[type(row)])
     return tuple((value is not None, value if value is not None else 0) for value in values)
 
 
-_ORDER: Mapping[type[_Row], Sequence[str]] = {
+_ORDER: Mapping[type[Any], Sequence[str]] = {
     ResultRow: (
         *("experiment", "task", "corpus", "split", "pretraining_seed", "step"),
         *("model", "pooling", "readout", "init", "control"),
@@ -257,107 +359,13 @@ _ORDER: Mapping[type[_Row], Sequence[str]] = {
 }
 
 
-def _kinds(row: type[_Row]) -> Mapping[str, tuple[type, bool, tuple[Any, ...]]]:
-    """The plain type of each field, whether it may be None, and the values allowed."""
-    kinds: dict[str, tuple[type, bool, tuple[Any, ...]]] = {}
-    for name, hint in typing.get_type_hints(row).items():
-        optional = type(None) in typing.get_args(hint)
-        hint = typing.get_args(hint)[0] if optional else hint
-        allowed = typing.get_args(hint)
-        kinds[name] = (str if allowed else hint, optional, allowed)
-    return kinds
-
-
-_KINDS: Mapping[type[_Row], Any] = {row: _kinds(row) for row in (ResultRow, ComparisonRow)}
-
-
-def field_kinds(row: type[_Row]) -> dict[str, type]:
+def field_kinds(row: type[ResultRow] | type[ComparisonRow]) -> dict[str, type]:
     """The plain type of each field, in order."""
-    return {name: kind for name, (kind, _, _) in _KINDS[row].items()}
-
-
-def _as_kind(row: str, name: str, value: Any, kind: type, *, optional: bool) -> Any:
-    with contextlib.suppress(TypeError, ValueError):  # what they say of a value, the error below says of its place
-        if value is None and optional:
-            return None
-        if kind is float:
-            number = float(value)
-            return None if optional and math.isnan(number) else number
-        if kind is int and not isinstance(value, bool):
-            return operator.index(value)
-        if kind is bool and value in (True, False):
-            return bool(value)
-        if kind is str and isinstance(value, str):
-            return str(value)
-    raise ResultsError(f"{name} of a {row} is {shortened(repr(value))}; it should be of type {kind.__name__}")
-
-
-@dataclass(frozen=True)
-class _Params:
-    """The parameters of a fit that tables use."""
-
-    settings: dict[str, Any] | None = None
-    chance: dict[str, float] | None = None
-    chosen_on: str | None = None
-    details: dict[str, Any] | None = None
-    note: tuple[str, str] | None = None
-
-
-_WRITTEN: Mapping[str, Any] = {
-    "head": None,
-    "params_json": _Params,
-    "skip_reasons": dict[str, int],
-    "left_out": dict[str, int],
-    "versions": dict[str, str | None],
-}
-"""Columns of text in which other values stand as JSON, with the type of those; and the names of heads."""
-_HEAD = re.compile(r"L\d{1,4}H\d{1,4}")
-
-
-@lru_cache(maxsize=4096)
-def _check_text(name: str, text: str) -> None:
-    """Raise where a text is not what its column holds; remembered, as most rows have the same."""
-    form = _WRITTEN[name]
-    if form is not None:
-        parse_json(text, where=f"{name} of a row", what="JSON", form=form, remedy="it was altered")
-    elif _HEAD.fullmatch(text) is None:
-        raise ResultsError(f"{name} of a row is {shortened(repr(text))}; it should be as L8H10")
-
-
-def param_of(row: ResultRow, name: str, default: Any = None) -> Any:
-    """A parameter of the fit behind a row, from ``params_json``; ``default`` where it has none of that name."""
-    # Most rows have few, and there may be very many rows.
-    return json.loads(row.params_json).get(name, default) if f'"{name}"' in row.params_json else default
-
-
-def reading_of(row: ResultRow) -> str:
-    """The readout configuration behind a row in words: ``mlp.v1, hidden 64, 10 % of train``; empty for baselines."""
-    parts = [".".join(filter(None, (row.readout, row.readout_version)))]
-    for name, value in param_of(row, "settings", {}).items():
-        if name == "fraction":
-            parts.append(f"{100 * value:g} % of train")
-        elif name in ("codelength", "erase"):
-            parts.append(f"{value} {'code' if name == 'codelength' else 'erased'}")
-        elif name != "eraser" or value != "leace":
-            is_file = "/" in str(value)
-            parts.append(f"{name.replace('_', ' ')} {value if is_file else str(value).replace('_', ' ')}")
-    return ", ".join(filter(None, parts))
-
-
-def answers_itself(row: ResultRow) -> bool:
-    """Whether the model itself answers: nothing is trained, items are texts, clusters are what the task names them."""
-    return row.readout in OWN_HEADS
-
-
-def clusters_of(row: ResultRow) -> str:
-    """The task's name for the clusters behind a row; ``sentences`` if it has none."""
-    known = "clusters" if answers_itself(row) else "pairs" if param_of(row, "items") == "pairs" else "sentences"
-    return str(param_of(row, "clusters", known))
-
-
-def is_statistic(row: ResultRow) -> bool:
-    """Whether a row is a statistic of vectors or models themselves, to which nothing was fitted."""
-    return row.readout in STATISTICS
+    kinds: dict[str, type] = {}
+    for name, hint in typing.get_type_hints(row).items():
+        inner = next((one for one in typing.get_args(hint) if one is not type(None)), hint)
+        kinds[name] = inner if isinstance(inner, type) else str  # what has few values is a text
+    return kinds
 
 
 _OF_A_MODEL = frozenset({"model", "model_fingerprint", "init", "init_seed", "pooling", "readout"})
@@ -368,21 +376,11 @@ def row_fits(row: ResultRow, name: str, value: Any) -> bool:
     # Baselines of what one model reads name that model, and no weights or reading of it.
     of_no_weights = row.init is None and row.readout is None
     if name == "pool":
-        return of_no_weights or param_of(row, "settings", {}).get("pool", "mean") == value
+        return of_no_weights or row.param("settings", {}).get("pool", "mean") == value
     if name == "layer" and value is not None and row.n_layers is not None:
         value = layer_number(value, row.n_layers)
     of_no_model = row.model is None or (of_no_weights and name != "model")
     return (of_no_model and name in _OF_A_MODEL) or getattr(row, name) == value
-
-
-def training_of(row: ResultRow) -> str:
-    """The model of a row without its pretraining seed and step: what checkpoints of a training have in common."""
-    return training_name(str(row.model), pretraining_seed=row.pretraining_seed, step=row.step)
-
-
-def chances_of(row: ResultRow) -> dict[str, float]:
-    """The share of choices that are right by chance, by group; empty where nothing is chosen."""
-    return dict(param_of(row, "chance", {}))
 
 
 def reasons_of(rows: Sequence[ResultRow]) -> dict[str, int]:
@@ -400,20 +398,9 @@ def own_baselines(
     """
     of_model = [row for row in baselines if row.model == model]
     if settings is not None:
-        of_settings = [row for row in of_model if param_of(row, "settings", {}) == settings]
-        of_model = of_settings or [row for row in of_model if not param_of(row, "settings", {})]
+        of_settings = [row for row in of_model if row.param("settings", {}) == settings]
+        of_model = of_settings or [row for row in of_model if not row.param("settings", {})]
     return of_model or [row for row in baselines if row.model is None]
-
-
-def is_baseline(row: ResultRow) -> bool:
-    """Whether a row is the score of a control that reads no layer of any weights."""
-    return row.control != ITSELF and row.init is None and row.readout is None
-
-
-def note_of(row: ResultRow) -> tuple[str, str]:
-    """Label and description of the control of a row; its name alone where its row has no note."""
-    label, text = param_of(row, "note", (row.control.replace("_", " "), ""))
-    return str(label), str(text)
 
 
 def joined_rows(one: Sequence[ResultRow], other: Sequence[ResultRow]) -> tuple[ResultRow, ...]:
@@ -469,12 +456,6 @@ def mean_score(rows: Sequence[ResultRow]) -> Score | None:
         return None if None in values else float(np.mean(values))
 
     return Score(float(np.mean([row.value for row in rows])), mean("ci_low"), mean("ci_high"))
-
-
-def score_of_row(row: ResultRow) -> Score:
-    """The score of a row that has one."""
-    assert row.value is not None  # rows without a value were left out before
-    return Score(row.value, row.ci_low, row.ci_high)
 
 
 RowT = TypeVar("RowT", ResultRow, ComparisonRow)
@@ -550,7 +531,7 @@ def table_to_rows(table: pa.Table, kind: type[RowT], *, where: str) -> tuple[Row
         raise ResultsError(f"{where}: no column {', '.join(missing)}; was it written by bertology?")
     try:
         return tuple(kind(**row) for row in table.select(wanted).to_pylist())
-    except BertologyError as error:
+    except ResultsError as error:
         raise ResultsError(f"{where}: {error}; write it anew by running the same again") from None
 
 

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import csv
-import html
 import io
 import json
 import re
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from string import Template
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from bertology._names import folder_name
+from bertology._page import filled
 from bertology.measures.descriptions import TWO_LINES, metric_form
 from bertology.results.rows import INITS, ResultRow, Score
 
@@ -57,6 +57,16 @@ class Line:
 
 
 @dataclass(frozen=True)
+class Column:
+    """A column of cells by the labels of their lines; one that has no cell there is empty in that line."""
+
+    header: str
+    cells: Mapping[Any, Cell]
+    best: Collection[Any] = ()
+    """Labels of the lines that are in the best set."""
+
+
+@dataclass(frozen=True)
 class Note:
     """A line below the table: its subject and its text."""
 
@@ -86,6 +96,35 @@ class Table:
     """Number of last columns that are a series, such as layers, which a terminal may thin out."""
     is_drawn: bool = False
     """Whether a terminal draws the intervals of the first column, and writes those of no other."""
+
+    @classmethod
+    def of(
+        cls,
+        title: str,
+        columns: Sequence[Column],
+        notes: Iterable[Note],
+        *,
+        labels: Mapping[Any, str] | None = None,
+        baselines: Collection[str] = (),
+        **more: Any,
+    ) -> Table:
+        """A table of columns; lines are in the order in which they appear.
+
+        Args:
+            title: what the table shows.
+            columns: cells by the labels of their lines, or by keys of ``labels``.
+            notes: what stands below.
+            labels: labels of lines by key, where these may be alike.
+            baselines: lines of baselines.
+            more: further fields.
+        """
+        names = labels or {label: label for column in columns for label in column.cells}
+        nothing, lines = Cell(""), []
+        for name, label in names.items():
+            best = frozenset(place for place, column in enumerate(columns) if name in column.best)
+            cells = tuple(column.cells.get(name, nothing) for column in columns)
+            lines.append(Line(label, cells, best, name in baselines))
+        return cls(title, tuple(column.header for column in columns), tuple(lines), tuple(notes), **more)
 
     def columns(self, kept: Sequence[int]) -> Table:
         """The same table with some of its columns."""
@@ -191,21 +230,8 @@ class Table:
 
     def to_html(self) -> str:
         """A table for a page or notebook, light or dark, without any style sheet."""
-        lines = []
-        first_baseline = next((line for line in self.lines if line.baseline), None)
-        for line in self.lines:
-            rule = _RULE if line is first_baseline else ""
-            label = f'<th style="{_CELL};text-align:left;font-weight:normal">{html.escape(line.label)}</th>'
-            cells = "".join(_html_cell(cell, column in line.best) for column, cell in enumerate(line.cells))
-            lines.append(f'<tr style="{rule}">{label}{cells}</tr>\n')
-        return _HTML_TABLE.substitute(
-            title=html.escape(self.title),
-            corner=html.escape(self.corner),
-            heads="".join(f'<th style="{_CELL}">{html.escape(header)}</th>' for header in self.headers),
-            lines="".join(lines),
-            width=len(self.headers) + 1,
-            notes="<br>".join(html.escape(str(note)) for note in self.notes),
-        )
+        first_baseline = next((place for place, line in enumerate(self.lines) if line.baseline), None)
+        return filled("results/report/assets/table.html", table=self, ruled=first_baseline)
 
 
 class Tables(ABC):
@@ -330,6 +356,18 @@ def score_cell(score: Score | None, metric: str, *, interval: bool = True) -> Ce
     if score is None:
         return Cell(NOTHING)
     return Cell(number(score.value, metric=metric), interval_of(score, metric) if interval else "", score)
+
+
+def score_column(
+    header: str,
+    metric: str,
+    scores: Mapping[Any, Score | None],
+    *,
+    interval: bool = True,
+    best: Collection[Any] = (),
+) -> Column:
+    """Scores of one metric by the labels of their lines."""
+    return Column(header, {at: score_cell(score, metric, interval=interval) for at, score in scores.items()}, best)
 
 
 def count_cell(items: int) -> Cell:
@@ -513,25 +551,6 @@ _LATEX_TABLE = Template(r"""% needs \usepackage{booktabs} and \usepackage{siunit
 def latex_escaped(text: str) -> str:
     """Text that LaTeX sets as it stands."""
     return text.translate(_LATEX)
-
-
-_CELL = "padding:.15em .7em;text-align:right;white-space:nowrap"
-_RULE = "border-top:1px solid currentColor;"
-_HTML_TABLE = Template(f"""\
-<table style="border-collapse:collapse;font-variant-numeric:tabular-nums;margin:.6em 0">
-<caption style="caption-side:top;text-align:left;font-weight:bold;padding:.3em 0">$title</caption>
-<thead><tr style="border-bottom:1px solid currentColor"><th style="{_CELL};text-align:left">$corner</th>$heads</tr>\
-</thead><tbody>
-$lines</tbody><tfoot><tr style="{_RULE}"><td colspan="$width" \
-style="text-align:left;font-size:85%;opacity:.75;padding:.4em .7em">$notes</td></tr></tfoot></table>""")
-
-
-def _html_cell(cell: Cell, is_best: bool) -> str:
-    bold, end, star = ("<b>", "</b>", f" {STAR}") if is_best else ("", "", "")
-    text = f"{bold}{html.escape(cell.text)}{end}"
-    if cell.interval:
-        text += f' <span style="opacity:.65;font-size:85%">{html.escape(cell.interval)}</span>'
-    return f'<td style="{_CELL}">{text}{star}</td>'
 
 
 _RULES_ONLY = "    \n    \n ── \n    \n ── \n ── \n    \n    \n"

@@ -13,15 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertology.errors import ResultsError
-from bertology.measures import tree_depths, tree_distances, tree_edges
-from bertology.measures.trees import check_tree
+from bertology.measures import tree_distances, tree_edges
+from bertology.measures.trees import check_tree, tree_depths
 from bertology.results._tree_arcs import Arc, Kind, Words, levels
 from bertology.results.table import brief, latex_escaped
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["TreeReading", "plot_arcs", "plot_depths", "plot_distances", "to_displacy", "to_png", "to_svg", "to_tikz"]
+__all__ = ["plot_arcs", "plot_depths", "plot_distances", "to_svg"]
 
 Picture = Literal["arcs", "depths", "distances"]
 
@@ -58,16 +58,16 @@ class TreeReading:
     """Gold relation of each word to its head, None where it is not known."""
 
     def __post_init__(self) -> None:
-        if not self.words:
-            raise ValueError("a sentence without words has no tree")
         size = len(self.words)
+        if not size:
+            raise ValueError("a sentence without words has no tree")
         for name in ("gold", "depths", "heads", "relations", "scored", "gold_relations"):
             if (values := getattr(self, name)) is not None and len(values) != size:
                 raise ValueError(f"{size} words but {len(values)} values of {name}")
         if self.distances is not None and self.distances.shape != (size, size):
             raise ValueError(f"{size} words but distances of shape {self.distances.shape}: it must be ({size}, {size})")
-        for name, values in (("distances", self.distances), ("depths", self.depths)):
-            if values is not None and not np.isfinite(values).all():
+        for name in ("distances", "depths"):
+            if (values := getattr(self, name)) is not None and not np.isfinite(values).all():
                 raise ValueError(f"{name} holds a value that is not finite")
         for left, right in self.edges:
             if not 0 <= left < right < size:
@@ -81,12 +81,10 @@ class TreeReading:
                 check_tree(self.gold)
             except ValueError as error:
                 raise ValueError(f"gold: {error}") from None
-        if self.heads is None:
-            return
-        for place, head in enumerate(self.heads):
+        for place, head in enumerate(self.heads or ()):
             if self.scored[place] and not 0 <= head <= size:
                 raise ValueError(f"heads: head {head} of word {place + 1} is none of the {size} words")
-        if different := tree_edges(self.heads, self.scored) ^ set(self.edges):
+        if self.heads is not None and (different := tree_edges(self.heads, self.scored) ^ set(self.edges)):
             raise ValueError(f"heads and edges are not the same tree: they differ in edge {min(different)}")
 
     @property
@@ -126,24 +124,13 @@ class TreeReading:
         kinds = [unicodedata.bidirectional(letter) for word in self.words for letter in word]
         return sum(kind in ("R", "AL") for kind in kinds) > sum(kind == "L" for kind in kinds)
 
-    def gold_arcs(self) -> tuple[Arc, ...]:
-        """The gold edges between scored words; the root too, where the prediction has one to compare it with."""
-        if self.gold is None or self.gold_edges is None:
-            return ()
-        return self._arcs(self.gold_edges, self.gold, self.gold_relations, "gold")
-
-    def predicted_arcs(self) -> tuple[Arc, ...]:
-        """The predicted edges, directed where there are predicted heads, and then the root."""
-        return self._arcs(self.edges, self.heads, self.relations, "alone" if self.gold is None else "predicted")
-
-    def _arcs(
-        self,
-        edges: tuple[tuple[int, int], ...],
-        heads: tuple[int, ...] | None,
-        relations: tuple[str | None, ...] | None,
-        other: Kind,
-    ) -> tuple[Arc, ...]:
-        """Arcs of one tree; those that the other tree lacks are of the kind ``other``."""
+    def arcs(self, tree: Literal["gold", "predicted"]) -> tuple[Arc, ...]:
+        """The edges of a tree between scored words, directed where it has heads, and then the root, where the
+        prediction has one; none of a gold tree that is not known."""
+        heads, relations, edges = self.heads, self.relations, self.edges
+        other: Kind = "alone" if self.gold is None else "predicted"
+        if tree == "gold":
+            heads, relations, edges, other = self.gold, self.gold_relations, self.gold_edges or (), "gold"
         shared, arcs = set(self.shared_edges), []
         for left, right in edges:
             dependent = None if heads is None else left if heads[left] == right + 1 else right
@@ -181,7 +168,7 @@ def plot_arcs(reading: TreeReading, *, width: float = 10.0) -> Figure:
 
     if not width >= 2:
         raise ResultsError(f"a picture of arcs cannot be {width} inches wide: give a width of 2 or more")
-    gold, predicted = reading.gold_arcs(), reading.predicted_arcs()
+    gold, predicted = reading.arcs("gold"), reading.arcs("predicted")
     return draw_arcs(reading.shown, (gold, predicted) if reading.gold else (predicted,), width=width)
 
 
@@ -221,26 +208,22 @@ _PICTURES: dict[Picture, Callable[[TreeReading], Figure]] = {
 }
 
 
-def to_svg(reading: TreeReading, *, picture: Picture = "arcs") -> bytes:
-    """A picture as an SVG file; the same reading gives the same bytes.
+def to_svg(reading: TreeReading, *, picture: Picture = "arcs", ending: Literal["svg", "png"] = "svg") -> bytes:
+    """A picture as an SVG or PNG file; the same reading gives the same bytes.
 
     Raises:
         ResultsError: what the picture shows is missing in the reading.
     """
-    return _bytes(reading, picture, "svg")
-
-
-def to_png(reading: TreeReading, *, picture: Picture = "arcs") -> bytes:
-    """A picture as a PNG file; otherwise as :func:`to_svg`."""
-    return _bytes(reading, picture, "png")
-
-
-def _bytes(reading: TreeReading, picture: Picture, ending: Literal["svg", "png"]) -> bytes:
     from bertology._figures import figure_bytes
 
     if picture not in _PICTURES:
         raise ResultsError(f"there is no picture {picture!r}: choose one of {', '.join(_PICTURES)}")
     return figure_bytes(_PICTURES[picture](reading), ending)
+
+
+def to_png(reading: TreeReading, *, picture: Picture = "arcs") -> bytes:
+    """A picture as a PNG file; otherwise as :func:`to_svg`."""
+    return to_svg(reading, picture=picture, ending="png")
 
 
 _NEEDS = r"% needs \usepackage[T1]{fontenc} and \usepackage{tikz-dependency}"
@@ -265,7 +248,7 @@ def to_tikz(reading: TreeReading) -> str:
     which are defined at the top of the environment and may be redefined there. The first line says which packages are
     needed; ``\resizebox`` fits a long sentence to the page.
     """
-    gold, predicted = reading.gold_arcs(), reading.predicted_arcs()
+    gold, predicted = reading.arcs("gold"), reading.arcs("predicted")
     above, below = (gold, predicted) if reading.gold else (predicted, ())
     latin = all(ord(letter) <= _LAST_LATIN for word in reading.words for letter in word if letter.isalpha())
     words = r" \& ".join(_word(word, scored) for word, scored in zip(reading.words, reading.scored, strict=True))
@@ -328,17 +311,13 @@ def to_displacy(reading: TreeReading, *, tree: Literal["gold", "predicted"] = "p
         raise ResultsError(f"there is no tree {tree!r}: choose gold or predicted")
     if tree == "gold" and reading.gold is None:
         raise ResultsError("the sentence has no gold tree: ask for the predicted one")
-    arcs = reading.gold_arcs() if tree == "gold" else reading.predicted_arcs()
+    arcs = reading.arcs(tree)
     return {
         # The renderer escapes words, but neither tags nor labels.
         "words": [{"text": word, "tag": ""} for word in reading.words],
         "arcs": [
-            {
-                "start": arc.left,
-                "end": arc.right,
-                "label": html.escape(arc.label),
-                "dir": "left" if arc.dependent == arc.left else "right",
-            }
+            {"start": arc.left, "end": arc.right, "label": html.escape(arc.label)}
+            | {"dir": "left" if arc.dependent == arc.left else "right"}
             for arc in arcs
             if arc.length
         ],

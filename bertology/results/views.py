@@ -6,6 +6,7 @@ import copy
 import csv
 import dataclasses
 import io
+import itertools
 import json
 import re
 from collections import Counter, defaultdict
@@ -19,19 +20,18 @@ from bertology._names import layer_label, name_not_found
 from bertology.errors import ResultsError
 from bertology.measures.comparisons import best_set
 from bertology.measures.descriptions import (
-    ACCURACY,
-    BLIND,
-    CONTROL_TASK,
-    CONTROLS,
     ITSELF,
     LAYER_COLUMNS,
-    METRIC_ORDER,
-    SECOND_METRIC,
-    SELECTIVITY,
+    Depth,
+    control_order,
     metric_form,
+    ranked_metrics,
+    second_metric,
 )
 from bertology.measures.intervals import CiMethod
 from bertology.results.rows import (
+    ATTENTION,
+    ENCODERS,
     FALSE_DISCOVERY_RATE,
     INITS,
     INTERVENTIONS,
@@ -39,28 +39,20 @@ from bertology.results.rows import (
     ComparisonRow,
     ResultRow,
     Score,
-    answers_itself,
-    chances_of,
-    clusters_of,
     comparison_of,
-    is_baseline,
-    is_statistic,
     mean_score,
-    note_of,
     own_baselines,
     own_init,
-    param_of,
-    reading_of,
     reasons_of,
-    score_of_row,
 )
 from bertology.results.table import (
     BEST_NOTE,
     INTERVAL,
     NOTHING,
     SEEDS,
+    STAR,
     Cell,
-    Line,
+    Column,
     Note,
     Table,
     alignment_notes,
@@ -74,6 +66,7 @@ from bertology.results.table import (
     model_of,
     number,
     score_cell,
+    score_column,
     unit,
 )
 
@@ -166,6 +159,15 @@ class LayerTable:
         scored = [(sign * line.main.value, -line.layer, line) for line in self.lines if line.main]
         return max(scored, key=lambda scores: scores[:2])[2] if scored else None
 
+    def has(self, column: str) -> bool:
+        """Whether some layer has a score in a column."""
+        return any(line.scores.get(column) is not None for line in self.lines)
+
+    @property
+    def is_frozen(self) -> bool:
+        """Whether the readout was fitted to the vectors of a reference."""
+        return any(column.is_anew and self.has(name) for name, column in LAYER_COLUMNS.items())
+
     def title(self, what: str) -> str:
         """``pos · accuracy by layer, %``, with the readout where one task was read in several ways."""
         reading = f" · {self.reading}" if self.one_of_several else ""
@@ -173,70 +175,61 @@ class LayerTable:
 
     def table(self) -> Table:
         """Layers, then baselines, then the notes that are needed to read them."""
-        metrics = {"second": self.second_metric or "", CONTROL_TASK: self.control_metric}
-        metrics |= {name: name for name, one in LAYER_COLUMNS.items() if one.source in ("metric", "derived")}
-        columns = {
-            name: (one.title or metric_title(metrics.get(name, self.metric)), metrics.get(name, self.metric))
-            for name, one in LAYER_COLUMNS.items()
-            if name == "main" or any(line.scores[name] is not None for line in self.lines)
-        }
-        with_spread = any(line.seed_spread is not None for line in self.lines)
-        lines = []
-        for line in self.lines:
-            cells = [
-                score_cell(line.scores[name], metric, interval=name in ("main", SELECTIVITY))
-                for name, (_, metric) in columns.items()
-            ]
-            spread = line.seed_spread
-            cells += [Cell(NOTHING if spread is None else number(spread, metric=self.metric))] * with_spread
-            best = frozenset({0}) if line.in_best_set else frozenset[int]()
-            lines.append(Line(layer_label(line.layer), tuple(cells), best))
-        for baseline in self.baselines:
-            of = {"main": score_cell(baseline.main, self.metric)}
-            of["second"] = score_cell(baseline.second, self.second_metric or "", interval=False)
-            cells = [of.get(name, Cell("")) for name in columns] + [Cell("")] * with_spread
-            lines.append(Line(baseline.label, tuple(cells), baseline=True))
+        columns = []
+        for name, one in LAYER_COLUMNS.items():
+            metric = self.control_metric if one.prefers else self.metric
+            metric = name if one.source in ("metric", "difference") else metric
+            metric = self.second_metric or "" if name == "second" else metric
+            if name == "main" or self.has(name):
+                scores = {layer_label(line.layer): line.scores[name] for line in self.lines}
+                if one.source == "task":
+                    scores |= {line.label: getattr(line, name) for line in self.baselines}
+                header = one.title or metric_title(metric)
+                best = {layer_label(line.layer) for line in self.lines if line.in_best_set and name == "main"}
+                columns.append(score_column(header, metric, scores, interval=one.with_interval, best=best))
+        spreads = {layer_label(line.layer): line.seed_spread for line in self.lines}
+        if any(spread is not None for spread in spreads.values()):
+            cells = {
+                at: Cell(NOTHING if value is None else number(value, metric=self.metric))
+                for at, value in spreads.items()
+            }
+            columns.append(Column("seed s.d.", cells))
         silver = " · silver labels" if self.about.annotation == "silver" else ""
-        headers = (*(title for title, _ in columns.values()), *["seed s.d."] * with_spread)
-        return Table(self.title("") + silver, headers, tuple(lines), tuple(_notes(self)), is_drawn=True)
+        baselines = [line.label for line in self.baselines]
+        return Table.of(self.title("") + silver, columns, _notes(self), baselines=baselines, is_drawn=True)
 
     def seeds(self) -> Table:
         """Layers by seeds: the main metric of each seed, and how much it varies."""
-        seeds = sorted({seed for line in self.lines for seed in line.by_seed})
-        lines = []
-        for line in self.lines:
-            scores = [*map(line.by_seed.get, seeds), line.main]
-            cells = [score_cell(score, self.metric, interval=False) for score in scores]
-            spread = None if line.seed_spread is None else Score(line.seed_spread)
-            lines.append(Line(layer_label(line.layer), (*cells, score_cell(spread, self.metric))))
+        lines = {layer_label(line.layer): line for line in self.lines}
+        by_seed = {
+            f"seed {seed}": {at: line.by_seed.get(seed) for at, line in lines.items()}
+            for seed in sorted({seed for line in self.lines for seed in line.by_seed})
+        }
+        by_seed["mean"] = {at: line.main for at, line in lines.items()}
+        spreads = {at: line.seed_spread for at, line in lines.items()}
+        by_seed["s.d."] = {at: None if spread is None else Score(spread) for at, spread in spreads.items()}
+        columns = [score_column(header, self.metric, of, interval=False) for header, of in by_seed.items()]
         notes = (
             Note("model", str(self.about.model)),
             *data_notes(self.about),
             Note("seeds", "seed 0 trains on all sentences of train, every other one on a resample of them"),
             Note("s.d.", "standard deviation over seeds"),
         )
-        title = f"{self.task} by seed · {metric_title(self.metric)} by layer{unit(self.metric)}"
-        return Table(title, (*(f"seed {seed}" for seed in seeds), "mean", "s.d."), tuple(lines), notes)
+        return Table.of(
+            f"{self.task} by seed · {metric_title(self.metric)} by layer{unit(self.metric)}", columns, notes
+        )
 
     def plain(self) -> dict[str, Any]:
         """The table with all its fields, as JSON has them."""
-        fields = dataclasses.asdict(self)
-        fields["about"] = plain_about(self.about)
-        fields["lines"] = [_plain_line(line) for line in self.lines]
-        return fields
-
-
-_FIRST = tuple(LAYER_COLUMNS)[:5]
-"""Columns that stand before the other fields of a line in JSON."""
-
-
-def _plain_line(line: LayerLine) -> dict[str, Any]:
-    scores = {name: score and dataclasses.asdict(score) for name, score in line.scores.items()}
-    fields = dataclasses.asdict(replace(line, scores={}))
-    del fields["scores"]
-    layer, strengths = fields.pop("layer"), fields.pop("strengths")
-    first = {name: scores.pop(name) for name in _FIRST}
-    return {"layer": layer, **first, **fields, **scores, "strengths": strengths}
+        first = [name for name, column in LAYER_COLUMNS.items() if column.in_csv == "always"]
+        lines = []
+        for line in self.lines:
+            fields = dataclasses.asdict(line)
+            scores = fields.pop("scores")
+            layer, strengths = fields.pop("layer"), fields.pop("strengths")
+            before = {name: scores.pop(name) for name in first}
+            lines.append({"layer": layer, **before, **fields, **scores, "strengths": strengths})
+        return dataclasses.asdict(replace(self, lines=())) | {"about": plain_about(self.about), "lines": lines}
 
 
 _OF_ONE_ROW = frozenset(
@@ -260,20 +253,20 @@ def tables_to_json(tables: Iterable[Any]) -> str:
     return json.dumps(plain, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-_CSV_SCORES = {
-    name: (name, f"{name}_ci_low", f"{name}_ci_high") if one.csv is None else one.csv
-    for name, one in LAYER_COLUMNS.items()
-}
-"""The columns of CSV files for value and bounds, by column of a table."""
-_CSV_FIELDS = (
-    *("task", "model", "corpus", "split", "row", "layer", "metric", *_CSV_SCORES["main"], "in_best_set"),
-    *("second_metric", *(field for name in _FIRST[1:] for field in _CSV_SCORES[name]), "seed_sd", BLIND, "strength"),
-)
-"""Columns of every table; those of further controls follow where there are any."""
-
-
 def layers_to_csv(tables: Sequence[LayerTable]) -> str:
     """One line for each layer and baseline of each table; numbers are those of ``results.parquet``, not percentages."""
+    names = {name: one.csv or (name, f"{name}_ci_low", f"{name}_ci_high") for name, one in LAYER_COLUMNS.items()}
+    main, *first = (names[name] for name, one in LAYER_COLUMNS.items() if one.in_csv == "always")
+    last = (names[name] for name, one in LAYER_COLUMNS.items() if one.in_csv == "last")
+    always = ["task", "model", "corpus", "split", "row", "layer", "metric", *main, "in_best_set", "second_metric"]
+    always += [*(field for of in first for field in of), "seed_sd", *(field for of in last for field in of), "strength"]
+
+    def values(scores: Mapping[str, Score | None]) -> dict[str, float]:
+        known = ((name, score) for name, score in scores.items() if score is not None)
+        pairs = ((names[name], (score.value, score.low, score.high)) for name, score in known)
+        fields = (pair for columns, of in pairs for pair in zip(columns, of, strict=False))
+        return {column: value for column, value in fields if value is not None}
+
     lines: list[dict[str, Any]] = []
     for table in tables:
         common = {name: getattr(table.about, name) for name in ("task", "model", "corpus", "split")}
@@ -281,25 +274,16 @@ def layers_to_csv(tables: Sequence[LayerTable]) -> str:
         for line in table.lines:
             place = {"row": layer_label(line.layer), "layer": line.layer, "in_best_set": line.in_best_set}
             more = {"seed_sd": line.seed_spread, "strength": line.strength}
-            lines.append({**common, **place, **_csv_scores(line.scores), **more})
+            lines.append({**common, **place, **values(line.scores), **more})
         for baseline in table.baselines:
-            scores = _csv_scores({"main": baseline.main, "second": baseline.second})
+            scores = values({"main": baseline.main, "second": baseline.second})
             lines.append({**common, **scores, "row": baseline.control, "model": baseline.model or ""})
     out = io.StringIO()
-    further = dict.fromkeys(name for line in lines for name in line if name not in _CSV_FIELDS)
-    writer = csv.DictWriter(out, (*_CSV_FIELDS, *further), lineterminator="\n", restval="")
+    further = [name for name in dict.fromkeys(name for line in lines for name in line) if name not in always]
+    writer = csv.DictWriter(out, (*always, *further), lineterminator="\n", restval="")
     writer.writeheader()
     writer.writerows(lines)
     return out.getvalue()
-
-
-def _csv_scores(scores: Mapping[str, Score | None]) -> dict[str, float]:
-    fields: dict[str, float] = {}
-    for name, columns in _CSV_SCORES.items():
-        if (score := scores.get(name)) is not None:
-            values = zip(columns, (score.value, score.low, score.high), strict=False)
-            fields |= {column: value for column, value in values if value is not None}
-    return fields
 
 
 def layer_tables(
@@ -316,22 +300,17 @@ def layer_tables(
         question = (row.task, row.corpus, row.split)
         if row.group is not None or row.head is not None:
             continue
-        if is_baseline(row):
+        if row.is_baseline:
             baselines[question].append(row)
         elif row.layer is not None:
-            tables[*question, row.model, row.pooling, reading_of(row)].append(row)
+            tables[*question, row.model, row.pooling, row.reading].append(row)
     times = Counter(key[:-1] for key in tables)
     # Readings of one question stand where the first of them does.
     place = {question: number for number, question in enumerate(times)}
+    ordered = sorted(tables, key=lambda key: (place[key[:-1]], natural_order(str(key[-1]))))
     return tuple(
-        _table(
-            tables[key],
-            own_baselines(baselines[key[:3]], tables[key][0].model, param_of(tables[key][0], "settings", {})),
-            comparisons,
-            metric,
-            one_of_several=times[key[:-1]] > 1,
-        )
-        for key in sorted(tables, key=lambda key: (place[key[:-1]], natural_order(str(key[-1]))))
+        _table(tables[key], baselines[key[:3]], comparisons, metric, one_of_several=times[key[:-1]] > 1)
+        for key in ordered
     )
 
 
@@ -372,9 +351,9 @@ def refuse_mixtures(rows: Sequence[ResultRow]) -> None:
 
 def _table(
     rows: Sequence[ResultRow],
-    baselines: Sequence[ResultRow],
+    of_question: Sequence[ResultRow],
     comparisons: Sequence[ComparisonRow],
-    metric: str | None,
+    wanted: str | None,
     *,
     one_of_several: bool,
 ) -> LayerTable:
@@ -382,45 +361,53 @@ def _table(
     init = own_init(rows)
     of_init = [row for row in scored if row.init == init]
     own = [row for row in of_init if row.control == ITSELF]
-    main, second = _metrics(own, metric, task=rows[0].task)
+    # The metric that the table is about, and the one next to it.
+    known = {row.metric for row in own if not metric_form(row.metric).is_difference}
+    if wanted is not None and wanted not in known:
+        raise name_not_found(f"metric of task {rows[0].task}", wanted, known)
+    flagged = sorted({row.metric for row in own if row.main_metric and row.metric in known})
+    main = wanted or (flagged or ranked_metrics(known) or [rows[0].metric])[0]
+    second = second_metric(main, known)
     # Labels drawn at random mean nothing but right or wrong; or how many bits they take.
-    control_metric = ACCURACY if any(row.metric == ACCURACY for row in own) else main
+    preferred = {column.prefers for column in LAYER_COLUMNS.values()} & {row.metric for row in own}
+    control_metric = next(iter(preferred), main)
     random = [row for row in scored if row.init == "random" and row.control == ITSELF and init != "random"]
-
-    def by_layer(name: str, source: str) -> dict[int, list[ResultRow]]:
-        if source == "task":
-            wanted = main if name == "main" else second
-            return _by_layer(own, wanted) if wanted else {}
-        if source == "control":
-            of_control = [row for row in of_init if row.control == name]
-            return _by_layer(of_control, control_metric if name == CONTROL_TASK else main)
-        return _by_layer({"init": random, "derived": of_init}.get(source, own), main if source == "init" else name)
-
-    columns = {name: by_layer(name, one.source) for name, one in LAYER_COLUMNS.items()}
+    columns = {}
+    for name, one in LAYER_COLUMNS.items():
+        of_column = {"init": random, "difference": of_init, "control": [row for row in of_init if row.control == name]}
+        metric = name if one.source in ("metric", "difference") else control_metric if one.prefers else main
+        metric = second or "" if name == "second" else metric
+        columns[name] = _by_layer(of_column.get(one.source, own), metric)
     of_main = columns["main"]
     about = next((row for row in own if row.metric == main), rows[0])
     higher = next((row.higher_is_better for row in own if row.metric == main), True)
     best = _best_layers(of_main, comparisons, main, higher_is_better=higher)
+    draws = {row.init_seed for name, one in LAYER_COLUMNS.items() if one.source == "init"
+             for of_layer in columns[name].values() for row in of_layer}  # fmt: skip
+    methods = {
+        row.mean_ci_method if row.mean is not None and row.n_runs == len(runs) else row.ci_method
+        for runs in of_main.values()
+        for row in runs
+    }
+    baselines = own_baselines(of_question, rows[0].model, rows[0].param("settings", {}))
+    layers = sorted({row.layer for row in rows if row.init == init and row.layer is not None})
     return LayerTable(
         task=about.task,
         metric=main,
         second_metric=second,
         control_metric=control_metric,
         higher_is_better=higher,
-        lines=tuple(
-            _line(layer, columns, best.get(layer))
-            for layer in sorted({row.layer for row in rows if row.init == init and row.layer is not None})
-        ),
+        lines=tuple(_line(layer, columns, best.get(layer)) for layer in layers),
         baselines=_baselines(baselines, main, second),
         about=about,
         skip_reasons=reasons_of([row for row in rows if row.metric == main]),
-        ci_methods=_ci_methods(of_main),
+        ci_methods=tuple(sorted(filter(None, methods))),
         n_seeds=len({row.seed for row in own}),
-        n_draws=len({row.init_seed for of_layer in columns["random_init"].values() for row in of_layer}),
+        n_draws=len(draws),
         path_ends=_path_ends(scored, main, init),
         n_failed=len({row.cell_id for row in rows if row.status == "failed"}),
-        reading=reading_of(about),
-        notes={str(row.control): note for row in rows if (note := note_of(row))[1]},
+        reading=about.reading,
+        notes={str(row.control): note for row in rows if (note := row.note)[1]},
         one_of_several=one_of_several,
     )
 
@@ -430,8 +417,8 @@ def _line(layer: int, columns: Mapping[str, Mapping[int, Sequence[ResultRow]]], 
     scores = {name: mean_score(of_layer.get(layer, ())) for name, of_layer in columns.items()}
     values = np.array([[row.value] for row in runs], dtype=np.float64)
     spread = float(np.std(values, axis=0, ddof=1)[0]) if len(runs) > 1 else None
-    by_seed = {row.seed: score_of_row(row) for row in runs if row.seed is not None}
-    strengths = {param_of(row, "strength") for row in runs if row.readout == "linear"} - {None}
+    by_seed = {row.seed: row.score for row in runs if row.seed is not None}
+    strengths = {row.param("strength") for row in runs if row.readout == "linear"} - {None}
     return LayerLine(layer, scores, spread, dict(sorted(by_seed.items())), in_best_set, tuple(sorted(strengths)))
 
 
@@ -439,21 +426,10 @@ def _path_ends(rows: Sequence[ResultRow], metric: str, init: str) -> dict[str, t
     """Layers whose strength is at an end of its path while dev accuracy still rises towards it, by that end."""
     layers: dict[str, set[int]] = defaultdict(set)
     for row in rows:
-        end = param_of(row, "path_end") if row.metric == metric and row.control == ITSELF else None
+        end = row.param("path_end") if row.metric == metric and row.control == ITSELF else None
         if end is not None and row.layer is not None:
             layers[str(end) if row.init == init else f"{end}, random init"].add(row.layer)
     return {end: tuple(sorted(of_end)) for end, of_end in layers.items()}
-
-
-def _metrics(own: Sequence[ResultRow], wanted: str | None, *, task: str) -> tuple[str, str | None]:
-    """The metric a table is about, and the one next to it."""
-    known = {row.metric for row in own if row.metric != SELECTIVITY}
-    ordered = sorted(known, key=lambda m: (METRIC_ORDER.index(m) if m in METRIC_ORDER else 99, m))
-    if wanted is not None and wanted not in known:
-        raise name_not_found(f"metric of task {task}", wanted, known)
-    flagged = sorted({row.metric for row in own if row.main_metric and row.metric in known})
-    main = wanted or (flagged or ordered or [ACCURACY])[0]
-    return main, next((m for m in (SECOND_METRIC, *ordered) if m in known and m != main), None)
 
 
 def _by_layer(rows: Iterable[ResultRow], metric: str) -> dict[int, list[ResultRow]]:
@@ -469,16 +445,6 @@ def _by_layer(rows: Iterable[ResultRow], metric: str) -> dict[int, list[ResultRo
                 where = f"task {row.task}, layer {row.layer}, seed {row.seed}"
                 raise ResultsError(f"{where}: cells {both} give two scores; keep one with only(experiment=…)")
     return by_layer
-
-
-def _ci_methods(by_layer: Mapping[int, Sequence[ResultRow]]) -> tuple[str, ...]:
-    """Methods of the intervals that :func:`mean_score` gives."""
-    methods = {
-        row.mean_ci_method if row.mean is not None and row.n_runs == len(rows) else row.ci_method
-        for rows in by_layer.values()
-        for row in rows
-    }
-    return tuple(sorted(filter(None, methods)))
 
 
 def _best_layers(
@@ -505,11 +471,11 @@ def _best_layers(
 
 def _baselines(rows: Sequence[ResultRow], main: str, second: str | None) -> tuple[BaselineLine, ...]:
     lines = []
-    for control in sorted({row.control for row in rows}, key=CONTROLS.index):
+    for control in sorted({row.control for row in rows}, key=control_order):
         of_control = [row for row in rows if row.control == control and row.value is not None]
         of_main, of_second = ([row for row in of_control if row.metric == metric][:1] for metric in (main, second))
         if (score := mean_score(of_main)) is not None:
-            label, note = note_of(of_main[0])
+            label, note = of_main[0].note
             more = of_main[0].n_items, of_main[0].model, note
             lines.append(BaselineLine(control, label, score, mean_score(of_second), *more))
     return tuple(lines)
@@ -522,34 +488,34 @@ def _notes(table: LayerTable) -> Iterator[Note]:
         yield BEST_NOTE
     yield Note("data", f"{data_of(about)}: {_counts(table)}")
     yield from alignment_notes(about)
-    is_cls = param_of(about, "settings", {}).get("pool") == "cls"
     pooled = f"{about.pooling} of a word's pieces" if about.pooling else ""
+    if about.param("settings", {}).get("pool") == "cls":
+        pooled = "the special token before the text"
     depth = f"{about.n_layers} layers" if about.n_layers is not None else ""
-    pooled = "the special token before the text" if is_cls else pooled
     yield Note("model", ", ".join(filter(None, [str(about.model), depth, INITS[about.init or "pretrained"], pooled])))
-    if reference := param_of(about, "reference"):
-        is_frozen = any(line.refit for line in table.lines)
-        yield Note("reference", f"{reference}{', to which the readout was fitted' if is_frozen else ''}")
+    if reference := about.param("reference"):
+        yield Note("reference", f"{reference}{', to which the readout was fitted' if table.is_frozen else ''}")
     yield Note("readout", _readout(table))
     for end, layers in table.path_ends.items():
-        rises = f"dev accuracy still rises at the end of the path ({end}): {layers_named(layers)}"
-        yield Note("strength", rises)
+        yield Note("strength", f"dev accuracy still rises at the end of the path ({end}): {layers_named(layers)}")
     yield Note(INTERVAL, f"[ ] 95 %, {_intervals(table)}")
     if table.n_draws:
         yield Note("random", _draws(table))
-    if any(line.completeness for line in table.lines):
-        yield Note("gone", "completeness: share of what an oracle finds of the property, beyond guessing, that is gone")
-    if any(line.others_kept for line in table.lines):
-        yield Note("others", "selectivity: share of what oracles find of other properties that is kept")
+    yield from (Note(*one.note) for name, one in LAYER_COLUMNS.items() if any(one.note) and table.has(name))
     yield from (Note(label, text) for control, (label, text) in table.notes.items() if control in LAYER_COLUMNS)
-    if strengths := _strengths_in_words(table):
-        yield Note("C", strengths)
-    if chances := chances_of(about):
+    layers_of: dict[str, list[int]] = {}
+    for line in table.lines:
+        layers_of.setdefault(line.strength, []).append(line.layer)
+    if len(layers_of) > 1:
+        chosen = "; ".join(f"{text or NOTHING} in {layers_named(of_text)}" for text, of_text in layers_of.items())
+        differences = [name for name, one in LAYER_COLUMNS.items() if one.source == "difference" and table.has(name)]
+        yield Note("C", f"chosen on dev: {chosen}" + "".join(f"; {name} depends on it" for name in differences))
+    if chances := about.chances:
         yield Note("chance", f"{number(sum(chances.values()) / len(chances))} % of choices are right by chance")
-    for line in table.baselines:
-        of_other_items = f"over all {line.n_items:,} items" if line.n_items != about.n_items else ""
-        if text := "; ".join(filter(None, [line.note, of_other_items])):
-            yield Note(line.label, text)
+    for baseline in table.baselines:
+        of_other_items = f"over all {baseline.n_items:,} items" if baseline.n_items != about.n_items else ""
+        if text := "; ".join(filter(None, [baseline.note, of_other_items])):
+            yield Note(baseline.label, text)
     if table.n_failed:
         yield Note("failed", f"{table.n_failed} cell{'s' * (table.n_failed > 1)} without a score")
 
@@ -560,26 +526,26 @@ def _readout(table: LayerTable) -> str:
     if about.readout == INTERVENTIONS:
         fitted = f", as fitted to {about.n_train:,} words" if about.n_train else ""
         return f"none: the model's predictions with states changed{fitted}"
-    if is_statistic(about):
+    if about.is_statistic:
         of = "vectors" if about.readout == VECTORS else "models"
         train = f", from {about.n_train:,} items of train" if about.n_train else ""
         _, fits = table.notes.get(ITSELF, ("", "the task's own" if train else ""))
         return f"{fits}{train}" if fits else f"none: statistics of the {of} themselves"
-    if not answers_itself(about):
-        folds = " in each fold" if param_of(about, "folds") else ""
+    if not about.answers_itself:
+        folds = " in each fold" if about.param("folds") else ""
         seeds = f", mean of {table.n_seeds} seeds" if table.n_seeds > 1 else ""
         return f"{table.reading}{comma} trained on {about.n_train:,} items{folds}{seeds}"
-    if lens := param_of(about, "lens"):
+    if lens := about.param("lens"):
         return f"{table.reading}{comma} fitted to masked words of {lens} train"
     return f"{table.reading}, the model's own head: nothing is trained"
 
 
 def _intervals(table: LayerTable) -> str:
     """The method of the main metric's intervals, what they cover and what they leave out."""
-    own_head, code = answers_itself(table.about), "codelength" in param_of(table.about, "settings", {})
-    units = clusters_of(table.about)
-    if not (own_head or is_statistic(table.about)):
-        units = f"{'training' if code else 'test'} {units}"
+    own_head, units = table.about.answers_itself, table.about.clusters
+    if not (own_head or table.about.is_statistic):
+        is_code = "codelength" in table.about.param("settings", {})
+        units = f"{'training' if is_code else 'test'} {units}"
     known: dict[str, str] = {
         CiMethod.BCA: f"bootstrap over {units}",
         CiMethod.RUNS_BCA: f"bootstrap over seeds × {units}",
@@ -594,7 +560,7 @@ def _intervals(table: LayerTable) -> str:
     over_seeds = any(method.startswith(CiMethod.RUNS_BCA) for method in table.ci_methods)
     if over_seeds and table.n_seeds < _FEW_RUNS:
         texts.append(f"{table.n_seeds} seeds say little of how much seeds differ")
-    not_over = [SEEDS] if not own_head and not over_seeds and not is_statistic(table.about) else []
+    not_over = [SEEDS] if not own_head and not over_seeds and not table.about.is_statistic else []
     not_over += ["draws of random weights"] if table.about.init not in (None, "pretrained") else []
     if not_over and table.ci_methods and set(table.ci_methods) != {CiMethod.NONE}:
         texts.append(f"not over {' or '.join(not_over)}")
@@ -611,24 +577,12 @@ def _draws(table: LayerTable) -> str:
     return f"init: mean of {table.n_draws} draws of random weights{most}"
 
 
-def _strengths_in_words(table: LayerTable) -> str:
-    """The regularisation chosen for each layer, where it is not the same in all; else empty."""
-    layers: dict[str, list[int]] = {}
-    for line in table.lines:
-        layers.setdefault(line.strength, []).append(line.layer)
-    if len(layers) < 2:
-        return ""
-    chosen = "; ".join(f"{text or NOTHING} in {layers_named(of_text)}" for text, of_text in layers.items())
-    compared = any(line.selectivity for line in table.lines)
-    return f"chosen on dev: {chosen}{'; selectivity depends on it' if compared else ''}"
-
-
 def _counts(table: LayerTable) -> str:
     about = table.about
     reasons = ", ".join(f"{reason} {count:,}" for reason, count in sorted(table.skip_reasons.items()))
     skipped = f"{about.n_skipped:,} skipped{f' ({reasons})' if reasons else ''}" if about.n_skipped else "none skipped"
     parts = [
-        f"{about.n_items:,} {param_of(about, 'unit', 'items')} in {about.n_clusters:,} {clusters_of(about)}",
+        f"{about.n_items:,} {about.param('unit', 'items')} in {about.n_clusters:,} {about.clusters}",
         f"{about.n_classes} classes" if about.n_classes else "",
         skipped,
         f"{about.n_unseen_label:,} with a label unseen in training" if about.n_unseen_label else "",
@@ -639,22 +593,21 @@ def _counts(table: LayerTable) -> str:
 
 def summary_table(tables: Sequence[LayerTable]) -> Table:
     """Layers by tasks: the main metric of each table side by side."""
-    of_layer = [{line.layer: line for line in table.lines} for table in tables]
-    lines = []
-    for layer in sorted(set().union(*of_layer)):
-        row = [by_layer.get(layer) for by_layer in of_layer]
-        cells = [score_cell(line.main if line else None, table.metric) for line, table in zip(row, tables, strict=True)]
-        best = frozenset(column for column, line in enumerate(row) if line and line.in_best_set)
-        lines.append(Line(layer_label(layer), tuple(cells), best))
-    for label in baseline_labels(tables):
-        scores = [{line.label: line.main for line in table.baselines}.get(label) for table in tables]
-        cells = [score_cell(score, table.metric) for score, table in zip(scores, tables, strict=True)]
-        lines.append(Line(label, tuple(cells), baseline=True))
+    layers = sorted({line.layer for table in tables for line in table.lines})
+    labels, columns = baseline_labels(tables), []
+    for header, table in zip(summary_headers(tables), tables, strict=True):
+        lines = {line.layer: line for line in table.lines}
+        scores = {layer_label(layer): lines[layer].main if layer in lines else None for layer in layers}
+        of_baselines = {line.label: line.main for line in table.baselines}
+        best = {layer_label(line.layer) for line in table.lines if line.in_best_set}
+        columns.append(
+            score_column(header, table.metric, scores | {at: of_baselines.get(at) for at in labels}, best=best)
+        )
     notes = [BEST_NOTE] if any(table.compared for table in tables) else []
     shared = [name for name in ("model", "corpus", "split") if not _differ(tables, name)]
     notes += [Note(name, str(getattr(tables[0].about, name))) for name in shared]
     notes += alignment_notes(*(table.about for table in tables))
-    return Table("layers by tasks, %", summary_headers(tables), tuple(lines), tuple(notes))
+    return Table.of("layers by tasks, %", columns, notes, baselines=labels)
 
 
 def summary_headers(tables: Sequence[LayerTable]) -> tuple[str, ...]:
@@ -676,27 +629,23 @@ def _differ(tables: Sequence[LayerTable], field: str) -> bool:
 
 def model_table(tables: Sequence[LayerTable]) -> Table:
     """Models by tasks: the score of each model's best layer, and the number of that layer."""
-    by_question: dict[tuple[str, ...], list[tuple[str, LayerTable]]] = defaultdict(list)
+    by_question: dict[tuple[str, ...], dict[str, LayerTable]] = defaultdict(dict)
     # The model, then what may set it apart.
     models = apart([(model_of(t.about), t.about.pooling or "", t.reading if t.one_of_several else "") for t in tables])
     for model, table in zip(models, tables, strict=True):
-        by_question[table.task, table.metric, table.about.corpus, table.about.split].append((model, table))
-    lines = []
-    for model in dict.fromkeys(models):
-        cells = []
-        for entries in by_question.values():
-            of_model = dict(entries).get(model)
-            best = of_model.best_line if of_model else None
-            number_of_layer = Cell(str(best.layer), score=Score(best.layer)) if best else Cell("")
-            cells += [score_cell(best.main if best else None, entries[0][1].metric), number_of_layer]
-        lines.append(Line(model, tuple(cells)))
-    for name, scores in baseline_rows(list(by_question.values())):
-        pairs = [(score_cell(score, key[1]), Cell("")) for score, key in zip(scores, by_question, strict=True)]
-        lines.append(Line(name, tuple(cell for pair in pairs for cell in pair), baseline=True))
+        by_question[table.task, table.metric, table.about.corpus, table.about.split][model] = table
+    baselines = dict(baseline_rows([list(of.items()) for of in by_question.values()]))
     # Task and metric, then corpus and split where they differ.
     differ = [part for part in (2, 3) if len({key[part] for key in by_question}) > 1]
-    titles = (" ".join([key[0], metric_title(key[1]), *(key[part] for part in differ)]) for key in by_question)
-    headers = tuple(header for title in titles for header in (title, "layer"))
+    columns = []
+    for place, (key, of_question) in enumerate(by_question.items()):
+        best = {model: table.best_line for model, table in of_question.items()}
+        lines = {model: best.get(model) for model in dict.fromkeys(models)}
+        scores = {model: line.main if line else None for model, line in lines.items()}
+        scores |= {name: of_baseline[place] for name, of_baseline in baselines.items()}
+        layers = {model: Cell(str(line.layer), score=Score(line.layer)) for model, line in lines.items() if line}
+        header = " ".join([key[0], metric_title(key[1]), *(key[part] for part in differ)])
+        columns += [score_column(header, key[1], scores), Column("layer", layers)]
     notes = (
         Note("data", "; ".join(dict.fromkeys(data_of(table.about) for table in tables))),
         *alignment_notes(*(table.about for table in tables)),
@@ -705,7 +654,7 @@ def model_table(tables: Sequence[LayerTable]) -> Table:
         Note("models", "were not compared in pairs: overlapping intervals do not say that they are alike"),
     )
     percent = ", %" if all(metric_form(table.metric).is_fraction for table in tables) else ""
-    return Table(f"models by tasks{percent}", headers, tuple(lines), notes, corner="Model")
+    return Table.of(f"models by tasks{percent}", columns, notes, baselines=baselines, corner="Model")
 
 
 def baseline_rows(questions: Sequence[Sequence[tuple[str, LayerTable]]]) -> Iterator[tuple[str, list[Score | None]]]:
@@ -725,9 +674,9 @@ def baseline_rows(questions: Sequence[Sequence[tuple[str, LayerTable]]]) -> Iter
 
 
 def baseline_labels(tables: Sequence[LayerTable]) -> tuple[str, ...]:
-    """Labels of the baselines of tables, each once, in the order of :data:`CONTROLS`."""
-    lines = [line for table in tables for line in table.baselines]
-    return tuple(dict.fromkeys(line.label for line in sorted(lines, key=lambda line: CONTROLS.index(line.control))))
+    """Labels of the baselines of tables, each once, in the order of controls."""
+    lines = sorted((line for table in tables for line in table.baselines), key=lambda one: control_order(one.control))
+    return tuple(dict.fromkeys(line.label for line in lines))
 
 
 def baseline_owners(label: str, questions: Sequence[Sequence[tuple[str, LayerTable]]]) -> tuple[str | None, ...]:
@@ -775,27 +724,36 @@ class GroupTable:
 
     def table(self) -> Table:
         """Groups by layers, after what they stand beside."""
-        of = self.of
-        layers = [line.layer for line in of.lines]
-        counts = {} if self.are_statistics else {"items": [count_cell(line.n_items) for line in self.lines]}
+        of, layers = self.of, [line.layer for line in self.of.lines]
+        columns = []
+        if not self.are_statistics:
+            columns.append(Column("items", {line.name: count_cell(line.n_items) for line in self.lines}))
         if any(line.n_skipped for line in self.lines):
-            counts["skipped"] = [count_cell(line.n_skipped) for line in self.lines]
+            columns.append(Column("skipped", {line.name: count_cell(line.n_skipped) for line in self.lines}))
         if self.chances_differ:
-            scores = [None if line.chance is None else Score(line.chance) for line in self.lines]
-            counts["chance"] = [score_cell(score, ACCURACY) for score in scores]
-        baselines = [name for name in baseline_labels([of]) if any(name in line.baselines for line in self.lines)]
-        lines = []
-        for line, *cells in zip(self.lines, *counts.values(), strict=True):
-            metric = line.metric or of.metric
-            cells += [score_cell(line.baselines.get(name), metric, interval=False) for name in baselines]
-            cells += [score_cell(line.by_layer.get(at), metric, interval=at == layers[-1]) for at in layers]
-            lines.append(Line(line.name, tuple(cells)))
+            chances = {line.name: None if line.chance is None else Score(line.chance) for line in self.lines}
+            columns.append(score_column("chance", "", chances))
+
+        def scores(header: str, of_line: Mapping[str, Score | None], *, interval: bool) -> Column:
+            cells = {
+                line.name: score_cell(of_line[line.name], line.metric or of.metric, interval=interval)
+                for line in self.lines
+            }
+            return Column(header, cells)
+
+        for label in baseline_labels([of]):
+            if any(label in line.baselines for line in self.lines):
+                columns.append(
+                    scores(label, {line.name: line.baselines.get(label) for line in self.lines}, interval=False)
+                )
+        for at in layers:
+            by_layer = {line.name: line.by_layer.get(at) for line in self.lines}
+            columns.append(scores(str(at), by_layer, interval=at == layers[-1]))
         model, interval = Note("model", str(of.about.model)), Note(INTERVAL, f"[ ] 95 %, of layer {layers[-1]}")
-        units = [UNITS_NOTE] if self.are_statistics else []
+        notes = (*data_notes(of.about), model, interval, *([UNITS_NOTE] if self.are_statistics else []))
         title = f"{of.task} · further statistics by layer" if self.are_statistics else of.title(" by group")
-        corner, headers = "Statistic" if self.are_statistics else "Group", (*counts, *baselines, *map(str, layers))
-        notes = (*data_notes(of.about), model, interval, *units)
-        return Table(title, headers, tuple(lines), notes, corner, series=len(layers))
+        corner = "Statistic" if self.are_statistics else "Group"
+        return Table.of(title, columns, notes, corner=corner, series=len(layers))
 
 
 UNITS_NOTE = Note("units", "fractions in percent; bits and numbers as they are")
@@ -803,45 +761,48 @@ UNITS_NOTE = Note("units", "fractions in percent; bits and numbers as they are")
 
 def group_tables(rows: Sequence[ResultRow], tables: Sequence[LayerTable]) -> tuple[GroupTable, ...]:
     """The groups of those tables whose items are in several, in order of first appearance."""
-    by_table: dict[tuple[object, ...], list[ResultRow]] = defaultdict(list)
-    for row in rows:
-        of_layer = row.layer is not None and row.head is None
-        if row.group is not None and row.control == ITSELF and of_layer and row.status == "ok":
-            by_table[_key(row)].append(row)
-    groups = []
+    found = []
     for table in tables:
-        of_metric = [row for row in by_table[_key(table.about)] if row.metric == table.metric]
-        baselines = [row for row in _baselines_of(rows, table) if row.metric == table.metric]
-        lines = [
-            _group_line(*([row for row in some if row.group == name] for some in (of_metric, baselines)))
-            for name in group_names(of_metric)
-        ]
-        groups += [GroupTable(table, tuple(lines))] if lines else []
-    return tuple(groups)
-
-
-def _baselines_of(rows: Sequence[ResultRow], table: LayerTable) -> list[ResultRow]:
-    """The rows of all baselines of what a table is about."""
-    about = table.about
-    question = (about.task, about.corpus, about.split)
-    of_task = [row for row in rows if is_baseline(row) and (row.task, row.corpus, row.split) == question]
-    return own_baselines(of_task, about.model, param_of(about, "settings", {}))
+        own, baselines = _behind(rows, table, in_groups=True)
+        own, baselines = ([row for row in some if row.metric == table.metric] for some in (own, baselines))
+        lines = [_group_line(own, baselines, "group", name) for name in group_names(own)]
+        found += [GroupTable(table, tuple(lines))] if lines else []
+    return tuple(found)
 
 
 def statistic_tables(rows: Sequence[ResultRow], tables: Sequence[LayerTable]) -> tuple[GroupTable, ...]:
     """All statistics behind those tables that are about the vectors themselves and have more than they show."""
     found = []
     for table in tables:
-        if not is_statistic(table.about):
-            continue
-        own = [row for row in rows if row.group is None and row.layer is not None and _key(row) == _key(table.about)]
-        baselines = [row for row in _baselines_of(rows, table) if row.group is None]
+        own, baselines = _behind(rows, table, in_groups=False) if table.about.is_statistic else ([], [])
         lines = []
         for name in dict.fromkeys(row.metric for row in own if row.metric != table.metric):
-            line = _group_line(*([row for row in some if row.metric == name] for some in (own, baselines)))
+            line = _group_line(own, baselines, "metric", name)
             lines.append(replace(line, name=metric_title(name), metric=name))
         found += [GroupTable(table, tuple(lines))] if lines else []
     return tuple(found)
+
+
+def _behind(
+    rows: Sequence[ResultRow], table: LayerTable, *, in_groups: bool
+) -> tuple[list[ResultRow], list[ResultRow]]:
+    """The rows of layers behind a table, of groups or of all items, and those of its baselines."""
+    about = table.about
+    same = ("task", "corpus", "corpus_fingerprint", "split", "model", "init", "pooling")
+    of_task = [
+        row
+        for row in rows
+        if (row.group is not None) == in_groups
+        and (row.task, row.corpus, row.split) == (about.task, about.corpus, about.split)
+    ]
+    own = [
+        row
+        for row in of_task
+        if row.layer is not None and row.head is None and row.status == "ok" and row.control == ITSELF
+        and all(getattr(row, name) == getattr(about, name) for name in same) and row.reading == table.reading
+    ]  # fmt: skip
+    baselines = [row for row in of_task if row.is_baseline]
+    return own, own_baselines(baselines, about.model, about.param("settings", {}))
 
 
 def group_table_of(groups: Sequence[GroupTable], task: str | None = None) -> GroupTable:
@@ -864,15 +825,531 @@ def group_names(rows: Sequence[ResultRow]) -> list[str]:
     return sorted(names, key=natural_order) if names == sorted(names) else names
 
 
-def _key(row: ResultRow) -> tuple[object, ...]:
-    same = row.task, row.corpus, row.corpus_fingerprint, row.split, row.model, row.init, row.pooling
-    return (*same, reading_of(row))
-
-
-def _group_line(rows: Sequence[ResultRow], baselines: Sequence[ResultRow]) -> GroupLine:
-    scores = {row.layer: score_of_row(row) for row in rows if row.layer is not None and row.value is not None}
-    first, name = rows[0], str(rows[0].group)
+def _group_line(own: Sequence[ResultRow], baselines: Sequence[ResultRow], column: str, name: str) -> GroupLine:
+    """The rows that have a name in a column, as a line."""
+    rows, beside = ([row for row in some if getattr(row, column) == name] for some in (own, baselines))
+    scores = {row.layer: row.score for row in rows if row.layer is not None and row.value is not None}
+    first, ordered = rows[0], sorted(beside, key=lambda row: control_order(row.control))
+    of_baselines = {row.note[0]: row.score for row in ordered if row.value is not None}
     counts = first.n_items, first.n_clusters, first.n_skipped
-    ordered = sorted(baselines, key=lambda row: CONTROLS.index(row.control))
-    beside = {note_of(row)[0]: score_of_row(row) for row in ordered if row.value is not None}
-    return GroupLine(name, *counts, dict(sorted(scores.items())), chances_of(first).get(name), baselines=beside)
+    chance = first.chances.get(str(first.group))
+    return GroupLine(name, *counts, dict(sorted(scores.items())), chance, baselines=of_baselines)
+
+
+_STEP = re.compile(r"(?P<order>.*?)(?P<step>\d+ %.*)")
+_NAMED_ON_TEST = "†"
+_INTERVAL = Note(
+    INTERVAL, "[ ] 95 %, bootstrap over test sentences (neighbours together, where there are over a thousand)"
+)
+
+
+@dataclass(frozen=True)
+class HeadScore:
+    """The score of one head."""
+
+    head: str
+    """``L8H10``: layer and number, both from 1."""
+    score: Score
+
+
+@dataclass(frozen=True)
+class HeadLine:
+    """One measure of all heads."""
+
+    name: str
+    """The group that it is about, such as a relation; the metric itself where it is about everything."""
+    metric: str
+    n_items: int
+    """Number of items that scores are shares of, or means over."""
+    heads: Mapping[str, Score]
+    """Scores on test, by head, in the order of the model."""
+    order: tuple[str, ...]
+    """The heads from the best to the worst, by what they are chosen by."""
+    baselines: Mapping[str, Score]
+    random_init: HeadScore | None
+    """The best head of random weights, chosen in the same way."""
+    higher_is_better: bool = True
+    chosen_apart: bool = True
+    """False where the table's heads were chosen on another split, which has too few items of this line."""
+
+    @property
+    def best(self) -> HeadScore:
+        """The head that was chosen, and its score on test."""
+        return HeadScore(self.order[0], self.heads[self.order[0]])
+
+    @property
+    def mean(self) -> float:
+        """Mean over all heads."""
+        return float(np.mean([score.value for score in self.heads.values()]))
+
+    @property
+    def stands_out(self) -> bool:
+        """Whether the interval of the head that was chosen is better than those of baselines and random weights."""
+        others = [*self.baselines.values(), *([self.random_init.score] if self.random_init else [])]
+        low, high = self.best.score.low, self.best.score.high
+        if low is None or high is None or not others:
+            return False
+        if self.higher_is_better:
+            return all(low > (other.value if other.high is None else other.high) for other in others)
+        return all(high < (other.value if other.low is None else other.low) for other in others)
+
+
+@dataclass(frozen=True)
+class HeadTable:
+    """Scores of heads by one metric, a line a group; or by several metrics, each about everything."""
+
+    task: str
+    metric: str
+    """Empty where every line has a metric of its own."""
+    lines: tuple[HeadLine, ...]
+    about: ResultRow
+    chosen_on: str
+    """The split by which heads were chosen; that of the scores where it is the same one."""
+    baselines: Mapping[str, tuple[str, str]]
+    """Label and description of each baseline, by control."""
+
+    def plain(self) -> dict[str, Any]:
+        """The table with all its fields, as JSON has them."""
+        return dataclasses.asdict(self) | {"about": plain_about(self.about)}
+
+    def label(self, line: HeadLine) -> str:
+        """The subject of a line; its metric where every line has one of its own."""
+        return line.name if self.metric else metric_title(line.metric)
+
+    @property
+    def title(self) -> str:
+        """The task, and what is shown of its heads."""
+        percent = unit(self.metric or self.lines[0].metric)
+        what = f"{metric_title(self.metric)} by head{percent}" if self.metric else "by head"
+        return f"{self.task} · {what}"
+
+    @property
+    def heads(self) -> list[str]:
+        """All heads in the order of the model."""
+        return sorted({head for line in self.lines for head in line.heads}, key=head_place)
+
+    def table(self) -> Table:
+        """The best head of each line, the next best one, and what they are compared with."""
+        lines = dict(enumerate(self.lines))
+        labels = {
+            at: self.label(line) + ("" if line.chosen_apart else f" {_NAMED_ON_TEST}") for at, line in lines.items()
+        }
+        columns: dict[str, dict[int, Cell]] = {
+            "items": {at: count_cell(line.n_items) for at, line in lines.items()},
+            "head": {at: Cell(line.best.head) for at, line in lines.items()},
+            "score": {at: score_cell(line.best.score, line.metric) for at, line in lines.items()},
+            "next": {at: _runner_up(line) for at, line in lines.items()},
+            "mean": {at: score_cell(Score(line.mean), line.metric) for at, line in lines.items()},
+        }
+        others = {
+            label: {at: line.baselines.get(name) for at, line in lines.items()}
+            for name, (label, _) in self.baselines.items()
+        }
+        with_random = any(line.random_init for line in self.lines)
+        if with_random:
+            others["random init"] = {
+                at: line.random_init.score if line.random_init else None for at, line in lines.items()
+            }
+        for header, of in others.items():
+            columns[header] = {at: score_cell(of[at], line.metric, interval=False) for at, line in lines.items()}
+        best = {at for at, line in lines.items() if line.stands_out}
+        made = [Column(header, cells, best if header == "score" else ()) for header, cells in columns.items()]
+        return Table.of(
+            self.title, made, self._notes(with_random), labels=labels, corner="Asked", spare=("next", "mean")
+        )
+
+    def every_head(self) -> Table:
+        """All heads by all lines, the head that was chosen marked."""
+        columns = []
+        for line in self.lines:
+            scores = {head: line.heads.get(head) for head in self.heads}
+            scores |= {label: line.baselines.get(name) for name, (label, _) in self.baselines.items()}
+            best = {line.best.head}
+            columns.append(score_column(self.label(line), line.metric, scores, interval=False, best=best))
+        notes = (*self._data(), Note(STAR, f"the best head, chosen on {self.chosen_on}"))
+        what = f"{metric_title(self.metric)}, all heads" if self.metric else "heads"
+        baselines = [label for label, _ in self.baselines.values()]
+        return Table.of(f"{self.task} · {what}", columns, notes, baselines=baselines, corner="Head")
+
+    def _data(self) -> Iterator[Note]:
+        about = self.about
+        skipped = f", {about.n_skipped:,} words skipped" if about.n_skipped else ""
+        silver = ", labels made by a program (silver)" if about.annotation == "silver" else ""
+        yield Note("data", f"{data_of(about)}{skipped}{silver}")
+        yield from alignment_notes(about)
+        if (pairs := about.param("pairs")) is not None:
+            apart = about.param("pairs_apart")
+            more = f"; two sentences too long for the model together are read apart ({apart:,} times)" if apart else ""
+            yield Note("texts", f"{pairs:,} pairs of neighbouring sentences, for intervals drawn together{more}")
+        yield Note("model", model_of(about))
+
+    def _notes(self, with_random: bool) -> Iterator[Note]:
+        if any(line.stands_out for line in self.lines):
+            yield Note(STAR, "better than all that the head stands beside, the intervals apart")
+        yield from self._data()
+        if any("→" in line.name for line in self.lines):
+            yield Note("→", "from the word that looks to the word that it looks at")
+        if self.chosen_on == self.about.split:
+            yield Note("heads", "are named by the scores shown, which flatters the best of them")
+        else:
+            yield Note("heads", f"are chosen on {self.chosen_on} and scored on {self.about.split}")
+        if not all(line.chosen_apart for line in self.lines):
+            few = f"too few on {self.chosen_on}: named by the scores shown, which flatters the best"
+            yield Note(_NAMED_ON_TEST, few)
+        yield _INTERVAL
+        yield from (Note(label, text) for label, text in self.baselines.values() if text)
+        if with_random:
+            yield Note("random init", "the best head of one draw of random weights, chosen in the same way")
+
+
+def head_tables(rows: Sequence[ResultRow]) -> tuple[HeadTable, ...]:
+    """A table for each task, model, reading and metric, in order of first appearance."""
+    of_table: dict[tuple[object, ...], list[ResultRow]] = defaultdict(list)
+    baselines: dict[tuple[object, ...], list[ResultRow]] = defaultdict(list)
+    for row in rows:
+        if row.status != "ok" or row.value is None:
+            continue
+        metric = row.metric if row.group is not None else ""
+        if row.head is not None:
+            of_table[row.task, row.corpus, metric, row.model, row.reading].append(row)
+        elif row.is_baseline:
+            baselines[row.task, row.corpus, metric].append(row)
+    return tuple(_head_table(same, own_baselines(baselines[key[:3]], same[0].model)) for key, same in of_table.items())
+
+
+def head_place(head: str) -> tuple[int, ...]:
+    """Layer and number of a head named as L8H10."""
+    return tuple(int(part) for part in re.findall(r"[0-9]+", head))
+
+
+def _head_table(rows: Sequence[ResultRow], baselines: Sequence[ResultRow]) -> HeadTable:
+    init = own_init(rows)
+    chosen_on = next((on for row in rows if (on := row.param("chosen_on"))), None)
+    by_dev: dict[tuple[str, str, str], dict[str, ResultRow]] = defaultdict(dict)
+    by_test: dict[tuple[str, str, str], dict[str, ResultRow]] = defaultdict(dict)
+    for row in rows:
+        by_split = by_dev if row.split == chosen_on else by_test
+        by_split[str(row.init), row.metric, row.group or ""][str(row.head)] = row
+    lines = []
+    for _, metric, group in [key for key in by_test if key[0] == init]:
+        heads, on_dev = by_test[init, metric, group], by_dev[init, metric, group]
+        random = by_test.get(("random", metric, group), {}) if init != "random" else {}
+        best = _order_of(random, by_dev["random", metric, group])[:1]
+        same = [row for row in baselines if (row.metric, row.group or "") == (metric, group)]
+        lines.append(
+            HeadLine(
+                name=group or metric,
+                metric=metric,
+                n_items=max(row.n_items for row in heads.values()),
+                heads={head: heads[head].score for head in sorted(heads, key=head_place)},
+                order=_order_of(heads, on_dev),
+                baselines={row.control: row.score for row in same},
+                random_init=HeadScore(best[0], random[best[0]].score) if best else None,
+                higher_is_better=next(iter(heads.values())).higher_is_better,
+                chosen_apart=chosen_on is None or bool(on_dev),
+            )
+        )
+    lines.sort(key=lambda line: (-line.n_items, natural_order(line.name)))
+    about = next(row for row in rows if row.init == init and row.split != chosen_on)
+    metric = about.metric if about.group is not None else ""
+    known = {name for line in lines for name in line.baselines}
+    notes = {str(row.control): row.note for row in baselines if row.control in known}
+    ordered = {name: notes[name] for name in sorted(notes, key=control_order)}
+    return HeadTable(about.task, metric, tuple(lines), about, chosen_on or about.split, ordered)
+
+
+def _order_of(heads: Mapping[str, ResultRow], on_dev: Mapping[str, ResultRow]) -> tuple[str, ...]:
+    """The heads from the best to the worst by what they are chosen by; of equals the first in the model."""
+
+    def place(head: str) -> tuple[float, tuple[int, ...]]:
+        row = (on_dev or heads).get(head)
+        value = -np.inf if row is None or row.value is None else row.value
+        return (-value if heads[head].higher_is_better else value), head_place(head)
+
+    return tuple(sorted(heads, key=place))
+
+
+def _runner_up(line: HeadLine) -> Cell:
+    if len(line.order) < 2:
+        return Cell(NOTHING)
+    head = line.order[1]
+    score = line.heads[head]
+    return Cell(f"{head} {number(score.value, metric=line.metric)}", score=score)
+
+
+def head_table_of(tables: Sequence[HeadTable], task: str | None = None) -> HeadTable:
+    """The first table of heads there is, or that of a task."""
+    for table in tables:
+        if task in (None, table.task):
+            return table
+    raise ResultsError(f"no score{'' if task is None else f' of task {task}'} is that of an attention head")
+
+
+@dataclass(frozen=True)
+class StepTable:
+    """Scores of the whole model step by step, such as with more and more heads off in some order, or without each of
+    its layers."""
+
+    task: str
+    metric: str
+    orders: tuple[str, ...]
+    """The orders in which steps are taken; one without a name where there is but one."""
+    lines: Mapping[str, Mapping[str, Score]]
+    about: ResultRow
+
+    @property
+    def of_layers(self) -> bool:
+        """Whether steps are layers."""
+        return self.about.layer is not None
+
+    def plain(self) -> dict[str, Any]:
+        """The table with all its fields, as JSON has them."""
+        return dataclasses.asdict(self) | {"about": plain_about(self.about)}
+
+    def table(self) -> Table:
+        """Steps by the orders in which they are taken, with intervals."""
+        columns = [
+            score_column(
+                order or metric_title(self.metric), self.metric, {at: of.get(order) for at, of in self.lines.items()}
+            )
+            for order in self.orders
+        ]
+        notes = (*data_notes(self.about), Note("model", str(self.about.model)), _INTERVAL)
+        what = "by whole layers" if self.of_layers else "of the whole model"
+        title = f"{self.task} · {metric_title(self.metric)} {what}{unit(self.metric)}"
+        return Table.of(title, columns, notes, corner="Step")
+
+
+def step_tables(rows: Sequence[ResultRow]) -> tuple[StepTable, ...]:
+    """A table for each task, model and metric of which something is known of whole layers, or of the model in steps.
+
+    A step's name ends in how far it goes; before it stands the order: ``random 10 %``.
+    """
+    of_table: dict[tuple[object, ...], list[ResultRow]] = defaultdict(list)
+    for row in rows:
+        of_steps = row.readout in ATTENTION and row.head is None and row.model is not None
+        if of_steps and row.group is not None and row.value is not None:
+            whole = row.layer is None
+            of_table[row.task, row.corpus, row.model, row.reading, whole, row.metric].append(row)
+    tables = []
+    for same in of_table.values():
+        places = sorted(((*_order_and_step(row), row) for row in same), key=lambda place: natural_order(place[1]))
+        steps: dict[str, dict[str, Score]] = defaultdict(dict)
+        for order, step, row in places:
+            steps[step][order] = row.score
+        orders = sorted({order for order, _, _ in places})
+        tables.append(StepTable(same[0].task, same[0].metric, tuple(orders), dict(steps), same[0]))
+    return tuple(sorted(tables, key=lambda t: (t.task, t.of_layers, not t.about.main_metric, t.metric)))
+
+
+def _order_and_step(row: ResultRow) -> tuple[str, str]:
+    name = str(row.group)
+    if row.layer is not None:
+        return name, f"layer {row.layer}"
+    match = _STEP.fullmatch(name)
+    return (match["order"].strip(), match["step"]) if match else ("", name)
+
+
+def step_table_of(tables: Sequence[StepTable], metric: str | None = None) -> StepTable:
+    """The first table of steps there is, or that of a metric."""
+    for table in tables:
+        if metric in (None, table.metric):
+            return table
+    known = ", ".join(dict.fromkeys(table.metric for table in tables))
+    raise ResultsError(f"nothing was asked of the whole model{f' by {metric}: there is {known}' if known else ''}")
+
+
+_EVERY = "all"
+
+
+def whole_tables(rows: Sequence[ResultRow]) -> tuple[Table, ...]:
+    """A table for each task and model that was measured as a whole: groups of items by statistics."""
+    by_task: dict[tuple[object, ...], list[ResultRow]] = defaultdict(list)
+    for row in rows:
+        if row.readout == ENCODERS and row.layer is None and row.head is None and row.value is not None:
+            asked = (row.task, row.corpus_fingerprint, row.split, row.model, row.init, row.reading)
+            by_task[*asked, row.param("reference")].append(row)
+    return tuple(map(_whole_table, by_task.values()))
+
+
+def _whole_table(rows: Sequence[ResultRow]) -> Table:
+    about, main = rows[0], {row.metric for row in rows if row.main_metric}
+    groups: dict[str, dict[str, ResultRow]] = defaultdict(dict)
+    for row in sorted(rows, key=lambda row: bool(row.group)):
+        groups[row.group or _EVERY][row.metric] = row
+    columns = [Column("items", {name: count_cell(next(iter(of.values())).n_items) for name, of in groups.items()})]
+    for metric in sorted(dict.fromkeys(row.metric for row in rows), key=lambda name: name not in main):
+        cells = {}
+        for name, of in groups.items():
+            score = of[metric].score if metric in of else None
+            # Intervals of all would leave no room for labels.
+            cells[name] = score_cell(score, metric, interval=name == _EVERY and metric in main)
+        columns.append(Column(metric_title(metric), cells))
+    notes = (
+        *data_notes(about),
+        Note("model", f"{about.model}, beside {about.param('reference')}"),
+        Note(INTERVAL, "[ ] 95 %, of the main statistic; the tables of the run have all"),
+        UNITS_NOTE,
+    )
+    return Table.of(f"{about.task} · the whole model", columns, notes, corner="Items")
+
+
+MIX, CUMULATIVE, CONCATENATED = "edge_mix", "edge_cumulative", "edge_cat"
+
+
+@dataclass(frozen=True)
+class PipelineLine:
+    """One task in one model: its scores from single layers and from mixtures, and at which depth they come about."""
+
+    task: str
+    metric: str
+    about: ResultRow
+    scores: Mapping[str, Score | None]
+    """Scores by their column. The centre of gravity is the mean layer under the mixture's weights (Tenney et al. 2019b,
+    eq. 2), with bounds over seeds, which draw the training data anew; KL is the divergence of the weights from equal
+    ones; the expected layer is where mixtures of layers 0…ℓ gain (eq. 4)."""
+    best_layers: tuple[int, ...]
+    """Layers statistically tied with the best; that layer alone where layers were not compared."""
+    weights: tuple[float, ...]
+    """Weights of layers 0…L in the mixture; empty where none was learned."""
+    gains: tuple[float, ...]
+    """Gains that layers 1…L add to the score of the mixtures below them (eq. 3); empty where not measured."""
+    n_seeds: int
+    pace: float | None = None
+    """Factor of the mixture's learned numbers before the softmax; None where it is not known."""
+
+
+def pipeline_lines(rows: Sequence[ResultRow], tables: Sequence[LayerTable]) -> tuple[PipelineLine, ...]:
+    """A line for each task, corpus and model that was read by a mixture, in order of first appearance."""
+    mixed = [row for row in rows if row.readout in (MIX, CUMULATIVE) and row.control == ITSELF and row.status == "ok"]
+    return tuple(
+        _pipeline_line([row for row in rows if row.model and _asked(row) == key], key, tables)
+        for key in dict.fromkeys(map(_asked, mixed))
+    )
+
+
+def overview_of(tables: Sequence[LayerTable]) -> tuple[LayerTable, ...]:
+    """The tables that are laid side by side: of tasks read from single layers, those alone."""
+    single = {_asked(table.about) for table in tables if table.about.readout != CUMULATIVE}
+    return tuple(t for t in tables if t.about.readout != CUMULATIVE or _asked(t.about) not in single)
+
+
+def _asked(row: ResultRow) -> tuple[str | None, ...]:
+    return (row.task, row.corpus, row.split, row.model, row.pooling)
+
+
+def _pipeline_line(
+    rows: Sequence[ResultRow], key: tuple[str | None, ...], tables: Sequence[LayerTable]
+) -> PipelineLine:
+    scored = [row for row in rows if row.control == ITSELF and row.value is not None]
+    # Random weights stand beside pretrained ones as a control, but may be what is asked about.
+    init = own_init(scored)
+    own = [row for row in scored if row.init == init]
+    random = [row for row in scored if row.init == "random" != init]
+    of_task = [table for table in tables if _asked(table.about) == key]
+    single = next((table for table in of_task if table.about.readout not in (MIX, CUMULATIVE, CONCATENATED)), None)
+    cumulative = next((table for table in of_task if table.about.readout == CUMULATIVE), None)
+    about = own[0] if own else rows[0]
+    metric = next((row.metric for row in own if row.main_metric), about.metric)
+    lowest, best = single or cumulative, single.best_line if single else None
+    members = tuple(line.layer for line in single.lines if line.main and line.in_best_set) if single else ()
+    details: Mapping[str, Any] = next(
+        (row.param("details", {}) for row in own if row.readout == MIX and row.metric == metric), {}
+    )
+    named_by: dict[Depth, str] = defaultdict(str, {metric_form(row.metric).depth: row.metric for row in own})
+    grown = [line.main.value for line in cumulative.lines if line.main] if cumulative else []
+
+    def score(rows: Sequence[ResultRow], readout: str, metric: str) -> Score | None:
+        of_metric = [row for row in rows if row.readout == readout and row.metric == metric and row.layer is None]
+        return mean_score([row for row in of_metric if row.reading == of_metric[0].reading])
+
+    scores = {
+        "layer 0": next((line.main for line in lowest.lines if line.layer == 0), None) if lowest else None,
+        "best layer": best.main if best else None,
+        "mix of all": score(own, MIX, metric),
+        "random init": score(random, MIX, metric),
+        "first + last": score(own, CONCATENATED, metric),
+        _GRAVITY: _over_seeds(own, named_by["mean"]),
+        _KL: score(own, MIX, named_by["divergence"]),
+        _EXPECTED: score(own, CUMULATIVE, named_by["growth"]),
+    }
+    return PipelineLine(
+        task=about.task,
+        metric=metric,
+        about=about,
+        scores=scores,
+        best_layers=members or ((best.layer,) if best else ()),
+        weights=tuple(details.get("mix_weights", ())),
+        gains=tuple(after - before for before, after in itertools.pairwise(grown)),
+        n_seeds=len({row.seed for row in own}),
+        pace=details.get("mix_pace"),
+    )
+
+
+def _over_seeds(rows: Sequence[ResultRow], metric: str) -> Score | None:
+    """The mean over seeds of a statistic of mixtures' weights, with Student's t on their spread."""
+    by_seed = {row.seed: row.value for row in rows if row.readout == MIX and row.metric == metric}
+    values = [value for value in by_seed.values() if value is not None]
+    if len(values) < 2:
+        return Score(values[0]) if values else None
+    from scipy.special import stdtrit
+
+    mean, half = float(np.mean(values)), float(stdtrit(len(values) - 1, 0.975) * np.std(values, ddof=1))
+    return Score(mean, mean - half, mean + half)
+
+
+_GRAVITY, _KL, _EXPECTED = "centre of gravity", "KL, bits", "expected layer"
+_WITH_INTERVAL = ("best layer", "mix of all")
+
+
+def pipeline_table(lines: Sequence[PipelineLine]) -> Table:
+    """Tasks by what is known of their depth."""
+    if not lines:
+        raise ResultsError(f"no task was read by a mixture of layers: run it with readouts {MIX} and {CUMULATIVE}")
+    several = len({line.about.model for line in lines}) > 1
+    labels = {n: f"{line.task} · {line.about.model}" if several else line.task for n, line in enumerate(lines)}
+    columns = {"metric": Column("metric", {n: Cell(metric_title(line.metric)) for n, line in enumerate(lines)})}
+    for header in lines[0].scores:
+        cells = {}
+        for n, line in enumerate(lines):
+            score = line.scores[header]
+            depth, interval = header in (_GRAVITY, _KL, _EXPECTED), header in _WITH_INTERVAL
+            cells[n] = _depth(score) if depth else score_cell(score, line.metric, interval=interval)
+        columns[header] = Column(header, cells)
+        if header == "best layer":
+            which = {n: Cell(", ".join(map(str, line.best_layers))) for n, line in enumerate(lines)}
+            columns["which"] = Column("which", which)
+    # What is known of no task has no column.
+    shown = [one for one in columns.values() if any(cell.text not in (NOTHING, "") for cell in one.cells.values())]
+    notes = (
+        Note("layer 0", "the embeddings alone: what the words themselves say"),
+        Note("which", "layers not separable from the best (paired bootstrap, Benjamini–Hochberg q < .05)"),
+        Note(_GRAVITY, _about_gravity(lines)),
+        Note(
+            _EXPECTED,
+            "mean layer at which mixtures of layers 0…ℓ gain (Tenney et al. 2019b); – where they gain too little, "
+            "beyond the layers where some lose",
+        ),
+        Note("random init", "the mixture, of the same model with random weights"),
+        Note(INTERVAL, f"[ ] 95 %, {covered([line.n_seeds for line in lines])}"),
+    )
+    about = [note for note in notes if note.about in (INTERVAL, *(one.header for one in shown))]
+    about += alignment_notes(*(line.about for line in lines))
+    return Table.of("where in the model tasks are solved, %", shown, about, labels=labels, corner="Task")
+
+
+def _about_gravity(lines: Sequence[PipelineLine]) -> str:
+    known = [(line, score) for line in lines if (score := line.scores[_GRAVITY])]
+    drawn = any(score.low is not None for _, score in known)
+    pace = next((line.pace for line, _ in known if line.pace), None)
+    over = "[ ] over seeds, which draw the training data anew" if drawn else "no interval: it comes from one seed's fit"
+    more = f"; the weights are learned {pace:g} times as fast as others, on which it depends" if pace else ""
+    return f"mean layer under the weights of the learned mixture; KL: how far they are from equal; {over}{more}"
+
+
+def _depth(score: Score | None) -> Cell:
+    if score is None:
+        return Cell(NOTHING)
+    bounds = [bound for bound in (score.low, score.high) if bound is not None]
+    text, *ends = (f"{value:.2f}".replace("-", "−") for value in (score.value, *bounds))
+    return Cell(text, f"[{', '.join(ends)}]" if len(ends) == 2 else "", score)

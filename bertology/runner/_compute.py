@@ -25,7 +25,7 @@ from bertology._memory import give_back_freed_memory, memory_for_vectors
 from bertology.activations import Entry
 from bertology.activations.progress import Progress, silent
 from bertology.families.cells import Cell, all_finished, write_cell
-from bertology.families.contract import BaselineCells, Family, FitGroup, Resources
+from bertology.families.contract import BaselineCells, Family, FitCells, FitGroup, Resources
 from bertology.families.model_corpus import ModelCorpus, Signal, Weights, texts_read
 from bertology.families.rows import records_of
 from bertology.results import Predictions
@@ -129,7 +129,9 @@ def _compute(units: Sequence[Unit], context: Context) -> dict[str, Outcome | Exc
 
 def _unfinished(group: FitGroup, run: Path) -> FitGroup | None:
     """The members that have cells to compute; None if there are none."""
-    left = [member for member in group.members if not all_finished(run, member.cells.values())]
+    left = list[FitCells]()
+    for member in group.members:
+        left += [] if all_finished(run, member.cells.values()) else [member]
     return replace(group, members=tuple(left)) if left else None
 
 
@@ -137,16 +139,15 @@ def _job(unit: Unit, group: FitGroup | None, context: Context, label: str, n_thr
     """The resources of a group, or of baselines; its model is opened when it is needed."""
     pair = unit.plan.pair
     weights = pair.weights if group is None else group.weights
-    reads = [read for read in unit.reads if read.weights == weights or read.of_reference]
+    reads, jobs = unit.reads, []
     if reads:
         close_encoder()
-    jobs = []
     for of, own in ((pair, weights), (pair.reference, None)):
         if of is None or (own is None and (group is None or not unit.probe.needs_reference)):
             continue
         stored = {}
         for read in reads:
-            if read.of_reference == (own is None):
+            if read.of_reference == (own is None) and (read.of_reference or read.weights == weights):
                 stored[read.signal] = _stored_splits(of, read.weights, context.device, read.signal)
         job = Resources(
             context.run,
@@ -286,12 +287,13 @@ def _compute_groups(
 
 def _compute_baselines(family: Family, baselines: BaselineCells, job: Resources) -> None:
     """:meth:`Family.compute_baselines`, in each fold where there are any."""
-    cells = baselines.cells.values()
-    for fold in _folds(job) or (job,):
-        if fold is job or not all_finished(fold.run, cells):
+    if not job.pair.splits.folds:
+        family.compute_baselines(baselines, job)
+        return
+    for fold in _folds(job):
+        if not all_finished(fold.run, baselines.cells.values()):
             family.compute_baselines(baselines, fold)
-    if job.pair.splits.folds:
-        _put_together(job, cells)
+    _put_together(job, baselines.cells.values())
 
 
 def _folds(job: Resources) -> list[Resources]:

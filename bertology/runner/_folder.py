@@ -166,10 +166,12 @@ class RunFolder:
 
     def files(self) -> list[Path]:
         """Every file of the results, and whatever else is among those of cells; not what is about the run itself."""
-        found = [path for path in self.path.iterdir() if path.is_file() and path.name not in (RECORD, CHECKSUMS)]
+        found = list[Path]()
+        for path in self.path.glob("[!.]*"):
+            found += [path] if path.is_file() and path.name not in (RECORD, CHECKSUMS) else []
         for folder in OF_CELLS:
             found += (self.path / folder).glob("[!.]*")
-        return sorted(path for path in found if not path.name.startswith("."))
+        return sorted(found)
 
     def _write_record(self, record: Mapping[str, Any]) -> None:
         content = {**record, _OWN_CHECKSUM: _checksum_of(record)}

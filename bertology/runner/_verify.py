@@ -21,9 +21,9 @@ from bertology.encoders.sources import code_fingerprint
 from bertology.errors import BertologyError, NameNotFoundError
 from bertology.families.cells import Cell
 from bertology.families.request import Experiment, ModelSettings
-from bertology.results import ComparisonRow, ResultRow, Results, read_results
+from bertology.results import ResultRow, Results, read_results
 from bertology.results.predictions import PredictionFolder
-from bertology.results.rows import put_row, read_result_rows, reading_of, training_of
+from bertology.results.rows import ComparisonRow, put_row, read_result_rows
 from bertology.runner._folder import OF_CELLS, RECORD, RunFolder
 from bertology.runner.plan import in_order, reads_sentences, same_but_for_names, with_checkpoints
 from bertology.runner.run import RunOptions, RunSummary, run_experiment, save_tables
@@ -191,7 +191,7 @@ def _scores(run: Path) -> dict[tuple[Any, ...], tuple[Any, ...]]:
         )
         weights = f"weights of seed {row.init_seed}" if row.init_seed else None
         # Readout configurations of a task are distinguished by their settings.
-        config = reading_of(row) or None
+        config = row.reading or None
         name = row.task, row.corpus, row.model, row.init, weights, config, *where, row.metric, row.group
         scores[name] = tuple(getattr(row, field) for field in _SCORES)
     return scores
@@ -266,7 +266,7 @@ def _check_names(experiment: Experiment, rows: Iterable[ResultRow]) -> None:
     for row in (row for row in rows if row.init is not None):
         both = known, _ = owners.setdefault(row.cell_id, row), row
         controls = all(one.init != "pretrained" and one.model not in fresh for one in both)
-        trainings = {(training_of(one), one.pretraining_seed) for one in both}
+        trainings = {(one.training, one.pretraining_seed) for one in both}
         checkpoints = None not in (known.step, row.step) and len(trainings) == 1
         if known.model != row.model and not (controls or checkpoints):
             raise same_but_for_names(*(f"{one.task} on {one.corpus}, {one.model}" for one in both))

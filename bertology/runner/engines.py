@@ -297,7 +297,9 @@ def _threads(n_threads: int, units: Sequence[Unit], context: Context) -> Outcome
                     outcomes = _computed(load, context)
                 yield from outcomes
             else:  # each draw of weights is a fit of its own
-                parts += [load] if len(load) > 1 else [[(number, replace(unit, draws=(one,)))] for one in unit.draws]
+                for draw in unit.draws if len(load) == 1 else ():
+                    parts.append([(number, replace(unit, draws=(draw,)))])
+                parts += [load] if len(load) > 1 else []
         if len(parts) > 1:
             sharing = replace(context, side_by_side=min(n_threads, len(parts)))
             yield from _side_by_side(n_threads, parts, sharing)
@@ -459,7 +461,8 @@ def _explained_ends() -> Iterator[None]:
 
 def _computed(load: Sequence[Numbered], context: Context) -> list[tuple[int, Outcome | Exception]]:
     numbers, units = zip(*load, strict=True)
-    return in_telling_order(numbers, compute_units(units, context))
+    outcomes = compute_units(units, context)
+    return in_telling_order(numbers, outcomes) if len(load) > 1 else [(numbers[0], outcomes[0])]
 
 
 def in_telling_order(

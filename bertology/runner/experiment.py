@@ -68,15 +68,7 @@ def load_experiment(path: str | Path, *, changes: Sequence[str] = (), trust_remo
 
 
 def experiment_of(settings: Mapping[str, Any], *, where: str) -> Experiment:
-    """The experiment of plain settings, as a file has them, checked as those of a file are.
-
-    Args:
-        settings: fields of :class:`Experiment`; objects in memory by their names.
-        where: what messages name in the place of a file.
-
-    Raises:
-        BertologyError: something in them is not as it should be.
-    """
+    """The experiment of plain settings, as a file has them, checked as those of a file are."""
     return checked(Experiment, parse_yaml(to_yaml(dict(settings)), Place(where)), known=_known)
 
 

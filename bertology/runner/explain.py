@@ -46,7 +46,7 @@ def explain_cell(folder: str | Path, cell: str, *, width: int = 100) -> str:
         ("Items", [_items_line(row)]),
         ("Vectors", [_vectors_line(row, record.get("identity", {}))]),
         ("Fit", [_fit_line(row, record)]),
-        ("Notes", [_note(note) for note in record.get("notes", ())]),
+        ("Notes", [str(note) for note in record.get("notes", ())]),
         ("Predictions", list(_prediction_lines(folder, cell_id))),
         ("Scores", list(_score_lines(rows))),
         ("Interval", list(_interval_lines(rows))),
@@ -152,10 +152,6 @@ def _fit_line(row: Any, record: Mapping[str, Any]) -> str:
     return "; ".join(parts) + "."
 
 
-def _note(note: Any) -> str:
-    return note if isinstance(note, str) else json.dumps(note, ensure_ascii=False)
-
-
 def _score_lines(rows: pd.DataFrame) -> Iterator[str]:
     for _, row in rows.iterrows():
         kind = "the main metric" if row["main_metric"] else "a further metric"
@@ -171,9 +167,8 @@ def _interval_lines(rows: pd.DataFrame) -> Iterator[str]:
     for method, of in rows[rows["ci_method"].notna()].groupby("ci_method", sort=False):
         name, _, resamples = str(method).rpartition("-")
         made = f"{name.replace('-', ' ')}, {int(resamples):,} resamples" if resamples.isdecimal() else str(method)
-        n_runs = int(of["n_runs"].iloc[0])
-        over = f"{int(of['n_clusters'].max()):,} clusters of items"
-        yield f"95 % by {made} of {over}{f' and {n_runs} runs' if n_runs > 1 else ''}."
+        runs = f" and {of['n_runs'].iloc[0]} runs" if of["n_runs"].iloc[0] > 1 else ""
+        yield f"95 % by {made} of {int(of['n_clusters'].max()):,} clusters of items{runs}."
 
 
 def _prediction_lines(folder: Path, cell_id: str) -> Iterator[str]:

@@ -10,6 +10,7 @@ import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import repeat
 from operator import attrgetter
 from typing import Any, TypeVar
 
@@ -54,7 +55,7 @@ from bertology.families.request import (
     TaskSettings,
     parse_layers,
 )
-from bertology.measures import METRICS
+from bertology.measures.metrics import METRICS
 from bertology.probing import Probe, get_probe
 from bertology.results import ResultRow
 from bertology.results.rows import counterpart
@@ -253,15 +254,16 @@ class Plan:
         for init, probe in itertools.product(self.pair.inits, self.probes):
             if not _is_run(request, request.models[0], probe, init):
                 continue
-            every = [weights for weights in self.pair.fingerprints if weights.init == init][: probe.most_draws]
             of_task = list[Draws]()
             for configs in family_of(probe).fitted_together(probe, self.configs_of(probe)):
-                of_task.append(tuple([self._group(probe, configs, weights) for weights in every]))
+                draws = list[FitGroup]()
+                for weights in self.pair.fingerprints:
+                    if weights.init == init:
+                        cells = map(self._cells, repeat(probe), configs, repeat(weights))
+                        draws.append(FitGroup(tuple(cells)))
+                of_task.append(tuple(draws[: probe.most_draws]))
             fits[init, probe.task] = tuple(of_task)
         return fits
-
-    def _group(self, probe: Probe, configs: Sequence[ReadoutConfig], weights: Weights) -> FitGroup:
-        return FitGroup(tuple([self._cells(probe, config, weights) for config in configs]))
 
     def _cells(self, probe: Probe, config: ReadoutConfig, weights: Weights) -> FitCells:
         pair, grid = self.pair, family_of(probe).cells(self.pair, probe, config, weights.init)
@@ -358,15 +360,7 @@ class Plan:
 
 
 def make_plan(request: ProbeRequest, *, corpus: Corpus | None = None) -> Plan:
-    """Resolve every name in a request; imports no torch for a model that is on this machine.
-
-    Args:
-        request: what is asked.
-        corpus: the corpus itself, instead of the one the request names.
-
-    Raises:
-        BertologyError: a task, model, layer, corpus or split that there is not.
-    """
+    """Resolve every name in a request; imports no torch for a model that is on this machine."""
     return _Resolver(corpus).plan(request)
 
 
@@ -460,11 +454,7 @@ class Shard:
 
     @classmethod
     def parse(cls, text: str) -> Shard:
-        """``2/4`` is the second of four.
-
-        Raises:
-            BertologyError: it is not written so.
-        """
+        """``2/4`` is the second of four."""
         first, slash, last = text.partition("/")
         if not (slash and is_numeral(first) and is_numeral(last) and 1 <= int(first) <= int(last)):
             raise BertologyError(f"--shard {cut(text)}: write which of how many, from 1/4 to 4/4")
@@ -586,8 +576,10 @@ def places_of(experiment: Experiment, shard: Shard) -> tuple[Place, ...]:
         asked = list(enumerate(by_corpus[corpus][1]))
         for task, of in asked if model == 0 else ():
             probe = get_probe(of.name)
-            if any(note.name in experiment.controls for note in family_of(probe).baselines(probe)):
-                places.append(Place(model, corpus, None, task, 0, 0))
+            for note in family_of(probe).baselines(probe):
+                if note.name in experiment.controls:
+                    places.append(Place(model, corpus, None, task, 0, 0))
+                    break
         for init, (task, of) in itertools.product(experiment.inits_of(settings), asked):
             probe = get_probe(of.name)
             if _is_run(experiment, settings, probe, init):
@@ -692,9 +684,6 @@ def with_checkpoints(experiment: Experiment, resolver: _Resolver | None = None) 
     """The experiment with one model for each checkpoint that its models ask for, in the order of their steps.
 
     Models of a request without a name for tables have that of their files.
-
-    Raises:
-        BertologyError: there are no such checkpoints, or two models would have the same name.
     """
     models, resolver = list[ModelSettings](), resolver or _Resolver()
     for model in experiment.models:

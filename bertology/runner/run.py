@@ -25,8 +25,9 @@ from bertology.families.cells import Cell
 from bertology.families.contract import Scoring, TaskRows
 from bertology.families.request import Experiment, ProbeRequest
 from bertology.families.rows import failed_rows, noted
-from bertology.results import ComparisonRow, ResultRow, Results, read_results
+from bertology.results import ResultRow, Results, read_results
 from bertology.results.predictions import PredictionFolder
+from bertology.results.rows import ComparisonRow
 from bertology.runner._compute import Context, ProgressFor
 from bertology.runner._folder import RunFolder, failure_of, finished, git_state
 from bertology.runner.engines import ClusterChoice, Engine, local_engine
@@ -204,7 +205,7 @@ class _Session:
 
     def compute(self) -> tuple[str, ...]:
         """Compute what is pending, if anything; returns the notes on it."""
-        pending = [unit for unit in self.units if self._is_pending(unit)]
+        pending = list(filter(self._is_pending, self.units))
         if not pending:
             return ()
         self.find_device(pending)
@@ -267,11 +268,15 @@ class _Session:
         shard, experiment, path = self._options.shard, self._work.experiment, self.folder.path
         plain = experiment.plain()
         with self.folder.lock("tables"):
-            done = [unit for unit in self.units if finished(path, unit)]
-            failed = [unit for unit in self.units if unit not in done and failure_of(path, unit) is not None]
+            done, failed = list[Unit](), list[Unit]()
+            for unit in self.units:
+                if finished(path, unit):
+                    done.append(unit)
+                elif failure_of(path, unit) is not None:
+                    failed.append(unit)
             asked, keys = (
                 digest([canonical_json(plain)]),
-                [list(map(attrgetter("key"), part)) for part in (done, failed)],
+                [list(map(attrgetter("key"), done)), list(map(attrgetter("key"), failed))],
             )
             made_of = digest([canonical_json([plain, *keys])])
             record, has_tables = self.folder.record(), (path / _RESULTS).exists()
@@ -310,18 +315,20 @@ class _Session:
             scoring = Scoring(
                 run, unit.plan.pair, experiment.name, chosen.resamples, chosen.seed, chosen.compare_layers
             )
-            if unit in failed:
-                fits += [failed_rows(family, cells, scoring) for draws in unit.by_config for cells in draws]
-            elif unit.baselines is not None:
+            for draws in unit.by_config:
+                if unit in failed:
+                    fits += [failed_rows(family, cells, scoring) for cells in draws]
+                else:
+                    fits.append(noted(family, unit.probe, family.rows(draws, scoring)))
+            if unit.baselines is not None and unit not in failed:
                 baselines.append(noted(family, unit.probe, family.baseline_rows(unit.baselines, scoring)))
-            else:
-                fits += [noted(family, unit.probe, family.rows(draws, scoring)) for draws in unit.by_config]
         rows, comparisons = list[ResultRow](), list[ComparisonRow]()
         for part in (*fits, *baselines):
             rows += part.rows
             comparisons += part.comparisons
         ordered = tuple(rows) if experiment.is_request else in_order(experiment, rows)
-        corpora = {plan.pair.corpus.fingerprint: plan.pair.corpus for plan in self._work.plans}
+        every = list(map(attrgetter("pair.corpus"), self._work.plans))
+        corpora = dict(zip(map(attrgetter("fingerprint"), every), every, strict=True))
         return Results(ordered, tuple(comparisons), PredictionFolder(run), corpora)
 
 

@@ -22,7 +22,8 @@ from bertology.corpora import Sentence, as_sentences
 from bertology.encoders import masked_lm_loss
 from bertology.encoders.interventions import changing
 from bertology.encoders.masked_loss import MaskedText
-from bertology.readouts import ArrayFeatures, fit_erasure, fit_nullspace, random_erasure
+from bertology.readouts import ArrayFeatures, fit_erasure
+from bertology.readouts.erasure import fit_nullspace, random_erasure
 
 TEXTS = ["The dogs near the cat see the bird.", "A cat sees the dog.", "The birds sleep.", "The dog likes the cats."]
 

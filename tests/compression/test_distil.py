@@ -13,7 +13,8 @@ from torch.nn import functional
 
 from bertology import BertologyError, Compressed, compress, load_corpus, load_encoder
 from bertology._folder import one_process
-from bertology.compression import Distil, _distil
+from bertology.compression import Distil
+from bertology.compression import _methods as _distil
 
 STEPS = 12
 

@@ -311,9 +311,9 @@ def test_whole_words_of_every_sentence_are_masked(own: Encoder, sentences: Sente
 
 @pytest.mark.parametrize("layer", [0, 2, 3])
 def test_a_change_of_nothing_changes_nothing(own: Encoder, sentences: Sentences, layer: int) -> None:
-    from bertology.readouts._erasure import LayerErasure
+    from bertology.readouts.erasure import Erasure
 
-    nothing = LayerErasure(torch.zeros(32, 2), torch.zeros(2, 32), torch.ones(32))
+    nothing = Erasure(torch.zeros(1, 32, 2), torch.zeros(1, 2, 32), torch.ones(1, 32), (0,)).layer(0)
     before = masked_lm_loss(own, sentences)
     after = masked_lm_loss(own, sentences, layer=layer, change=nothing)
     # Where the last layer is changed its block is run whole, in an order of products that rounds otherwise.
@@ -339,7 +339,8 @@ def test_what_cannot_be_asked(own: Encoder, sentences: Sentences, encoder: Calla
 def test_a_real_model_uses_parts_of_speech(real_model: Path, real_data: Callable[[str], Path]) -> None:
     """Without them it loses more than without as many random directions."""
     from bertology.activations import read_words
-    from bertology.readouts import ArrayFeatures, fit_erasure, random_erasure
+    from bertology.readouts import ArrayFeatures, fit_erasure
+    from bertology.readouts.erasure import random_erasure
 
     layer = 4
     real = load_encoder(str(real_model), device="cpu")

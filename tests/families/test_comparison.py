@@ -20,7 +20,6 @@ from bertology.errors import BertologyError
 from bertology.measures import sum_metric
 from bertology.measures.sums import LayerSums
 from bertology.probing.probes import OF_PROCESS
-from bertology.results.rows import param_of
 from bertology.runner import ProbeRequest, RunOptions, run_experiment
 from bertology.runner.experiment import Experiment, ModelSettings, load_experiment
 from bertology.runner.plan import make_plan, resolve_work
@@ -109,16 +108,16 @@ def test_a_model_beside_a_shallower_one(tiny_bert: Path, tiny_corpus: Path, shal
     tasks, out = ["moved", "depths"], tmp_path / "run"
     results = probe(tasks, model=tiny_bert, reference=shallow, corpus=tiny_corpus, controls="none", out=out)
     moved = scores(results, "moved")
-    assert [param_of(row, "reference_layer") for row in results.rows if row.task == "moved"] == [0, 1, 1, 2]
+    assert [row.param("reference_layer") for row in results.rows if row.task == "moved"] == [0, 1, 1, 2]
     assert moved[0] == moved[1] == 0 < min(moved[2], moved[3])
     assert scores(results, "depths") == {0: 0, 1: 1, 2: 1, 3: 2, None: 2}
-    assert {param_of(row, "reference") for row in results.rows} == {str(shallow)}
+    assert {row.param("reference") for row in results.rows} == {str(shallow)}
     # What the folder records is the same request.
     again = run_experiment(load_experiment(out / "experiment.yaml"), tmp_path / "again", options=RunOptions("serial"))
     assert again.failures == ()
     by_likeness = {"name": "vectors", "settings": {"match": "cka"}}
     alike = probe("moved", model=tiny_bert, reference=shallow, corpus=tiny_corpus, controls="none", readout=by_likeness)
-    assert [param_of(row, "reference_layer") for row in alike.rows][:3] == [0, 1, 2]
+    assert [row.param("reference_layer") for row in alike.rows][:3] == [0, 1, 2]
     assert scores(alike, "moved")[2] == 0
 
 

@@ -166,17 +166,6 @@ def test_a_frozen_encoder_stays_bit_for_bit(tune: Tune, tiny_bert: Path, feature
     assert record.mix_weights is None
 
 
-def test_the_weights_of_a_mix_sum_to_one(tune: Tune, tmp_path: Path) -> None:
-    tuned = tune(layers="none", features="sum_all", lr=0.05)
-    mix = tuned.records[1].mix_weights
-    assert mix is not None
-    assert list(mix) == ["1", "2", "3"]
-    assert sum(mix.values()) == pytest.approx(1)
-    assert len(set(mix.values())) == 3
-    lstm = tune(layers="none", features="last", head="bilstm", epochs=1, out=tmp_path / "lstm")
-    assert lstm.records[1].n_trained > 10_000
-
-
 @pytest.mark.parametrize(("family", "layers"), [("bert", "lora"), ("deberta-v2", "ia3"), ("roberta", "lora")])
 def test_peft_loads_adapters_to_the_same_model(
     tune: Tune, tiny_bert: Path, layers: str, family: str, tmp_path: Path

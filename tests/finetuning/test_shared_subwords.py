@@ -12,7 +12,7 @@ from bertology import Corpus, Encoder, load_corpus, load_encoder
 from bertology.corpora import Sentence, Sentences
 from bertology.encoders.alignment import SHARED
 from bertology.finetuning._items import IGNORED, NONE_OF_ITS_OWN, encode, tuning_task
-from bertology.finetuning._result import load_tuned
+from bertology.finetuning._run import load_tuned
 from tests.finetuning.conftest import Tune, labelled
 from tests.runner.test_shared_subwords import contracted, n_shared
 

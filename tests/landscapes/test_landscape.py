@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +18,7 @@ from transformers import AutoModelForSequenceClassification
 from bertology import BertologyError, Landscape, landscape, load_encoder
 from bertology.cli import main
 from bertology.encoders import masked_lm_loss
-from bertology.landscapes._curvature import top_eigenvalue
-from bertology.landscapes._losses import MaskedPieces, weights_of
+from bertology.landscapes._losses import MaskedPieces, top_eigenvalue, weights_of
 from bertology.pocket import load_corpus
 from tests.finetuning.conftest import Tune
 from tests.finetuning.conftest import subjects as subjects
@@ -136,16 +134,6 @@ def test_files(tiny_bert: Path, tmp_path: Path) -> None:
     assert record["barrier"] is None
     assert "<svg" in (tmp_path / "out" / "landscape.svg").read_text(encoding="utf-8")
     assert "not converged after" in found.summary()
-
-
-def test_a_least_eigenvalue_of_larger_magnitude_is_told(tiny_bert: Path) -> None:
-    """The top eigenvalue alone would look like that of a bowl."""
-    found = quick(tiny_bert, directions=2, iterations=30)
-    (top,) = found.top_eigenvalue
-    assert f"least {top.least:.4g}" in found.summary()
-    turned = replace(top, value=2.0, least=-3.0), replace(top, value=3.0, least=-2.0)
-    told = ["no minimum" in replace(found, top_eigenvalue=(one,)).summary() for one in turned]
-    assert told == [True, False]
 
 
 def test_the_loss_of_a_task_with_its_trajectory(tune: Tune, tiny_bert: Path, subjects: Any) -> None:

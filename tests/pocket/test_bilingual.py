@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -16,26 +15,21 @@ from bertology.activations import read_words
 from bertology.corpora import Corpus, Links, ParallelText, Sentence, Sentences, load_corpus
 from bertology.errors import CorpusError
 from bertology.pocket import _function_words as fw
-from bertology.pocket import load_settings, model_folder, pretraining_documents
+from bertology.pocket import load_settings, model_folder
 from bertology.pocket._bilingual import (
-    SUFFIXES,
     Language,
-    SecondLanguage,
     Translated,
     Translator,
     alike,
-    ambiguous_forms,
     bilingual_corpus,
-    bilingual_documents,
     dictionary,
     leaves,
     transliterated,
 )
 from bertology.pocket._grammar import Scene, Style, verbal_group
-from bertology.pocket._recipe import PretrainSettings
+from bertology.pocket._pretrain import PretrainSettings
 from bertology.pocket._texts import document_trees
-from bertology.pocket._words import SINGULAR, Dice, Part, Phrase, Word, head, lexicon, phrase
-from bertology.pocket._world import proper_noun
+from bertology.pocket._words import SINGULAR, Dice, Part, Phrase, Word, head, lexicon, phrase, proper_noun
 
 WORDS = lexicon("known")
 PERIOD = Part("punct", fw.PERIOD)
@@ -154,16 +148,6 @@ def test_no_letter_is_common_to_both_but_in_names_spelled_alike() -> None:
     assert [word.form for word in leaves(made.tree)] == [name]
 
 
-def test_a_form_has_one_analysis() -> None:
-    analyses: dict[str, set[tuple[str, str | None, str]]] = {}
-    for tree in trees():
-        for word in leaves(Translator()(tree).tree):
-            if word.upos != "PUNCT":
-                analyses.setdefault(word.form, set()).add((word.lemma, word.feats, word.upos))
-    assert Counter(len(found) for found in analyses.values()).keys() == {1}
-    assert len({*SUFFIXES.values()}) == len(SUFFIXES)
-
-
 SIZES = {"train": 40, "test": 60}
 
 
@@ -182,19 +166,6 @@ def test_pairs_and_links_can_be_read_back(corpus: Corpus) -> None:
         assert {j for _, j in links.sure} == set(range(len(other)))
         for i, j in links.sure:
             assert one.layers["upos"][i] == other.layers["upos"][j] or one.layers["deprel"][i] == "compound:prt"
-
-
-def test_ambiguous_words_have_the_sense_that_they_are_translated_by(corpus: Corpus) -> None:
-    assert {"NOUN", "VERB"} <= ambiguous_forms()["watch"]
-    assert "cat" not in ambiguous_forms()
-    stems: dict[str, set[str | None]] = {}
-    for sentence in list(corpus["train"])[1::2]:
-        rows = zip(sentence.layers.get("sense", ()), sentence.layers["lemma"], strict=False)
-        for sense, stem in rows:
-            if sense is not None:
-                stems.setdefault(sense, set()).add(stem)
-    assert len(stems) > 10
-    assert all(len(found) == 1 or sense.endswith("VERB") for sense, found in stems.items())  # with particles or without
 
 
 def test_it_has_a_name_with_options() -> None:
@@ -223,17 +194,6 @@ def test_wrong_options_are_one_line(name: str, message: str) -> None:
     with pytest.raises(CorpusError, match=message) as caught:
         load_corpus(name)
     assert "\n" not in str(caught.value)
-
-
-def test_documents_are_translations_where_they_are_parallel() -> None:
-    pairs = list(bilingual_documents(3, SecondLanguage(fake="shift"), stated=()))
-    assert [first for first, _ in pairs] == list(pretraining_documents(3, stated=()))
-    apart = list(bilingual_documents(3, SecondLanguage(fake="shift", parallel=False), stated=()))
-    assert [first for first, _ in apart] == [first for first, _ in pairs]
-    assert {sentence for _, second in pairs for sentence in second}.isdisjoint(
-        sentence for _, second in apart for sentence in second
-    )
-    assert all(len(first) == len(second) for first, second in pairs)
 
 
 def test_one_language_alone() -> None:
@@ -293,12 +253,6 @@ def whole() -> Corpus:
 def parts(whole: Corpus) -> tuple[Any, list[Links | None]]:
     text = ParallelText.of(whole["test"])
     return text.pairs("en", "qpo"), text.links("en", "qpo")
-
-
-@pytest.fixture(scope="module")
-def longer() -> Corpus:
-    """Texts of three sentences: in single ones a third of the words of the control are linked, most by their kind."""
-    return bilingual_corpus(Language(), sizes={"test": 300}, joined=3)
 
 
 def vectors_of(name: str, sentences: Sentences, **loading: Any) -> list[Any]:
@@ -371,15 +325,3 @@ def test_its_control_has_none(whole: Corpus, vectors: dict[str, list[Any]]) -> N
     pairs, links = parts(whole)
     assert best_retrieval(vectors["bilingual-apart"], pairs, centred=True) <= 0.05
     assert max(alignment(vectors["bilingual-apart"], pairs, links)) <= 0.4  # full stops and words of one kind
-
-
-@pytest.mark.parametrize(
-    "loading", [{}, {"max_pieces": 32}], ids=["whole", "as long as what the control was trained on"]
-)
-def test_words_of_texts_are_linked_by_one_in_all_layers_and_not_by_its_control(
-    longer: Corpus, loading: dict[str, Any]
-) -> None:
-    pairs, links = parts(longer)
-    assert len(pairs) == 300
-    assert min(alignment(vectors_of("bilingual", longer["test"], **loading), pairs, links)) >= 0.8
-    assert max(alignment(vectors_of("bilingual-apart", longer["test"], **loading), pairs, links)) <= 0.15

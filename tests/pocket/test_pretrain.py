@@ -18,15 +18,20 @@ from transformers import AutoModelForPreTraining
 from typer.testing import CliRunner
 
 from bertology import load_encoder
-from bertology.activations import read_words
 from bertology.cli.change import pretrain as pretrain_command
-from bertology.corpora import Sentence, Sentences
 from bertology.errors import BertologyError
 from bertology.pocket import _pretrain as pretraining
 from bertology.pocket import load_settings, pretrain, pretraining_documents
 from bertology.pocket._bilingual import SecondLanguage, bilingual_documents, is_of_second
-from bertology.pocket._pretrain import IGNORED, IS_NEXT, Examples, encode
-from bertology.pocket._recipe import PretrainSettings, train_tokenizer, whole_words
+from bertology.pocket._pretrain import (
+    IGNORED,
+    IS_NEXT,
+    Examples,
+    PretrainSettings,
+    encode,
+    train_tokenizer,
+    whole_words,
+)
 
 RECIPE = Path(__file__).parents[2] / "experiments" / "pretrain-pocket.yaml"
 SHAPE: dict[str, Any] = {"max_pieces": 64, "batch_pieces": 1024, "alone_share": 0.4, "short_share": 0.3}
@@ -51,11 +56,6 @@ def examples(tokenizer: Tokenizer) -> Examples:
 
 def silent(line: str) -> None:
     assert isinstance(line, str)
-
-
-def test_settings_can_be_changed(tmp_path: Path) -> None:
-    settings = load_settings(RECIPE, changes=["steps=20", "mask_rate=2e-1", "keep_checkpoints=[0, 10]"])
-    assert (settings.steps, settings.mask_rate, settings.keep_checkpoints) == (20, 0.2, (0, 10))
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ def test_pairs_labelled_next_do_follow(examples: Examples, tokenizer: Tokenizer)
 
 def test_the_loss_is_that_of_the_model_itself(examples: Examples) -> None:
     """Projecting only masked places gives what Hugging Face computes from all of them."""
-    from bertology.pocket._recipe import new_model
+    from bertology.pocket._pretrain import new_model
 
     model = new_model(MICRO.model_copy(update={"dropout": 0.0, "max_pieces": 64}), 1000)
     batch = examples.batch(0)
@@ -181,29 +181,9 @@ def test_settings_that_only_training_finds_wrong(tmp_path: Path, change: dict[st
     assert not (tmp_path / "model.safetensors").exists()
 
 
-def test_a_loss_that_is_not_finite_ends_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    loss_of = pretraining.pretraining_loss
-
-    def overflowing(model: Any, batch: Any) -> torch.Tensor:
-        return loss_of(model, batch) * (float("inf") if losses.append(0) or len(losses) == 4 else 1.0)
-
-    losses: list[int] = []
-    monkeypatch.setattr(pretraining, "pretraining_loss", overflowing)
-    with pytest.raises(BertologyError, match="the loss is inf at step 4: lower learning_rates"):
-        pretrain(MICRO, tmp_path, device="cpu", threads=1, echo=silent)
-    assert [path.name for path in tmp_path.iterdir()] == ["training"]
-
-
 def test_a_device_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(BertologyError, match="unknown device 'cdua': give auto, cpu, cuda"):
         pretrain(MICRO, tmp_path, device="cdua", threads=1, echo=silent)
-
-
-def test_the_smallest_settings_make_a_model(tmp_path: Path) -> None:
-    least = {"documents": 2, "held_out_documents": 2, "vocabulary_size": 1, "max_pieces": 128, "layers": 1, "width": 1,
-             "heads": 1, "inner_width": 1, "steps": 1, "batch_pieces": 1, "mask_rate": 0.0, "dropout": 1.0}  # fmt: skip
-    pretrain(MICRO.model_copy(update={**least, "salience": 1e6}), tmp_path, device="cpu", threads=1, echo=silent)
-    assert (tmp_path / "model.safetensors").exists()
 
 
 def test_a_killed_run_resumes_to_the_same_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -323,16 +303,6 @@ def test_special_tokens_and_positions_are_those_of_the_language_of_the_text(apar
         )
         found = body(input_ids=ids[None], output_hidden_states=True).hidden_states[0][0]
         torch.testing.assert_close(found, embeddings.LayerNorm(summed))
-
-
-def test_positions_of_the_other_language_are_not_read(apart: Path) -> None:
-    """A text longer than the positions of one language is read in windows."""
-    encoder = load_encoder(str(apart))
-    n_positions = encoder.model.body.config.second_language["positions_from"]
-    assert encoder.tokenizer.model_max_length == n_positions
-    for text in (FIRST, SECOND):
-        words = read_words(encoder, Sentences([Sentence.from_words(text.split() * n_positions)]), layers=[2])
-        assert np.isfinite(words.numpy()).all()
 
 
 def test_sentences_are_read_with_their_translations() -> None:

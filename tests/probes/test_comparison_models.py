@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import torch
 
-import bertology.activations
 from bertology import finetune, probe
 from bertology.activations.layers import LayerVectors
+from bertology.activations.progress import silent
 from bertology.comparison import EncoderPair, restored_scores
 from bertology.corpora import Corpus
 from bertology.encoders import load_encoder
@@ -28,7 +28,7 @@ def measured(task: str, model: Any, reference: Any, text: Any) -> dict[tuple[str
     asked: Any = get_probe(f"comparison:{task}")
     layers = [(layer, layer) for layer in range(model.n_layers + 1)]
     asked.check({"test": text})
-    pair = EncoderPair(model, reference, {"test": text}, layers, "window", bertology.activations.silent)
+    pair = EncoderPair(model, reference, {"test": text}, layers, "window", silent)
     found = asked.measure(pair)
     return {
         (sums.metric, layer, sums.group): value

@@ -10,7 +10,7 @@ from bertology.attention import stream_maps
 from bertology.attention.patterns import PATTERNS
 from bertology.corpora import load_corpus
 from bertology.encoders import load_encoder
-from bertology.results.heads import head_tables
+from bertology.results.views import head_tables
 from bertology.runner import ProbeRequest, run_probes
 from bertology_probes.head_patterns import PROBE
 

@@ -11,9 +11,9 @@ import torch
 from scipy.integrate import quad
 
 from bertology.errors import FitError
-from bertology.readouts import ArrayFeatures, Codelength, LinearReadout, Targets, variational_codelength
-from bertology.readouts._codelength import codelength_of
+from bertology.readouts import LinearReadout, Targets, variational_codelength
 from bertology.readouts._neural import BayesReadout, FittedBayes, _Groups
+from bertology.readouts.codelength import Codelength, codelength_of
 from tests.readouts.conftest import Split, World
 from tests.readouts.test_mlp import exclusive_or
 from tests.readouts.test_online import shuffled
@@ -84,20 +84,6 @@ def test_a_hidden_layer_finds_what_a_linear_readout_cannot() -> None:
     assert not converged[:, 1].any()  # there, the code was still getting shorter
 
 
-def test_a_layer_that_says_more_has_a_shorter_code(train: Split, dev: Split) -> None:
-    """The same vectors under ever more noise."""
-    random = np.random.default_rng(0)
-
-    def noisy(split: Split) -> Split:
-        spread = split.vectors[1].std(0)
-        layers = [split.vectors[1] + size * spread * random.normal(size=split.vectors[1].shape) for size in (0, 1, 3)]
-        return Split(np.stack(layers).astype(np.float32), split.labels, 4)
-
-    some = noisy(train)
-    code = codelength_of(fit(some, noisy(dev)), some.source, some.targets)
-    assert (np.diff(code.bits, axis=1) > 50).all()
-
-
 def test_parts_add_up(found: Codelength, fitted: FittedBayes, train: Split) -> None:
     np.testing.assert_allclose(found.bits, found.block_bits[:, :, 0] + found.model_bits)
     np.testing.assert_allclose(found.cluster_bits.sum(2), found.bits)
@@ -160,23 +146,6 @@ def test_divergence_against_integrals() -> None:
         torch.distributions.Normal(0.0, (bias_variance / 2).exp()), torch.distributions.Normal(0.0, 1.0)
     )
     assert free == pytest.approx(float(gaussian.sum() + bias.sum()), rel=1e-5)
-
-
-def test_unused_items_do_not_enter_and_chunks_do_not_matter(train: Split, dev: Split, test: Split) -> None:
-    used = np.random.default_rng(0).random(900) < 0.5
-    broken = train.vectors.copy()
-    broken[:, ~used] = np.nan
-    labels = np.where(used, train.labels, -1)
-    readout = BayesReadout(steps=150, batch_items=64)
-    fits = [fit(Split(vectors, labels, 4), dev, readout) for vectors in (train.vectors, broken)]
-    codes = [codelength_of(one, ArrayFeatures(train.vectors), Targets(labels, 4)).bits for one in fits]
-    np.testing.assert_array_equal(codes[0], codes[1])
-    assert (codelength_of(fits[0], ArrayFeatures(train.vectors), Targets(labels, 4)).block_items == used.sum()).all()
-    other = readout.fit(
-        ArrayFeatures(train.vectors, chunk_items=37), Targets(labels, 4), dev=dev.source, dev_targets=dev.targets
-    )
-    found = codelength_of(other, ArrayFeatures(train.vectors, chunk_items=37), Targets(labels, 4)).bits
-    np.testing.assert_allclose(found, codes[0], rtol=0.01)
 
 
 def test_what_cannot_be_fitted(train: Split, dev: Split) -> None:

@@ -7,20 +7,19 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from scipy.special import log_softmax
 from sklearn.linear_model import LogisticRegression, Ridge
 
 from bertology.errors import FitError
-from bertology.readouts import ArrayFeatures, FittedAffine, FittedReadout, LinearReadout, Readout, Targets, _linear
-from bertology.readouts._base import rising_ends
-from bertology.readouts._linear import RidgeReadout, StrengthPath
+from bertology.readouts import ArrayFeatures, FittedReadout, LinearReadout, Readout, Targets, linear
+from bertology.readouts._fitting import FittedScores
+from bertology.readouts.linear import RidgeReadout, StrengthPath
 from tests.readouts.conftest import Floats, Labels, Split, World, chance_interval, standardised
 
 TIGHT = LinearReadout(strengths=(0.01, 0.3), extensions=0, tolerance=2e-6)
 
 
-def fit(readout: LinearReadout, train: Split, dev: Split, seed: int = 0) -> FittedAffine:
+def fit(readout: LinearReadout, train: Split, dev: Split, seed: int = 0) -> FittedScores:
     return readout.fit(train.source, train.targets, dev=dev.source, dev_targets=dev.targets, seed=seed)
 
 
@@ -39,16 +38,6 @@ def test_planted_signal_is_found_where_it_is_and_not_where_it_is_not(train: Spli
         assert (accuracy[problem, 1:] > high + 0.2).all()
 
 
-def test_log_prob_is_of_the_predicted_label(train: Split, dev: Split, test: Split) -> None:
-    fitted = fit(TIGHT, train, dev)
-    found = fitted.predict(test.source)
-    regressions = fitted.model
-    weights, biases = regressions.coefficients[1, 2, 0].numpy(), regressions.intercepts[1, 2, 0].numpy()
-    expected = log_softmax(test.vectors[2].astype(np.float64) @ weights.T + biases, axis=1)
-    np.testing.assert_array_equal(found.labels[1, 2], expected.argmax(1))
-    np.testing.assert_allclose(found.log_prob[1, 2], expected.max(1), atol=1e-4)
-
-
 def test_weights_are_repetitions(train: Split, dev: Split, test: Split) -> None:
     times = np.random.default_rng(3).integers(0, 4, size=900)
     rows = np.repeat(np.arange(900), times)
@@ -58,46 +47,10 @@ def test_weights_are_repetitions(train: Split, dev: Split, test: Split) -> None:
     same(weighted, repeated, test)
 
 
-def test_each_problem_has_its_own_weights(train: Split, dev: Split, test: Split) -> None:
-    weights = np.random.default_rng(4).integers(0, 3, size=(2, 900)).astype(np.float32)
-    both = TIGHT.fit(train.source, Targets(train.labels, 4, weights), dev=dev.source, dev_targets=dev.targets)
-    second = TIGHT.fit(
-        train.source,
-        Targets(train.labels[1:], 4, weights[1:]),
-        dev=dev.source,
-        dev_targets=dev.problems(1).targets,
-    )
-    np.testing.assert_allclose(
-        both.predict(test.source).log_prob[1], second.predict(test.source).log_prob[0], atol=2e-3
-    )
-
-
-def test_unused_items_might_as_well_not_be_there(train: Split, dev: Split, test: Split) -> None:
-    used = np.random.default_rng(5).random((2, 900)) < 0.4
-    vectors = np.where(used.any(0)[:, None], train.vectors, np.nan)  # whatever they hold
-    partly = fit(TIGHT, Split(vectors, np.where(used, train.labels, -1), 4), dev).predict(test.source)
-    for problem, rows in enumerate(used):
-        alone = fit(
-            TIGHT, Split(train.vectors[:, rows], train.labels[problem : problem + 1, rows], 4), dev.problems(problem)
-        )
-        np.testing.assert_allclose(partly.log_prob[problem], alone.predict(test.source).log_prob[0], atol=2e-3)
-
-
-def test_a_small_sample_leads_to_the_same_end(
-    train: Split, dev: Split, test: Split, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    one = replace(TIGHT, strengths=(0.3,))
-    expected = fit(one, train, dev)
-    monkeypatch.setattr(_linear, "_SAMPLE_ITEMS", 150)
-    same(fit(one, train, dev), expected, test)
-    monkeypatch.setattr(_linear, "_CURVATURE_BYTES", 1)  # all classes share one approximation
-    same(fit(one, train, dev), expected, test)
-
-
 def test_strengths_are_compared_by_fits_to_a_part_and_the_chosen_one_is_fitted_to_all(
     train: Split, dev: Split, test: Split, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_linear, "_SAMPLE_ITEMS", 400)
+    monkeypatch.setattr(linear, "_SAMPLE_ITEMS", 400)
     found = fit(TIGHT, train, dev)
     assert not np.isnan(found.report.dev_accuracy).any()
     for problem, layer in np.ndindex(2, 3):
@@ -118,26 +71,6 @@ def test_the_number_of_threads_changes_no_bit(train: Split, dev: Split, test: Sp
         for n in (1, n_threads)
     )
     np.testing.assert_array_equal(one.predict(test.source).log_prob, several.predict(test.source).log_prob)
-
-
-def test_order_and_size_of_chunks_do_not_matter(train: Split, dev: Split, test: Split) -> None:
-    expected = fit(TIGHT, train, dev)
-    order = np.random.default_rng(6).permutation(900)
-
-    class Shuffled(ArrayFeatures):
-        def chunks(self):  # type: ignore[no-untyped-def]
-            for items, vectors in super().chunks():
-                yield items.new_tensor(order)[items], vectors
-
-    source = Shuffled(train.vectors[:, order], chunk_items=77)
-    found = TIGHT.fit(source, train.targets, dev=dev.source, dev_targets=dev.targets)
-    same(found, expected, test)
-
-
-def test_same_inputs_give_the_same_bits(train: Split, dev: Split, test: Split) -> None:
-    first, second = (fit(LinearReadout(), train, dev).predict(test.source) for _ in range(2))
-    np.testing.assert_array_equal(first.labels, second.labels)
-    np.testing.assert_array_equal(first.log_prob, second.log_prob)
 
 
 def test_convergence_is_not_claimed_where_there_is_none(train: Split, dev: Split) -> None:
@@ -202,10 +135,6 @@ def test_half_precision_vectors_are_read(train: Split, dev: Split, test: Split) 
     same(fit(TIGHT, halves, dev), fit(TIGHT, rounded, dev), test, tolerance=0)
 
 
-def test_number_of_parameters(train: Split, dev: Split) -> None:
-    assert fit(LinearReadout(max_iter=2), train, dev).n_params == (12 + 1) * 4
-
-
 def test_progress_is_told(train: Split, dev: Split) -> None:
     lines: list[str] = []
     readout = LinearReadout(extensions=0)
@@ -220,14 +149,6 @@ def test_one_class_alone_is_refused(train: Split, dev: Split) -> None:
     targets = Targets(labels, 4, names=("task pos", "control task"))
     with pytest.raises(FitError, match=r"^control task: all training items have the one class 3; give data with"):
         LinearReadout().fit(train.source, targets, dev=dev.source, dev_targets=dev.targets)
-
-
-def test_nothing_labelled_is_refused(train: Split, dev: Split) -> None:
-    nothing = Split(train.vectors, np.full_like(train.labels, -1), 4)
-    with pytest.raises(FitError, match="problem 0: no training item has a label"):
-        fit(LinearReadout(), nothing, dev)
-    with pytest.raises(FitError, match="problem 0: no dev item has a label"):
-        fit(LinearReadout(), train, nothing)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
@@ -275,12 +196,7 @@ def test_a_follower_takes_over_the_strength_of_its_leader(train: Split, dev: Spl
         np.testing.assert_allclose(found[layer], expected, atol=2e-3)
 
 
-def test_a_leader_that_follows_another_is_refused() -> None:
-    with pytest.raises(FitError, match="problems that are their own source"):
-        Targets(np.zeros((2, 3), dtype=np.int64), 2, strength_sources=(1, 0))
-
-
-def ours(train: Split, dev: Split, strength: float, weights: Floats | None = None, **settings: Any) -> FittedAffine:
+def ours(train: Split, dev: Split, strength: float, weights: Floats | None = None, **settings: Any) -> FittedScores:
     readout = LinearReadout(strengths=(strength,), **settings)
     targets = Targets(train.labels, train.n_classes, weights)
     return readout.fit(train.source, targets, dev=dev.source, dev_targets=dev.targets)
@@ -322,7 +238,7 @@ def test_weights() -> None:
 def test_accuracy_at_default_settings_within_three_tenths_of_a_point(
     strength: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_linear, "_SAMPLE_ITEMS", 1000)
+    monkeypatch.setattr(linear, "_SAMPLE_ITEMS", 1000)
     world = World(seed=1, n_layers=4, dim=40, n_classes=9, n_problems=1)
     train, dev, test = (world.split(n, number) for number, n in enumerate((4000, 500, 10000)))
     fitted = ours(train, dev, strength)
@@ -334,69 +250,11 @@ def test_accuracy_at_default_settings_within_three_tenths_of_a_point(
         assert abs(accuracy[layer] - score) <= 0.003
 
 
-def test_one_strength_beside_others_is_that_strength_alone() -> None:
-    world = World(seed=2, n_problems=1)
-    train, dev, test = (world.split(n, number) for number, n in enumerate((500, 200, 300)))
-    path = LinearReadout(strengths=(1e-3, 1e-2, 1e-1), tolerance=1e-6).fit(
-        ArrayFeatures(train.vectors), train.targets, dev=dev.source, dev_targets=dev.targets
-    )
-    for layer in range(3):
-        alone = ours(train.layers(layer), dev.layers(layer), path.report.chosen[0, layer], tolerance=1e-6)
-        expected = alone.predict(test.layers(layer).source).log_prob[0, 0]
-        np.testing.assert_allclose(path.predict(test.source).log_prob[0, layer], expected, atol=2e-3)
-
-
 NAN = np.nan
 # Paths that end, each on one side, long before the strength that is best in the informative layers. A smaller tolerance
 # is below the rounding errors of weak regularisation, and takes all iterations.
 LINEAR = LinearReadout(strengths=(1e-3, 1e-2), tolerance=1e-5, max_iter=1000)
 RIDGE = RidgeReadout(strengths=(1e4, 1e3))
-
-
-def accuracies(*rows: list[float]) -> NDArray[np.float64]:
-    """``[problem, layer, strength]`` of one problem."""
-    return np.array([rows])
-
-
-@pytest.mark.parametrize(
-    ("row", "end", "following"),
-    [
-        ([NAN, 0.5, 0.6, 0.7, NAN], 1, 4),
-        ([NAN, 0.7, 0.6, 0.5, NAN], -1, 0),
-        ([NAN, 0.5, 0.7, 0.6, NAN], 0, -1),
-        ([NAN, 0.5, 0.7, 0.7, NAN], 0, -1),  # of equals the strongest, which is no end
-        ([NAN, 0.7, 0.7, 0.7, NAN], 0, -1),  # an end, but one among equals
-        ([NAN, 0.5, 0.6, 0.7, 0.8], 1, -1),  # nothing beyond it is left
-        ([0.8, 0.7, 0.6, 0.5, NAN], -1, -1),
-        ([NAN, 0.5, 0.6, 0.7, 0.7], 0, -1),
-        ([NAN, 0.7, NAN, NAN, NAN], 0, -1),  # a strength that was given
-    ],
-)
-def test_what_is_tried_next(row: list[float], end: int, following: int) -> None:
-    path = StrengthPath((1e-2, 1e-1, 1.0, 10.0, 100.0), range(1, 4))
-    assert rising_ends(accuracies(row)).tolist() == [[end]]
-    assert path.next_places(accuracies(row)).tolist() == [[following]]
-
-
-@pytest.mark.parametrize(
-    ("strengths", "large_is_strong", "expected", "given"),
-    [
-        ((0.1, 1.0), False, (0.001, 0.01, 0.1, 1.0, 10.0, 100.0), range(2, 4)),
-        ((1.0, 100.0, 1.0), True, (10000.0, 1000.0, 100.0, 1.0, 0.1, 0.01), range(2, 4)),
-        ((0.3,), False, (0.3,), range(1)),
-    ],
-)
-def test_paths_go_on_in_steps_of_ten(
-    strengths: tuple[float, ...], large_is_strong: bool, expected: tuple[float, ...], given: range
-) -> None:
-    path = StrengthPath.of(strengths, extensions=2, large_is_strong=large_is_strong)
-    assert path.strengths == pytest.approx(expected)
-    assert path.given == given
-
-
-def test_negative_extensions_are_refused() -> None:
-    with pytest.raises(FitError, match="extensions is -1: give 0 or more"):
-        StrengthPath.of((1.0,), extensions=-1, large_is_strong=False)
 
 
 def fit_readout(readout: Readout, train: Split, dev: Split, targets: Targets | None = None) -> Any:
@@ -485,26 +343,8 @@ def test_signal_and_no_signal(train: Split, dev: Split, test: Split) -> None:
         assert (accuracy[problem, 1:] > high + 0.2).all()
 
 
-def test_path_together_is_each_strength_alone(train: Split, dev: Split, test: Split) -> None:
-    path = RidgeReadout(strengths=(1.0, 1e3, 1e5), extensions=0).fit(
-        train.source, train.targets, dev=dev.source, dev_targets=dev.targets
-    )
-    assert path.report.strengths == (1e5, 1e3, 1.0)
-    for place, strength in enumerate(path.report.strengths):
-        alone = RidgeReadout(strengths=(strength,)).fit(
-            train.source, train.targets, dev=dev.source, dev_targets=dev.targets
-        )
-        np.testing.assert_array_equal(alone.report.dev_accuracy[..., 0], path.report.dev_accuracy[..., place])
-
-
 def test_scores_are_no_probabilities(train: Split, dev: Split, test: Split) -> None:
     fitted = RidgeReadout().fit(train.source, train.targets, dev=dev.source, dev_targets=dev.targets)
     assert np.isnan(fitted.predict(test.source).log_prob).all()
     assert fitted.name == "ridge.v1"
     assert fitted.n_params == 13 * 4
-
-
-def test_absent_class_is_never_predicted(train: Split, dev: Split, test: Split) -> None:
-    labels = np.where(train.labels == 1, -1, train.labels)
-    fitted = RidgeReadout().fit(train.source, Targets(labels, 5), dev=dev.source, dev_targets=Targets(dev.labels, 5))
-    assert not np.isin(fitted.predict(test.source).labels, [1, 4]).any()

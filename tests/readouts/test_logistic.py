@@ -9,9 +9,9 @@ from scipy.optimize import minimize
 from torch import Tensor
 
 from bertology.errors import FitError
-from bertology.readouts import ArrayFeatures, Targets, _logistic
+from bertology.readouts import ArrayFeatures, Targets
 from bertology.readouts._items import Items, choose_items, survey
-from bertology.readouts._logistic import Bound, ClassCurvature, Fits, Objective, Spread, measure_curvature, minimise
+from bertology.readouts._logistic import Fits, Objective, minimise
 from tests.readouts.conftest import World, standardised
 
 STRENGTHS = (0.01, 0.1, 5.0)
@@ -71,51 +71,6 @@ def test_hopeless_items_keep_their_loss() -> None:
     np.testing.assert_allclose(values.item(), setting.loss(0, points[0].double()).item(), rtol=1e-5)
 
 
-def hessian(setting: Setting, fit: int) -> Tensor:
-    return torch.autograd.functional.hessian(lambda point: setting.loss(fit, point), setting.points[fit].double())
-
-
-def matrix(divide: Bound | ClassCurvature, fit: int, size: int) -> Tensor:
-    """What ``divide`` divides by, from its action on unit vectors."""
-    columns = divide(torch.full((size,), fit), torch.eye(size)).double()
-    return torch.linalg.inv(0.5 * (columns + columns.T))
-
-
-def test_bound_is_above_the_hessian(setting: Setting) -> None:
-    bound = Bound(setting.fits, Spread.of(setting.sample))
-    size = setting.points.shape[1]
-    for fit in (0, 5):
-        # The weights of the items do not enter the bound: it may miss by their spread.
-        excess = 3 * matrix(bound, fit, size) - hessian(setting, fit)
-        assert torch.linalg.eigvalsh(excess).min() > -1e-4
-
-
-def test_class_curvature_is_the_diagonal_of_the_hessian(setting: Setting, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_logistic, "_UNCERTAIN", 1000)  # every item counts
-    monkeypatch.setattr(_logistic, "_COUPLING", 1.0)
-    n_classes = setting.fits.n_classes
-    strengths = [1, 4]  # the middle one of each problem, at which eigenvectors are found
-    curvature = measure_curvature(
-        setting.fits,
-        setting.sample,
-        setting.items.at(setting.sample.items),
-        setting.points,
-        torch.zeros(5, 5),
-        memory=1 << 20,
-    )
-    for fit in strengths:
-        found = matrix(curvature, fit, n_classes * 6)
-        expected = hessian(setting, fit)
-        penalty = setting.fits.penalty[fit] * torch.diag(torch.tensor([1.0] * 5 + [0.0]))
-        for k in range(n_classes):
-            block = slice(6 * k, 6 * k + 6)
-            data = expected[block, block] - penalty
-            np.testing.assert_allclose(found[block, block].numpy(), (data + penalty).numpy(), rtol=2e-3, atol=2e-4)
-            outside = found[block].clone()
-            outside[:, block] = 0
-            assert outside.abs().max() < 1e-6
-
-
 def test_sample_has_items_of_every_problem() -> None:
     weights = torch.zeros(3, 1000)
     weights[0, ::2] = 1
@@ -140,28 +95,6 @@ def test_moments_of_features_far_from_zero() -> None:
         np.testing.assert_allclose(moments.mean[problem].numpy(), mean, rtol=1e-6, atol=1e-6)
         np.testing.assert_allclose(moments.std[problem, :, :3].numpy(), np.sqrt(variance[:, :3]), rtol=1e-5)
     assert torch.isinf(moments.std[..., 3]).all()
-
-
-def test_a_sample_takes_no_more_than_its_source() -> None:
-    vectors = np.random.default_rng(0).normal(size=(3, 500, 4)).astype(np.float16)
-    weights, chosen = torch.ones(1, 500), torch.arange(500) % 3 == 0
-    sample = survey(ArrayFeatures(vectors, chunk_items=64), weights, chosen)[1]
-    assert sample.source.dtype == torch.float16
-    assert survey(ArrayFeatures(vectors.astype(np.float32)), weights, chosen)[1].source.dtype == torch.float32
-    some = sample.source.at([2, 0])
-    (items, held), *more = some.chunks()
-    assert not more
-    assert (items.tolist(), held.dtype) == (list(range(167)), torch.float32)
-    np.testing.assert_array_equal(held.numpy(), vectors[[2, 0]][:, chosen.numpy()])
-    np.testing.assert_array_equal(some.at([1]).layer(0).numpy(), held[1])
-    assert some._values is sample.source._values
-
-
-def test_features_of_a_sample_are_correlated_as_numpy_says() -> None:
-    setting = Setting()
-    before = setting.sample.source.layer(0).numpy()
-    np.testing.assert_allclose(Spread.of(setting.sample).correlations.numpy(), np.corrcoef(before.T), atol=1e-6)
-    np.testing.assert_array_equal(setting.sample.source.layer(0).numpy(), before)
 
 
 def test_no_items_at_all() -> None:
@@ -207,31 +140,3 @@ def test_minima_are_those_of_scipy() -> None:
         np.testing.assert_allclose(found.points[number].numpy(), peer.x, atol=1e-5)
     assert [iteration for iteration, _ in calls] == list(range(1, int(found.iterations.max()) + 1))
     assert [left for _, left in calls] == [int((found.iterations > i).sum()) for i, _ in calls]
-
-
-def test_limits() -> None:
-    matrices, shifts = bowls(3, 5)
-    start = torch.zeros(3, 5, dtype=torch.float64)
-    first = evaluate(matrices, shifts, torch.arange(3), start)[1].abs().amax(1)
-
-    def run(max_iter: int, tolerance: float, relative: float) -> tuple[Tensor, Tensor, Tensor]:
-        found = minimise(
-            lambda rows, points: evaluate(matrices, shifts, rows, points),
-            start,
-            precondition=lambda rows, gradient: gradient,
-            max_iter=max_iter,
-            tolerance=tolerance,
-            relative=relative,
-            report=lambda iteration, left: None,
-        )
-        return found.gradient_norm, found.iterations, found.converged
-
-    norms, iterations, converged = run(1, 1e-6, 0.0)
-    torch.testing.assert_close(norms, first)
-    assert iterations.tolist() == [1, 1, 1]
-    assert not converged.any()
-    norms, _, converged = run(200, 1e-9, 0.1)
-    assert converged.all()
-    assert (norms <= 0.1 * first).all()
-    assert (norms > 1e-9).all()
-    assert run(200, 1e9, 0.0)[1].tolist() == [1, 1, 1]

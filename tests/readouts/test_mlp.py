@@ -6,12 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
-from bertology.readouts import ArrayFeatures, LinearReadout, Targets, _items
+from bertology.readouts import LinearReadout
 from bertology.readouts._fitting import FittedScores
-from bertology.readouts._items import Items
-from bertology.readouts._neural import MlpReadout, Perceptrons
+from bertology.readouts._neural import MlpReadout
 from tests.readouts.conftest import Split, chance_interval
 
 SMALL = MlpReadout(hidden=16, learning_rate=1e-2, batch_items=64, max_epochs=12, patience=4)
@@ -30,7 +28,7 @@ def splits() -> tuple[Split, Split, Split]:
     return exclusive_or(1500, 1), exclusive_or(400, 2), exclusive_or(600, 3)
 
 
-def fit(train: Split, dev: Split, readout: MlpReadout = SMALL, **settings: Any) -> FittedScores[Perceptrons]:
+def fit(train: Split, dev: Split, readout: MlpReadout = SMALL, **settings: Any) -> FittedScores:
     return readout.fit(train.source, train.targets, dev=dev.source, dev_targets=dev.targets, **settings)
 
 
@@ -53,20 +51,3 @@ def test_ends_are_reported_as_they_are(splits: tuple[Split, Split, Split]) -> No
     report = fit(train, dev, MlpReadout(hidden=4, learning_rate=1e-2, max_epochs=40, patience=2)).report
     assert report.all_converged
     assert (report.iterations < 40).all()
-
-
-def test_every_used_item_is_in_one_batch_an_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_items, "_WINDOW_BYTES", 4 * 2 * 3 * 100)  # a hundred items
-    vectors = np.arange(2 * 1003 * 3, dtype=np.float32).reshape(2, 1003, 3)
-    labels = np.where(np.arange(1003) % 7 == 0, -1, np.arange(1003) % 2)[None]
-    items = Items.of(Targets(labels, 2), torch.device("cpu"))
-    source = ArrayFeatures(vectors, chunk_items=64)
-    first, second = (
-        list(_items.shuffled_batches(source, items, 32, torch.Generator().manual_seed(seed))) for seed in (0, 1)
-    )
-    seen = torch.cat([numbers for numbers, _ in first])
-    assert sorted(seen.tolist()) == np.flatnonzero(labels[0] >= 0).tolist()
-    assert not torch.equal(seen, torch.cat([numbers for numbers, _ in second]))
-    assert {len(numbers) for numbers, _ in first[:-1]} == {32}
-    for numbers, batch in first:
-        torch.testing.assert_close(batch, torch.from_numpy(vectors)[:, numbers])

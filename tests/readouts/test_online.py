@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from bertology.errors import FitError
 from bertology.readouts import (
     ArrayFeatures,
-    Codelength,
     FeatureSource,
     FitReport,
     FittedReadout,
@@ -23,10 +22,10 @@ from bertology.readouts import (
     Targets,
     online_codelength,
 )
-from bertology.readouts import _codelength as _code
-from bertology.readouts._codelength import FRACTIONS, SMOOTHING, choose_smoothing, code_bits
-from bertology.readouts._linear import RidgeReadout
+from bertology.readouts import codelength as _code
 from bertology.readouts._neural import MlpReadout
+from bertology.readouts.codelength import FRACTIONS, SMOOTHING, Codelength, choose_smoothing
+from bertology.readouts.linear import RidgeReadout
 from tests.readouts.conftest import Split
 
 LINEAR = LinearReadout(strengths=(1e-3, 1e-1))
@@ -141,39 +140,6 @@ def test_each_item_is_coded_by_a_fit_to_what_came_before_it(train: Split, dev: S
         assert found.block_bits[(*place, 2)] == pytest.approx(expected, rel=1e-5)
 
 
-def test_size_of_chunks_does_not_matter(train: Split, dev: Split) -> None:
-    for readout in (LINEAR, MLP):
-        once, other = (
-            online_codelength(
-                readout,
-                ArrayFeatures(train.vectors, chunk_items=chunk),
-                train.targets,
-                dev=ArrayFeatures(dev.vectors, chunk_items=chunk),
-                dev_targets=dev.targets,
-                fractions=FEW,
-            )
-            for chunk in (37, 2048)
-        )
-        np.testing.assert_allclose(once.bits, other.bits, rtol=0.01)
-
-
-def test_portions_read_from_the_source_are_portions_held(
-    train: Split, dev: Split, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    held = code(train, dev)
-    monkeypatch.setattr(_code, "_MEMORY", 0)
-    np.testing.assert_allclose(code(train, dev).bits, held.bits, rtol=1e-3)
-
-
-def test_the_mixture_is_a_probability() -> None:
-    log_probs = np.log([0.7, 0.3, 1e-30, 1e-300])[:, None, None]
-    log_probs[3] = -np.inf
-    bits = code_bits(log_probs, np.array(SMOOTHING), 2.0)[..., 0]
-    np.testing.assert_allclose((2.0**-bits).sum(0), 1, rtol=1e-12)
-    np.testing.assert_allclose(bits[:, -1], 2, rtol=1e-14)
-    assert np.isfinite(bits).all()
-
-
 def test_doubt_is_what_serves_dev_best() -> None:
     sure, wrong = np.log(0.999), -np.inf
     log_probs = np.array([[[sure] * 100, [wrong] * 60 + [sure] * 40, [wrong, *[sure] * 99]]])
@@ -181,15 +147,6 @@ def test_doubt_is_what_serves_dev_best() -> None:
     assert doubt[0, 0] == min(SMOOTHING)
     assert doubt[0, 1] == 1  # 0.4 (1 − ε) + ε / 4 right at best: more often wrong than chance allows
     assert doubt[0, 2] == 1e-2
-
-
-def test_a_class_that_comes_late_has_a_finite_code(dev: Split, train: Split) -> None:
-    labels = train.labels.copy()
-    clusters = np.arange(900)
-    blocks, _ = _code._blocks(clusters, np.ones(900, dtype=bool), FEW, seed=0)
-    labels[:, blocks < blocks.max()] %= 3
-    found = code(Split(train.vectors, labels, 4), dev)
-    assert np.isfinite(found.cluster_bits).all()
 
 
 def test_a_problem_that_has_shown_one_class_is_coded_uniformly(train: Split, dev: Split) -> None:
@@ -200,14 +157,6 @@ def test_a_problem_that_has_shown_one_class_is_coded_uniformly(train: Split, dev
     np.testing.assert_array_equal(found.block_bits[1, :, 1], 2.0 * found.block_items[1, 1])
     assert (found.block_bits[0, 1:, 1] < 2.0 * found.block_items[0, 1]).all()
     assert (found.block_bits[1, 1:, 2] < 2.0 * found.block_items[1, 2]).all()
-
-
-def test_seed_decides_the_order(train: Split, dev: Split) -> None:
-    layer = train.layers(1), dev.layers(1)
-    once, again, other = (code(*layer, seed=seed).bits for seed in (1, 1, 2))
-    np.testing.assert_array_equal(once, again)
-    assert (once != other).all()
-    np.testing.assert_allclose(once, other, rtol=0.15)
 
 
 def test_what_cannot_be_coded(train: Split, dev: Split) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +10,6 @@ import torch
 
 from bertology.errors import FitError
 from bertology.readouts import ArraySpans, EdgeReadout, Targets, online_codelength
-from bertology.readouts._edge import EdgeMixReadout
 from bertology.readouts._sources import subset
 
 FEW = (0.1, 0.4, 1.0)
@@ -67,15 +66,6 @@ def test_any_number_of_classes(train: Data, dev: Data) -> None:
     unused = replace(targets, weights=(np.arange(900) % 3 > 0).astype(np.float32)[None])
     some = online_codelength(EDGE, train[0], unused, dev=dev[0], dev_targets=dev_targets, fractions=FEW)
     assert some.uniform_bits[0] == 1200
-
-
-def test_a_mix_is_one_column(train: Data, dev: Data) -> None:
-    mix = EdgeMixReadout(**asdict(EDGE))
-    targets, dev_targets = (Targets((signs @ [2, 1])[None], 4) for _, signs in (train, dev))
-    found = online_codelength(mix, train[0], targets, dev=dev[0], dev_targets=dev_targets, fractions=FEW)
-    assert found.bits.shape == (1, 1)
-    assert found.compression[0, 0] > 1.5
-    assert found.cluster_bits.sum() == pytest.approx(found.bits[0, 0])
 
 
 def test_a_subset_of_spans_has_their_words_alone(train: Data) -> None:

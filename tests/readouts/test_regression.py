@@ -11,7 +11,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from bertology.errors import FitError
-from bertology.readouts import ArrayFeatures, NumberTargets, RidgeRegression
+from bertology.readouts import ArrayFeatures
+from bertology.readouts.linear import NumberTargets, RidgeRegression
 
 Array = NDArray[np.float32]
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from bertology.readouts import ArrayFeatures, ArraySpans, moments, rescaled
+from bertology.readouts import ArrayFeatures, ArraySpans
+from bertology.readouts.erasure import moments, rescaled
 
 
 def values(source: object) -> np.ndarray:
@@ -19,8 +20,8 @@ def test_moments_are_those_of_numpy_and_undo_shift_and_stretch() -> None:
     moved = plain * rng.uniform(0.1, 9, size=(2, 1, 7)).astype(np.float32) + 100
     one, other = ArrayFeatures(plain, chunk_items=64), ArrayFeatures(moved, chunk_items=64)
     found = moments(other)
-    np.testing.assert_allclose(found.mean, moved.astype(np.float64).mean(axis=1), rtol=1e-10)
-    np.testing.assert_allclose(found.deviation, moved.astype(np.float64).std(axis=1), rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(found[0], moved.astype(np.float64).mean(axis=1), rtol=1e-10)
+    np.testing.assert_allclose(found[1], moved.astype(np.float64).std(axis=1), rtol=1e-6, atol=1e-9)
     np.testing.assert_allclose(values(rescaled(other, found, moments(one))), plain, atol=1e-3)
     # Its own mean and spread leave a source as it is; those of a rotation do not undo it.
     np.testing.assert_allclose(values(rescaled(other, found, found)), moved, rtol=1e-5, atol=1e-4)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,9 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bertology.measures import rooted, tree_depths, tree_distances
-from bertology.measures.trees import spanning_trees
-from bertology.readouts import ArraySpans, FittedStructural, StructuralReadout, TreeTargets, fit_ranks
+from bertology.measures import tree_distances
+from bertology.measures.trees import rooted, spanning_trees, tree_depths
+from bertology.readouts import ArraySpans, StructuralReadout, TreeTargets, fit_ranks
+from bertology.readouts.structural import FittedStructural
 
 Heads = tuple[int, ...]
 LONGEST = 9
@@ -26,15 +26,6 @@ def random_heads(n: int, random: np.random.Generator) -> Heads:
     heads = [0] * n
     for place in range(1, n):
         heads[order[place]] = int(order[random.integers(place)]) + 1
-    return tuple(heads)
-
-
-def path_heads(n: int, random: np.random.Generator) -> Heads:
-    """A tree without branches, whose words stand in any order: few of its distances are alike."""
-    order = random.permutation(n).tolist()
-    heads = [0] * n
-    for above, below in itertools.pairwise(order):
-        heads[below] = above + 1
     return tuple(heads)
 
 

@@ -1,15 +1,12 @@
 """What a masked language model said of every item: written, read, and counted again."""
 
-import hashlib
-
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 
 from bertology.errors import ResultsError
 from bertology.measures import bootstrap
 from bertology.results import Predictions
-from bertology.results.predictions import prediction_schema, read_outcomes, read_predictions, write_predictions
+from bertology.results.predictions import read_outcomes, read_predictions, write_predictions
 
 NAN = float("nan")
 
@@ -53,31 +50,6 @@ def test_what_is_written_is_read_back(tmp_path):
     np.testing.assert_array_equal(np.array(found.extra["rival"]), given["rival"].astype(np.float32))
 
 
-def test_columns_are_those_of_labels_and_four_more(pos, tmp_path):
-    for kept, more in ((some(), ["group", "rival", "rank", "reason"]), (pos.kept["pos-0-0"], [])):
-        write_predictions(tmp_path, "cell", kept)
-        schema = pq.read_schema(tmp_path / "predictions" / "cell.parquet")
-        assert schema.equals(prediction_schema(cloze=bool(more)), check_metadata=False)
-        assert schema.names == [*prediction_schema().names, *more]
-        assert kept.is_cloze == read_predictions(tmp_path, "cell").is_cloze == bool(more)
-
-
-def test_the_same_predictions_are_the_same_bytes(tmp_path):
-    """Written, or read and written again, or with groups, clusters and columns in other kinds of sequences."""
-    said = columns()
-    others = {"group": said["group"].astype(np.int32), "rank": said["rank"].astype(np.int16)}
-    like = some(**others, cluster_ids=list(said["cluster_ids"]))
-    sums = {}
-    for name, kept in (("a", some()), ("b", some()), ("c", like)):
-        sums[name] = write_predictions(tmp_path, name, kept)
-    sums["again"] = write_predictions(tmp_path, "again", read_predictions(tmp_path, "a"))
-    assert len(set(sums.values())) == 1
-    for name, known in sums.items():
-        assert hashlib.sha256((tmp_path / "predictions" / f"{name}.parquet").read_bytes()).hexdigest() == known
-    other = write_predictions(tmp_path, "other", some(rank=np.array([1, 0, 5, 1, 300, 0])))
-    assert other not in sums.values()
-
-
 def test_outcomes_are_of_the_items_that_were_scored(tmp_path):
     better = some(pred=["Paris", "", "Rome", "Oslo", "Bern", ""], rank=np.array([1, 0, 1, 1, 1, 0]))
     for name, said in (("first", some()), ("second", better)):
@@ -98,17 +70,6 @@ def test_clusters_without_a_scored_item_are_none(tmp_path):
     assert found.items.n_clusters == 2
     assert found.items.cluster.tolist() == [0, 0, 1, 1]
     assert [found.clusters_of(group).tolist() for group in (0, 1)] == [[0], [1]]
-
-
-def test_a_group_of_which_nothing_was_scored_is_there_and_empty(tmp_path):
-    nothing = some(reason=["", "left", "", "too long", "too long", "too long"])
-    write_predictions(tmp_path, "cell", nothing)
-    found = read_outcomes(tmp_path, ["cell"])
-    assert found.groups == ("capital of", "born in")
-    assert found.clusters_of(1).size == 0
-    scores = bootstrap(found.counts("answers"), ["p_at_1"], n_resamples=20)
-    # The mean is over groups that have an item.
-    assert scores["p_at_1"].values[0] == 1 / 2
 
 
 @pytest.mark.parametrize(

@@ -9,14 +9,13 @@ import sys
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from bertology.errors import ResultsError, StoreError
-from bertology.results import ComparisonRow, ResultRow, Results, read_results
+from bertology.results import ResultRow, read_results
 from bertology.results.predictions import PredictionFolder, prediction_schema, read_predictions, write_predictions
-from bertology.results.rows import SCHEMA_VERSION, read_result_rows, row_schema, write_results
+from bertology.results.rows import SCHEMA_VERSION, ComparisonRow, read_result_rows, row_schema, write_results
 
 DESIGNED = {
     "results": """schema_version experiment cell_id status model model_fingerprint init layer n_layers head pooling
@@ -71,13 +70,13 @@ def test_undefined_numbers_are_missing_numbers(pos):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"control": "nothing"}, "control of a row is 'nothing'; it should be one of none, majority"),
+        ({"control": "nothing"}, "control of a row is 'nothing': Input should be 'none', 'majority'"),
         ({"init": "Random"}, "init of a row is 'Random'"),
-        ({"value": "high"}, "value of a ResultRow is 'high'; it should be of type float"),
-        ({"n_items": 2.5}, "n_items of a ResultRow is 2.5; it should be of type int"),
-        ({"n_items": None}, "n_items of a ResultRow is None"),
-        ({"task": 3}, "task of a ResultRow is 3"),
-        ({"higher_is_better": "yes"}, "higher_is_better of a ResultRow is 'yes'"),
+        ({"value": "high"}, "value of a row is 'high': Input should be a valid number"),
+        ({"n_items": 2.5}, "n_items of a row is 2.5: .* it should be of type int"),
+        ({"n_items": None}, "n_items of a row is None"),
+        ({"task": 3}, "task of a row is 3"),
+        ({"higher_is_better": "yes"}, "higher_is_better of a row is 'yes'"),
     ],
 )
 def test_a_row_says_which_field_is_wrong(pos, change, message):
@@ -113,14 +112,6 @@ def test_results_in_another_schema_are_refused(pos, tmp_path):
     write_results(tmp_path, [*pos.rows[1:], dataclasses.replace(pos.rows[0], schema_version=SCHEMA_VERSION + 1)])
     with pytest.raises(ResultsError, match=r"written in schema 2, this version .* reads schema 1: run it again"):
         read_results(tmp_path)
-
-
-def test_further_columns_of_a_later_version_are_no_obstacle(pos, tmp_path):
-    write_results(tmp_path, pos.rows)
-    path = tmp_path / "results.parquet"
-    table = pq.read_table(path)
-    pq.write_table(table.append_column("mood", pa.array(["fine"] * len(table))), path)
-    assert set(read_results(tmp_path).rows) == set(pos.rows)
 
 
 def test_a_folder_that_cannot_be_written_is_one_line(pos, tmp_path):
@@ -177,13 +168,3 @@ def test_importing_brings_in_nothing_heavy():
     environment = {**os.environ, "PYTHONWARNINGS": "ignore"}
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
     assert not {"torch", "pandas", "pyarrow", "matplotlib", "scipy", "rich", "sklearn"} & set(found.stdout.split())
-
-
-def test_results_hold_what_they_are_given(pos):
-    assert repr(pos) == f"Results(pos: {len(pos.rows)} rows, {len(pos.comparisons)} comparisons)"
-    frame = pos.to_pandas()
-    assert list(frame.columns) == row_schema(ResultRow).names
-    assert len(frame) == len(pos.rows)
-    assert frame["layer"].dtype == "Int64"
-    assert len(pos.comparisons_to_pandas()) == len(pos.comparisons)
-    assert Results(pos.rows[::-1]).to_pandas().equals(Results(pos.rows).to_pandas())

@@ -18,7 +18,8 @@ import bertology
 from bertology import load_corpus, load_encoder, read_results
 from bertology.corpora import Corpus, Sentence, Sentences, Target
 from bertology.errors import CorpusError, FitError, ResultsError
-from bertology.results import FittedProbe, Results
+from bertology.results import Results
+from bertology.results.fitted import FittedProbe
 
 TEXTS = ["The dogs chased a cat.", "A boy saw the birds."]
 

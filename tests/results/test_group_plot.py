@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-from bertology.errors import ResultsError
 from bertology.results import Results
 from bertology.results.figures import plot_groups
 from bertology.results.rows import Score
@@ -55,14 +54,6 @@ def test_values_and_intervals_are_the_scores(facts):
     assert "4: the model's own answer" in figure.get_supxlabel()
 
 
-def test_shades_run_over_the_whole_picture(facts):
-    (groups,) = facts.view().groups
-    (mesh,) = plot_groups(groups).axes[0].collections
-    values = np.array([[line.by_layer[layer].value for layer in range(5)] for line in groups.lines])
-    expected = (values - values.min()) / (values.max() - values.min())
-    np.testing.assert_allclose(np.asarray(mesh.get_array()).reshape(3, 5), expected)
-
-
 def test_chance_is_a_column_where_it_differs_else_a_note(pairs, made_up_cloze):
     assert {"chance", "50.0", "25.0"} <= set(texts(pairs.view().plot_groups()))
     same = made_up_cloze(tally="choices", groups=("a", "b"), chances={"a": 0.5, "b": 0.5}, controls=False)
@@ -93,33 +84,6 @@ def test_nothing_overlaps_or_sticks_out(facts, n_groups, n_layers):
     assert overlap.sum() == len(boxes)
 
 
-def test_names_beyond_all_measure_are_cut_in_their_middle(facts):
-    (groups,) = facts.view().groups
-    lines = tuple(dataclasses.replace(line, name=f"{line.name} {'very ' * 60}long") for line in groups.lines)
-    (ax,) = plot_groups(dataclasses.replace(groups, lines=lines)).axes
-    for label, line in zip(ax.get_yticklabels(), groups.lines, strict=True):
-        assert label.get_text().startswith(line.name[:20])
-        assert label.get_text().endswith("very long")
-        assert len(label.get_text()) <= 60
-
-
-def test_a_layer_without_scores_has_dashes(facts):
-    (groups,) = facts.view().groups
-    first, *rest = groups.lines
-    without = {layer: score for layer, score in first.by_layer.items() if layer != 4}
-    figure = plot_groups(dataclasses.replace(groups, lines=(dataclasses.replace(first, by_layer=without), *rest)))
-    assert texts(figure).count("–") == 2
-    nothing = tuple(dataclasses.replace(line, by_layer={}) for line in groups.lines)
-    with pytest.raises(ResultsError, match="task lama: there are no scores of groups to draw"):
-        plot_groups(dataclasses.replace(groups, lines=nothing))
-
-
-def test_all_alike_can_be_drawn(facts):
-    (groups,) = facts.view().groups
-    same = tuple(dataclasses.replace(line, by_layer={0: Score(0.5, 0.4, 0.6)}) for line in groups.lines)
-    assert texts(plot_groups(dataclasses.replace(groups, lines=same))).count("50.0") == 3
-
-
 def saved(results, folder, **options):
     results.save(folder, **options)
     return {path.name for path in folder.iterdir() if path.name.startswith("groups")}
@@ -137,20 +101,3 @@ def test_tasks_with_groups_are_saved_by_their_names(facts, pairs, made_up_cloze,
     everything = Results((*facts.rows, *pairs.rows, *negated.rows, *others))
     found = saved(everything, tmp_path, plots=("svg",), tables=())
     assert found == {f"groups-{name}.svg" for name in ("lama", "agreement", "lama-negated", "lama-negated-2")}
-
-
-def test_too_few_or_too_many_groups_are_no_figure(made_up_cloze, pos, tmp_path):
-    lots = made_up_cloze(groups=tuple(f"group {n}" for n in range(41)), n_items=2, n_layers=1, controls=False, left=0)
-    assert len(lots.view().groups[0].lines) == 41
-    one = made_up_cloze(groups=("all",), controls=False)
-    for name, results in (("lots", lots), ("one", one), ("labels", pos)):
-        assert saved(results, tmp_path / name, plots=("svg",), tables=()) == set()
-
-
-def test_the_plot_of_layers_says_whose_answers_they_are(facts, pos):
-    figure = facts.view().plot()
-    assert {"own head", "blind", "random init"} <= set(texts(figure))
-    assert "probe" not in texts(figure)
-    assert figure.get_supxlabel() == "Bands: 95 % intervals over clusters."
-    both = Results((*facts.rows, *pos.rows), pos.comparisons).view().plot()
-    assert "Bands: 95 % intervals over clusters or sentences." in both.get_supxlabel()

@@ -1,8 +1,6 @@
 """Scores by group: tables, grids, frames and what is written of them."""
 
-import csv
 import dataclasses
-import io
 import re
 from dataclasses import replace
 
@@ -14,10 +12,8 @@ from bertology.corpora import Sentences
 from bertology.encoders import resolve_model
 from bertology.encoders.loading import load_reader
 from bertology.errors import BertologyError, ResultsError
-from bertology.results import Results, read_results
-from bertology.results._items import group_scores
+from bertology.results import read_results
 from bertology.results.rows import Score
-from bertology.results.views import GroupTable
 
 LONG = "N-1 P413 position played on team / speciality"
 
@@ -69,13 +65,6 @@ def test_rows_that_were_read_come_in_the_order_of_their_numbers(facts, tmp_path)
     assert list(read_results(tmp_path).per_group("lama", 4).index) == [LONG, "stated 2 times", "stated 10 times"]
 
 
-def test_a_group_without_a_score_at_a_layer_has_a_dash(facts):
-    rows = tuple(r for r in facts.rows if not (r.layer == 2 and r.group == LONG))
-    grid = dataclasses.replace(facts, rows=rows).view().groups[0].table()
-    assert columns(grid)["2"][LONG].text == "–"
-    assert columns(grid)["3"][LONG].text != "–"
-
-
 def test_tasks_of_one_group_have_no_table_of_groups(made_up_cloze):
     one = made_up_cloze(groups=("all",), controls=False)
     assert one.view().groups == ()
@@ -83,22 +72,6 @@ def test_tasks_of_one_group_have_no_table_of_groups(made_up_cloze):
         one.view().by_group()
     with pytest.raises(ResultsError, match="do not stand in groups"):
         one.view().plot_groups()
-
-
-def test_grids_say_counts_and_the_last_layers_interval(facts):
-    grid = facts.view().groups[0].table()
-    assert grid.title == "lama by group · P@1 by layer, %"
-    assert grid.headers == ("items", "skipped", "majority (oracle)", "0", "1", "2", "3", "4")
-    shown = columns(grid)
-    assert [cell.text for cell in shown["skipped"].values()] == ["0", "0", "3"]
-    for row in rows_of(facts, 4):
-        assert str(shown["4"][row.group]) == f"{100 * row.value:.1f} [{100 * row.ci_low:.1f}, {100 * row.ci_high:.1f}]"
-    assert all(not cell.interval for layer in "0123" for cell in shown[layer].values())
-
-
-def test_nothing_skipped_needs_no_column(made_up_cloze):
-    grid = made_up_cloze(left=0, controls=False).view().groups[0].table()
-    assert "skipped" not in grid.headers
 
 
 def test_chance_has_a_column_where_groups_differ_in_it(pairs, made_up_cloze):
@@ -136,30 +109,6 @@ def test_a_terminal_shows_as_many_layers_as_it_has_room_for(made_up_cloze, width
     assert re.search(r"speciality .*\]$", table, re.MULTILINE)
 
 
-def test_every_format_holds_every_group_and_layer(facts):
-    view = facts.view()
-    markdown, latex, html = view.to_markdown(), view.to_latex(), view.to_html()
-    for row in rows_of(facts, 4):
-        bounds = f"[{100 * row.ci_low:.1f}, {100 * row.ci_high:.1f}]"
-        assert re.search(rf"^\| {re.escape(row.group)} +\|.*{re.escape(bounds)} \|$", markdown, re.MULTILINE)
-        assert re.search(rf"{re.escape(row.group)} & .*{re.escape(bounds)}", latex)
-        assert row.group in html
-        assert bounds in html
-    labels = re.findall(r"\\label\{(.*?)\}", latex)
-    assert len(labels) == len(set(labels)) == 2
-    assert view.by_group().to_markdown() in markdown
-
-
-def test_csv_has_a_line_for_every_number(facts):
-    found = list(csv.DictReader(io.StringIO(facts.view().by_group().to_csv())))
-    assert len(found) == 3 * (5 + 3)
-    for row in [row for layer in range(5) for row in rows_of(facts, layer)]:
-        (line,) = [f for f in found if (f["row"], f["column"]) == (row.group, str(row.layer))]
-        numbers = [float(line[name]) for name in ("value", "ci_low", "ci_high")]
-        assert numbers == [row.value, row.ci_low, row.ci_high]
-    assert [f["value"] for f in found if f["column"] == "skipped"] == ["0", "0", "3"]
-
-
 def test_a_frame_of_one_layers_groups(facts):
     frame = facts.per_group("lama", 3)
     expected = {row.group: row for row in rows_of(facts, 3)}
@@ -170,19 +119,6 @@ def test_a_frame_of_one_layers_groups(facts):
         numbers = [row.n_items, row.n_clusters, row.n_skipped, row.value, row.ci_low, row.ci_high]
         assert frame.loc[name].tolist() == numbers
     assert frame.attrs["metric"] == "p_at_1"
-
-
-def test_frames_of_other_metrics_and_controls(facts, pairs):
-    by_place = facts.per_group("lama", 3, metric="mrr")
-    assert by_place["value"].tolist() == [row.value for row in rows_of(facts, 3, "mrr")]
-    blind = facts.per_group("lama", 3, control="blind")
-    assert blind["value"].tolist() == [row.value for row in rows_of(facts, 3, control="blind")]
-    assert not np.array_equal(blind["value"], facts.per_group("lama", 3)["value"])
-    assert len(facts.per_group("lama", None, control="majority")) == 3
-    assert facts.per_group("lama", 3, init="random")["value"].max() < 0.3
-    assert pairs.per_group("agreement", 0)["chance"].to_dict() == {"simple": 0.5, "three rivals": 0.25}
-    rows = rows_of(facts, 1)
-    assert group_scores(rows).equals(facts.per_group("lama", 1))
 
 
 def test_what_has_no_groups_is_refused_in_one_line(facts, pos, made_up_cloze):
@@ -212,28 +148,6 @@ def test_two_models_must_be_told_apart(facts):
 def test_labels_of_a_cloze_task_are_refused_by_naming_its_groups(facts, method):
     with pytest.raises(ResultsError, match=re.escape("task lama has no labels: .per_group('lama', 3)")):
         getattr(facts, method)("lama", 3)
-
-
-def test_the_frame_of_all_rows_has_the_group(facts):
-    frame = facts.to_pandas()
-    assert set(frame["group"].dropna()) == {"stated 10 times", "stated 2 times", LONG}
-    whole = frame.query("metric == 'p_at_1' and layer == 3 and control == 'none' and init == 'pretrained'")
-    assert whole["group"].isna().sum() == 1
-    # A macro mean: what the whole has is the mean over groups.
-    of_groups = whole[whole["group"].notna()]["value"]
-    assert whole[whole["group"].isna()]["value"].item() == pytest.approx(of_groups.mean())
-
-
-def test_one_table_is_chosen_by_its_task(facts, pairs):
-    both = Results((*facts.rows, *pairs.rows), (), {**facts.kept, **pairs.kept})
-    view = both.view()
-    assert [type(found) for found in view.groups] == [GroupTable, GroupTable]
-    with pytest.raises(ResultsError, match="choose one by task='lama' or 'agreement'"):
-        view.plot_groups()
-    with pytest.raises(ResultsError, match="the items of task pos do not stand in groups"):
-        view.plot_groups("pos")
-    assert len(view.by_group().tables) == 2
-    assert view.plot_groups("agreement").axes[0].get_title(loc="left") == "agreement · choice accuracy, %"
 
 
 def test_words_are_grouped_by_their_pieces_or_as_one_likes(tiny_bert, tmp_path):

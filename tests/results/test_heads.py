@@ -96,16 +96,6 @@ def test_to_stand_out_is_to_be_better_with_intervals_apart(offset: float, *, sta
     assert ("★" in Results(tuple(rows)).to_markdown()) is stands_out
 
 
-def test_where_less_is_better_the_least_stands_out() -> None:
-    rows = [replace(one, higher_is_better=False) for one in results().rows]
-    (table,) = Results(tuple(rows)).view().head_tables
-    (line,) = table.lines
-    assert line.best.head == "L2H2"
-    assert not line.stands_out, "random weights are lower"
-    own = tuple(one for one in rows if one.init != "random")
-    assert Results(own).view().head_tables[0].lines[0].stands_out
-
-
 def test_every_format_says_the_same() -> None:
     found = Results((*results().rows, *steps()))
     for text in (found.to_markdown(), found.to_latex(), found.to_html(), str(found)):
@@ -145,21 +135,6 @@ def test_steps_are_drawn_with_their_intervals() -> None:
         view.plot_steps("accuracy")
     with pytest.raises(ResultsError, match=r"nothing was asked of the whole model$"):
         results().view().plot_steps()
-
-
-def test_several_metrics_without_groups_are_one_table() -> None:
-    rows = [replace(one, metric=name, group=None) for name in ("confidence", "entropy_nats") for one in results().rows]
-    (table,) = Results(tuple(rows)).view().head_tables
-    assert table.metric == ""
-    assert [line.metric for line in table.lines] == ["confidence", "entropy_nats"]
-    text = Results(tuple(rows)).to_markdown()
-    assert "| entropy nats |" in text
-    assert "0.80 [0.75, 0.85]" in text, "nats are no percentages"
-
-
-def test_there_is_no_table_of_heads_without_heads() -> None:
-    with pytest.raises(ResultsError, match="no score is that of an attention head"):
-        Results(steps()).view().heads()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -1,7 +1,6 @@
 """What models are called where people read, and which tables one reader gives."""
 
 import dataclasses
-import json
 import re
 
 import pytest
@@ -10,8 +9,7 @@ from bertology._names import short_names
 from bertology.results import Results
 from bertology.results.report._page import render_report
 from bertology.results.report._runs import group_questions, read_runs
-from bertology.results.table import apart, number
-from bertology.results.views import named
+from bertology.results.table import number
 from tests.results.conftest import made_up_cloze_results, made_up_results
 
 HERE, THERE = "/data/shared/models/minilm", "/home/me/minilm"
@@ -49,22 +47,6 @@ def of_model(results, model, fingerprint="beef"):
 def test_folders_are_called_by_as_many_parts_of_their_paths_as_tell_them_apart(names, short):
     assert short_names(names) == dict(zip(names, short, strict=True))
     assert short_names([*names, None, *names]) == short_names(names)
-
-
-def test_what_does_not_apply_sets_nothing_apart():
-    assert apart([("pocket", "mean"), ("pocket", "")]) == ["pocket", "pocket"]
-    assert apart([("pocket", "mean"), ("pocket", "first"), ("pocket", "")]) == [
-        "pocket · mean",
-        "pocket · first",
-        "pocket",
-    ]
-
-
-def test_naming_changes_the_model_alone(pos):
-    rows = of_model(pos, HERE).rows
-    back = [dataclasses.replace(row, model="pocket") if row.model else row for row in named(rows, {HERE: "x"})]
-    assert back == list(pos.rows)
-    assert named(rows, {HERE: HERE}) == rows
 
 
 @pytest.fixture(scope="module")
@@ -115,10 +97,6 @@ def test_two_models_in_folders_of_one_name_stay_apart(tmp_path):
     assert [entry.label.split(" · ")[0] for entry in question.entries] == ["models/minilm", "me/minilm"]
 
 
-def test_json_names_the_model_as_tables_do(mixed):
-    assert {table["about"]["model"] for table in json.loads(mixed.view().to_json())} == {"minilm"}
-
-
 HOSTILE = "<img src=x onerror=alert(1)>|*b* `c`\n\n# heading [a](javascript:b) &lt;"
 
 
@@ -140,12 +118,6 @@ def test_names_are_text_in_markdown(pos):
         assert "<img" not in table
         rows = [line for line in table.splitlines() if line.startswith("|")]
         assert len({len(re.findall(r"(?<!\\)\|", row)) for row in rows[: len(rows) // 2]}) == 1
-
-
-def test_plain_tables_are_not_changed_by_escaping(pos):
-    text = pos.view().to_markdown()
-    assert "\\" not in text
-    assert "&" not in text.replace("Hewitt & Liang", "")
 
 
 def test_fractions_are_shown_in_percent_and_numbers_as_they_are():

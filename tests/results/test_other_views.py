@@ -12,9 +12,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import QuadMesh
 from matplotlib.patches import Rectangle
 
-from bertology.errors import ResultsError
 from bertology.results import Results
-from bertology.results.figures import plot_heatmap
 
 
 def of_two_models(two_tasks):
@@ -56,28 +54,6 @@ def test_models_of_one_name_are_told_apart(pos):
     assert [line.label for line in grid.lines[:2]] == ["pocket · mean", "pocket · first"]
 
 
-def test_heads_by_relations(two_tasks):
-    """A score for each head and relation; heads in the order of their numbers, not of their letters."""
-    heads = ["L1H2", "L1H10", "L2H1"]
-    rows = [
-        dataclasses.replace(
-            row, head=head, layer=int(head[1]), value=value, cell_id=head, metric="relation_accuracy", group=relation
-        )
-        for relation, values in (("nsubj", (0.2, 0.5, 0.4)), ("obj", (0.7, 0.1, 0.3)))
-        for head, value in zip(reversed(heads), reversed(values), strict=True)
-        for row in two_tasks.rows
-        if (row.task, row.layer, row.seed, row.init, row.control, row.metric)
-        == ("pos", 1, 0, "pretrained", "none", "accuracy")
-    ]
-    (grid,) = Results(tuple(rows), ()).view().heads().tables
-    assert grid.headers == ("nsubj", "obj")
-    assert [line.label for line in grid.lines] == heads
-    assert [[cell.score.value for cell in line.cells] for line in grid.lines] == [[0.2, 0.7], [0.5, 0.1], [0.4, 0.3]]
-    assert [sorted(line.best) for line in grid.lines] == [[1], [0], []]
-    with pytest.raises(ResultsError, match="no score is that of an attention head"):
-        two_tasks.view().heads()
-
-
 def test_layers_by_seeds(two_tasks):
     view = two_tasks.view()
     for grid, table in zip(view.seeds().tables, view.tables, strict=True):
@@ -98,12 +74,6 @@ def test_layers_by_seeds(two_tasks):
     assert {line["in_best_set"] for line in numbers} == {"False"}
 
 
-def test_one_seed_has_no_spread(pos):
-    (grid,) = pos.view().seeds().tables
-    assert grid.headers == ("seed 0", "mean", "s.d.")
-    assert all(line.cells[2].text == "–" for line in grid.lines)
-
-
 def test_heatmap_writes_values_and_shades_within_a_task(two_tasks):
     view = two_tasks.view()
     figure = view.heatmap()
@@ -120,22 +90,6 @@ def test_heatmap_writes_values_and_shades_within_a_task(two_tasks):
             assert written[column, row] == f"{100 * line.main.value:.1f}"
             assert ((column, row) in framed) == line.in_best_set
     assert "Framed: not separable" in figure.get_supxlabel()
-
-
-def test_heatmap_of_nothing(pos):
-    (table,) = pos.view().tables
-    empty = dataclasses.replace(
-        table, lines=tuple(dataclasses.replace(line, scores={**line.scores, "main": None}) for line in table.lines)
-    )
-    with pytest.raises(ResultsError, match="no scores to draw"):
-        plot_heatmap([empty])
-
-
-def test_a_layer_without_a_score_is_left_open(two_tasks):
-    first, second = two_tasks.view().tables
-    short = dataclasses.replace(second, lines=second.lines[:3])
-    figure = plot_heatmap([first, short])
-    assert len(figure.axes[0].texts) == 9
 
 
 def test_several_tasks_are_saved_with_their_heatmap(two_tasks, tmp_path):

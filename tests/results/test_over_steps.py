@@ -12,7 +12,7 @@ from bertology.errors import ResultsError
 from bertology.measures import bootstrap, count_labels
 from bertology.measures.comparisons import mean_over_steps
 from bertology.results import OverSteps, Predictions, ResultRow, Results, read_results
-from bertology.results.over_steps import TrainingTable, beside_steps, has_steps, steps_shown
+from bertology.results.over_steps import TrainingTable, beside_steps, has_steps
 from bertology.results.report import write_report
 from bertology.results.rows import score_of
 
@@ -149,12 +149,6 @@ def test_every_format_holds_the_steps_and_a_folder_gives_the_same(
     assert page.count("97% by") == 2, "in a table of each task"
     frame = over_steps.to_pandas()
     assert list(frame[(frame.task == "pos") & (frame.layer == 0)].step) == list(STEPS)
-
-
-def test_few_of_many_steps_are_shown() -> None:
-    assert steps_shown(range(5)) == [0, 1, 2, 3, 4]
-    shown = steps_shown(range(250))
-    assert (len(shown), shown[0], shown[-1]) == (9, 0, 249)
 
 
 def test_results_show_as_curves_and_then_what_these_leave_out(one_seed: Results) -> None:

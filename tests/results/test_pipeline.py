@@ -35,18 +35,18 @@ def test_a_line_says_how_deep_a_task_is_solved():
     results, top = mixed()
     (line,) = results.view().pipelines
     assert line.task == "pos"
-    assert line.mix.value == top.value
-    assert line.concatenated.value == 0.91
-    assert line.center_of_gravity.value == 2.6
-    assert line.divergence.value == 0.25
-    assert (line.expected_layer.low, line.expected_layer.high) == (1.4, 1.75)
+    assert line.scores["mix of all"].value == top.value
+    assert line.scores["first + last"].value == 0.91
+    assert line.scores["centre of gravity"].value == 2.6
+    assert line.scores["KL, bits"].value == 0.25
+    assert (line.scores["expected layer"].low, line.scores["expected layer"].high) == (1.4, 1.75)
     assert line.weights == tuple(WEIGHTS)
     by_layer = {r.layer: r.value for r in results.rows if r.readout == "edge_cumulative" and r.main_metric}
-    assert line.lexical.value == by_layer[0]
+    assert line.scores["layer 0"].value == by_layer[0]
     assert line.gains == pytest.approx([by_layer[n + 1] - by_layer[n] for n in range(5)])
     table = next(table for table in results.view().tables if table.about.readout == "edge")
     assert line.best_layers == tuple(one.layer for one in table.lines if one.in_best_set)
-    assert line.best.value == max(one.main.value for one in table.lines)
+    assert line.scores["best layer"].value == max(one.main.value for one in table.lines)
 
 
 def test_the_table_shows_it_in_every_format(tmp_path):
@@ -66,21 +66,6 @@ def test_two_ways_of_reading_a_task_are_two_tables_told_apart():
     titles = [grid.title for grid in results.view().shown()]
     assert "pos · accuracy by layer, % · edge.v1" in titles
     assert "pos · accuracy by layer, % · edge_cumulative.v1" in titles
-
-
-def test_what_was_not_measured_is_a_dash_and_no_bar():
-    results, _ = mixed()
-    kept = tuple(row for row in results.rows if row.readout == "edge_mix" and row.metric != "center_of_gravity")
-    view = Results(kept).view()
-    (line,) = view.pipelines
-    assert (line.center_of_gravity, line.expected_layer, line.best, line.gains) == (None, None, None, ())
-    assert len(view.plot_pipeline().axes) == 3
-    # What no task has is no column; what some have not is a dash.
-    assert "expected layer" not in view.pipeline().to_markdown()
-    other, _ = mixed("ner")
-    both = Results((*kept, *other.rows)).view().pipeline().to_markdown()
-    assert "expected layer" in both
-    assert "–" in next(text for text in both.splitlines() if text.startswith("| pos"))
 
 
 def test_without_mixtures_there_is_nothing_to_show():

@@ -1,7 +1,6 @@
 """The figure shows the rows' numbers, in every format, and leaves pyplot alone."""
 
 import dataclasses
-import io
 import itertools
 import subprocess
 import sys
@@ -52,27 +51,6 @@ def test_bands_are_the_intervals(pos):
     assert set(np.round(expected, 8)) <= set(np.round(heights, 8))
 
 
-def test_filled_markers_are_the_best_set(pos):
-    (table,) = pos.view().tables
-    (ax,) = pos.plot().axes
-    markers = next(c for c in ax.collections if len(c.get_offsets()) == 6)
-    filled = [to_hex(color) == BLUE for color in markers.get_facecolors()]
-    assert filled == [line.in_best_set for line in table.lines]
-    assert "not separable from the best" in pos.plot().get_supxlabel()
-    assert "not separable" not in dataclasses.replace(pos, comparisons=()).plot().get_supxlabel()
-
-
-def test_baselines_are_named_with_their_values(pos):
-    (table,) = pos.view().tables
-    (ax,) = pos.plot().axes
-    word_majority = 100 * table.baselines[1].main.value
-    assert f"word majority {word_majority:.1f}" in texts(ax)
-    assert any(np.allclose(line.get_ydata(), word_majority) for line in ax.lines)
-    # Far below all else: named at the edge, so that the layers keep their room.
-    assert f"↓ majority {100 * table.baselines[0].main.value:.1f}" in texts(ax)
-    assert ax.get_ylim()[0] > 50
-
-
 @pytest.mark.parametrize("value", [0.2, 0.8, 1.0])
 def test_names_do_not_overlap(pos, value):
     """Three lines that end at the very same place: below, amid or above all else."""
@@ -98,20 +76,6 @@ def test_all_names_lie_inside_the_figure(two_tasks):
             assert box.x1 <= width + 1
             assert box.y0 >= 0
             assert box.y1 <= height + 1
-
-
-@pytest.mark.parametrize(("n_tables", "n_panels"), [(1, 1), (2, 2), (4, 4), (5, 5)])
-def test_several_tables_are_several_panels(pos, n_tables, n_panels):
-    (table,) = pos.view().tables
-    assert len(plot_tables([table] * n_tables).axes) == n_panels
-
-
-def test_one_layer_and_no_interval_can_be_drawn(pos):
-    (table,) = pos.only(layer=3).view().tables
-    alone = dataclasses.replace(table.lines[0].main, low=None, high=None)
-    line = dataclasses.replace(table.lines[0], scores={**table.lines[0].scores, "main": alone})
-    (ax,) = drawn(plot_tables([dataclasses.replace(table, lines=(line,))])).axes
-    assert [tick.get_text() for tick in ax.get_xticklabels()] == ["3"]
 
 
 def test_given_axes_are_drawn_on(pos, two_tasks):
@@ -145,57 +109,14 @@ def test_the_same_figure_is_the_same_bytes(pos, ending):
         assert ElementTree.fromstring(first).tag.endswith("svg")
 
 
-def test_text_stays_text(pos):
-    """In vector formats words can be searched and edited, not only looked at."""
-    svg = ElementTree.fromstring(figure_bytes(pos.plot(), "svg"))
-    words = {"".join(text.itertext()).strip() for text in svg.iter("{http://www.w3.org/2000/svg}text")}
-    assert {"probe", "random init", "layer (0: embeddings)"} <= words
-    assert any(word.startswith("word majority") for word in words)
-    # Type 42 fonts are embedded as they are; Type 3 would draw each letter.
-    assert b"/Type3" not in figure_bytes(pos.plot(), "pdf")
-
-
-def test_margins_are_cropped():
-    """A figure with much room around what is drawn is saved without it, in every format."""
-    figure = Figure(figsize=(12, 9), dpi=200)
-    ax = figure.add_axes((0.4, 0.4, 0.2, 0.2))
-    ax.plot([0, 1], [0, 1])
-    picture = mpl.image.imread(io.BytesIO(figure_bytes(figure, "png")))
-    inked = np.argwhere((picture[..., :3] < 0.9).any(axis=-1))
-    ends = np.array(picture.shape[:2]) - 1 - inked.max(axis=0)
-    assert max(*inked.min(axis=0), *ends) <= 24
-    height, width = picture.shape[:2]
-    assert (width, height) < (12 * 200 / 2, 9 * 200 / 2)
-    svg = ElementTree.fromstring(figure_bytes(figure, "svg"))
-    assert float(svg.get("width").removesuffix("pt")) == pytest.approx(72 * width / 200, abs=2)
-
-
 def test_an_unknown_format_is_refused(pos):
     with pytest.raises(ResultsError, match="choose one of png, svg, pdf"):
         figure_bytes(pos.plot(), "bmp")
 
 
-def test_a_notebook_shows_the_figure(pos):
-    assert pos.plot()._repr_png_().startswith(b"\x89PNG")
-
-
 def test_pyplot_is_never_imported():
     code = "import sys, bertology.results.figures; print('matplotlib.pyplot' in sys.modules)"
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "False"
-
-
-def test_paths_leave_room_for_the_panels(pos):
-    """A local model and corpus with long paths, in the small panels of several tasks."""
-    folder = "/home/someone/" + "/".join(["a-folder-with-a-long-name"] * 6)
-    rows = [
-        dataclasses.replace(row, task=task, model=row.model and f"{folder}/my-bert", corpus=f"{folder}/my-corpus")
-        for task in ("pos", "again")
-        for row in pos.rows
-    ]
-    figure = drawn(dataclasses.replace(pos, rows=tuple(rows), kept={}, comparisons=()).plot())
-    for ax in figure.axes:
-        assert f"my-bert · my-corpus {pos.rows[0].split}" in texts(ax)
-        assert ax.get_window_extent().width > 0.5 * figure.bbox.width / len(figure.axes)
 
 
 @pytest.mark.parametrize(

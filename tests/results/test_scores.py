@@ -5,13 +5,9 @@ import json
 
 import pytest
 
-from bertology.families.contract import family_of
-from bertology.probing import get_probe
 from bertology.results import Results
 from tests.results.conftest import made_up_cloze_results, made_up_results
 from tests.results.test_pipeline import mixed
-
-ORACLE = "majority (oracle)"
 
 
 def with_params(results, chosen, **params):
@@ -81,33 +77,6 @@ def test_different_strengths_are_named_below_the_table(pos, tmp_path):
     assert [line["strength"] for line in entry["lines"]] == ["0.01", "1", "0.01", "0.01", "1", "0.01"]
 
 
-def test_one_strength_needs_no_note(pos):
-    made = with_params(pos, own, strength=0.1)
-    assert "C" not in notes_of(made.view().shown()[0])
-    assert [line.strengths for line in pos.view().tables[0].lines] == [()] * 6
-
-
-def test_strengths_of_seeds(two_tasks):
-    made = with_params(two_tasks, own, strength=lambda row: 10.0**-row.seed if row.layer == 2 else 0.1)
-    table = next(table for table in made.view().tables if table.task == "pos")
-    assert table.lines[2].strengths == (0.1, 1.0)
-    assert "0.1 or 1 in layer 2" in notes_of(made.only(task="pos").view().shown()[0])["C"]
-
-
-def test_a_majority_counted_on_the_test_is_an_oracle(facts, pos):
-    both = Results((*pos.rows, *facts.rows), pos.comparisons)
-    view = both.view()
-    lama = next(grid for grid in view.shown() if grid.title.startswith("lama"))
-    assert [line.label for line in lama.lines if line.baseline] == [ORACLE]
-    assert "of this test itself" in notes_of(lama)[ORACLE]
-    probed = next(grid for grid in view.shown() if grid.title.startswith("pos"))
-    assert [line.label for line in probed.lines if line.baseline] == ["majority", "word majority"]
-    summary = next(grid for grid in view.shown() if grid.title.startswith("layers by tasks"))
-    assert [line.label for line in summary.lines if line.baseline] == ["majority", ORACLE, "word majority"]
-    assert {row.control for row in both.rows if row.model is None} == {"majority", "word_majority"}
-    assert any(ORACLE in text.get_text() for text in facts.view().plot().axes[0].texts)
-
-
 def test_counts_are_those_of_the_main_metric_whatever_row_comes_first(pos):
     """Metrics of one layer may be of other items, such as word types instead of words."""
     others = [dataclasses.replace(row, n_items=499, n_clusters=49) for row in pos.rows if not row.main_metric]
@@ -127,18 +96,6 @@ def test_a_statistic_says_what_its_task_fits(pos):
         rows = [dataclasses.replace(row, n_train=n_train, **more) for row in pos.rows if row.control == "none"]
         grid = Results(tuple(rows), pos.comparisons).view().shown()[0]
         assert notes_of(grid)["readout"] == said
-
-
-def test_layer_0_is_not_promised_to_stay_below_the_lexical_baseline(pos):
-    """Pieces generalise to words that training does not have, which a baseline of words cannot."""
-    spans = get_probe("edge_entities")
-    (note,) = (note for note in family_of(spans).baselines(spans) if note.name == "lexical")
-    params = json.dumps({"note": note[1:]})
-    lexical = {"control": "lexical", "params_json": params}
-    rows = [dataclasses.replace(row, **lexical) if row.control == "majority" else row for row in pos.rows]
-    (grid,) = Results(tuple(rows), pos.comparisons).view().shown()
-    assert "layer 0 reads subwords, so it knows more of words new to it" in notes_of(grid)["words alone"]
-    assert "words alone" not in notes_of(pos.view().shown()[0])
 
 
 @pytest.mark.parametrize(
@@ -175,7 +132,7 @@ def gravity(results, *values, pace=None):
 def test_a_centre_of_gravity_has_an_interval_over_seeds_alone():
     results, _ = mixed()
     (line,) = gravity(results, 2.6).view().pipelines
-    assert (line.center_of_gravity.value, line.center_of_gravity.low) == (2.6, None)
+    assert (line.scores["centre of gravity"].value, line.scores["centre of gravity"].low) == (2.6, None)
     said = notes_of(gravity(results, 2.6).view().pipeline().tables[0])["centre of gravity"]
     assert "no interval" in said
     assert "times" not in said
@@ -183,8 +140,8 @@ def test_a_centre_of_gravity_has_an_interval_over_seeds_alone():
     (line,) = made.view().pipelines
     # The t of two degrees of freedom, by a table.
     half = 4.3027 * 0.20817
-    assert line.center_of_gravity.value == pytest.approx(8 / 3)
-    assert (line.center_of_gravity.low, line.center_of_gravity.high) == pytest.approx(
+    assert line.scores["centre of gravity"].value == pytest.approx(8 / 3)
+    assert (line.scores["centre of gravity"].low, line.scores["centre of gravity"].high) == pytest.approx(
         (8 / 3 - half, 8 / 3 + half), abs=1e-3
     )
     said = notes_of(made.view().pipeline().tables[0])["centre of gravity"]

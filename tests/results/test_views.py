@@ -9,7 +9,6 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from rich.console import Console
 
 from bertology.errors import NameNotFoundError, ResultsError
 from bertology.results import Results
@@ -125,19 +124,6 @@ def test_a_view_refuses_two_scores_for_one_thing(pos):
     )
 
 
-def test_two_models_are_two_tables_with_the_same_baselines(pos):
-    other = [
-        dataclasses.replace(row, model="other", cell_id=f"other-{row.cell_id}", model_fingerprint=f"o{row.init}")
-        for row in pos.rows
-        if row.model is not None
-    ]
-    tables = dataclasses.replace(pos, rows=(*pos.rows, *other)).view().tables
-    assert [table.about.model for table in tables] == ["pocket", "other"]
-    assert tables[0].baselines == tables[1].baselines
-    assert tables[0].compared
-    assert not tables[1].compared
-
-
 def test_a_failed_cell_is_seen(pos):
     def failing(row):
         return row.layer == 3 and row.init == "pretrained" and row.control == "none"
@@ -189,42 +175,6 @@ def test_the_terminal_table_fits_and_says_all(pos, width):
     assert f"{table.about.n_items:,} items in 300 sentences" in flat
 
 
-def test_an_empty_terminal_column_is_left_out(made_up):
-    text = made_up(controls=False).view().to_text()
-    assert "random" not in text
-    assert "selec-" not in text
-    assert "s.d." not in text
-
-
-def test_silver_labels_are_marked_everywhere(made_up, pos):
-    silver = made_up(annotation="silver").view()
-    for text in (silver.to_text(), silver.to_markdown(), silver.to_latex(), silver.to_html()):
-        assert "silver labels" in text
-    assert "silver" not in pos.to_markdown()
-
-
-def test_several_tasks_are_summed_up(two_tasks):
-    text = two_tasks.view().to_text()
-    assert text.index("ner · accuracy by layer") > 0
-    assert text.index("layers by tasks") > text.index("pos · accuracy by layer")
-    grid = two_tasks.view().shown()[-1]
-    assert sorted(grid.headers) == ["ner accuracy", "pos accuracy"]
-    values = {table.task: table.lines[1].main.value for table in two_tasks.view().tables}
-    shown = {header.split()[0]: cell.text for header, cell in zip(grid.headers, grid.lines[1].cells, strict=True)}
-    assert shown == {task: f"{100 * value:.1f}" for task, value in values.items()}
-
-
-def test_markdown_is_a_table_with_the_best_set_in_bold(pos):
-    lines = [line for line in pos.to_markdown().splitlines() if line.startswith("|")]
-    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
-    assert len({len(row) for row in cells}) == 1
-    assert len({len(line) for line in lines}) == 1
-    assert cells[0] == ["Layer", "accuracy", "macro-F1", "random init", "control task", "selectivity"]
-    assert len(cells) == 2 + 6 + 2
-    bold = [row[0] for row in cells[2:] if "**" in row[1]]
-    assert bold == [str(line.layer) for line in pos.view().tables[0].lines if line.in_best_set]
-
-
 def test_latex_is_booktabs_and_balanced(pos):
     text = changed(pos, lambda row: True, corpus="ud_english_ewt & more", n_train=12_345).to_latex()
     for rule in (
@@ -265,12 +215,6 @@ def test_latex_captions_are_one_sentence_and_notes_are_small(two_tasks):
         assert small.index(r"\par}") < small.index(r"\end{table}")
 
 
-def test_latex_takes_a_caption_and_a_label(two_tasks):
-    text = two_tasks.to_latex(caption=r"Probing \textsc{Pocket}.", label="tab:mine")
-    assert text.count(r"\caption{Probing \textsc{Pocket}.}") == text.count(r"\label{tab:mine}") == 1
-    assert two_tasks.only(task="pos").view().to_latex(label="x").count(r"\label{x}") == 1
-
-
 def test_html_is_well_formed_and_escaped(pos):
     text = changed(pos, lambda row: True, corpus="<b>&").to_html()
     root = ElementTree.fromstring(text.replace("<br>", "<br/>"))
@@ -292,13 +236,6 @@ def test_csv_and_json_hold_the_numbers_themselves(pos):
         assert row["in_best_set"] == str(line.in_best_set)
     assert plain["about"]["model"] == "pocket"
     assert "value" not in plain["about"]
-
-
-def test_results_print_as_their_tables(pos):
-    out = io.StringIO()
-    Console(file=out, width=100).print(pos)
-    assert "pos · accuracy by layer, %" in out.getvalue()
-    assert str(pos) == str(pos.view()) == pos.view().to_text()
 
 
 def test_a_negative_number_has_a_minus_and_zero_none(two_tasks):

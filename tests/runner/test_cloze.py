@@ -231,35 +231,6 @@ def test_the_tuned_lens_stands_beside_the_logit_lens(
     assert again.rows == found.rows
 
 
-def test_the_tuned_lens_says_what_it_lacks(asking: Asking, tmp_path: Path) -> None:
-    write_conllu(tmp_path / "text-ud-test.conllu", load_corpus("pocket")["test"][:5])
-    path = str(tmp_path / "text-ud-test.conllu")
-    with pytest.raises(BertologyError, match=r"lens_corpus is a setting of the readout tuned_lens.v1"):
-        asking("agreement", "pocket", configs={"agreement": (ReadoutConfig(settings={"lens_corpus": "pocket"}),)})
-    with pytest.raises(BertologyError, match=r"name the corpus that its translators are fitted to"):
-        asking("minimal_pairs", pairs_file(tmp_path, PAIRS), readout="tuned_lens")
-    with pytest.raises(CorpusError, match=r"fitted to a train split; this corpus has test"):
-        asking("agreement", "pocket", configs={"agreement": (ReadoutConfig("tuned_lens", {"lens_corpus": path}),)})
-
-
-def test_what_is_finished_is_not_asked_again(
-    asking: Asking, facts: Path, tmp_path: Path, counted_forwards: list[int]
-) -> None:
-    first = asking("lama", facts, controls=("random", "blind", "majority"))
-    assert counted_forwards
-    counted_forwards.clear()
-    again = asking("lama", facts, controls=("random", "blind", "majority"))
-    assert not counted_forwards
-    assert again.rows == first.rows
-    (cell,) = {row.cell_id for row in first.only(layer=2, init="pretrained", control="blind").rows}
-    path = tmp_path / "run" / "predictions" / f"{cell}.parquet"
-    before = path.read_bytes()
-    path.unlink()
-    asking("lama", facts, controls=("random", "blind", "majority"))
-    assert counted_forwards
-    assert path.read_bytes() == before
-
-
 @pytest.mark.parametrize(
     ("chosen", "told"),
     [

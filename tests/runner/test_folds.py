@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from bertology import Corpus, Results, load_corpus, probe
-from bertology.cli import main
-from bertology.corpora import Sentence, Sentences, Target, write_conllu
+from bertology.corpora import Sentence, Sentences, Target
 from bertology.errors import BertologyError, CorpusError
 from bertology.families.model_corpus import choose_folds
 from bertology.results import Predictions, ResultRow
@@ -189,16 +188,6 @@ def test_a_run_goes_on_in_the_fold_where_it_was_stopped(
 
 
 # Files and commands
-
-
-def test_the_command(tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
-    write_conllu(tmp_path / "mine.conllu", in_documents())
-    words = ["bertology", "probe", "-m", str(tiny_bert), "-c", str(tmp_path / "mine.conllu"), "--folds", "3"]
-    monkeypatch.setattr("sys.argv", [*words, "--layers", "0", "--controls", "none", "-f", "md"])
-    with pytest.raises(SystemExit) as ended:
-        main()
-    assert ended.value.code == 0
-    assert "3-fold cross-validation over sentences" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,6 @@ import pytest
 
 from bertology.corpora import Corpus, load_corpus
 from bertology.families.request import ReadoutConfig
-from bertology.results.predictions import read_predictions
 from bertology.runner import ProbeRequest, run_probes
 
 BRIEF = {"max_epochs": 9, "round_steps": 1}
@@ -40,17 +39,3 @@ def test_layer_0_tells_what_words_and_places_tell(task: str, context: float, par
     assert by_layer[0] <= lexical + 0.02
     assert by_layer[1] >= lexical + context
     assert by_layer[1] > by_layer[0]
-
-
-def test_its_cell_is_one_like_any_other(planted_spans: Callable[..., Corpus], tmp_path: Path) -> None:
-    corpus = planted_spans("proto_roles", (("moved",), ("moved", "volition"), ()), signal=True, pairs=True)
-    frame = ask("edge_proto_roles", corpus, tmp_path, ("lexical", "majority"))
-    (row,) = frame[(frame.control == "lexical") & frame.main_metric].to_dict("records")
-    kept = read_predictions(tmp_path, row["cell_id"])
-    assert len(kept.item_ids) == row["n_items"]
-    assert row["value"] > 0.95  # the words decide
-    assert row["model"] is None
-    assert row["layer"] is None
-    assert '"strength"' in row["params_json"]
-    again = ask("edge_proto_roles", corpus, tmp_path, ("lexical", "majority"))
-    assert (again.value == frame.value).all()

@@ -98,33 +98,3 @@ def test_a_fit_reads_the_same_vector_of_new_text(labelled: Corpus, tiny_bert: Pa
     found = results.fitted(TASK, 2, pool=pool).predict(texts)
     assert found["label"].tolist() == results.predictions(TASK, 2, pool=pool)["predicted"].tolist()
     assert len(results.only(pool=pool).view().tables[0].baselines) == 1
-
-
-def test_what_is_not_a_sentence_has_no_cls(
-    asking: Callable[..., ProbeRequest], labelled: Corpus, toy: Corpus, planted_spans: Callable[..., Corpus]
-) -> None:
-    spans = planted_spans("entities", ("x", "y"), signal=True, pairs=False)
-
-    def refused(request: ProbeRequest, corpus: Corpus, problem: str) -> None:
-        with pytest.raises(BertologyError, match=problem) as error:
-            run_probes(request, corpus=corpus)
-        assert "\n" not in str(error.value)
-
-    cls, most = ReadoutConfig("linear", pool="cls"), ReadoutConfig("linear", pool="max")
-    refused(asking(cls), spans, "items of the train split are not whole sentences, of which alone there is a cls")
-    run_probes(asking(most), corpus=spans)
-    for config in (cls, most):
-        words = asking(tasks=("pos",), configs={"pos": (config,)})
-        refused(words, toy, "task pos: its items are single words, which are not pooled: leave pool out")
-    refused(asking(ReadoutConfig("edge", pool="cls")), labelled, r"edge\.v1 reads all words of a span: leave pool out")
-    refused(asking(ReadoutConfig("linear", pool="cls", erase="pos")), labelled, "not in cls: pool mean, max or last")
-    trees = asking(tasks=("structural_distance",), configs={"structural_distance": (ReadoutConfig(pool="max"),)})
-    refused(trees, toy, "no words are pooled")
-    heads = asking(tasks=("head_statistics",), configs={"head_statistics": (ReadoutConfig(pool="max"),)})
-    refused(heads, toy, "nothing to erase or pool")
-    with pytest.raises(BertologyError, match=r"pool: should be .*cls, not .clss."):
-        asking(configs={}, pool="mean,clss")
-    with pytest.raises(BertologyError, match="pool is given twice: leave it out next to"):
-        asking(readout={"pool": "max"}, pool="cls")
-    with pytest.raises(BertologyError, match=r"pool: should be .*cls, not .clss."):
-        asking(configs={}, readout={"name": "linear", "pool": "clss"})

@@ -6,18 +6,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pytest
 
-from bertology.corpora import Corpus, Sentence, Sentences, Target, load_corpus, write_conllu
-from bertology.families.request import ReadoutConfig
+from bertology.corpora import Corpus, Sentence, Sentences, load_corpus, write_conllu
 from bertology.results import read_results
-from bertology.results.heads import head_tables
 from bertology.results.views import layer_tables
 from bertology.runner import ProbeRequest, RunOptions, run_experiment, run_probes
 from bertology.runner.experiment import Experiment
-from bertology.runner.plan import make_plan, resolve_work
+from bertology.runner.plan import resolve_work
 from tests.runner.tree_runs import TASKS, asking
 
 NOTHING = "\u200b"
@@ -82,54 +79,7 @@ def test_all_rows_of_a_task_are_of_the_same_items(
     }
 
 
-HEAD_TASKS: dict[str, tuple[str, dict[str, Any], tuple[str, ...]]] = {
-    "head_syntax": ("attention", {"fewest_arcs": 1}, ("offset",)),
-    "head_syntax:trees": ("attention", {}, ("offset",)),
-    "head_syntax:coreference": ("attention", {}, ("nearest", "head_match", "rule")),
-    "head_syntax:parser": ("gates", {"max_epochs": 1}, ()),
-    "head_roles": ("attention", {"relations": ("nsubj", "obj")}, ("offset",)),
-}
 """By task its readout, settings and baselines."""
-
-
-def with_mentions(sentence: Sentence) -> Sentence:
-    """The sentence with its words as mentions, of which every second one is the same."""
-    pairs = [(one, other) for other in range(len(sentence)) for one in range(other)]
-    targets = tuple(Target((a, a + 1), "1" if (b - a) % 2 == 0 else "0", (b, b + 1)) for a, b in pairs)
-    return replace(sentence, targets={"coref": targets})
-
-
-def asking_heads(model: Path, task: str, **reading: Any) -> ProbeRequest:
-    readout, settings, controls = HEAD_TASKS[task]
-    readings = {task: (ReadoutConfig(readout, settings),)}
-    return ProbeRequest(
-        tasks=(task,), model=str(model), corpus="x", controls=controls, layers="1,2", configs=readings, **reading
-    )
-
-
-@pytest.mark.parametrize("reading", [{}, {"max_pieces": 18}, {"on_long": "skip", "max_pieces": 18}])
-@pytest.mark.parametrize("task", HEAD_TASKS)
-def test_heads_and_their_baselines_are_asked_the_same(
-    task: str, reading: dict[str, Any], tiny_bert: Path, damaged: Corpus
-) -> None:
-    splits = {name: Sentences(map(with_mentions, sentences)) for name, sentences in damaged.splits.items()}
-    corpus, request = Corpus("mentions", splits), asking_heads(tiny_bert, task, **reading)
-    (found,) = make_plan(request, corpus=corpus).baselines
-    if found.cells:
-        windows, of_words = found.windows["test"], corpus["test"].sentence_of_word
-        n_windows, n_sentences = (len(np.unique(numbers[windows >= 0])) for numbers in (windows, of_words))
-        assert (n_windows > n_sentences) == (reading == {"max_pieces": 18})
-    results = run_probes(request, corpus=corpus)
-    shown = {name for table in head_tables(results.rows) for line in table.lines for name in line.baselines}
-    assert shown == set(HEAD_TASKS[task][2])
-    frame = results.to_pandas()
-    frame = frame[frame.split == "test"]
-    # What is beside the parser is a group of its own, and no group of roles beside neighbours has an offset.
-    groups = ["metric"] if task == "head_syntax:parser" else ["metric", "group"]
-    counts = frame.groupby(groups)[["n_items", "n_clusters", "n_skipped", "skip_reasons"]].nunique()
-    assert (counts == 1).all(axis=None), frame.groupby(groups).n_items.unique()
-    assert set(frame.model) == {str(tiny_bert)}
-    assert frame.n_items.min() > 0
 
 
 def test_models_that_read_other_words_have_baselines_of_their_own(

@@ -16,7 +16,6 @@ import pytest
 from sklearn.metrics import accuracy_score, f1_score
 
 from bertology.corpora import Corpus, Sentence, Sentences, load_corpus
-from bertology.families import labels
 from bertology.families.cells import Stopwatch
 from bertology.results.predictions import read_predictions
 from bertology.runner import ProbeRequest, run_probes
@@ -87,15 +86,6 @@ def test_scores_are_those_of_scikit_learn(finished: Any) -> None:
         assert set(rows.n_clusters) == {len(found.cluster_ids)}
         checked += 1
     assert checked == 2 * (2 + 3 * 2 * 4)
-
-
-def test_gold_labels_are_those_of_the_corpus(finished: Any, tiny_corpus: Path) -> None:
-    sentences = load_corpus(tiny_corpus)["test"]
-    expected = {f"{found.id}:{place}": tag for found in sentences for place, tag in enumerate(found.layers["upos"], 1)}
-    frame = frame_of(finished)
-    cell = frame[(frame.task == "pos") & (frame.layer == 1) & (frame.control == "none")].cell_id.iloc[0]
-    found = read_predictions(finished.out, cell)
-    assert dict(zip(found.item_ids, (found.labels[code] for code in found.gold), strict=True)) == expected
 
 
 def test_selectivity_is_accuracy_less_that_on_the_control_task(finished: Any) -> None:
@@ -199,27 +189,6 @@ def test_what_is_missing_or_damaged_is_computed_again_with_the_same_scores(
     (mine.out / "results.parquet").unlink()
     run_probes(mine.request, out=mine.out)
     assert scores(mine.out).equals(scores(finished.out))
-
-
-def test_only_the_groups_that_lack_something_are_fitted_again(
-    finished: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, counted_forwards: list[int]
-) -> None:
-    mine = finished.copy(tmp_path, monkeypatch)
-    frame = frame_of(finished)
-    lost = frame[(frame.task == "pos") & (frame.control == "none") & (frame.init == "random")].cell_id.iloc[0]
-    (mine.out / "cells" / f"{lost}.json").unlink()
-    fitted = []
-    real = labels.fit
-
-    def fit(cells: Any, job: Any) -> None:
-        fitted.append((cells.probe.task, cells.weights.init))
-        real(cells, job)
-
-    monkeypatch.setattr(labels, "fit", fit)
-    run_probes(mine.request, out=mine.out)
-    assert fitted == [("pos", "random")]
-    # The vectors came from the store.
-    assert counted_forwards == []
 
 
 def test_no_layer_deeper_than_asked_is_run(few: ProbeRequest, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,18 +7,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
-from bertology.attention.arcs.questions import Arcs, Candidates, TextTrees
 from bertology.corpora import Corpus, MultiwordToken, Sentence, Sentences, load_corpus
 from bertology.encoders import load_encoder
-from bertology.encoders.alignment import NOT_APART, SHARED
+from bertology.encoders.alignment import SHARED
 from bertology.families.model_corpus import DIVIDED, Splits
 from bertology.families.vectors import TaskData
 from bertology.probing import get_probe
 from bertology.runner import ProbeRequest, run_probes
-from bertology.runner.plan import make_plan
 from tests.runner.requests import but
 
 DU = ("le", "chat", "de", "le", "voisin", "dort")
@@ -93,32 +90,3 @@ def test_they_are_left_out_and_counted_or_included(tiny_bert: Path, french: Corp
         }
         words = frame[frame.control == "none"][["n_unknown", "n_long", "n_repeated"]]
         assert words.notna().all(axis=None)
-
-
-def test_questions_about_words_that_are_not_told_apart_are_left_out() -> None:
-    windows = np.array([0, 0, NOT_APART, NOT_APART, 0])
-    arcs = Arcs(np.array([0, 1, 2, 4, 4]), np.array([1, 2, 4, 3, 0]), np.zeros(5, np.int64), ("x",))
-    left = arcs.read_from(windows)
-    assert list(zip(left.asked.tolist(), left.answers.tolist(), strict=True)) == [(0, 1), (4, 0)]
-    candidates = Candidates(
-        asked=np.array([0, 1, 3]),
-        is_in=np.ones((3, 1), dtype=bool),
-        names=("x",),
-        questions=np.array([0, 0, 1, 1, 2]),
-        words=np.array([1, 2, 2, 0, 0]),
-        is_right=np.array([True, False, True, False, True]),
-    )
-    # The first has a wrong candidate among them, the second its right one, the third is about one of them.
-    assert candidates.read_from(windows).is_in[:, 0].tolist() == [True, False, False]
-    trees = TextTrees(np.array([0, 5]), np.array([2, 0, 4, 2, 2]), np.ones(5, dtype=bool), np.array([0]))
-    assert trees.read_from(windows).scored.tolist() == [True, True, False, False, True]
-
-
-def test_what_the_store_knows_is_what_the_tokenizer_says(
-    tiny_bert: Path, french: Corpus, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    request = ProbeRequest(tasks=("pos",), model=str(tiny_bert), corpus="x", controls=(), **FEW)
-    tokenized = make_plan(request, corpus=french).pair.alignments
-    run_probes(request, corpus=french)
-    monkeypatch.setattr("bertology.encoders.loading.load_reader", None)
-    assert make_plan(request, corpus=french).pair.alignments == tokenized

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -123,35 +121,6 @@ def test_baselines_of_sets_are_those_counted_by_hand(
         assert (pred == np.array(expected)).all(), control
         (row,) = frame[(frame.control == control) & (frame.metric == "micro_f1")].itertuples()
         assert row.value == pytest.approx(f1_score(gold, np.array(expected), average="micro", zero_division=0))
-
-
-def test_baselines_of_pairs_are_those_counted_by_hand(
-    asking: Callable[..., ProbeRequest], planted_spans: Callable[..., Corpus]
-) -> None:
-    corpus = planted_spans("srl", ("A0", "A1", "AM-TMP"), signal=False, pairs=False)
-    both = {
-        name: type(sentences)(
-            replace(one, targets={"srl": tuple(replace(t, span2=(0, 1)) for t in one.targets["srl"][1:])})
-            for one in sentences
-        )
-        for name, sentences in corpus.splits.items()
-    }
-    corpus = replace(corpus, splits=both)
-    frame = run_probes(asking("edge_srl", controls=("majority", "word_majority")), corpus=corpus).to_pandas()
-    frame = frame[frame.metric == "micro_f1"].set_index("control")
-    train, test = (items_of(corpus, split, "srl") for split in ("train", "test"))
-    # Of labels that are as frequent, the one that train has first.
-    most = Counter(label for _, label in train).most_common(1)[0][0]
-    assert frame.value["majority"] == pytest.approx(np.mean([label == most for _, label in test]))
-    right = 0.0
-    ties = 0
-    for form, label in test:
-        known = Counter(other for same, other in train if same == form)
-        best = [name for name, times in known.items() if times == max(known.values())] or [most]
-        ties += len(best) > 1
-        right += label in best and len(best) == 1
-    n_items = len(test)
-    assert right / n_items - 1e-12 <= frame.value["word_majority"] <= (right + ties) / n_items + 1e-12
 
 
 # What was left out of a corpus

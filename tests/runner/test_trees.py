@@ -13,7 +13,7 @@ from scipy.stats import spearmanr
 
 from bertology.corpora import Sentence, Sentences, load_corpus
 from bertology.errors import BertologyError
-from bertology.readouts import TreeProbe
+from bertology.readouts.kept import TreeProbe
 from bertology.results.predictions import read_predictions
 from bertology.runner import run_probes
 from tests.runner.tree_runs import LAYERS, TASKS, Floats, Ran, asking

@@ -1,18 +1,26 @@
-"""Files of one word a line with its tags: two columns, CoNLL-2000, CoNLL-2003, IOB2 and BIOES NER files."""
+"""Files of one word a line with its tags (CoNLL-2000, CoNLL-2003, IOB2 and BIOES NER files), or of plain text."""
 
 from __future__ import annotations
 
 import re
 from array import array
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, islice
 from pathlib import Path
 
 from bertology.corpora._corpus import Corpus, Format, corpus_at
-from bertology.corpora._files import Oddities, language_of, split_files, split_of, text_lines
+from bertology.corpora._files import (
+    Oddities,
+    language_of,
+    numbered_lines,
+    split_files,
+    split_of,
+    suffix_of,
+    text_lines,
+)
 from bertology.corpora._sentences import IGNORED, Sentence, Sentences
-from bertology.corpora._words import JOINED, SPAN_TAG, spacing_in, with_iob2
+from bertology.corpora._words import JOINED, SPAN_TAG, sentence_of_text, spacing_in, with_iob2
 from bertology.errors import CorpusError, cut, quoted
 
 _DOCUMENT = "-DOCSTART-"
@@ -72,8 +80,6 @@ class Columns(Format):
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """The columns of a file."""
-
     names: tuple[str, ...]
     """Content of each column: ``form``, ``id``, the name of a layer, or ``_`` for nothing of use."""
     tabbed: bool
@@ -168,7 +174,6 @@ def _sentence(
 
 
 def _cells_of(line: str, *, tabbed: bool) -> list[str]:
-    """The columns of a line, separated by single tabs, or by any number of spaces (no other white space)."""
     line = line.rstrip("\r\n")
     if tabbed:
         return line.split("\t")
@@ -256,3 +261,30 @@ def _role(column: Sequence[str]) -> str:
         types = {value[2:] for value in values if value != "O"}
         return "chunk" if types and types <= _CHUNKS else "ner"
     return "upos" if values <= _UPOS else "xpos"
+
+
+BY_SPACES = "none: one sentence a line, words by white space"
+"""The note on annotation of a corpus of raw text."""
+
+
+class Text(Format):
+    """One sentence a line, its words separated by white space; blank lines are passed over.
+
+    Such sentences carry no annotation: they serve to extract vectors, not to probe. For words and labels from a
+    pipeline use :func:`~bertology.corpora.annotate_text`.
+    """
+
+    title, suffixes = "text", (".txt",)
+
+    def is_at(self, path: Path) -> bool:
+        """Whether a file has running text; folders are read only where one is named as such."""
+        return path.is_file() and suffix_of(path) in (*self.suffixes, "") and not looks_like_columns(path)
+
+    def read(self, file: Path, oddities: Oddities) -> Iterator[Sentence]:
+        """One sentence a line, called by its number."""
+        for number, line in numbered_lines(file, "no word in it; give one sentence a line"):
+            yield sentence_of_text(line, split_at_spaces=True, name=str(number))
+
+    def load(self, path: Path) -> Corpus:
+        """The corpus in one text file, or in a folder of them."""
+        return replace(super().load(path), notes={"annotation": BY_SPACES})

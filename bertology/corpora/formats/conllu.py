@@ -33,8 +33,6 @@ _Row = list[str]
 
 @dataclass(slots=True)
 class _Block:
-    """A sentence's lines as they stand in the file."""
-
     path: Path
     first_line: int
     """Number of its first line that is no comment, from 1."""
@@ -211,7 +209,6 @@ def _further_layers(block: _Block, rows: Sequence[_Row], names: Sequence[str]) -
 def _sentence(
     block: _Block, lines: list[_Row], count: int, oddities: Oddities, fields: tuple[int, int | None], group: str
 ) -> Sentence:
-    """Read one block; ordinary sentences are read by column, without a look at each word."""
     for place, row in enumerate(lines):
         if (n := len(row)) != _N_COLUMNS:
             columns, what = f"{n} column{'s' * (n > 1)}", f"where CoNLL-U has {_N_COLUMNS}, parted by tabs"
@@ -243,7 +240,6 @@ def _sentence(
 
 
 def _by_kind(block: _Block, rows: Sequence[_Row]) -> tuple[list[int], list[MultiwordToken], list[str]]:
-    """The places of words among the rows, the multiword tokens, and the lines of empty nodes."""
     places: list[int] = []
     multiword: list[MultiwordToken] = []
     empty_nodes: list[str] = []
@@ -285,7 +281,6 @@ def _by_kind(block: _Block, rows: Sequence[_Row]) -> tuple[list[int], list[Multi
 
 
 def _heads(block: _Block, column: Sequence[str], places: Sequence[int]) -> tuple[int, ...] | None:
-    """The heads of a sentence's words, or ``None`` where it has none."""
     try:
         heads = tuple(map(_number, column))
     except ValueError:

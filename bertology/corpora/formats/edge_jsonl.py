@@ -11,7 +11,7 @@ from typing import Any
 
 from bertology._files import parse_json
 from bertology.corpora._corpus import Corpus, Format
-from bertology.corpora._files import Oddities, at_least_one, text_lines
+from bertology.corpora._files import Oddities, numbered_lines
 from bertology.corpora._sentences import IGNORED, Sentence, Target
 from bertology.corpora._words import JOINED, spacing_in
 from bertology.errors import BertologyError, CorpusError, quoted
@@ -63,8 +63,7 @@ class EdgeJsonl(Format):
         """One sentence an example; errors name file, line and field."""
         if not _LAYER_NAME.fullmatch(layer := self._layer or ""):
             raise CorpusError(f"layer {quoted(layer)} is no name for targets; write small letters, digits and _")
-        lines = ((number, line) for number, line in enumerate(text_lines(file), 1) if line.strip())
-        for number, line in at_least_one(lines, f"{file}: no example in it; give one JSON object a line"):
+        for number, line in numbered_lines(file, "no example in it; give one JSON object a line"):
             where = f"{file}:{number}"
             try:
                 example: _Example = parse_json(line, where=where, what="edge JSONL", form=_Example, remedy=_REMEDY)

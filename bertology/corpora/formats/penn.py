@@ -21,8 +21,6 @@ _SPACING = "sentences without spacing, words joined by the rules of Penn tokens"
 
 @dataclass(slots=True)
 class _Bracket:
-    """An open bracket, and how many phrases and words came before it."""
-
     n_phrases: int
     n_words: int
     label: str | None = None
@@ -162,7 +160,6 @@ class Trees(Format):
 
 
 def _category(label: str) -> str:
-    """The category of a phrase, without function tags and indices."""
     return re.split(r"[-=|]", label, maxsplit=1)[0] if label[:1] not in "-=|" else label
 
 
@@ -268,7 +265,6 @@ class OntoNotes(Format):
             raise CorpusError(f"{path}:{number}: {what}")
 
     def _trouble(self, rows: Sequence[Sequence[str]]) -> str:
-        """The mistake in the last of the rows of a sentence; empty if there is none."""
         *before, cells = rows
         if len(cells) < self._fewest_columns:
             return f"{len(cells)} columns where CoNLL-2012 has {self._fewest_columns} or more"

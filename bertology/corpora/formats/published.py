@@ -12,7 +12,16 @@ from bertology._files import parse_json
 from bertology._inputs import opened, read_text
 from bertology.corpora._corpus import Corpus, Format, corpus_at
 from bertology.corpora._derived import MAIN_AUXILIARY, SUBJECT_NOUN, alternating
-from bertology.corpora._files import Oddities, at_least_one, files_in, first_line, line_blocks, split_of, text_lines
+from bertology.corpora._files import (
+    Oddities,
+    at_least_one,
+    files_in,
+    first_line,
+    line_blocks,
+    numbered_lines,
+    split_of,
+    text_lines,
+)
 from bertology.corpora._sentences import Sentence, Target
 from bertology.corpora._tables import joined
 from bertology.corpora._words import MASK, Span, sentence_of, sentence_of_text, text_words, words_within
@@ -107,20 +116,19 @@ class SentEval(Format):
     def load(self, path: Path) -> Corpus:
         """The corpus in one of the files, or in a folder with some of them."""
         splits: dict[str, list[Sentence]] = {split: [] for split in self._splits.values()}
-        for file in filter(self.recognises, files_in(path, self.suffixes) if path.is_dir() else [path]):
+        for file in filter(self.recognises, self.files(path)):
             if file.stem not in self._tasks:
                 names = listed(self._tasks)
                 raise CorpusError(f"{file}: a task of sentences by no known name; call the file {names} (.txt)")
             target = sentence_target(self._tasks[file.stem])
-            for number, line in enumerate(text_lines(file), 1):
-                split, label, text, *more = (*line.rstrip("\r\n").split("\t"), "", "", "")
-                if line.strip() and (split not in self._splits or not label.strip() or not text.strip() or any(more)):
+            for number, line in numbered_lines(file):
+                split, label, text, *more = (*line.split("\t"), "", "", "")
+                if split not in self._splits or not label.strip() or not text.strip() or any(more):
                     due = "tr, va or te, a label and a sentence were due, with tabs between them"
                     raise CorpusError(f"{file}:{number}: {quoted(line.strip())} where {due}")
-                if line.strip():
-                    sentence = sentence_of_text(text, split_at_spaces=True, name=f"{file.stem}:{number}")
-                    labelled = replace(sentence, targets={target: (Target((0, len(sentence)), label),)})
-                    splits[self._splits[split]].append(labelled)
+                sentence = sentence_of_text(text, split_at_spaces=True, name=f"{file.stem}:{number}")
+                labelled = replace(sentence, targets={target: (Target((0, len(sentence)), label),)})
+                splits[self._splits[split]].append(labelled)
         return corpus_at(path, splits, language="en", reference="Conneau et al. 2018")
 
 
@@ -260,7 +268,7 @@ class Winograd(Format):
         its twin, and wrongly.
         """
         oddities, splits = Oddities(), dict[str, list[Sentence]]()
-        files = list(filter(self.recognises, files_in(path, self.suffixes))) if path.is_dir() else [path]
+        files = list(filter(self.recognises, self.files(path)))
         for file in files:
             split = split_of(file) or ("test" if len(files) == 1 else file.name.partition(".")[0].lower())
             if split in splits:
@@ -335,7 +343,6 @@ class Winograd(Format):
 
 
 def _places(text: str, phrase: str) -> list[Span]:
-    """The places of a phrase in a text as whole words, whatever the case."""
     pattern = rf"(?<!\w){re.escape(phrase)}(?!\w)"
     return [match.span() for match in re.finditer(pattern, text, re.IGNORECASE)]
 
@@ -364,16 +371,13 @@ class OpenSesame(Format):
 
     def files(self, path: Path) -> list[Path]:
         """The files of a folder, or of the folders in it, by their names: ``aux.train``, ``sbjn.gen``."""
-        if not path.is_dir():
-            return []
-        folders = [path, *sorted(one for one in path.iterdir() if one.is_dir() and not one.name.startswith("."))]
-        return [file for place in folders for file in files_in(place, self.suffixes) if file.stem in self._targets]
+        files = files_in(path, self.suffixes, below=True) if path.is_dir() else []
+        return [file for file in files if file.stem in self._targets]
 
     def load(self, path: Path) -> Corpus:
         """The corpus in a folder with the files of one of their questions, or of both."""
         files = self.files(path)
-        empty = "nothing in it; give a file with sentences"
-        read = {file.name: list(at_least_one(self._lines(file), f"{file}: {empty}")) for file in files}
+        read = {file.name: list(self._lines(file)) for file in files}
         stems = sorted({file.stem for file in files})
         for name in (f"{stem}{suffix}" for stem in stems for suffix in self.suffixes):
             if name not in read:
@@ -399,10 +403,8 @@ class OpenSesame(Format):
         return corpus_at(path, splits, language="en", reference="Lin et al. 2019")
 
     def _lines(self, file: Path) -> Iterator[tuple[int, list[str], int]]:
-        for number, line in enumerate(text_lines(file), 1):
-            if not line.strip():
-                continue
-            text, _, place = line.rstrip("\r\n").partition("\t")
+        for number, line in numbered_lines(file, "nothing in it; give a file with sentences"):
+            text, _, place = line.partition("\t")
             words = text.split()
             if not re.fullmatch(r"[0-9]{1,9}", place) or int(place) >= len(words):
                 due = "a sentence, TAB and the place of one of its words were due"

@@ -34,10 +34,8 @@ class Senses(Format):
 
     def files(self, path: Path) -> list[Path]:
         """The files of these sets in a folder and in its own folders, in order of name."""
-        if not path.is_dir():
-            return []
-        folders = [path, *sorted(one for one in path.iterdir() if one.is_dir() and not one.name.startswith("."))]
-        return [file for place in folders for file in files_in(place, self.suffixes) if _split_of(file)]
+        files = files_in(path, self.suffixes, below=True) if path.is_dir() else []
+        return list(filter(_split_of, files))
 
     def load(self, path: Path) -> Corpus:
         """The corpus in a folder."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -186,14 +186,15 @@ class ItemForm:
         return (*self.needs, *self.may, "group", "cluster", "id")
 
     @property
+    def texts(self) -> tuple[str, ...]:
+        """The keys of texts, which are no numbers as groups and words at a mask may be."""
+        whole = ("good", "bad") if self.has_one_bad else ()
+        return ("text", "other", "blind", *whole)
+
+    @property
     def has_one_bad(self) -> bool:
         """Whether what is wrong is one text, not any number of words."""
         return "bad" in self.needs and not self.masked
-
-    def reader(self, key: str) -> Callable[[Any, str, str], str]:
-        """The reader of a value under a key: groups and words at a mask may be numbers, texts may not."""
-        is_text = key in ("text", "other", "blind") or (key in ("good", "bad") and self.has_one_bad)
-        return text_cell if is_text else name_cell
 
     @property
     def example(self) -> str:
@@ -226,20 +227,17 @@ class ItemForm:
         return chosen
 
 
+_BOTH, _SAME_TEXTS = ("text", "other"), "the two texts are the same"
 ITEM_FORMS: Mapping[str, ItemForm] = {
     "sentences": ItemForm(("good", "bad"), same="the two sentences are the same"),
-    "choices": ItemForm(
-        ("text", "good", "bad"), ("other", "blind", "subject"), ("text", "other"), "the two forms are the same"
-    ),
+    "choices": ItemForm(("text", "good", "bad"), ("other", "blind", "subject"), _BOTH, "the two forms are the same"),
     "answers": ItemForm(("text", "good"), ("blind", "subject"), ("text",)),
     "facts": ItemForm(("text", "good", "subject"), ("blind",), ("text",)),
-    "contexts": ItemForm(
-        ("text", "other", "good"), ("blind", "subject"), ("text", "other"), "the two texts are the same"
-    ),
-    "changes": ItemForm(("text", "other"), ("subject",), ("text", "other"), "the two texts are the same"),
+    "contexts": ItemForm(("text", "other", "good"), ("blind", "subject"), _BOTH, _SAME_TEXTS),
+    "changes": ItemForm(_BOTH, ("subject",), _BOTH, _SAME_TEXTS),
     "next_sentence": ItemForm(("text", "other", "good")),
 }
-"""Forms by kind of question (:data:`bertology.probing.ClozeAsks`); ``facts`` are answers whose subject is known."""
+"""Forms by kind of question (:data:`bertology.cloze.probes.ClozeAsks`); ``facts`` are answers whose subject is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -358,7 +356,7 @@ def _item(stem: str, row: int, table: Table, columns: Columns, form: ItemForm) -
     where, bad = table.place(row), list[str]()
     cells: dict[str, Any] = {}
     for key, column in ((key, column) for key, names in columns.by_key.items() for column in names):
-        value, read = table.columns[column][row], form.reader(key)
+        value, read = table.columns[column][row], text_cell if key in form.texts else name_cell
         if key == "bad":
             is_text_of_list = isinstance(value, str) and value.startswith("[") and value.endswith("]")
             is_several = not form.has_one_bad and (is_list(value) or is_text_of_list)

@@ -113,7 +113,6 @@ def read_lama(path: str | Path) -> Found:
 
 
 def _files(path: Path, layout: str) -> list[Path]:
-    """A file, or the JSONL files of a folder and below it."""
     if not path.exists():
         raise CorpusError(f"{path}: no such file or folder; {layout}")
     if not path.is_file():
@@ -123,7 +122,6 @@ def _files(path: Path, layout: str) -> list[Path]:
 
 
 def _check_facts(path: Path) -> None:
-    """Raise an error about a file that has no facts of LAMA, but may be another table."""
     names = columns_of(path)
     if not {"obj_label", "sub_label"} & set(names):
         raise not_items(path, names, "answers", nor="obj_label of LAMA")
@@ -267,7 +265,6 @@ def read_primed(path: str | Path) -> Found:
 
 
 def _primed_facts(file: Path) -> Iterator[tuple[str, TableItem | LeftOut]]:
-    """The facts of a file with their places."""
     folder = file.resolve().parent  # the folders above a file name the choice of primes, and the set
     kind = _PRIMES.get(folder.name, "")
     name = folder.parent.name if kind else folder.name

@@ -195,7 +195,6 @@ def _n_attractors(construction: _Construction | None, condition: str) -> int | N
 
 
 def _closed(words: Sequence[str]) -> str:
-    """Words as a sentence that ends in a period."""
     return f"{' '.join(words).removesuffix(' .').removesuffix('.')}."
 
 
@@ -220,7 +219,6 @@ def _is_stimulus(columns: Sequence[str]) -> bool:
 
 
 def _hardly_differ(one: str, other: str) -> bool:
-    """Whether two texts share more than half of their words."""
     words = [Counter(_WORD.findall(text.lower())) for text in (one, other)]
     return (words[0] & words[1]).total() > max(word.total() for word in words) / 2
 
@@ -372,7 +370,6 @@ def _gulordava(path: Path) -> Iterator[TableItem | LeftOut]:
 
 
 def _of_rows(row: Mapping[str, str], bad: str, where: str) -> TableItem | LeftOut:
-    """The item of a correct row of Gulordava's, and the wrong form."""
     words = row["sent"].split()
     words = words[:-1] if words[-1] == "<eos>" else words
     for field in ("n_attr", "len_prefix"):

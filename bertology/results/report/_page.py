@@ -12,17 +12,8 @@ from bertology._files import explained_system_errors, write_derived
 from bertology._names import layer_label
 from bertology._page import full_page
 from bertology.errors import StoreError
-from bertology.measures.descriptions import (
-    ACCURACY,
-    CHOICES,
-    CONTROL_TASK,
-    IN_SCRIPTS,
-    LAYER_COLUMNS,
-    SELECTIVITY,
-    metric_form,
-)
+from bertology.measures.descriptions import LAYER_COLUMNS, metric_form
 from bertology.results._items import tally_of
-from bertology.results.heads import HeadTable, StepTable
 from bertology.results.report._runs import (
     Entry,
     Question,
@@ -37,19 +28,25 @@ from bertology.results.report._runs import (
     read_runs,
     rounded_score,
 )
-from bertology.results.rows import ResultRow, Score, answers_itself, chances_of, clusters_of
+from bertology.results.rows import ResultRow
 from bertology.results.table import (
-    INTERVAL,
     Table,
     data_of,
     interval_of,
     layers_named,
-    metric_title,
     model_of,
     number,
     titled,
 )
-from bertology.results.views import LayerLine, LayerTable, baseline_labels, baseline_owners, baseline_rows
+from bertology.results.views import (
+    HeadTable,
+    LayerLine,
+    LayerTable,
+    StepTable,
+    baseline_labels,
+    baseline_owners,
+    baseline_rows,
+)
 
 _HERE = "results/report/assets/"
 _OF_ALL = "start.js", "tables.js", "heatmap.js"
@@ -57,10 +54,8 @@ _OF_ALL = "start.js", "tables.js", "heatmap.js"
 _OF_LAYERS = "overview.js", "chart.js", "cloze.js", "details.js"
 # What they offer and keep is all that the others made.
 _LAST = "download.js", "state.js"
-_SHOWN_SCORES = tuple(LAYER_COLUMNS)[:5]
+_SHOWN_SCORES = tuple(name for name, column in LAYER_COLUMNS.items() if column.in_csv == "always")
 """Scores of a line of which the heatmap, the table and the chart show one."""
-_PERCENT = "\u00a0%"
-_HEADS_NAMED = 5
 
 
 @explained_system_errors()
@@ -106,6 +101,15 @@ def render_report(runs: Sequence[Run], texts: SentenceTexts | None = None) -> st
     scripts = (*_OF_ALL, *(_OF_LAYERS if questions else ()), *_LAST)
     heads = [(run, table) for run in runs for table in run.view.head_tables]
     tasks = [question.first.task for question in questions]
+    cards = [
+        _card(entry.table, title=f"{question.label} · {entry.label}", model=entry.label, task=f"q{place}")
+        for place, question in enumerate(questions)
+        for entry in question.entries
+    ]
+    cards += [
+        _card(of, title=f"{of.task} · {model_of(of.about)}", model=str(of.about.model), task=f"h{place}")
+        for place, (_, of) in enumerate(heads)
+    ]
     return full_page(
         _HERE + "page.html",
         title="bertology report: " + ", ".join(run.name for run in runs),
@@ -118,8 +122,8 @@ def render_report(runs: Sequence[Run], texts: SentenceTexts | None = None) -> st
         questions=questions,
         compared=any(entry.table.compared for question in questions for entry in question.entries),
         **_choices(questions, [table for _, table in heads]),
-        cards=_cards(questions, [table for _, table in heads]),
-        caveats=_caveats(questions),
+        cards=cards,
+        own_heads={one.table.about.answers_itself for question in questions for one in question.entries},
         head_maps=[_titled(table.title, run, table, runs, f"h{n}") for n, (run, table) in enumerate(heads)],
         heads=list(_heads_section(runs)),
         over_steps=list(_tables_of({run.name: run.over_steps.shown() for run in runs if run.over_steps is not None})),
@@ -130,6 +134,13 @@ def render_report(runs: Sequence[Run], texts: SentenceTexts | None = None) -> st
         number=number,
         interval_of=interval_of,
         titled=titled,
+        form=metric_form,
+        ranks=lambda metric: tally_of(metric) != "changes",
+        layers_named=layers_named,
+        data_of=data_of,
+        model_of=model_of,
+        counted=_counted,
+        layer_columns=LAYER_COLUMNS,
     )
 
 
@@ -145,7 +156,7 @@ def _choices(questions: Sequence[Question], heads: Sequence[HeadTable]) -> dict[
     ]
     lines = [line for question in questions for entry in question.entries for line in entry.table.lines]
     scores = [
-        (IN_SCRIPTS.get(name, name), LAYER_COLUMNS[name].title or f"{name} metric")
+        (LAYER_COLUMNS[name].script or name, LAYER_COLUMNS[name].title or f"{name} metric")
         for name in _SHOWN_SCORES
         if any(line.scores[name] is not None for line in lines)
     ]
@@ -218,7 +229,7 @@ def _payload(questions: Sequence[Question], runs: Sequence[Run], texts: Sentence
                 "metric": form.title,
                 "percent": form.is_fraction,
                 "decimals": form.decimals,
-                "isAccuracy": table.metric == ACCURACY,
+                "isAccuracy": any(column.prefers == table.metric for column in LAYER_COLUMNS.values()),
                 "higherIsBetter": table.higher_is_better,
                 "entries": [_entry(entry, texts, sentences, budget, owned) for entry in question.entries],
             }
@@ -252,7 +263,7 @@ def _entry(
 ) -> dict[str, Any]:
     """The table of one reader; of the baselines in ``owned`` each reader has its own."""
     table = entry.table
-    own_head = answers_itself(table.about)
+    own_head = table.about.answers_itself
     second = metric_form(table.second_metric or "")
     details = cloze_details if own_head else label_details
     return {
@@ -280,7 +291,7 @@ def _entry(
 def _line(line: LayerLine) -> dict[str, Any]:
     return {
         "layer": line.layer,
-        **{IN_SCRIPTS.get(name, name): rounded_score(score) for name, score in line.scores.items()},
+        **{LAYER_COLUMNS[name].script or name: rounded_score(score) for name, score in line.scores.items()},
         "spread": None if line.seed_spread is None else round(line.seed_spread, 6),
         "best": line.in_best_set,
         "strength": line.strength,
@@ -294,8 +305,8 @@ def _headline(runs: Sequence[Run], questions: Sequence[Question]) -> str:
     layers = {line.layer for table in tables for line in table.lines}
     sizes: dict[str, dict[tuple[str, str], int]] = {}
     for about in (table.about for table in tables):
-        unit = clusters_of(about).partition(" of ")[0].removesuffix("s")
-        noun, size = ("prompt", about.n_items) if answers_itself(about) else (unit, about.n_clusters)
+        unit = about.clusters.partition(" of ")[0].removesuffix("s")
+        noun, size = ("prompt", about.n_items) if about.answers_itself else (unit, about.n_clusters)
         of_data, data = sizes.setdefault(noun, {}), (about.corpus_fingerprint, about.split)
         of_data[data] = max(of_data.get(data, 0), size)
     scored = [_counted(sum(sizes[noun].values()), noun) for noun in sorted(sizes, key=lambda noun: noun == "prompt")]
@@ -340,205 +351,20 @@ def _about(runs: Sequence[Run]) -> list[tuple[str, str]]:
     return [(heading, text) for heading, values in facts.items() if (text := "; ".join(values))]
 
 
-def _caveats(questions: Sequence[Question]) -> list[str]:
-    """Limits of what scores of trained probes, and of the model's own head, show."""
-    own = {answers_itself(entry.table.about) for question in questions for entry in question.entries}
-    trained = "A probe shows what can be decoded from a layer, not that the model uses it."
-    head = (
-        "Where the model's own head is asked, it is not trained for the question. It was made to read the last layer "
-        "alone: a low score at a lower layer says that the head finds nothing there, not that nothing is there."
-    )
-    return [text for text, is_so in ((trained, False in own), (head, True in own)) if is_so]
-
-
 def _counted(count: int, noun: str) -> str:
     """``1 layer``, ``5 layers``."""
     return f"{count:,} {noun}{'s' * (count != 1)}"
 
 
-def _cards(questions: Sequence[Question], heads: Sequence[HeadTable]) -> list[dict[str, Any]]:
-    """Tables in words, each hidden with its model or its task."""
-    of_layers = [
-        _summary(question, entry) | {"model": entry.label, "task": f"q{place}"}
-        for place, question in enumerate(questions)
-        for entry in question.entries
-    ]
-    of_heads = [
-        _summary_of_heads(table) | {"model": str(table.about.model), "task": f"h{place}"}
-        for place, table in enumerate(heads)
-    ]
-    return of_layers + of_heads
-
-
-def _asked(about: ResultRow) -> str:
-    """The question of a task, as its probe puts it if that is installed here, and the name of the task."""
-    probe, name = probe_of(about), f"task {about.task}, {about.task_version}"
+def _card(table: LayerTable | HeadTable, **more: Any) -> dict[str, Any]:
+    """A table that the page describes in words, hidden with its model or its task, with the notes of the table."""
+    probe, about = probe_of(table.about), table.about
     question = "" if probe is None else str(probe.question).strip()
-    return f"{question[:1].upper()}{question[1:].rstrip('.')} ({name})." if question else f"{name.capitalize()}."
-
-
-def _summary(question: Question, entry: Entry) -> dict[str, Any]:
-    """One table in words."""
-    table = entry.table
-    only_moves = tally_of(table.metric) == "changes"
-    best = table.best_line
-    if only_moves:
-        # No layer is the best: the last one, which is the model's own answer, is spoken of.
-        best = next((line for line in reversed(table.lines) if line.main), None)
+    name = f"task {about.task}, {about.task_version}"
+    asked = f"{question[:1].upper()}{question[1:].rstrip('.')} ({name})." if question else f"{name.capitalize()}."
     notes = {note.about: note.text for note in table.table().notes}
-    of_what = f"Model {notes['model']}. Corpus {notes['data']}. Readout {notes['readout']}.{_aligned(notes)}"
-    points = [("Asked", _asked(table.about)), ("Of what", of_what)]
-    card = {"title": f"{question.label} · {entry.label}", "metric": metric_title(table.metric), "points": points}
-    if best is None or best.main is None:
-        failed = f"No layer has a score: all {_counted(table.n_failed, 'cell')} failed."
-        points.append(("Found", failed))
-        return card | {"figure": "–", "interval": "", "best": "no score"}
-    found = _moved(table) if only_moves else _found(table, best)
-    how_sure = _how_sure(table, notes[INTERVAL].removeprefix("[ ] "))
-    points += [("Found", found), ("Against", _against(table, best)), ("How sure", how_sure)]
-    layers = "" if only_moves else layers_named(_best_set(table) or [best.layer])
-    figure, interval = _amount(best.main.value, table.metric), interval_of(best.main, table.metric)
-    return card | {"figure": figure, "interval": interval, "best": layers}
-
-
-def _aligned(notes: Mapping[str, str]) -> str:
-    """The line on data and alignment, as one more sentence."""
-    return f" Alignment: {notes['alignment']}." if "alignment" in notes else ""
-
-
-def _summary_of_heads(table: HeadTable) -> dict[str, Any]:
-    """A table of attention heads in words."""
-    about, first = table.about, table.lines[0]
-    notes = {note.about: note.text for note in table.table().notes}
-    found = [
-        f"{table.label(line)}: {line.best.head} with {_with_interval(line.best.score, line.metric)}"
-        for line in table.lines[:_HEADS_NAMED]
-    ]
-    more = f"; and {len(table.lines) - len(found)} more" if len(table.lines) > len(found) else ""
-    n_better = sum(line.stands_out for line in table.lines)
-    n_heads, aligned = _counted(len(first.heads), "head"), _aligned(notes)
-    points = (
-        ("Asked", _asked(about)),
-        ("Of what", f"Model {model_of(about)}. Corpus {data_of(about)}. {n_heads}.{aligned}"),
-        ("Found", f"The best heads: {'; '.join(found)}{more}."),
-        ("Against", f"In {n_better} of {len(table.lines)} the best head is better than all baselines that were run."),
-        ("How sure", " ".join(f"{of.capitalize()} {notes[of]}." for of in ("heads", INTERVAL))),
-    )
-    score, metric = first.best.score, metric_title(first.metric)
-    return {
-        "title": f"{about.task} · {model_of(about)}",
-        "metric": f"{metric}, {table.label(first)}" if table.metric else metric,
-        "figure": _amount(score.value, first.metric),
-        "interval": interval_of(score, first.metric),
-        "best": "",
-        "points": points,
-    }
-
-
-def _best_set(table: LayerTable) -> list[int]:
-    return [line.layer for line in table.lines if line.in_best_set]
-
-
-def _amount(value: float, metric: str) -> str:
-    return f"{number(value, metric=metric)}{_PERCENT if metric_form(metric).is_fraction else ''}"
-
-
-def _with_interval(score: Score, metric: str) -> str:
-    return f"{_amount(score.value, metric)} {interval_of(score, metric)}".rstrip()
-
-
-def _difference(value: float, metric: str) -> str:
-    return f"{number(abs(value), metric=metric)}{' points' if metric_form(metric).is_fraction else ''}"
-
-
-def _moved(table: LayerTable) -> str:
-    """The score of the last layer, and the range over all layers, for changes of the text."""
-    scored = [(line.main.value, line.layer) for line in table.lines if line.main]
-    score, layer = next((line.main, line.layer) for line in reversed(table.lines) if line.main)
-    own = ", the model's own answer," if answers_itself(table.about) and layer == table.about.n_layers else ""
-    text = f"Layer {layer}{own} has {metric_title(table.metric)} {_with_interval(score, table.metric)}."
-    least, most = min(scored), max(scored)
-    if least[0] == most[0]:
-        return text
-    ends = " and ".join(f"{_amount(value, table.metric)} (layer {layer})" for value, layer in (least, most))
-    return f"{text} Over all layers it lies between {ends}. More is neither better nor worse."
-
-
-def _found(table: LayerTable, best: LayerLine) -> str:
-    assert best.main is not None
-    metric, last = metric_title(table.metric), table.lines[-1]
-    has_answer = answers_itself(table.about) and last.layer == table.about.n_layers and last.main is not None
-    own = ", the model's own answer," if has_answer and best is last else ""
-    parts = [f"Layer {best.layer}{own} scores best, with {metric} {_with_interval(best.main, table.metric)}."]
-    same = [layer for layer in _best_set(table) if layer != best.layer]
-    if same and len(same) + 1 == len(table.lines):
-        parts.append("No other layer can be told apart from it.")
-    elif same:
-        parts.append(f"{layers_named(same).capitalize()} cannot be told apart from it; the others can.")
-    elif table.compared and len(table.lines) > 1:
-        parts.append("All other layers can be told apart from it.")
-    bottom = table.lines[0]
-    if bottom.layer == 0 and bottom.main and best.layer != 0 and not bottom.in_best_set:
-        gain = _difference(best.main.value - bottom.main.value, table.metric)
-        # The head reads the mask there as it stands in the text, a pseudo-log-likelihood every word so.
-        blindly = "where no word has seen another" if answers_itself(table.about) else "which sees no context"
-        parts.append(f"That is {gain} better than layer 0 ({_amount(bottom.main.value, table.metric)}), {blindly}.")
-    if has_answer and best is not last and last.main:
-        parts.append(f"Layer {last.layer}, the model's own answer, has {_with_interval(last.main, table.metric)}.")
-    return " ".join(parts)
-
-
-def _against(table: LayerTable, best: LayerLine) -> str:
-    assert best.main is not None
-    parts = []
-    for line in table.baselines:
-        apart = best.main.value - line.main.value
-        side = "above" if apart >= 0 else "below"
-        own = f"layer {best.layer} is {_difference(apart, table.metric)} {side}"
-        what = f" ({line.note})" if line.note else ""
-        parts.append(f"{line.label.capitalize()}{what} gives {_amount(line.main.value, table.metric)}: {own}.")
-    if best.random_init:
-        parts.append(f"With random weights, layer {best.layer} gives {_with_interval(best.random_init, table.metric)}.")
-    for control, (_, text) in table.notes.items():
-        score = best.scores.get(control) if control != CONTROL_TASK else None
-        if score is not None:
-            title = LAYER_COLUMNS[control].title.capitalize()
-            parts.append(f"{title} ({text}): layer {best.layer} has {_with_interval(score, table.metric)}.")
-    if chances := chances_of(table.about):
-        parts.append(f"By chance {_amount(sum(chances.values()) / len(chances), CHOICES)} would be right.")
-    rule = f" ({table.notes[CONTROL_TASK][1].partition(';')[0]})" if CONTROL_TASK in table.notes else ""
-    if best.control_task and best.selectivity:
-        selectivity = _with_interval(best.selectivity, SELECTIVITY).replace(_PERCENT, " points")
-        right = _amount(best.control_task.value, ACCURACY)
-        parts.append(f"On the control task{rule} it is right in {right}, a selectivity of {selectivity}.")
-    elif best.control_task:
-        parts.append(f"The control task{rule} has {_with_interval(best.control_task, table.control_metric)}.")
-    return " ".join(parts) or "No baseline and no control was run: the score has nothing to be held against."
-
-
-def _how_sure(table: LayerTable, intervals: str) -> str:
-    own = answers_itself(table.about)
-    parts = [f"Intervals: {intervals}."]
-    if table.compared:
-        same = "prompts" if own else "sentences"
-        parts.append(f"Layers were compared in pairs on the same {same}, corrected by Benjamini–Hochberg (q < .05).")
-    elif len(table.lines) > 1 and tally_of(table.metric) != "changes":
-        parts.append("Layers were not compared in pairs, so no set of best layers is marked.")
-    spread = [line.seed_spread for line in table.lines if line.seed_spread is not None]
-    if own:
-        parts.append("Nothing is trained, so that no seed could change the scores.")
-    elif spread:
-        seeds = f"Over {table.n_seeds} seeds, which resample the training data, the standard deviation"
-        parts.append(f"{seeds} is at most {_difference(max(spread), table.metric)}.")
-    else:
-        parts.append("One seed: how scores vary with the training sample was not measured.")
-    if own and table.about.n_skipped:
-        parts.append(f"{_counted(table.about.n_skipped, 'item')} could not be scored and count in nothing.")
-    if table.n_failed:
-        parts.append(f"{_counted(table.n_failed, 'cell')} failed, without a score.")
-    if table.about.annotation == "silver":
-        parts.append("Labels were made by a program (silver): agreement with them is not correctness.")
-    return " ".join(parts)
+    of_heads = isinstance(table, HeadTable)
+    return {"table": table, "of_heads": of_heads, "about": about, "asked": asked, "notes": notes, **more}
 
 
 def _provenance(run: Run) -> list[tuple[str, str]]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import BaseModel
 
 from bertology._files import read_checksums, real_path
 from bertology._names import short_names
@@ -17,27 +17,18 @@ from bertology._registry import Registry
 from bertology.corpora import Corpus, corpus_is_available, load_corpus
 from bertology.errors import BertologyError, ResultsError
 from bertology.measures import count_labels
+from bertology.measures.descriptions import ITSELF
 from bertology.measures.metrics import label_scores
 from bertology.results._items import SplitTexts, tally_of, tree_items
 from bertology.results._results import OverSteps, Results, View, read_results
 from bertology.results.over_steps import has_steps, last_steps
 from bertology.results.predictions import Predictions
-from bertology.results.rows import (
-    ATTENTION,
-    VECTORS,
-    ResultRow,
-    Score,
-    answers_itself,
-    clusters_of,
-    is_statistic,
-    reading_of,
-)
+from bertology.results.rows import ATTENTION, VECTORS, ResultRow, Score
 from bertology.results.table import apart, apart_in_groups, data_of, metric_title
 from bertology.results.views import LayerTable, group_tables, named
 
 
-@dataclass(frozen=True)
-class AskedCorpus:
+class AskedCorpus(BaseModel):
     """A corpus as it was named in the request or experiment."""
 
     name: str
@@ -63,7 +54,7 @@ class Run:
     """Its tables; of checkpoints of a training those of the last one."""
     over_steps: OverSteps | None = None
     """The tables over the checkpoints of a training."""
-    asked: tuple[AskedCorpus, ...] = ()
+    asked: Sequence[AskedCorpus] = ()
     """The corpora as the person named them; none where the folder does not tell."""
 
 
@@ -91,15 +82,23 @@ class Question:
 
 def read_runs(folders: Sequence[str | Path]) -> tuple[Run, ...]:
     """The runs in ``folders``; a folder named twice counts once."""
-    paths = [Path(folder) for folder in folders]
-    unique = {real_path(path): path for path in paths}
+    unique = {str(real_path(folder)): Path(folder) for folder in folders}
     if not unique:
         raise ResultsError("there is no run to report: name a folder that --out left")
-    results = [_results_in(path) for path in unique.values()]
-    names = short_names(map(str, unique))
+    results = list(map(_results_in, unique.values()))
+    names = short_names(unique)
     models = short_names(row.model for of_run in results for row in of_run.rows)
-    runs = zip(unique.items(), results, strict=True)
-    return tuple(_run(path, names[str(real)], of_run, models) for (real, path), of_run in runs)
+    runs = []
+    for (real, folder), kept in zip(unique.items(), results, strict=True):
+        of_run = replace(kept, rows=named(kept.rows, models))
+        try:
+            over_steps = of_run.over_steps() if has_steps(of_run.rows) else None
+            view = (of_run if over_steps is None else replace(of_run, rows=last_steps(of_run.rows))).view()
+        except ResultsError as error:
+            raise ResultsError(f"{folder}: {error}") from error
+        own = {models[row.model]: row.model for row in kept.rows if row.model}
+        runs.append(Run(names[real], folder, of_run, own, view, over_steps, _asked_corpora(folder)))
+    return tuple(runs)
 
 
 def _results_in(folder: Path) -> Results:
@@ -117,36 +116,15 @@ def _results_in(folder: Path) -> Results:
     return read_results(folder)
 
 
-def _run(folder: Path, name: str, kept: Results, models: Mapping[str, str]) -> Run:
-    results = replace(kept, rows=named(kept.rows, models))
-    try:
-        over_steps = results.over_steps() if has_steps(results.rows) else None
-        view = (results if over_steps is None else replace(results, rows=last_steps(results.rows))).view()
-    except ResultsError as error:
-        raise ResultsError(f"{folder}: {error}") from error
-    own = {models[row.model]: row.model for row in kept.rows if row.model}
-    return Run(name, folder, results, own, view, over_steps, _asked_corpora(folder))
-
-
-def _asked_corpora(folder: Path) -> tuple[AskedCorpus, ...]:
+def _asked_corpora(folder: Path) -> list[AskedCorpus]:
     """The corpora as the run's own record names them; it only helps to find sentences."""
     import yaml
 
     try:
         record = yaml.safe_load((folder / "experiment.yaml").read_text(encoding="utf-8"))
-    except (OSError, ValueError, yaml.YAMLError):
-        record = None
-    corpora = record.get("corpora") if isinstance(record, dict) else None
-    asked = []
-    for entry in corpora if isinstance(corpora, list) else ():
-        if isinstance(entry, dict) and isinstance(entry.get("name"), str):
-            columns = entry.get("columns")
-            sizes = (size if isinstance(size := entry.get(name), int) else None for name in ("sentences", "items"))
-            n_sentences, n_items = sizes
-            asked.append(
-                AskedCorpus(entry["name"], n_sentences, columns if isinstance(columns, str) else None, n_items)
-            )
-    return tuple(asked)
+        return [AskedCorpus.model_validate(one) for one in record["corpora"]]
+    except (OSError, ValueError, TypeError, LookupError, yaml.YAMLError):
+        return []
 
 
 def group_questions(runs: Sequence[Run]) -> tuple[Question, ...]:
@@ -160,26 +138,20 @@ def group_questions(runs: Sequence[Run]) -> tuple[Question, ...]:
             about = table.about
             data = about.corpus_fingerprint, about.split, about.annotation
             by_question.setdefault((about.task, about.task_version, table.metric, *data), []).append((run, table))
-    labels = _question_labels([[table for _, table in same] for same in by_question.values()])
-    readers = apart_in_groups([[_reader(run, table) for run, table in same] for same in by_question.values()])
-    return tuple(
-        Question(label, tuple(Entry(run, table, name) for (run, table), name in zip(same, names, strict=True)))
-        for label, same, names in zip(labels, by_question.values(), readers, strict=True)
-    )
-
-
-def _question_labels(groups: Sequence[Sequence[LayerTable]]) -> list[str]:
-    """The task, and as much more as sets it apart from other questions on the same task."""
-    described = []
-    for table, *_ in groups:
-        about = table.about
-        question = f"{about.task_version}, {metric_title(table.metric)}"
-        described.append([about.task, data_of(about), question, f"data {about.corpus_fingerprint[:6]}"])
+    described = [
+        [table.task, data_of(table.about), f"{table.about.task_version}, {metric_title(table.metric)}",
+         f"data {table.about.corpus_fingerprint[:6]}"]
+        for (_, table), *_ in by_question.values()
+    ]  # fmt: skip
     labels: dict[int, str] = {}
     for task in dict.fromkeys(parts[0] for parts in described):
         same = [place for place, parts in enumerate(described) if parts[0] == task]
         labels |= dict(zip(same, apart([described[place] for place in same]), strict=True))
-    return [labels[place] for place in range(len(groups))]
+    readers = apart_in_groups([[_reader(run, table) for run, table in same] for same in by_question.values()])
+    return tuple(
+        Question(labels[place], tuple(Entry(run, table, name) for (run, table), name in zip(same, names, strict=True)))
+        for place, (same, names) in enumerate(zip(by_question.values(), readers, strict=True))
+    )
 
 
 def _reader(run: Run, table: LayerTable) -> tuple[str, ...]:
@@ -203,21 +175,6 @@ class SentenceTexts:
     """The items of each cloze task as its probe has them, by fingerprint and id."""
 
 
-@runtime_checkable
-class _Family(Protocol):
-    """Probes that differ by an argument after a colon."""
-
-    make: Callable[[str], Any]
-    default: Any
-
-
-@runtime_checkable
-class _AsksItems(Protocol):
-    """Probes that have items of their own, such as prompts."""
-
-    read_items: Callable[..., Any]
-
-
 # The order of packages has probes after results: of an installed one only its question and its items are read here.
 _PROBES: Registry[Any] = Registry("probe", "bertology.probes", "pos.v1", lambda _, component: component)
 
@@ -227,8 +184,8 @@ def probe_of(about: ResultRow) -> Any:
     stem, _, argument = about.task.partition(":")
     try:
         entry = _PROBES.newest(f"{stem}.{about.task_version}")
-        probe = entry.load() if entry else None
-        if isinstance(probe, _Family):
+        probe: Any = entry.load() if entry else None
+        if hasattr(probe, "make"):  # of a family of probes that differ by what stands after the colon
             probe = probe.make(argument) if argument else probe.default
     except BertologyError:
         return None
@@ -238,11 +195,11 @@ def probe_of(about: ResultRow) -> Any:
 def _find_prompts(runs: Sequence[Run]) -> dict[str, Mapping[str, Any]]:
     """The items of cloze tasks, as far as what was asked is on this machine and is still the same."""
     found: dict[str, Mapping[str, Any]] = {}
-    asked = [(run, table.about) for run in runs for table in run.view.tables if answers_itself(table.about)]
+    asked = [(run, table.about) for run in runs for table in run.view.tables if table.about.answers_itself]
     for of, about in asked:
         probe = probe_of(about)
-        for source in of.asked or (AskedCorpus(about.corpus),):
-            if about.corpus_fingerprint in found or not isinstance(probe, _AsksItems):
+        for source in of.asked or (AskedCorpus(name=about.corpus),):
+            if about.corpus_fingerprint in found or not hasattr(probe, "read_items"):
                 break
             try:
                 whole = probe.read_items(source.name, columns=source.columns)
@@ -265,7 +222,7 @@ def find_sentences(
     They are looked for in ``corpora``, of which each must be readable, before those that the runs themselves name.
     """
     # Tables whose items are words of a corpus, not prompts.
-    asked = [(run, table.about) for run in runs for table in run.view.tables if not answers_itself(table.about)]
+    asked = [(run, table.about) for run in runs for table in run.view.tables if not table.about.answers_itself]
     wanted: dict[str, set[str]] = {}
     for _, about in asked:
         wanted.setdefault(about.corpus_fingerprint, set()).add(about.split)
@@ -282,13 +239,19 @@ def find_sentences(
         for of in {(fingerprint, split) for fingerprint, several in wanted.items() for split in several}:
             take(given.as_read(*of) or given)
     reasons: dict[str, str] = {}
-    # Of this call only: files may be others the next time.
-    load = cache(_cut)
+    read: dict[str, Corpus] = {}  # of this call only: files may be others the next time
+
+    def load(asked: AskedCorpus) -> Corpus:
+        if (key := asked.model_dump_json()) not in read:
+            corpus, most = load_corpus(asked.name, columns=asked.columns), asked.sentences
+            read[key] = replace(corpus, splits={name: split[:most] for name, split in corpus.splits.items()})
+        return read[key]
+
     # Of each corpus of a run the name that its first table has.
     for (fingerprint, _), (run, about) in {(a.corpus_fingerprint, r.name): (r, a) for r, a in reversed(asked)}.items():
         if any(key[0] == fingerprint for key in splits):
             continue
-        tried = [_look_in(named, about, load) for named in run.asked or (AskedCorpus(about.corpus),)]
+        tried = [_look_in(named, about, load) for named in run.asked or (AskedCorpus(name=about.corpus),)]
         reasons[fingerprint] = "; ".join(reason for reason in tried if isinstance(reason, str))
         for corpus in tried:
             if isinstance(corpus, Corpus):
@@ -307,14 +270,6 @@ def _look_in(named: AskedCorpus, about: ResultRow, load: Callable[[AskedCorpus],
     return corpus or f"corpus {named.name} as it is here is not the one that was scored; name that with --corpus"
 
 
-def _cut(named: AskedCorpus) -> Corpus:
-    """A corpus, or the first sentences of each of its splits."""
-    corpus = load_corpus(named.name, columns=named.columns)
-    if named.sentences is None:
-        return corpus
-    return replace(corpus, splits={name: split[: named.sentences] for name, split in corpus.splits.items()})
-
-
 _OF_A_PAIR = 12
 """Items listed of each pair of layers, at least, that one has wrong and the other right."""
 MOST_LABELS = 200
@@ -330,34 +285,29 @@ _SEVERAL_NUMBERS = 4
 _HIDDEN = "right text", "other text"
 
 
-class _NoDetailsError(Exception):
-    """There are no predictions of single items to show; caught where details are made."""
-
-
-def _kept_predictions(entry: Entry) -> tuple[list[int], list[Predictions], int | None]:
-    """The layers whose predictions were kept, these of the lowest seed, and that seed; without the controls."""
-    about = entry.table.about
-    if is_statistic(about) or about.readout in ATTENTION:
-        of = "vectors" if about.readout == VECTORS else "models" if is_statistic(about) else "heads"
-        raise _NoDetailsError(f"statistics of {of} are kept as sums, not as predictions of single items")
+def _kept_predictions(entry: Entry) -> tuple[list[int], list[Predictions], int | None] | str:
+    """The layers whose predictions were kept, these of the lowest seed, and that seed; or why there are none."""
+    about, results = entry.table.about, entry.run.results
+    if about.is_statistic or about.readout in ATTENTION:
+        of = "vectors" if about.readout == VECTORS else "models" if about.is_statistic else "heads"
+        return f"statistics of {of} are kept as sums, not as predictions of single items"
     same = ("task", "corpus_fingerprint", "split", "model", "init", "pooling", "head")
     rows = [
         row
-        for row in entry.run.results.rows
-        if (row.control, row.status) == ("none", "ok")
+        for row in results.rows
+        if (row.control, row.status) == (ITSELF, "ok") and row.layer is not None
         and all(getattr(row, name) == getattr(about, name) for name in same)
-        and reading_of(row) == entry.table.reading
-    ]
-    seed = min((row.seed for row in rows if row.seed is not None and row.layer is not None), default=None)
+        and row.reading == entry.table.reading
+    ]  # fmt: skip
+    seed = min((row.seed for row in rows if row.seed is not None), default=None)
     cells = {row.layer: row.cell_id for row in rows if row.seed == seed and row.layer is not None}
-    kept = entry.run.results.kept
-    layers = sorted(layer for layer, cell in cells.items() if cell in kept)
+    layers = sorted(layer for layer, cell in cells.items() if cell in results.kept)
     if not layers:
-        raise _NoDetailsError("the run kept no predictions of single items")
-    predictions = [kept[cells[layer]] for layer in layers]
+        return "the run kept no predictions of single items"
+    predictions = [results.kept[cells[layer]] for layer in layers]
     first = list(predictions[0].item_ids)
     if any(list(other.item_ids) != first for other in predictions[1:]):
-        raise _NoDetailsError("the layers were not scored on the same items")
+        return "the layers were not scored on the same items"
     return layers, predictions, seed
 
 
@@ -395,10 +345,9 @@ def label_details(entry: Entry, texts: SentenceTexts, sentences: dict[str, int],
 
     Sentences that are needed are added to those that the page holds, with their numbers.
     """
-    try:
-        layers, predictions, seed = _kept_predictions(entry)
-    except _NoDetailsError as reason:
-        return {"missing": str(reason)}
+    if isinstance(found := _kept_predictions(entry), str):
+        return {"missing": found}
+    layers, predictions, seed = found
     if (tally := tally_of(entry.table.metric)) == "numbers":
         return {"missing": "what is predicted are numbers, not labels"}
     if tally != "labels":
@@ -428,24 +377,21 @@ def label_details(entry: Entry, texts: SentenceTexts, sentences: dict[str, int],
 
 def _by_frequency(predictions: Sequence[Predictions]) -> tuple[list[str], NDArray[np.int64], NDArray[np.int64]]:
     """The labels, the most frequent gold label first; ``[item]`` gold and ``[layer, item]`` predicted ones."""
-    names = sorted({label for one in predictions for label in one.labels})
-    place = {name: number for number, name in enumerate(names)}
-    codes = [np.array([place[label] for label in one.labels], dtype=np.int64) for one in predictions]
+    names = np.array(sorted({label for one in predictions for label in one.labels}), dtype=object)
+    codes = [np.searchsorted(names, np.array(one.labels, dtype=object)) for one in predictions]
     gold = codes[0][predictions[0].gold]
     pred = np.stack([of_layer[one.pred] for of_layer, one in zip(codes, predictions, strict=True)])
     order = np.argsort(-np.bincount(gold, minlength=len(names)), kind="stable")
     rank = np.argsort(order)
-    return [names[number] for number in order], rank[gold], rank[pred]
+    return names[order].tolist(), rank[gold], rank[pred]
 
 
 def _label_scores(gold: NDArray[np.int64], pred: NDArray[np.int64], n_labels: int) -> dict[str, Any]:
     """Precision, recall and F1 of each label by layer, at most ``MOST_LABELS`` labels; null where undefined."""
     together = np.zeros(len(gold), dtype=np.int64)
-    scores = []
-    for of_layer in pred:
-        # One layer at a time: many labels make the counts of all layers large.
-        counts = count_labels(gold, of_layer[None], together, n_labels=n_labels, n_clusters=1)
-        scores.append(label_scores(counts[0, 0]))
+    # One layer at a time: many labels make the counts of all layers large.
+    counts = (count_labels(gold, one[None], together, n_labels=n_labels, n_clusters=1)[0, 0] for one in pred)
+    scores = list(map(label_scores, counts))
     plain: dict[str, Any] = {"support": np.bincount(gold, minlength=n_labels)[:MOST_LABELS].tolist()}
     for name in ("precision", "recall", "f1"):
         plain[name] = [rounded(getattr(score, name)[:MOST_LABELS]) for score in scores]
@@ -498,14 +444,12 @@ def cloze_details(entry: Entry, texts: SentenceTexts, sentences: dict[str, int],
     Prompts that are known are added to the sentences that the page holds, with their numbers.
     """
     tally = tally_of(entry.table.metric)
-    named = {"cloze": True, "tally": tally, "clusters": clusters_of(entry.table.about)}
-    try:
-        layers, kept, _ = _kept_predictions(entry)
-    except _NoDetailsError as reason:
-        groups = _groups(entry, ())
+    named = {"cloze": True, "tally": tally, "clusters": entry.table.about.clusters}
+    if isinstance(found := _kept_predictions(entry), str):
         of_table = [line.layer for line in entry.table.lines]
-        alone = {**named, "layers": of_table, "groups": groups, "noItems": str(reason)}
-        return alone if groups else {"missing": str(reason)}
+        alone = {**named, "layers": of_table, "groups": _groups(entry, ()), "noItems": found}
+        return alone if alone["groups"] else {"missing": found}
+    layers, kept, _ = found
     columns: dict[str, NDArray[Any]] = {
         "rank": np.stack([np.asarray(one.extra["rank"], dtype=np.int64) for one in kept]),
         "score": np.stack([np.asarray(one.score, dtype=np.float64) for one in kept]),
@@ -553,18 +497,12 @@ def _prompt(item: Any, sentences: dict[str, int]) -> list[Any] | None:
 def _groups(entry: Entry, order: Sequence[str]) -> list[dict[str, Any]]:
     """Counts and scores of each group, in the order of the task; none where all items are one group."""
     place = {name: number for number, name in enumerate(order)}
-    layers = [line.layer for line in entry.table.lines]
+    tables = group_tables(entry.run.results.rows, [entry.table])
+    lines = sorted((line for of in tables for line in of.lines), key=lambda line: place.get(line.name, len(place)))
     return [
-        {
-            "name": line.name,
-            "items": line.n_items,
-            "clusters": line.n_clusters,
-            "skipped": line.n_skipped,
-            "chance": line.chance,
-            "scores": [rounded_score(line.by_layer.get(layer)) for layer in layers],
-        }
-        for groups in group_tables(entry.run.results.rows, [entry.table])
-        for line in sorted(groups.lines, key=lambda line: place.get(line.name, len(place)))
+        {"name": line.name, "items": line.n_items, "clusters": line.n_clusters, "skipped": line.n_skipped}
+        | {"chance": line.chance, "scores": [rounded_score(line.by_layer.get(one.layer)) for one in entry.table.lines]}
+        for line in lines
     ]
 
 

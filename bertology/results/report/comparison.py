@@ -6,18 +6,15 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from markupsafe import Markup
 from matplotlib.ticker import MaxNLocator
 
 from bertology._files import explained_system_errors
 from bertology._names import layer_label
 from bertology._page import full_page, write_page
-from bertology.measures.descriptions import CHANGE, ITSELF, NULL, REFERENCE, RETAINED, metric_form
+from bertology.measures.descriptions import ITSELF, Part, metric_form
 from bertology.results._results import Results
 from bertology.results.compared import (
     ComparedTask,
@@ -27,7 +24,6 @@ from bertology.results.compared import (
     compared_tasks,
     pair_statistics,
 )
-from bertology.results.heads import head_place
 from bertology.results.report._runs import probe_of
 from bertology.results.rows import FALSE_DISCOVERY_RATE, ResultRow, Score
 from bertology.results.table import (
@@ -43,6 +39,7 @@ from bertology.results.table import (
     unit,
     written,
 )
+from bertology.results.views import head_place
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -50,12 +47,8 @@ if TYPE_CHECKING:
 _HERE = "results/report/assets/"
 
 
-@dataclass(frozen=True)
-class Curve:
-    """Scores of one thing by layer."""
-
-    name: str
-    scores: Mapping[int, Score]
+Curve = tuple[str, Mapping[int, Score]]
+"""The name of a thing, and its scores by layer."""
 
 
 @dataclass(frozen=True)
@@ -129,8 +122,8 @@ def render_comparison(results: Results, page: ComparisonPage) -> str:
         sections=list(_sections(statistics)),
         failures=page.failures,
         provenance=list(_provenance(results)),
-        curves=curves,
-        head_heatmap=head_heatmap,
+        chart_of=_curves,
+        heads_of=_heads,
     )
 
 
@@ -152,7 +145,7 @@ def findings(tasks: Sequence[ComparedTask], statistics: Sequence[PairStatistic])
         for model, differences in task.differences.items():
             found.append(f"{_title(task)}, {model}: {_changed(differences, task.metric)}")
     for one in statistics:
-        if one.metric.endswith(CHANGE):
+        if metric_form(one.metric).part == "change":
             found.append(f"{_named(one, statistics)}: {_apart(one)}")
         spread = {layer: score.value for layer, score in one.by_layer.items()}
         if one.about.main_metric and len(spread) > 1 and max(spread.values()) > min(spread.values()):
@@ -211,7 +204,7 @@ def _task(tasks: Sequence[ComparedTask]) -> dict[str, Any]:
     lines, headings = {layer: [layer_label(layer)] for layer in layers}, ["layer"]
     for task in tasks:
         label = f"{_title(task)}: {metric_title(task.metric)} by layer of {', '.join(task.scores)}"
-        charts.append((task.corpus, label, [Curve(model, scores) for model, scores in task.scores.items()]))
+        charts.append((task.corpus, label, list(task.scores.items())))
         of = f"{task.corpus}: " if several else ""
         headings.append(of + task.reference)
         headings += [of + heading for model in task.differences for heading in (model, f"{model} − {task.reference}")]
@@ -253,19 +246,20 @@ def _aligned(rows: Iterable[ResultRow]) -> list[Note]:
 
 
 _AT_NULL = " · at its null"
-_BESIDE = {NULL: "words in random order", REFERENCE: "reference"}
-"""Endings of metrics that are drawn in the chart of the one without them, and what their curves are called."""
+_BESIDE: Mapping[Part, str] = {"null": "words in random order", "reference": "reference"}
+"""Parts of a metric that are drawn in the chart of the one of the model, and what their curves are called."""
 
 
 def _beside(metric: str) -> str:
     """The metric in whose chart another belongs; empty for one that has its own."""
-    return next((metric.removesuffix(ending) for ending in _BESIDE if metric.endswith(ending)), "")
+    form = metric_form(metric)
+    return form.base if form.part in _BESIDE else ""
 
 
 def _chart(metric: str, statistics: Sequence[PairStatistic]) -> dict[str, Any]:
     """The curves, heatmaps and numbers of one metric."""
     by_layer = [one for one in statistics if one.by_layer]
-    lines = [Curve(_pair_name(one, by_layer), one.by_layer) for one in by_layer]
+    lines = [(_pair_name(one, by_layer), one.by_layer) for one in by_layer]
     nulls = [at_null(one, by_layer) for one in by_layer]
     rows = []
     for layer in sorted({layer for one in by_layer for layer in one.by_layer}):
@@ -283,7 +277,7 @@ def _chart(metric: str, statistics: Sequence[PairStatistic]) -> dict[str, Any]:
         "metric": metric,
         "lines": lines,
         "label": f"{name} by layer",
-        "headings": ["layer", *(line.name for line in lines)],
+        "headings": ["layer", *(name for name, _ in lines)],
         "rows": rows,
         "heads": [(of, by_head, f"{name} of heads, {of}") for of, by_head in heads],
         "wholes": [(_pair_name(one, wholes), _score(one.of_model, metric)) for one in wholes],
@@ -293,8 +287,8 @@ def _chart(metric: str, statistics: Sequence[PairStatistic]) -> dict[str, Any]:
 def _pair_name(one: PairStatistic, others: Sequence[PairStatistic]) -> str:
     several = len({other.corpus for other in others}) > 1
     name = f"{one.model}, {one.corpus}" if several else one.model
-    kinds = {other.metric for other in others}
-    ending = next((text for end, text in _BESIDE.items() if one.metric.removesuffix(end) in kinds - {one.metric}), "")
+    is_beside = _beside(one.metric) in {other.metric for other in others}
+    ending = _BESIDE[metric_form(one.metric).part] if is_beside else ""
     return f"{name}, {ending}" if ending else name
 
 
@@ -358,9 +352,9 @@ def retained_charts(frame: pd.DataFrame) -> Iterator[PageCurves]:
         lines = []
         for model, rows in of_task.groupby("model", sort=False):
             values = rows[["layer", "retained", "ci_low", "ci_high"]].itertuples(index=False)
-            lines.append(Curve(str(model), {int(layer): Score(*bounds) for layer, *bounds in values}))
+            lines.append((str(model), {int(layer): Score(*bounds) for layer, *bounds in values}))
         title = f"Retained of {task} on {corpus}, {metric_title(str(metric))}, %"
-        yield PageCurves(title, RETAINED, tuple(lines), note)
+        yield PageCurves(title, "", tuple(lines), note)
 
 
 def head_findings(heads: pd.DataFrame) -> Iterator[str]:
@@ -413,136 +407,76 @@ def _shown(row: Mapping[Any, Any], column: str) -> str:
     return number(row[column], metric=str(row["metric"])) + unit(str(row["metric"]))[1:]
 
 
-# Charts are SVG inside the page, in the colours of its theme, so that they are there where scripts are off.
+# Charts are SVG in the colours of the theme, so that they are there where scripts are off. The template
+# draws them; these are places in its drawing.
 _WIDTH, _HEIGHT = 560.0, 270.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 72.0, 14.0, 14.0, 44.0
-_COLOURS = 6
-"""Number of line colours in the page's style sheet."""
 _TICKS, _MOST_LAYERS = 5, 13
-_CELL = 30.0
 _MOST_PLAIN = 1e7
 """Ticks from here on are written with exponents."""
 
 
-def curves(lines: Sequence[Curve], *, metric: str, label: str, axis: str = "layer") -> Markup:
-    """Scores by layer, one line a curve with its 95 % intervals as a band.
-
-    Args:
-        lines: at most six are told apart by colour.
-        metric: name of the metric, which decides how values are written.
-        label: what the chart is for a reader who does not see it.
-        axis: name of the horizontal axis.
-
-    Returns:
-        An ``svg`` element with a legend; each point has its value as its title. Without any finite score, a sentence.
-    """
-    values = [v for one in lines for s in one.scores.values() for v in (s.value, s.low, s.high) if v is not None]
+def _curves(lines: Sequence[Curve], metric: str) -> dict[str, Any] | None:
+    """Where ticks, layers and the points of scores with their intervals stand; None without any finite score."""
+    values = [v for _, scores in lines for s in scores.values() for v in (s.value, s.low, s.high) if v is not None]
     values = [value for value in values if math.isfinite(value)]
-    layers = sorted({layer for one in lines for layer in one.scores})
+    layers = sorted({layer for _, scores in lines for layer in scores})
     if not values or not layers:
-        return Markup("<p>No layer has a score.</p>")
+        return None
     # Round numbers that enclose all values.
     ends = axis_ends(min(values), max(values), metric=metric)
     ticks = [float(tick) for tick in MaxNLocator(_TICKS, steps=[1, 2, 2.5, 5, 10]).tick_values(*ends)]
-    frame = _Frame(layers[0], layers[-1], ticks[0], ticks[-1])
-    parts = []
-    for tick, text in zip(ticks, _labels(ticks, metric), strict=True):
-        y = frame.y(tick)
-        parts.append(f'<line class="grid" x1="{_LEFT:g}" x2="{_WIDTH - _RIGHT:g}" y1="{y:.1f}" y2="{y:.1f}"/>')
-        parts.append(_text(_LEFT - 8, y + 4, text, "end"))
-    shown = layers[:: math.ceil(len(layers) / _MOST_LAYERS)]
-    parts += [_text(frame.x(layer), _HEIGHT - _BOTTOM + 18, str(layer)) for layer in shown]
-    parts.append(_text((_LEFT + _WIDTH - _RIGHT) / 2, _HEIGHT - 6, axis))
-    parts += [_curve(one, frame, place % _COLOURS, metric) for place, one in enumerate(lines)]
-    legend = "".join(
-        f'<li><span class="key fill-{place % _COLOURS}"></span>{escape(one.name)}</li>'
-        for place, one in enumerate(lines)
-    )
-    drawing = _svg("plot", f'viewBox="0 0 {_WIDTH:g} {_HEIGHT:g}"', label, parts)
-    return Markup(f'{drawing}<ul class="legend">{legend}</ul>')
+    first, last, inside = layers[0], layers[-1], _WIDTH - _LEFT - _RIGHT
+
+    def x(layer: float) -> float:
+        return _LEFT + inside * ((layer - first) / (last - first) if last > first else 0.5)
+
+    def y(value: float) -> float:
+        return _TOP + (_HEIGHT - _TOP - _BOTTOM) * (ticks[-1] - value) / (ticks[-1] - ticks[0])
+
+    def points(name: str, scores: Mapping[int, Score]) -> list[dict[str, Any]]:
+        known = [(layer, score) for layer, score in sorted(scores.items()) if math.isfinite(score.value)]
+        titles = (f"{name}, {layer}: {written(score, metric)}" for layer, score in known)
+        return [
+            {"x": x(layer), "y": y(score.value), "title": title}
+            | {end: None if (bound := getattr(score, end)) is None else y(bound) for end in ("low", "high")}
+            for (layer, score), title in zip(known, titles, strict=True)
+        ]
+
+    of_lines = []
+    for name, scores in lines:
+        of_line = points(name, scores)
+        band = [point for point in of_line if point["low"] is not None and point["high"] is not None]
+        is_drawn = len(band) > 1 and all(math.isfinite(point[end]) for point in band for end in ("low", "high"))
+        of_lines.append({"name": name, "points": of_line, "band": band if is_drawn else []})
+    # Ticks have all the decimals that their steps need; very large and very small ones exponents.
+    scale = 100 if metric_form(metric).is_fraction else 1
+    step = scale * (ticks[1] - ticks[0])
+    digits = next((count for count in range(9) if math.isclose(step, round(step, count), rel_tol=1e-6)), None)
+    plain = digits is not None and scale * max(map(abs, ticks)) < _MOST_PLAIN
+    texts = [f"{scale * tick + 0.0:{f'.{digits}f' if plain else '.7g'}}".replace("-", "−") for tick in ticks]
+    return {
+        "ticks": [(y(tick), text) for tick, text in zip(ticks, texts, strict=True)],
+        "layers": [(x(layer), layer) for layer in layers[:: math.ceil(len(layers) / _MOST_LAYERS)]],
+        "lines": of_lines,
+    }
 
 
-def head_heatmap(heads: Mapping[str, Score], *, metric: str, label: str) -> Markup:
-    """Values of attention heads: rows are layers, the first at the bottom, columns are heads.
-
-    Shades run from the smallest to the largest value, which are written below.
-
-    Args:
-        heads: values by name, such as ``L2H1``.
-        metric: name of the metric, which decides how values are written.
-        label: what the drawing is for a reader who does not see it.
-    """
+def _heads(heads: Mapping[str, Score], metric: str) -> dict[str, Any]:
+    """Rows, columns and shades of attention heads: rows are layers, the first at the bottom, columns are heads."""
     places = {name: head_place(name) for name in heads}
     layers = sorted({layer for layer, _ in places.values()}, reverse=True)
-    n_heads = max(head for _, head in places.values())
     values = [score.value for score in heads.values() if math.isfinite(score.value)]
     low, high = min(values, default=0.0), max(values, default=0.0)
-    parts = []
-    for name, (layer, head) in places.items():
-        x, y = _LEFT + (head - 1) * _CELL, _TOP + layers.index(layer) * _CELL
-        score = heads[name]
-        shade = (score.value - low) / ((high - low) or 1.0) if math.isfinite(score.value) else 0.0
-        parts.append(
-            f'<rect class="cell" x="{x:.0f}" y="{y:.0f}" width="{_CELL - 2:g}" height="{_CELL - 2:g}" rx="3" '
-            f'fill-opacity="{shade:.3f}"><title>{escape(f"{name}: {written(score, metric)}")}</title></rect>'
-        )
-    width, height = _LEFT + n_heads * _CELL + _RIGHT, _TOP + len(layers) * _CELL + _BOTTOM
-    parts += [_text(_LEFT - 10, _TOP + (row + 0.6) * _CELL, f"L{layer}", "end") for row, layer in enumerate(layers)]
-    bottom = _TOP + len(layers) * _CELL + 16
-    parts += [_text(_LEFT + (head + 0.5) * _CELL, bottom, str(head + 1)) for head in range(n_heads)]
-    parts.append(_text(_LEFT + n_heads * _CELL / 2, bottom + 20, "head"))
-    drawing = _svg("plot heads", f'viewBox="0 0 {width:g} {height:g}" width="{width:g}"', label, parts)
+    cells = [
+        {
+            "row": layers.index(layer),
+            "column": head - 1,
+            "shade": (heads[name].value - low) / ((high - low) or 1.0) if math.isfinite(heads[name].value) else 0.0,
+            "title": f"{name}: {written(heads[name], metric)}",
+        }
+        for name, (layer, head) in places.items()
+    ]
     ends = " to ".join(number(value, metric=metric) for value in (low, high))
-    return Markup(f'{drawing}<p class="hint">Shades from {ends}{escape(unit(metric))[1:]}.</p>')
-
-
-@dataclass(frozen=True)
-class _Frame:
-    """Where values of a chart stand on the drawing."""
-
-    first: float
-    last: float
-    low: float
-    high: float
-
-    def x(self, layer: float) -> float:
-        span = (self.last - self.first) or 1.0
-        inside = _WIDTH - _LEFT - _RIGHT
-        return _LEFT + inside * ((layer - self.first) / span if self.last > self.first else 0.5)
-
-    def y(self, value: float) -> float:
-        return _TOP + (_HEIGHT - _TOP - _BOTTOM) * (self.high - value) / (self.high - self.low)
-
-
-def _labels(ticks: Sequence[float], metric: str) -> list[str]:
-    """Ticks as text, all with the decimals that their steps need; very large and very small ones with exponents."""
-    scale = 100 if metric_form(metric).is_fraction else 1
-    most, step = scale * max(map(abs, ticks)), scale * (ticks[1] - ticks[0])
-    digits = next((count for count in range(9) if math.isclose(step, round(step, count), rel_tol=1e-6)), None)
-    form = f".{digits}f" if digits is not None and most < _MOST_PLAIN else ".7g"
-    return [f"{scale * tick + 0.0:{form}}".replace("-", "−") for tick in ticks]
-
-
-def _curve(one: Curve, frame: _Frame, colour: int, metric: str) -> str:
-    points = [(layer, score) for layer, score in sorted(one.scores.items()) if math.isfinite(score.value)]
-    path = " ".join(f"{frame.x(layer):.1f},{frame.y(score.value):.1f}" for layer, score in points)
-    band = [(layer, s.low, s.high) for layer, s in points if s.low is not None and s.high is not None]
-    parts = []
-    if len(band) > 1 and np.isfinite([bounds[1:] for bounds in band]).all():
-        outline = [(layer, high) for layer, _, high in band] + [(layer, low) for layer, low, _ in reversed(band)]
-        corners = " ".join(f"{frame.x(layer):.1f},{frame.y(value):.1f}" for layer, value in outline)
-        parts.append(f'<polygon class="band fill-{colour}" points="{corners}"/>')
-    parts.append(f'<polyline class="line stroke-{colour}" points="{path}"/>')
-    for layer, score in points:
-        title = escape(f"{one.name}, {layer}: {written(score, metric)}")
-        place = f'cx="{frame.x(layer):.1f}" cy="{frame.y(score.value):.1f}"'
-        parts.append(f'<circle class="fill-{colour}" {place} r="3.5"><title>{title}</title></circle>')
-    return "".join(parts)
-
-
-def _text(x: float, y: float, text: str, anchor: str = "middle") -> str:
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(text)}</text>'
-
-
-def _svg(kind: str, box: str, label: str, parts: Iterable[str]) -> str:
-    return f'<svg class="{kind}" {box} role="img" aria-label="{escape(label)}">{"".join(parts)}</svg>'
+    n_heads = max(head for _, head in places.values())
+    return {"layers": layers, "n_heads": n_heads, "cells": cells, "ends": f"{ends}{unit(metric)[1:]}"}

@@ -96,11 +96,11 @@ def test_what_is_too_long_is_told_with_the_limit(encoder: Encoder) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"layers": (0,)}, "layer 0: the embeddings have no attention"),
-        ({"layers": (4,)}, "layer 4; the model has maps of layers 1…3"),
+        ({"layers": (0,)}, "layer 0 asked for: .*; embeddings have no attention"),
+        ({"layers": (4,)}, "layer 4 asked for: the model has maps of layers 1…3"),
         ({"layers": ()}, "no layers asked for"),
         ({"heads": "L4H1"}, "head L4H1: the model has 3 layers"),
-        ({"heads": "L1H5"}, "head L1H5: each layer has 4 heads"),
+        ({"heads": "L1H5"}, "head L1H5: the model has 3 layers of 4 heads"),
         ({"heads": "L1H1", "layers": (2,)}, "layer 1 is not among the layers"),
     ],
 )

@@ -2,7 +2,6 @@
 
 import csv
 import io
-import re
 from xml.etree import ElementTree
 
 import pytest
@@ -98,30 +97,6 @@ def drawn(page):
     return page.locator("#chart").inner_html()
 
 
-def test_chart_lines_come_and_go(shown):
-    page = shown("one")
-    chips = page.locator("#chart-series button")
-    assert [text.strip() for text in chips.all_inner_texts()] == ["probe", "random init", "control task"]
-    before = drawn(page)
-    chips.nth(1).press("Space")
-    assert chips.nth(1).get_attribute("aria-pressed") == "false"
-    assert drawn(page) != before
-    chips.nth(1).click()
-    assert drawn(page) == before
-    page.locator("#chart-zero").check()
-    assert drawn(page) != before
-    page.locator("#chart-question").select_option("1")
-    assert page.locator("#detail-entry").input_value() == "1/0"
-    page.locator("#numbers summary").click()
-    assert page.locator("#numbers-table tbody tr").count() == 6
-
-
-def test_controls_of_many_models_are_a_click_away(shown):
-    page = shown("two")
-    pressed = page.locator("#chart-series button").evaluate_all("all => all.map(b => b.ariaPressed)")
-    assert pressed == ["true", "false", "false"] * 2
-
-
 def test_a_score_leads_to_what_is_behind_it(shown, run):
     page = shown("one")
     questions = page.evaluate("report.data.questions.map(q => q.task)")
@@ -159,45 +134,6 @@ def test_words_wrong_in_one_layer_and_right_in_another(shown):
     page.locator("#words-swap").click()
     assert listed.text_content() == f"{counts[2][1]} listed"
     assert page.locator("#detail-layer").input_value() == "2"
-
-
-def test_a_mistake_leads_to_its_words(shown):
-    page = shown("text")
-    page.locator("#detail-layer").select_option("0")
-    cell = page.locator("#confusion-table td.mistake button").first
-    total = int(cell.inner_text())
-    gold, pred = re.match(r"(\w+) taken for (\w+)", cell.get_attribute("aria-label")).groups()
-    cell.press("Enter")
-    assert page.locator("#words-count").text_content() == f"{total} listed"
-    before = page.locator("#words li").count()
-    assert before == min(20, total) > 0
-    said = page.locator("#words li .answers").first.inner_text()
-    assert f"label: {gold}" in said
-    assert f"layer 0: {pred}" in said
-    if total > 20:
-        page.locator("#words-more").click()
-        assert page.locator("#words li").count() == min(40, total)
-    page.locator("#words-find").fill("no such word anywhere")
-    assert page.locator("#words li").count() == 0
-
-
-def test_theme_follows_the_system_until_it_is_chosen(shown):
-    page = shown("one", scheme="dark")
-    ground = "getComputedStyle(document.body).backgroundColor"
-    dark, before = page.evaluate(ground), drawn(page)
-    button = page.locator("#theme")
-    button.click()
-    assert button.inner_text() == "Theme: light"
-    light = page.evaluate(ground)
-    assert light != dark
-    assert drawn(page) != before
-    page.emulate_media(color_scheme="light")
-    button.click()
-    assert button.inner_text() == "Theme: dark"
-    assert page.evaluate(ground) == dark
-    button.click()
-    assert button.inner_text() == "Theme: system"
-    assert page.evaluate(ground) == light
 
 
 @pytest.mark.parametrize("name", ["one", "two", "text", "hostile"])
@@ -238,45 +174,6 @@ def test_everything_can_be_reached_and_is_named(shown):
         "[...document.querySelectorAll('[aria-labelledby]')].map(it => it.getAttribute('aria-labelledby'))"
     )
     assert set(references) <= set(ids)
-
-
-def test_three_runs_show_what_the_models_in_sight_have(shown):
-    """A model that is filtered out takes its tasks and baselines along, and scrolling keeps the names in sight."""
-    page = shown("three")
-    heads, rows = page.locator("#overview-table thead th:visible"), page.locator("#overview-table tbody tr:visible")
-    whole = heads.count()
-    models = page.locator("#models")
-    for name in ("pocket", "a/tiny"):
-        models.get_by_label(name).uncheck()
-    assert rows.count() == 6
-    assert [head.split("\n")[0].strip(" ↕") for head in heads.all_inner_texts()] == ["Model", "Layer", "pos"]
-    assert page.locator("#overview-table tbody td.nothing:visible").count() == 0
-    assert page.locator("#overview-table tfoot tr:visible th").all_inner_texts() == ["majority", "word majority"]
-    models.get_by_label("pocket").check()
-    models.get_by_label("b/tiny").uncheck()
-    assert page.locator("#overview-table tfoot tr:visible th").all_inner_texts() == ["majority (oracle)"]
-    for name in ("a/tiny", "b/tiny"):
-        models.get_by_label(name).check()
-    assert heads.count() == whole
-    page.set_viewport_size({"width": 700, "height": 800})
-    region = page.locator("#scores .scroll")
-    region.evaluate("region => { region.scrollLeft = region.scrollWidth; }")
-    edge = region.bounding_box()["x"]
-    name, layer = (rows.first.locator(f'[data-key="{key}"]').bounding_box() for key in ("reader", "layer"))
-    assert name["x"] == pytest.approx(edge, abs=1)
-    assert layer["x"] == pytest.approx(edge + name["width"], abs=1)
-
-
-def test_the_numbers_of_a_chart_are_those_of_the_models_it_shows(shown):
-    page = shown("three")
-    page.locator("#chart-question").select_option(label="pos")
-    page.locator("#numbers summary").click()
-    names = page.locator('#numbers-table tbody th[data-key="reader"]')
-    assert set(names.all_inner_texts()) == {"a/tiny", "b/tiny"}
-    page.locator("#chart-series button", has_text="a/tiny").first.click()
-    assert set(names.all_inner_texts()) == {"b/tiny"}
-    page.locator("#chart-series button", has_text="a/tiny").first.click()
-    assert set(names.all_inner_texts()) == {"a/tiny", "b/tiny"}
 
 
 def test_the_heatmap_holds_every_score_and_speaks(shown, files):
@@ -416,10 +313,3 @@ def test_tables_and_drawings_can_be_had_as_files(shown, run):
         assert drawing.tag == "{http://www.w3.org/2000/svg}svg"
         assert len(list(drawing.iter("{http://www.w3.org/2000/svg}text"))) > 8
         assert saved(page, f"{name}: download as PNG").startswith(b"\x89PNG")
-
-
-def test_wide_tables_scroll_inside_their_own_frame(shown):
-    page = shown("three", width=330)
-    assert page.evaluate("document.documentElement.scrollWidth") == 330
-    assert page.locator("#scores .scroll").evaluate("region => region.scrollWidth > region.clientWidth")
-    assert page.locator("#heatmap .scroll").evaluate("region => region.scrollWidth > region.clientWidth")

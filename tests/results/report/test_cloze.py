@@ -75,14 +75,6 @@ def test_groups_are_those_of_the_results(cloze_runs):
             assert score == pytest.approx([expected.value, expected.low, expected.high], abs=1e-6)
 
 
-def test_chances_stand_beside_groups(cloze_runs):
-    assert {g["name"]: g["chance"] for g in details(cloze_runs["pairs"])["groups"]} == {
-        "simple": 0.5,
-        "three rivals": 0.25,
-    }
-    assert {g["chance"] for g in details(cloze_runs["facts"])["groups"]} == {None}
-
-
 @pytest.mark.parametrize(("name", "task"), [("facts", "lama"), ("pairs", "agreement"), ("changes", "lama:negated")])
 def test_items_are_told_right_from_wrong_as_scores_are(cloze_runs, name, task):
     found = details(cloze_runs[name])
@@ -97,18 +89,6 @@ def test_items_are_told_right_from_wrong_as_scores_are(cloze_runs, name, task):
     np.testing.assert_array_equal(np.array(found["wrong"], dtype=bool), wrong[:, wrong.any(axis=0)])
     np.testing.assert_array_equal(found["rank"], said.rank[:, wrong.any(axis=0)])
     np.testing.assert_allclose(found["score"], said.score[:, wrong.any(axis=0)], atol=1e-4)
-
-
-def test_items_say_gold_prediction_and_group(cloze_runs, facts):
-    found = details(cloze_runs["facts"])
-    kept = facts.kept["lama-none-3"]
-    place = {name: number for number, name in enumerate(kept.item_ids)}
-    assert len(found["gold"]) == 1
-    for number, name in enumerate(found["ids"]):
-        item = place[name]
-        assert found["words"][found["gold"][0][number]] == kept.labels[kept.gold[item]]
-        assert found["words"][found["pred"][3][number]] == kept.labels[kept.pred[item]]
-        assert found["names"][found["group"][number]] == kept.extra["group"][item]
 
 
 def test_what_was_not_scored_is_listed_with_its_reason(cloze_runs):
@@ -133,11 +113,6 @@ def test_texts_are_left_out_where_none_may_stand_in_the_page(facts, made_up_cloz
     found = details(facts.save(tmp_path / "a", tables=(), plots=()), with_text=False)
     assert set(found["words"]) == {"right text", "no"}
     assert "answer 3" in details(tmp_path / "a")["words"]
-
-
-def test_no_corpus_is_looked_for_behind_prompts(cloze_runs):
-    assert payload(page_of(cloze_runs["facts"]))["sentences"] == []
-    assert "noText" not in details(cloze_runs["facts"])
 
 
 def test_the_summary_speaks_of_a_head_that_nobody_trained(cloze_runs):
@@ -171,15 +146,6 @@ def test_choices_are_held_against_chance(cloze_runs):
     assert "By chance" not in cards(page_of(cloze_runs["facts"]))
 
 
-def test_where_the_model_is_not_best_at_its_end_its_own_answer_is_told(made_up_cloze, tmp_path):
-    results = made_up_cloze(controls=False)
-    lower = {"value": 0.1, "ci_low": 0.05, "ci_high": 0.2}
-    rows = tuple(dataclasses.replace(row, **lower) if row.layer == 4 else row for row in results.rows)
-    text = cards(page_of(dataclasses.replace(results, rows=rows).save(tmp_path / "run", tables=(), plots=())))
-    assert "Layer 3 scores best" in text
-    assert "Layer 4, the model's own answer, has 10.0 % [5.0, 20.0]." in text
-
-
 def test_of_changes_no_layer_is_the_best(cloze_runs):
     page = page_of(cloze_runs["changes"])
     text = cards(page)
@@ -202,13 +168,6 @@ def test_probes_and_heads_in_one_page_have_both_caveats(cloze_runs):
     labels = {q["task"]: q["entries"][0]["details"] for q in payload(page)["questions"]}
     assert "perLabel" in labels["pos"]
     assert labels["lama"]["cloze"]
-
-
-def test_many_items_are_thinned_and_many_left_out_ones_too(made_up_cloze, tmp_path):
-    many = made_up_cloze(n_items=2000, left=1500, controls=False, n_layers=2)
-    found = details(many.save(tmp_path / "many", tables=(), plots=()))
-    assert found["nWrong"] > 3000 > len(found["ids"]) == len(found["rank"][0]) == 750
-    assert found["nExcluded"] == 1500 > len(found["excluded"]) == 300
 
 
 @pytest.fixture(scope="session")
@@ -249,70 +208,3 @@ def test_groups_and_prompts_in_a_browser(shown, files):
     assert page.locator("#detail-layer").input_value() == "4"
     assert page.locator("#excluded-table tbody tr").count() == 3
     assert "'so-so' in several pieces: 3" in page.locator("#excluded-table").inner_text()
-
-
-def test_prompts_are_shown_whole(shown, cloze_runs, files):
-    """With the mask, the candidates and the id, where what was asked is on this machine; else, or without text, not."""
-    page = shown("known")
-    first = page.locator("#prompts li").first
-    found = details(cloze_runs["known"])
-    place = next(i for i in range(len(found["ids"])) if found["wrong"][0][i] and not found["wrong"][4][i])
-    item = next(one for one in get_probe("agreement").items("pocket").items if one.id == found["ids"][place])
-    assert first.locator(".sentence").inner_text() == item.text.replace("{mask}", "[MASK]")
-    assert first.locator("mark").all_inner_texts() == ["[MASK]"]
-    assert f"candidates: {', '.join((item.answer, *item.rivals))}" in first.locator(".answers").inner_text()
-    assert item.id in first.locator(".id").inner_text()
-    page.locator("#prompts-find").fill(item.text.partition("{mask}")[2])
-    assert page.locator("#prompts li").count() >= 1
-    assert details(cloze_runs["pairs"])["prompts"] == []
-    assert details(cloze_runs["known"], with_text=False)["prompts"] == []
-
-
-def test_the_chart_calls_things_by_their_names(shown):
-    page = shown("facts")
-    chips = [text.strip() for text in page.locator("#chart-series button").all_inner_texts()]
-    assert chips == ["own head", "random init", "blind"]
-    page.locator("#numbers summary").click()
-    heads = [text.strip() for text in page.locator("#numbers-table thead .name").all_inner_texts()]
-    assert heads == ["Layer", "P@1", "MRR", "random init", "blind"]
-
-
-def test_probes_and_heads_change_places(shown):
-    page = shown("both")
-    for place, own in ((0, True), (1, False), (0, True)):
-        page.locator("#detail-entry").select_option(index=place)
-        assert page.locator("#cloze-body").is_visible() == own
-        assert page.locator("#detail-body").is_visible() != own
-    page.locator('#overview-table button.score[data-layer="2"]').first.click()
-    assert page.locator("#groups-table td.chosen").count() == 3
-    assert page.locator("#prompts-title").inner_text() == "Prompts that layer 2 gets wrong and layer 4 gets right"
-
-
-def test_changes_are_neither_right_nor_wrong(shown):
-    page = shown("changes")
-    assert page.locator("#prompts-title").inner_text() == "Prompts that layer 0 moves and layer 4 does not move"
-    first = page.locator("#prompts li").first
-    assert re.search(r"layer 0: was answer \d, now no \(rank \d+,.*before −1\.61\)", first.inner_text())
-    assert first.locator(".better, .worse").count() == 0
-
-
-def test_one_group_needs_no_table(shown):
-    page = shown("one")
-    assert not page.locator("#groups-body").is_visible()
-    assert page.locator("#prompts li").count() > 0
-    assert not page.locator("#excluded-body").is_visible()
-
-
-@pytest.mark.parametrize("name", ["facts", "pairs", "changes", "hostile"])
-def test_nothing_sticks_out_on_a_phone(shown, name):
-    page = shown(name, width=390, scheme="dark", touch=True)
-    assert page.evaluate("document.documentElement.scrollWidth") == 390
-
-
-def test_hostile_groups_are_shown_and_do_nothing(shown):
-    page = shown("hostile")
-    assert HOSTILE in page.locator("#prompts").inner_text()
-    assert HOSTILE in page.locator("#excluded-table").inner_text()
-    assert HOSTILE in page.locator("#groups-table").inner_text()
-    assert page.title().startswith("bertology report")
-    assert page.locator("img").count() == 0

@@ -10,13 +10,9 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from bertology._page import embedded_json
-from bertology.corpora import corpus_is_available, load_corpus
+from bertology.corpora import load_corpus
 from bertology.results import Results, read_results
 from bertology.results._items import confusion, per_label_scores
-from bertology.results.report import write_report
-from bertology.results.report._page import render_report
-from bertology.results.report._runs import MOST_CONFUSED, MOST_LABELS, chosen_items, item_budget, read_runs
 from bertology.results.rows import SCHEMA_VERSION
 
 from .conftest import HOSTILE, page_of, payload, renamed
@@ -109,18 +105,6 @@ def test_the_page_opens_with_what_it_is_about(page, run):
     assert places == sorted(places)
 
 
-def test_a_model_of_several_runs_is_one(made_up, facts, tmp_path):
-    """Runs are named only where one question was put to one model in several of them."""
-    asked = {"a": made_up(("pos",)), "b": facts}
-    runs = [results.save(tmp_path / name, tables=(), plots=()) for name, results in asked.items()]
-    questions = payload(page_of(*runs))["questions"]
-    assert [entry["label"] for question in questions for entry in question["entries"]] == ["pocket", "pocket"]
-    runs.append(made_up(("pos",)).save(tmp_path / "c", tables=(), plots=()))
-    questions = payload(page_of(*runs))["questions"]
-    labels = [[entry["label"] for entry in question["entries"]] for question in questions]
-    assert labels == [["pocket · a", "pocket · c"], ["pocket · b"]]
-
-
 def test_summary_hides_no_lack(made_up, tmp_path):
     bare = made_up(("pos",), controls=False)
     silver = renamed(dataclasses.replace(bare, comparisons=()), annotation="silver")
@@ -162,56 +146,6 @@ def test_details_are_those_of_the_predictions(page, run):
             pairs = {(labels[g], labels[p]): n for g, p, n in found["confusion"][place]}
             counts = confusion(results.kept[f"{question['task']}-0-{layer}"])
             assert pairs == {(g, p): counts.loc[g, p] for g in counts.index for p in counts.columns if counts.loc[g, p]}
-
-
-def test_wrong_here_and_right_there_is_counted_over_all_items(page, run):
-    predictions = read_results(run).kept
-    found = next(q for q in payload(page)["questions"] if q["task"] == "pos")["entries"][0]["details"]
-    kept = [predictions[f"pos-0-{layer}"] for layer in found["layers"]]
-    wrong = np.array([[k.labels[g] != k.labels[p] for g, p in zip(k.gold, k.pred, strict=True)] for k in kept])
-    for a in range(len(wrong)):
-        for b in range(len(wrong)):
-            expected = wrong[a].sum() if a == b else (wrong[a] & ~wrong[b]).sum()
-            assert found["wrongRight"][a][b] == expected
-    listed = np.array(found["pred"]) != np.array(found["gold"])
-    assert listed.any(axis=0).all()
-    assert len(found["ids"]) == found["nWrong"] == wrong.any(axis=0).sum()
-
-
-def test_many_mistakes_are_thinned_for_every_pair_alike():
-    rng = np.random.default_rng(0)
-    wrong = rng.random((6, 20_000)) < np.array([0.4, 0.3, 0.2, 0.2, 0.2, 0.01])[:, None]
-    chosen = chosen_items(wrong, 500)
-    assert len(chosen) == 500 == len(set(chosen.tolist()))
-    assert wrong[:, chosen].any(axis=0).all()
-    for a in range(6):
-        for b in set(range(6)) - {a}:
-            assert (wrong[a, chosen] & ~wrong[b, chosen]).sum() >= 5
-    assert item_budget(5) == item_budget(10) > item_budget(150) > item_budget(10_000) > 0
-
-
-def test_many_labels_are_limited_and_counted_whole(made_up, tmp_path):
-    results = made_up(("pos",), n_layers=1, controls=False, n_sentences=500)
-    rng = np.random.default_rng(1)
-    n_labels = MOST_LABELS + 50
-    labels = tuple(f"label-{number}" for number in range(n_labels))
-    kept = {
-        cell: dataclasses.replace(
-            found,
-            labels=labels,
-            gold=np.arange(len(found.gold)) % n_labels,
-            pred=rng.integers(0, n_labels, len(found.gold)),
-        )
-        for cell, found in results.kept.items()
-    }
-    folder = Results(results.rows, results.comparisons, kept).save(tmp_path / "many", tables=(), plots=())
-    found = payload(page_of(folder))["questions"][0]["entries"][0]["details"]
-    assert len(found["labels"]) == n_labels
-    assert len(found["perLabel"]["support"]) == len(found["perLabel"]["f1"][0]) == MOST_LABELS
-    assert found["confused"] == MOST_CONFUSED
-    for cells in found["confusion"]:
-        assert sum(n for _, _, n in cells) == found["nItems"]
-        assert {place for g, p, _ in cells for place in (g, p)} <= set(range(MOST_CONFUSED + 1))
 
 
 def test_sentences_come_from_the_corpus_that_was_scored(pocket_run):
@@ -259,20 +193,6 @@ def test_corpora_are_found_as_the_run_asked_for_them(made_up, tiny_corpus, tmp_p
     assert found()["sentences"] == []
 
 
-def test_a_treebank_that_is_not_here_is_not_fetched(run, made_up, tmp_path):
-    assert corpus_is_available("pocket")
-    assert not corpus_is_available("ud:en_ewt")
-    folder = renamed(made_up(("pos",)), corpus="ud:en_ewt").save(tmp_path / "ewt", tables=(), plots=())
-    reason = payload(page_of(folder))["questions"][0]["entries"][0]["details"]["noText"]
-    assert reason == "corpus ud:en_ewt is not on this machine; name its place with --corpus"
-
-
-def test_text_outside_the_basic_plane_is_cut_where_the_browser_cuts_it():
-    from bertology.results.report._runs import _utf16
-
-    assert _utf16("a😀") == 3
-
-
 def test_nothing_breaks_out(hostile_run):
     page = page_of(hostile_run)
     assert HOSTILE not in page
@@ -282,15 +202,6 @@ def test_nothing_breaks_out(hostile_run):
     plain = payload(page)
     assert plain["questions"][0]["task"] == HOSTILE
     assert all(label.endswith(HOSTILE) for label in plain["questions"][0]["entries"][0]["details"]["labels"])
-
-
-def test_embedded_json_is_json_that_ends_no_script():
-    value = {"<!--": "</script>\u2028&", "n": [1, None, 0.5]}
-    text = embedded_json(value)
-    assert not set(text) & set("<>&\u2028\u2029")
-    import json
-
-    assert json.loads(text) == value
 
 
 def test_runs_on_the_same_data_share_a_question(run, made_up, tmp_path):
@@ -318,18 +229,7 @@ def test_a_run_without_predictions_says_so(made_up, tmp_path):
     }
 
 
-def test_same_runs_same_bytes_and_small(run, pocket_run, tmp_path):
-    first = write_report([run, pocket_run, run], tmp_path / "a" / "first.html")
-    second = write_report([run, pocket_run], tmp_path / "second.html")
-    assert first.read_bytes() == second.read_bytes()
-    assert len(first.read_bytes()) < 2_000_000
-
-
 def test_provenance_is_complete(page):
     text = Page(page).text.partition("Where the numbers come from")[2]
     for said in ("beef", "c0ffee", "linear.v1", "seeds 0; 1", f"schema {SCHEMA_VERSION}", "cluster-bootstrap-bca"):
         assert said in text
-
-
-def test_rendering_needs_no_texts(run):
-    assert payload(render_report(read_runs([run])))["sentences"] == []

@@ -5,8 +5,8 @@ import dataclasses
 import numpy as np
 import pytest
 
-from bertology.measures import rooted, tree_depths, tree_distances
-from bertology.measures.trees import spanning_trees
+from bertology.measures import tree_distances
+from bertology.measures.trees import rooted, spanning_trees, tree_depths
 from bertology.results.trees import TreeReading
 
 WORDS = ("The", "chef", "who", "ran", "is", "out", "of", "food", ".")

@@ -39,23 +39,6 @@ def test_tikz_has_gold_above_and_the_prediction_below(directed):
     assert [(int(place), "edge below" in options) for options, place in ROOT.findall(tikz)] == [(6, False), (6, True)]
 
 
-def test_tikz_has_the_words_and_relations(directed):
-    tikz = to_tikz(directed)
-    assert cells(tikz) == [*directed.words[:8], r"{\color{gray}.}"]
-    assert {label for *_, label in EDGE.findall(tikz)} >= {"det", "nsubj", "acl:relcl", "acl", "obl"}
-
-
-def test_tikz_without_directions_has_no_arrows_below(chef):
-    for options, *_, label in EDGE.findall(to_tikz(chef)):
-        assert ("edge style={-}" in options) == ("edge below" in options)
-        assert ("hide label" in options) == (not label)
-
-
-def test_tikz_without_gold_has_nothing_below(raw):
-    assert edges(to_tikz(raw), below=True) == {}
-    assert set(edges(to_tikz(raw), below=False).values()) == {"agreed"}
-
-
 def test_longer_edges_are_higher_in_tikz(directed):
     heights = {
         (int(head), int(dependent)): float(re.search(r"edge height=([\d.]+)ex", options)[1])
@@ -133,23 +116,6 @@ def test_displacy_draws_the_predicted_tree(directed):
     svg = displacy.render(made, style="dep", manual=True)
     assert svg.count("displacy-arrowhead") == 7
     assert all(f">{word}</tspan>" in svg for word in directed.words)
-
-
-def test_displacy_draws_the_gold_tree(chef):
-    made = to_displacy(chef, tree="gold")
-    assert {(arc["start"], arc["end"]) for arc in made["arcs"]} == set(chef.gold_edges)
-    assert {arc["label"] for arc in made["arcs"]} >= {"acl:relcl", "det"}
-    assert displacy.render(made, style="dep", manual=True).count("displacy-arrowhead") == 7
-
-
-def test_displacy_takes_any_words_and_directions(make):
-    odd = make((0, 1, 1), words=("<b>", "&", '"'), directed=True)
-    svg = displacy.render(to_displacy(dataclasses.replace(odd, relations=("a", "<i>", "c"))), style="dep", manual=True)
-    assert "<b>" not in svg
-    assert "<i>" not in svg
-    assert to_displacy(make((0, 1), words=("القط", "يأكل")))["settings"]["direction"] == "rtl"
-    assert all(arc["dir"] == "right" for arc in to_displacy(make((0, 1, 2)))["arcs"])
-    assert displacy.render(to_displacy(make((0,))), style="dep", manual=True)
 
 
 def test_a_tree_that_is_not_there_is_refused(raw):

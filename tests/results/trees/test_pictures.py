@@ -31,18 +31,6 @@ def test_depths_stand_side_by_side(chef):
     assert names(ax.xaxis) == list(chef.words)
 
 
-def test_depths_without_gold(raw):
-    (ax,) = plot_depths(raw).axes
-    assert [line.get_label() for line in ax.lines] == ["predicted"]
-
-
-def test_depths_outside_the_tree_are_seen(chef):
-    (ax,) = plot_depths(dataclasses.replace(chef, depths=(-1.0, 12.0, *chef.depths[2:]))).axes
-    low, high = ax.get_ylim()
-    assert low > 12
-    assert high < -1
-
-
 def test_distances_share_one_scale(make):
     reading = make((2, 3, 0, 3, 6, 4), noise=0.6)
     figure = plot_distances(reading)
@@ -55,12 +43,6 @@ def test_distances_share_one_scale(make):
         assert names(ax.xaxis) == names(ax.yaxis) == list(reading.words)
         low, high = ax.get_ylim()
         assert low > high, "the first word is on top, as on the left"
-
-
-def test_distances_beyond_the_gold_tree_are_marked(make):
-    reading = make((2, 3, 0, 3))
-    far = dataclasses.replace(reading, distances=reading.distances * 3)
-    assert [bar(plot_distances(each)) for each in (reading, far)] == ["neither", "max"]
 
 
 def bar(figure):

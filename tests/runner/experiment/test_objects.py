@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -14,7 +13,7 @@ import pytest
 
 from bertology import load_corpus, load_encoder, probe, register_probe
 from bertology._settings import to_yaml
-from bertology.corpora import Corpus, kept_name
+from bertology.corpora import Corpus
 from bertology.corpora._named import _KEPT
 from bertology.errors import BertologyError
 from bertology.probing import RepresentationProbe, word_examples
@@ -59,16 +58,6 @@ def test_a_changed_model_and_a_frame(frame: pd.DataFrame, tiny_bert: Path, tmp_p
     # They are the cells of the same asked for in one call.
     same = probe("pos", model=encoder, corpus=frame, columns=COLUMNS, layers="0", controls="majority")
     assert {row.cell_id for row in same.rows} == {row.cell_id for row in results.rows}
-
-
-def test_a_part_of_the_embedded_corpus_is_not_taken_for_the_whole(tiny_bert: Path, tmp_path: Path) -> None:
-    whole = load_corpus("pocket")
-    part = replace(whole, splits={name: whole[name][:30] for name in ("train", "dev", "test")})
-    assert kept_name(whole) == "pocket"
-    assert kept_name(part).startswith("pocket #")
-    results = probe("pos", model=tiny_bert, corpus=part, layers="0", controls="majority", out=tmp_path / "run")
-    assert {row.corpus for row in results.rows} == {"pocket"}
-    assert not rerun(tmp_path / "run", tmp_path / "again", options=SERIAL).moved
 
 
 def test_rerun_takes_the_data_again_or_says_so(frame: pd.DataFrame, tiny_bert: Path, tmp_path: Path) -> None:

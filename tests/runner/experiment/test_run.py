@@ -12,7 +12,6 @@ import pyarrow as pa
 import pytest
 
 from bertology import __version__
-from bertology.activations.progress import Progress
 from bertology.errors import BertologyError
 from bertology.families import labels
 from bertology.results import read_results
@@ -36,40 +35,6 @@ def mine(trial: tuple[Path, RunSummary], tmp_path: Path, monkeypatch: pytest.Mon
 
 def predictions(run: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in (run / "predictions").iterdir()}
-
-
-class Counting(Progress):
-    """What a display of the whole run is shown."""
-
-    def __init__(self) -> None:
-        self.seen: list[tuple[str, int]] = []
-
-    def start(self, total: int, *, unit: str) -> None:
-        self.seen.append((unit, total))
-
-    def skip(self, amount: int) -> None:
-        self.seen.append(("skipped", amount))
-
-    def advance(self, amount: int) -> None:
-        self.seen.append(("done", amount))
-
-    def finish(self) -> None:
-        self.seen.append(("end", 0))
-
-
-def test_the_whole_run_is_counted_in_cells(mine: tuple[Path, Path]) -> None:
-    path, folder = mine
-    n_cells = resolve_work(load_experiment(path)).n_cells
-    gone = [file for file in sorted((folder / "cells").iterdir()) if '"chunk"' in file.read_text()]
-    for file in gone:
-        file.unlink()
-    displays: dict[str, Counting] = {}
-    options = RunOptions(engine="serial", progress=lambda label: displays.setdefault(label, Counting()))
-    summary = run_experiment(load_experiment(path), folder, options=options)
-    seen = displays["trial"].seen
-    assert seen[:2] == [("cells", n_cells), ("skipped", n_cells - summary.n_computed)]
-    assert sum(amount for what, amount in seen if what == "done") == summary.n_computed == len(gone)
-    assert seen[-1] == ("end", 0)
 
 
 def test_the_grid_is_what_was_asked(trial: tuple[Path, RunSummary]) -> None:

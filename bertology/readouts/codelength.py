@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -13,18 +12,15 @@ from numpy.typing import NDArray
 
 from bertology.errors import FitError
 from bertology.measures.baselines import fraction_mask
-from bertology.readouts._base import (
-    FittedPosterior,
-    FittedReadout,
-    Progress,
-    Readout,
-    Targets,
-    check_agreement,
-    check_problems,
-    class_weights,
-    item_weights,
-)
+from bertology.readouts._base import FittedReadout, Progress, Readout, Targets, check_agreement, check_problems
+from bertology.readouts._neural import FittedBayes
 from bertology.readouts._sources import AnySource, FeatureSource, Floats, Integers, SpanSource, in_memory, subset
+
+FRACTIONS = (0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.0625, 0.125, 0.25, 0.5, 1.0)
+"""Ends of the blocks, as parts of the training items (Voita & Titov 2020)."""
+SMOOTHING = (1e-4, 1e-3, 1e-2, 0.05, 0.2, 0.5, 1.0)
+"""Parts of the probability that may be spread evenly over all classes."""
+_MEMORY = 1 << 30
 
 
 @dataclass(frozen=True)
@@ -68,9 +64,7 @@ class Codelength:
 
 def _number_clusters(clusters: NDArray[np.integer] | None, n_items: int) -> tuple[Integers, int]:
     """``[item]`` cluster of each item and how many there are; each item its own when ``clusters`` are left out."""
-    if clusters is None:
-        return np.arange(n_items), n_items
-    numbers = np.asarray(clusters)
+    numbers = np.arange(n_items) if clusters is None else np.asarray(clusters)
     if numbers.shape != (n_items,) or numbers.dtype.kind not in "iu" or (n_items and numbers.min() < 0):
         raise FitError(
             f"clusters have shape {list(numbers.shape)} of {numbers.dtype}: give {n_items} numbers of 0 or more, "
@@ -79,29 +73,22 @@ def _number_clusters(clusters: NDArray[np.integer] | None, n_items: int) -> tupl
     return numbers.astype(np.int64), int(numbers.max(initial=-1)) + 1
 
 
-def _check_codable(targets: Targets) -> None:
-    """Raise :class:`FitError` where items would have to be coded several times, or not wholly."""
+def _uniform_item_bits(targets: Targets) -> float:
+    """Bits of an item under the uniform code; FitError for items with weights, or of one class."""
     if targets.weights is not None and not np.isin(targets.weights, (0, 1)).all():
         raise FitError("a code tells each item once: leave weights out; another seed takes another order instead")
-    if _uniform_item_bits(targets) == 0:
+    bits = float(targets.n_classes if targets.is_multi_label else np.log2(targets.n_classes))
+    if bits == 0:
         raise FitError(f"there is nothing to tell of {targets.n_classes} class: give labels of at least two")
+    return bits
 
 
-def _uniform_item_bits(targets: Targets) -> float:
-    return float(targets.n_classes if targets.is_multi_label else np.log2(targets.n_classes))
-
-
-def _sum_by(groups: Integers, values: Floats, n_groups: int) -> Floats:
-    """Values ``[problem, layer, item]`` summed over the items of each group: ``[problem, layer, group]``."""
-    sums = np.empty((*values.shape[:2], n_groups))
-    for place in np.ndindex(values.shape[:2]):
-        sums[place] = np.bincount(groups, weights=values[place], minlength=n_groups)
-    return sums
-
-
-def _count_by(groups: Integers, used: NDArray[np.bool_], n_groups: int) -> Integers:
-    """How many items of each group are ``used [problem, item]``: ``[problem, group]``."""
-    return np.stack([np.bincount(groups[row], minlength=n_groups) for row in used]).astype(np.int64)
+def _sum_by(groups: Integers, values: NDArray[Any], n_groups: int) -> NDArray[Any]:
+    """Values ``[…, item]`` summed over the items of each group: ``[…, group]``; of truth values their number."""
+    rows = values.reshape(-1, values.shape[-1])
+    weighted = [np.bincount(groups, weights=row, minlength=n_groups) for row in rows]
+    sums = np.stack(weighted).reshape(*values.shape[:-1], n_groups)
+    return sums.astype(np.int64) if values.dtype == np.bool_ else sums
 
 
 def variational_codelength(
@@ -131,42 +118,34 @@ def variational_codelength(
     Raises:
         FitError: as :meth:`Readout.fit`; items with weights; or a readout without a posterior.
     """
-    _check_codable(targets)
+    _uniform_item_bits(targets)
     fitted = readout.fit(train, targets, dev=dev, dev_targets=dev_targets, seed=seed, device=device, progress=progress)
-    if not isinstance(fitted, FittedPosterior):
+    if not isinstance(fitted, FittedBayes):
         raise FitError(f"{readout.name} has no variational code: take readout bayes, or online")
     return codelength_of(fitted, train, targets, clusters=clusters)
 
 
 def codelength_of(
-    fitted: FittedPosterior, train: FeatureSource, targets: Targets, *, clusters: NDArray[np.integer] | None = None
+    fitted: FittedBayes, train: FeatureSource, targets: Targets, *, clusters: NDArray[np.integer] | None = None
 ) -> Codelength:
     """The result of :func:`variational_codelength` for a readout that is fitted, on the items it was fitted to."""
     check_agreement(train, targets, "train")
-    _check_codable(targets)
+    item_bits = _uniform_item_bits(targets)
     numbers, n_clusters = _number_clusters(clusters, train.n_items)
-    used = item_weights(targets) > 0  # [problem, item]
-    labels = targets.labels.astype(np.int64)
-    bits = np.where(used[:, None], -fitted.sampled_log_probs(train, labels) / np.log(2), 0.0)
-    cluster_items = _count_by(numbers, used, n_clusters)
+    used = targets.item_weights() > 0  # [problem, item]
+    bits = np.where(used[:, None], -fitted.sampled_log_probs(train, targets.labels.astype(np.int64)) / np.log(2), 0.0)
+    cluster_items = _sum_by(numbers, used, n_clusters)
     block_items = cluster_items.sum(axis=1, keepdims=True)
     share = cluster_items / block_items
     return Codelength(
         method="variational",
-        item_bits=_uniform_item_bits(targets),
+        item_bits=item_bits,
         cluster_bits=_sum_by(numbers, bits, n_clusters) + fitted.model_bits[:, :, None] * share[:, None],
         cluster_items=cluster_items,
         block_bits=bits.sum(axis=2, keepdims=True),
         block_items=block_items,
         model_bits=fitted.model_bits,
     )
-
-
-FRACTIONS = (0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.0625, 0.125, 0.25, 0.5, 1.0)
-"""Ends of the blocks, as parts of the training items (Voita & Titov 2020)."""
-SMOOTHING = (1e-4, 1e-3, 1e-2, 0.05, 0.2, 0.5, 1.0)
-"""Parts of the probability that may be spread evenly over all classes."""
-_MEMORY = 1 << 30
 
 
 def online_codelength(
@@ -209,29 +188,52 @@ def online_codelength(
             rise to 1.
     """
     check_problems(train, targets, dev, dev_targets)
-    _check_codable(targets)
+    uniform = _uniform_item_bits(targets)
     numbers, n_clusters = _number_clusters(clusters, train.n_items)
-    used = item_weights(targets) > 0
+    used = targets.item_weights() > 0
     blocks, n_blocks = _blocks(numbers, np.asarray(used.any(axis=0)), fractions, seed=seed)
-    fit = partial(readout.fit, dev=cast(Any, dev), seed=seed, device=device, progress=progress)
-    coder = _Coder(fit, train, targets, used, dev, dev_targets)
+
+    def bits_of(seen: NDArray[np.bool_], now: NDArray[np.bool_]) -> Floats:
+        """``[problem, layer, item]`` of the items that are coded ``now``, after those that were ``seen``: 0 if unused.
+
+        One layer stands for all where nothing could be fitted.
+        """
+        bits = np.where(used[:, now], uniform, 0.0)[:, None]
+        known = targets.only(items=seen)
+        n_known = np.count_nonzero(known.class_weights(), axis=1)
+        able = np.flatnonzero((n_known > (0 if known.is_multi_label else 1)) & used[:, now].any(axis=1))
+        if not len(able):
+            return bits
+        able_dev: Any = dev_targets.only(able)
+        before: Any = subset(train, seen)
+        if not isinstance(before, SpanSource):  # readouts of spans keep what they need themselves
+            before = in_memory(before, device=torch.device("cpu"), memory=_MEMORY)
+        given: dict[str, Any] = {"seed": seed, "device": device, "progress": progress}
+        fitted = readout.fit(before, known.only(able), dev=dev, dev_targets=able_dev, **given)
+        on_dev, on_now = able_dev.item_weights() > 0, used[able][:, now]
+        smoothing = choose_smoothing(_log_probs(fitted, dev, able_dev, on_dev), on_dev, uniform)
+        log_probs = _log_probs(fitted, subset(train, now), targets.only(able, now), on_now)
+        bits = np.repeat(bits, log_probs.shape[1], axis=1)
+        bits[able] = np.where(on_now[:, None], code_bits(log_probs, smoothing, uniform), 0.0)
+        return bits
+
     by_cluster, by_block = [], []
     for number in range(n_blocks):
         now = blocks == number
         if progress is not None:
             progress(f"online code: block {number + 1} of {n_blocks}, {np.count_nonzero(now)} items")
-        bits = coder.bits((blocks >= 0) & (blocks < number), now)
+        bits = bits_of((blocks >= 0) & (blocks < number), now)
         by_cluster.append(_sum_by(numbers[now], bits, n_clusters))
         by_block.append(bits.sum(axis=2))
     # what nothing was fitted to is the same in every layer
     block_bits = np.stack(np.broadcast_arrays(*by_block), axis=2)
     return Codelength(
         method="online",
-        item_bits=_uniform_item_bits(targets),
+        item_bits=uniform,
         cluster_bits=np.sum(np.broadcast_arrays(*by_cluster), axis=0),
-        cluster_items=_count_by(numbers, used, n_clusters),
+        cluster_items=_sum_by(numbers, used, n_clusters),
         block_bits=block_bits,
-        block_items=_count_by(np.maximum(blocks, 0), used, n_blocks),
+        block_items=_sum_by(np.maximum(blocks, 0), used, n_blocks),
         model_bits=np.zeros(block_bits.shape[:2]),
     )
 
@@ -249,49 +251,6 @@ def _blocks(
     blocks = np.full(len(clusters), -1, dtype=np.int64)
     blocks[used] = block
     return blocks, len(kept)
-
-
-@dataclass(frozen=True)
-class _Coder:
-    """Codes labels of some items by what others have shown."""
-
-    fit: Callable[..., FittedReadout]
-    train: Any  # of the kind that the readout reads: a mere vector an item, or spans
-    targets: Targets
-    used: NDArray[np.bool_]
-    dev: Any
-    dev_targets: Targets
-
-    def bits(self, seen: NDArray[np.bool_], now: NDArray[np.bool_]) -> Floats:
-        """``[problem, layer, item]`` of the items that are coded ``now``, after those that were ``seen``: 0 if unused.
-
-        One layer stands for all where nothing could be fitted. Both arguments are ``[item]``.
-        """
-        uniform = _uniform_item_bits(self.targets)
-        bits = np.where(self.used[:, now], uniform, 0.0)[:, None]
-        known = _those(self.targets, seen)
-        n_known = np.count_nonzero(class_weights(known), axis=1)
-        able = np.flatnonzero((n_known > (0 if known.is_multi_label else 1)) & self.used[:, now].any(axis=1))
-        if not len(able):
-            return bits
-        dev_targets = self.dev_targets.only(able)
-        before: Any = subset(self.train, seen)
-        if not isinstance(before, SpanSource):  # readouts of spans keep what they need themselves
-            before = in_memory(before, device=torch.device("cpu"), memory=_MEMORY)
-        fitted = self.fit(before, known.only(able), dev_targets=dev_targets)
-        on_dev = item_weights(dev_targets) > 0
-        smoothing = choose_smoothing(_log_probs(fitted, self.dev, dev_targets, on_dev), on_dev, uniform)
-        used = self.used[able][:, now]
-        log_probs = _log_probs(fitted, subset(self.train, now), _those(self.targets.only(able), now), used)
-        coded_bits = code_bits(log_probs, smoothing, uniform)
-        bits = np.repeat(bits, coded_bits.shape[1], axis=1)
-        bits[able] = np.where(used[:, None], coded_bits, 0.0)
-        return bits
-
-
-def _those(targets: Targets, chosen: NDArray[np.bool_]) -> Targets:
-    weights = None if targets.weights is None else targets.weights[:, chosen]
-    return Targets(targets.labels[:, chosen], targets.n_classes, weights, targets.names)
 
 
 def _log_probs(fitted: FittedReadout, source: Any, targets: Targets, used: NDArray[np.bool_]) -> Floats:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,42 +11,11 @@ from torch import Tensor
 
 from bertology.errors import FitError
 from bertology.readouts._base import Targets, check_agreement, check_same_shape
-from bertology.readouts._sources import (
-    AnySource,
-    FeatureSource,
-    Integers,
-    changed,
-    check_finite,
-    used_chunks,
-)
+from bertology.readouts._sources import AnySource, FeatureSource, Integers, changed, check_finite, used_chunks
 
 _CHANCE = 3.0
 """Standard deviations above its mean that what dimensions explain by chance may lie (of a chi-squared variable)."""
-_NOTHING = 1e-9
-"""Correlation of a direction with the labels, or part of the largest variance, that is rounding."""
-
-
-@dataclass(frozen=True)
-class LayerErasure:
-    """``x − left · right · (x − bias)`` for the vectors of one layer."""
-
-    left: Tensor
-    """``[dim, rank]``"""
-    right: Tensor
-    """``[rank, dim]``"""
-    bias: Tensor
-    """``[dim]`` the mean of the vectors that it was fitted to, which is kept."""
-
-    @property
-    def rank(self) -> int:
-        """Number of directions that are removed."""
-        return int(self.right.any(1).sum())
-
-    def __call__(self, vectors: Tensor) -> Tensor:
-        """``[..., dim]`` vectors after the erasure, on their own device and in their own type."""
-        left, right, bias = (part.to(vectors.device, torch.float32) for part in (self.left, self.right, self.bias))
-        values = vectors.float()
-        return (values - (values - bias) @ right.T @ left.T).to(vectors.dtype)
+_NOTHING = 1e-9  # correlation of a direction with the labels, or part of the largest variance, that is rounding
 
 
 @dataclass(frozen=True)
@@ -75,17 +44,10 @@ class Erasure:
         """
         if vectors.ndim != 3 or (vectors.shape[0], vectors.shape[2]) != tuple(self.bias.shape):
             raise FitError(f"vectors have shape {list(vectors.shape)}: give [layer, m, dim] {list(self.bias.shape)}")
-        left, right, bias = (part.to(vectors.device, vectors.dtype) for part in (self.left, self.right, self.bias))
-        return vectors - torch.bmm(torch.bmm(vectors - bias[:, None], right.mT), left.mT)
+        return _erased(vectors, self.left, self.right, self.bias)
 
-    def at(self, places: Sequence[int]) -> Erasure:
-        """The erasure of some of the layers, by their places."""
-        chosen = list(places)
-        layers = tuple(self.layers[place] for place in chosen)
-        return Erasure(self.left[chosen], self.right[chosen], self.bias[chosen], layers)
-
-    def layer(self, number: int) -> LayerErasure:
-        """The erasure of the layer that has this number in its model.
+    def layer(self, number: int) -> Callable[[Tensor], Tensor]:
+        """Maps ``[..., dim]`` vectors of the layer that has this number in its model to vectors after the erasure.
 
         Raises:
             FitError: the erasure was not fitted to that layer.
@@ -93,7 +55,19 @@ class Erasure:
         if number not in self.layers:
             raise FitError(f"layer {number}: the erasure was fitted to layers {', '.join(map(str, self.layers))}")
         place = self.layers.index(number)
-        return LayerErasure(self.left[place], self.right[place], self.bias[place])
+        factors = self.left[place].T, self.right[place].T, self.bias[place]
+
+        def erase(vectors: Tensor) -> Tensor:
+            left, right, bias = (part.to(vectors.device, torch.float32) for part in factors)
+            values = vectors.float()
+            return (values - (values - bias) @ right @ left).to(vectors.dtype)
+
+        return erase
+
+
+def _erased(vectors: Tensor, *factors: Tensor) -> Tensor:
+    left, right, bias = (part.to(vectors.device, vectors.dtype) for part in factors)
+    return vectors - torch.bmm(torch.bmm(vectors - bias[:, None], right.mT), left.mT)
 
 
 def erased(source: AnySource, erasure: Erasure) -> AnySource:
@@ -103,7 +77,7 @@ def erased(source: AnySource, erasure: Erasure) -> AnySource:
         FitError: the erasure is of other layers or another width.
     """
     check_same_shape(source, *erasure.bias.shape)
-    return changed(source, erasure.erase, lambda places: erased(source.at(places), erasure.at(places)))
+    return changed(source, _erased, erasure.left, erasure.right, erasure.bias)
 
 
 def fit_erasure(
@@ -260,24 +234,11 @@ def random_erasure(like: Erasure, *, seed: int = 0) -> Erasure:
     return Erasure(right.mT.contiguous(), right, like.bias, like.layers)
 
 
-@dataclass(frozen=True)
-class Moments:
-    """Mean and spread of the vectors of a source."""
+def moments(source: AnySource) -> tuple[Tensor, Tensor]:
+    """Mean and standard deviation ``[layer, dim]`` of every dimension, in double precision, in one pass.
 
-    mean: Tensor
-    """``[layer, dim]`` in double precision."""
-    deviation: Tensor
-    """``[layer, dim]`` standard deviations."""
-
-    def at(self, places: Sequence[int]) -> Moments:
-        """The moments of some of the layers, by their places."""
-        return Moments(self.mean[list(places)], self.deviation[list(places)])
-
-
-def moments(source: AnySource) -> Moments:
-    """Mean and standard deviation of every dimension, of items or of the words of their spans, in one pass.
-
-    A word that several spans hold counts as often as a chunk has it.
+    They are those of items or of the words of their spans; a word that several spans hold counts as often as a chunk
+    has it.
     """
     first = second = origin = torch.zeros(0)
     n_vectors = 0
@@ -286,29 +247,29 @@ def moments(source: AnySource) -> Moments:
         if not n_vectors:
             # Sums are of differences from the first vector, so that a dimension far from zero keeps its digits.
             origin = vectors[:, :1]
-            first, second = (torch.zeros(len(vectors), source.dim, dtype=torch.float64) for _ in range(2))
+            first, second = torch.zeros(2, len(vectors), source.dim, dtype=torch.float64)
         first = first + (vectors - origin).sum(dim=1)
         second = second + (vectors - origin).square().sum(dim=1)
         n_vectors += vectors.shape[1]
     mean = first / n_vectors
-    return Moments(origin[:, 0] + mean, (second / n_vectors - mean.square()).clamp(min=0).sqrt())
+    return origin[:, 0] + mean, (second / n_vectors - mean.square()).clamp(min=0).sqrt()
 
 
-def rescaled(source: AnySource, own: Moments, other: Moments) -> AnySource:
+def rescaled(source: AnySource, own: tuple[Tensor, Tensor], other: tuple[Tensor, Tensor]) -> AnySource:
     """The vectors of a source, each dimension with mean and spread of another in the place of its own.
 
     A dimension that is constant in the source has the other's mean.
 
     Args:
         source: the vectors.
-        own: mean and spread that are theirs, such as of their training items.
+        own: :func:`moments` that are theirs, such as of their training items.
         other: those that they are given.
     """
-    factor = torch.where(own.deviation > 0, other.deviation / own.deviation, 0.0)
-    shift = other.mean - own.mean * factor
+    (mean, spread), (other_mean, other_spread) = own, other
+    factor = torch.where(spread > 0, other_spread / spread, 0.0)
 
-    def moved(vectors: Tensor) -> Tensor:
-        scale, offset = (part[:, None].to(vectors.device, vectors.dtype) for part in (factor, shift))
-        return vectors * scale + offset
+    def move(vectors: Tensor, *parts: Tensor) -> Tensor:
+        scale, shift = (part[:, None].to(vectors.device, vectors.dtype) for part in parts)
+        return vectors * scale + shift
 
-    return changed(source, moved, lambda places: rescaled(source.at(places), own.at(places), other.at(places)))
+    return changed(source, move, factor, other_mean - mean * factor)

@@ -5,27 +5,28 @@ from __future__ import annotations
 import itertools
 import math
 from bisect import bisect_left, insort
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from bertology._spans import SpanChunk
 from bertology._workers import Workers
-from bertology.errors import FitError, ResultsError
-from bertology.readouts._base import Progress, Settings, check_same_shape, check_weights
+from bertology.errors import FitError
+from bertology.readouts._base import Progress, check_same_shape, checked_weights
 from bertology.readouts._fitting import AdamState, EarlyStopping, FitLoop, drawn_alike, moved
 from bertology.readouts._items import JoinedChunks
-from bertology.readouts._kept import load_fit, save_fit
 from bertology.readouts._sources import Floats, Integers, SpanSource, check_finite
 
 Asks = Literal["distances", "depths"]
-_BLOCK_WORDS = 2048
-"""How many words are computed in the same products, at most (but for a single sentence)."""
+_BLOCK_WORDS = 2048  # how many words are computed in the same products, at most (but for a single sentence)
+_START = 0.05  # maps begin uniform within ± this (as the authors' code has it)
+_RANK = 64  # the rank of a map where none is given, of vectors that are as wide
+_LEAST_GAIN = 1e-4  # minimum improvement of the dev loss for early stopping (as in the authors' code)
 
 
 @dataclass(frozen=True)
@@ -46,15 +47,12 @@ class TreeTargets:
     def __post_init__(self) -> None:
         if self.asks not in ("distances", "depths"):
             raise FitError(f"asks is {self.asks!r}: give distances or depths")
-        wanted = 2 if self.asks == "distances" else 1
-        wrong = next((n for n, value in enumerate(self.values) if value.ndim != wanted or not value.size), None)
-        if wrong is not None:
-            kind = "[word, word]" if wanted == 2 else "[word]"
-            raise FitError(f"sentence {wrong}: {self.asks} of shape {list(self.values[wrong].shape)}: give {kind}")
+        n_axes, kind = (2, "[word, word]") if self.asks == "distances" else (1, "[word]")
+        for number, value in enumerate(self.values):
+            if value.ndim != n_axes or not value.size:
+                raise FitError(f"sentence {number}: {self.asks} of shape {list(value.shape)}: give {kind}")
         if self.weights is not None:
-            if self.weights.ndim != 2 or self.weights.shape[1] != len(self.values):
-                raise FitError(f"weights have shape {list(self.weights.shape)}: give [problem, {len(self.values)}]")
-            check_weights(self.weights)
+            checked_weights(self.weights, (len(self.weights), len(self.values)))
 
     @property
     def n_problems(self) -> int:
@@ -70,14 +68,11 @@ class Block:
     operations are few, and where batches are small that saves more than it costs.
     """
 
-    first: int
-    """Words of the batch that come before theirs, those that fill rows up counted."""
-    gold: Tensor
-    """``[row, n, n]`` distances, or ``[row, n]`` depths; 0 between sentences and where rows are filled up."""
+    first: int  # words of the batch that come before theirs, those that fill rows up counted
+    gold: Tensor  # [row, n, n] distances, or [row, n] depths; 0 between sentences and where rows are filled up
     share: Tensor
     """Shaped as ``gold``: 1 over the number of a sentence's pairs (or words), 0 between sentences and where filled."""
-    weights: Tensor | None
-    """``[problem, row, n]`` how often the sentence that a word is in counts."""
+    weights: Tensor | None  # [problem, row, n] how often the sentence that a word is in counts
 
     @property
     def words(self) -> slice:
@@ -96,59 +91,32 @@ class TreeBatch:
     n_sentences: int
     blocks: tuple[Block, ...]
 
-
-@dataclass(frozen=True)
-class TreeWindow:
-    """Sentences with their vectors, batch after batch."""
-
-    words: Tensor
-    """``[layer, word, dim]``, one layer after the other in memory; behind the last word there may be room left."""
-    batches: Sequence[TreeBatch]
-
-    def gathered(self, batch: TreeBatch, layers: Sequence[int]) -> Tensor:
-        """``[layer, word, dim]`` the words of a batch in some layers."""
-        n_words, dim = self.words.shape[1:]
+    def gathered(self, words: Tensor, layers: Sequence[int]) -> Tensor:
+        """``[layer, word, dim]`` the words of the batch in some layers, from the contiguous words of its window."""
         # One selection of whole rows, so that no more of the window is touched than the batch needs.
-        starts = torch.tensor(layers, device=self.words.device)[:, None] * n_words
-        places = (starts + batch.words).flatten()
-        return self.words.view(-1, dim).index_select(0, places).view(len(layers), -1, dim)
+        starts = torch.tensor(layers, device=words.device)[:, None] * words.shape[1]
+        rows = words.view(-1, words.shape[2]).index_select(0, (starts + self.words).flatten())
+        return rows.view(len(layers), -1, words.shape[2])
 
 
-class TreeWindows:
-    """The sentences of a source (one span each) that count in some problem, window after window."""
+def cut_batches(
+    chunk: SpanChunk, targets: TreeTargets, size: int | None = None, random: torch.Generator | None = None
+) -> list[TreeBatch]:
+    """Batches of the sentences of a chunk (one span each), shuffled if by ``random``; of all of them without a size.
 
-    def __init__(
-        self, source: SpanSource, targets: TreeTargets, *, batch_sentences: int, device: torch.device | None = None
-    ) -> None:
-        self._targets, self._batch_sentences = targets, batch_sentences
-        used = torch.ones(len(targets.values), dtype=torch.bool)
-        if targets.weights is not None:
-            used = torch.from_numpy((targets.weights > 0).any(axis=0))
-        self._joined = JoinedChunks(source, used, device=device)
-
-    def all(self, random: torch.Generator | None = None) -> Iterator[TreeWindow]:
-        """All of them once, shuffled within a window if by ``random``; each window holds until the next is asked for.
-
-        Raises:
-            FitError: a layer has vectors that are not finite, or a sentence another number of words than its tree.
-        """
-        for joined in self._joined:
-            items, spans = joined.items.numpy(), joined.spans[:, 0].numpy()
-            _check_lengths(items, spans, self._targets)
-            order = np.arange(len(items)) if random is None else torch.randperm(len(items), generator=random).numpy()
-            cuts = [order[at : at + self._batch_sentences] for at in range(0, len(order), self._batch_sentences)]
-            batches = [_batch(items[cut], spans[cut], self._targets) for cut in cuts]
-            yield TreeWindow(joined.words.contiguous(), batches)
-
-
-def held_out(source: SpanSource, targets: TreeTargets) -> Iterator[TreeWindow]:
-    """All sentences of a source once, chunk by chunk; no chunk is needed when the next is asked for."""
-    for chunk in source.chunks():
-        check_finite(source, chunk.words.sum(dim=(1, 2)))
-        items, spans = chunk.items.numpy(), chunk.spans[:, 0].numpy()
-        _check_lengths(items, spans, targets)
-        yield TreeWindow(chunk.words.contiguous(), [_batch(items, spans, targets)])
-        del chunk  # or it would be held while the next is read
+    Raises:
+        FitError: a sentence has another number of words than its tree.
+    """
+    items, spans = chunk.items.numpy(), chunk.spans[:, 0].numpy()
+    for item, length in zip(items.tolist(), (spans[:, 1] - spans[:, 0]).tolist(), strict=True):
+        if len(targets.values[item]) != length:
+            raise FitError(
+                f"sentence {item} has {length} words and {targets.asks} of {len(targets.values[item])}: "
+                "give one tree over all of its words"
+            )
+    order = np.arange(len(items)) if random is None else torch.randperm(len(items), generator=random).numpy()
+    cuts = (order[at : at + (size or len(order))] for at in range(0, len(order), size or len(order)))
+    return [_batch(items[cut], spans[cut], targets) for cut in cuts]
 
 
 def _batch(items: Integers, spans: Integers, targets: TreeTargets) -> TreeBatch:
@@ -213,99 +181,53 @@ def _rows(lengths: Sequence[int], n: int) -> tuple[list[tuple[int, int]], int]:
     return places, n_rows
 
 
-def _check_lengths(items: Integers, spans: Integers, targets: TreeTargets) -> None:
-    for item, (start, end) in zip(items.tolist(), spans.tolist(), strict=True):
-        if len(targets.values[item]) != end - start:
-            raise FitError(
-                f"sentence {item} has {end - start} words and {targets.asks} of {len(targets.values[item])}: "
-                "give one tree over all of its words"
-            )
+@dataclass(frozen=True)
+class MapShard:
+    """Maps of one rank and some layers, by their places, which one worker trains."""
 
-
-_START = 0.05
-"""Maps begin uniform within ± this (as the authors' code has it)."""
-_RANK = 64
-"""The rank of a map where none is given, of vectors that are as wide."""
-_LEAST_GAIN = 1e-4
-"""Minimum improvement of the dev loss for early stopping (as in the authors' code)."""
-
-
-class Maps:
-    """The linear maps of one rank, of some layers and all problems, and the state of their optimisers.
-
-    Fits are numbered by layer, and by problem within a layer.
-    """
-
-    def __init__(self, state: AdamState, rates: NDArray[np.float32]) -> None:
-        self.state, self.rates = state, rates
-        n_layers, n_problems = rates.shape  # learning rates
-        flat = state.parameters["map"]
-        self.values = flat.view(n_layers, n_problems, *flat.shape[1:])
-        """``[layer, problem, rank, dim]``, in which steps of the optimiser go by maps"""
-
-    @classmethod
-    def start(
-        cls, rank: int, *, n_layers: int, dim: int, n_problems: int, seed: int, rate: float, device: torch.device
-    ) -> Maps:
-        """Maps as they begin: each problem its own, in which all layers begin alike."""
-
-        def draw(random: torch.Generator) -> dict[str, Tensor]:
-            return {"map": _START * (2 * torch.rand(dim, rank, generator=random) - 1).T}
-
-        drawn = drawn_alike(n_problems, n_layers, seed, draw)["map"].transpose(0, 1)
-        state = AdamState.start({"map": drawn.flatten(0, 1).contiguous().to(device)})
-        return cls(state, np.full((n_layers, n_problems), rate, dtype=np.float32))
+    rank: int
+    layers: list[int]
+    n_problems: int
+    state: AdamState  # numbered by layer, and by problem within a layer
+    rates: list[float]
 
     @property
-    def rank(self) -> int:
-        return int(self.values.shape[2])
+    def values(self) -> Tensor:
+        """The maps ``[layer, problem, rank, dim]``."""
+        maps = self.state.parameters["map"]
+        return maps.view(-1, self.n_problems, *maps.shape[1:])
 
-    def some(self, layers: list[int]) -> Maps:
-        """Copies of the maps of some layers."""
-        return Maps(self.state.some(self._fits(layers)), self.rates[layers])
+    def learn(self, words: Tensor, batch: TreeBatch, asks: Asks) -> None:
+        """Take the maps through a batch, whose words are ``[layer, word, dim]`` of their layers."""
+        mapped = self._mapped(words)
+        pulls = [_by_word(_pull(self._vectors(mapped, block), block, asks)) for block in batch.blocks]
+        pull = torch.cat(pulls, dim=1) if len(pulls) > 1 else pulls[0]
+        # Distances pull both words of a pair, each of which stands in two pairs.
+        scale = (4.0 if asks == "distances" else -2.0) / batch.n_sentences
+        gradients = torch.bmm(pull.transpose(1, 2), words).mul_(scale)
+        self.state.step([gradients.view_as(self.state.parameters["map"])], self.rates)
 
-    def put(self, layers: list[int], other: Maps) -> None:
-        """Take over the maps of some layers."""
-        self.state.put(self._fits(layers), other.state)
+    def losses(self, words: Tensor, batch: TreeBatch, asks: Asks) -> Tensor:
+        """``[layer, problem]`` the loss of a batch, summed over its sentences, each weighing the same in all problems.
 
-    def _fits(self, layers: list[int]) -> list[int]:
-        n_problems = self.rates.shape[1]
-        return [layer * n_problems + problem for layer in layers for problem in range(n_problems)]
+        Words are as for :meth:`learn`.
+        """
+        total = torch.zeros(self.values.shape[:2], dtype=torch.float64, device=words.device)
+        mapped = self._mapped(words)
+        for block in batch.blocks:
+            missing = _missing(self._vectors(mapped, block), block, asks)
+            total += missing.abs_().mul_(block.share).flatten(2).sum(-1)
+        return total.mul_(2) if asks == "distances" else total
 
-    def slow_down(self, which: NDArray[np.bool_], factor: float) -> None:
-        """Begin the optimiser of some ``[layer, problem]`` anew, at a lower rate."""
-        self.state.reset(np.flatnonzero(which).tolist())
-        self.rates = np.where(which, self.rates * np.float32(factor), self.rates)
-
-    def mapped(self, words: Tensor) -> Tensor:
-        """``[layer, word, problem × rank]`` vectors ``[layer, word, dim]`` under the maps."""
+    def _mapped(self, words: Tensor) -> Tensor:
+        """``[layer, word, problem × rank]`` vectors under the maps."""
         # Products with a transpose are slow where it is not a matrix in memory.
         return torch.bmm(words, self.values.flatten(1, 2).transpose(1, 2).contiguous())
 
-    def step(self, gradients: Tensor) -> None:
-        """One step of Adam on gradients shaped as ``values``."""
-        self.state.step([gradients.flatten(0, 1)], self.rates.ravel().tolist())
-
-
-def learn(maps: Maps, words: Tensor, batch: TreeBatch, asks: Asks) -> None:
-    """Take maps through a batch, whose words are ``[layer, word, dim]`` of the layers of these maps."""
-    mapped = maps.mapped(words)
-    pulls = [_pull(_vectors(mapped, block, maps), block, asks) for block in batch.blocks]
-    pull = torch.cat([_by_word(own) for own in pulls], dim=1) if len(pulls) > 1 else _by_word(pulls[0])
-    # Distances pull both words of a pair, each of which stands in two pairs.
-    scale = (4.0 if asks == "distances" else -2.0) / batch.n_sentences
-    gradients = torch.bmm(pull.transpose(1, 2), words).mul_(scale)
-    maps.step(gradients.view_as(maps.values))
-
-
-def losses(maps: Maps, words: Tensor, batch: TreeBatch, asks: Asks) -> Tensor:
-    """``[layer, problem]`` the loss of a batch, summed over its sentences, each weighing the same in all problems."""
-    total = torch.zeros(maps.values.shape[:2], dtype=torch.float64, device=maps.values.device)
-    mapped = maps.mapped(words)
-    for block in batch.blocks:
-        missing = _missing(_vectors(mapped, block, maps), block, asks)
-        total += missing.abs_().mul_(block.share).flatten(2).sum(-1)
-    return total.mul_(2) if asks == "distances" else total
+    def _vectors(self, mapped: Tensor, block: Block) -> Tensor:
+        """``[layer, problem, row, n, rank]`` the mapped vectors of a block."""
+        vectors = mapped[:, block.words].view(len(mapped), *block.gold.shape[:2], self.n_problems, -1)
+        return vectors.permute(0, 3, 1, 2, 4).contiguous()
 
 
 def squared_distances(vectors: Tensor) -> Tensor:
@@ -315,15 +237,8 @@ def squared_distances(vectors: Tensor) -> Tensor:
     return products.mul_(-2).add_(norms[..., :, None]).add_(norms[..., None, :])
 
 
-def _vectors(mapped: Tensor, block: Block, maps: Maps) -> Tensor:
-    """``[layer, problem, row, n, rank]`` the mapped vectors of a block."""
-    n_problems, rank = maps.values.shape[1:3]
-    vectors = mapped[:, block.words].view(len(mapped), *block.gold.shape[:2], n_problems, rank)
-    return vectors.permute(0, 3, 1, 2, 4).contiguous()
-
-
 def _by_word(vectors: Tensor) -> Tensor:
-    """``[layer, word, problem × rank]`` from what :func:`_vectors` is shaped as."""
+    """``[layer, word, problem × rank]`` from ``[layer, problem, row, n, rank]``."""
     return vectors.permute(0, 2, 3, 1, 4).flatten(3).flatten(1, 2)
 
 
@@ -351,14 +266,6 @@ def _pull(vectors: Tensor, block: Block, asks: Asks) -> Tensor:
     return torch.bmm(slope.flatten(0, 2), vectors.flatten(0, 2)).view_as(vectors)
 
 
-class MapShard(NamedTuple):
-    """Maps of one rank and some layers, by their places, which one worker trains."""
-
-    rank: int
-    layers: list[int]
-    maps: Maps
-
-
 class MapLoop(FitLoop):
     """The training of the maps of several ranks (Hewitt & Manning 2019, appendix), in shards for each worker.
 
@@ -383,32 +290,42 @@ class MapLoop(FitLoop):
         shape = len(readouts), train.n_layers, targets.n_problems
         stopping = EarlyStopping(shape, readout.patience, least_gain=_LEAST_GAIN, floor=-np.inf)
         super().__init__(stopping, readout.max_epochs, progress)
-        self._asks, self._slow_down, self._workers, self._device = targets.asks, readout.slow_down, workers, device
+        self._readout, self._targets, self._workers, self._device = readout, targets, workers, device
         self._dev, self._dev_targets = dev, replace(dev_targets, weights=None)
-        self._windows = TreeWindows(train, targets, batch_sentences=readout.batch_sentences, device=device)
+        used = torch.ones(train.n_items, dtype=torch.bool)
+        if targets.weights is not None:
+            used = torch.from_numpy((targets.weights > 0).any(axis=0))
+        self._joined = JoinedChunks(train, used, device=device)
         self._random = torch.Generator().manual_seed(seed)
-        alike: dict[str, Any] = {"n_layers": train.n_layers, "dim": train.dim, "n_problems": targets.n_problems}
-        alike |= {"seed": seed, "rate": readout.learning_rate, "device": device}
-        ranks = [min(_RANK, train.dim) if one.rank is None else one.rank for one in readouts]
-        self._maps = [Maps.start(rank, **alike) for rank in ranks]
-        self.best = [maps.values.clone() for maps in self._maps]
-        """The maps at their best, by rank, ``[layer, problem, rank, dim]``."""
+        self._rates = np.full(shape, readout.learning_rate, dtype=np.float32)
+        self._states, self.best = [], []
+        for one in readouts:
+            rank = min(_RANK, train.dim) if one.rank is None else one.rank
+
+            def draw(random: torch.Generator, rank: int = rank) -> dict[str, Tensor]:
+                return {"map": _START * (2 * torch.rand(train.dim, rank, generator=random) - 1).T}
+
+            maps = drawn_alike(shape[2], shape[1], seed, draw)["map"].transpose(0, 1).contiguous().to(device)
+            self._states.append(AdamState.start({"map": maps.flatten(0, 1)}))
+            self.best.append(maps.clone())
         self._shards: list[list[MapShard]] = []
 
     def learn(self) -> None:
+        """See :meth:`FitLoop.learn`."""
         self._shards = self._dealt()
 
         def take(shard: MapShard, words: Tensor, batch: TreeBatch) -> None:
-            learn(shard.maps, words, batch, self._asks)
+            shard.learn(words, batch, self._targets.asks)
 
-        for window in self._windows.all(self._random):
-            self._each(moved(window, self._device), take)
+        for chunk in self._joined:
+            batches = cut_batches(chunk, self._targets, self._readout.batch_sentences, self._random)
+            self._each(chunk, batches, take)
 
     def _dealt(self) -> list[list[MapShard]]:
         """The maps that go on, by worker: the largest first, to the worker with the least to compute."""
         jobs = [
-            (maps.rank, place, layer)
-            for place, maps in enumerate(self._maps)
+            (best.shape[2], place, layer)
+            for place, best in enumerate(self.best)
             for layer in np.flatnonzero(self.stopping.running[place].any(axis=1)).tolist()
         ]
         loads = [0.0] * self._workers.n
@@ -418,42 +335,53 @@ class MapLoop(FitLoop):
             # What a map costs beside its products, in units of rank.
             loads[worker] += rank + 8
             layers[worker].setdefault(place, []).append(layer)
-        return [
-            [MapShard(place, sorted(chosen), self._maps[place].some(sorted(chosen))) for place, chosen in dealt.items()]
-            for dealt in layers
-        ]
+        return [[self._shard(place, sorted(chosen)) for place, chosen in dealt.items()] for dealt in layers]
+
+    def _shard(self, place: int, layers: list[int]) -> MapShard:
+        state = self._states[place].some(self._fits(layers))
+        return MapShard(place, layers, self._targets.n_problems, state, self._rates[place, layers].ravel().tolist())
+
+    def _fits(self, layers: list[int]) -> list[int]:
+        n_problems = self._targets.n_problems
+        return [layer * n_problems + problem for layer in layers for problem in range(n_problems)]
 
     def dev_scores(self) -> tuple[Floats, None]:
         """``[rank, layer, problem]`` the dev loss, negative: the lower the better."""
         totals = np.zeros(self.stopping.running.shape)
 
         def add(shard: MapShard, words: Tensor, batch: TreeBatch) -> None:
-            totals[shard.rank, shard.layers] += losses(shard.maps, words, batch, self._asks).cpu().numpy()
+            totals[shard.rank, shard.layers] += shard.losses(words, batch, self._targets.asks).cpu().numpy()
 
-        for window in held_out(self._dev, self._dev_targets):
-            self._each(moved(window, self._device), add)
-            del window  # or it would be held while the next is read
+        for chunk in self._dev.chunks():
+            check_finite(self._dev, chunk.words.sum(dim=(1, 2)))
+            self._each(chunk, cut_batches(chunk, self._dev_targets), add)
+            del chunk  # or it would be held while the next is read
         for shard in itertools.chain.from_iterable(self._shards):
-            self._maps[shard.rank].put(shard.layers, shard.maps)
+            self._states[shard.rank].put(self._fits(shard.layers), shard.state)
         return -totals / self._dev.n_items, None
 
     def keep(self, better: NDArray[np.bool_]) -> None:
+        """See :meth:`FitLoop.keep`."""
         slower = self.stopping.running & ~better
-        for place, maps in enumerate(self._maps):
-            chosen = torch.from_numpy(better[place]).to(maps.values.device)
-            self.best[place][chosen] = maps.values[chosen]
-            maps.slow_down(slower[place], self._slow_down)
+        self._rates = np.where(slower, self._rates * np.float32(self._readout.slow_down), self._rates)
+        for place, state in enumerate(self._states):
+            chosen = torch.from_numpy(better[place]).to(self._device)
+            self.best[place][chosen] = state.parameters["map"].view_as(self.best[place])[chosen]
+            state.reset(np.flatnonzero(slower[place]).tolist())
 
-    def _each(self, window: TreeWindow, job: Callable[[MapShard, Tensor, TreeBatch], None]) -> None:
+    def _each(
+        self, chunk: SpanChunk, batches: list[TreeBatch], job: Callable[[MapShard, Tensor, TreeBatch], None]
+    ) -> None:
         """Call ``job`` with every shard and batch, and the words of the batch in the shard's layers."""
+        window, batches = moved((chunk.words.contiguous(), batches), self._device)
 
         def work(worker: int) -> None:
-            for batch in window.batches:
+            for batch in batches:
                 gathered: dict[tuple[int, ...], Tensor] = {}  # shards of the same layers share them
                 for shard in self._shards[worker]:
                     layers = tuple(shard.layers)
                     if layers not in gathered:
-                        gathered[layers] = window.gathered(batch, layers)
+                        gathered[layers] = batch.gathered(window, layers)
                     job(shard, gathered[layers], batch)
 
         self._workers.map(work, len(self._shards))
@@ -513,7 +441,7 @@ class FittedStructural:
 
 
 @dataclass(frozen=True)
-class StructuralReadout(Settings):
+class StructuralReadout:
     """A linear map of rank ``rank`` (Hewitt & Manning 2019, sections 2.2 and 2.3).
 
     Squared distances between mapped vectors are fitted to distances in the tree, or their squared lengths to depths,
@@ -523,6 +451,7 @@ class StructuralReadout(Settings):
     of words, whatever the corpus.
     """
 
+    name: ClassVar[str] = "structural.v1"
     rank: int | None = None
     """Dimensions that vectors are mapped to, at most those they have; 64, or the width of narrower vectors, when left
     out."""
@@ -533,10 +462,6 @@ class StructuralReadout(Settings):
     """Epochs without a new minimum after which a fit ends."""
     slow_down: float = 0.1
     """Factor of the learning rate after an epoch without a new minimum."""
-
-    @property
-    def name(self) -> str:
-        return "structural.v1"
 
 
 def fit_ranks(
@@ -611,112 +536,3 @@ def _check(
         raise FitError("train and dev are of different layers, widths or kinds of target: give the same")
     if targets.weights is not None and not (targets.weights > 0).any(axis=1).all():
         raise FitError("a problem has no training sentence: give some of them a weight above 0")
-
-
-@dataclass(frozen=True)
-class ProbeOrigin:
-    """The model and data that a probe was fitted on, which decide to which vectors it applies."""
-
-    model: str
-    model_fingerprint: str
-    layer: int
-    dim: int
-    pooling: str
-    task: str
-    corpus: str
-    train_fingerprint: str
-    """Fingerprint of the sentences it was fitted on."""
-    readout: str
-    relations: tuple[str, ...] = ()
-    """Names of the relations, in the order of the probe's."""
-    settings: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, eq=False)
-class TreeProbe:
-    """Linear maps of one layer: of distances, of depths, of relations, or of several of these.
-
-    Raises:
-        FitError: a map has another width than the vectors, or that of relations another number of them.
-    """
-
-    origin: ProbeOrigin
-    distance: Tensor | None = None
-    """``[dim, rank]``"""
-    depth: Tensor | None = None
-    """``[dim, rank]``"""
-    relation: Tensor | None = None
-    """``[dim + 1, relation]``, the last row what is added."""
-
-    def __post_init__(self) -> None:
-        for name, value in self._tensors().items():
-            wide = self.origin.dim + (name == "relation")
-            if value.ndim != 2 or len(value) != wide:
-                raise FitError(f"the map of {name} has shape {list(value.shape)}: give [{wide}, …]")
-        names = self.origin.relations
-        if self.relation is not None and self.relation.shape[1] != len(names):
-            raise FitError(
-                f"the map of relation is of {self.relation.shape[1]} relations, of which {len(names)} have names"
-            )
-
-    def _tensors(self) -> dict[str, Tensor]:
-        tensors = {"distance": self.distance, "depth": self.depth, "relation": self.relation}
-        return {name: value for name, value in tensors.items() if value is not None}
-
-    def check(self, *, model_fingerprint: str, layer: int, pooling: str) -> None:
-        """Raise :class:`FitError` unless vectors of this model, layer and pooling are what the probe was fitted on."""
-        origin = self.origin
-        if model_fingerprint != origin.model_fingerprint:
-            raise FitError(
-                f"the probe was fitted on {origin.model}: it cannot read another encoder's vectors; "
-                "ask it of that one, or fit one on this"
-            )
-        if layer != origin.layer:
-            raise FitError(f"the probe was fitted on layer {origin.layer}: it cannot read layer {layer}")
-        if pooling != origin.pooling:
-            raise FitError(
-                f"the probe was fitted on the {origin.pooling} of a word's pieces: it cannot read their {pooling}"
-            )
-
-    def distances(self, vectors: Tensor) -> NDArray[np.float32] | None:
-        """``[word, word]`` squared distances of ``[word, dim]`` vectors; None where the probe has no map for them."""
-        mapped = self._mapped(vectors, self.distance)
-        return None if mapped is None else np.asarray(squared_distances(mapped).clamp_(min=0).numpy())
-
-    def depths(self, vectors: Tensor) -> NDArray[np.float32] | None:
-        """``[word]`` depths of ``[word, dim]`` vectors; None where the probe has no map for them."""
-        mapped = self._mapped(vectors, self.depth)
-        return None if mapped is None else np.asarray(mapped.square().sum(-1).numpy())
-
-    def relations(self, vectors: Tensor) -> tuple[str, ...] | None:
-        """``[word]`` the most probable relation of each word to its head; None where the probe has no map for them."""
-        if self.relation is None:
-            return None
-        mapped = self._mapped(vectors, self.relation[:-1])
-        assert mapped is not None
-        scores = mapped + self.relation[-1]
-        return tuple(self.origin.relations[place] for place in scores.argmax(1).tolist())
-
-    def _mapped(self, vectors: Tensor, by: Tensor | None) -> Tensor | None:
-        if vectors.ndim != 2 or vectors.shape[1] != self.origin.dim:
-            raise FitError(
-                f"the probe was fitted on vectors {self.origin.dim} wide: it cannot read {list(vectors.shape)}"
-            )
-        return None if by is None else vectors.float() @ by
-
-    def save(self, path: Path) -> None:
-        """Write ``path.safetensors``, then ``path.json``, which makes the probe whole."""
-        save_fit(path, self._tensors(), asdict(self.origin))
-
-    @classmethod
-    def load(cls, path: Path) -> TreeProbe:
-        """Read what :meth:`save` wrote.
-
-        Raises:
-            ResultsError: a file is missing, broken or of another format.
-        """
-        tensors, plain = load_fit(path)
-        try:
-            return cls(ProbeOrigin(**{**plain, "relations": tuple(plain["relations"])}), **tensors)
-        except (KeyError, TypeError, FitError) as error:
-            raise ResultsError(f"{path}.json: no whole probe there ({error}); fit it anew") from error

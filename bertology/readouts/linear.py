@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -13,47 +13,25 @@ from torch import Tensor
 
 from bertology._workers import Workers
 from bertology.errors import FitError
-from bertology.readouts._base import (
-    FitReport,
-    Settings,
-    Targets,
-    best_places,
-    check_same_shape,
-    check_weights,
-    rising_ends,
-)
+from bertology.readouts._base import FitReport, Targets, best_places, check_same_shape, checked_weights, rising_ends
 from bertology.readouts._fitting import IMPOSSIBLE, FittedScores, LabelReadout, TrainingData, accuracies
-from bertology.readouts._items import Items, Moments, choose_items, survey
-from bertology.readouts._logistic import (
-    Bound,
-    Fits,
-    Minima,
-    Objective,
-    Precondition,
-    Spread,
-    measure_curvature,
-    minimise,
-)
-from bertology.readouts._sources import FeatureSource, Floats, Integers, resident, used_chunks
+from bertology.readouts._items import Moments, choose_items, survey
+from bertology.readouts._logistic import Fits, Minima, Objective, Precondition, bound, curvature, minimise, spread_of
+from bertology.readouts._sources import FeatureSource, Floats, Integers, check_finite, resident, used_chunks
 
 EXTENSIONS = 3
 """How many strengths are tried beyond an end by default."""
-_STEP = 10.0
-"""Factor from one strength beyond an end of a path to the next."""
+_STEP = 10.0  # factor from one strength beyond an end of a path to the next
 _SAMPLE_LEAST = 8192
-_SAMPLE_A_FEATURE = 32
-"""A sample has at least so many items, and so many a feature; fewer items are all in it."""
-_PART = 4
-"""Where items are many, one in this many is in the sample."""
+_SAMPLE_A_FEATURE = 32  # A sample has at least so many items, and so many a feature; fewer items are all in it
+_PART = 4  # where items are many, one in this many is in the sample
 _SAMPLE_ITEMS = 32768
 _SAMPLE_BYTES = 1 << 30
 _CURVATURE_BYTES = 512 << 20
 _ROUGH = 0.012
 """Part of its gradient at the start that a fit to the sample may keep: going further would only learn the sample."""
-_COMPARED = 10.0
-"""How many times the tolerance is allowed where fits are only compared with each other on dev."""
-_CONSTANT = 1e-12
-"""Variance, as a part of a feature's mean square, below which it is constant."""
+_COMPARED = 10.0  # how many times the tolerance is allowed where fits are only compared with each other on dev
+_CONSTANT = 1e-12  # variance, as a part of a feature's mean square, below which it is constant
 
 
 @dataclass(frozen=True)
@@ -63,18 +41,18 @@ class Affine:
     The standardisation of features is folded in.
     """
 
-    coefficients: Tensor
-    """``[problem, layer, strength, class, dim]``"""
-    intercepts: Tensor
-    """``[problem, layer, strength, class]``"""
+    coefficients: Tensor  # [problem, layer, strength, class, dim]
+    intercepts: Tensor  # [problem, layer, strength, class]
 
     @property
     def shape(self) -> tuple[int, int, int, int]:
+        """Numbers of problems, layers and classes, and the width of the vectors."""
         n_problems, n_layers, _, n_classes, dim = self.coefficients.shape
         return n_problems, n_layers, n_classes, dim
 
     @property
     def n_params(self) -> int:
+        """Trained parameters of one layer's readout for one problem."""
         return self.shape[2] * (self.shape[3] + 1)
 
     def scores(self, source: FeatureSource) -> Iterator[tuple[Tensor, int, Tensor]]:
@@ -95,18 +73,12 @@ class Affine:
         return accuracies(self.scores(source), (n_problems, n_layers, n_strengths), targets)
 
 
-FittedAffine = FittedScores[Affine]
-"""Regressions at their chosen strengths."""
-
-
 @dataclass(frozen=True)
 class StrengthPath:
     """Strengths that are tried in every fit, and those beyond both ends that are tried where an end is best."""
 
-    strengths: tuple[float, ...]
-    """All of them, from the strongest regularisation to the weakest."""
-    given: range
-    """Integers of those that are tried in every fit."""
+    strengths: tuple[float, ...]  # all of them, from the strongest regularisation to the weakest
+    given: range  # integers of those that are tried in every fit
 
     @classmethod
     def of(cls, strengths: Sequence[float], *, extensions: int, large_is_strong: bool) -> StrengthPath:
@@ -143,7 +115,7 @@ class StrengthPath:
 
 
 @dataclass(frozen=True)
-class LinearReadout(LabelReadout[FittedAffine]):
+class LinearReadout(LabelReadout):
     """Multinomial logistic regression with an L2 path, as scikit-learn's ``LogisticRegression`` states it.
 
     For each layer, problem and strength ``C`` it minimises ``C · Σ w (−ln p) + ½ ‖W‖²`` over the training items,
@@ -158,6 +130,7 @@ class LinearReadout(LabelReadout[FittedAffine]):
     The seed is that of the part: where the last fit ends depends on it only through the strength that is chosen.
     """
 
+    name: ClassVar[str] = "linear.v1"
     strengths: tuple[float, ...] = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
     """The path of ``C``: the inverse of the regularisation, so that small is strong."""
     extensions: int = EXTENSIONS
@@ -167,11 +140,8 @@ class LinearReadout(LabelReadout[FittedAffine]):
     tolerance: float = 1e-4
     """Largest absolute component that the gradient of the mean loss may have at the end: scikit-learn's ``tol``."""
 
-    @property
-    def name(self) -> str:
-        return "linear.v1"
-
-    def fit_to(self, data: TrainingData) -> FittedAffine:
+    def fit_to(self, data: TrainingData) -> FittedScores:
+        """Fit every problem in every layer: see :meth:`LabelReadout.fit_to`."""
         path = StrengthPath.of(self.strengths, extensions=self.extensions, large_is_strong=False)
         data = replace(data, train=resident(data.train, data.device), dev=resident(data.dev, data.device))
         # A layer is fitted on one thread, so that the result does not depend on how many there are.
@@ -181,7 +151,7 @@ class LinearReadout(LabelReadout[FittedAffine]):
         record = {name: np.stack([one[name] for one in records], axis=1) for name in records[0]}
         report = FitReport.of_tried(path.strengths, np.stack(best, axis=1), **record)
         coefficients, intercepts = (torch.stack(part, dim=1)[:, :, None] for part in zip(*regressions, strict=True))
-        return FittedAffine(self.name, Affine(coefficients, intercepts), report)
+        return FittedScores(self.name, Affine(coefficients, intercepts), report)
 
 
 Regressions = tuple[Tensor, Tensor]
@@ -202,7 +172,7 @@ class _LayerFits:
         wanted = max(_SAMPLE_LEAST, _SAMPLE_A_FEATURE * train.dim, int(items.used.sum()) // _PART)
         size = min(wanted, _SAMPLE_ITEMS, _SAMPLE_BYTES // (4 * train.dim))
         self._moments, self._sample = survey(train, items.weights, choose_items(items.weights, size, seed=data.seed))
-        self._spread = Spread.of(self._sample)
+        self._spread = spread_of(self._sample)
         shape = data.targets.n_problems, len(path.strengths)
         # Details of the fits, [problem, strength] by field of FitReport.
         self._record: dict[str, NDArray[Any]] = {
@@ -223,87 +193,69 @@ class _LayerFits:
         at = np.arange(len(leading)), self._best(leading) - given[0]
         chosen, starts = (coefficients[at], intercepts[at]), points[at]
         for row, problem in enumerate(leading.tolist()):
-            if (beyond := self._beyond(problem, points[row, [0, -1]].clone())) is not None:
-                chosen[0][row], chosen[1][row], starts[row] = beyond
+            # strengths beyond an end of the path that is best, each fitted from where the one before it ended
+            ends, one = points[row, [0, -1]].clone(), np.array([problem])
+            while (place := int(self._path.next_places(self._record["dev_accuracy"][one][:, None])[0, 0])) >= 0:
+                end = int(place >= self._path.given.stop)
+                fitted, ended = self._fit(one, np.array([[place]]), on_all=False, start=ends[end][None])
+                ends[end] = ended[0, 0]
+                if self._best(one)[0] == place:
+                    chosen[0][row], chosen[1][row], starts[row] = fitted[0][0, 0], fitted[1][0, 0], ended[0, 0]
         best = np.zeros(len(sources), dtype=np.int64)
         best[leading] = self._best(leading)
         best = best[sources]
+
+        def fit_chosen(problems: Integers, start: Tensor | None = None) -> Regressions:
+            (coefficients, intercepts), _ = self._fit(problems, best[problems][:, None], on_all=True, start=start)
+            return coefficients[:, 0], intercepts[:, 0]
+
         if not is_final:
-            chosen = self._fit_chosen(leading, best, start=starts)
-        parts = [chosen, *([self._fit_chosen(following, best)] if len(following) else [])]
+            chosen = fit_chosen(leading, starts)
+        parts = [chosen, *([fit_chosen(following)] if len(following) else [])]
         order = np.argsort([*leading, *following])
-        whole = (torch.cat(part)[order] for part in zip(*parts, strict=True))
-        return (next(whole), next(whole)), best, self._record
+        coefficients, intercepts = (torch.cat(part)[order] for part in zip(*parts, strict=True))
+        return (coefficients, intercepts), best, self._record
 
     def _best(self, problems: Integers) -> Integers:
         return np.asarray(np.nanargmax(self._record["dev_accuracy"][problems], axis=1))
 
-    def _beyond(self, problem: int, ends: Tensor) -> tuple[Tensor, Tensor, Tensor] | None:
-        """Continue beyond an end of the path that is best, each fit from where the one before it ended.
-
-        ``ends [end, parameter]`` are where the fits at both ends of the path ended. Returned are coefficients and
-        intercepts of the best fit beyond it and where that fit ended; None where no strength beyond an end is better.
-        """
-        one, accuracy, best = np.array([problem]), self._record["dev_accuracy"], None
-        while (place := int(self._path.next_places(accuracy[one][:, None])[0, 0])) >= 0:
-            end = int(place >= self._path.given.stop)
-            (coefficients, intercepts), points = self._fit(
-                one, np.array([[place]]), on_all=False, start=ends[end][None]
-            )
-            ends[end] = points[0, 0]
-            if self._best(one)[0] == place:
-                best = coefficients[0, 0], intercepts[0, 0], points[0, 0]
-        return best
-
-    def _fit_chosen(self, problems: Integers, best: Integers, *, start: Tensor | None = None) -> Regressions:
-        """Fit problems to all items, each at its chosen strength."""
-        (coefficients, intercepts), _ = self._fit(problems, best[problems][:, None], on_all=True, start=start)
-        return coefficients[:, 0], intercepts[:, 0]
-
     def _fit(
         self, problems: Integers, places: Integers, *, on_all: bool, start: Tensor | None = None
     ) -> tuple[Regressions, Tensor]:
-        """Fit ``problems`` at ``places [problem, strength]`` of the path, and record how it went.
+        """Fit ``problems`` at ``places [problem, strength]`` of the path, to all items or a part, and note the result.
+
+        Roughly to the sample first, then with the curvature measured there; from ``start`` ``[fit, parameter]``, which
+        is near the end already, with the curvature at once.
 
         Returns:
             The regressions ``[problem, strength, …]``, and ``[problem, strength, parameter]`` where their fits ended.
         """
         data, record, where = self._data, self._record, (problems[:, None], places)
-        regressions, minima = self._solve(problems, np.array(self._path.strengths)[places], on_all=on_all, start=start)
-        if not on_all or self._sample.is_everything or np.isnan(record["dev_accuracy"][where]).any():
-            fitted = Affine(*(part[:, None] for part in regressions))
+        some = torch.from_numpy(problems).to(data.device)
+        items, sample = data.items.only(some), self._sample
+        sampled = items.at(sample.items)
+        # The strength is the variance of a Gaussian prior, which hardly depends on how many items there are.
+        strengths = torch.from_numpy(np.array(self._path.strengths)[places])
+        fits = Fits(items if on_all else sampled, self._moments.only(some), strengths)
+        on_sample = Objective(fits, sample.source, sampled)
+        if start is None:
+            near = bound(fits, self._spread)
+            start = self._minimise("a sample", on_sample, fits.start(), near, relative=_ROUGH).points
+        near = curvature(fits, sample, sampled, start, self._spread.correlations, memory=_CURVATURE_BYTES)
+        if sample.is_everything:
+            minima = self._minimise("all items", on_sample, start, near)
+        elif on_all:
+            minima = self._minimise("all items", Objective(fits, data.train, items), start, near)
+        else:
+            minima = self._minimise("a part of the items", on_sample, start, near, slack=_COMPARED)
+        coefficients, intercepts = fits.for_raw(torch.arange(len(fits), device=some.device), minima.points)
+        coefficients, intercepts = (part.view(*places.shape, *part.shape[1:]) for part in (coefficients, intercepts))
+        if not on_all or sample.is_everything or np.isnan(record["dev_accuracy"][where]).any():
+            fitted = Affine(coefficients[:, None], intercepts[:, None])
             record["dev_accuracy"][where] = fitted.accuracy(data.dev, data.dev_targets.only(problems))[:, 0]
         for name in ("iterations", "converged", "gradient_norm"):
             record[name][where] = getattr(minima, name).view(places.shape).cpu().numpy()
-        return regressions, minima.points.view(*places.shape, -1)
-
-    def _solve(
-        self, problems: Integers, strengths: Floats, *, on_all: bool, start: Tensor | None
-    ) -> tuple[Regressions, Minima]:
-        """Fit ``problems`` at ``strengths [problem, strength]`` to the sample, or to all items.
-
-        Roughly on the sample first, then with the curvature measured there; from ``start`` ``[fit, parameter]``, which
-        is near the end already, with the curvature at once.
-        """
-        some = torch.from_numpy(problems).to(self._data.device)
-        items, sample = self._data.items.only(some), self._sample
-        sampled = items.at(sample.items)
-        # The strength is the variance of a Gaussian prior, which hardly depends on how many items there are.
-        fits = Fits(items if on_all else sampled, self._moments.only(some), torch.from_numpy(strengths))
-        on_sample = Objective(fits, sample.source, sampled)
-        if start is None:
-            bound = Bound(fits, self._spread)
-            start = self._minimise("a sample", on_sample, fits.start(), bound, relative=_ROUGH).points
-        curvature = measure_curvature(fits, sample, sampled, start, self._spread.correlations, memory=_CURVATURE_BYTES)
-        if sample.is_everything:
-            minima = self._minimise("all items", on_sample, start, curvature)
-        elif on_all:
-            minima = self._minimise("all items", Objective(fits, self._data.train, items), start, curvature)
-        else:
-            minima = self._minimise("a part of the items", on_sample, start, curvature, slack=_COMPARED)
-        coefficients, intercepts = fits.for_raw(torch.arange(len(fits), device=some.device), minima.points)
-        by_fit = (*strengths.shape, fits.n_classes)
-        return (coefficients.view(*by_fit, -1), intercepts.view(by_fit)), minima
+        return (coefficients, intercepts), minima.points.view(*places.shape, -1)
 
     def _minimise(
         self,
@@ -319,19 +271,13 @@ class _LayerFits:
             done = f"{len(start) - left} of {len(start)} have converged"
             self._data.progress(f"linear fits to {what}: pass {iteration}, {done}")
 
-        return minimise(
-            objective,
-            start,
-            precondition=precondition,
-            max_iter=self._readout.max_iter,
-            tolerance=slack * self._readout.tolerance,
-            relative=relative,
-            report=report,
-        )
+        settings: dict[str, Any] = {"max_iter": self._readout.max_iter, "relative": relative, "report": report}
+        tolerance = slack * self._readout.tolerance
+        return minimise(objective, start, precondition=precondition, tolerance=tolerance, **settings)
 
 
 @dataclass(frozen=True)
-class RidgeReadout(LabelReadout[FittedAffine]):
+class RidgeReadout(LabelReadout):
     """Least squares with an L2 path on one-hot labels, as scikit-learn's ``Ridge`` states it.
 
     For each layer, problem and strength ``α`` it minimises ``Σ w ‖y − Wx − b‖² + α ‖W‖²`` over the training items,
@@ -342,22 +288,19 @@ class RidgeReadout(LabelReadout[FittedAffine]):
     predictions is NaN throughout. Nothing is random.
     """
 
+    name: ClassVar[str] = "ridge.v1"
     strengths: tuple[float, ...] = (1e4, 1e3, 1e2, 1e1, 1.0)
     """The path of ``α``: large is strong."""
     extensions: int = EXTENSIONS
     """How many strengths, in steps of ten, may be tried beyond either end of a path of two or more."""
 
-    @property
-    def name(self) -> str:
-        return "ridge.v1"
-
-    def fit_to(self, data: TrainingData) -> FittedAffine:
+    def fit_to(self, data: TrainingData) -> FittedScores:
+        """Fit every problem in every layer: see :meth:`LabelReadout.fit_to`."""
         strengths = StrengthPath.of(self.strengths, extensions=self.extensions, large_is_strong=True)
         data.progress("ridge: means and spreads")
         moments = survey(data.train, data.items.weights)[0]
         data.progress("ridge: products of all features")
-        products = _products(data.train, data.items, moments)
-        path = _solve(moments, *products, data.items.frequency.double(), strengths.strengths)
+        path = self._path(data, moments, strengths.strengths)
         strength_sources = np.array(data.targets.strength_sources)
         accuracy = path.accuracy(data.dev, data.dev_targets)
         tried = strengths.tried(accuracy)[strength_sources]
@@ -370,55 +313,41 @@ class RidgeReadout(LabelReadout[FittedAffine]):
             converged=np.ones(accuracy.shape, dtype=bool),
             gradient_norm=np.full(accuracy.shape, np.nan),
         )
-        problem, layer = np.indices(best.shape)
-        at: Any = (problem, layer, best)
+        at: Any = (*np.indices(best.shape), best)
         chosen = Affine(path.coefficients[at].unsqueeze(2), path.intercepts[at].unsqueeze(2))
-        return FittedAffine(self.name, chosen, report, are_logits=False)
+        return FittedScores(self.name, chosen, report, are_logits=False)
 
-
-def _products(train: FeatureSource, items: Items, moments: Moments) -> tuple[list[Tensor], list[int], Tensor]:
-    """Products of standardised features, ``[layer, dim, dim]`` for each distinct weighting; which each problem has;
-    and products with the labels, ``[problem, layer, class, dim]``; float64.
-    """
-    weightings: dict[bytes, int] = {}
-    which = [weightings.setdefault(row.cpu().numpy().tobytes(), len(weightings)) for row in items.weights]
-    n_problems, n_classes = items.frequency.shape
-    grams = [moments.mean.new_zeros(train.n_layers, train.dim, train.dim) for _ in weightings]
-    crosses = moments.mean.new_zeros(n_problems, train.n_layers, n_classes, train.dim)
-    mean, std = moments.mean.float()[:, :, None], moments.std.float()[:, :, None]
-    for numbers, vectors in used_chunks(train, items.used):
-        numbers, vectors = numbers.to(crosses.device), vectors.to(crosses.device)
-        standard: Tensor | None = None
-        for problem in sorted(range(n_problems), key=lambda problem: which[problem]):
-            weights = items.weights[problem, numbers]
-            if standard is None or which.index(which[problem]) == problem:
-                standard = (vectors - mean[problem]) / std[problem]  # [layer, m, dim]
-                grams[which[problem]] += torch.bmm(standard.mT, standard * weights[:, None])
-            labels = torch.nn.functional.one_hot(items.labels[problem, numbers], n_classes) * weights[:, None]
-            crosses[problem] += labels.T.expand(train.n_layers, -1, -1) @ standard
-    return grams, which, crosses
-
-
-def _solve(
-    moments: Moments,
-    grams: list[Tensor],
-    which: list[int],
-    crosses: Tensor,
-    frequency: Tensor,
-    strengths: tuple[float, ...],
-) -> Affine:
-    """The whole path from one eigendecomposition for each layer and weighting (Hastie et al. 2009, section 3.4.1)."""
-    spectra = [torch.linalg.eigh(gram) for gram in grams]
-    paths = []
-    for problem, weighting in enumerate(which):
-        values, basis = spectra[weighting]
-        rotated = crosses[problem] @ basis  # [layer, class, dim]
-        path = [rotated / (values.clamp(min=0) + strength)[:, None] @ basis.mT for strength in strengths]
-        paths.append(torch.stack(path, dim=1))
-    coefficients = torch.stack(paths) / moments.std[:, :, None, None]  # [problem, layer, strength, class, dim]
-    shift = torch.einsum("plscd,pld->plsc", coefficients, moments.mean)
-    intercepts = frequency.where(frequency > 0, IMPOSSIBLE)[:, None, None] - shift
-    return Affine(coefficients.float(), intercepts.float())
+    def _path(self, data: TrainingData, moments: Moments, strengths: tuple[float, ...]) -> Affine:
+        """The path from one eigendecomposition for each layer and weighting (Hastie et al. 2009, section 3.4.1)."""
+        items, train = data.items, data.train
+        weightings: dict[bytes, int] = {}
+        which = [weightings.setdefault(row.cpu().numpy().tobytes(), len(weightings)) for row in items.weights]
+        n_problems, n_classes = items.frequency.shape
+        grams = [moments.mean.new_zeros(train.n_layers, train.dim, train.dim) for _ in weightings]
+        crosses = moments.mean.new_zeros(n_problems, train.n_layers, n_classes, train.dim)
+        mean, std = moments.mean.float()[:, :, None], moments.std.float()[:, :, None]
+        for numbers, vectors in used_chunks(train, items.used):
+            numbers, vectors = numbers.to(crosses.device), vectors.to(crosses.device)
+            standard: Tensor | None = None
+            for problem in sorted(range(n_problems), key=which.__getitem__):
+                weights = items.weights[problem, numbers]
+                if standard is None or which.index(which[problem]) == problem:
+                    standard = (vectors - mean[problem]) / std[problem]  # [layer, m, dim]
+                    grams[which[problem]] += torch.bmm(standard.mT, standard * weights[:, None])
+                labels = torch.nn.functional.one_hot(items.labels[problem, numbers], n_classes) * weights[:, None]
+                crosses[problem] += labels.T.expand(train.n_layers, -1, -1) @ standard
+        spectra = [torch.linalg.eigh(gram) for gram in grams]
+        paths = []
+        for cross, weighting in zip(crosses, which, strict=True):
+            values, basis = spectra[weighting]
+            rotated = cross @ basis  # [layer, class, dim]
+            path = [rotated / (values.clamp(min=0) + strength)[:, None] @ basis.mT for strength in strengths]
+            paths.append(torch.stack(path, dim=1))
+        coefficients = torch.stack(paths) / moments.std[:, :, None, None]  # [problem, layer, strength, class, dim]
+        shift = torch.einsum("plscd,pld->plsc", coefficients, moments.mean)
+        frequency = items.frequency.double()
+        intercepts = frequency.where(frequency > 0, IMPOSSIBLE)[:, None, None] - shift
+        return Affine(coefficients.float(), intercepts.float())
 
 
 @dataclass(frozen=True)
@@ -435,18 +364,39 @@ class NumberTargets:
     def __post_init__(self) -> None:
         if not np.isfinite(self.values).all():
             raise FitError("some numbers are not finite: leave their items out")
-        if self.weights is not None:
-            check_weights(self.weights.astype(np.float32))
+        if self.weights is not None and (checked_weights(self.weights, self.values.shape).sum(axis=1) <= 0).any():
+            raise FitError("no training item counts: give at least one item of weight above 0")
 
 
 @dataclass(frozen=True)
-class RidgeRegression(Settings):
+class FittedRegression:
+    """Fitted regressions of all problems and layers."""
+
+    slopes: Tensor  # [problem, layer, dim] float64
+    intercepts: Tensor  # [problem, layer] the number predicted of the vector origin
+    origin: Tensor  # [layer, dim], subtracted from vectors so that sums keep their digits
+    strengths: tuple[float, ...]
+    chosen: Integers  # [problem, layer] place of the chosen strength
+    dev_r2: Floats  # [problem, layer, strength] R² on dev
+
+    def predict(self, source: FeatureSource) -> Floats:
+        """``[problem, layer, item]`` predicted numbers."""
+        predicted = np.empty((len(self.slopes), source.n_layers, source.n_items))
+        for items, vectors in _shifted(source, self.origin):
+            numbers = torch.einsum("lmd,pld->plm", vectors, self.slopes) + self.intercepts[:, :, None]
+            predicted[:, :, items.numpy()] = numbers.cpu().numpy()
+        return predicted
+
+
+@dataclass(frozen=True)
+class RidgeRegression:
     """Least squares with an L2 penalty on standardised features (Hoerl & Kennard 1970), in closed form.
 
     A strength s minimises ½ · mean squared error + ½ · s · |β|²: scikit-learn's ``Ridge(alpha=s · n)`` after a
     ``StandardScaler``. It is chosen on dev for each layer and problem.
     """
 
+    name: ClassVar[str] = "ridge_regression.v1"
     strengths: tuple[float, ...] = (
         *(100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 3e-3, 1e-3, 3e-4, 1e-4, 1e-5, 1e-6, 1e-7),
     )
@@ -456,11 +406,6 @@ class RidgeRegression(Settings):
         if not self.strengths or any(not 0 < one < np.inf for one in self.strengths):
             raise FitError(f"strengths are {list(self.strengths)}: give one or more above 0")
         object.__setattr__(self, "strengths", tuple(sorted(map(float, self.strengths), reverse=True)))
-
-    @property
-    def name(self) -> str:
-        """Registered name."""
-        return "ridge_regression.v1"
 
     def fit(
         self, train: FeatureSource, targets: NumberTargets, *, dev: FeatureSource, dev_values: Floats, device: str
@@ -474,97 +419,54 @@ class RidgeRegression(Settings):
             dev_values: ``[problem, item]`` numbers by which the strength is chosen.
             device: where to compute.
         """
-        sums = _Sums.of(train, targets, torch.device(device))
-        paths = [sums.path(problem, self.strengths) for problem in range(len(targets.values))]
-        slopes = torch.stack([slope for slope, _ in paths])  # [problem, layer, strength, dim]
-        offsets = torch.stack([offset for _, offset in paths])  # [problem, layer, strength]
-        dev_r2 = _dev_scores(dev, slopes, offsets, sums.origin, torch.from_numpy(dev_values).to(sums.origin.device))
-        own = dev_r2.argmax(axis=2)  # of equals the strongest
+        origin = next(iter(train.chunks()))[1][:, 0].to(device, torch.float64)
+        slopes, intercepts = self._paths(train, targets, origin)
+        numbers = torch.from_numpy(dev_values).to(device)
+        errors = torch.zeros_like(intercepts)
+        for items, vectors in _shifted(dev, origin):
+            predicted = torch.einsum("lmd,plsd->plsm", vectors, slopes) + intercepts[..., None]
+            errors += (predicted - numbers[:, None, None, items.to(device)]).square().sum(-1)
+        spread = (numbers - numbers.mean(1, keepdim=True)).square().sum(1)[:, None, None]
+        # minus infinity where the numbers of dev are all the same
+        dev_r2 = (1 - errors / spread).nan_to_num(nan=-torch.inf, neginf=-torch.inf).cpu().numpy()
         sources = list(targets.strength_sources or range(len(targets.values)))
-        chosen = own[sources]
-        at = torch.from_numpy(chosen).to(slopes.device)
-        slope = slopes.gather(2, at[:, :, None, None].expand(-1, -1, 1, slopes.shape[3])).squeeze(2)
-        offset = offsets.gather(2, at[:, :, None]).squeeze(2)
-        return FittedRegression(slope, offset, sums.origin, self.strengths, chosen, dev_r2)
+        chosen = dev_r2.argmax(axis=2)[sources]  # of equals the strongest
+        at: Any = (*np.indices(chosen.shape), chosen)
+        return FittedRegression(slopes[at], intercepts[at], origin, self.strengths, chosen, dev_r2)
 
-
-@dataclass(frozen=True)
-class FittedRegression:
-    """Fitted regressions of all problems and layers."""
-
-    slopes: Tensor
-    """``[problem, layer, dim]`` float64."""
-    intercepts: Tensor
-    """``[problem, layer]`` the number predicted of the vector ``origin``."""
-    origin: Tensor
-    """``[layer, dim]``, subtracted from vectors so that sums keep their digits."""
-    strengths: tuple[float, ...]
-    chosen: Integers
-    """``[problem, layer]`` place of the chosen strength."""
-    dev_r2: Floats
-    """``[problem, layer, strength]`` R² on dev."""
-
-    def predict(self, source: FeatureSource) -> Floats:
-        """``[problem, layer, item]`` predicted numbers."""
-        predicted = np.empty((len(self.slopes), source.n_layers, source.n_items))
-        for items, vectors in _shifted(source, self.origin):
-            numbers = torch.einsum("lmd,pld->plm", vectors, self.slopes) + self.intercepts[:, :, None]
-            predicted[:, :, items.numpy()] = numbers.cpu().numpy()
-        return predicted
-
-
-@dataclass(frozen=True)
-class _Sums:
-    """Sums over the training items that least squares needs, in every layer."""
-
-    origin: Tensor
-    """``[layer, dim]`` a vector that is subtracted from all."""
-    bases: Sequence[tuple[Tensor, Tensor, Tensor, Tensor]]
-    """Moments and spectra by problem, shared by problems of equal weights: mean and standard deviation
-    ``[layer, dim]``, eigenvalues ``[layer, dim]`` and eigenvectors ``[layer, dim, dim]`` of the correlations."""
-    products: Tensor
-    """``[problem, layer, dim]`` mean products of features and numbers, both from their means."""
-    means: Tensor
-    """``[problem]`` of the numbers."""
-
-    @classmethod
-    def of(cls, train: FeatureSource, targets: NumberTargets, device: torch.device) -> _Sums:
-        n_problems, n_items = targets.values.shape
-        weights = np.ones((n_problems, n_items)) if targets.weights is None else targets.weights.astype(np.float64)
+    def _paths(self, train: FeatureSource, targets: NumberTargets, origin: Tensor) -> tuple[Tensor, Tensor]:
+        """Slopes ``[problem, layer, strength, dim]`` and intercepts ``[problem, layer, strength]`` at all strengths."""
+        numbers = torch.from_numpy(targets.values).to(origin)
+        weights = np.ones(targets.values.shape) if targets.weights is None else targets.weights.astype(np.float64)
         distinct, of_problem = np.unique(weights, axis=0, return_inverse=True)
-        of_problem = of_problem.reshape(-1)
-        each, numbers = torch.from_numpy(distinct).to(device), torch.from_numpy(targets.values).to(device)
+        which = of_problem.reshape(-1).tolist()
+        each = torch.from_numpy(distinct).to(origin)
         totals = each.sum(1)
-        if bool((totals <= 0).any()):
-            raise FitError("no training item counts: give at least one item of weight above 0")
-        means = (torch.from_numpy(weights).to(device) * numbers).sum(1) / totals[of_problem]
-        centred = torch.from_numpy(weights).to(device) * (numbers - means[:, None])
-        first = next(iter(train.chunks()))[1][:, 0].to(device, torch.float64)
-        shape = (len(distinct), train.n_layers, train.dim)
-        sums = torch.zeros(shape, dtype=torch.float64, device=device)
-        squares = torch.zeros((*shape, train.dim), dtype=torch.float64, device=device)
-        products = torch.zeros((n_problems, *shape[1:]), dtype=torch.float64, device=device)
-        for items, vectors in _shifted(train, first):
-            places = items.to(device)
+        means = (each[which] * numbers).sum(1) / totals[which]
+        centred = each[which] * (numbers - means[:, None])
+        sums, products = origin.new_zeros(len(each), *origin.shape), origin.new_zeros(len(numbers), *origin.shape)
+        squares = origin.new_zeros(len(each), *origin.shape, train.dim)
+        for items, vectors in _shifted(train, origin):
+            places = items.to(origin.device)
             products += torch.einsum("pm,lmd->pld", centred[:, places], vectors)
             for place, weight in enumerate(each[:, places]):
                 weighted = vectors * weight[None, :, None]
                 sums[place] += weighted.sum(1)
                 squares[place] += weighted.transpose(1, 2) @ vectors
         bases = [_basis(sums[place] / total, squares[place] / total) for place, total in enumerate(totals)]
-        return cls(first, [bases[place] for place in of_problem], products / totals[of_problem][:, None, None], means)
-
-    def path(self, problem: int, strengths: Sequence[float]) -> tuple[Tensor, Tensor]:
-        """``[layer, strength, dim]`` slopes and ``[layer, strength]`` intercepts at every strength."""
-        mean, deviation, spectrum, basis = self.bases[problem]
-        rotated = torch.einsum("lde,ld->le", basis, self.products[problem] / deviation)
-        penalties = torch.tensor(strengths, dtype=torch.float64, device=mean.device)
-        shrunk = rotated[:, None] / (spectrum[:, None] + penalties[None, :, None])
-        slopes = torch.einsum("lde,lse->lsd", basis, shrunk) / deviation[:, None]
-        return slopes, self.means[problem] - torch.einsum("lsd,ld->ls", slopes, mean)
+        penalties = torch.tensor(self.strengths, dtype=torch.float64, device=origin.device)
+        slopes, intercepts = [], []
+        for problem, place in enumerate(which):
+            mean, deviation, spectrum, basis = bases[place]
+            rotated = torch.einsum("lde,ld->le", basis, products[problem] / totals[place] / deviation)
+            shrunk = rotated[:, None] / (spectrum[:, None] + penalties[None, :, None])
+            slopes.append(torch.einsum("lde,lse->lsd", basis, shrunk) / deviation[:, None])
+            intercepts.append(means[problem] - torch.einsum("lsd,ld->ls", slopes[-1], mean))
+        return torch.stack(slopes), torch.stack(intercepts)
 
 
 def _basis(mean: Tensor, square: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Mean and deviation ``[layer, dim]``, eigenvalues ``[layer, dim]`` and eigenvectors in columns of correlations."""
     covariance = square - mean[:, :, None] * mean[:, None, :]
     variance = covariance.diagonal(dim1=1, dim2=2)
     # A constant feature predicts nothing: as if it were spread without end.
@@ -578,18 +480,6 @@ def _basis(mean: Tensor, square: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor
 def _shifted(source: FeatureSource, origin: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
     """The chunks of a source in float64 on the device of ``origin [layer, dim]``, which is subtracted."""
     for items, vectors in source.chunks():
-        moved = vectors.to(origin.device, torch.float64) - origin[:, None]
-        if not bool(moved.isfinite().all()):
-            layer = source.layers[int((~moved.isfinite()).flatten(1).any(1).nonzero()[0])]
-            raise FitError(f"layer {layer} has vectors that are not finite (NaN or infinite): extract it in float32")
-        yield items, moved
-
-
-def _dev_scores(dev: FeatureSource, slopes: Tensor, offsets: Tensor, origin: Tensor, values: Tensor) -> Floats:
-    """``[problem, layer, strength]`` R² on dev; minus infinity where its numbers are all the same."""
-    errors = torch.zeros_like(offsets)
-    for items, vectors in _shifted(dev, origin):
-        numbers = torch.einsum("lmd,plsd->plsm", vectors, slopes) + offsets[..., None]
-        errors += (numbers - values[:, None, None, items.to(values.device)]).square().sum(-1)
-    spread = (values - values.mean(1, keepdim=True)).square().sum(1)[:, None, None]
-    return np.asarray((1 - errors / spread).nan_to_num(nan=-torch.inf, neginf=-torch.inf).cpu().numpy())
+        shifted = vectors.to(origin.device, torch.float64) - origin[:, None]
+        check_finite(source, shifted)
+        yield items, shifted

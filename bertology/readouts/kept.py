@@ -1,0 +1,261 @@
+"""Fits in files: numbers as safetensors, next to a JSON that tells what they are and is written last."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from bertology._files import FORMAT, write_atomically
+from bertology._workers import Workers
+from bertology.errors import FitError, ResultsError
+from bertology.readouts._edge import Design, FittedEdge, FittedPooled, Probes, log_probs, span_scores
+from bertology.readouts._fitting import FittedScores
+from bertology.readouts._sources import AnySource, FeatureSource, as_spans, pooled
+from bertology.readouts.linear import Affine, FittedRegression
+from bertology.readouts.structural import squared_distances
+
+Kind = Literal["softmax", "sigmoid", "sets", "scores", "number"]
+"""The meaning of scores: logits of one class an item, ``sigmoid`` each class judged on its own; of a set of classes;
+scores that tell no probability; a number."""
+
+
+def save_fit(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> None:
+    """Write ``path.safetensors``, then ``path.json``, which makes the fit whole."""
+    from safetensors.torch import save
+
+    plain = {name: value.detach().float().cpu().contiguous() for name, value in tensors.items()}
+    write_atomically(path.with_name(f"{path.name}.safetensors"), save(plain))
+    content = json.dumps({"format": FORMAT, **about}, indent=1, ensure_ascii=False)
+    write_atomically(path.with_name(f"{path.name}.json"), content.encode())
+
+
+def load_fit(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """The tensors and the description that :func:`save_fit` wrote.
+
+    Raises:
+        ResultsError: a file is missing, broken or of another format.
+    """
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    about, weights = (path.with_name(f"{path.name}{ending}") for ending in (".json", ".safetensors"))
+    if any(file.is_fifo() for file in (about, weights)):
+        raise ResultsError(f"{about}: a pipe is no probe; fit it anew")
+    try:
+        plain = json.loads(about.read_bytes())
+        if (version := plain.pop("format")) != FORMAT:
+            raise ResultsError(f"{about}: a probe of format {version}, this version reads {FORMAT}; fit it anew")
+        return load_file(weights), plain
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError) as error:
+        raise ResultsError(f"{about}: no whole probe there ({error}); fit it anew") from error
+
+
+@dataclass(frozen=True)
+class KeptFit:
+    """One fit of labels or numbers as it is kept: scores of the classes of new items."""
+
+    tensors: Mapping[str, Tensor]
+    """``coefficients [class, in]`` and ``intercepts [class]``, for raw vectors: standardisation is folded in. Of a
+    perceptron they follow a hidden layer of ReLUs, ``hidden [unit, dim]`` and ``hidden_bias [unit]``. Of an edge probe
+    its parameters, named as in :meth:`Design.shapes`, and ``absent [1, class]`` if a class is never predicted."""
+    design: Mapping[str, Any] = field(default_factory=dict)
+    """The ``pool`` of a readout of spans, or the shape of an edge probe; empty for readouts of single vectors."""
+    kind: Kind = "softmax"
+
+    @classmethod
+    def of(cls, fitted: Any, problem: int, column: int) -> KeptFit | None:
+        """The fit of one problem and column of layers; None for readouts of other kinds."""
+        at = problem, column
+        if isinstance(fitted, FittedRegression):
+            slope = fitted.slopes[at]
+            intercept = fitted.intercepts[at] - slope @ fitted.origin[column]
+            return cls({"coefficients": slope[None], "intercepts": intercept[None]}, kind="number")
+        if isinstance(fitted, FittedPooled):
+            below = cls.of(fitted.regressions, problem, column)
+            return below and replace(below, design={"pool": fitted.pooling})
+        if isinstance(fitted, FittedEdge):
+            layers = fitted.design.columns[column]  # a probe of one column reads its layers and no others
+            tensors = {name: value[at] for name, value in fitted.parameters.items()}
+            if "mix" in tensors:
+                tensors["mix"] = tensors["mix"][list(layers)]
+            if fitted.absent is not None:
+                tensors["absent"] = fitted.absent[problem]
+            design = asdict(replace(fitted.design, columns=(tuple(range(len(layers))),)))
+            return cls(
+                tensors, design, "sets" if fitted.is_multi_label else "sigmoid" if fitted.is_sigmoid else "softmax"
+            )
+        if not isinstance(fitted, FittedScores):
+            return None
+        model: Any = fitted.model
+        kind: Kind = "softmax" if fitted.are_logits else "scores"
+        if isinstance(model, Affine):
+            return cls({"coefficients": model.coefficients[*at, 0], "intercepts": model.intercepts[*at, 0]}, kind=kind)
+        (first, offset), *rest = model.maps_of(problem, column)
+        mean, std = (of[at].double() for of in (model.mean, model.std))
+        first = first / std
+        offset = offset - first @ mean
+        if not rest:
+            return cls({"coefficients": first, "intercepts": offset}, kind=kind)
+        last = {"coefficients": rest[0][0], "intercepts": rest[0][1]}
+        return cls({"hidden": first, "hidden_bias": offset, **last}, kind=kind)
+
+    def scores(self, source: AnySource) -> Tensor:
+        """``[item, class]`` scores of the items of a source with the layers of the fit; of a number ``[item, 1]``."""
+        n_classes = self.tensors["out_bias" if "parts" in self.design else "intercepts"].shape[-1]
+        scores = torch.empty(source.n_items, n_classes)
+        for items, of_items in self._chunks(source):
+            scores[items] = of_items
+        return scores
+
+    def best(self, scores: Tensor) -> tuple[Tensor, Tensor]:
+        """``[item]`` the class that is predicted, or ``[item, class]`` which are, and the probability of that."""
+        chosen = scores > 0 if self.kind == "sets" else scores.argmax(1)
+        if self.kind == "scores":
+            return chosen, scores.new_full((len(scores),), torch.nan).double()
+        known = log_probs(scores[None].double(), chosen[None], is_sigmoid=self.kind in ("sigmoid", "sets"))
+        return chosen, known[0].exp()
+
+    def probabilities(self, scores: Tensor) -> Tensor | None:
+        """``[item, class]`` the probability of each class; None where the scores tell none."""
+        if self.kind in ("sigmoid", "sets"):
+            return scores.double().sigmoid()
+        return scores.double().softmax(1) if self.kind == "softmax" else None
+
+    def _chunks(self, source: AnySource) -> Iterator[tuple[Tensor, Tensor]]:
+        if "parts" in self.design:
+            fit = {name: value[None] for name, value in self.tensors.items()}
+            absent = fit.pop("absent", None)
+            probes = Probes(Design(**{name: _tuples(value) for name, value in self.design.items()}), [0], fit)
+            with Workers(torch.device("cpu")) as workers:
+                for items, scores in span_scores(as_spans(source), [probes], absent, workers):
+                    yield items, scores[0]
+            return
+        pool = self.design.get("pool")
+        features = pooled(as_spans(source), pooling=pool) if pool else cast(FeatureSource, source)
+        for items, vectors in features.chunks():
+            hidden = vectors[0].float()
+            if "hidden" in self.tensors:
+                hidden = torch.addmm(self.tensors["hidden_bias"], hidden, self.tensors["hidden"].T).relu_()
+            yield items, torch.addmm(self.tensors["intercepts"], hidden, self.tensors["coefficients"].T)
+
+
+def _tuples(value: Any) -> Any:
+    """A value of JSON with its lists as tuples."""
+    return tuple(map(_tuples, value)) if isinstance(value, list | tuple) else value
+
+
+@dataclass(frozen=True)
+class ProbeOrigin:
+    """The model and data that a probe was fitted on, which decide to which vectors it applies."""
+
+    model: str
+    model_fingerprint: str
+    layer: int
+    dim: int
+    pooling: str
+    task: str
+    corpus: str
+    train_fingerprint: str
+    """Fingerprint of the sentences it was fitted on."""
+    readout: str
+    relations: tuple[str, ...] = ()
+    """Names of the relations, in the order of the probe's."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class TreeProbe:
+    """Linear maps of one layer: of distances, of depths, of relations, or of several of these.
+
+    Raises:
+        FitError: a map has another width than the vectors, or that of relations another number of them.
+    """
+
+    origin: ProbeOrigin
+    distance: Tensor | None = None
+    """``[dim, rank]``"""
+    depth: Tensor | None = None
+    """``[dim, rank]``"""
+    relation: Tensor | None = None
+    """``[dim + 1, relation]``, the last row what is added."""
+
+    def __post_init__(self) -> None:
+        for name, value in self._tensors().items():
+            wide = self.origin.dim + (name == "relation")
+            if value.ndim != 2 or len(value) != wide:
+                raise FitError(f"the map of {name} has shape {list(value.shape)}: give [{wide}, …]")
+        names = self.origin.relations
+        if self.relation is not None and self.relation.shape[1] != len(names):
+            raise FitError(
+                f"the map of relation is of {self.relation.shape[1]} relations, of which {len(names)} have names"
+            )
+
+    def _tensors(self) -> dict[str, Tensor]:
+        tensors = {name: getattr(self, name) for name in ("distance", "depth", "relation")}
+        return {name: value for name, value in tensors.items() if value is not None}
+
+    def check(self, *, model_fingerprint: str, layer: int, pooling: str) -> None:
+        """Raise :class:`FitError` unless vectors of this model, layer and pooling are what the probe was fitted on."""
+        origin = self.origin
+        if model_fingerprint != origin.model_fingerprint:
+            raise FitError(
+                f"the probe was fitted on {origin.model}: it cannot read another encoder's vectors; "
+                "ask it of that one, or fit one on this"
+            )
+        if layer != origin.layer:
+            raise FitError(f"the probe was fitted on layer {origin.layer}: it cannot read layer {layer}")
+        if pooling != origin.pooling:
+            raise FitError(
+                f"the probe was fitted on the {origin.pooling} of a word's pieces: it cannot read their {pooling}"
+            )
+
+    def distances(self, vectors: Tensor) -> NDArray[np.float32] | None:
+        """``[word, word]`` squared distances of ``[word, dim]`` vectors; None where the probe has no map for them."""
+        mapped = self._mapped(vectors, self.distance)
+        return None if mapped is None else np.asarray(squared_distances(mapped).clamp_(min=0).numpy())
+
+    def depths(self, vectors: Tensor) -> NDArray[np.float32] | None:
+        """``[word]`` depths of ``[word, dim]`` vectors; None where the probe has no map for them."""
+        mapped = self._mapped(vectors, self.depth)
+        return None if mapped is None else np.asarray(mapped.square().sum(-1).numpy())
+
+    def relations(self, vectors: Tensor) -> tuple[str, ...] | None:
+        """``[word]`` the most probable relation of each word to its head; None where the probe has no map for them."""
+        if self.relation is None:
+            return None
+        mapped = self._mapped(vectors, self.relation[:-1])
+        assert mapped is not None
+        scores = mapped + self.relation[-1]
+        return tuple(self.origin.relations[place] for place in scores.argmax(1).tolist())
+
+    def _mapped(self, vectors: Tensor, by: Tensor | None) -> Tensor | None:
+        if vectors.ndim != 2 or vectors.shape[1] != self.origin.dim:
+            raise FitError(
+                f"the probe was fitted on vectors {self.origin.dim} wide: it cannot read {list(vectors.shape)}"
+            )
+        return None if by is None else vectors.float() @ by
+
+    def save(self, path: Path) -> None:
+        """Write ``path.safetensors``, then ``path.json``, which makes the probe whole."""
+        save_fit(path, self._tensors(), asdict(self.origin))
+
+    @classmethod
+    def load(cls, path: Path) -> TreeProbe:
+        """Read what :meth:`save` wrote.
+
+        Raises:
+            ResultsError: a file is missing, broken or of another format.
+        """
+        tensors, plain = load_fit(path)
+        try:
+            return cls(ProbeOrigin(**{**plain, "relations": tuple(plain["relations"])}), **tensors)
+        except (KeyError, TypeError, FitError) as error:
+            raise ResultsError(f"{path}.json: no whole probe there ({error}); fit it anew") from error
