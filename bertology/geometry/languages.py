@@ -15,6 +15,7 @@ from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bertology.activations.layers import ROWS, Floats32, Groups, LayerVectors, group_sums, unit_vectors
 from bertology.corpora import ParallelText, Sentences
@@ -399,7 +400,7 @@ class LabelledWords(NamedTuple):
     places: Integers
     """The place of the word's vector among those that are read."""
     language: Integers
-    codes: Integers
+    codes: NDArray[np.int64]
     """The label of each, numbered through all splits."""
 
 
@@ -441,11 +442,11 @@ class TransferItems:
         return total_and_groups(parts) if parts else iter(())
 
 
-Labels = tuple[Integers, Integers, tuple[str, ...]]
+Labels = tuple[Integers, NDArray[np.int64], tuple[str, ...]]
 """Words of a split, the code of the label of each, and the labels."""
 
 
-def sampled_by_language(sentences: Sentences, words: Integers, most: int) -> Integers:
+def sampled_by_language(sentences: Sentences, words: NDArray[np.int64], most: int) -> NDArray[np.int64]:
     """Those of some words that stand in as many random sentences as have ``most`` of them in each language."""
     text = ParallelText.of(sentences)
     of_sentence = np.bincount(sentences.sentence_of_word[words], minlength=len(text.language))

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bertology.activations.layers import Floats32, LayerVectors, span_means, unit_vectors
 from bertology.corpora import Sentences
@@ -39,7 +40,7 @@ _NO_SENSES = (
 )
 
 
-def words_of_spans(spans: Integers) -> Integers:
+def words_of_spans(spans: Integers) -> NDArray[np.int64]:
     """Numbers of all words of spans ``[…, 2]``, ascending."""
     return np.unique(np.concatenate([np.zeros(0, np.int64), *(np.arange(*span) for span in spans.reshape(-1, 2))]))
 
@@ -626,7 +627,7 @@ class Concatenated(NamedTuple):
     items: Sequence[_Item]
 
     @property
-    def every_word(self) -> dict[str, Integers]:
+    def every_word(self) -> dict[str, NDArray[np.int64]]:
         """Numbers of all words of the spans, by split."""
         train = [span for of_sense in self.known.values() for span in of_sense]
         test = [span for item in self.items for span in item.spans.values()]
