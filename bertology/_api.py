@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from bertology.encoders import Encoder
     from bertology.encoders.interventions import Site
     from bertology.geometry import Neighbours
-    from bertology.geometry.languages import AlignedTexts
+    from bertology.geometry.alignment import AlignedTexts
 
 Asked = str | Probe | type[Probe]
 """The name of a probe, the probe itself, or its class."""
@@ -315,7 +315,7 @@ def align(
             layer or method.
     """
     from bertology.encoders import model_shape, resolve_model
-    from bertology.geometry.languages import aligned_texts
+    from bertology.geometry.alignment import aligned_texts
 
     languages = parse_names(language) if isinstance(language, str) else language or (None, None)
     if len(languages) != 2:

@@ -299,14 +299,14 @@ class RestoredLayers(EncoderComparison):
             problem = f"model {pair.model.name} was fine-tuned for {found.task}"
             raise ModelError(f"{problem}: restoring is scored by labels alone")
         clusters, n = found.predictions[()]["cluster_id"].to_numpy(), len(test)
-        right = {
-            restored: (frame["gold"] == frame["pred"]).to_numpy(np.float64)
+        right: dict[tuple[int, ...], Floats] = {
+            restored: np.asarray(frame["gold"] == frame["pred"], dtype=np.float64)
             for restored, frame in found.predictions.items()
         }
         for order, name in _ORDERS.items():
             changed = [right[found.restored(order, layer)] - right[()] for layer, _ in layers]
             own = tuple(layer for layer, _ in layers)
-            yield mean_sums(name, np.stack(changed), clusters, n_clusters=n, layers=own)
+            yield mean_sums(name, np.array(changed, dtype=np.float64), clusters, n_clusters=n, layers=own)
         yield mean_sums("accuracy", right[()], clusters, n_clusters=n)
         yield mean_sums("accuracy_reference", right[found.restored("from", 0)], clusters, n_clusters=n)
 

@@ -22,12 +22,13 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bertology import attention
-from bertology.attention import AttentionProbe, arcs
+from bertology.attention import AttentionProbe
+from bertology.attention.arcs.questions import subject_candidates
 from bertology.corpora import Sentences
 from bertology.errors import CorpusError, NameNotFoundError, quoted
 from bertology.geometry import GeometryProbe
@@ -36,6 +37,9 @@ from bertology.measures import share_metric, sum_metric
 from bertology.measures.sums import LayerSums, by_layer, ratio_sums
 from bertology.probing import ControlNote, GeometryCounts, Probe, ProbeFamily, Splits
 from bertology.probing.statistics import SplitVectors, SplitWords
+
+if TYPE_CHECKING:
+    from bertology.attention.maps import MakeStatistic
 
 _KINDS = {"main_auxiliary": "auxiliary", "subject_noun": "noun"}
 
@@ -168,11 +172,12 @@ class SubjectAttention(AttentionProbe):
         sum_metric("confusion_above_chance_bits", "the same, less that of equal shares", higher_is_better=False),
     )
 
-    def statistics(self, sentences: Sentences) -> Sequence[attention.MakeStatistic]:
+    def statistics(self, sentences: Sentences) -> Sequence[MakeStatistic]:
         """Confusion of heads and of layers."""
+        from bertology.attention.arcs.heads import CandidateConfusion
+
         bits, above = (metric.name for metric in self.scores)
-        asked = arcs.subject_candidates(sentences)
-        return [partial(arcs.CandidateConfusion, candidates=asked, metrics=(bits, above))]
+        return [partial(CandidateConfusion, candidates=subject_candidates(sentences), metrics=(bits, above))]
 
 
 def _probe(name: str) -> Probe:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from bertology.corpora import Corpus, Sentence
     from bertology.geometry import Neighbours
-    from bertology.geometry.languages import AlignedTexts
+    from bertology.geometry.alignment import AlignedTexts
 
 app = typer.Typer(rich_markup_mode=None)
 _BAR = " ||| "

@@ -179,7 +179,8 @@ def _compared(
     if a.shape != b.shape:
         shapes = f"{list(b.shape)}, and {list(a.shape)} in {of_a.name}"
         raise ModelError(f"model {of_b.name}: {name} is {shapes}: give models whose tensors have one shape")
-    a, b, sums = a.flatten(), b.flatten(), (0, 0, 0.0, 0.0, 0.0, 0.0)
+    a, b = a.flatten(), b.flatten()
+    sums: tuple[float, ...] = (0, 0, 0.0, 0.0, 0.0, 0.0)
     for start in range(0, len(a), _AT_ONCE):
         one, two = (values[start : start + _AT_ONCE].double().numpy() for values in (a, b))
         squares = float(one @ one), float(two @ two), float(one @ two), float(np.square(two - one).sum())

@@ -314,9 +314,6 @@ class _Frozen(VectorFamily):
                 raise BertologyError(f"task {probe.task}: a frozen readout predicts labels: leave {what} out")
         return configs
 
-    def fitted_together(self, probe: Probe, configs: Sequence[ReadoutConfig]) -> tuple[tuple[ReadoutConfig, ...], ...]:
-        return tuple((config,) for config in configs)
-
     def check(self, pair: ModelCorpus, probe: Probe, configs: Sequence[ReadoutConfig]) -> None:
         """The models are of one width, and the corpus has the labels."""
         _check_widths(pair, probe)

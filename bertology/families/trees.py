@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
@@ -25,9 +25,9 @@ from bertology.families.vectors import (
 from bertology.measures import Metric, tree_distances
 from bertology.measures.metrics import RELATION, UNSCORED, count_trees
 from bertology.measures.trees import rooted, spanning_trees, tree_depths
-from bertology.probing import ControlNote, Probe
+from bertology.probing import ControlNote, Probe, RepresentationProbe
 from bertology.probing.items import TreeExamples
-from bertology.readouts import ReadoutKind
+from bertology.readouts import ReadoutKind, readout_kind
 from bertology.results.predictions import Kept, read_labels, read_scores
 
 if TYPE_CHECKING:
@@ -65,6 +65,18 @@ class _Trees(VectorFamily):
 
     def baselines(self, probe: Probe) -> tuple[ControlNote, ...]:
         return (_CHAIN,)
+
+    def fitted_together(self, probe: Probe, configs: Sequence[ReadoutConfig]) -> tuple[tuple[ReadoutConfig, ...], ...]:
+        """Those that differ in nothing but the setting that their readout declares as ``fitted_together``."""
+        assert isinstance(probe, RepresentationProbe)
+        groups: dict[str, list[ReadoutConfig]] = {}
+        for place, config in enumerate(configs):
+            kind = readout_kind(config.readout or probe.readout)
+            others = {name: value for name, value in config.settings.items() if name != kind.fitted_together}
+            shared = replace(config, readout=kind.name, settings=others)
+            key = str(place) if kind.fitted_together is None else f"{shared.key} {shared.layers}"
+            groups.setdefault(key, []).append(config)
+        return tuple(map(tuple, groups.values()))
 
     def compute(self, groups: Sequence[FitGroup], job: Resources) -> Iterator[tuple[FitGroup, Exception | None]]:
         """Fit all ranks, layers and seeds of a group at once."""

@@ -80,7 +80,7 @@ class TaskData:
 
     @classmethod
     def of(cls, probe: RepresentationProbe, splits: Splits) -> TaskData:
-        """The items of every split; raises as :func:`task_data`."""
+        """The checked items of every split."""
         items = {split: _items_of(probe, split, splits) for split in splits.by_name}
         train = items["train"]
         for split, examples in items.items():
@@ -250,7 +250,7 @@ def _key(probe: Probe) -> tuple[object, ...]:
 
 
 def _items_fingerprint(probe: Probe, splits: Splits) -> str:
-    """Hash of the items of a probe in every split, and of what it leaves out; raises as :func:`task_data`."""
+    """Hash of the items of a probe in every split, and of what it leaves out."""
 
     def parts() -> Iterator[bytes]:
         for split, examples in task_data(probe, splits).items.items():
@@ -585,18 +585,6 @@ class VectorFamily(Family):
         for config in configs:
             signals["cls" if config.pool == "cls" else "words"] = None
         return tuple(signals)
-
-    def fitted_together(self, probe: Probe, configs: Sequence[ReadoutConfig]) -> tuple[tuple[ReadoutConfig, ...], ...]:
-        """Those that differ in nothing but the setting that their readout declares as ``fitted_together``."""
-        assert isinstance(probe, RepresentationProbe)
-        groups: dict[str, list[ReadoutConfig]] = {}
-        for place, config in enumerate(configs):
-            kind = readout_kind(config.readout or probe.readout)
-            others = {name: value for name, value in config.settings.items() if name != kind.fitted_together}
-            shared = replace(config, readout=kind.name, settings=others)
-            key = str(place) if kind.fitted_together is None else f"{shared.key} {shared.layers}"
-            groups.setdefault(key, []).append(config)
-        return tuple(map(tuple, groups.values()))
 
     def check_settings(self, probe: Probe, configs: Sequence[ReadoutConfig]) -> None:
         """Readouts have such settings."""

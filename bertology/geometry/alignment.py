@@ -15,14 +15,22 @@ from itertools import combinations, permutations
 from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bertology._names import folder_name, layer_number, name_not_found, place_of_layer
 from bertology._page import PageAndFigure, full_page
 from bertology.activations.layers import Floats32, Groups, LayerVectors, unit_vectors
 from bertology.corpora import Links, ParallelText, Sentence, Sentences
 from bertology.errors import CorpusError, FitError
-from bertology.measures.sums import Bools, Floats, LayerSums, left_out_sums, mean_sums, ratio_sums, total_and_groups
+from bertology.measures.sums import (
+    Bools,
+    Floats,
+    Integers,
+    LayerSums,
+    left_out_sums,
+    mean_sums,
+    ratio_sums,
+    total_and_groups,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,7 +38,6 @@ if TYPE_CHECKING:
     from bertology._figures import ShownFigure
     from bertology.encoders import Encoder
 
-Integers = NDArray[np.int64]
 _ONE_SIDE_LINKED = 0.9
 """Factor of itermax for the similarity of two words one of which is linked already; it is 0 where both are."""
 _FEW = 2
@@ -556,6 +563,6 @@ def aligned_texts(
         of_text = [vectors[:, texts.starts[number] : texts.starts[number + 1]] for number in range(len(texts))]
         for pair, own, other in zip(pairs, of_text[::2], of_text[1::2], strict=True):
             similar = [word_similarity(a, b, distortion=distortion) for a, b in zip(own, other, strict=True)]
-            about = tuple(layers), np.stack(similar), method, encoder.source.title, shown, encoder.n_layers
-            found.append(AlignedTexts(*pair, *about))
+            title, n_layers = encoder.source.title, encoder.n_layers
+            found.append(AlignedTexts(*pair, tuple(layers), np.stack(similar), method, title, shown, n_layers))
     return found

@@ -20,13 +20,13 @@ from numpy.typing import NDArray
 from bertology.activations.layers import ROWS, Floats32, Groups, LayerVectors, group_sums, unit_vectors
 from bertology.corpora import ParallelText, Sentences
 from bertology.errors import CorpusError, FitError
-from bertology.geometry.alignment import AlignedTexts, align_words, aligned_texts
 from bertology.geometry.senses import v_measure
 from bertology.measures import majority
 from bertology.measures.baselines import word_majority
 from bertology.measures.sums import (
     Bools,
     Floats,
+    Integers,
     Layers,
     LayerSums,
     cluster_sums,
@@ -36,9 +36,6 @@ from bertology.measures.sums import (
     total_and_groups,
 )
 
-__all__ = ["AlignedTexts", "align_words", "aligned_texts"]
-
-Integers = NDArray[np.int64]
 Direction = tuple[int, int]
 _PENALTY = 1e-3
 """Strength of the ridge regression, in mean variances of a dimension."""
@@ -135,10 +132,10 @@ class LanguageItems:
 
     def by_language(self, metric: str, hits: Floats | Bools) -> Iterator[LayerSums]:
         """The mean of ``[item]`` hits, of all sentences and by language."""
-        shared = {"n_clusters": self.n_clusters}
+        n = self.n_clusters
         return total_and_groups(
             [
-                mean_sums(metric, hits, self.clusters, weights=self.language == number, group=name, **shared)
+                mean_sums(metric, hits, self.clusters, weights=self.language == number, n_clusters=n, group=name)
                 for number, name in enumerate(self.names)
             ]
         )
@@ -403,7 +400,7 @@ class LabelledWords(NamedTuple):
     places: Integers
     """The place of the word's vector among those that are read."""
     language: Integers
-    codes: Integers
+    codes: NDArray[np.int64]
     """The label of each, numbered through all splits."""
 
 
@@ -445,11 +442,11 @@ class TransferItems:
         return total_and_groups(parts) if parts else iter(())
 
 
-Labels = tuple[Integers, Integers, tuple[str, ...]]
+Labels = tuple[Integers, NDArray[np.int64], tuple[str, ...]]
 """Words of a split, the code of the label of each, and the labels."""
 
 
-def sampled_by_language(sentences: Sentences, words: Integers, most: int) -> Integers:
+def sampled_by_language(sentences: Sentences, words: NDArray[np.int64], most: int) -> NDArray[np.int64]:
     """Those of some words that stand in as many random sentences as have ``most`` of them in each language."""
     text = ParallelText.of(sentences)
     of_sentence = np.bincount(sentences.sentence_of_word[words], minlength=len(text.language))
@@ -495,8 +492,7 @@ def transfer(vectors: Mapping[str, LayerVectors], items: TransferItems) -> Itera
 
     layers, values = vectors["test"].layers, dict[str, Floats32]()
     for split, words in items.splits.items():
-        places = words.places
-        values[split] = np.stack(vectors[split].each(lambda _, of_layer, places=places: of_layer[places]))
+        values[split] = np.stack([vectors[split].of(layer)[words.places] for layer in layers])
     means, spreads = _moments(items, values)
     gold, language = items.splits["test"].codes, items.splits["test"].language
     right: dict[str, dict[int, Floats]] = {"": {}, "_centred": {}, "_standardised": {}}

@@ -19,6 +19,7 @@ from bertology.errors import CorpusError, listed, quoted
 from bertology.measures.sums import (
     Bools,
     Floats,
+    Integers,
     LayerSums,
     by_layer,
     cluster_sums,
@@ -28,7 +29,6 @@ from bertology.measures.sums import (
     ratio_sums,
 )
 
-Integers = NDArray[np.int64]
 Span = tuple[int, int]
 """Numbers of the first word of a span in its split, and of the word after it."""
 NEIGHBOURS = tuple(range(1, 11))
@@ -40,7 +40,7 @@ _NO_SENSES = (
 )
 
 
-def words_of_spans(spans: Integers) -> Integers:
+def words_of_spans(spans: Integers) -> NDArray[np.int64]:
     """Numbers of all words of spans ``[…, 2]``, ascending."""
     return np.unique(np.concatenate([np.zeros(0, np.int64), *(np.arange(*span) for span in spans.reshape(-1, 2))]))
 
@@ -503,8 +503,8 @@ def read_pairs(sentences: Sentences, column: str) -> SensePairs:
     if not same:
         remedy = "give WiC, or a table with columns such as text=s1,text2=s2,at=i,at2=j,label=same"
         raise CorpusError(f"no pair of words has a label in column {quoted(column)}: {remedy}")
-    both = (np.array(some, dtype=np.int64).reshape(-1, 2, 2) for some in (spans, bounds))
-    return SensePairs(*both, np.array(same), np.array(clusters))
+    own, texts_of = (np.array(some, dtype=np.int64).reshape(-1, 2, 2) for some in (spans, bounds))
+    return SensePairs(own, texts_of, np.array(same), np.array(clusters))
 
 
 def pair_statistics(
@@ -541,7 +541,9 @@ def lexical_pair_statistics(
         contexts = {
             split: [
                 context(sentences[split], bounds, span)
-                for bounds, span in zip(some.bounds.reshape(-1, 2), some.spans.reshape(-1, 2), strict=True)
+                for bounds, span in zip(
+                    some.bounds.reshape(-1, 2).tolist(), some.spans.reshape(-1, 2).tolist(), strict=True
+                )
             ]
             for split, some in pairs.items()
         }
@@ -562,7 +564,7 @@ def pair_scores(
     _, clusters = np.unique(test.clusters, return_inverse=True)
     threshold = best_threshold(cosines["train"], pairs["train"].same)
     right = ((cosines["test"] >= threshold) == test.same).astype(np.float64)
-    forms = [[context(sentences, span, (span[1], span[1])) for span in both] for both in test.spans]
+    forms = [[context(sentences, span, (span[1], span[1])) for span in both] for both in test.spans.tolist()]
     alike = np.array([first == second for first, second in forms], dtype=bool)
     yield mean_sums(f"accuracy{suffix}", right, clusters)
     for name, which in {"same form": alike, "other form": ~alike}.items():
@@ -625,7 +627,7 @@ class Concatenated(NamedTuple):
     items: Sequence[_Item]
 
     @property
-    def every_word(self) -> dict[str, Integers]:
+    def every_word(self) -> dict[str, NDArray[np.int64]]:
         """Numbers of all words of the spans, by split."""
         train = [span for of_sense in self.known.values() for span in of_sense]
         test = [span for item in self.items for span in item.spans.values()]

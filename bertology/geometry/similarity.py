@@ -324,7 +324,8 @@ def layer_similarity(
         FitError: fewer than ten words for each dimension, for ``svcca`` and ``pwcca``.
     """
     layers, n_layers = vectors.layers, len(vectors.layers)
-    pairs = _LayerPairs.of(vectors, sentences, measures, list(combinations(range(n_layers), 2)), "layers")
+    clusters = _checked_clusters(vectors, sentences, measures, "layers")
+    pairs = _LayerPairs(vectors, clusters, list(combinations(range(n_layers), 2)))
     neighbours = [(place + 1, place) for place in range(n_layers - 1)]
     for measure in measures:
         found, kind = pairs.likenesses(measure, pairs.pairs)
@@ -336,7 +337,8 @@ def layer_similarity(
             of_others = [both[place, other] for place in places]
             yield _likeness_sums(measure, tuple(layers[p] for p in places), of_others, kind, group=f"layer {layer}")
         if neighbours:
-            yield pairs.null(measure, layers[1:], neighbours)
+            null = null_likeness(find_measure(measure), vectors, neighbours)
+            yield ratio_sums(f"{measure}_null", null[:, None], None, "blocks", layers=layers[1:])
     if neighbours:
         values = np.zeros((2, n_layers - 1, len(vectors)))
         for items, chunk in vectors.chunks():
@@ -344,8 +346,8 @@ def layer_similarity(
             values[0][:, items] = np.einsum("lwd,lwd->lw", chunk[:-1], chunk[1:]) / (lengths[:-1] * lengths[1:])
             change = chunk[1:] - chunk[:-1]
             values[1][:, items] = np.sqrt(np.einsum("lwd,lwd->lw", change, change)) / lengths[:-1]
-        yield mean_sums("cosine_previous", values[0], pairs.clusters, layers=layers[1:])
-        yield mean_sums("moved_previous", values[1], pairs.clusters, layers=layers[1:])
+        yield mean_sums("cosine_previous", values[0], clusters, layers=layers[1:])
+        yield mean_sums("moved_previous", values[1], clusters, layers=layers[1:])
 
 
 def model_similarity(
@@ -381,30 +383,36 @@ def model_similarity(
     own = tuple(layer for layer, _ in layers)
     matched = [(vectors.layers.index(a), n_own + reference.layers.index(b)) for a, b in layers]
     crossed = [(a, n_own + b) for a, b in np.ndindex(n_own, len(reference.layers))]
-    needed = crossed if "cka" in measures else matched
-    pairs = _LayerPairs.of(vectors.beside(reference), sentences, measures, needed, "models")
+    both, clusters = vectors.beside(reference), _checked_clusters(vectors, sentences, measures, "models")
+    pairs = _LayerPairs(both, clusters, crossed if "cka" in measures else matched)
     for measure in measures:
         found, kind = pairs.likenesses(measure, crossed if measure == "cka" else matched)
-        yield _likeness_sums(measure, own, [found[pair] for pair in matched], kind, is_distance=True)
+        name, null = measure, null_likeness(find_measure(measure), both, matched)
+        if measure == "procrustes":
+            name, null = "procrustes_distance", 1 - null
+            found = {pair: (1 - value, -influences) for pair, (value, influences) in found.items()}
+        yield _likeness_sums(name, own, [found[pair] for pair in matched], kind)
         for place, layer in enumerate(reference.layers if measure == "cka" else ()):
             of_all = [found[a, n_own + place] for a in range(n_own)]
-            yield _likeness_sums(measure, vectors.layers, of_all, kind, group=f"reference layer {layer}")
-        yield pairs.null(measure, own, matched, is_distance=True)
+            yield _likeness_sums(name, vectors.layers, of_all, kind, group=f"reference layer {layer}")
+        yield ratio_sums(f"{name}_null", null[:, None], None, "blocks", layers=own)
 
 
 def _likeness_sums(
-    measure: str,
-    layers: tuple[int, ...],
-    found: Sequence[tuple[float, Floats]],
-    kind: Clusters,
-    *,
-    group: str = "",
-    is_distance: bool = False,
+    metric: str, layers: tuple[int, ...], found: Sequence[tuple[float, Floats]], kind: Clusters, *, group: str = ""
 ) -> LayerSums:
-    values, influences = np.array([value for value, _ in found]), np.stack([change for _, change in found])
-    if is_distance and measure == "procrustes":
-        measure, values, influences = "procrustes_distance", 1 - values, -influences
-    return jackknife_sums(measure, values, influences, kind, group=group, layers=layers)
+    values, influences = zip(*found, strict=True)
+    return jackknife_sums(metric, np.array(values), np.stack(influences), kind, group=group, layers=layers)
+
+
+def _checked_clusters(vectors: LayerVectors, sentences: Integers, measures: Sequence[str], what: str) -> Integers:
+    """``[word]`` the sentence of each, from 0, once it is checked that there are such measures and enough words."""
+    for measure in measures:
+        find_measure(measure)
+    _, clusters = np.unique(sentences, return_inverse=True)
+    if len(vectors) < LEAST or clusters[-1] < 1:
+        raise CorpusError(f"{len(vectors)} words of one sentence are too few to compare {what} by: give more text")
+    return np.asarray(clusters)
 
 
 @dataclass(frozen=True, eq=False)
@@ -415,18 +423,6 @@ class _LayerPairs:
     clusters: Integers
     """``[word]`` the sentence of each, from 0."""
     pairs: Sequence[Pair]
-
-    @classmethod
-    def of(
-        cls, vectors: LayerVectors, sentences: Integers, measures: Sequence[str], pairs: Sequence[Pair], what: str
-    ) -> _LayerPairs:
-        """The pairs, once it is checked that there are such measures and enough words."""
-        for measure in measures:
-            find_measure(measure)
-        _, clusters = np.unique(sentences, return_inverse=True)
-        if len(vectors) < LEAST or clusters[-1] < 1:
-            raise CorpusError(f"{len(vectors)} words of one sentence are too few to compare {what} by: give more text")
-        return cls(vectors, clusters, pairs)
 
     def likenesses(self, measure: str, pairs: Sequence[Pair]) -> tuple[Likenesses, Clusters]:
         """The likeness of some of the pairs, and the clusters of its derivatives: sentences, or blocks of them."""
@@ -441,15 +437,6 @@ class _LayerPairs:
             return by_sentence[measure](pairs), "sentences"
         found = left_out(find_measure(measure), self.vectors, self.clusters, pairs)
         return {pair: (float(values[0]), values[0] - values[1:]) for pair, values in found.items()}, "blocks"
-
-    def null(
-        self, measure: str, layers: tuple[int, ...], pairs: Sequence[Pair], *, is_distance: bool = False
-    ) -> LayerSums:
-        """A measure with the words of the second layer of each pair in random order; it has no interval."""
-        values = null_likeness(find_measure(measure), self.vectors, pairs)
-        if is_distance and measure == "procrustes":
-            measure, values = "procrustes_distance", 1 - values
-        return ratio_sums(f"{measure}_null", values[:, None], None, "blocks", layers=layers)
 
     @cached_property
     def _means(self) -> Floats32:

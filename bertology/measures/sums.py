@@ -64,8 +64,8 @@ def by_layer(found: Iterable[tuple[int, Iterable[LayerSums]]]) -> Iterator[Layer
 
 def ratio_sums(
     metric: str,
-    over: Floats,
-    under: Floats | None = None,
+    over: ArrayLike,
+    under: ArrayLike | None = None,
     kind: Clusters = "sentences",
     *,
     group: str = "",

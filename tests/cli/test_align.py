@@ -12,7 +12,7 @@ import pytest
 
 from bertology import align, load_encoder
 from bertology.errors import BertologyError, NameNotFoundError
-from bertology.geometry.languages import aligned_texts
+from bertology.geometry.alignment import aligned_texts
 
 Command = Callable[..., Any]
 TEXT, OTHER = "the dog sees a cat", "a cat the dog sees"
