@@ -269,8 +269,8 @@ class ComparedLosses(EncoderComparison):
         }
         for group, chosen in found.groups(self.by if self.by in read.layers else None).items():
             for metric, of_word in values.items():
-                name, n = "" if group == "all" else group, len(text)
-                yield mean_sums(metric, of_word[chosen], of_sentence[chosen], n_clusters=n, group=name)
+                name, of_chosen = "" if group == "all" else group, np.asarray(of_word[chosen], dtype=np.float64)
+                yield mean_sums(metric, of_chosen, of_sentence[chosen], n_clusters=len(text), group=name)
 
 
 @dataclass(frozen=True)
