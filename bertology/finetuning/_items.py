@@ -240,7 +240,7 @@ class _Reader:
         ids = [sentences.id(number) or str(number) for number, _ in found]
         gold = [canonical_json([target.label for target in answers]).decode() for _, answers in found]
         table = _table(ids, clusters, gold, [number for number, _ in found])
-        return Items(sentences, table.assign(answers=[answers for _, answers in found]))
+        return Items(sentences, table.assign(answers=pd.Series([answers for _, answers in found], dtype=object)))
 
 
 def _table(ids: Sequence[str], clusters: ArrayLike, gold: Sequence[str], place: ArrayLike) -> pd.DataFrame:
