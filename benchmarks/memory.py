@@ -19,7 +19,7 @@ import tempfile
 from pathlib import Path
 
 from benchmarks._common import MODEL, Line, sample, show
-from bertology._memory import MEMORY_VARIABLE
+from bertology._machine import MEMORY_VARIABLE
 from bertology.corpora import Sentences, write_conllu
 
 MEMORY = "256MB"

@@ -105,7 +105,7 @@ def bare_work(experiment: Experiment) -> None:
     """Fit and predict every unit of an experiment, one after another, and keep nothing."""
     from bertology.activations.progress import silent
     from bertology.families.contract import Resources
-    from bertology.runner._compute import extract_splits, one_thread, open_encoder
+    from bertology.runner.engines import extract_splits, one_thread, open_encoder
 
     entries: dict[Any, Any] = {}
     fit = "bertology.families.labels"

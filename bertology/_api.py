@@ -8,13 +8,12 @@ from functools import partial, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from bertology._files import explained_system_errors
-from bertology._inputs import taken
-from bertology._memory import explained_shortage
+from bertology._files import explained_system_errors, taken
+from bertology._machine import explained_shortage
 from bertology._names import short_names
 from bertology.activations.progress import BarProgress, Progress, can_show, silent
 from bertology.corpora import Corpus, Sentence, Sentences, Text, as_sentence, kept_name, kept_table, load_corpus
-from bertology.encoders.resolving import held_dtype
+from bertology.encoders.sources import held_dtype
 from bertology.errors import BertologyError, ClozeError, CorpusError, ModelError, quoted
 from bertology.families.models import compare_models
 from bertology.families.request import AS_READ, ModelSettings, ProbeRequest, parse_layers, parse_names

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from bertology._api import names_of
 from bertology._files import cache_folder, canonical_json, digest, explained_system_errors, write_derived
-from bertology._memory import explained_shortage
+from bertology._machine import explained_shortage
 from bertology._names import name_not_found, short_names
 from bertology.activations.progress import BarProgress, can_show, silent
 from bertology.comparison import (

@@ -1,28 +1,254 @@
-"""Files that are either whole or absent, hashes and checksums of what is in them, and the folder of what is cached."""
+"""Files: given ones read and checked, written ones whole or absent, temporary ones, checksums, and the cache folder."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import hashlib
+import itertools
 import json
 import os
 import re
+import shutil
+import socket
+import stat
 import tempfile
+import threading
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypeVar
 
-from filelock import FileLock
-
-from bertology._inputs import opened
-from bertology._temporary import temporary_affixes
-from bertology.errors import BertologyError, StoreError, quoted
+from bertology.errors import BertologyError, StoreError, cut, cut_path, quoted
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
+
+_SUFFIX = ".tmp"
+_MARKED = re.compile(r"\..*\.(?P<host>[0-9a-f]{8})-(?P<pid>\d{1,7})-(?P<start>\d+)\.[^.]+\.tmp")
+_MOST_CHARACTERS = 50
+"""Characters of the final name in a temporary one: at most 200 bytes of the 255 that a name may have."""
+_FOREIGN_AGE_S = 24 * 3600.0
+_REFRESH_S = 3600.0
+_UNKNOWN = "0"
+_LOOK_S = 0.25
+
+
+def temporary_affixes(name: str) -> tuple[str, str]:
+    """Prefix and suffix of a temporary name for ``name``; a unique part goes between them."""
+    return f".{name[:_MOST_CHARACTERS]}.{_mark(os.getpid())}.", _SUFFIX
+
+
+@contextlib.contextmanager
+def temporary_folder(parent: Path, name: str) -> Iterator[Path]:
+    """A hidden folder in ``parent`` while in the ``with`` block."""
+    prefix, suffix = temporary_affixes(name)
+    with tempfile.TemporaryDirectory(dir=parent, prefix=prefix, suffix=suffix) as made:
+        ended = threading.Event()
+
+        def refresh() -> None:
+            # Processes of other hosts know only by its age that a folder is in use.
+            while not ended.wait(_REFRESH_S):
+                os.utime(made)
+
+        threading.Thread(target=refresh, daemon=True, name="temporary-folder").start()
+        try:
+            yield Path(made)
+        finally:
+            ended.set()
+
+
+def sweep(*folders: Path) -> None:
+    """Delete the temporary files and folders directly in ``folders`` whose owner has ended.
+
+    Whether a process of another host has ended is unknown: its files are deleted when they are a day old. Files that
+    cannot be deleted are kept.
+    """
+    for folder in folders:
+        # There may be no such folder, or it is not for this user to read.
+        with contextlib.suppress(OSError):
+            for name in os.listdir(folder):  # noqa: PTH208 (a Path of every file costs more than the name)
+                if name.endswith(_SUFFIX) and (match := _MARKED.fullmatch(name)) is not None:
+                    _delete_if_left(folder / name, **match.groupdict())
+
+
+def _delete_if_left(path: Path, *, host: str, pid: str, start: str) -> None:
+    # Others may sweep the same folder at once, the disk may be read-only, and another user's files are that user's.
+    with contextlib.suppress(OSError):
+        if host == _host():
+            is_used = _is_alive(int(pid), start)
+        else:
+            is_used = time.time() - path.lstat().st_mtime <= _FOREIGN_AGE_S
+        if is_used:
+            return
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+
+
+@functools.lru_cache(maxsize=1)
+def _mark(pid: int) -> str:
+    return f"{_host()}-{pid}-{_state_and_start(pid)[1]}"
+
+
+@functools.cache
+def _host() -> str:
+    """Eight hexadecimal digits for this host; containers count processes of their own, and are hosts of their own."""
+    try:
+        processes = os.readlink("/proc/self/ns/pid")  # noqa: PTH115
+    except OSError:  # not Linux
+        processes = ""
+    return hashlib.blake2b(f"{socket.gethostname()} {processes}".encode(), digest_size=4).hexdigest()
+
+
+def _is_alive(pid: int, start: str) -> bool:
+    """Whether the process that had this id when it started at ``start`` runs; its id may be another's by now."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True  # of another user
+    state, now = _state_and_start(pid)
+    return state not in ("Z", "X") and (_UNKNOWN in (start, now) or start == now)
+
+
+def _state_and_start(pid: int) -> tuple[str, str]:
+    """State of a process and when it started, in ticks since the system did; unknown where the system has no /proc."""
+    try:
+        # The name of the program, which stands before, may hold blanks and parentheses.
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+    except OSError:
+        return "", _UNKNOWN
+    return fields[0], fields[19]
+
+
+def end_with_parent(parent: int) -> None:
+    """End this process within a second of its parent (a process id), even in the middle of its work.
+
+    Files are written whole or not at all and locks are the system's, so that nothing is left half done.
+    """
+
+    def watch() -> None:
+        # The system gives a process another parent when its own has ended.
+        while os.getppid() == parent:
+            time.sleep(_LOOK_S)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True, name="end-with-parent").start()
+
+
+Value = TypeVar("Value")
+
+_NUMERAL = re.compile(r"[0-9]{1,18}", re.ASCII)
+
+
+def taken(values: Iterable[Value], what: str, *, most: int = 100_000) -> list[Value]:
+    """The values of an iterable, which need not have an end: refused where there are more than ``most``."""
+    found = list(itertools.islice(values, most + 1))
+    if len(found) > most:
+        raise BertologyError(f"{what}: over {most:,} values, or no end of them; give fewer")
+    return found
+
+
+def described(value: Any) -> str:
+    """A value of JSON for a message: ``missing``, or as it is written, of a long one the first 80 characters."""
+    return "missing" if value is None else cut(json.dumps(value, ensure_ascii=False))
+
+
+def is_numeral(text: str) -> bool:
+    """Whether a text is a whole number in the digits 0 to 9, of at most 18, which any counter can hold."""
+    return _NUMERAL.fullmatch(text) is not None
+
+
+class NotJson(ValueError):  # noqa: N818 - turned into an error with its place by whoever knows file and line
+    """The problem of a text that should be JSON, in a few words."""
+
+
+def parsed_json(text: str) -> Any:
+    """The value that a text of JSON holds, or a :class:`NotJson` with what is wrong with it."""
+    try:
+        value = json.loads(text, parse_constant=_refused_constant)
+        if "\\u" in text:
+            # Half of a surrogate pair can be written so, but is no character: no tokenizer or file takes it.
+            json.dumps(value, ensure_ascii=False).encode()
+    except json.JSONDecodeError as error:
+        raise NotJson(f"{error.msg}, line {error.lineno}, column {error.colno}") from None
+    except RecursionError:
+        raise NotJson("brackets nested too deeply") from None
+    except UnicodeEncodeError:
+        raise NotJson("half of a surrogate pair, \\ud800 to \\udfff, which is no character") from None
+    except ValueError as error:
+        raise (error if isinstance(error, NotJson) else NotJson("a number of over 4300 digits")) from None
+    return value
+
+
+def _refused_constant(name: str) -> Any:
+    raise NotJson(f"{name} is no number of JSON")
+
+
+def given_path(name: str | Path, *, error: type[BertologyError] = BertologyError) -> Path:
+    """A path given by the user, with ``~`` expanded; it need not exist, but has to be possible."""
+    try:
+        path = Path(name).expanduser()
+        path.exists()
+    except RuntimeError:
+        raise error(f"{cut_path(name)}: there is no home of that name; write the whole path") from None
+    except OSError as problem:
+        raise error(f"{quoted(str(name))} cannot be looked up ({problem.strerror}); check the path") from None
+    return path
+
+
+def exists(name: str | Path) -> bool:
+    """Whether a path given by the user exists; False for an impossible path."""
+    try:
+        return given_path(name).exists()
+    except BertologyError:
+        return False
+
+
+@contextlib.contextmanager
+def opened(
+    path: Path, *, error: type[BertologyError] = BertologyError, missing: str = "check the path"
+) -> Iterator[BinaryIO]:
+    """A regular file given by the user, opened for reading bytes.
+
+    Devices, pipes and sockets are refused before they are read: they may never end, or give other content each time.
+    Errors are of the kind ``error``; ``missing`` is the remedy where there is no such file.
+    """
+    try:
+        mode = path.stat().st_mode
+        if stat.S_ISDIR(mode):
+            raise error(f"{path}: a folder where a file was due; name a file in it")
+        if not stat.S_ISREG(mode):
+            raise error(f"{path}: not a regular file but a device, pipe or socket; write what it gives to a file")
+        with path.open("rb") as file:
+            yield file
+    except FileNotFoundError:
+        raise error(f"{path}: no such file; {missing}") from None
+    except OSError as problem:
+        reason = os.strerror(problem.errno) if problem.errno else str(problem)
+        raise error(f"{cut_path(path)}: cannot be read ({reason}); check its path and permissions") from problem
+    except ValueError as problem:
+        if "\0" not in str(path) and not isinstance(problem, UnicodeEncodeError):
+            raise
+        raise error(f"{quoted(str(path))} cannot be the path of a file") from None
+
+
+def read_text(path: Path, *, error: type[BertologyError] = BertologyError, missing: str = "check the path") -> str:
+    """The text of a UTF-8 file without its byte order mark; errors as of :func:`opened`, and where it is not UTF-8."""
+    with opened(path, error=error, missing=missing) as file:
+        content = file.read()
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as problem:
+        line = content.count(b"\n", 0, problem.start) + 1
+        raise error(f"{path}:{line}: byte {content[problem.start]:#04x} is not UTF-8; save the file as UTF-8") from None
+
 
 CHECKSUMS = "checksums.json"
 FORMAT = 2
@@ -236,6 +462,8 @@ def changed_checksums(folder: Path, *, remedy: str) -> Iterator[dict[str, str]]:
     locks = folder / "locks"
     with explained_write_errors(locks, remedy=remedy):
         locks.mkdir(parents=True, exist_ok=True)
+    from filelock import FileLock
+
     with FileLock(locks / "checksums.lock"):
         before = read_checksums(folder)
         checksums = dict(before.sha256) if before is not None else {}

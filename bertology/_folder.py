@@ -13,8 +13,7 @@ from typing import Any, Generic, TypeVar
 
 from filelock import FileLock, Timeout
 
-from bertology._files import explained_write_errors, read_json, write_atomically
-from bertology._temporary import sweep, temporary_folder
+from bertology._files import explained_write_errors, read_json, sweep, temporary_folder, write_atomically
 from bertology.errors import BertologyError
 
 Form = TypeVar("Form")

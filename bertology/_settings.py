@@ -23,7 +23,7 @@ from pydantic import BaseModel, Field, GetJsonSchemaHandler, TypeAdapter, Valida
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, ErrorDetails, to_json
 
-from bertology._inputs import opened
+from bertology._files import opened
 from bertology._names import name_not_found
 from bertology.errors import BertologyError, FitError, cut, quoted
 

@@ -23,7 +23,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader
 
 from bertology._files import write_atomically
-from bertology._quiet import quiet_loading
+from bertology._machine import quiet_loading
 from bertology.errors import BertologyError, FitError, ModelError
 
 _STATE = "trainer_state.json"

@@ -24,13 +24,16 @@ them is below one half. In natural and nonce sentences more than is marked may t
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
+from bertology import pocket
 from bertology.cloze import ClozeItem, ClozeItems, ClozeProbe
 from bertology.corpora.prompts import TableItem
 from bertology.corpora.prompts.pairs import read_agreement
-from bertology.pocket import AgreementItem, agreement_items
 from bertology.probing import LeftOut, ProbeFamily
+
+if TYPE_CHECKING:
+    from bertology.pocket import AgreementItem
 
 _COPULA = ("is", "are")
 _AFTER_SUBJECT = ("[MASK]", "near", "behind", "beside", "that", "which", "who")
@@ -57,7 +60,7 @@ class Agreement(ClozeProbe):
     def items(self, source: str) -> ClozeItems:
         """Every sentence with its good and its bad form."""
         if source == "pocket":
-            pairs = enumerate(agreement_items(), 1)
+            pairs = enumerate(pocket.agreement_items(), 1)
             return ClozeItems.of((_of_pocket(pair, f"pocket-{n}", self.by) for n, pair in pairs), clusters="sentences")
         return ClozeItems.of(map(self._item, read_agreement(source)), clusters="frames")
 
@@ -76,7 +79,7 @@ class Agreement(ClozeProbe):
         return pair.group if by_structure else pair.attractors
 
 
-def _of_pocket(pair: AgreementItem, name: str, by: str) -> ClozeItem:
+def _of_pocket(pair: "AgreementItem", name: str, by: str) -> ClozeItem:
     group = f"{pair.n_attractors} attractor{'' if pair.n_attractors == 1 else 's'}"
     if by == "structure":
         group = pair.structure.replace("_", " ")

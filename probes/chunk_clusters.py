@@ -23,7 +23,7 @@ from bertology.geometry.senses import SpanItems, span_clusters
 from bertology.measures import sum_metric
 from bertology.measures.sums import LayerSums
 from bertology.probing import GeometryCounts, Splits
-from bertology.probing.statistics import SplitVectors, SplitWords
+from bertology.probing.items import SplitVectors, SplitWords
 
 
 @dataclass(frozen=True)

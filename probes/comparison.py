@@ -46,7 +46,7 @@ from bertology.geometry import similarity
 from bertology.measures import Metric, share_metric, sum_metric
 from bertology.measures.sums import LayerSums, mean_sums, ratio_sums
 from bertology.probing import ProbeFamily, Splits
-from bertology.probing.statistics import SplitVectors, SplitWords, sampled_words
+from bertology.probing.items import SplitVectors, SplitWords, sampled_words
 
 Floats = NDArray[np.float64]
 _ABOUT = {

@@ -30,7 +30,7 @@ from bertology.geometry.text import WordSample, text_statistics
 from bertology.measures import sum_metric
 from bertology.measures.sums import LayerSums
 from bertology.probing import Splits
-from bertology.probing.statistics import SplitVectors, is_punctuation
+from bertology.probing.items import SplitVectors, is_punctuation
 
 _BANDS = ((5, 9), (10, 49), (50, None))
 _SECOND_TAG = 0.1

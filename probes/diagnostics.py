@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
 
+from bertology import pocket
 from bertology.cloze import ClozeItem, ClozeItems, ClozeProbe
 from bertology.cloze.probes import ClozeAsks
 from bertology.corpora.prompts.sets import (
@@ -27,7 +28,6 @@ from bertology.corpora.prompts.sets import (
     with_article,
 )
 from bertology.errors import CorpusError
-from bertology.pocket import fact_prompts, role_prompts
 from bertology.probing import LeftOut, ProbeFamily
 
 _CHOICE = ("choice_accuracy", "sensitivity", "micro_choice_accuracy")
@@ -124,7 +124,7 @@ def _condition(item: NegationItem) -> str:
 
 def _pocket_negation() -> _Found:
     """Facts the text states 16 times and more: what is so, and what is not so, against the other."""
-    for number, prompt in enumerate(fact_prompts(), 1):
+    for number, prompt in enumerate(pocket.fact_prompts(), 1):
         cluster, true, false = f"fact-{number}", prompt.fact.object, prompt.rival
         yield ClozeItem(f"{cluster}-affirmative", cluster, "affirmative", prompt.text, true, rivals=(false,))
         yield ClozeItem(f"{cluster}-negated", cluster, "negated", prompt.negated, false, rivals=(true,))
@@ -132,7 +132,7 @@ def _pocket_negation() -> _Found:
 
 def _pocket_role() -> _Found:
     """A verb between those who can do it and what it is done to. Sentences of one verb are one cluster."""
-    for number, prompt in enumerate(role_prompts(), 1):
+    for number, prompt in enumerate(pocket.role_prompts(), 1):
         yield ClozeItem(f"role-{number}", prompt.verb, "role reversal", prompt.text, prompt.verb, other=prompt.reversed)
 
 
@@ -205,7 +205,7 @@ def _negated(sets: Diagnostics) -> _Found:
 
 def _facts(changes: Callable[[str], Iterable[str]]) -> _Found:
     """Variants made from the prompts of facts, given the words before the mask."""
-    for number, prompt in enumerate(fact_prompts(), 1):
+    for number, prompt in enumerate(pocket.fact_prompts(), 1):
         context, _, rest = prompt.text.partition(" {mask}")
         for turn, other in enumerate(changes(context)):
             name = f"fact-{number}"
@@ -222,13 +222,13 @@ def _last_words(context: str) -> list[str]:
 
 
 def _pocket_roles(part: Literal["subject", "object"]) -> _Found:
-    for number, prompt in enumerate(role_prompts(), 1):
+    for number, prompt in enumerate(pocket.role_prompts(), 1):
         other = prompt.without_subject if part == "subject" else prompt.without_object
         yield ClozeItem(f"role-{number}", prompt.verb, _VERBS, prompt.text, other=other)
 
 
 def _pocket_negated() -> _Found:
-    for number, prompt in enumerate(fact_prompts(), 1):
+    for number, prompt in enumerate(pocket.fact_prompts(), 1):
         yield ClozeItem(f"fact-{number}", f"fact-{number}", _FACTS, prompt.text, other=prompt.negated)
 
 

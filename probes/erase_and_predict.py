@@ -37,8 +37,8 @@ from bertology.errors import CorpusError, quoted
 from bertology.measures import Metric, share_metric, sum_metric
 from bertology.measures.sums import LayerSums
 from bertology.probing import Examples, GeometryCounts, ProbeFamily, Splits, get_probe
+from bertology.probing.items import sampled_sentences
 from bertology.probing.probes import labels_of_words
-from bertology.probing.statistics import sampled_sentences
 
 if TYPE_CHECKING:
     from bertology.causal.erasing import WordLabels

@@ -17,15 +17,19 @@ so that its table is recall by exposure. What is never stated cannot be known.
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+from bertology import pocket
 from bertology.cloze import MASK, ClozeItem, ClozeItems, ClozeProbe
 from bertology.cloze.probes import with_ignored
 from bertology.corpora.prompts import TableItem
 from bertology.corpora.prompts.lama import read_lama, read_pararel, read_primed
 from bertology.measures import find_metric
 from bertology.measures.metrics import mean_over_groups
-from bertology.pocket import Fact, candidates, facts
 from bertology.probing import LeftOut, ProbeFamily
+
+if TYPE_CHECKING:
+    from bertology.pocket import Fact
 
 _POCKET = "pocket"
 _BY_TYPE = tuple(
@@ -82,7 +86,7 @@ class Paraphrases(ClozeProbe):
                 ClozeItem(f"{_name(fact)}:{n}", _name(fact), _group(fact), _put(template, fact), answer=fact.object)
                 for fact, n, template in _templates()
             )
-            words = {_group(fact): candidates(fact.relation) for fact in facts()}
+            words = {_group(fact): pocket.candidates(fact.relation) for fact in pocket.facts()}
             return ClozeItems.of(worded, vocabularies=words, clusters="facts")
         found, unasked = read_pararel(source)
         # No blind text: patterns that begin with the object have none, and items of a fact are compared as a whole.
@@ -145,10 +149,12 @@ class Misprimed(ClozeProbe):
         Relations, some of three facts, are taken together by set: what is compared is ``plain`` with ``misprimed``.
         """
         if source == _POCKET:
-            stated = [fact for fact in facts() if fact.n_stated]
+            stated = [fact for fact in pocket.facts() if fact.n_stated]
             pairs = (item for number, fact in enumerate(stated) for item in _pocket_pair(fact, number))
             never = (
-                LeftOut(_name(fact), f"{_group(fact)} plain", _NEVER_STATED) for fact in facts() if not fact.n_stated
+                LeftOut(_name(fact), f"{_group(fact)} plain", _NEVER_STATED)
+                for fact in pocket.facts()
+                if not fact.n_stated
             )
             return ClozeItems.of([*pairs, *never], clusters="facts")
         found, unasked = read_primed(source)
@@ -176,23 +182,23 @@ def _with_primes(fact: TableItem, kinds: tuple[str, ...]) -> Iterator[ClozeItem 
 # The pocket world.
 
 
-def _templates() -> Iterator[tuple[Fact, int, str]]:
+def _templates() -> Iterator[tuple["Fact", int, str]]:
     """Every fact with each template, and the template's number from 1."""
-    return ((fact, n, template) for fact in facts() for n, template in enumerate(fact.templates, 1))
+    return ((fact, n, template) for fact in pocket.facts() for n, template in enumerate(fact.templates, 1))
 
 
 def _by_exposure() -> Iterator[ClozeItem]:
     """The facts of the pocket world from those never stated to those stated most."""
-    for fact in sorted(facts(), key=lambda fact: fact.n_stated):
+    for fact in sorted(pocket.facts(), key=lambda fact: fact.n_stated):
         group = f"stated {fact.n_stated} time{'' if fact.n_stated == 1 else 's'}"
         template = fact.templates[0]
         blind = template.replace("[X]", MASK).replace("[Y]", MASK)
         yield ClozeItem(_name(fact), fact.subject, group, _put(template, fact), answer=fact.object, blind=blind)
 
 
-def _pocket_pair(fact: Fact, number: int) -> tuple[ClozeItem, ClozeItem]:
+def _pocket_pair(fact: "Fact", number: int) -> tuple[ClozeItem, ClozeItem]:
     """A fact as it is, and after a wrong object of its relation, another one from fact to fact."""
-    wrong = [word for word in candidates(fact.relation) if word != fact.object]
+    wrong = [word for word in pocket.candidates(fact.relation) if word != fact.object]
     prime, text = wrong[number % len(wrong)], _put(fact.templates[0], fact)
     primed = f"{prime[0].upper()}{prime[1:]}? {text}"
     return (
@@ -207,15 +213,15 @@ def _not(template: str) -> str:
     return negated if copulas else re.sub(r"\b(lives|comes|works|rules)\b", r"never \1", template, count=1)
 
 
-def _put(template: str, fact: Fact) -> str:
+def _put(template: str, fact: "Fact") -> str:
     return template.replace("[X]", fact.subject).replace("[Y]", MASK)
 
 
-def _name(fact: Fact) -> str:
+def _name(fact: "Fact") -> str:
     return f"{fact.relation}:{fact.subject}"
 
 
-def _group(fact: Fact) -> str:
+def _group(fact: "Fact") -> str:
     return fact.relation.replace("_", " ")
 
 

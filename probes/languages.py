@@ -32,8 +32,8 @@ from bertology.geometry import GeometryProbe, alignment, languages
 from bertology.measures import Metric, share_metric, sum_metric
 from bertology.measures.sums import LayerSums, mean_sums
 from bertology.probing import ControlNote, Examples, GeometryCounts, Probe, ProbeFamily, Splits
+from bertology.probing.items import SplitVectors, SplitWords, is_punctuation
 from bertology.probing.probes import labels_of_words
-from bertology.probing.statistics import SplitVectors, SplitWords, is_punctuation
 
 _SPLITS = ("train", "dev", "test")
 

@@ -23,7 +23,7 @@ from bertology.geometry.similarity import identity
 from bertology.measures import Metric, share_metric, sum_metric
 from bertology.measures.sums import LayerSums
 from bertology.probing import Splits
-from bertology.probing.statistics import SplitVectors
+from bertology.probing.items import SplitVectors
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from bertology.corpora import Sentences
 from bertology.measures import Metric, share_metric, sum_metric
 from bertology.measures.sums import LayerSums
 from bertology.probing import GeometryCounts, Splits
-from bertology.probing.statistics import sampled_sentences
+from bertology.probing.items import sampled_sentences
 
 if TYPE_CHECKING:
     from bertology.encoders import Encoder

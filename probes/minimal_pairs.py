@@ -18,10 +18,10 @@ no version without what decides: there is no ``blind`` baseline.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from bertology import pocket
 from bertology.cloze import ClozeItem, ClozeItems, ClozeProbe
 from bertology.corpora.prompts import TableItem
 from bertology.corpora.prompts.pairs import read_minimal_pairs
-from bertology.pocket import agreement_items
 from bertology.probing import LeftOut
 
 
@@ -53,7 +53,7 @@ def _item(pair: TableItem | LeftOut) -> ClozeItem | LeftOut:
 
 
 def _pocket() -> Iterator[ClozeItem]:
-    for number, pair in enumerate(agreement_items(), 1):
+    for number, pair in enumerate(pocket.agreement_items(), 1):
         name, group = f"pocket-{number}", pair.structure.replace("_", " ")
         good, bad = (pair.text.replace("[MASK]", form) for form in (pair.good, pair.bad))
         yield ClozeItem(name, name, group, good, other=bad)

@@ -8,9 +8,9 @@ those two sentences are about the same things, so that who goes by topic alone t
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from bertology import pocket
 from bertology.cloze import ClozeItem, ClozeItems, ClozeProbe
 from bertology.corpora.prompts.sets import Document, drawn_order, read_documents
-from bertology.pocket import pretraining_documents
 from bertology.probing import LeftOut
 
 _POCKET_DOCUMENTS, _POCKET_SEED = 100, 5_000_011
@@ -38,7 +38,7 @@ class NextSentence(ClozeProbe):
         """
         if source != "pocket":
             return ClozeItems.of(_items(read_documents(source), ordered=True), language=None, clusters="documents")
-        made = pretraining_documents(_POCKET_DOCUMENTS, seed=_POCKET_SEED, stated=())
+        made = pocket.pretraining_documents(_POCKET_DOCUMENTS, seed=_POCKET_SEED, stated=())
         documents = [Document(f"document-{number}", tuple(sentences)) for number, sentences in enumerate(made, 1)]
         return ClozeItems.of(_items(documents, ordered=False), clusters="documents")
 

@@ -18,15 +18,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from bertology.encoders import Encoding
 from bertology.errors import BertologyError
 from bertology.geometry import EncodingProbe
 from bertology.geometry.position import encoding_effects
 from bertology.measures import Metric, share_metric, sum_metric
 from bertology.measures.sums import LayerSums
 from bertology.probing import Splits
-from bertology.probing.statistics import SplitVectors
+from bertology.probing.items import SplitVectors
+
+if TYPE_CHECKING:
+    from bertology.encoders import Encoding
 
 _CHANGES = ("shift", "shift_text", "segment", "after", "after_hidden")
 
@@ -51,6 +54,8 @@ class Position(EncodingProbe):
     @property
     def encodings(self) -> Mapping[str, Encoding]:
         """One for each change."""
+        from bertology.encoders import Encoding
+
         every = {
             "shift": Encoding(shift=self.shift),
             "shift_text": Encoding(shift=self.shift, is_opened_at_0=True),

@@ -29,7 +29,7 @@ from bertology.geometry import GeometryProbe, roles
 from bertology.measures import Metric, sum_metric
 from bertology.measures.sums import LayerSums
 from bertology.probing import GeometryCounts, Splits
-from bertology.probing.statistics import SplitVectors, SplitWords
+from bertology.probing.items import SplitVectors, SplitWords
 
 Integers = NDArray[np.int64]
 _TREES = ("tree", "shuffled_tree", "random_tree")

@@ -36,7 +36,7 @@ from bertology.geometry import GeometryProbe, senses
 from bertology.measures import share_metric, sum_metric
 from bertology.measures.sums import LayerSums, by_layer
 from bertology.probing import ControlNote, GeometryCounts, ProbeFamily, Splits
-from bertology.probing.statistics import SplitVectors, SplitWords
+from bertology.probing.items import SplitVectors, SplitWords
 
 
 @dataclass(frozen=True)

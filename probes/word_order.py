@@ -36,7 +36,7 @@ from bertology.geometry.word_order import OrderItems, by_forms_and_places, marke
 from bertology.measures import share_metric, sum_metric
 from bertology.measures.sums import LayerSums, by_layer, ratio_sums
 from bertology.probing import ControlNote, GeometryCounts, Probe, ProbeFamily, Splits
-from bertology.probing.statistics import SplitVectors, SplitWords
+from bertology.probing.items import SplitVectors, SplitWords
 
 if TYPE_CHECKING:
     from bertology.attention.maps import MakeStatistic

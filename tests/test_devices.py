@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from bertology._workers import bfloat16_is_fast, choose_device, processor_flags
+from bertology._machine import bfloat16_is_fast, choose_device, processor_flags
 from bertology.errors import ModelError
 
 X86 = "processor\t: 0\nflags\t\t: fpu avx2 avx512_bf16 amx_bf16\n\nprocessor\t: 1\nflags\t\t: fpu\n"

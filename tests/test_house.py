@@ -252,7 +252,7 @@ AMBIGUOUS |= {"agreement", "next_sentence", "reference", "effect"}
 
 def names_of_questions() -> set[str]:
     """Names of all tasks, their metrics and controls."""
-    from bertology.measures.descriptions import CONTROLS
+    from bertology.measures.metrics import CONTROLS
     from bertology.probing import ProbeFamily, registered_probes
 
     entries = registered_probes().values()

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from bertology import _memory, cli
+from bertology import _machine, cli
 from bertology.errors import ShortMemoryError
 
 
@@ -23,7 +23,7 @@ def test_holes_are_given_back() -> None:
     keep = blocks[::100]  # so that the end of the heap cannot simply be cut off
     del blocks
     before = _resident()
-    _memory.give_back_freed_memory()
+    _machine.give_back_freed_memory()
     assert _resident() < before - 50_000_000
     assert len(keep) == 20
 
@@ -50,7 +50,7 @@ SHORT: list[tuple[BaseException, str]] = [
 
 @pytest.mark.parametrize(("error", "amount"), SHORT)
 def test_want_of_memory_is_known_by_every_librarys_error(error: BaseException, amount: str) -> None:
-    with pytest.raises(ShortMemoryError) as refused, _memory.explained_shortage("reading"):
+    with pytest.raises(ShortMemoryError) as refused, _machine.explained_shortage("reading"):
         raise error
     message = str(refused.value)
     assert message.startswith("reading: not enough memory (")
@@ -63,7 +63,7 @@ def test_want_of_memory_is_known_by_every_librarys_error(error: BaseException, a
 LIMITED = """
 import resource, sys
 from pathlib import Path
-from bertology._memory import give_back_freed_memory
+from bertology._machine import give_back_freed_memory
 from bertology.activations import read_words
 from bertology.corpora import Sentence, Sentences
 from bertology.encoders import load_encoder
@@ -144,4 +144,4 @@ def test_commands_answer_in_one_line(
     ],
 )
 def test_sizes(n_bytes: float, words: str) -> None:
-    assert _memory.size_in_words(n_bytes) == words
+    assert _machine.size_in_words(n_bytes) == words

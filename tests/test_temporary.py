@@ -13,9 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from bertology import _temporary
-from bertology._files import write_atomically
-from bertology._temporary import sweep, temporary_affixes, temporary_folder
+from bertology import _files as _temporary
+from bertology._files import sweep, temporary_affixes, temporary_folder, write_atomically
 
 DAY = 24 * 3600.0
 ENDED = 4_194_303
@@ -117,7 +116,7 @@ def test_hosts_differ_by_name_and_by_the_processes_they_count(monkeypatch: pytes
 
 _WORKER = """
 import os, sys, time
-from bertology._temporary import end_with_parent
+from bertology._files import end_with_parent
 end_with_parent(int(sys.argv[1]) or os.getppid())
 print(os.getpid(), flush=True)
 time.sleep(100)

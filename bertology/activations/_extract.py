@@ -14,8 +14,7 @@ from filelock import FileLock
 from numpy.typing import NDArray
 
 from bertology._files import explained_write_errors
-from bertology._memory import give_back_freed_memory, size_in_words
-from bertology._workers import Workers
+from bertology._machine import Workers, give_back_freed_memory, size_in_words
 from bertology.activations.progress import Progress, silent
 from bertology.activations.store import (
     MANIFEST,

@@ -11,7 +11,6 @@ import numpy as np
 from bertology.attention.probes import AttentionProbe, GateProbe, HeadProbe, ReadText
 from bertology.encoders import ModelShape
 from bertology.errors import BertologyError
-from bertology.families.cells import Stopwatch, item_facts
 from bertology.families.contract import (
     BaselineCells,
     CellGrid,
@@ -38,6 +37,7 @@ from bertology.families.sums import (
 )
 from bertology.measures.sums import HeadRatios
 from bertology.probing import GeometryCounts, Probe
+from bertology.results.predictions import Stopwatch, item_facts
 
 if TYPE_CHECKING:
     from bertology.attention.maps import MakeStatistic, MapPass

@@ -15,9 +15,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from bertology._memory import give_back_freed_memory
+from bertology._machine import Workers, give_back_freed_memory
 from bertology._names import layer_number
-from bertology._workers import Workers
 from bertology.activations.progress import Progress, silent
 from bertology.attention._texts import Inputs, MapText, Units
 from bertology.corpora import Texts, as_sentences

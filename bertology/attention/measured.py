@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 from torch import Tensor
 
-from bertology._workers import Workers
+from bertology._machine import Workers
 from bertology.activations.progress import Progress, silent
 from bertology.attention._texts import Units
 from bertology.attention.maps import (

@@ -11,13 +11,13 @@ from typing import cast
 
 from bertology.causal._probes import CausalItems, CausalProbe
 from bertology.errors import CorpusError
-from bertology.families.cells import Stopwatch
 from bertology.families.contract import CellGrid, Cost, FitCells, FitGroup, Resources, named_task
 from bertology.families.model_corpus import ModelCorpus, text_counts
 from bertology.families.request import Init, ReadoutConfig
 from bertology.families.sums import PACKAGES, SumsFamily, n_words_read, write_sums
 from bertology.measures.sums import LayerSums
 from bertology.probing import GeometryCounts, Probe
+from bertology.results.predictions import Stopwatch
 
 _WORDS_AN_ITEM = 20
 _PASSES = 12

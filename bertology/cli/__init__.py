@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from bertology._files import explained_system_errors
-from bertology._memory import explained_shortage
+from bertology._machine import explained_shortage
 from bertology.errors import BertologyError, cut
 
 _STOPPED = "bertology: stopped; what is computed is kept, the same command goes on from here"

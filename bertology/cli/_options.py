@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_args
 
 import typer
 
-from bertology._memory import MEMORY_VARIABLE, memory_for_vectors
+from bertology._machine import MEMORY_VARIABLE, memory_for_vectors
 from bertology._page import PageAndFigure, is_page
 from bertology.errors import BertologyError, cut_path
 

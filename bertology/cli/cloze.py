@@ -198,7 +198,7 @@ def _left_out(reading: ClozeReading) -> list[str]:
 
 def _toy(model: str) -> list[str]:
     """A note on an embedded model; nothing for other models."""
-    from bertology.encoders.resolving import known_models
+    from bertology.encoders.sources import known_models
 
     if "embedded" not in known_models().get(model, ""):
         return []

@@ -13,7 +13,7 @@ from bertology.cli.ask import File, Jobs
 
 if TYPE_CHECKING:
     from bertology.activations.store import StoreStatus
-    from bertology.encoders.resolving import ModelCopy
+    from bertology.encoders.sources import ModelCopy
 
     Stored = StoreStatus | ModelCopy
 
@@ -177,7 +177,7 @@ def explain(
 def list_entries() -> None:
     """List what is stored, largest first, copies of models, and what lies there but is not the store's."""
     from bertology.activations.store import store_status
-    from bertology.encoders.resolving import model_copies
+    from bertology.encoders.sources import model_copies
 
     status = sorted(store_status(), key=lambda entry: (entry.is_left_alone, -entry.n_bytes))
     copies = sorted(model_copies(), key=lambda copy: -copy.n_bytes)
@@ -237,7 +237,7 @@ def prune(
 
 
 def _prune_models(older_than_days: float, *, dry_run: bool, yes: bool) -> Sequence[Stored]:
-    from bertology.encoders.resolving import prune_copies
+    from bertology.encoders.sources import prune_copies
 
     wanted = prune_copies(older_than_days=older_than_days, dry_run=True)
     if wanted and not (dry_run or yes):

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 import typer
 
-from bertology._registry import Component, Registered
+from bertology._names import Component, Registered
 from bertology.cli._options import closing
 from bertology.errors import BertologyError, NameNotFoundError
 
@@ -146,7 +146,7 @@ def _components(
 @app.command(epilog=closing("how-to/own-model", "bertology models", "bertology probe --model bilingual"))
 def models() -> None:
     """List models by name; any folder in Hugging Face layout and any hub id does as well."""
-    from bertology.encoders.resolving import known_models
+    from bertology.encoders.sources import known_models
 
     _show(known_models().items())
 
@@ -234,7 +234,7 @@ def _optional(name: str, use: str) -> str:
 def _compute() -> str:
     import torch
 
-    from bertology._workers import bfloat16_is_fast, choose_device
+    from bertology._machine import bfloat16_is_fast, choose_device
 
     device = choose_device("auto")
     speed = "fast" if bfloat16_is_fast(device) else "slow here, stay with float32"
@@ -243,7 +243,7 @@ def _compute() -> str:
 
 def _cache() -> str:
     from bertology._files import cache_folder, explained_write_errors
-    from bertology._memory import size_in_words
+    from bertology._machine import size_in_words
 
     folder = cache_folder()
     with explained_write_errors(folder, remedy="name another folder in BERTOLOGY_CACHE"):

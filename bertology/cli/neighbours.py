@@ -262,7 +262,7 @@ def align(
 
 
 def _pairs(file: Path) -> list[tuple[str, str]]:
-    from bertology._inputs import read_text
+    from bertology._files import read_text
     from bertology.errors import CorpusError
 
     pairs = []

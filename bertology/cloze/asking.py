@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from bertology._workers import Workers
+from bertology._machine import Workers
 from bertology.activations.progress import Progress, silent
 from bertology.cloze.prompts import (
     MASK,

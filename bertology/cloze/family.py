@@ -12,8 +12,7 @@ import numpy as np
 from filelock import FileLock
 from numpy.typing import NDArray
 
-from bertology._files import canonical_json, digest
-from bertology._inputs import given_path, read_text
+from bertology._files import canonical_json, digest, given_path, read_text
 from bertology._names import folder_name
 from bertology.activations.progress import Progress
 from bertology.cloze import Prompt, ask, next_sentence, pseudo_log_likelihood
@@ -22,7 +21,6 @@ from bertology.cloze.prompts import AnswerForm, Excluded, anchor_of, spell_piece
 from bertology.corpora import Sentences, load_corpus
 from bertology.encoders import ModelShape
 from bertology.errors import BertologyError, ClozeError, CorpusError
-from bertology.families.cells import Cell, CellRecord, Stopwatch, versions, write_cell
 from bertology.families.contract import (
     BaselineCells,
     CellGrid,
@@ -54,7 +52,18 @@ from bertology.measures.intervals import Bootstrap
 from bertology.measures.metrics import METRICS, CountKind
 from bertology.probing import ControlNote, LeftOut, Probe
 from bertology.results import Predictions, ResultRow
-from bertology.results.predictions import FITS, ClozeOutcomes, Kept, read_outcomes, read_predictions
+from bertology.results.predictions import (
+    FITS,
+    Cell,
+    CellRecord,
+    ClozeOutcomes,
+    Kept,
+    Stopwatch,
+    read_outcomes,
+    read_predictions,
+    versions,
+    write_cell,
+)
 
 if TYPE_CHECKING:
     from bertology.cloze.lens import TunedLens

@@ -11,8 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from bertology._files import write_atomically
-from bertology._inputs import given_path
+from bertology._files import given_path, write_atomically
 from bertology.activations.progress import Progress, silent
 from bertology.corpora import Sentences
 from bertology.encoders.masked_loss import SHARE, MaskedText

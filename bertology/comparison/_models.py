@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from bertology._inputs import given_path
+from bertology._files import given_path
 from bertology._names import name_not_found
 from bertology.compression import Compressed, read_compressed, timed_passes
 from bertology.corpora import Sentences, Texts, as_sentences, load_corpus

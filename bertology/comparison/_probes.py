@@ -11,8 +11,8 @@ from numpy import float64
 from numpy.typing import NDArray
 
 from bertology.probing import GeometryCounts, Probe, RepresentationProbe, Splits
+from bertology.probing.items import SplitVectors, SplitWords, sampled_words
 from bertology.probing.probes import SplitName, Subject
-from bertology.probing.statistics import SplitVectors, SplitWords, sampled_words
 
 if TYPE_CHECKING:
     from bertology.activations.progress import Progress

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from bertology.errors import ResultsError
 from bertology.families.models import kept_tables, metric_of, scored_items, scores_of_cells, shared_items
 from bertology.measures import bootstrap_ratio, compare, over_runs
-from bertology.measures.comparisons import Comparison, over_layers
-from bertology.measures.intervals import Bootstrap
+from bertology.measures.intervals import Bootstrap, Comparison, over_layers
 from bertology.results import ResultRow, Results
 from bertology.results.compared import ComparedTask, PairStatistic, at_null
 from bertology.results.predictions import HeadSums, read_head_sums, read_scores

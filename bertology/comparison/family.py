@@ -28,7 +28,6 @@ from bertology.comparison._probes import (
 from bertology.encoders import ModelShape
 from bertology.encoders.alignment import OnLong
 from bertology.errors import BertologyError, CorpusError, ModelError
-from bertology.families.cells import Stopwatch
 from bertology.families.contract import (
     CellGrid,
     Cost,
@@ -58,12 +57,12 @@ from bertology.families.sums import (
 from bertology.families.vectors import CellWriter, VectorFamily, readable, targets_of, vectors_of
 from bertology.geometry.similarity import most_alike
 from bertology.measures import Metric, compare, over_runs
-from bertology.measures.comparisons import difference
+from bertology.measures.intervals import difference
 from bertology.measures.sums import HeadRatios, LayerSums, Scope
 from bertology.probing import ControlNote, GeometryCounts, Probe
 from bertology.readouts import readout_kind
 from bertology.results import ResultRow
-from bertology.results.predictions import Kept
+from bertology.results.predictions import Kept, Stopwatch
 from bertology.results.rows import ComparisonRow, comparison_rows, counterpart
 
 _MATCHES = ("depth", "cka")

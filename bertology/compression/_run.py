@@ -10,13 +10,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from bertology._files import explained_system_errors, explained_write_errors
+from bertology._files import explained_system_errors, explained_write_errors, given_path, sweep, taken, temporary_folder
 from bertology._folder import CARD, RecordFile, model_card, versions
-from bertology._inputs import given_path, taken
-from bertology._memory import explained_shortage
+from bertology._machine import explained_shortage
 from bertology._names import folder_name, name_not_found
 from bertology._settings import checked_settings
-from bertology._temporary import sweep, temporary_folder
 from bertology.activations.progress import BarProgress, can_show, silent
 from bertology.compression._methods import (
     CompressedModel,

@@ -13,7 +13,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar, cast
 
-from bertology._inputs import NotJson, described, opened, parsed_json
+from bertology._files import NotJson, described, opened, parsed_json
 from bertology.errors import CorpusError
 
 T = TypeVar("T")

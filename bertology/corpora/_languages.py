@@ -12,7 +12,7 @@ from typing import Any, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from bertology._inputs import exists, given_path
+from bertology._files import exists, given_path
 from bertology.corpora._corpus import Corpus
 from bertology.corpora._files import Oddities, corpus_name, split_files, split_of, text_lines
 from bertology.corpora._sentences import Sentence, Sentences, Target

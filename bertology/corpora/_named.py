@@ -13,8 +13,7 @@ from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any, Final
 
-from bertology._files import cache_folder, explained_write_errors
-from bertology._inputs import exists, given_path, is_numeral
+from bertology._files import cache_folder, exists, explained_write_errors, given_path, is_numeral
 from bertology._names import name_not_found
 from bertology.corpora._corpus import Corpus, Format, join_corpora
 from bertology.corpora._derived import apart, concatenated, pseudowords, word_order

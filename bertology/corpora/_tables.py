@@ -15,8 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from bertology._files import digest
-from bertology._inputs import NotJson, described, opened, parsed_json, taken
+from bertology._files import NotJson, described, digest, opened, parsed_json, taken
 from bertology._names import name_not_found
 from bertology.corpora._corpus import SPLITS, TEXTS, UNLABELLED, Corpus, Format, divided
 from bertology.corpora._files import (

@@ -1,7 +1,7 @@
 """Encoders: names resolved to models, text aligned to pieces, hidden states, attention maps and masked-LM logits.
 
-:func:`load_encoder` returns an :class:`Encoder` (``encoder.py``, to be read first). On the way to it, ``resolving``
-finds the files of a model, ``sources`` reads and hashes them, ``loading`` makes an encoder of them, ``memory`` of an
+:func:`load_encoder` returns an :class:`Encoder` (``encoder.py``, to be read first). On the way to it, ``sources``
+finds the files of a model, reads and hashes them, ``loading`` makes an encoder of them, ``memory`` of an
 object. ``alignment`` cuts text into pieces and finds words among them, ``batching`` reads pieces together,
 ``interventions`` looks into a running model and changes it; ``heads``, ``masked_loss``, ``weights`` and
 ``tokenization`` look at one thing each. Importing this package, resolving a name, hashing a model and reading its shape
@@ -13,16 +13,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from bertology._lazy import lazy_attributes
-from bertology.encoders.alignment import Encoding, Pieces
-from bertology.encoders.resolving import resolve_model
-from bertology.encoders.sources import ModelShape, ModelSource, model_fingerprint, model_shape
 
 if TYPE_CHECKING:
+    from bertology.encoders.alignment import Encoding, Pieces
     from bertology.encoders.encoder import Encoder, LabelledArray
     from bertology.encoders.interventions import Intervention
     from bertology.encoders.loading import load_classifier, load_encoder
     from bertology.encoders.masked_loss import masked_lm_loss
     from bertology.encoders.memory import ModuleAdapter, in_memory, model_name, open_encoder
+    from bertology.encoders.sources import ModelShape, ModelSource, model_fingerprint, model_shape, resolve_model
 
 __getattr__, __dir__ = lazy_attributes(__name__)
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from bertology._lazy import PROVIDED
-from bertology._memory import is_out_of_memory, shortage
+from bertology._machine import is_out_of_memory, shortage
 from bertology._names import layer_number, name_not_found
 from bertology.corpora import Sentences, Texts, as_sentences
 from bertology.corpora.prompts import with_masks

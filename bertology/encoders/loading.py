@@ -13,9 +13,8 @@ import torch
 from torch import nn
 
 from bertology._languages_apart import read_languages_apart
-from bertology._memory import explained_shortage
+from bertology._machine import choose_device, explained_shortage
 from bertology._names import layer_number
-from bertology._workers import choose_device
 from bertology.encoders._modules import (
     LoadedModel,
     check_embeddings,
@@ -27,7 +26,6 @@ from bertology.encoders._modules import (
 )
 from bertology.encoders.alignment import PieceReader
 from bertology.encoders.encoder import Encoder
-from bertology.encoders.resolving import resolve_model
 from bertology.encoders.sources import (
     AGAIN,
     Init,
@@ -42,6 +40,7 @@ from bertology.encoders.sources import (
     one_line,
     pretrained,
     quiet_loading,
+    resolve_model,
     tokenizer_files,
     weight_files,
 )

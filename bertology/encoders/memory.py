@@ -37,17 +37,19 @@ from bertology.encoders.encoder import Encoder
 from bertology.encoders.heads import has_causal_head
 from bertology.encoders.interventions import find_part, watching
 from bertology.encoders.loading import body_of, copy_embeddings, load_encoder, load_tokenizer
-from bertology.encoders.resolving import keep_copy, keep_source, resolve_model
 from bertology.encoders.sources import (
     Init,
     MemorySource,
     ModelShape,
     ModelSource,
     config_content,
+    keep_copy,
+    keep_source,
     model_fingerprint,
     pretrained,
     quiet_loading,
     read_config,
+    resolve_model,
     save_model,
     shape_of,
 )

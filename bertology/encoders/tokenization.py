@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bertology._inputs import opened
+from bertology._files import opened
 from bertology.corpora import Sentences, Texts, as_sentences
 from bertology.encoders.alignment import PieceReader
 from bertology.errors import CorpusError, ModelError, quoted

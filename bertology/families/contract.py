@@ -23,22 +23,20 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from bertology._names import name_not_found
-from bertology._registry import Registered, Registry
+from bertology._names import Registered, Registry, name_not_found
 from bertology.activations import Entry
 from bertology.activations.layers import LayerVectors
 from bertology.activations.progress import Progress
 from bertology.encoders import ModelShape
 from bertology.errors import BertologyError, CorpusError, FitError, ModelError, NameNotFoundError
-from bertology.families.cells import Cell
 from bertology.families.model_corpus import ModelCorpus, Reasons, Signal, TaskItems, Unreadable, Weights, Windows
 from bertology.families.request import RANDOM, Controls, Init, ReadoutConfig
 from bertology.measures import Metric
-from bertology.measures.descriptions import CONTROLS
 from bertology.measures.intervals import N_RESAMPLES
+from bertology.measures.metrics import CONTROLS
 from bertology.probing import ControlNote, Probe, get_probe, registered_probes
 from bertology.results import ResultRow
-from bertology.results.predictions import Kept
+from bertology.results.predictions import Cell, Kept
 from bertology.results.rows import ComparisonRow
 
 if TYPE_CHECKING:

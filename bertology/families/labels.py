@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertology.errors import BertologyError, FitError
-from bertology.families.cells import Stopwatch
 from bertology.families.contract import CellGrid, Cost, Counts, FitCells, FitGroup, Problem, Resources, Scoring
 from bertology.families.model_corpus import ModelCorpus, Splits
 from bertology.families.request import Init, ReadoutConfig
@@ -44,12 +43,12 @@ from bertology.families.vectors import (
 )
 from bertology.measures import Metric, bootstrap_ratio, count_labels, find_metric, majority
 from bertology.measures.baselines import SpanWords, lexical_labels, word_majority
-from bertology.measures.comparisons import expected_layer, over_layers
+from bertology.measures.intervals import expected_layer, over_layers
 from bertology.probing import ControlNote, Probe, RepresentationProbe, get_probe
 from bertology.probing.probes import SentenceProbe, is_installed
 from bertology.readouts import ReadoutKind, get_readout, readout_kind
 from bertology.results import Predictions, ResultRow
-from bertology.results.predictions import Kept, read_labels, read_scores, split_sets
+from bertology.results.predictions import Kept, Stopwatch, read_labels, read_scores, split_sets
 
 if TYPE_CHECKING:
     from bertology.readouts import FittedReadout

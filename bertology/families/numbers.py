@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from bertology.errors import FitError, quoted
-from bertology.families.cells import Stopwatch
 from bertology.families.contract import Cost, Counts, FitCells, FitGroup, Problem, Resources
 from bertology.families.model_corpus import ModelCorpus
 from bertology.families.request import ReadoutConfig
@@ -28,7 +27,7 @@ from bertology.measures.metrics import mean_numbers
 from bertology.probing import ControlNote, Probe
 from bertology.readouts import ReadoutKind, make_readout
 from bertology.results import Predictions
-from bertology.results.predictions import Kept, read_labels
+from bertology.results.predictions import Kept, Stopwatch, read_labels
 
 _BASELINES = (
     ControlNote("mean", "mean", "of the training numbers"),

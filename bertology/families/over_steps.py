@@ -16,13 +16,12 @@ from bertology.errors import ResultsError
 from bertology.families.contract import family_of
 from bertology.families.models import metric_of, scored_items, scores_of_cells, shared_items
 from bertology.measures import multibootstrap, over_runs
-from bertology.measures.comparisons import before, mean_over_steps, step_reached
-from bertology.measures.descriptions import CONTROLS
-from bertology.measures.intervals import MultiBootstrap
+from bertology.measures.intervals import MultiBootstrap, before, mean_over_steps, step_reached
+from bertology.measures.metrics import CONTROLS
 from bertology.probing import get_probe
 from bertology.results import OverSteps, ResultRow, Results
-from bertology.results.over_steps import SHARES, LayerOverSteps, OrderTable, TrainingTable, is_score_of_layer
 from bertology.results.rows import Score, mean_score, own_baselines
+from bertology.results.views import SHARES, LayerOverSteps, OrderTable, TrainingTable, is_score_of_layer
 
 N_REPLICATES = 1000
 """Number of bootstrap replicates, that of the notebooks of Sellam et al. (2022)."""

@@ -34,7 +34,7 @@ from bertology._names import checkpoint_name, layer_number
 from bertology._settings import Text, Truth, Whole, or_a_name, problem_of
 from bertology.corpora import kept_name, kept_table, load_corpus
 from bertology.corpora.prompts import names_items
-from bertology.encoders.resolving import held_dtype
+from bertology.encoders.sources import held_dtype
 from bertology.errors import BertologyError, NameNotFoundError, cut, quoted
 from bertology.measures.intervals import N_RESAMPLES
 

@@ -16,13 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from bertology.families.cells import Cell, CellRecord, columns_of, read_cell
 from bertology.families.contract import BaselineCells, Counts, Family, FitCells, Problem, Scoring, TaskRows
 from bertology.measures import Metric, bootstrap, compare, over_runs
-from bertology.measures.comparisons import selectivity
-from bertology.measures.intervals import Bootstrap
+from bertology.measures.intervals import Bootstrap, selectivity
 from bertology.probing import Probe
 from bertology.results import ResultRow
+from bertology.results.predictions import Cell, CellRecord, columns_of, read_cell
 from bertology.results.rows import ComparisonRow, comparison_rows, score_of
 
 # Bytes of the counts of several seeds that are scored together.

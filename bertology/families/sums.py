@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from bertology.encoders import ModelShape
 from bertology.errors import BertologyError, listed
-from bertology.families.cells import Cell, Stopwatch, columns_of, item_facts, versions, write_cell
 from bertology.families.contract import (
     BaselineCells,
     CellGrid,
@@ -40,7 +39,16 @@ from bertology.probing import GeometryCounts, Probe
 from bertology.probing.probes import is_installed, source_fingerprint
 from bertology.readouts import readout_kind
 from bertology.results import ResultRow
-from bertology.results.predictions import HeadSums, read_head_sums
+from bertology.results.predictions import (
+    Cell,
+    HeadSums,
+    Stopwatch,
+    columns_of,
+    item_facts,
+    read_head_sums,
+    versions,
+    write_cell,
+)
 from bertology.results.rows import score_of
 
 Statistics = Mapping[str, Sequence[LayerSums | HeadRatios]]

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from bertology.families.cells import KEPT, Stopwatch
 from bertology.families.contract import Cost, Counts, FitCells, FitGroup, Resources, one_by_one
 from bertology.families.model_corpus import ModelCorpus
 from bertology.families.request import ReadoutConfig
@@ -28,7 +27,7 @@ from bertology.measures.trees import rooted, spanning_trees, tree_depths
 from bertology.probing import ControlNote, Probe, RepresentationProbe
 from bertology.probing.items import TreeExamples
 from bertology.readouts import ReadoutKind, readout_kind
-from bertology.results.predictions import Kept, read_labels, read_scores
+from bertology.results.predictions import KEPT, Kept, Stopwatch, read_labels, read_scores
 
 if TYPE_CHECKING:
     from bertology.readouts.structural import FittedStructural

@@ -15,12 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertology._files import canonical_json, digest
-from bertology._memory import memory_for_vectors
+from bertology._machine import memory_for_vectors
 from bertology.corpora import Sentences
 from bertology.encoders import ModelShape
 from bertology.encoders.alignment import SHARED
 from bertology.errors import BertologyError, CorpusError, FitError, cut, listed, quoted
-from bertology.families.cells import Cell, versions, write_cell
 from bertology.families.contract import (
     BaselineCells,
     CellGrid,
@@ -50,8 +49,17 @@ from bertology.probing.items import TreeExamples
 from bertology.probing.probes import SentenceProbe, is_installed, settings_of
 from bertology.readouts import ReadoutKind, readout_kind
 from bertology.results import Predictions, ResultRow
-from bertology.results.fitted import FitOrigin, FittedProbe, Items, written_place
-from bertology.results.predictions import FITS, SET_MARK
+from bertology.results.predictions import (
+    FITS,
+    SET_MARK,
+    Cell,
+    FitOrigin,
+    FittedProbe,
+    Items,
+    versions,
+    write_cell,
+    written_place,
+)
 from bertology.results.rows import ComparisonRow
 
 if TYPE_CHECKING:

@@ -18,10 +18,17 @@ from typing import Any
 import pandas as pd
 import torch
 
-from bertology._files import canonical_json, digest, explained_system_errors, write_atomically, write_derived
+from bertology._files import (
+    canonical_json,
+    digest,
+    explained_system_errors,
+    given_path,
+    taken,
+    write_atomically,
+    write_derived,
+)
 from bertology._folder import CARD, RecordFile, check_plan, model_card, one_process, put_model, versions
-from bertology._inputs import given_path, taken
-from bertology._memory import explained_shortage
+from bertology._machine import explained_shortage
 from bertology._settings import to_yaml
 from bertology._training import tidy_checkpoints
 from bertology.activations.progress import BarProgress, Progress, can_show, silent
@@ -34,8 +41,7 @@ from bertology.finetuning._items import Collator, Inputs, Kind, TuningTask, enco
 from bertology.finetuning._scores import Variant, collapsed, majority, predictions, score_rows, scores, values
 from bertology.finetuning._settings import FineTuneSettings, load_grid, recipe_of, settings_of
 from bertology.finetuning._training import FrozenStates, build, layers_read, reload, train
-from bertology.measures.comparisons import difference
-from bertology.measures.intervals import Bootstrap
+from bertology.measures.intervals import Bootstrap, difference
 from bertology.results.rows import Score, frame_to_parquet, read_parquet
 from bertology.results.table import (
     NOTHING,

@@ -18,15 +18,13 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from bertology import _training
 from bertology._files import explained_write_errors, real_path
-from bertology._memory import explained_shortage
+from bertology._machine import explained_shortage, quiet_loading
 from bertology._names import layer_number
-from bertology._quiet import quiet_loading
 from bertology._training import weight_groups
 from bertology.activations.progress import Progress
 from bertology.encoders import Encoder, ModelSource
 from bertology.encoders.loading import TunableModel, load_tunable
-from bertology.encoders.resolving import merge_adapters
-from bertology.encoders.sources import one_line, save_model
+from bertology.encoders.sources import merge_adapters, one_line, save_model
 from bertology.errors import BertologyError, ModelError
 from bertology.finetuning._items import IGNORED, Collator, Inputs, Kind, Row, TuningTask
 from bertology.finetuning._settings import FineTuneSettings

@@ -6,12 +6,12 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, ClassVar
 
-from bertology.encoders import Encoding
 from bertology.probing import ControlNote, GeometryCounts, Probe, Splits
+from bertology.probing.items import SplitVectors, SplitWords, sampled_words
 from bertology.probing.probes import SplitName, Subject
-from bertology.probing.statistics import SplitVectors, SplitWords, sampled_words
 
 if TYPE_CHECKING:
+    from bertology.encoders import Encoding
     from bertology.measures.sums import LayerSums
 
 

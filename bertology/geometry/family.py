@@ -13,13 +13,13 @@ from threadpoolctl import threadpool_limits
 
 from bertology.corpora import Sentences
 from bertology.encoders import Encoding, ModelShape
-from bertology.families.cells import Stopwatch, item_facts
 from bertology.families.contract import BaselineCells, CellGrid, Cost, FitCells, FitGroup, Resources, named_task
 from bertology.families.model_corpus import ModelCorpus, Reasons, Signal, skipped_in
 from bertology.families.request import Init, ReadoutConfig
 from bertology.families.sums import PACKAGES, SumsFamily, n_words_read, own_readout, write_baseline_sums, write_sums
 from bertology.geometry._probes import EncodingProbe, GeometryProbe
 from bertology.probing import GeometryCounts, Probe
+from bertology.results.predictions import Stopwatch, item_facts
 
 
 class _Geometry(SumsFamily):

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from bertology._files import explained_system_errors, write_derived
+from bertology._files import explained_system_errors, given_path, taken, write_derived
 from bertology._folder import versions
-from bertology._inputs import given_path, taken
-from bertology._memory import explained_shortage
+from bertology._machine import explained_shortage
 from bertology._names import folder_name, short_names
 from bertology._settings import Place, checked, written_at
 from bertology.activations.progress import BarProgress, Progress, can_show, silent

@@ -5,8 +5,7 @@ can be scored from the same counts (``intervals``).
 """
 
 from bertology.measures.baselines import majority
-from bertology.measures.comparisons import compare, over_runs
-from bertology.measures.intervals import bootstrap, bootstrap_ratio, multibootstrap
+from bertology.measures.intervals import bootstrap, bootstrap_ratio, compare, multibootstrap, over_runs
 from bertology.measures.metrics import (
     Metric,
     count_labels,

@@ -10,22 +10,22 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bertology._inputs import is_numeral
+from bertology._files import is_numeral
 from bertology._lazy import lazy_attributes
 from bertology.corpora import Corpus
 from bertology.errors import CorpusError, cut
-from bertology.pocket._items import AgreementItem as AgreementItem
-from bertology.pocket._items import agreement_items
-from bertology.pocket._items import fact_prompts as fact_prompts
-from bertology.pocket._items import role_prompts as role_prompts
-from bertology.pocket._texts import load_corpus
-from bertology.pocket._texts import pretraining_documents as pretraining_documents
-from bertology.pocket._words import Fact, facts
-from bertology.pocket._words import candidates as candidates
 
 if TYPE_CHECKING:
+    from bertology.pocket._items import AgreementItem as AgreementItem
+    from bertology.pocket._items import agreement_items
+    from bertology.pocket._items import fact_prompts as fact_prompts
+    from bertology.pocket._items import role_prompts as role_prompts
     from bertology.pocket._pretrain import load_settings, pretrain
     from bertology.pocket._pretrain import recipe_schema as recipe_schema
+    from bertology.pocket._texts import load_corpus
+    from bertology.pocket._texts import pretraining_documents as pretraining_documents
+    from bertology.pocket._words import Fact, facts
+    from bertology.pocket._words import candidates as candidates
 
 __getattr__, __dir__ = lazy_attributes(__name__)
 
@@ -62,6 +62,8 @@ def corpus_by_name(name: str) -> Corpus:
     Raises:
         CorpusError: what follows the colon is not what the corpus takes.
     """
+    from bertology.pocket._texts import load_corpus
+
     stem, colon, options = name.partition(":")
     if stem == "bilingual":
         from bertology.pocket._bilingual import load_bilingual

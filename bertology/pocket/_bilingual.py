@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from bertology._inputs import is_numeral
+from bertology._files import is_numeral
 from bertology.corpora import Corpus, Links, Sentence, Sentences, as_one, translations
 from bertology.errors import CorpusError, cut, quoted
 from bertology.pocket import _function_words as fw

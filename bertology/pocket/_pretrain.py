@@ -18,12 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from bertology._files import write_atomically
+from bertology._files import sweep, write_atomically
 from bertology._folder import CARD, check_plan, one_process, versions
 from bertology._languages_apart import OWN_SPECIALS, read_languages_apart
+from bertology._machine import choose_device
 from bertology._settings import changed, checked, file_schema, read_file_of
-from bertology._temporary import sweep
-from bertology._workers import choose_device
 from bertology.errors import BertologyError, cut
 from bertology.pocket import _function_words as fw
 from bertology.pocket._bilingual import SecondLanguage, bilingual_documents, is_of_second, transliterated

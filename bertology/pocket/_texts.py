@@ -13,8 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from bertology._files import cache_folder, digest, write_atomically
-from bertology._temporary import sweep
+from bertology._files import cache_folder, digest, sweep, write_atomically
 from bertology.corpora import Corpus, Sentence, Sentences, Target
 from bertology.errors import CorpusError
 from bertology.pocket import _function_words as fw

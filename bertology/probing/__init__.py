@@ -7,6 +7,8 @@ samples of a text.
 from bertology.corpora.prompts import LeftOut
 from bertology.probing.items import (
     Examples,
+    GeometryCounts,
+    Splits,
     layer_examples,
     pair_examples,
     sentence_examples,
@@ -23,7 +25,6 @@ from bertology.probing.probes import (
     register_probe,
     registered_probes,
 )
-from bertology.probing.statistics import GeometryCounts, Splits
 
 __all__ = [
     "ControlNote",

@@ -16,8 +16,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeVar
 import numpy as np
 
 from bertology._files import digest
-from bertology._names import name_not_found
-from bertology._registry import Registered, Registry
+from bertology._names import Registered, Registry, name_not_found
 from bertology.corpora import Sentences
 from bertology.errors import BertologyError, NameNotFoundError, quoted
 from bertology.measures import Metric, find_metric

@@ -8,7 +8,7 @@ probes use, ``_fitting`` for the loop of those that are trained in rounds; ``kep
 from typing import TYPE_CHECKING
 
 from bertology._lazy import lazy_attributes
-from bertology.readouts.registry import ReadoutKind, get_readout, make_readout, readout_kind, registered_readouts
+from bertology.readouts._base import ReadoutKind, get_readout, make_readout, readout_kind, registered_readouts
 
 if TYPE_CHECKING:
     from bertology.readouts._base import FitReport, FittedReadout, Predictions, Readout, Targets

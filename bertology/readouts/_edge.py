@@ -16,10 +16,20 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
+from bertology._machine import Workers
 from bertology._spans import SpanChunk
-from bertology._workers import Workers
 from bertology.errors import FitError
-from bertology.readouts._base import FitReport, FittedReadout, Predictions, Targets, check_labels, check_same_shape
+from bertology.readouts._base import (
+    FitReport,
+    FittedReadout,
+    Floats,
+    Integers,
+    Predictions,
+    Targets,
+    check_labels,
+    check_same_shape,
+    get_readout,
+)
 from bertology.readouts._fitting import (
     IMPOSSIBLE,
     AdamState,
@@ -30,11 +40,9 @@ from bertology.readouts._fitting import (
     drawn_alike,
     moved,
 )
-from bertology.readouts._items import JoinedChunks
 from bertology.readouts._sources import (
     AnySource,
-    Floats,
-    Integers,
+    JoinedChunks,
     PlainPooling,
     SpanSource,
     as_spans,
@@ -42,7 +50,6 @@ from bertology.readouts._sources import (
     pooled_parts,
     span_rows,
 )
-from bertology.readouts.registry import get_readout
 
 Pooling = Literal["attention", "first", "last", "mean", "endpoints"]
 Reads = Literal["one", "mix", "cat"]

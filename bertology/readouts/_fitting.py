@@ -18,6 +18,8 @@ from bertology.errors import FitError
 from bertology.readouts._base import (
     FitReport,
     FittedReadout,
+    Floats,
+    Integers,
     Predictions,
     Progress,
     Readout,
@@ -26,8 +28,7 @@ from bertology.readouts._base import (
     check_problems,
     check_same_shape,
 )
-from bertology.readouts._items import Items
-from bertology.readouts._sources import FeatureSource, Floats, Integers
+from bertology.readouts._sources import FeatureSource, Items
 
 Value = TypeVar("Value")
 Scores = Iterable[tuple[Tensor, int, Tensor]]

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from bertology.errors import FitError
-from bertology.readouts._base import check_labels
+from bertology.readouts._base import Floats, Integers, check_labels
 from bertology.readouts._fitting import (
     IMPOSSIBLE,
     EarlyStopping,
@@ -28,8 +28,7 @@ from bertology.readouts._fitting import (
     label_log_probs,
     single_report,
 )
-from bertology.readouts._items import Items, Moments, shuffled_batches, survey
-from bertology.readouts._sources import FeatureSource, Floats, Integers, resident
+from bertology.readouts._sources import FeatureSource, Items, Moments, resident, shuffled_batches, survey
 
 
 class Standardised(nn.Module):

@@ -12,9 +12,18 @@ from numpy.typing import NDArray
 
 from bertology.errors import FitError
 from bertology.measures.baselines import fraction_mask
-from bertology.readouts._base import FittedReadout, Progress, Readout, Targets, check_agreement, check_problems
+from bertology.readouts._base import (
+    FittedReadout,
+    Floats,
+    Integers,
+    Progress,
+    Readout,
+    Targets,
+    check_agreement,
+    check_problems,
+)
 from bertology.readouts._neural import FittedBayes
-from bertology.readouts._sources import AnySource, FeatureSource, Floats, Integers, SpanSource, in_memory, subset
+from bertology.readouts._sources import AnySource, FeatureSource, SpanSource, in_memory, subset
 
 FRACTIONS = (0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.0625, 0.125, 0.25, 0.5, 1.0)
 """Ends of the blocks, as parts of the training items (Voita & Titov 2020)."""

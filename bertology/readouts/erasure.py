@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from bertology.errors import FitError
-from bertology.readouts._base import Targets, check_agreement, check_same_shape
-from bertology.readouts._sources import AnySource, FeatureSource, Integers, changed, check_finite, used_chunks
+from bertology.readouts._base import Integers, Targets, check_agreement, check_same_shape
+from bertology.readouts._sources import AnySource, FeatureSource, changed, check_finite, used_chunks
 
 _CHANCE = 3.0
 """Standard deviations above its mean that what dimensions explain by chance may lie (of a chi-squared variable)."""

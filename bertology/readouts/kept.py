@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bertology._files import FORMAT, write_atomically
-from bertology._workers import Workers
+from bertology._machine import Workers
 from bertology.errors import FitError, ResultsError
 from bertology.readouts._edge import Design, FittedEdge, FittedPooled, Probes, log_probs, span_scores
 from bertology.readouts._fitting import FittedScores

@@ -14,13 +14,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from bertology._machine import Workers
 from bertology._spans import SpanChunk
-from bertology._workers import Workers
 from bertology.errors import FitError
-from bertology.readouts._base import Progress, check_same_shape, checked_weights
+from bertology.readouts._base import Floats, Integers, Progress, check_same_shape, checked_weights
 from bertology.readouts._fitting import AdamState, EarlyStopping, FitLoop, TrainingData, drawn_alike, moved
-from bertology.readouts._items import JoinedChunks
-from bertology.readouts._sources import Floats, Integers, SpanSource, check_finite
+from bertology.readouts._sources import JoinedChunks, SpanSource, check_finite
 
 Asks = Literal["distances", "depths"]
 _BLOCK_WORDS = 2048  # how many words are computed in the same products, at most (but for a single sentence)

@@ -17,10 +17,18 @@ from bertology._names import name_not_found, short_names
 from bertology.corpora import Corpus, Sentences, load_corpus
 from bertology.errors import ResultsError
 from bertology.measures import bootstrap, count_labels, count_numbers
-from bertology.measures.descriptions import ITSELF, metric_form
-from bertology.measures.metrics import METRICS, RELATION, UNSCORED, CountKind, label_scores, read_edges, read_root
-from bertology.results.fitted import BETWEEN_SPANS, spans_of
-from bertology.results.predictions import CLOZE, Predictions, split_sets
+from bertology.measures.metrics import (
+    ITSELF,
+    METRICS,
+    RELATION,
+    UNSCORED,
+    CountKind,
+    label_scores,
+    metric_form,
+    read_edges,
+    read_root,
+)
+from bertology.results.predictions import BETWEEN_SPANS, CLOZE, Predictions, spans_of, split_sets
 from bertology.results.rows import ATTENTION, ResultRow, mean_score, own_init, sort_key
 from bertology.results.views import group_names, named
 

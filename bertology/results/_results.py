@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from bertology._files import explained_system_errors, write_derived
-from bertology._names import name_not_found, short_names
-from bertology._registry import Registry
+from bertology._names import Registry, name_not_found, short_names
 from bertology.corpora import Corpus
 from bertology.errors import ResultsError
-from bertology.measures.descriptions import ITSELF, Control
+from bertology.measures.metrics import ITSELF, Control
 from bertology.results._items import (
     confusion,
     corpora_with,
@@ -27,9 +26,7 @@ from bertology.results._items import (
     tree_items,
 )
 from bertology.results.compared import model_frame
-from bertology.results.fitted import FittedProbe
-from bertology.results.over_steps import OrderTable, TrainingTable, beside_steps, has_steps, last_steps
-from bertology.results.predictions import FITS, PredictionFolder, Predictions, parts_of, write_predictions
+from bertology.results.predictions import FITS, FittedProbe, PredictionFolder, Predictions, parts_of, write_predictions
 from bertology.results.rows import (
     ComparisonRow,
     ResultRow,
@@ -46,12 +43,17 @@ from bertology.results.views import (
     GroupTable,
     HeadTable,
     LayerTable,
+    OrderTable,
     PipelineLine,
     StepTable,
+    TrainingTable,
+    beside_steps,
     group_table_of,
     group_tables,
+    has_steps,
     head_table_of,
     head_tables,
+    last_steps,
     layer_tables,
     layers_to_csv,
     model_table,

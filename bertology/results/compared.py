@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from bertology._names import short_names
 from bertology.errors import ResultsError
-from bertology.measures.comparisons import best_set
-from bertology.measures.descriptions import ITSELF, metric_form
+from bertology.measures.intervals import best_set
+from bertology.measures.metrics import ITSELF, metric_form
 from bertology.results.rows import (
     FALSE_DISCOVERY_RATE,
     ComparisonRow,

@@ -33,9 +33,8 @@ from bertology._figures import (
     write_caption,
 )
 from bertology.errors import ResultsError
-from bertology.measures.descriptions import DRAWN_COLUMNS, LAYER_COLUMNS, is_dotted, metric_form
+from bertology.measures.metrics import DRAWN_COLUMNS, LAYER_COLUMNS, is_dotted, metric_form
 from bertology.results.head_maps import plot_heads
-from bertology.results.over_steps import TrainingTable, steps_shown
 from bertology.results.rows import INITS, Score
 from bertology.results.table import (
     NOTHING,
@@ -56,7 +55,9 @@ from bertology.results.views import (
     LayerTable,
     PipelineLine,
     StepTable,
+    TrainingTable,
     head_place,
+    steps_shown,
     summary_headers,
 )
 

@@ -1,26 +1,41 @@
-"""Records of a cell from which any other score can be computed later: predictions of items, sums of heads."""
+"""What a run keeps of each cell: its record, predictions of items, sums by cluster, and fitted probes.
+
+Any other score can be computed from these later.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import itertools
+import json
+import platform
+import time
 from collections import ChainMap
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cache, lru_cache
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from functools import cache, cached_property, lru_cache, partial
+from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bertology._files import file_sha256, real_path, write_atomically
-from bertology.errors import ResultsError
+from bertology._files import FORMAT, canonical_json, digest, file_sha256, real_path, signature, write_atomically
+from bertology.corpora import Sentence, Sentences, as_sentences
+from bertology.errors import FitError, ResultsError, quoted
 from bertology.measures.metrics import CountKind, Grouped
 from bertology.results.rows import read_parquet, to_parquet
 
 if TYPE_CHECKING:
+    import pandas as pd
     import pyarrow as pa
+    from torch import Tensor
+
+    from bertology.encoders import Encoder
+    from bertology.readouts.kept import KeptFit
 
 _FOLDER = "predictions"
 FITS = "fits"
@@ -404,3 +419,409 @@ def read_head_sums(folder: Path, cell_id: str) -> tuple[HeadSums, ...]:
 def parts_of(kept: Mapping[str, Predictions]) -> list[Mapping[str, Predictions]]:
     """The predictions of each of the results that some were joined from."""
     return list(kept.maps) if isinstance(kept, ChainMap) else [kept]
+
+
+_RECORDS = "cells"
+KEPT = "probes"
+"""The folder of a run in which families keep what is fitted, under the name of its cell."""
+_Signature = tuple[int, int, int]
+# Predictions whose checksum this process has seen to be right, by their path: what they were and what it is.
+_CHECKED: dict[str, tuple[_Signature, str]] = {}
+# Records that this process has believed, by their path, with their predictions.
+_BELIEVED: dict[str, tuple[_Signature, _Signature]] = {}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One task read from one layer of one model with one readout and seed; or a baseline that reads no layer."""
+
+    identity: Mapping[str, Any]
+    """All that decides the numbers: fingerprints, versions, settings. No names, no places, no time."""
+
+    @cached_property
+    def id(self) -> str:
+        """Hash of the identity, 32 hexadecimal digits."""
+        return digest([canonical_json({"format": FORMAT, **self.identity})])
+
+
+@dataclass(frozen=True)
+class CellRecord:
+    """The record of a finished cell."""
+
+    cell_id: str
+    identity: Mapping[str, Any]
+    facts: Mapping[str, Any]
+    """Counts of items, skips and labels; the fit's strength and convergence."""
+    provenance: Mapping[str, Any]
+    predictions_sha256: str
+    notes: tuple[str, ...] = field(default=())
+    """Notes for the reader of the results."""
+
+
+def columns_of(record: CellRecord) -> dict[str, Any]:
+    """The columns of ``results.parquet`` that all rows of a cell have in common."""
+    facts, provenance = dict(record.facts), record.provenance
+    # By group they belong to some of the rows.
+    facts.pop("groups", None)
+    return {
+        "cell_id": record.cell_id,
+        "skip_reasons": json.dumps(facts.pop("skip_reasons"), sort_keys=True),
+        "params_json": json.dumps(facts.pop("params", {}), sort_keys=True),
+        **facts,
+        "versions": json.dumps(provenance["versions"], sort_keys=True),
+        "device": provenance.get("device"),
+        "wall_s": provenance["wall_s"],
+        "started_utc": provenance.get("fit_started_utc"),
+        "predictions_sha256": record.predictions_sha256,
+    }
+
+
+def read_cell(run: Path, cell: Cell) -> CellRecord | None:
+    """The record of ``cell`` in folder ``run``.
+
+    ``None`` where it is missing or half written, or where its predictions are not those it was written with: their
+    checksum is taken once by each process, and again when the file has changed.
+    """
+    record_path, path = _record_path(run, cell.id), _predictions_path(run, cell.id)
+    try:
+        # Before they are read: what changes while it is being read is read once more.
+        signatures = signature(record_path), signature(path)
+        with open(record_path, "rb") as file:  # noqa: PTH123
+            plain = json.loads(file.read())
+        record = CellRecord(**{**plain, "notes": tuple(plain["notes"])})
+        if (record.cell_id, record.predictions_sha256) != (cell.id, predictions_checksum(run, cell.id)):
+            return None
+    except (FileNotFoundError, ValueError, TypeError, KeyError, RecursionError):  # the last: of ten thousand brackets
+        return None
+    _BELIEVED[record_path] = signatures
+    return record
+
+
+def is_finished(run: Path, cell: Cell) -> bool:
+    """Whether :func:`read_cell` has a record; asked again, it looks only whether the files are still the same."""
+    record_path = _record_path(run, cell.id)
+    try:
+        signatures = signature(record_path), signature(_predictions_path(run, cell.id))
+    except FileNotFoundError:
+        return False
+    return _BELIEVED.get(record_path) == signatures or read_cell(run, cell) is not None
+
+
+def predictions_checksum(run: Path, cell_id: str) -> str:
+    """SHA-256 of a cell's predictions, which have to be there."""
+    path = _predictions_path(run, cell_id)
+    now = signature(path)
+    known = _CHECKED.get(path)
+    if known is not None and known[0] == now:
+        return known[1]
+    with open(path, "rb") as file:  # noqa: PTH123
+        checksum = hashlib.sha256(file.read()).hexdigest()
+    _CHECKED[path] = (now, checksum)
+    return checksum
+
+
+def all_finished(run: Path, cells: Iterable[Cell]) -> bool:
+    """Whether folder ``run`` has the records of all ``cells``."""
+    return all(map(partial(is_finished, run), cells))
+
+
+def write_cell(
+    run: Path,
+    cell: Cell,
+    predictions: Predictions | Sequence[HeadSums],
+    *,
+    facts: Mapping[str, Any],
+    provenance: Mapping[str, Any],
+    notes: tuple[str, ...] = (),
+) -> None:
+    """Write a cell's predictions, or sums, then its record, which makes it finished."""
+    if isinstance(predictions, Predictions):
+        checksum = write_predictions(run, cell.id, predictions)
+    else:
+        checksum = write_head_sums(run, cell.id, predictions)
+    record = CellRecord(cell.id, dict(cell.identity), dict(facts), dict(provenance), checksum, notes)
+    content = json.dumps(vars(record), indent=1, ensure_ascii=False).encode()
+    write_atomically(run / _RECORDS / f"{cell.id}.json", content, remedy="name another folder with --out")
+
+
+def item_facts(
+    n_items: int,
+    n_clusters: int,
+    *,
+    n_train: int = 0,
+    n_classes: int = 0,
+    skipped: Mapping[str, int] = MappingProxyType({}),
+    n_unseen_label: int = 0,
+    params: Mapping[str, Any] = MappingProxyType({}),
+    changes: Mapping[str, Any] = MappingProxyType({}),
+) -> dict[str, Any]:
+    """Facts of a cell: counts of its items and, among its parameters, the ``changes`` of its readout's settings."""
+    return {
+        "n_train": n_train,
+        "n_items": n_items,
+        "n_clusters": n_clusters,
+        "n_classes": n_classes,
+        "n_skipped": sum(skipped.values()),
+        "skip_reasons": dict(skipped),
+        "n_unseen_label": n_unseen_label,
+        "params": {**({"settings": changes} if changes else {}), **params},
+    }
+
+
+# As text: of a thousand cells, each asked about several times, the making of paths is most of the time.
+def _record_path(run: Path, cell_id: str) -> str:
+    return f"{run}/{_RECORDS}/{cell_id}.json"
+
+
+def _predictions_path(run: Path, cell_id: str) -> str:
+    return f"{run}/predictions/{cell_id}.parquet"
+
+
+def versions(*packages: str) -> dict[str, str]:
+    """Versions of Python, bertology and ``packages``; nothing is imported."""
+    names = ("bertology", *packages)
+    return {"python": platform.python_version(), **dict(zip(names, map(_version, names), strict=True))}
+
+
+@dataclass(frozen=True)
+class Stopwatch:
+    """The time at which a fit began."""
+
+    started: datetime = field(default_factory=partial(datetime.now, UTC))
+    clock: float = field(default_factory=time.perf_counter)
+
+    def provenance(self, *packages: str, device: str, n_cells: int = 1) -> dict[str, Any]:
+        """The provenance of each of ``n_cells`` that are finished now: versions, device, when they were begun, and an
+        equal share of the time that they took together."""
+        return {
+            "versions": versions(*packages),
+            "device": device,
+            "fit_started_utc": self.started.isoformat(timespec="seconds"),
+            "wall_s": round((time.perf_counter() - self.clock) / n_cells, 6),
+        }
+
+
+@cache
+def _version(package: str) -> str:
+    # What is installed does not change under a process that has imported it.
+    return metadata.version(package)
+
+
+BETWEEN_SPANS = " | "
+Items = Literal["words", "sentences", "pairs", "spans"]
+"""The kind of item that gets a label: a word; a whole text; two texts in a row; spans of words that are named."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitOrigin:
+    """The data and vectors that a probe was fitted to, which decide what it applies to."""
+
+    task: str
+    corpus: str
+    train_fingerprint: str
+    """Fingerprint of the sentences it was fitted on."""
+    model: str
+    """Name by which the model is loaded again."""
+    revision: str | None
+    init: str
+    init_seed: int
+    model_fingerprint: str
+    layer: int | None
+    """None of a fit to several layers together."""
+    pooling: str
+    dtype: str
+    stored_dtype: str
+    max_pieces: int | None
+    readout: str
+    items: Items
+    labels: tuple[str, ...]
+    """None of a number."""
+    kind: str = "softmax"
+    """Kind of the scores, as :attr:`bertology.readouts.kept.KeptFit.kind`."""
+    layers: tuple[int, ...] = ()
+    """Layers that are read, where they are not the one."""
+    design: Mapping[str, Any] = field(default_factory=dict)
+    """Design of the readout, as :attr:`bertology.readouts.kept.KeptFit.design`."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    are_compared: bool = False
+    """Whether difference and product of the vectors of two texts follow them."""
+
+
+@dataclass(frozen=True, eq=False)
+class FittedProbe:
+    """A probe of labels as it was fitted to one layer; :meth:`Results.fitted` finds it."""
+
+    origin: FitOrigin
+    tensors: Mapping[str, Tensor]
+    """``coefficients [class, dim]`` and ``intercepts [class]``, for raw vectors; of a perceptron they follow ``hidden
+    [unit, dim]`` and ``hidden_bias [unit]`` with ReLUs; of an edge probe its parameters."""
+
+    def __repr__(self) -> str:
+        at = self.origin
+        where = "all layers" if at.layer is None else f"layer {at.layer}"
+        what = "numbers" if at.kind == "number" else f"{len(at.labels)} labels"
+        return f"<FittedProbe {at.task} at {where} of {at.model}: {what} of {at.items}>"
+
+    def predict(self, texts: Any, *, places: Sequence[Sequence[str]] | None = None, model: Any = None) -> pd.DataFrame:
+        """The most probable label of each item of new texts, or its number.
+
+        Args:
+            texts: one or several, each a string, or a list of its words; of tasks about two texts pairs of them.
+            places: of tasks about spans, by text those that are asked about, such as ``["2-3", "1,4-5"]``: words
+                counted from 1, with a comma between two spans.
+            model: the encoder, if it is not to be loaded by the name it was probed by.
+
+        Returns:
+            A line an item: ``text``, of words and spans ``place`` and ``word``; then ``label`` (several are joined by
+            ``|``) and ``probability`` (NaN where the readout gives none), or of numbers ``value``.
+
+        Raises:
+            FitError: the encoder is another one, or places are missing or outside a text.
+            ModelError: a word has no vector.
+        """
+        import pandas as pd
+
+        about, scores = self._read(texts, places, model)
+        if self.origin.kind == "number":
+            return pd.DataFrame({**about, "value": scores[:, 0].double().numpy()})
+        best, probability = self._fit.best(scores)
+        known = np.array(self.origin.labels, dtype=object)
+        # A set of labels is written as in the predictions of the run.
+        labels = known[best] if best.ndim == 1 else [SET_MARK.join(known[row]) for row in best.numpy()]
+        return pd.DataFrame({**about, "label": labels, "probability": probability.numpy()})
+
+    def predict_proba(
+        self, texts: Any, *, places: Sequence[Sequence[str]] | None = None, model: Any = None
+    ) -> pd.DataFrame:
+        """The probability of every label, a column each, of each item of new texts; arguments as in :meth:`predict`.
+
+        Raises:
+            FitError: the readout gives no probabilities; or as in :meth:`predict`.
+        """
+        import pandas as pd
+
+        if self.origin.kind in ("scores", "number"):
+            raise FitError(f"{self.origin.readout} gives no probabilities: ask predict for what it predicts")
+        about, scores = self._read(texts, places, model)
+        index = pd.MultiIndex.from_frame(pd.DataFrame(about))
+        probabilities = self._fit.probabilities(scores)
+        assert probabilities is not None
+        return pd.DataFrame(probabilities.numpy(), columns=list(self.origin.labels), index=index)
+
+    @property
+    def _fit(self) -> KeptFit:
+        from bertology.readouts.kept import KeptFit
+
+        return KeptFit(self.tensors, self.origin.design, cast(Any, self.origin.kind))
+
+    def _read(self, texts: Any, places: Any, model: Any) -> tuple[dict[str, list[str]], Tensor]:
+        """The columns that tell items apart, and their scores ``[item, class]``."""
+        from bertology.activations import read_words
+        from bertology.readouts import ArrayFeatures, ArraySpans, pooled
+
+        sentences, of_items = self._items(texts, places)
+        encoder, origin = self._encoder(model), self.origin
+        pool = origin.settings.get("pool", "mean")
+        pooling = pool if pool == "cls" else origin.pooling
+        layers = origin.layers or (cast(int, origin.layer),)
+        vectors = read_words(encoder, Sentences(sentences), layers=layers, pooling=pooling)
+        if origin.stored_dtype == "float16":  # as the vectors were that it was fitted to
+            vectors = vectors.half().float()
+        starts = np.cumsum([0, *map(len, sentences)])
+        spans = [[(first + starts[n], last + starts[n]) for first, last in item] for n, item in of_items]
+        source: Any = ArrayFeatures(vectors) if pool == "cls" else ArraySpans(vectors, np.array(spans, dtype=np.int64))
+        if pool != "cls" and not origin.design:
+            source = pooled(source, pooling=pool, compare=origin.are_compared)
+        scores = self._fit.scores(source)
+        about = {"text": [sentences[number].text for number, _ in of_items]}
+        if origin.items in ("words", "spans"):
+            about["place"] = [written_place(item) for _, item in of_items]
+            about["word"] = [words_at(sentences[number], item) for number, item in of_items]
+        return about, scores
+
+    def _items(self, texts: Any, places: Any) -> tuple[list[Sentence], list[tuple[int, list[tuple[int, int]]]]]:
+        """The sentences, and of each item the number of its sentence and its spans there."""
+        kind = self.origin.items
+        if (places is None) == (kind == "spans"):
+            remedy = "give places" if kind == "spans" else "leave places out"
+            raise FitError(f"task {self.origin.task} is about {kind}: {remedy}")
+        if kind == "pairs":
+            firsts, seconds = map(as_sentences, zip(*texts, strict=True))
+            joined = [_joined(*both) for both in zip(firsts, seconds, strict=True)]
+            return joined, [(n, [(0, len(one)), (len(one), len(joined[n]))]) for n, one in enumerate(firsts)]
+        sentences = list(as_sentences(texts))
+        if kind == "words":
+            return sentences, [(n, [(k, k + 1)]) for n, sentence in enumerate(sentences) for k in range(len(sentence))]
+        if kind == "sentences":
+            return sentences, [(n, [(0, len(sentence))]) for n, sentence in enumerate(sentences)]
+        by_text = [places] if all(isinstance(place, str) for place in places) else places
+        spans = [(n, spans_of(place)) for n, of_text in enumerate(by_text) for place in of_text]
+        for n, item in spans:
+            if n >= len(sentences) or not all(0 <= first < last <= len(sentences[n]) for first, last in item):
+                raise FitError(f"place {quoted(written_place(item))} of text {n + 1}: not among its words")
+        return sentences, spans
+
+    def _encoder(self, model: Any) -> Encoder:
+        """The encoder it was fitted on, loaded by its name unless it is given."""
+        from bertology.encoders import Encoder, load_encoder, model_name
+
+        at = self.origin
+        if isinstance(model, Encoder):
+            encoder: Encoder = model
+        else:
+            source, revision = (at.model, at.revision) if model is None else (model_name(model), None)
+            weights: dict[str, Any] = {"init": at.init, "seed": at.init_seed}
+            encoder = load_encoder(source, revision=revision, dtype=at.dtype, max_pieces=at.max_pieces, **weights)
+        if encoder.fingerprint != at.model_fingerprint:
+            raise FitError(
+                f"the probe was fitted on {at.model}: it cannot read the vectors of {encoder.name}; give model="
+            )
+        return encoder
+
+    def save(self, path: Path) -> None:
+        """Write ``path.safetensors``, then ``path.json``, which makes the probe whole."""
+        from bertology.readouts.kept import save_fit
+
+        save_fit(path, self.tensors, asdict(self.origin))
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """Read what :meth:`save` wrote.
+
+        Raises:
+            ResultsError: a file is missing, broken or of another format.
+        """
+        from bertology.readouts.kept import load_fit
+
+        tensors, plain = load_fit(path)
+        try:
+            plain |= {name: tuple(plain[name]) for name in ("labels", "layers")}
+            return cls(FitOrigin(**plain), tensors)
+        except (KeyError, TypeError) as error:
+            raise ResultsError(f"{path}.json: no whole probe there ({error}); fit it anew") from error
+
+
+def spans_of(place: str) -> list[tuple[int, int]]:
+    """The spans of a place such as ``3-5,7``, counted from 0, end exclusive: ``[(2, 5), (6, 7)]``."""
+    try:
+        ends = [span.partition("-") for span in place.split(",")]
+        return [(int(first) - 1, int(last or first)) for first, _, last in ends]
+    except ValueError:
+        raise FitError(f"place {quoted(place)}: write words counted from 1, such as 3, 3-5 or 3-5,7") from None
+
+
+def written_place(spans: Sequence[Sequence[int]]) -> str:
+    """The place of spans that are counted from 0, end exclusive: ``3-5,7`` for ``[(2, 5), (6, 7)]``."""
+    return ",".join(str(last) if last == first + 1 else f"{first + 1}-{last}" for first, last in spans)
+
+
+def words_at(sentence: Sentence, spans: Sequence[tuple[int, int]]) -> str:
+    """The text of some spans of words."""
+    return BETWEEN_SPANS.join(sentence.text[sentence.spans[a][0] : sentence.spans[b - 1][1]] for a, b in spans)
+
+
+def _joined(one: Sentence, other: Sentence) -> Sentence:
+    """Two texts in a row as one sentence."""
+    offset = len(one.text) + 1
+    spans = (*one.spans, *((begin + offset, end + offset) for begin, end in other.spans))
+    return Sentence("", f"{one.text} {other.text}", (*one.words, *other.words), spans)

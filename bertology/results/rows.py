@@ -19,9 +19,8 @@ from pydantic.dataclasses import dataclass as checked_dataclass
 from bertology._files import parse_json, shortened, write_atomically
 from bertology._names import layer_number, training_name
 from bertology.errors import BertologyError, ResultsError
-from bertology.measures.comparisons import Comparison
-from bertology.measures.descriptions import ITSELF, Control
-from bertology.measures.intervals import Bootstrap
+from bertology.measures.intervals import Bootstrap, Comparison
+from bertology.measures.metrics import ITSELF, Control
 
 if TYPE_CHECKING:
     import pandas as pd

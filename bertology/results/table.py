@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from bertology._names import folder_name
 from bertology._page import filled
-from bertology.measures.descriptions import TWO_LINES, metric_form
+from bertology.measures.metrics import TWO_LINES, metric_form
 from bertology.results.rows import INITS, ResultRow, Score
 
 if TYPE_CHECKING:

@@ -32,25 +32,30 @@ from distributed.comm import CommClosedError
 from filelock import FileLock, Timeout
 
 from bertology import __version__
-from bertology._files import cache_folder, explained_write_errors
-from bertology._temporary import temporary_affixes, temporary_folder
+from bertology._files import cache_folder, explained_write_errors, temporary_affixes, temporary_folder
 from bertology.activations import Entry
 from bertology.activations.progress import Progress, silent
 from bertology.errors import BertologyError
 from bertology.families.model_corpus import ModelCorpus, StoredSignal, texts_read
-from bertology.runner._compute import Context, Numbered, Outcome, close_encoder, compute_units, open_encoder, together
 from bertology.runner._folder import write_failure
 from bertology.runner.engines import (
     CONNECT_S,
     PATIENCE_S,
     ClusterChoice,
+    Context,
+    Numbered,
+    Outcome,
     Outcomes,
     Sender,
     Sent,
+    close_encoder,
+    compute_units,
     in_telling_order,
+    open_encoder,
     portions,
     read_profile,
     received,
+    together,
 )
 from bertology.runner.plan import Unit
 
@@ -264,7 +269,7 @@ class WorkerContext:
 
 def on_worker(function: Callable[..., Any], context: WorkerContext, *args: Any) -> Any:
     """Call a function with the device of a worker, in the folders of the run; an error is returned."""
-    from bertology._workers import choose_device
+    from bertology._machine import choose_device
 
     worker = f"the worker on {socket.gethostname()}"
     with _one_at_a_time:

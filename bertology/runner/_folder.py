@@ -25,15 +25,14 @@ from bertology._files import (
     file_sha256,
     read_json,
     shortened,
+    sweep,
     write_atomically,
 )
-from bertology._memory import is_out_of_memory, shortage
+from bertology._machine import is_out_of_memory, shortage
 from bertology._settings import to_yaml
-from bertology._temporary import sweep
 from bertology.errors import BertologyError
-from bertology.families.cells import KEPT, Cell, all_finished, predictions_checksum, versions
 from bertology.families.request import Experiment
-from bertology.results.predictions import FITS
+from bertology.results.predictions import FITS, KEPT, Cell, all_finished, predictions_checksum, versions
 from bertology.runner.experiment import load_experiment
 from bertology.runner.plan import Unit, Work
 

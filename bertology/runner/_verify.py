@@ -19,10 +19,9 @@ from bertology.corpora import Corpus, kept_name, kept_table, load_corpus
 from bertology.encoders import resolve_model
 from bertology.encoders.sources import code_fingerprint
 from bertology.errors import BertologyError, NameNotFoundError
-from bertology.families.cells import Cell
 from bertology.families.request import Experiment, ModelSettings
 from bertology.results import ResultRow, Results, read_results
-from bertology.results.predictions import PredictionFolder
+from bertology.results.predictions import Cell, PredictionFolder
 from bertology.results.rows import ComparisonRow, put_row, read_result_rows
 from bertology.runner._folder import OF_CELLS, RECORD, RunFolder
 from bertology.runner.plan import in_order, reads_sentences, same_but_for_names, with_checkpoints

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import numpy as np
 
-from bertology._memory import size_in_words
+from bertology._machine import size_in_words
 from bertology._names import short_names
 from bertology.errors import BertologyError
 from bertology.families.contract import Cost
 from bertology.families.model_corpus import texts_read
-from bertology.runner._compute import together
 from bertology.runner._folder import RunFolder, failure_of, finished
+from bertology.runner.engines import together
 from bertology.runner.plan import Plan, Unit, Work
 
 # What times are made of. Only the speed of the processor is measured; the others are what the embedded model and a

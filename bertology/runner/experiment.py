@@ -8,8 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from bertology._files import real_path
-from bertology._inputs import exists
+from bertology._files import exists, real_path
 from bertology._settings import (
     Place,
     Written,

@@ -14,15 +14,12 @@ from itertools import repeat
 from operator import attrgetter
 from typing import Any, TypeVar
 
-from bertology._files import canonical_json, digest, shortened
-from bertology._inputs import exists, given_path, is_numeral
+from bertology._files import canonical_json, digest, exists, given_path, is_numeral, shortened
 from bertology._names import checkpoint_name, name_not_found, training_name
 from bertology.corpora import Corpus, annotate_text, known_table, load_corpus, no_columns
 from bertology.encoders import ModelSource, model_fingerprint, model_shape, resolve_model
-from bertology.encoders.resolving import find_checkpoints
-from bertology.encoders.sources import code_fingerprint
+from bertology.encoders.sources import code_fingerprint, find_checkpoints
 from bertology.errors import BertologyError, CorpusError, cut, quoted
-from bertology.families.cells import Cell
 from bertology.families.contract import (
     BaselineCells,
     Family,
@@ -58,6 +55,7 @@ from bertology.families.request import (
 from bertology.measures.metrics import METRICS
 from bertology.probing import Probe, get_probe
 from bertology.results import ResultRow
+from bertology.results.predictions import Cell
 from bertology.results.rows import counterpart
 
 T = TypeVar("T")

@@ -15,22 +15,26 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Literal
 
-from bertology._files import cache_folder, canonical_json, digest, explained_system_errors, explained_write_errors
-from bertology._temporary import sweep
+from bertology._files import (
+    cache_folder,
+    canonical_json,
+    digest,
+    explained_system_errors,
+    explained_write_errors,
+    sweep,
+)
 from bertology.activations.progress import Progress, silent
 from bertology.corpora import Corpus
 from bertology.encoders.sources import MemorySource
 from bertology.errors import BertologyError, ModelError
-from bertology.families.cells import Cell
 from bertology.families.contract import Scoring, TaskRows
 from bertology.families.request import Experiment, ProbeRequest
 from bertology.families.rows import failed_rows, noted
 from bertology.results import ResultRow, Results, read_results
-from bertology.results.predictions import PredictionFolder
+from bertology.results.predictions import Cell, PredictionFolder
 from bertology.results.rows import ComparisonRow
-from bertology.runner._compute import Context, ProgressFor
 from bertology.runner._folder import RunFolder, failure_of, finished, git_state
-from bertology.runner.engines import ClusterChoice, Engine, local_engine
+from bertology.runner.engines import ClusterChoice, Context, Engine, ProgressFor, local_engine
 from bertology.runner.plan import Shard, Unit, Work, in_order, resolve_work
 
 EngineName = Literal["joblib", "threads", "serial", "dask"]
@@ -196,7 +200,7 @@ class _Session:
         for unit in pending:
             for group in unit.draws[:1]:
                 unit.family.check_settings(unit.probe, list(map(attrgetter("config"), group.members)))
-        from bertology._workers import choose_device
+        from bertology._machine import choose_device
 
         device = self._work.experiment.device
         # This machine does not know what the workers of a cluster have.

@@ -12,7 +12,7 @@ import pytest
 from bertology.cli._app import _PANELS
 from bertology.corpora import known_corpora
 from bertology.corpora.prompts import MADE
-from bertology.encoders.resolving import known_models
+from bertology.encoders.sources import known_models
 from bertology.probing import registered_probes
 from bertology.probing.probes import Subject
 
@@ -142,7 +142,7 @@ def test_a_broken_plugin_is_shown_and_hides_no_other(
         EntryPoint("pos.v2", "broken_plugin:PROBE", "bertology.probes"),
         EntryPoint("nameless", "bertology_probes.pos:PROBE", "bertology.probes"),
     ]
-    monkeypatch.setattr("bertology._registry.entry_points", lambda group: points)
+    monkeypatch.setattr("bertology._names.entry_points", lambda group: points)
     outcome = bertology("tasks")
     assert outcome.status == 0
     heading, pos, broken, nameless, second = [line.strip() for line in outcome.out.splitlines()]

@@ -21,7 +21,7 @@ from safetensors.numpy import load_file, save_file
 
 from bertology.encoders import ModelSource, load_encoder, model_fingerprint, model_shape, resolve_model
 from bertology.encoders import resolving as resolve
-from bertology.encoders.resolving import find_checkpoints, known_models
+from bertology.encoders.sources import find_checkpoints, known_models
 from bertology.errors import BertologyError, ModelError, NameNotFoundError
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -351,7 +351,7 @@ def test_nothing_heavy_is_imported(tiny: Tiny) -> None:
     code = (
         "import sys\n"
         "from bertology.encoders import model_fingerprint, model_shape, resolve_model\n"
-        "from bertology.encoders.resolving import known_models\n"
+        "from bertology.encoders.sources import known_models\n"
         f"source = resolve_model({str(tiny('bert'))!r})\n"
         "model_fingerprint(source), model_fingerprint(source, init='random'), model_shape(source), known_models()\n"
         "print([name for name in ('torch', 'transformers', 'pandas', 'spacy') if name in sys.modules])"

@@ -20,8 +20,7 @@ from transformers import AutoModelForMaskedLM, AutoModelForSequenceClassificatio
 from bertology import finetune
 from bertology._files import explained_write_errors, system_error
 from bertology.encoders import load_classifier, load_encoder, model_fingerprint, resolve_model
-from bertology.encoders.resolving import model_copies
-from bertology.encoders.sources import quiet_loading, save_model
+from bertology.encoders.sources import model_copies, quiet_loading, save_model
 from bertology.errors import ModelError, StoreError
 
 

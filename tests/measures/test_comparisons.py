@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from bertology.measures import bootstrap, compare, count_labels
-from bertology.measures.comparisons import (
+from bertology.measures.intervals import (
     before,
     best_set,
     expected_layer,

@@ -54,7 +54,7 @@ def register(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Register:
             for target in both.split("|")
         ]
         monkeypatch.setattr(
-            "bertology._registry.entry_points",
+            "bertology._names.entry_points",
             lambda group: [point for point in points if point.group == group],
         )
 

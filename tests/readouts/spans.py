@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from bertology._workers import Workers
+from bertology._machine import Workers
 from bertology.readouts import ArraySpans, Targets
 from bertology.readouts._edge import Design, EdgeLoop, EdgeReadout, FittedEdge, SpanReadout
 from bertology.readouts._fitting import TrainingData

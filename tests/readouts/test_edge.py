@@ -13,9 +13,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score
 from torch import Tensor, nn
 
-from bertology._workers import Workers
+from bertology._machine import Workers
 from bertology.errors import FitError
-from bertology.measures.comparisons import expected_layer
+from bertology.measures.intervals import expected_layer
 from bertology.readouts import ArrayFeatures, ArraySpans, EdgeReadout, LinearReadout, Targets, get_readout, pooled
 from bertology.readouts._edge import (
     Design,
@@ -28,9 +28,8 @@ from bertology.readouts._edge import (
     cut_batches,
 )
 from bertology.readouts._fitting import AdamState
-from bertology.readouts._items import JoinedChunks
 from bertology.readouts._neural import MlpReadout
-from bertology.readouts._sources import PlainPooling, as_spans
+from bertology.readouts._sources import JoinedChunks, PlainPooling, as_spans
 from bertology.readouts.linear import RidgeReadout
 from tests.readouts.conftest import chance_interval, standardised
 from tests.readouts.spans import Spans, accuracy, edge_loop, fit, planted

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from bertology.errors import FitError
 from bertology.readouts import ArrayFeatures, Targets
-from bertology.readouts._items import Items, choose_items, survey
-from bertology.readouts._logistic import Fits, Objective, minimise
+from bertology.readouts._sources import Items, choose_items, survey
+from bertology.readouts.linear import Fits, Objective, minimise
 from tests.readouts.conftest import World, standardised
 
 STRENGTHS = (0.01, 0.1, 5.0)

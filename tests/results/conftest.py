@@ -8,7 +8,7 @@ import pytest
 from bertology.families.contract import TaskRows, family_of
 from bertology.families.rows import noted
 from bertology.measures import bootstrap, compare, count_labels
-from bertology.measures.comparisons import selectivity
+from bertology.measures.intervals import selectivity
 from bertology.measures.metrics import Grouped
 from bertology.probing import get_probe
 from bertology.results import Predictions, ResultRow, Results

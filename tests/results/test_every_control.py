@@ -14,7 +14,7 @@ from bertology.attention import AttentionProbe
 from bertology.errors import ResultsError
 from bertology.families.contract import family_of
 from bertology.families.request import flat_setting
-from bertology.measures.descriptions import CONTROLS, LAYER_COLUMNS
+from bertology.measures.metrics import CONTROLS, LAYER_COLUMNS
 from bertology.probing import ControlNote, Probe, ProbeFamily, registered_probes
 from bertology.results import ResultRow, Results
 from bertology.results.report import write_report

@@ -19,7 +19,7 @@ from bertology import load_corpus, load_encoder, read_results
 from bertology.corpora import Corpus, Sentence, Sentences, Target
 from bertology.errors import CorpusError, FitError, ResultsError
 from bertology.results import Results
-from bertology.results.fitted import FittedProbe
+from bertology.results.predictions import FittedProbe
 
 TEXTS = ["The dogs chased a cat.", "A boy saw the birds."]
 

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from bertology.measures import bootstrap, count_labels
-from bertology.measures.comparisons import mean_over_steps
+from bertology.measures.intervals import mean_over_steps
 from bertology.results import OverSteps, Predictions, ResultRow, Results, read_results
-from bertology.results.over_steps import TrainingTable, beside_steps, has_steps
 from bertology.results.report import write_report
 from bertology.results.rows import score_of
+from bertology.results.views import TrainingTable, beside_steps, has_steps
 
 STEPS = (0, 10, 100, 1000, 2000)
 RISES = {"pos": (0.3, 0.3, 0.3, 0.9, 0.91), "xpos": (0.3, 0.3, 0.3, 0.35, 0.9)}

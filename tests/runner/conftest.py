@@ -19,7 +19,7 @@ from bertology.families.contract import FitCells
 from bertology.families.vectors import TaskData
 from bertology.results import Results
 from bertology.runner import ProbeRequest, run_probes
-from bertology.runner._compute import extract_splits
+from bertology.runner.engines import extract_splits
 from bertology.runner.plan import Plan
 from tests import commands
 from tests.probes.conftest import planted as planted

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from bertology.families.cells import Cell, is_finished, read_cell, write_cell
 from bertology.results import Predictions
-from bertology.results.predictions import read_labels, read_predictions
+from bertology.results.predictions import Cell, is_finished, read_cell, read_labels, read_predictions, write_cell
 
 CELL = Cell({"task": "pos"})
 

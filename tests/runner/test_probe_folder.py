@@ -51,7 +51,7 @@ def test_the_version_of_a_task_that_was_asked_for_is_kept(request_: ProbeRequest
 
 def test_what_a_killed_process_left_is_no_obstacle(request_: ProbeRequest, tmp_path: Path) -> None:
     """It had made the folder and begun to write the record."""
-    from bertology._temporary import temporary_affixes
+    from bertology._files import temporary_affixes
 
     prefix, suffix = temporary_affixes("run.json")
     host, pid, start = prefix.rstrip(".").rpartition(".")[2].split("-")[0], 2**22 + 1, 1

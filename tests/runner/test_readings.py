@@ -17,7 +17,7 @@ from bertology.errors import BertologyError, FitError, NameNotFoundError
 from bertology.families.request import ReadoutConfig
 from bertology.families.vectors import TaskData
 from bertology.measures.baselines import fraction_mask
-from bertology.measures.comparisons import expected_layer
+from bertology.measures.intervals import expected_layer
 from bertology.readouts import LinearReadout, Targets
 from bertology.readouts._sources import subset
 from bertology.results import Results

@@ -16,8 +16,7 @@ import pytest
 from sklearn.metrics import accuracy_score, f1_score
 
 from bertology.corpora import Corpus, Sentence, Sentences, load_corpus
-from bertology.families.cells import Stopwatch
-from bertology.results.predictions import read_predictions
+from bertology.results.predictions import Stopwatch, read_predictions
 from bertology.runner import ProbeRequest, run_probes
 from bertology.runner.experiment import load_experiment
 from tests.runner.requests import but

@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from bertology._files import parse_json
-from bertology._inputs import opened, read_text
+from bertology._files import opened, parse_json, read_text
 from bertology.corpora._corpus import Corpus, Format, corpus_at
 from bertology.corpora._derived import MAIN_AUXILIARY, SUBJECT_NOUN, alternating
 from bertology.corpora._files import (

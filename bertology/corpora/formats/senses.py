@@ -9,7 +9,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Final
 
-from bertology._inputs import NotJson, parsed_json
+from bertology._files import NotJson, parsed_json
 from bertology.corpora._corpus import SENSE, Corpus, Format, corpus_at
 from bertology.corpora._files import Oddities, at_least_one, corpus_name, files_in, first_line, text_lines
 from bertology.corpora._sentences import Sentence, Target

@@ -8,8 +8,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bertology._files import digest
-from bertology._inputs import described, opened
+from bertology._files import described, digest, opened
 from bertology.corpora._corpus import Corpus, Format, corpus_at
 from bertology.corpora._files import split_files, text_lines
 from bertology.corpora._sentences import Sentence, Sentences

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bertology._inputs import described, given_path
+from bertology._files import described, given_path
 from bertology.corpora._files import corpus_name, suffix_of
 from bertology.corpora._named import check_here
 from bertology.corpora._tables import (

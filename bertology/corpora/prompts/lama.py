@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from bertology._inputs import given_path
+from bertology._files import given_path
 from bertology.corpora._files import corpus_name
 from bertology.corpora.prompts._items import (
     LeftOut,

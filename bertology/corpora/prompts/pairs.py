@@ -10,7 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
-from bertology._inputs import is_numeral
+from bertology._files import is_numeral
 from bertology.corpora._files import corpus_name, suffix_of
 from bertology.corpora._tables import JSON_SUFFIXES, Columns, Stated, read_table
 from bertology.corpora.prompts._items import (

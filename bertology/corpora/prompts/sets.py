@@ -9,7 +9,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Final, Literal
 
-from bertology._inputs import given_path
+from bertology._files import given_path
 from bertology.corpora._files import Oddities, T, line_blocks, split_files, suffix_of
 from bertology.corpora._named import load_corpus
 from bertology.corpora._sentences import Sentence, document_starts

@@ -12,7 +12,7 @@ from bertology._files import explained_system_errors, write_derived
 from bertology._names import layer_label
 from bertology._page import full_page
 from bertology.errors import StoreError
-from bertology.measures.descriptions import LAYER_COLUMNS, metric_form
+from bertology.measures.metrics import LAYER_COLUMNS, metric_form
 from bertology.results._items import tally_of
 from bertology.results.report._runs import (
     Entry,

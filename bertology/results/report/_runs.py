@@ -12,20 +12,17 @@ from numpy.typing import NDArray
 from pydantic import BaseModel
 
 from bertology._files import read_checksums, real_path
-from bertology._names import short_names
-from bertology._registry import Registry
+from bertology._names import Registry, short_names
 from bertology.corpora import Corpus, corpus_is_available, load_corpus
 from bertology.errors import BertologyError, ResultsError
 from bertology.measures import count_labels
-from bertology.measures.descriptions import ITSELF
-from bertology.measures.metrics import label_scores
+from bertology.measures.metrics import ITSELF, label_scores
 from bertology.results._items import SplitTexts, tally_of, tree_items
 from bertology.results._results import OverSteps, Results, View, read_results
-from bertology.results.over_steps import has_steps, last_steps
 from bertology.results.predictions import Predictions
 from bertology.results.rows import ATTENTION, VECTORS, ResultRow, Score
 from bertology.results.table import apart, apart_in_groups, data_of, metric_title
-from bertology.results.views import LayerTable, group_tables, named
+from bertology.results.views import LayerTable, group_tables, has_steps, last_steps, named
 
 
 class AskedCorpus(BaseModel):

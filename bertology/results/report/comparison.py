@@ -14,7 +14,7 @@ from matplotlib.ticker import MaxNLocator
 from bertology._files import explained_system_errors
 from bertology._names import layer_label
 from bertology._page import full_page, write_page
-from bertology.measures.descriptions import ITSELF, Part, metric_form
+from bertology.measures.metrics import ITSELF, Part, metric_form
 from bertology.results._results import Results
 from bertology.results.compared import (
     ComparedTask,

@@ -12,8 +12,8 @@ import pytest
 from bertology import attention
 from bertology.attention.arcs import heads as head_statistics
 from bertology.runner import RunOptions, run_experiment
-from bertology.runner._compute import Context, compute_units, together
 from bertology.runner._folder import RunFolder, finished
+from bertology.runner.engines import Context, compute_units, together
 from bertology.runner.experiment import Experiment
 from bertology.runner.plan import resolve_work
 from bertology.runner.run import RunSummary

@@ -168,7 +168,7 @@ def test_models_of_one_architecture_share_their_random_control(tiny_bert: Path, 
 def test_a_plan_of_very_many_cells_names_none_of_them(
     tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from bertology.families.cells import Cell
+    from bertology.results.predictions import Cell
 
     monkeypatch.setenv("BERTOLOGY_CACHE", str(tmp_path / "cache"))
     work = resolve_work(many(fresh(tiny_bert, 10), seeds=100))
