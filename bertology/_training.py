@@ -6,7 +6,6 @@ depend on their number alone.
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import math
 import random
@@ -24,7 +23,7 @@ from torch.utils.data import DataLoader
 
 from bertology._files import write_atomically
 from bertology._machine import quiet_loading
-from bertology.errors import BertologyError, FitError, ModelError
+from bertology.errors import FitError, ModelError
 
 _STATE = "trainer_state.json"
 _MODEL_FILES = (".safetensors", ".json", ".txt", ".model")
@@ -88,10 +87,7 @@ def train(
     Raises:
         FitError: the loss is NaN or infinite.
         ModelError: a GPU by its number is asked for.
-        BertologyError: accelerate, which the Trainer needs, is not installed.
     """
-    if importlib.util.find_spec("accelerate") is None:
-        raise BertologyError("training needs accelerate: pip install 'bertology[finetune]'")
     place, last = torch.device(device), last_checkpoint(folder)
     if place.index not in (None, 0):
         raise ModelError(f"device {place}: training takes cpu, cuda or mps; choose a GPU by CUDA_VISIBLE_DEVICES")

@@ -85,9 +85,3 @@ def test_a_test_split_without_labels_is_noted(tune: Tune) -> None:
     tuned = tune(corpus=rows, task="sentence_label:label", epochs=1)
     assert list(tuned.records[1].scores) == ["dev"]
     assert any(note.startswith("test is not scored") for note in tuned.records[1].notes)
-
-
-def test_missing_accelerate_is_named(tune: Tune, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(BertologyError, match=r"pip install 'bertology\[finetune\]'"):
-        tune()
