@@ -47,12 +47,10 @@ ORDER = (
 """Packages of ``bertology``: each imports only from those before it, and from the leaf modules."""
 ABOVE_ALL = ("__init__", "__main__", "_api", "_compare", "_explain", "parsing")
 """Modules of ``bertology/`` itself that may import any package; all others there are leaves, which import none."""
-UPWARDS = {"bertology/results/_results.py": {"bertology.families.over_steps"}}
-"""Imports of later packages that still have to go."""
 LIMITS = {"lines": 52_000, "files": 300, "exported names": 320, "lines of tests": 45_000}
 """Of ``bertology/`` and ``probes/`` together."""
-REACHED = {"lines": 81_990, "files": 262, "exported names": 421, "lines of tests": 58_370}
-"""What is reached on the way to the limits; these numbers only ever become smaller."""
+REACHED = {"lines": 75_200, "lines of tests": 49_000}
+"""What is reached on the way to the limits that are not met; these numbers only ever become smaller."""
 HEAVY = ("torch", "transformers", "spacy", "pandas", "matplotlib", "sklearn")
 
 
@@ -100,11 +98,7 @@ def module_of(name: str) -> str:
 @cache
 def import_graph() -> nx.DiGraph:
     """Module → module that it imports; ``bertology`` itself is left out, which every import of ours runs first."""
-    edges = {
-        (name, module_of(target))
-        for name, path in module_names().items()
-        for target in {*imported(path)} - UPWARDS.get(str(path.relative_to(ROOT)), set())
-    }
+    edges = {(name, module_of(target)) for name, path in module_names().items() for target in imported(path)}
     return nx.DiGraph((name, target) for name, target in edges if {name, target}.isdisjoint({"", "bertology"}))
 
 
@@ -144,7 +138,6 @@ def test_packages_import_only_leftwards(package: str) -> None:
     allowed = ORDER[: ORDER.index(package) + 1]
     for path in modules(f"bertology/{package}"):
         wrong = {name for name in imported(path) if package_of(name) not in (None, *allowed)}
-        wrong -= UPWARDS.get(str(path.relative_to(ROOT)), set())
         assert not wrong, f"{path.relative_to(ROOT)} imports {', '.join(sorted(wrong))}"
 
 
@@ -241,7 +234,7 @@ def test_the_whole_stays_small(what: str) -> None:
         "exported names": sum(len(list(exported(path))) for path in paths),
         "lines of tests": sum(map(n_lines, modules("tests"))),
     }
-    assert size[what] <= max(LIMITS[what], REACHED[what])
+    assert size[what] <= REACHED.get(what, LIMITS[what])
 
 
 AMBIGUOUS = {"mean", "first", "last", "length", "none", "rule", "nearest", "comparison", "sentence", "identity"}
