@@ -109,7 +109,9 @@ class LabelClusters:
                 elif np.isfinite(whole[0]):
                     yield ratio_sums(name, whole, None, "blocks")
 
-        return by_layer((layer, measure(place)) for place, (layer, _) in enumerate(self.layers))
+        order = [*without, *single]  # one that is undefined in the first layers keeps its place
+        sums = by_layer((layer, measure(place)) for place, (layer, _) in enumerate(self.layers))
+        return iter(sorted(sums, key=lambda one: order.index(one.metric)))
 
 
 def label_clusters(
