@@ -215,7 +215,7 @@ def compare(
     found_by = names_of([reference, *models], names)
     doubled = next((name for name in found_by if found_by.count(name) > 1), None)
     if doubled is not None:
-        raise ModelError(f"compare: model {doubled} is given twice; a model differs from itself in nothing")
+        raise ModelError(f"compare: model {doubled} is given twice; give each model once")
     titles = {name: short_names(found_by)[name] for name in found_by}
     chosen, left_out = _measures(measures, asked_tasks, found_by)
     asked = [*asked_tasks, *(task for measure in chosen for task in _tasks_of(measure, asked_tasks))]

@@ -195,7 +195,7 @@ def _visible(text: str) -> str:
 
 
 def _family_with(letter: str, chosen: tuple[str, ...]) -> str | None:
-    """A family that has the letter: one chosen before, or else the first by name."""
+    """A font family that has a glyph for the letter: one already chosen, or else the first by name."""
     fonts = [font for font in fontManager.ttflist if font.style == "normal" and not font.name.startswith(_BOXES)]
     fonts.sort(key=lambda font: (font.name not in chosen, font.weight not in (400, "normal"), font.name, font.fname))
     return next((font.name for font in fonts if ord(letter) in _characters(font.fname)), None)

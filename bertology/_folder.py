@@ -55,7 +55,7 @@ class RecordFile(Generic[Form]):
 
 
 def _plain(value: Any) -> Any:
-    """Settings in a record, which are models of pydantic, as JSON has them."""
+    """JSON values of a pydantic settings model in a record."""
     return value.model_dump(mode="json")
 
 

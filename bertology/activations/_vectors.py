@@ -28,7 +28,7 @@ Chunk = TypeVar("Chunk")
 
 
 class _StoredItems(ABC, Generic[Chunk]):
-    """Items with vectors of an entry, in chunks of float32; up to a number of bytes, they stay in memory."""
+    """Items with the vectors of a store entry, in float32 chunks, of which up to ``memory`` bytes are cached."""
 
     def __init__(self, entry: Entry, layers: Sequence[int] | None, memory: int) -> None:
         self.layers = tuple(entry.manifest.layers if layers is None else layers)

@@ -629,7 +629,7 @@ def payload(
 
 
 def _sheet(reading: AttentionReading) -> dict[str, Any]:
-    """The maps of one kind: which there are, and their rows and columns."""
+    """Metadata of the attention maps of one kind: their layers and heads, and the labels of their rows and columns."""
     inputs = [reading.given, *([reading.source] if reading.source else [])]
 
     def shown(units: ShownUnits) -> dict[str, Any]:

@@ -459,9 +459,9 @@ class KnownFacts(NamedTuple):
 
 
 def known_facts(encoder: Encoder, facts: Sequence[Fact], *, most: int = 300, seed: int = 0) -> KnownFacts:
-    """At most so many facts, in random order, whose object is the most probable word at the mask, and their pieces.
+    """Up to ``most`` facts, in random order, whose object is ranked first at the mask, with their aligned subwords.
 
-    They may be none, as of random weights.
+    There may be none, for instance with random weights.
     """
     found: list[tuple[Fact, AlignedPair]] = []
     n_asked = n_known = 0

@@ -108,7 +108,7 @@ Memory = Annotated[
     typer.Option(
         callback=_with_memory,
         metavar="SIZE",
-        help="Memory that the run may use, such as 4GB; what is free. A quarter of it holds vectors between passes.",
+        help="Memory that the run may use, such as 4GB. Default: free memory. A quarter of it caches vectors.",
     ),
 ]
 """Put into the environment, where other processes of the run find it."""

@@ -196,7 +196,7 @@ def compress(
 )
 @with_options("device", device=("auto", "cpu, cuda, or auto: a GPU where there is one."))
 def pretrain(
-    experiment: Annotated[Path, typer.Argument(help="Recipe, such as experiments/pretrain-pocket.yaml.")],
+    experiment: Annotated[Path, typer.Argument(help="Pretraining file, such as experiments/pretrain-pocket.yaml.")],
     *,
     out: Annotated[Path, typer.Option(help="Folder for the model.")] = Path("pocket-model"),
     set_: Changes = None,
@@ -237,7 +237,7 @@ def landscape(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Folder for table, record and figure; of a FILE runs/NAME.")
     ] = None,
-    overwrite: Annotated[bool, typer.Option(help="Replace a landscape that is there already.")] = False,
+    overwrite: Annotated[bool, typer.Option(help="Replace an existing landscape.")] = False,
     split: Annotated[str, typer.Option(help="Split whose sentences the loss is over.")] = "dev",
     sentences: Annotated[int, typer.Option(min=1, help="At most so many sentences, the first ones.")] = 200,
     head: Annotated[

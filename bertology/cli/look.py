@@ -217,7 +217,7 @@ def attribute(
         typer.Option(
             "--layers",
             "-l",
-            help="Of states and attention: all, 0-6, 3,5,-1; left out, embeddings and last block, of a page all.",
+            help="Layers of states and attention: all, 0-6, 3,5,-1. Default: embeddings and last block, in a page all.",
         ),
     ] = None,
     baseline: Annotated[

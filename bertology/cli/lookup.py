@@ -1,4 +1,4 @@
-"""``bertology tasks``, ``readouts``, ``models``, ``corpora``, ``schema`` and ``doctor``: what there is, and works."""
+"""``bertology tasks``, ``readouts``, ``models``, ``corpora``, ``schema`` and ``doctor``: list and check components."""
 
 from __future__ import annotations
 

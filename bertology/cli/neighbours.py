@@ -161,7 +161,7 @@ def _shares(found: Neighbours) -> list[str]:
 
 
 def _in_context(found: Neighbours, layer: int) -> list[str]:
-    """A line a neighbour: cosine, context before, word, context after, tag and sense."""
+    """One line for each neighbour: cosine, context before, word, context after, tag and sense."""
     kinds = found.annotated
     nearest = found.at(layer)
     labels = [[getattr(one, kind) or "–" for kind in kinds] for one, _ in nearest]

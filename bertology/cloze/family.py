@@ -67,7 +67,7 @@ _ORACLE = ControlNote(
     "majority (oracle)",
     "the answer most frequent in each group of this test itself, which no model may look at",
 )
-_BLIND = ControlNote("blind", "blind", "the same texts without what decides")
+_BLIND = ControlNote("blind", "blind", "the same texts without the words that decide the answer")
 
 
 class _Cloze(Family):

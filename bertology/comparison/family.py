@@ -250,7 +250,7 @@ def _measure_attention(probe: AttentionComparison, cells: FitCells, job: Resourc
         n_words += maps.model.shape[2]
         n_sentences += 1
     if not n_words:
-        raise CorpusError("there is no word to compare attention by")
+        raise CorpusError("no sentence has words whose attention can be compared: give other sentences")
     names, numerators = tuple(over), np.stack(list(over.values()))  # [metric, layer, head, cluster]
     denominators = np.stack(list(under.values()))[:, None, None]
     means = numerators.mean(axis=2, keepdims=True)

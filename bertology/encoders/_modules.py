@@ -109,7 +109,7 @@ class LoadedModel:
 
     @property
     def outermost(self) -> nn.Module:
-        """The body with the head or classifier around it, where there is one."""
+        """The outermost loaded module: the model with its head or classifier if it has one, else its body."""
         outermost: nn.Module = self.whole or self.with_head or self.classifier or self.body
         return outermost
 

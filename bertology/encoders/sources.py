@@ -375,7 +375,7 @@ def code_fingerprint(source: ModelSource) -> str | None:
 
 
 def config_content(value: Mapping[str, Any]) -> bytes:
-    """A configuration but for where it was and which version wrote it, as canonical JSON."""
+    """A configuration as canonical JSON, without its path and the library version that wrote it."""
     return canonical_json({key: item for key, item in value.items() if key not in _NOT_CONTENT})
 
 

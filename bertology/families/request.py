@@ -201,7 +201,7 @@ class ModelSettings(_Named):
     """`random`: the same architecture with fresh weights; `random_blocks`: fresh blocks over pretrained embeddings,
     which mix words without having learnt how (Proj0 of Hewitt & Manning 2019)."""
     init_seed: Annotated[int, Field(strict=True, ge=0)] = 1
-    """Seed of fresh weights. The draws of the control `random` have the seeds 0, 10000, 20000 …"""
+    """Seed of a random initialisation. Those of the control `random` have the seeds 0, 10000, 20000 …"""
     revision: Text | None = None
     """Branch, tag or commit of a hub model."""
     checkpoints: Annotated[
@@ -320,12 +320,12 @@ class ReadoutSettings(_Named):
     fraction: _Share | tuple[_Share, ...] = 1.0
     """How much of the training sentences to fit on; a smaller share is part of every larger one."""
     codelength: Literal["online", "variational"] | None = None
-    """Measure how short the training labels can be told, in bits (Voita & Titov 2020): `online`, or with the readout
+    """Measure the codelength of the training labels, in bits (Voita & Titov 2020): `online`, or with the readout
     `bayes` `variational`."""
     erase: Text | None = None
-    """A task of words: what a linear readout finds of it is first taken out of the vectors (Elazar et al. 2021)."""
+    """A task on words whose linearly decodable information is first erased from the vectors (Elazar et al. 2021)."""
     eraser: Literal["leace", "random"] = "leace"
-    """`random`: as many directions, but any; what it costs to lose that much of whatever kind."""
+    """`leace`: erase the task; `random`: erase as many random directions, as a control for their number."""
     layers: Whole | Text | tuple[Whole, ...] | None = None
     """Only these of the experiment's layers: `3`, `0-2,-1` or a list; all of them when left out."""
     pool: Pool | tuple[Pool, ...] = "mean"
@@ -411,7 +411,7 @@ class StatisticsSettings(_Settings):
     seed: Annotated[int, Field(strict=True, ge=0)] = 0
     """Seed of the resampling."""
     compare_layers: Truth = True
-    """Compare all pairs of layers of a model on a task and corpus; those are one family, corrected together
+    """Compare all pairs of layers of a model on a task and corpus; their p-values are corrected together
     (Benjamini–Hochberg)."""
 
 

@@ -52,7 +52,7 @@ ROOT = "root"
 
 
 class _Trees(VectorFamily):
-    """Is the tree of a sentence in the geometry of its words' vectors, and in which layer?"""
+    """Family of probes that read a sentence's tree from the geometry of its words' vectors, layer by layer."""
 
     about, readouts, count_kinds = "trees", ("trees",), ("edges", "roots", "arcs")
     baseline_packages = ("numpy", "scipy")

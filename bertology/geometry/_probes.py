@@ -89,4 +89,4 @@ class EncodingProbe(GeometryProbe):
     @property
     @abstractmethod
     def encodings(self) -> Mapping[str, Encoding]:
-        """The other encodings that are read, by name."""
+        """By name, the encodings that are computed in addition to each sentence by itself."""

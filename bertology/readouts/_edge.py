@@ -61,7 +61,7 @@ _ROUNDS = 20  # rounds that a fit takes, roughly
 
 @dataclass(frozen=True)
 class SpanBatch:
-    """Items that go through the probes together; the words they are made of are those of their window."""
+    """A batch of span items for all probes that are fitted together."""
 
     items: Tensor  # [m] their numbers
     rows: tuple[tuple[Tensor, Tensor | None], ...]

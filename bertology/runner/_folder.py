@@ -165,7 +165,7 @@ class RunFolder:
                     checksums[name] = predictions_checksum(self.path, path.stem) if of_cell else file_sha256(path)
 
     def files(self) -> list[Path]:
-        """Every file of the results, and whatever else is among those of cells; not what is about the run itself."""
+        """All result files and all files in the folders of cells, without the run's record and its checksums."""
         found = list[Path]()
         for path in self.path.glob("[!.]*"):
             found += [path] if path.is_file() and path.name not in (RECORD, CHECKSUMS) else []

@@ -107,7 +107,7 @@ class Arcs(Questions):
         )
 
     def _read_from(self, windows: Integers) -> Arcs:
-        """Those whose asked word is read; answers that are not read remain."""
+        """The arcs whose asked word lies in a window; their answers may lie outside of it."""
         return self._some(windows[self.asked] >= 0)
 
     def _without(self, words: Integers) -> Arcs:

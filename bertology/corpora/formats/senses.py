@@ -84,7 +84,7 @@ def _fields(line: str, n: int, where: str, due: str) -> list[str]:
 
 def _word_at(place: str, words: list[str], where: str) -> Span:
     if not re.fullmatch(r"[0-9]{1,9}", place) or int(place) >= len(words):
-        raise CorpusError(f"{where}: {quoted(place)} is no place of a word; give 0 to {len(words) - 1}")
+        raise CorpusError(f"{where}: {quoted(place)} is no word index; give 0 to {len(words) - 1}")
     return int(place), int(place) + 1
 
 
