@@ -447,7 +447,7 @@ def read_decoder_attention(
 
 
 def _one_later(given: Input, start_id: int, start: str) -> Input:
-    """A text as a decoder reads it: a start token first, and without the last piece."""
+    """A text as decoder input: shifted right by a start token, without the last subword."""
     n_pieces = len(given.ids)
 
     def moved(units: ShownUnits) -> ShownUnits:

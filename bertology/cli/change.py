@@ -56,7 +56,7 @@ def finetune(
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", help="Folder for the models, seed-1 and so on in it; of a FILE runs/NAME."),
+        typer.Option("--out", "-o", help="Folder for the models, as seed-1, …; with a FILE, runs/NAME."),
     ] = None,
     recipe: Annotated[
         str | None, typer.Option(help="devlin-2019, mosbach-2021, frozen or hu-2022; by --layers when left out.")
@@ -71,13 +71,13 @@ def finetune(
             "layer:6."
         ),
     ] = "last",
-    seeds: Annotated[int, typer.Option(min=1, max=1000, help="Runs, by seeds 1, 2 …")] = 1,
+    seeds: Annotated[int, typer.Option(min=1, max=1000, help="Number of runs, with seeds 1, 2, …")] = 1,
     set_: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Replace a setting, lr=1e-5, or key of FILE; may be repeated."),
     ] = None,
     sentences: Annotated[
-        int | None, typer.Option(min=1, help="At most so many sentences of each split, the first ones.")
+        int | None, typer.Option(min=1, help="Maximum number of sentences of each split; the first ones are used.")
     ] = None,
     threads: Threads = None,
     quiet: Quiet = False,
@@ -235,11 +235,11 @@ def landscape(
     ],
     *,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Folder for table, record and figure; of a FILE runs/NAME.")
+        Path | None, typer.Option("--out", "-o", help="Folder for table, record and figure; with a FILE, runs/NAME.")
     ] = None,
     overwrite: Annotated[bool, typer.Option(help="Replace an existing landscape.")] = False,
-    split: Annotated[str, typer.Option(help="Split whose sentences the loss is over.")] = "dev",
-    sentences: Annotated[int, typer.Option(min=1, help="At most so many sentences, the first ones.")] = 200,
+    split: Annotated[str, typer.Option(help="Split whose sentences the loss is computed on.")] = "dev",
+    sentences: Annotated[int, typer.Option(min=1, help="Maximum number of sentences; the first ones are used.")] = 200,
     head: Annotated[
         str | None,
         typer.Option(help="A fine-tuned model's folder, tuned/seed-1: the loss is that of its task, not of masks."),

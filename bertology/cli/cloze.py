@@ -46,16 +46,19 @@ def cloze(
         str, typer.Argument(help="A sentence with one {mask}; [MASK] and <mask> do as well; none with --surprisal.")
     ],
     *,
-    top: Annotated[int, typer.Option(help="Number of the deepest layer's best to show; not with --candidates.")] = 5,
+    top: Annotated[int, typer.Option(help="Number of the deepest layer's top words; not with --candidates.")] = 5,
     candidates: Annotated[
-        str | None, typer.Option("--candidates", help="Words to follow instead, with commas: capital,city.")
+        str | None, typer.Option("--candidates", help="Words to show instead, with commas: capital,city.")
     ] = None,
     form: Annotated[
         str, typer.Option(help="Candidates are scored as one_piece, or of any length as original or within_word_l2r.")
     ] = "one_piece",
     surprisal: Annotated[
         bool,
-        typer.Option("--surprisal", help="Bits of each word instead: left to right of GPT-2, else masked in turn."),
+        typer.Option(
+            "--surprisal",
+            help="Show the surprisal of each word in bits: left to right for GPT-2, else masked one by one.",
+        ),
     ] = False,
     lens: Annotated[
         Path | None,
@@ -63,9 +66,7 @@ def cloze(
             help="Read layers through the tuned lens of this .safetensors file; fitted and written if missing."
         ),
     ] = None,
-    lens_corpus: Annotated[
-        str, typer.Option(help="What a missing lens is fitted to: the train split of it.")
-    ] = "pocket",
+    lens_corpus: Annotated[str, typer.Option(help="Corpus whose train split a missing lens is fitted to.")] = "pocket",
     format: Format = "table",
     **settings: Any,
 ) -> None:

@@ -342,7 +342,7 @@ class _Frozen(VectorFamily):
     def more_rows(
         self, cells: FitCells, control: str, by_control: ByControl, shared: Sequence[Mapping[str, Any]]
     ) -> Iterable[ResultRow]:
-        """The differences of the four scores."""
+        """Differences between the scores of the frozen, rescaled and refitted readouts and that on the reference."""
         return _changes(by_control, shared, cells.probe.scores[0].name) if control == "none" else ()
 
     def more_comparisons(self, cells: FitCells, columns: Columns, scoring: Scoring) -> Iterator[ComparisonRow]:

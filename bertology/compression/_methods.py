@@ -81,7 +81,7 @@ class CompressedModel:
         self.adopt(self.whole.model)
 
     def adopt(self, model: Any) -> None:
-        """Go on with this model of the same family, in the present one's place."""
+        """Replace the current model by another one of the same family."""
         if model is not self.whole.model:
             self.whole = replace(self.whole, model=model, absent=frozenset())
         self.model, self.family = model, self.whole.family

@@ -233,13 +233,13 @@ class Intervention:
 
     @classmethod
     def patching(cls, layer: int, encoder: Any, text: str, *, of: Words | None = None, **where: Any) -> Intervention:
-        """Put in what the model computes of another text (interchange intervention).
+        """Replace states by those of a forward pass over another text (interchange intervention).
 
         Args:
-            layer: as of the class.
+            layer: as for the class.
             encoder: the model.
             text: the other text.
-            of: its words, with as many pieces; those of ``words`` when left out.
+            of: its words, with as many subwords; the words numbered ``words`` when left out.
             where: ``site``, ``head`` and ``words``.
 
         Raises:
@@ -411,7 +411,7 @@ class Replay:
             yield
 
     def from_layer(self, layer: int) -> contextlib.AbstractContextManager[None]:
-        """Compute nothing in blocks below ``layer`` (from 1), in passes inside the context over the input recorded."""
+        """Context in which blocks below ``layer`` (from 1) return recorded outputs, for passes over the same input."""
         return _skipping(self._body, self._blocks, layer - 1, lambda block, _: self._outputs[block])
 
 

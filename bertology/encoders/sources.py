@@ -107,7 +107,7 @@ def weight_files(folder: Path) -> tuple[Path, ...]:
     content = read_model_json(index)
     by_tensor = content.get("weight_map") if isinstance(content, dict) else None
     if not isinstance(by_tensor, dict) or not by_tensor:
-        raise ModelError(f"{index}: no weight_map, which says what file each weight is in; {AGAIN}")
+        raise ModelError(f"{index}: no weight_map, which names the file of each weight; {AGAIN}")
     # By their names in the listing, so that an index cannot name files elsewhere on the machine.
     files = {path.name: path for path in folder.iterdir() if path.is_file()}
     for name in by_tensor.values():

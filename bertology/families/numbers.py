@@ -91,7 +91,7 @@ class _Numbers(VectorFamily):
 
 
 def _numbers_of(data: TaskData) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """``[label]`` the labels of a task as numbers."""
+    """The labels of a task as regression targets, ``[label]``."""
     if data.train.is_multi_label:
         raise FitError(f"task {data.probe.task}: an item has several labels; give one number each")
     numbers = []

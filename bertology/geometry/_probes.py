@@ -75,7 +75,7 @@ class GeometryProbe(Probe):
         """
 
     def baseline(self, name: str, sentences: Splits, words: SplitWords) -> Iterator[LayerSums]:
-        """The same statistics of one of :attr:`baselines`, of no layer; ``words`` as of :meth:`counts`."""
+        """The statistics of one of :attr:`baselines`, which reads no layer; ``words`` as in :meth:`counts`."""
         raise NotImplementedError(f"{type(self).__name__} has no baseline {name}")
 
 

@@ -461,7 +461,7 @@ def sampled_by_language(sentences: Sentences, words: NDArray[np.int64], most: in
 def transfer_items(
     sentences: Mapping[str, Sentences], labels: Mapping[str, Labels], words: Mapping[str, Integers]
 ) -> TransferItems:
-    """The labelled words of all splits that are among some words, by language."""
+    """The labelled words of all splits that are among ``words``, grouped by language."""
     texts = {split: ParallelText.of(sentences[split]) for split in labels}
     names = tuple(dict.fromkeys(name for text in texts.values() for name in text.languages))
     number = {value: code for code, value in enumerate(dict.fromkeys(v for one in labels.values() for v in one[2]))}

@@ -70,7 +70,7 @@ class SenseItems:
         return len(self.words)
 
     def readable(self, words: Integers) -> SenseItems:
-        """Those of which every word is among ``words``, ascending."""
+        """The items all of whose words are among ``words`` (ascending)."""
         kept = _are_read(self.spans, words)
         return SenseItems(self.spans[kept], self.words[kept], self.senses[kept], self.clusters[kept])
 

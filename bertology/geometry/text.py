@@ -397,7 +397,7 @@ def _mean_cosines(sums: Floats, weights: Floats32, starts: Integers) -> Floats:
 
 
 def anisotropy(clusters: Integers, *, kind: Clusters = "sentences") -> Measure:
-    """The mean cosine of two words, of all pairs of words of a text (Ethayarajh 2019, section 3.3, of all pairs).
+    """The mean cosine over all pairs of words of a text (Ethayarajh 2019, section 3.3, who samples pairs).
 
     Intervals leave out one cluster after the other (jackknife): sentences, ascending by ``[word]``, or documents.
     """

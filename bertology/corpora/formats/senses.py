@@ -167,7 +167,7 @@ class Senseval(Format):
         return first_line(file).lstrip().startswith(("<corpus", "<lexelt"))
 
     def load(self, path: Path) -> Corpus:
-        """The corpus in a lexical sample, or in a folder of some."""
+        """The corpus of one lexical sample, or of a folder of lexical samples."""
         oddities, empty = Oddities(), "no instance in it; give a lexical sample"
         files = filter(self.recognises, self.files(path))
         read = (one for file in files for one in at_least_one(self.read(file, oddities), f"{file}: {empty}"))
