@@ -92,7 +92,7 @@ class ModelComparison:
         return compared_tasks(rows, self.results.comparisons, reference=self.reference), pair_statistics(rows)
 
     def to_pandas(self) -> pd.DataFrame:
-        """A line for each layer of each task beside the reference, and for each statistic of a pair of models.
+        """A row for each layer of each task next to the reference, and for each statistic of a pair of models.
 
         Columns are ``task``, ``corpus``, ``metric``, ``reference``, ``model``, ``layer``, ``head``, ``value``,
         ``ci_low``, ``ci_high``, ``reference_layer``; of tasks ``reference_value``, ``difference``, ``difference_low``,

@@ -166,7 +166,7 @@ class Fonts:
         return "".join(_HOLLOW if letter in self.missing else letter for letter in _visible(text))
 
     def width(self, text: str, size: float, *, bold: bool = False) -> float:
-        """Points from the first letter to the last, as drawn in a size of so many points."""
+        """Width of a text in points, drawn at the given font size."""
         font = FontProperties(family=list(self.families), size=size, weight="bold" if bold else "normal")
         width, _, _ = text_to_path.get_text_width_height_descent(self.drawable(text), font, ismath=False)
         return float(width)

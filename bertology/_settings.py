@@ -307,7 +307,7 @@ def problem_of(errors: Sequence[ErrorDetails], plain: Any, known: Callable[[Keys
 
 
 def _wanted(problem: ErrorDetails) -> str:
-    """What a value should be, in the words of pydantic where there are no plainer ones."""
+    """Description of the expected value, that of pydantic if no plainer one exists."""
     text = str(problem["msg"]).removeprefix("Input should be ").replace("'", "")
     for words, plain in _IN_WORDS.items():
         text = text.replace(words, plain)

@@ -62,7 +62,7 @@ class Position(EncodingProbe):
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
-        """Those of each change, and of a word in two sentences."""
+        """The metrics of each change, and of a word in two sentences."""
         return (
             *(metric for name in self._names for metric in _metrics(name)),
             sum_metric("moved_other_sentence", "mean distance of a word in two sentences, over the length in one"),

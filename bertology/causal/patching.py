@@ -163,7 +163,7 @@ class Passes:
         """``[row]`` of the base texts."""
 
     def move(self, shifts: dict[int, Tensor]) -> None:
-        """Let the source be the base moved by ``[row, piece, dim]`` in each layer."""
+        """Set the source to the base shifted by ``[row, piece, dim]`` in each layer."""
         states = self._states
         self._of_source = {layer: states[layer] + shift.to(states[layer]) for layer, shift in shifts.items()}
 
@@ -559,7 +559,7 @@ def trace(
 
 
 def _subject_cells(one: AlignedPair) -> list[Cell]:
-    """Places, with the pieces of the subject told apart and together."""
+    """Places, with the subject's subwords distinguished by position and also taken together."""
     cells: list[Cell] = []
     for cell in _cells(one, 0):
         if cell.name == _SUBJECT:

@@ -134,7 +134,7 @@ PageOrFigure = Annotated[
 
 
 def shows_progress(quiet: bool) -> bool:
-    """Whether to draw bars: on a terminal, unless told otherwise."""
+    """Whether to draw progress bars: by default on a terminal only."""
     return not quiet and sys.stderr.isatty()
 
 

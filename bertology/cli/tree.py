@@ -95,7 +95,7 @@ def _write(reading: TreeReading, out: Path, picture: Picture) -> None:
 
 
 def _table(reading: TreeReading) -> str:
-    """A line a word: number, form, head, relation, depth; gold beside them where it is known."""
+    """One line for each word: number, form, head, relation, depth, and the gold values if known."""
     words = reading.words
 
     def named(head: int) -> str:

@@ -517,7 +517,7 @@ class Asked:
         return answers.leave_out(lost, range(len(items)))
 
     def _chosen(self, items: Sequence[ClozeItem], entries: Sequence[int] | None) -> Answers:
-        """Answers beside their rivals at one mask."""
+        """Correct answers and their distractors at one mask."""
         prompts: list[Prompt] = []
         item_of: list[int] = []
         for place, item in enumerate(items):

@@ -203,13 +203,13 @@ class ClozeProbe(Probe):
 
     @abstractmethod
     def items(self, source: str) -> ClozeItems:
-        """What is asked.
+        """The items of the task.
 
         Args:
             source: ``pocket``, or the path of a file or folder.
 
         Raises:
-            CorpusError: there is nothing there that could be asked.
+            CorpusError: the source has no items.
         """
 
     def read_items(self, source: Any, *, columns: str | None = None) -> ClozeItems:

@@ -358,7 +358,7 @@ def verdicts(
     statistics: Sequence[PairStatistic],
     sizes: Sequence[Mapping[Any, Any]] = (),
 ) -> list[str]:
-    """For each model what it comes to in words, then its numbers as a whole.
+    """A verbal summary for each model, then its overall values.
 
     A model has *identical weights* where none of its encoder's differs and neither do vectors and losses; it computes
     the *same function* where the vectors of its last layer and the loss on masked words are the same though weights

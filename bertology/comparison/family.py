@@ -70,7 +70,7 @@ _MATCHES = ("depth", "cka")
 
 
 class _Comparison(SumsFamily):
-    """What differs between a model and its reference, and in which layer?"""
+    """Family of probes that compare a model with its reference, layer by layer."""
 
     def signals(self, probe: Probe, configs: Sequence[ReadoutConfig]) -> tuple[Signal, ...]:
         return ("words",) if isinstance(probe, VectorComparison) else ()
@@ -300,7 +300,7 @@ class _Frozen(VectorFamily):
     has_control_task = False
 
     def configs(self, probe: Probe, asked: Sequence[ReadoutConfig], shape: ModelShape) -> tuple[ReadoutConfig, ...]:
-        """Those of the task, of readouts that read one layer and predict labels."""
+        """Readout configurations of the task that read one layer and predict labels."""
         assert isinstance(probe, ReadoutComparison)
         if probe.of.family != "labels":
             raise BertologyError(f"task {probe.task}: the task after the colon has no labels of words or spans")

@@ -136,7 +136,7 @@ class CompressedModel:
         module.out_features, module.in_features = weight.shape
 
     def keep_layers(self, keep: Sequence[int]) -> None:
-        """Keep only these layers (from 1, rising), so that the model has so many blocks.
+        """Keep only these layers (from 1, ascending).
 
         Raises:
             ModelError: the model's layers cannot be taken out in this way.

@@ -76,7 +76,7 @@ def _function(old: FunctionType, names: list[str], defaults: Any, keywords: Any,
 
 
 def _content(cell: CellType) -> Any:
-    """What a cell holds; itself where nothing was put in yet."""
+    """The content of a closure cell; the cell itself if it is empty."""
     try:
         return cell.cell_contents
     except ValueError:

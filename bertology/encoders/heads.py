@@ -1,4 +1,4 @@
-"""What else a model has: its masked-LM head at chosen places of any layer, heads of other kinds, its decoder."""
+"""Further parts of a model: its masked-LM head applied to any layer, heads of other kinds, its decoder."""
 
 from __future__ import annotations
 

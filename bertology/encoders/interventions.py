@@ -255,7 +255,7 @@ class Intervention:
         return cls.replacing(layer, kept[0][0], **where)
 
     def at(self, pieces: Sequence[Tensor]) -> Intervention:
-        """The same change at some pieces alone, ``[row]`` of a batch their numbers."""
+        """The same change restricted to subwords, given by their numbers for each ``[row]`` of a batch."""
 
         def change(state: Tensor) -> Tensor:
             changed = state.clone()
@@ -419,7 +419,7 @@ class Replay:
 def _skipping(
     body: nn.Module, blocks: list[nn.Module], n_skipped: int, output: Callable[[int, Tensor], Any]
 ) -> Iterator[None]:
-    """Let the first blocks return a function of their number and input instead of computing."""
+    """Replace the output of the first blocks by a function of their number and input."""
     with watching(body, blocks) as watch, contextlib.ExitStack() as stack:
 
         def replace_forward(block: nn.Module) -> None:

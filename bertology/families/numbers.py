@@ -78,7 +78,7 @@ class _Numbers(VectorFamily):
         return count_numbers(numbers[kept.gold], numbers[kept.pred], kept.cluster, n_clusters=kept.n_clusters), ()
 
     def metrics(self, probe: Probe) -> Mapping[str, Sequence[Metric]]:
-        """Those of the probe; the main one for forms with other numbers."""
+        """The metrics of the probe; for the control task, its main metric only."""
         return {"none": probe.scores, "control_task": probe.scores[:1]}
 
     def cost(self, pair: ModelCorpus, groups: Sequence[FitGroup]) -> Cost:

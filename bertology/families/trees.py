@@ -67,7 +67,7 @@ class _Trees(VectorFamily):
         return (_CHAIN,)
 
     def fitted_together(self, probe: Probe, configs: Sequence[ReadoutConfig]) -> tuple[tuple[ReadoutConfig, ...], ...]:
-        """Those that differ in nothing but the setting that their readout declares as ``fitted_together``."""
+        """Configurations that differ only in the setting that their readout declares as ``fitted_together``."""
         assert isinstance(probe, RepresentationProbe)
         groups: dict[str, list[ReadoutConfig]] = {}
         for place, config in enumerate(configs):

@@ -114,7 +114,7 @@ class LanguageItems:
         return int(self.clusters.max()) + 1
 
     def folds(self, number: int, *, seed: int = 0) -> Integers:
-        """``[item]`` one of so many parts, drawn at random, which divide no sentence from its translations."""
+        """Random fold of each ``[item]``; a sentence and its translations are in the same fold."""
         order = np.random.default_rng(seed).permutation(self.n_clusters)
         return np.asarray((order % number)[self.clusters])
 
@@ -342,7 +342,7 @@ def retrieval(
 
 
 def retrieval_of(similar: Floats32, items: LanguageItems) -> Iterator[LayerSums]:
-    """The same of similarities ``[item, item]`` that no layer decides, such as those of spelling."""
+    """Retrieval scores of similarities ``[item, item]`` that depend on no layer, such as those of spelling."""
     hits = {}
     for direction, own, other in items.pairs():
         hits[direction] = retrieved(similar[np.ix_(own, other)])

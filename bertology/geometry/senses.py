@@ -415,7 +415,7 @@ class SpanItems:
         return SpanItems(self.first[chosen], self.last[chosen], self.labels[chosen], self.sentences[chosen])
 
     def readable(self, words: Integers) -> SpanItems:
-        """Those of which both ends are among ``words``."""
+        """The pairs both of whose ends are among ``words``."""
         return self.take(np.isin(self.first, words) & np.isin(self.last, words))
 
     def vectors(self, of_words: Floats32, words: Integers) -> Floats32:

@@ -301,7 +301,7 @@ class _Part:
 
     @classmethod
     def of(cls, sample: WordSample, order: Integers, kept: Bools) -> _Part:
-        """Those of the occurrences ``[occurrence]`` in an order that are ``kept`` there."""
+        """The occurrences ``[occurrence]`` that are ``kept``, in a given order."""
         counts = np.add.reduceat(kept, sample.starts[:-1], dtype=np.int64)
         types = counts > 1
         return cls(types, np.append(0, counts[types].cumsum()), order[kept & np.repeat(types, sample.counts)])

@@ -496,7 +496,7 @@ class EdgeLoop(FitLoop):
         return losses.sum() / len(items)
 
     def _rates(self, n_seen: float) -> list[float]:
-        """``[fit]`` learning rates of a step in whose middle so many items have been learned from."""
+        """Learning rate of each ``[fit]`` for a step, given the number of items seen by its middle."""
         cooled = ((n_seen - self._cools.get(fit, n_seen)) / max(1, self._n_cooling) for fit in self.fits)
         return [self._learning_rate * max(0.0, 1 - part) for part in cooled]
 
@@ -538,7 +538,7 @@ class EdgeLoop(FitLoop):
             self._cut()
 
     def cool(self, fits: Sequence[int]) -> None:
-        """Let the learning rate of some fits fall to 0 from now on, from their best parameters."""
+        """Decay the learning rate of some fits to 0, starting from their best parameters."""
         places = [self.fits.index(fit) for fit in fits]
         for name, value in self._state.parameters.items():
             value[places] = self.best[name].flatten(0, 1)[list(fits)]

@@ -355,7 +355,7 @@ class Results:
         return shown
 
     def scores(self) -> pd.DataFrame:
-        """The scores of the tasks themselves: no controls, no baselines, no random weights beside pretrained ones.
+        """The scores of the tasks: no controls, no baselines, no random weights if there are pretrained ones.
 
         :meth:`to_pandas` has those as well, and scores by group, head and seed. Columns are ``task``, ``corpus``,
         ``split``, ``model`` (as tables name it), ``pooling``, ``readout`` (with its settings), ``layer`` (missing for

@@ -210,7 +210,7 @@ def last_steps(rows: Sequence[ResultRow]) -> tuple[ResultRow, ...]:
 
 
 def steps_shown(steps: Sequence[int], most: int = _MOST_STEPS) -> list[int]:
-    """Places of at most so many steps, the first and the last among them."""
+    """Indices of a limited number of steps, including the first and the last."""
     if len(steps) <= most:
         return list(range(len(steps)))
     return sorted({round(place * (len(steps) - 1) / (most - 1)) for place in range(most)})

@@ -242,7 +242,7 @@ def _carried_over(corpus: Corpus, other: Corpus, settings: CorpusSettings) -> Co
 
 @dataclass(frozen=True)
 class Plan:
-    """Everything that a request comes to, resolved: one model, one corpus, and the tasks that are put to them."""
+    """A resolved request: one model, one corpus, and the tasks that are run on them."""
 
     pair: ModelCorpus
     probes: tuple[Probe, ...]

@@ -111,7 +111,7 @@ class Arcs(Questions):
         return self._some(windows[self.asked] >= 0)
 
     def _without(self, words: Integers) -> Arcs:
-        """Those from and to none of the words."""
+        """The arcs from and to none of ``words``."""
         return self._some(~(np.isin(self.asked, words) | np.isin(self.answers, words)))
 
     def _some(self, kept: Booleans) -> Arcs:
