@@ -1,4 +1,4 @@
-"""User input: files opened, JSON and numerals parsed."""
+"""User input: opening files, parsing JSON and numerals."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ class Written:
 
 
 def written_at(place: Place, plain: Any) -> Written:
-    """Plain Python objects as a value, all of it at one place."""
+    """A value made of plain Python objects, all with the same place in the source file."""
     if isinstance(plain, Mapping):
         return Written(place, {key: written_at(place, value) for key, value in plain.items()})
     if isinstance(plain, list | tuple):

@@ -82,7 +82,7 @@ def last_states(encoder: Encoder, ids: Tensor, *, resumed: tuple[int, Tensor] | 
 
 
 def batches(encoder: Encoder, aligned: Sequence[AlignedPair], n_rows: int) -> Iterator[list[int]]:
-    """Numbers of pairs of one length, as many as fill a batch when each has so many rows."""
+    """Batches of indices of pairs of equal length, given the number of rows for each pair."""
     by_length: dict[int, list[int]] = {}
     for number, one in enumerate(aligned):
         by_length.setdefault(len(one.ids[0]), []).append(number)

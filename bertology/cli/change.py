@@ -83,12 +83,12 @@ def finetune(
     quiet: Quiet = False,
     **settings: Any,
 ) -> None:
-    """Train an encoder further on a task, once for each seed; or as a FILE says, by several runs on several tasks.
+    """Train an encoder further on a task, once for each seed; or with a FILE, in several runs on several tasks.
 
     Prints the scores on dev and test with 95 % intervals over seeds and items. Start the same command again to go on
     with a run that was stopped. Each seed's folder is a Hugging Face model folder with a model card, which
-    `bertology probe --model` takes; settings and scores are in its finetune.json. Of a FILE, tables compare all runs
-    with the first.
+    `bertology probe --model` takes; settings and scores are in its finetune.json. With a FILE, tables compare all
+    runs with the first.
     """
     from bertology.finetuning import finetune as finetune_model
     from bertology.finetuning import finetune_grid

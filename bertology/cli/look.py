@@ -171,7 +171,9 @@ def patch(
     ] = "hidden_state",
     direction: Annotated[
         Literal["denoise", "noise"],
-        typer.Option(help="Put states of the text into the pass over the other (denoise), or the other way round."),
+        typer.Option(
+            help="Patch states of the text into the pass over the other text (denoise), or the reverse (noise)."
+        ),
     ] = "denoise",
     format: Format = "table",
     out: PageOrFigure = None,

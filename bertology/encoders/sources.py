@@ -84,7 +84,7 @@ def read_config(folder: Path) -> dict[str, Any]:
 def read_model_json(path: Path) -> Any:
     """The content of one of a model's JSON files."""
     if path.exists() and not path.is_file():
-        raise ModelError(f"{path}: a folder, device or pipe where a file was due; {AGAIN}")
+        raise ModelError(f"{path}: expected a file, found a folder, device or pipe; {AGAIN}")
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
         canonical_json(value)

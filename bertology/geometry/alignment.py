@@ -128,7 +128,7 @@ class AlignedPair(NamedTuple):
 
 
 def aligned_pairs(text: ParallelText, words: Integers) -> list[AlignedPair]:
-    """The pairs of a text that have gold links, of the first two languages of which any has."""
+    """The sentence pairs with gold links, in the first two languages that have any."""
     starts = text.sentences.starts
     for source, target in combinations(text.languages, 2):
         found = []

@@ -400,7 +400,7 @@ class FittedPooled(FittedReadout):
 
 
 class EdgeLoop(FitLoop):
-    """The training of all probes of a design, those that have not ended yet in a shard for each worker.
+    """The training loop of all probes of a design; unfinished fits are distributed over one shard for each worker.
 
     A fit that has run out of patience goes back to its best round, and its learning rate falls to 0.
     """

@@ -183,7 +183,7 @@ def _rows(lengths: Sequence[int], n: int) -> tuple[list[tuple[int, int]], int]:
 
 @dataclass(frozen=True)
 class MapShard:
-    """Maps of one rank and some layers, by their places, which one worker trains."""
+    """Maps of one rank in some layers, which one worker trains."""
 
     rank: int
     layers: list[int]

@@ -285,7 +285,7 @@ def layer_tables(
 ) -> tuple[LayerTable, ...]:
     """A table for each task, corpus, split, model and reading, in order of first appearance.
 
-    Readings of one task stand together, ordered by a setting that is a number.
+    Readout configurations of one task are adjacent, in the order of a numeric setting.
     """
     refuse_mixtures(rows)
     tables: dict[tuple[object, ...], list[ResultRow]] = defaultdict(list)

@@ -71,7 +71,9 @@ def _with_gold(file: Path, ending: str, gold: str) -> Iterator[tuple[int, str, s
     for number, (line, value) in enumerate(zip_longest(text_lines(file), text_lines(other)), 1):
         if line is None or value is None:
             short, long = (file, other) if line is None else (other, file)
-            raise CorpusError(f"{short}:{number}: no such line, but {long.name} has one; both should be as long")
+            raise CorpusError(
+                f"{short}:{number}: missing line, which {long.name} has; give both files the same number of lines"
+            )
         yield number, line.rstrip("\r\n"), value.rstrip("\r\n")
 
 
