@@ -140,7 +140,7 @@ def _hidden(_: str) -> Progress:
 
 
 def names_of(models: Sequence[Any], names: Sequence[str | None] | None = None) -> list[str]:
-    """The names by which models are found; torch is imported only where one is an object."""
+    """Names that identify the given models; torch is imported only if one of them is an object."""
     if names is None and all(isinstance(model, str | Path) for model in models):
         return list(map(str, models))
     from bertology.encoders.memory import model_names

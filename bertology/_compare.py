@@ -92,7 +92,7 @@ class ModelComparison:
         return compared_tasks(rows, self.results.comparisons, reference=self.reference), pair_statistics(rows)
 
     def to_pandas(self) -> pd.DataFrame:
-        """A line for each layer of each task beside the reference, and for each statistic of a pair of models.
+        """A row for each layer of each task next to the reference, and for each statistic of a pair of models.
 
         Columns are ``task``, ``corpus``, ``metric``, ``reference``, ``model``, ``layer``, ``head``, ``value``,
         ``ci_low``, ``ci_high``, ``reference_layer``; of tasks ``reference_value``, ``difference``, ``difference_low``,
@@ -215,7 +215,7 @@ def compare(
     found_by = names_of([reference, *models], names)
     doubled = next((name for name in found_by if found_by.count(name) > 1), None)
     if doubled is not None:
-        raise ModelError(f"compare: model {doubled} is given twice; a model differs from itself in nothing")
+        raise ModelError(f"compare: model {doubled} is given twice; give each model once")
     titles = {name: short_names(found_by)[name] for name in found_by}
     chosen, left_out = _measures(measures, asked_tasks, found_by)
     asked = [*asked_tasks, *(task for measure in chosen for task in _tasks_of(measure, asked_tasks))]

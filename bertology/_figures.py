@@ -166,7 +166,7 @@ class Fonts:
         return "".join(_HOLLOW if letter in self.missing else letter for letter in _visible(text))
 
     def width(self, text: str, size: float, *, bold: bool = False) -> float:
-        """Points from the first letter to the last, as drawn in a size of so many points."""
+        """Width of a text in points, drawn at the given font size."""
         font = FontProperties(family=list(self.families), size=size, weight="bold" if bold else "normal")
         width, _, _ = text_to_path.get_text_width_height_descent(self.drawable(text), font, ismath=False)
         return float(width)
@@ -195,7 +195,7 @@ def _visible(text: str) -> str:
 
 
 def _family_with(letter: str, chosen: tuple[str, ...]) -> str | None:
-    """A family that has the letter: one chosen before, or else the first by name."""
+    """A font family that has a glyph for the letter: one already chosen, or else the first by name."""
     fonts = [font for font in fontManager.ttflist if font.style == "normal" and not font.name.startswith(_BOXES)]
     fonts.sort(key=lambda font: (font.name not in chosen, font.weight not in (400, "normal"), font.name, font.fname))
     return next((font.name for font in fonts if ord(letter) in _characters(font.fname)), None)

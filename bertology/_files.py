@@ -347,7 +347,7 @@ def cache_folder() -> Path:
 def write_atomically(
     path: Path, content: bytes | Sequence[bytes | memoryview], *, remedy: str = "choose another folder"
 ) -> None:
-    """Write ``content``, or its parts, beside ``path`` and rename it into place: readers see all of it or nothing."""
+    """Write ``content``, or its parts, next to ``path``, then rename the file: readers see all of it or nothing."""
     with explained_write_errors(path, remedy=remedy):
         prefix, suffix = temporary_affixes(path.name)
         for tries_left in (2, 1, 0):

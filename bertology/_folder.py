@@ -54,7 +54,7 @@ class RecordFile(Generic[Form]):
 
 
 def _plain(value: Any) -> Any:
-    """Settings in a record, which are models of pydantic, as JSON has them."""
+    """JSON values of a pydantic settings model in a record."""
     return value.model_dump(mode="json")
 
 
@@ -91,7 +91,7 @@ def check_plan(folder: Path, identity: Mapping[str, Any], *, unplanned: Callable
 
 
 def put_model(folder: Path, save: Callable[[Path], None]) -> None:
-    """Write a model folder by ``save`` beside its place, then put all of it there, folders in the place of old ones."""
+    """Write a model folder with ``save`` to a temporary folder, then move its files; old subfolders are replaced."""
     with explained_write_errors(folder), temporary_folder(folder, "model") as made:
         save(made)
         for path in sorted(made.iterdir()):

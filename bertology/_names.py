@@ -100,7 +100,7 @@ def training_name(name: str, *, pretraining_seed: int | None, step: int | None) 
 
 
 def decimals(value: float, n: int = 2) -> str:
-    """A number with so many decimals; what rounds to zero has no sign."""
+    """A number with the given number of decimals; zero has no sign."""
     return f"{round(value, n) + 0.0:.{n}f}"
 
 

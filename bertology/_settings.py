@@ -118,7 +118,7 @@ class Written:
 
 
 def written_at(place: Place, plain: Any) -> Written:
-    """Plain Python objects as a value, all of it at one place."""
+    """A value made of plain Python objects, all with the same place in the source file."""
     if isinstance(plain, Mapping):
         return Written(place, {key: written_at(place, value) for key, value in plain.items()})
     if isinstance(plain, list | tuple):
@@ -307,7 +307,7 @@ def problem_of(errors: Sequence[ErrorDetails], plain: Any, known: Callable[[Keys
 
 
 def _wanted(problem: ErrorDetails) -> str:
-    """What a value should be, in the words of pydantic where there are no plainer ones."""
+    """Description of the expected value, that of pydantic if no plainer one exists."""
     text = str(problem["msg"]).removeprefix("Input should be ").replace("'", "")
     for words, plain in _IN_WORDS.items():
         text = text.replace(words, plain)

@@ -52,7 +52,7 @@ class _Column(RepresentationProbe):
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """Those of classes; of numbers others."""
+        """Metrics for classes, or for regression targets."""
         return ("accuracy", "macro_f1")
 
     @property

@@ -299,7 +299,7 @@ class PsycholinguisticDiagnostics(ClozeProbe):
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """Those of its kind."""
+        """The metrics of this kind of items."""
         return _KINDS[self.kind].metrics
 
     def items(self, source: str) -> ClozeItems:

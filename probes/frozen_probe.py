@@ -42,7 +42,7 @@ class FrozenProbe(ReadoutComparison):
 
     @property
     def metrics(self) -> tuple[str | Metric, ...]:
-        """Those of the task."""
+        """The metrics of the task."""
         return self.of.metrics
 
 

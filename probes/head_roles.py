@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from bertology.attention.probes import ReadText
 
 OFFSET = ControlNote(
-    "offset", "best offset", "the word at that distance which is right most often where heads are chosen"
+    "offset", "best offset", "the word at the fixed distance that is most often right where heads are chosen"
 )
 RAREST = "rarest word"
 POSITIONS = {"previous": -1, "next": 1}

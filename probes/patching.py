@@ -186,7 +186,7 @@ class Patching(CausalProbe):
 
 
 def _sensitive(encoder: Encoder, items: Sequence[Any], skipped: Counter[str], language: str | None) -> SensitivePairs:
-    """Minimal pairs with the word masked that tells them apart; others are counted."""
+    """Minimal pairs with the differing word masked; unusable pairs are counted."""
 
     asked = [one for one in items if isinstance(one, ClozeItem)]
     skipped.update(one.reason for one in items if isinstance(one, LeftOut))

@@ -6,12 +6,12 @@ and position too. Here the same sentence is encoded again with one thing changed
 those of the text alone, with ``[CLS]`` at position 0 (``shift_text``); the token types of the other segment
 (``segment``); or after a neutral sentence, as the second of a pair (``after``), which changes position, segment and
 context. ``after_hidden`` hides the neutral sentence from attention, so that position and segment alone change. What
-``shift`` does more than ``shift_text`` is due to a ``[CLS]`` that is never elsewhere in training.
+``shift`` changes more than ``shift_text`` is due to ``[CLS]``, which is always at position 0 in training.
 
 By layer: how far a word moves, its cosine with the vector it had, the share of its nearest word types that change, and
-whether occurrences of a word in one encoding lie closer together than in two, with a permutation test. A yardstick is
-how far a word of one sentence is from the same word in another. A model without absolute positions (T5, DeBERTa,
-ModernBERT) shows 0 of a shift, one without segments (RoBERTa) 0 of a segment.
+whether occurrences of a word in one encoding lie closer together than in two, with a permutation test. For scale, the
+distance of a word in one sentence to the same word in another is given. The effect of a shift is 0 for a model without
+absolute positions (T5, DeBERTa, ModernBERT), that of a segment for one without segments (RoBERTa).
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Position(EncodingProbe):
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
-        """Those of each change, and of a word in two sentences."""
+        """The metrics of each change, and of a word in two sentences."""
         return (
             *(metric for name in self._names for metric in _metrics(name)),
             sum_metric("moved_other_sentence", "mean distance of a word in two sentences, over the length in one"),

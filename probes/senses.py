@@ -80,7 +80,7 @@ class Senses(GeometryProbe):
         return {split: senses.words_of_spans(items.spans) for split, items in data.items.items()}
 
     def counts(self, sentences: Splits, words: SplitWords) -> GeometryCounts:
-        """Occurrences, and senses of all words."""
+        """Number of occurrences and of senses."""
         data = senses.sense_data(sentences, known="train", words=words)
         test, n_train = data.items["test"], len(data.items["train"])
         return GeometryCounts(len(test), n_train, data.n_senses, int((test.senses < 0).sum()), data.skipped)
@@ -140,7 +140,7 @@ class SenseClusters(GeometryProbe):
         return {"test": senses.words_of_spans(senses.sense_data(sentences, known="test").items["test"].spans)}
 
     def counts(self, sentences: Splits, words: SplitWords) -> GeometryCounts:
-        """Occurrences, and senses of all words."""
+        """Number of occurrences and of senses."""
         data = senses.sense_data(sentences, known="test", words=words)
         return GeometryCounts(len(data.items["test"]), n_classes=data.n_senses, skipped=data.skipped)
 

@@ -28,7 +28,7 @@ Chunk = TypeVar("Chunk")
 
 
 class _StoredItems(ABC, Generic[Chunk]):
-    """Items with vectors of an entry, in chunks of float32; up to a number of bytes, they stay in memory."""
+    """Items with the vectors of a store entry, in float32 chunks, of which up to ``memory`` bytes are cached."""
 
     def __init__(self, entry: Entry, layers: Sequence[int] | None, memory: int) -> None:
         self.layers = tuple(entry.manifest.layers if layers is None else layers)
@@ -42,7 +42,7 @@ class _StoredItems(ABC, Generic[Chunk]):
         self._kept_bytes = 0
 
     def at(self, places: Sequence[int]) -> Self:
-        """These items in some of the layers, by their places in ``layers``; the others are not read."""
+        """The same items in a subset of layers, given by indices into ``layers``; the other layers are not read."""
         chosen = copy(self)
         chosen.layers, chosen.n_layers = tuple(self.layers[place] for place in places), len(places)
         chosen._kept, chosen._kept_bytes = {}, 0

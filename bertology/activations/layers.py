@@ -140,7 +140,7 @@ class LayerVectors:
         return whole
 
     def each(self, job: Callable[[int, Floats32], Result]) -> list[Result]:
-        """``[layer]`` the results of a function of the number of a layer and its vectors ``[word, dim]``."""
+        """Results, one for each layer, of a function of each layer's number and vectors ``[word, dim]``."""
         if self._n_threads <= 1:
             return [job(layer, self.of(layer)) for layer in self.layers]
         with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(self._n_threads) as pool:

@@ -158,7 +158,7 @@ def paired_maps(
 
 
 def _read_whole(encoder: Encoder, sentences: Sentences, on_long: OnLong) -> NDArray[np.bool_]:
-    """``[sentence]`` whether it has words, and all of them are read in one window."""
+    """Whether each sentence has words that are all encoded in one window: ``[sentence]``."""
     pieces = encoder.tokenize(sentences, on_long=on_long)
     n_windows = np.bincount(pieces.window_sentence, minlength=len(sentences))
     left_out = sentences.sentence_of_word[[word.word for word in pieces.skipped]]

@@ -330,7 +330,7 @@ class MapText:
         return word, counts, kind, first, np.concatenate([opening + 1, one.last, closing + 1])
 
     def _pieces_of(self, one: _Window) -> tuple[Integers, Booleans, Integers, Integers, Integers]:
-        """The same as :meth:`_words_of`, where each unit is a piece."""
+        """As :meth:`_words_of`, with subwords as units."""
         pieces = np.arange(len(one.ids))
         word, counts = np.full(len(pieces), -1), np.zeros(len(pieces), dtype=bool)
         # Where two words share a piece, it belongs to the first of them.

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 
 class _Heads(SumsFamily):
-    """What do attention heads look at, and what does the model lose without them?"""
+    """Family of probes of attention heads: statistics of their maps, and losses without them."""
 
     has_settings_in_baselines = True
 

@@ -489,7 +489,7 @@ def _changes(
 
 
 class Without(NamedTuple):
-    """A model with some heads disabled, none for the whole model."""
+    """A state of a model in which the given heads are disabled; without heads, the complete model."""
 
     heads: frozenset[Head] = frozenset()
     way: Way = "off"

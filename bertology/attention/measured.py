@@ -182,8 +182,8 @@ def row_entropy(maps: Tensor) -> Tensor:
 
 
 def _cells(units: Units) -> tuple[Tensor, Tensor]:
-    """``[sentence, kind, unit, unit]`` how much each cell counts for each mass, and ``[sentence, kind]`` the number of
-    rows to divide by, of the kinds that are means over rows."""
+    """Weights of map cells in each kind of mass, ``[sentence, kind, unit, unit]``, and, for kinds that are means over
+    rows, the number of rows, ``[sentence, kind]``."""
     rows, words = units.word_rows[:, :, None], units.is_word[:, None]  # [sentence, unit, 1], [sentence, 1, unit]
     offset = units.position[:, None] - units.position[:, :, None]
     same = (units.form[:, None] == units.form[:, :, None]) & (units.word[:, None] != units.word[:, :, None])

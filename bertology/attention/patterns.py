@@ -350,7 +350,7 @@ def _row_means(values: Tensor, layout: Layout) -> Tensor:
 
 
 def _row_sums(rows: Tensor, maps: Tensor) -> Tensor:
-    """``[text, head, kind, column]`` of ``[text, kind, row]`` weights and maps."""
+    """Sums of map rows with weights ``[text, kind, row]``: ``[text, head, kind, column]``."""
     return rows[:, None].to(maps.dtype) @ maps
 
 

@@ -102,13 +102,13 @@ class GateProbe(HeadProbe):
     def measure(
         self, encoder: Encoder, sentences: Sentences, *, layers: Sequence[int], on_long: str, progress: Progress
     ) -> Sequence[HeadRatios]:
-        """Effects of the heads of some layers, from 1, on the model's predictions.
+        """Effects of the heads of ``layers`` (numbered from 1) on the model's predictions.
 
         Returns:
-            Ratios of heads; of whole layers, or of the whole model with more and more heads off, where these are asked
-            for too.
+            Ratios for each head and, if the probe measures them, for whole layers or for the model with a growing
+            number of heads closed.
 
         Raises:
-            ModelError: the model lacks what it takes.
-            CorpusError: there is nothing to measure on.
+            ModelError: the model has no head or gate that the measurement needs.
+            CorpusError: the sentences have no item to measure on.
         """

@@ -447,7 +447,7 @@ def read_decoder_attention(
 
 
 def _one_later(given: Input, start_id: int, start: str) -> Input:
-    """A text as a decoder reads it: a start token first, and without the last piece."""
+    """A text as decoder input: shifted right by a start token, without the last subword."""
     n_pieces = len(given.ids)
 
     def moved(units: ShownUnits) -> ShownUnits:
@@ -629,7 +629,7 @@ def payload(
 
 
 def _sheet(reading: AttentionReading) -> dict[str, Any]:
-    """The maps of one kind: which there are, and their rows and columns."""
+    """Metadata of the attention maps of one kind: their layers and heads, and the labels of their rows and columns."""
     inputs = [reading.given, *([reading.source] if reading.source else [])]
 
     def shown(units: ShownUnits) -> dict[str, Any]:

@@ -411,7 +411,7 @@ class Attributions(PageAndFigure):
         return notes
 
     def plot(self) -> ShownFigure:
-        """Words by methods, each in shares of its largest score; of the first text; has ``.save("words.svg")``."""
+        """Words by methods in the first text, each method scaled to its largest score; has ``.save("words.svg")``."""
         from bertology._figures import draw_cells
 
         one = self.found[0]

@@ -46,7 +46,7 @@ class CausalItems:
         return digest([*(repr(item).encode() for item in self.items), *language])
 
     def some(self, most: int | None) -> CausalItems:
-        """So many items, drawn by lot: the same ones wherever and whenever they are drawn."""
+        """A random sample of at most ``most`` items, which is the same on every machine."""
         if most is None or most >= len(self.items):
             return self
         names = {repr(item): number for number, item in enumerate(self.items)}

@@ -25,7 +25,7 @@ _PASSES = 12
 
 
 class _Causal(SumsFamily):
-    """What does a model no longer predict when states of a layer are changed?"""
+    """Family of probes that intervene on the states of a layer and measure changes in predictions."""
 
     readout = "interventions.v1"
     about = "what a model predicts when it is changed"

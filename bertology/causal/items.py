@@ -63,7 +63,7 @@ def agreement_pairs(
 
 
 def _drawn(made: list[_Made], most: int | None, seed: int) -> list[_Made]:
-    """So many of them drawn at random, in their order."""
+    """A random sample of at most ``most`` items, in their original order."""
     if most is None or most >= len(made):
         return made
     return [made[number] for number in np.sort(np.random.default_rng(seed).choice(len(made), most, replace=False))]

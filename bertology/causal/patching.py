@@ -82,7 +82,7 @@ def last_states(encoder: Encoder, ids: Tensor, *, resumed: tuple[int, Tensor] | 
 
 
 def batches(encoder: Encoder, aligned: Sequence[AlignedPair], n_rows: int) -> Iterator[list[int]]:
-    """Numbers of pairs of one length, as many as fill a batch when each has so many rows."""
+    """Batches of indices of pairs of equal length, given the number of rows for each pair."""
     by_length: dict[int, list[int]] = {}
     for number, one in enumerate(aligned):
         by_length.setdefault(len(one.ids[0]), []).append(number)
@@ -163,7 +163,7 @@ class Passes:
         """``[row]`` of the base texts."""
 
     def move(self, shifts: dict[int, Tensor]) -> None:
-        """Let the source be the base moved by ``[row, piece, dim]`` in each layer."""
+        """Set the source to the base shifted by ``[row, piece, dim]`` in each layer."""
         states = self._states
         self._of_source = {layer: states[layer] + shift.to(states[layer]) for layer, shift in shifts.items()}
 
@@ -459,9 +459,9 @@ class KnownFacts(NamedTuple):
 
 
 def known_facts(encoder: Encoder, facts: Sequence[Fact], *, most: int = 300, seed: int = 0) -> KnownFacts:
-    """At most so many facts, in random order, whose object is the most probable word at the mask, and their pieces.
+    """Up to ``most`` facts, in random order, whose object is ranked first at the mask, with their aligned subwords.
 
-    They may be none, as of random weights.
+    There may be none, for instance with random weights.
     """
     found: list[tuple[Fact, AlignedPair]] = []
     n_asked = n_known = 0
@@ -559,7 +559,7 @@ def trace(
 
 
 def _subject_cells(one: AlignedPair) -> list[Cell]:
-    """Places, with the pieces of the subject told apart and together."""
+    """Places, with the subject's subwords distinguished by position and also taken together."""
     cells: list[Cell] = []
     for cell in _cells(one, 0):
         if cell.name == _SUBJECT:

@@ -108,7 +108,7 @@ Memory = Annotated[
     typer.Option(
         callback=_with_memory,
         metavar="SIZE",
-        help="Memory that the run may use, such as 4GB; what is free. A quarter of it holds vectors between passes.",
+        help="Memory that the run may use, such as 4GB. Default: free memory. A quarter of it caches vectors.",
     ),
 ]
 """Put into the environment, where other processes of the run find it."""
@@ -134,7 +134,7 @@ PageOrFigure = Annotated[
 
 
 def shows_progress(quiet: bool) -> bool:
-    """Whether to draw bars: on a terminal, unless told otherwise."""
+    """Whether to draw progress bars: by default on a terminal only."""
     return not quiet and sys.stderr.isatty()
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 app = typer.Typer(rich_markup_mode=None)
 MOST_CELLS = 100_000
 File = Annotated[Path, typer.Argument(help="Experiment, such as experiments/quickstart.yaml.")]
-Jobs = Annotated[int | None, typer.Option("--jobs", "-j", min=1, help="Processes; all processors.")]
+Jobs = Annotated[int | None, typer.Option("--jobs", "-j", min=1, help="Number of processes. Default: all processors.")]
 
 
 @app.command(
@@ -53,7 +53,7 @@ def probe(
         str | None, typer.Option(help="Readouts, with commas, instead of the task's own: linear,mlp,edge_mix.")
     ] = None,
     pool: Annotated[
-        str, typer.Option(help="A sentence's or span's vector, with commas: mean, max or last of words, cls.")
+        str, typer.Option(help="Pooling of sentences and spans, with commas: mean, max or last of the words, cls.")
     ] = "mean",
     memory: Memory = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Folder for tables, plot and predictions.")] = None,
@@ -176,20 +176,26 @@ def run(
         typer.Option(metavar="ADDRESS|FILE", help="Scheduler for dask: tcp://host:8786, or the file it wrote."),
     ] = None,
     slurm: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Let dask submit Slurm jobs as this profile (YAML) says.")
+        Path | None, typer.Option(metavar="FILE", help="Let dask submit Slurm jobs as defined in this profile (YAML).")
     ] = None,
     patience: Annotated[
         float | None,
-        typer.Option(min=1, metavar="SECONDS", help="Give up without any dask worker; 120, a queue of Slurm apart."),
+        typer.Option(
+            min=1,
+            metavar="SECONDS",
+            help="Stop after this time without a dask worker. Default: 120; no limit while Slurm queues first jobs.",
+        ),
     ] = None,
     jobs: Jobs = None,
     memory: Memory = None,
     shard: Annotated[str, typer.Option(metavar="I/N", help="Only one part of the cells, for job arrays.")] = "1/1",
-    retry_failed: Annotated[bool, typer.Option(help="Try again what could not be computed.")] = False,
+    retry_failed: Annotated[bool, typer.Option(help="Compute failed cells again.")] = False,
     fail_fast: Annotated[bool, typer.Option(help="Stop at the first failure.")] = False,
     trust_remote_code: Trust = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="However many cells there are, do not ask.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only failures and the last line.")] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="Do not ask for confirmation, whatever the number of cells.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only failures and the last line.")] = False,
 ) -> None:
     """Run an experiment, or what is left of it; exit status 1 if something could not be computed.
 

@@ -56,7 +56,7 @@ def finetune(
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", help="Folder for the models, seed-1 and so on in it; of a FILE runs/NAME."),
+        typer.Option("--out", "-o", help="Folder for the models, as seed-1, …; with a FILE, runs/NAME."),
     ] = None,
     recipe: Annotated[
         str | None, typer.Option(help="devlin-2019, mosbach-2021, frozen or hu-2022; by --layers when left out.")
@@ -71,24 +71,24 @@ def finetune(
             "layer:6."
         ),
     ] = "last",
-    seeds: Annotated[int, typer.Option(min=1, max=1000, help="Runs, by seeds 1, 2 …")] = 1,
+    seeds: Annotated[int, typer.Option(min=1, max=1000, help="Number of runs, with seeds 1, 2, …")] = 1,
     set_: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Replace a setting, lr=1e-5, or key of FILE; may be repeated."),
     ] = None,
     sentences: Annotated[
-        int | None, typer.Option(min=1, help="At most so many sentences of each split, the first ones.")
+        int | None, typer.Option(min=1, help="Maximum number of sentences of each split; the first ones are used.")
     ] = None,
     threads: Threads = None,
     quiet: Quiet = False,
     **settings: Any,
 ) -> None:
-    """Train an encoder further on a task, once for each seed; or as a FILE says, by several runs on several tasks.
+    """Train an encoder further on a task, once for each seed; or with a FILE, in several runs on several tasks.
 
     Prints the scores on dev and test with 95 % intervals over seeds and items. Start the same command again to go on
     with a run that was stopped. Each seed's folder is a Hugging Face model folder with a model card, which
-    `bertology probe --model` takes; settings and scores are in its finetune.json. Of a FILE, tables compare all runs
-    with the first.
+    `bertology probe --model` takes; settings and scores are in its finetune.json. With a FILE, tables compare all
+    runs with the first.
     """
     from bertology.finetuning import finetune as finetune_model
     from bertology.finetuning import finetune_grid
@@ -196,7 +196,7 @@ def compress(
 )
 @with_options("device", device=("auto", "cpu, cuda, or auto: a GPU where there is one."))
 def pretrain(
-    experiment: Annotated[Path, typer.Argument(help="Recipe, such as experiments/pretrain-pocket.yaml.")],
+    experiment: Annotated[Path, typer.Argument(help="Pretraining file, such as experiments/pretrain-pocket.yaml.")],
     *,
     out: Annotated[Path, typer.Option(help="Folder for the model.")] = Path("pocket-model"),
     set_: Changes = None,
@@ -235,11 +235,11 @@ def landscape(
     ],
     *,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Folder for table, record and figure; of a FILE runs/NAME.")
+        Path | None, typer.Option("--out", "-o", help="Folder for table, record and figure; with a FILE, runs/NAME.")
     ] = None,
-    overwrite: Annotated[bool, typer.Option(help="Replace a landscape that is there already.")] = False,
-    split: Annotated[str, typer.Option(help="Split whose sentences the loss is over.")] = "dev",
-    sentences: Annotated[int, typer.Option(min=1, help="At most so many sentences, the first ones.")] = 200,
+    overwrite: Annotated[bool, typer.Option(help="Replace an existing landscape.")] = False,
+    split: Annotated[str, typer.Option(help="Split whose sentences the loss is computed on.")] = "dev",
+    sentences: Annotated[int, typer.Option(min=1, help="Maximum number of sentences; the first ones are used.")] = 200,
     head: Annotated[
         str | None,
         typer.Option(help="A fine-tuned model's folder, tuned/seed-1: the loss is that of its task, not of masks."),

@@ -46,16 +46,19 @@ def cloze(
         str, typer.Argument(help="A sentence with one {mask}; [MASK] and <mask> do as well; none with --surprisal.")
     ],
     *,
-    top: Annotated[int, typer.Option(help="Follow so many of the deepest layer's best; none with --candidates.")] = 5,
+    top: Annotated[int, typer.Option(help="Number of the deepest layer's top words; not with --candidates.")] = 5,
     candidates: Annotated[
-        str | None, typer.Option("--candidates", help="Words to follow instead, with commas: capital,city.")
+        str | None, typer.Option("--candidates", help="Words to show instead, with commas: capital,city.")
     ] = None,
     form: Annotated[
         str, typer.Option(help="Candidates are scored as one_piece, or of any length as original or within_word_l2r.")
     ] = "one_piece",
     surprisal: Annotated[
         bool,
-        typer.Option("--surprisal", help="Bits of each word instead: left to right of GPT-2, else masked in turn."),
+        typer.Option(
+            "--surprisal",
+            help="Show the surprisal of each word in bits: left to right for GPT-2, else masked one by one.",
+        ),
     ] = False,
     lens: Annotated[
         Path | None,
@@ -63,9 +66,7 @@ def cloze(
             help="Read layers through the tuned lens of this .safetensors file; fitted and written if missing."
         ),
     ] = None,
-    lens_corpus: Annotated[
-        str, typer.Option(help="What a missing lens is fitted to: the train split of it.")
-    ] = "pocket",
+    lens_corpus: Annotated[str, typer.Option(help="Corpus whose train split a missing lens is fitted to.")] = "pocket",
     format: Format = "table",
     **settings: Any,
 ) -> None:
@@ -149,7 +150,7 @@ def _table(reading: ClozeReading) -> str:
         lines.append([layer_label(layer), *cells, reading.first[place]])
     unit = "probability, %" if plain else f"sum of log-probabilities of a candidate's pieces, nats ({reading.form})"
     notes = [f"{unit}; the longest bar is {100 * most:.3g} %" if plain else f"{unit}; bars show its exponential",
-             "first: what the layer itself puts first, of the whole vocabulary",
+             "first: the most probable vocabulary entry of the layer",
              f"{folder_name(reading.model)}, every layer through its masked-LM head (the {reading.lens} lens)",
              *_toy(reading.model), *_left_out(reading)]  # fmt: skip
     return "\n".join([reading.text, "", *aligned(lines), "", *notes]) + "\n"
@@ -202,7 +203,7 @@ def _toy(model: str) -> list[str]:
 
     if "embedded" not in known_models().get(model, ""):
         return []
-    return [f"{model} is a toy that has read the sentences of a small made-up world: --model takes a real one"]
+    return [f"{model} is a toy model trained on sentences about a small invented world: choose another with --model"]
 
 
 def _frame(reading: ClozeReading) -> pd.DataFrame:

@@ -128,7 +128,7 @@ def rerun(
 )
 @with_options("columns")
 def report(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Folders that --out of other commands left.")],
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Folders written by --out of other commands.")],
     *,
     out: Annotated[
         Path | None,
@@ -160,7 +160,7 @@ def report(
     epilog=closing("how-to/results", "bertology explain runs/quickstart pos@2", "bertology explain runs/one 3f9a1c")
 )
 def explain(
-    run: Annotated[Path, typer.Argument(help="Folder that --out of `probe` or `run` wrote.")],
+    run: Annotated[Path, typer.Argument(help="Folder written by --out of `probe` or `run`.")],
     cell: Annotated[
         str, typer.Argument(help="Cell id of results.parquet, its first characters, or TASK@LAYER such as pos@7.")
     ],
@@ -209,7 +209,7 @@ def prune(
     older_than_days: Annotated[float, typer.Option(min=0, help="Only entries not read for so many days.")] = 0.0,
     unfinished: Annotated[bool, typer.Option(help="Only unfinished extractions.")] = False,
     models: Annotated[bool, typer.Option("--models", help="Copies of models in memory, and only these.")] = False,
-    dry_run: Annotated[bool, typer.Option(help="Only say what would go.")] = False,
+    dry_run: Annotated[bool, typer.Option(help="Only print what would be deleted.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Delete without asking.")] = False,
 ) -> None:
     """Delete stored activations; they are computed again when needed. Results are not touched.

@@ -34,26 +34,28 @@ _OF_A_MODEL = ("language", "split_at_spaces", "dtype", "device", "revision", "tr
 @with_options("columns", "language", "split_at_spaces", "device", "revision", "trust_remote_code")
 def attention(
     texts: Annotated[
-        list[str] | None, typer.Argument(help="A sentence, or two side by side; none with --gold.")
+        list[str] | None, typer.Argument(help="A sentence, or two side by side; omit it with --gold.")
     ] = None,
     *,
-    second: Annotated[str | None, typer.Option(help="A sentence that follows, read with it as a pair.")] = None,
+    second: Annotated[str | None, typer.Option(help="A second sentence, encoded with the first as a pair.")] = None,
     target: Annotated[
-        str | None, typer.Option(help="What the decoder of T5 or BART reads: shows cross-attention to the sentence.")
+        str | None, typer.Option(help="Decoder input for T5 or BART: shows cross-attention to the sentence.")
     ] = None,
     model: Annotated[
         list[str] | None,
         typer.Option("--model", "-m", help="pocket (default), a folder, or a hub id; two to see them side by side."),
     ] = None,
     layers: Annotated[str, typer.Option("--layers", "-l", help="all, 1-6, or 3,5,-1; from 1.")] = "all",
-    heads: Annotated[str | None, typer.Option(help="Heads alone, by layer and number: L8H10,L3H2.")] = None,
+    heads: Annotated[str | None, typer.Option(help="Only these heads, by layer and number: L8H10,L3H2.")] = None,
     head: Annotated[str | None, typer.Option(help="One head, such as L8H10, as a labelled heatmap.")] = None,
-    level: Annotated[Literal["word", "piece"], typer.Option(help="Shown first: between words, or pieces.")] = "word",
+    level: Annotated[
+        Literal["word", "piece"], typer.Option(help="Initial view: attention between words, or subwords.")
+    ] = "word",
     weights: Annotated[
         Literal["raw", "norm"],
-        typer.Option(help="Shown first: raw weights, or norm-weighted (Kobayashi et al. 2020)."),
+        typer.Option(help="Initial view: raw weights, or norm-weighted (Kobayashi et al. 2020)."),
     ] = "raw",
-    threshold: Annotated[float, typer.Option(help="Weights below it are not drawn at first: 0.1 is 10 %.")] = 0.0,
+    threshold: Annotated[float, typer.Option(help="Weights below this are hidden at first: 0.1 is 10 %.")] = 0.0,
     gold: Annotated[str | None, typer.Option(help="Treebank with the sentence, whose dependencies are drawn.")] = None,
     sentence: Annotated[str | None, typer.Option(help="Id of the sentence in --gold's test split.")] = None,
     out: Annotated[
@@ -152,11 +154,16 @@ def patch(
     text: Annotated[str, typer.Argument(help="A text with [MASK] in it.", show_default=False)],
     *,
     with_: Annotated[
-        str, typer.Option("--with", help="A text of as many words that differs in some.", show_default=False)
+        str,
+        typer.Option("--with", help="A text with the same number of words, some of which differ.", show_default=False),
     ],
     candidates: Annotated[
         str,
-        typer.Option("--candidates", help="The word that the text calls for, then the other's.", show_default=False),
+        typer.Option(
+            "--candidates",
+            help="The word that fits the text, then the word that fits the other text.",
+            show_default=False,
+        ),
     ],
     site: Annotated[
         Literal["hidden_state", "attention_output", "feed_forward_output", "head", "values"],
@@ -164,7 +171,9 @@ def patch(
     ] = "hidden_state",
     direction: Annotated[
         Literal["denoise", "noise"],
-        typer.Option(help="Put states of the text into the pass over the other (denoise), or the other way round."),
+        typer.Option(
+            help="Patch states of the text into the pass over the other text (denoise), or the reverse (noise)."
+        ),
     ] = "denoise",
     format: Format = "table",
     out: PageOrFigure = None,
@@ -204,7 +213,7 @@ def attribute(
         str,
         typer.Option(
             "--candidates",
-            help="The word that is explained, then the one it is compared with.",
+            help="The word to explain, then the word to compare it with.",
             show_default=False,
         ),
     ],
@@ -217,11 +226,11 @@ def attribute(
         typer.Option(
             "--layers",
             "-l",
-            help="Of states and attention: all, 0-6, 3,5,-1; left out, embeddings and last block, of a page all.",
+            help="Layers of states and attention: all, 0-6, 3,5,-1. Default: embeddings and last block, in a page all.",
         ),
     ] = None,
     baseline: Annotated[
-        Literal["mask", "pad"], typer.Option(help="What words are replaced by where integrated gradients start.")
+        Literal["mask", "pad"], typer.Option(help="What replaces words in the baseline of integrated gradients.")
     ] = "mask",
     format: Format = "table",
     out: PageOrFigure = None,
@@ -255,21 +264,25 @@ def attribute(
 )
 @with_options("columns")
 def tokenize(
-    text: Annotated[str | None, typer.Argument(help="A text to cut; left out with --corpus or --morphs.")] = None,
+    text: Annotated[str | None, typer.Argument(help="A text to tokenize; omit it with --corpus or --morphs.")] = None,
     *,
     model: Annotated[
         list[str] | None, typer.Option("--model", "-m", help="pocket, a folder, or a hub id; several are compared.")
     ] = None,
     corpus: Annotated[
         list[str] | None,
-        typer.Option("--corpus", "-c", help="Measure how this corpus is cut; of several, or several languages, each."),
+        typer.Option(
+            "--corpus",
+            "-c",
+            help="Measure how this corpus is tokenized; several corpora or languages are measured separately.",
+        ),
     ] = None,
     split: Annotated[str, typer.Option(help="The split of the corpus.")] = "test",
     morphs: Annotated[
         Path | None,
         typer.Option(help="Compare with the morphs in this CSV: pt1 and rest, or word, then morphs."),
     ] = None,
-    n_best: Annotated[int, typer.Option(min=1, help="Ways to cut that are shown of Unigram tokenizers.")] = 3,
+    n_best: Annotated[int, typer.Option(min=1, help="Number of segmentations shown for Unigram tokenizers.")] = 3,
     out: Annotated[Path | None, typer.Option(help="Write the steps to this HTML page as well.")] = None,
     **settings: Any,
 ) -> None:

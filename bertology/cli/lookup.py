@@ -1,4 +1,4 @@
-"""``bertology tasks``, ``readouts``, ``models``, ``corpora``, ``schema`` and ``doctor``: what there is, and works."""
+"""``bertology tasks``, ``readouts``, ``models``, ``corpora``, ``schema`` and ``doctor``: list and check components."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def readouts() -> None:
 def _components(
     known: Mapping[str, Registered[Component]], described: Callable[[Component, int], tuple[str, str]]
 ) -> list[tuple[Registered[Component], tuple[str, str]]]:
-    """Each component and what to show of it: ``described`` gives an end of its name and a text from it and its version.
+    """Each component with its name and description, which ``described`` makes from the component and its version.
 
     The newest version goes by its name alone; a broken component is shown as such and does not hide the others.
     """

@@ -52,12 +52,12 @@ _LEAST = 14
 )
 def neighbours(
     text: Annotated[
-        str | None, typer.Argument(help="A sentence with the word; none with --sentence.", show_default=False)
+        str | None, typer.Argument(help="A sentence with the word; omit it with --sentence.", show_default=False)
     ] = None,
     *,
     word: Annotated[str, typer.Option("--word", "-w", help="The word whose neighbours are found.")],
     occurrence: Annotated[
-        int | None, typer.Option(help="Which one, from 1, where the word stands in the text several times.")
+        int | None, typer.Option(help="Number of the occurrence, from 1, if the word occurs several times.")
     ] = None,
     split: Annotated[str, typer.Option(help="Splits that are searched, with commas, or all.")] = "all",
     sentence: Annotated[
@@ -65,16 +65,18 @@ def neighbours(
         typer.Option(help="Id of a sentence of the corpus, instead of a text."),
     ] = None,
     tag: Annotated[str | None, typer.Option(help="The word's own tag, to compare neighbours with.")] = None,
-    sense: Annotated[str | None, typer.Option(help="The word's own sense, likewise.")] = None,
+    sense: Annotated[str | None, typer.Option(help="The word's own sense, to compare neighbours with.")] = None,
     k: Annotated[int, typer.Option("--k", "-k", help="Neighbours in each layer.")] = 10,
     format: Format = "table",
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Page to write: a map, by layer.")] = None,
     points: Annotated[
-        int | None, typer.Option(help="Words on the map at most: up to 50,000, by t-SNE 5,000.", show_default=False)
+        int | None,
+        typer.Option(help="Maximum number of words on the map: up to 50,000, with t-SNE 5,000.", show_default=False),
     ] = None,
     others: Annotated[bool, typer.Option(help="Draw a sample of other words too on the map.")] = True,
     projection: Annotated[
-        Literal["pca", "tsne"], typer.Option(help="Of the map: principal components, or t-SNE for few words.")
+        Literal["pca", "tsne"],
+        typer.Option(help="Projection of the map: principal components, or t-SNE for few words."),
     ] = "pca",
     quiet: Quiet = False,
     **settings: Any,
@@ -161,7 +163,7 @@ def _shares(found: Neighbours) -> list[str]:
 
 
 def _in_context(found: Neighbours, layer: int) -> list[str]:
-    """A line a neighbour: cosine, context before, word, context after, tag and sense."""
+    """One line for each neighbour: cosine, context before, word, context after, tag and sense."""
     kinds = found.annotated
     nearest = found.at(layer)
     labels = [[getattr(one, kind) or "–" for kind in kinds] for one, _ in nearest]
@@ -208,7 +210,7 @@ def _neighbour_plain(found: Neighbours) -> dict[str, Any]:
     model=("bilingual", "bilingual, a folder, or a hub id."),
 )
 def align(
-    text: Annotated[str | None, typer.Argument(help="A text; none with --file.", show_default=False)] = None,
+    text: Annotated[str | None, typer.Argument(help="A text; omit it with --file.", show_default=False)] = None,
     translation: Annotated[str | None, typer.Argument(help="Its translation.", show_default=False)] = None,
     *,
     file: Annotated[
@@ -216,18 +218,20 @@ def align(
     ] = None,
     layer: Annotated[
         int | None,
-        typer.Option("--layer", "-l", help="0 is the embeddings, -1 the last; two thirds of the way up if left out."),
+        typer.Option("--layer", "-l", help="0 is the embeddings, -1 the last. Default: two thirds of the depth."),
     ] = None,
-    method: Annotated[Literal["argmax", "itermax", "match"], typer.Option(help="Of SimAlign.")] = "argmax",
+    method: Annotated[
+        Literal["argmax", "itermax", "match"], typer.Option(help="Alignment method of SimAlign.")
+    ] = "argmax",
     distortion: Annotated[
-        float, typer.Option(help="By how much similarity falls with the distance of places, from 0 to 1.")
+        float, typer.Option(help="Penalty on similarity for distance in relative position, from 0 to 1.")
     ] = 0.0,
     language: Annotated[
-        str | None, typer.Option(help="Of the text and its translation, such as en,de: their rules find words.")
+        str | None, typer.Option(help="Languages of text and translation, such as en,de, whose rules split words.")
     ] = None,
     format: Annotated[
         Literal["table", "pharaoh", "csv", "json"],
-        typer.Option("--format", "-f", help="What to print; of a file pharaoh, a line of links i-j for each line."),
+        typer.Option("--format", "-f", help="What to print; for a file pharaoh: a line of links i-j for each line."),
     ] = "table",
     out: PageOrFigure = None,
     **settings: Any,

@@ -33,13 +33,13 @@ app = typer.Typer(rich_markup_mode=None)
     pooling=(None, "A word's vector from its pieces': mean, first or last; mean, or as --probe has."),
 )
 def tree(
-    text: Annotated[str | None, typer.Argument(help="A sentence; none with --sentence.")] = None,
+    text: Annotated[str | None, typer.Argument(help="A sentence; omit it with --sentence.")] = None,
     *,
     layer: Annotated[
         int | None,
         typer.Option("--layer", "-l", help="0 is the embeddings; -1 the last layer; the best on dev when left out."),
     ] = None,
-    probe: Annotated[Path | None, typer.Option(help="A kept probe instead: its file, or the folder of a run.")] = None,
+    probe: Annotated[Path | None, typer.Option(help="Use a fitted probe: its file, or the folder of a run.")] = None,
     sentence: Annotated[
         str | None, typer.Option(help="Id of a sentence of the corpus' test split, drawn beside its gold tree.")
     ] = None,
@@ -95,7 +95,7 @@ def _write(reading: TreeReading, out: Path, picture: Picture) -> None:
 
 
 def _table(reading: TreeReading) -> str:
-    """A line a word: number, form, head, relation, depth; gold beside them where it is known."""
+    """One line for each word: number, form, head, relation, depth, and the gold values if known."""
     words = reading.words
 
     def named(head: int) -> str:

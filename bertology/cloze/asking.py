@@ -283,7 +283,7 @@ def _check(prompts: Sequence[Prompt], form: AnswerForm, *, ranks: bool, top: int
             raise ClozeError(f"{which}: no mask in it; write {MASK} where a word is left out")
         if prompt.candidates and prompt.asked is None:
             raise ClozeError(
-                f"{which}: {prompt.n_masks} masks, and candidates are for one; leave one mask, leave out the "
+                f"{which}: {prompt.n_masks} masks, but candidates belong to one; keep one mask, leave out the "
                 f"candidates, or say which mask (at) from 0 to {prompt.n_masks - 1}"
             )
 

@@ -76,7 +76,7 @@ _ORACLE = ControlNote(
     "majority (oracle)",
     "the answer most frequent in each group of this test itself, which no model may look at",
 )
-_BLIND = ControlNote("blind", "blind", "the same texts without what decides")
+_BLIND = ControlNote("blind", "blind", "the same texts without the words that decide the answer")
 
 
 class _Cloze(Family):
@@ -526,7 +526,7 @@ class Asked:
         return answers.leave_out(lost, range(len(items)))
 
     def _chosen(self, items: Sequence[ClozeItem], entries: Sequence[int] | None) -> Answers:
-        """Answers beside their rivals at one mask."""
+        """Correct answers and their distractors at one mask."""
         prompts: list[Prompt] = []
         item_of: list[int] = []
         for place, item in enumerate(items):

@@ -88,10 +88,10 @@ class ClozeItems:
             raise CorpusError(f"two items are called {quoted(doubled)}: give each a name of its own")
 
     def check(self, asks: ClozeAsks) -> None:
-        """See that every item has what is asked of it.
+        """Check that every item has the fields that this kind of task needs.
 
         Raises:
-            CorpusError: one has not.
+            CorpusError: an item lacks one.
         """
         for item in self.items:
             if problem := _problem(item, asks):
@@ -203,19 +203,19 @@ class ClozeProbe(Probe):
 
     @abstractmethod
     def items(self, source: str) -> ClozeItems:
-        """What is asked.
+        """The items of the task.
 
         Args:
             source: ``pocket``, or the path of a file or folder.
 
         Raises:
-            CorpusError: there is nothing there that could be asked.
+            CorpusError: the source has no items.
         """
 
     def read_items(self, source: Any, *, columns: str | None = None) -> ClozeItems:
-        """The rows of a table of items as what is asked; of any other source what :meth:`items` makes of it.
+        """Items from the rows of a table; from any other source, the items of :meth:`items`.
 
-        Of a table, in memory or by its name, ``columns`` tells which of them hold what, as
+        For a table, in memory or by its name, ``columns`` maps fields to its columns, as in
         ``"good=sen,bad=wrong_sen,group=phenomenon"``.
         """
         rows = read_item_table(source, self.asks, columns=columns)

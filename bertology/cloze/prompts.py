@@ -176,7 +176,7 @@ def encode_each(encoder: Encoder, texts: Sequence[str]) -> Iterator[Any]:
 
 
 def too_long(encoder: Encoder, n_pieces: int) -> str:
-    """Why an input of so many pieces, special ones included, cannot be read; empty if it can."""
+    """Reason why an input of this many subwords, special tokens included, is too long; empty if it is not."""
     most = encoder.max_pieces
     return "" if n_pieces <= most else f"too long: {n_pieces} pieces, the model takes {most}"
 

@@ -268,7 +268,7 @@ def masked_losses(
     on_long: OnLong = "window",
     device: str = "auto",
 ) -> MaskedLosses:
-    """How well a model B predicts masked words, beside a reference A, on the same masked words of the same sentences.
+    """Masked-word losses of a model B and a reference A on the same masked words of the same sentences.
 
     Whole words are masked, all their pieces at once, and the loss of a word is the sum of −log2 of the probabilities of
     its pieces, so that models with different tokenizers are measured on the same words (the number of masks tells a

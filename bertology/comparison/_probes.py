@@ -158,7 +158,7 @@ class EncoderComparison(ComparisonProbe):
 
     @property
     def splits_needed(self) -> tuple[SplitName, ...]:
-        """Those that are read; test where none is, whose name the tables show."""
+        """The splits that are read; test if none is read, since tables name it."""
         return self.reads or ("test",)
 
     def check(self, sentences: Splits) -> None:

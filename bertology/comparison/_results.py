@@ -36,7 +36,7 @@ _ASKED = "head", "test"
 def head_changes(results: Results, run: str | Path, *, reference: str, models: Sequence[str]) -> pd.DataFrame:
     """Statistics of attention heads of models less those of a reference, on the same sentences.
 
-    Of every task of attention heads that all were put to, such as ``head_statistics`` and ``head_syntax``: a line for
+    For every task of attention heads run on all models, such as ``head_statistics`` and ``head_syntax``: a row for
     each statistic (of a relation, in ``group``) of each head, with the difference, its 95 % interval from a bootstrap
     over sentences that resamples both models alike, with the degrees of freedom of the sentences that have the
     relation, and p adjusted over all heads and statistics of the task on a corpus (Benjamini–Hochberg). Heads are
@@ -299,7 +299,7 @@ def _retained_rows(
 
 
 def _surplus(scores: Floats) -> Floats:
-    """A less the floor, of ``[…, column]``: A, B, floors."""
+    """A minus its floor, from ``[…, column]`` with the columns A, B and floors."""
     return np.asarray(scores[..., 0] - scores[..., 2:].max(axis=-1))
 
 
@@ -357,7 +357,7 @@ def verdicts(
     statistics: Sequence[PairStatistic],
     sizes: Sequence[Mapping[Any, Any]] = (),
 ) -> list[str]:
-    """For each model what it comes to in words, then its numbers as a whole.
+    """A verbal summary for each model, then its overall values.
 
     A model has *identical weights* where none of its encoder's differs and neither do vectors and losses; it computes
     the *same function* where the vectors of its last layer and the loss on masked words are the same though weights

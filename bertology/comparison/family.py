@@ -69,7 +69,7 @@ _MATCHES = ("depth", "cka")
 
 
 class _Comparison(SumsFamily):
-    """What differs between a model and its reference, and in which layer?"""
+    """Family of probes that compare a model with its reference, layer by layer."""
 
     def signals(self, probe: Probe, configs: Sequence[ReadoutConfig]) -> tuple[Signal, ...]:
         return ("words",) if isinstance(probe, VectorComparison) else ()
@@ -249,7 +249,7 @@ def _measure_attention(probe: AttentionComparison, cells: FitCells, job: Resourc
         n_words += maps.model.shape[2]
         n_sentences += 1
     if not n_words:
-        raise CorpusError("there is no word to compare attention by")
+        raise CorpusError("no sentence has words whose attention can be compared: give other sentences")
     names, numerators = tuple(over), np.stack(list(over.values()))  # [metric, layer, head, cluster]
     denominators = np.stack(list(under.values()))[:, None, None]
     means = numerators.mean(axis=2, keepdims=True)
@@ -299,7 +299,7 @@ class _Frozen(VectorFamily):
     has_control_task = False
 
     def configs(self, probe: Probe, asked: Sequence[ReadoutConfig], shape: ModelShape) -> tuple[ReadoutConfig, ...]:
-        """Those of the task, of readouts that read one layer and predict labels."""
+        """Readout configurations of the task that read one layer and predict labels."""
         assert isinstance(probe, ReadoutComparison)
         if probe.of.family != "labels":
             raise BertologyError(f"task {probe.task}: the task after the colon has no labels of words or spans")
@@ -341,7 +341,7 @@ class _Frozen(VectorFamily):
     def more_rows(
         self, cells: FitCells, control: str, by_control: ByControl, shared: Sequence[Mapping[str, Any]]
     ) -> Iterable[ResultRow]:
-        """The differences of the four scores."""
+        """Differences between the scores of the frozen, rescaled and refitted readouts and that on the reference."""
         return _changes(by_control, shared, cells.probe.scores[0].name) if control == "none" else ()
 
     def more_comparisons(self, cells: FitCells, columns: Columns, scoring: Scoring) -> Iterator[ComparisonRow]:

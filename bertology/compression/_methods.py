@@ -81,7 +81,7 @@ class CompressedModel:
         self.adopt(self.whole.model)
 
     def adopt(self, model: Any) -> None:
-        """Go on with this model of the same family, in the present one's place."""
+        """Replace the current model by another one of the same family."""
         if model is not self.whole.model:
             self.whole = replace(self.whole, model=model, absent=frozenset())
         self.model, self.family = model, self.whole.family
@@ -136,7 +136,7 @@ class CompressedModel:
         module.out_features, module.in_features = weight.shape
 
     def keep_layers(self, keep: Sequence[int]) -> None:
-        """Keep only these layers (from 1, rising), so that the model has so many blocks.
+        """Keep only these layers (from 1, ascending).
 
         Raises:
             ModelError: the model's layers cannot be taken out in this way.

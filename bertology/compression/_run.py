@@ -233,7 +233,7 @@ def _methods(method: str | Method | Sequence[str | Method], settings: Mapping[st
     given = [one.replace("-", "_") if isinstance(one, str) else one for one in given]
     names = [one for one in given if isinstance(one, str)]
     if len(given) > 1 and (wrong := sorted(set(settings) - set(names))):
-        raise ModelError(f"setting {wrong[0]}: of several methods write it with its method's name, as magnitude.share")
+        raise ModelError(f"setting {wrong[0]}: with several methods write it with its method's name: magnitude.share")
     if settings and not names:
         raise ModelError(f"setting {min(settings)}: a method that is no name has its settings already")
     own = settings if len(given) > 1 else dict.fromkeys(names, settings)

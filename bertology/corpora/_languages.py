@@ -259,7 +259,7 @@ def read_links(
         from_0 = any(min(i, j) == 0 for i, j, *_ in every)
         if not from_0 and not any(i == n_first or j == n_second for i, j, n_first, n_second in every):
             raise CorpusError(
-                f"{path}: no word is numbered 0, and none as high as its sentence is long: write links0= or links1= to "
+                f"{path}: no word is numbered 0, and no number equals a sentence length: write links0= or links1= to "
                 "state the number of a first word"
             )
         start = 0 if from_0 else 1

@@ -821,7 +821,7 @@ def _of_shapes(rows: Sequence[Any], where: str) -> Table:
 
 
 def _shape(row: Any) -> tuple[str, ...] | None:
-    """The parts of a row of a list; None for what is no row."""
+    """Column names of a row that is a string or tuple; None if it is not a valid row."""
     if isinstance(row, str):
         return ("text",)
     if isinstance(row, tuple) and len(row) > 1:

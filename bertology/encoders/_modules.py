@@ -76,7 +76,7 @@ def _function(old: FunctionType, names: list[str], defaults: Any, keywords: Any,
 
 
 def _content(cell: CellType) -> Any:
-    """What a cell holds; itself where nothing was put in yet."""
+    """The content of a closure cell; the cell itself if it is empty."""
     try:
         return cell.cell_contents
     except ValueError:
@@ -109,7 +109,7 @@ class LoadedModel:
 
     @property
     def outermost(self) -> nn.Module:
-        """The body with the head or classifier around it, where there is one."""
+        """The outermost loaded module: the model with its head or classifier if it has one, else its body."""
         outermost: nn.Module = self.whole or self.with_head or self.classifier or self.body
         return outermost
 

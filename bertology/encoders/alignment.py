@@ -238,7 +238,7 @@ class Pieces:
 
     @cached_property
     def window_lengths(self) -> Integers:
-        """``[window]`` pieces in each window, special tokens included."""
+        """Number of subwords in each window, special tokens included: ``[window]``."""
         return np.diff(self.window_starts)
 
     def only(self, kept: Flags) -> Pieces:

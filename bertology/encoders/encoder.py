@@ -78,7 +78,7 @@ class LabelledArray:
         return self.values.shape
 
     def at(self, **labels: Any) -> LabelledArray:
-        """The part at one label of some axes, which are left out: ``at(layer=8, head=10)``, ``at(layer=-1)``.
+        """The values at one label of each axis named, which is dropped: ``at(layer=8, head=10)``, ``at(layer=-1)``.
 
         Raises:
             NameNotFoundError: there is no such axis or label.

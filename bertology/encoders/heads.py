@@ -1,4 +1,4 @@
-"""What else a model has: its masked-LM head at chosen places of any layer, heads of other kinds, its decoder."""
+"""Further parts of a model: its masked-LM head applied to any layer, heads of other kinds, its decoder."""
 
 from __future__ import annotations
 
@@ -120,9 +120,9 @@ class NextSentenceHead:
 def read_again(
     encoder: Any, kind: Any, what: str, *, counts: Callable[[str], bool] = bool, config: Any = None, **options: Any
 ) -> Any:
-    """The model of an encoder with another head of transformers, with random weights if the encoder's are.
+    """The encoder's model loaded with another head class ``kind`` of transformers; random if the encoder is random.
 
-    A ModelError names ``what`` the files lack, where a missing weight counts.
+    A missing weight for which ``counts`` is true raises a ModelError; ``what`` names the head in it.
     """
     config, dtype = config or encoder.model.body.config, getattr(torch, encoder.dtype)
     if encoder.init != "pretrained":

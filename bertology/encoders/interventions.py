@@ -233,13 +233,13 @@ class Intervention:
 
     @classmethod
     def patching(cls, layer: int, encoder: Any, text: str, *, of: Words | None = None, **where: Any) -> Intervention:
-        """Put in what the model computes of another text (interchange intervention).
+        """Replace states by those of a forward pass over another text (interchange intervention).
 
         Args:
-            layer: as of the class.
+            layer: as for the class.
             encoder: the model.
             text: the other text.
-            of: its words, with as many pieces; those of ``words`` when left out.
+            of: its words, with as many subwords; the words numbered ``words`` when left out.
             where: ``site``, ``head`` and ``words``.
 
         Raises:
@@ -255,7 +255,7 @@ class Intervention:
         return cls.replacing(layer, kept[0][0], **where)
 
     def at(self, pieces: Sequence[Tensor]) -> Intervention:
-        """The same change at some pieces alone, ``[row]`` of a batch their numbers."""
+        """The same change restricted to subwords, given by their numbers for each ``[row]`` of a batch."""
 
         def change(state: Tensor) -> Tensor:
             changed = state.clone()
@@ -411,7 +411,7 @@ class Replay:
             yield
 
     def from_layer(self, layer: int) -> contextlib.AbstractContextManager[None]:
-        """Compute nothing in blocks below ``layer`` (from 1), in passes inside the context over the input recorded."""
+        """Context in which blocks below ``layer`` (from 1) return recorded outputs, for passes over the same input."""
         return _skipping(self._body, self._blocks, layer - 1, lambda block, _: self._outputs[block])
 
 
@@ -419,7 +419,7 @@ class Replay:
 def _skipping(
     body: nn.Module, blocks: list[nn.Module], n_skipped: int, output: Callable[[int, Tensor], Any]
 ) -> Iterator[None]:
-    """Let the first blocks return a function of their number and input instead of computing."""
+    """Replace the output of the first blocks by a function of their number and input."""
     with watching(body, blocks) as watch, contextlib.ExitStack() as stack:
 
         def replace_forward(block: nn.Module) -> None:

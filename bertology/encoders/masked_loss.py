@@ -139,7 +139,7 @@ class MaskedBatch:
 
     @property
     def distinct(self) -> Tensor:
-        """One place of each masked subword: several masked words may share one."""
+        """Indices of the distinct masked subwords: several masked words may share one."""
         return torch.from_numpy(np.unique(self.positions.numpy(), axis=0, return_index=True)[1])
 
     def ask(self, encoder: Encoder) -> tuple[Tensor, Tensor]:

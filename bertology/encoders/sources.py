@@ -99,7 +99,7 @@ def read_config(folder: Path) -> dict[str, Any]:
 def read_model_json(path: Path) -> Any:
     """The content of one of a model's JSON files."""
     if path.exists() and not path.is_file():
-        raise ModelError(f"{path}: a folder, device or pipe where a file was due; {AGAIN}")
+        raise ModelError(f"{path}: expected a file, found a folder, device or pipe; {AGAIN}")
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
         canonical_json(value)
@@ -122,7 +122,7 @@ def weight_files(folder: Path) -> tuple[Path, ...]:
     content = read_model_json(index)
     by_tensor = content.get("weight_map") if isinstance(content, dict) else None
     if not isinstance(by_tensor, dict) or not by_tensor:
-        raise ModelError(f"{index}: no weight_map, which says what file each weight is in; {AGAIN}")
+        raise ModelError(f"{index}: no weight_map, which names the file of each weight; {AGAIN}")
     # By their names in the listing, so that an index cannot name files elsewhere on the machine.
     files = {path.name: path for path in folder.iterdir() if path.is_file()}
     for name in by_tensor.values():
@@ -390,7 +390,7 @@ def code_fingerprint(source: ModelSource) -> str | None:
 
 
 def config_content(value: Mapping[str, Any]) -> bytes:
-    """A configuration but for where it was and which version wrote it, as canonical JSON."""
+    """A configuration as canonical JSON, without its path and the library version that wrote it."""
     return canonical_json({key: item for key, item in value.items() if key not in _NOT_CONTENT})
 
 

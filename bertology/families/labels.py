@@ -100,7 +100,7 @@ class _Labels(VectorFamily):
         return ""
 
     def check(self, pair: ModelCorpus, probe: Probe, configs: Sequence[ReadoutConfig]) -> None:
-        """The corpus has the labels, those of tasks that are to be erased, and items that can be pooled."""
+        """Check that the corpus has the labels of the task and of erased tasks, and items that can be pooled."""
         super().check(pair, probe, configs)
         for task in dict.fromkeys(config.erase for config in configs if config.erase is not None):
             _erased_data(task, pair.splits)

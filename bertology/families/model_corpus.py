@@ -280,7 +280,7 @@ class ModelCorpus:
 
     @property
     def weights(self) -> Weights:
-        """Those of the model that was asked for."""
+        """The weights of the requested model."""
         return next(iter(self.fingerprints))
 
     def on(self, corpus: Corpus, splits: Splits) -> ModelCorpus:

@@ -77,7 +77,7 @@ class _Numbers(VectorFamily):
         return count_numbers(numbers[kept.gold], numbers[kept.pred], kept.cluster, n_clusters=kept.n_clusters), ()
 
     def metrics(self, probe: Probe) -> Mapping[str, Sequence[Metric]]:
-        """Those of the probe; the main one for forms with other numbers."""
+        """The metrics of the probe; for the control task, its main metric only."""
         return {"none": probe.scores, "control_task": probe.scores[:1]}
 
     def cost(self, pair: ModelCorpus, groups: Sequence[FitGroup]) -> Cost:
@@ -90,7 +90,7 @@ class _Numbers(VectorFamily):
 
 
 def _numbers_of(data: TaskData) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """``[label]`` the labels of a task as numbers."""
+    """The labels of a task as regression targets, ``[label]``."""
     if data.train.is_multi_label:
         raise FitError(f"task {data.probe.task}: an item has several labels; give one number each")
     numbers = []

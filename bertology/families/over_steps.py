@@ -213,7 +213,7 @@ def _line(
 
 
 def _orders(tables: Sequence[TrainingTable], reached: Sequence[_Reached]) -> Iterator[OrderTable]:
-    """For each training and share the tasks that reach it, each at its layer that is best at the last step."""
+    """For each training and share of the gain, the tasks that reach it, each at its best layer at the last step."""
     for training in dict.fromkeys(table.training for table in tables):
         for share in SHARES:
             known = [

@@ -196,12 +196,12 @@ class ModelSettings(_Named):
     name: Text
     """`pocket`, a folder in Hugging Face layout, or a hub id."""
     id: Text | None = None
-    """Its name in tables; when left out its name, with `-random` or `-random-blocks` for fresh weights."""
+    """Name in tables; by default the model name, with `-random` or `-random-blocks` for fresh weights."""
     init: Init = "pretrained"
     """`random`: the same architecture with fresh weights; `random_blocks`: fresh blocks over pretrained embeddings,
     which mix words without having learnt how (Proj0 of Hewitt & Manning 2019)."""
     init_seed: Annotated[int, Field(strict=True, ge=0)] = 1
-    """Seed of fresh weights. The draws of the control `random` have the seeds 0, 10000, 20000 …"""
+    """Seed of a random initialisation. Those of the control `random` have the seeds 0, 10000, 20000 …"""
     revision: Text | None = None
     """Branch, tag or commit of a hub model."""
     checkpoints: Annotated[
@@ -210,13 +210,13 @@ class ModelSettings(_Named):
     """Checkpoints of the model's training, each a model of its own: `all`, steps or revisions with commas, or a pattern
     of their names, such as `step*`."""
     step: Annotated[int, Field(strict=True, ge=0)] | None = None
-    """Number of updates that the model has had, if it is named as one checkpoint of a training."""
+    """Number of training updates, if the model is one checkpoint of a training."""
     pretraining_seed: Annotated[int, Field(strict=True, ge=0)] | None = None
     """Seed of the pretraining, where several trainings with the same `id` differ in it alone."""
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"
     """Type that the model computes in: float32, bfloat16 or float16."""
     stored_dtype: Literal["float16", "float32"] = "float16"
-    """Type that vectors are kept in: float16 or float32."""
+    """Type that vectors are stored in: float16 or float32."""
     pooling: Literal["mean", "first", "last"] = "mean"
     """A word's vector from its subwords': mean, first or last."""
     on_long: Literal["window", "error", "skip"] = "window"
@@ -224,7 +224,7 @@ class ModelSettings(_Named):
     shared_subwords: Literal["exclude", "include"] = "exclude"
     """Words that share all subwords with another word, as *de* and *le* of French *du*: exclude or include."""
     max_pieces: Annotated[int, Field(strict=True, ge=8)] | None = None
-    """Read windows of at most so many subwords."""
+    """Maximum number of subwords in a window."""
     trust_remote_code: Truth = False
     """Run Python code that comes with a model."""
     reference: Text | ModelSettings | None = None
@@ -265,7 +265,7 @@ class CorpusSettings(_Named):
     name: Text
     """`pocket`, `ud:en_ewt`, or the path of a folder or file."""
     id: Text | None = None
-    """Its name in tables; the corpus's own name when left out."""
+    """Name in tables; by default the corpus's own name."""
     train_split: Text = "train"
     """Split to fit on."""
     test_split: Text = "test"
@@ -277,16 +277,16 @@ class CorpusSettings(_Named):
     table hold what: `text=sentence,label=label` (in quotes inside of braces), of cloze tasks
     `good=sentence,bad=other,group=phenomenon`. Seen from the files when left out."""
     test_on_columns: Text | None = None
-    """The same of the files of `test_on`."""
+    """The contents of the columns of the files of `test_on`, as in `columns`."""
     annotate: Text | None = None
     """A spaCy pipeline that labels the corpus, then a raw text file; its labels are silver."""
     sentences: Annotated[int, Field(strict=True, ge=2)] | None = None
-    """At most so many sentences of each split, the first ones; all when left out."""
+    """Maximum number of sentences of each split; the first ones are used. All when left out."""
     folds: Annotated[int, Field(strict=True, ge=2)] | None = None
     """Cross-validate over so many folds of documents (or groups; else sentences) instead of fitting on one split and
     scoring another: each sentence is scored once, by readouts that were fitted to none of its document."""
     items: Count | None = None
-    """Most items of each group of a cloze task, drawn at random; all when left out."""
+    """Maximum number of items of each group of a cloze task, drawn at random; all when left out."""
 
     @classmethod
     def _with_name(cls, settings: dict[str, Any]) -> dict[str, Any]:
@@ -318,14 +318,14 @@ class ReadoutSettings(_Named):
     settings: Mapping[str, Any] = {}
     """The readout's own settings, such as `hidden: 64`; a list is a sweep over its values."""
     fraction: _Share | tuple[_Share, ...] = 1.0
-    """How much of the training sentences to fit on; a smaller share is part of every larger one."""
+    """Share of the training sentences to fit on; smaller samples are subsets of larger ones."""
     codelength: Literal["online", "variational"] | None = None
-    """Measure how short the training labels can be told, in bits (Voita & Titov 2020): `online`, or with the readout
+    """Measure the codelength of the training labels, in bits (Voita & Titov 2020): `online`, or with the readout
     `bayes` `variational`."""
     erase: Text | None = None
-    """A task of words: what a linear readout finds of it is first taken out of the vectors (Elazar et al. 2021)."""
+    """A task on words whose linearly decodable information is first erased from the vectors (Elazar et al. 2021)."""
     eraser: Literal["leace", "random"] = "leace"
-    """`random`: as many directions, but any; what it costs to lose that much of whatever kind."""
+    """`leace`: erase the task; `random`: erase as many random directions, as a control for their number."""
     layers: Whole | Text | tuple[Whole, ...] | None = None
     """Only these of the experiment's layers: `3`, `0-2,-1` or a list; all of them when left out."""
     pool: Pool | tuple[Pool, ...] = "mean"
@@ -411,7 +411,7 @@ class StatisticsSettings(_Settings):
     seed: Annotated[int, Field(strict=True, ge=0)] = 0
     """Seed of the resampling."""
     compare_layers: Truth = True
-    """Compare all pairs of layers of a model on a task and corpus; those are one family, corrected together
+    """Compare all pairs of layers of a model on a task and corpus; their p-values are corrected together
     (Benjamini–Hochberg)."""
 
 
@@ -419,7 +419,7 @@ class OutputSettings(_Settings):
     """The files written next to the tidy tables and predictions."""
 
     tables: tuple[Literal["md", "csv", "tex"], ...] = ("md", "tex")
-    """Formats of the tables for people."""
+    """Formats of the formatted tables."""
     plots: tuple[Literal["png", "svg", "pdf"], ...] = ("png", "svg", "pdf")
     """Formats of the plot."""
 
@@ -438,11 +438,11 @@ class Experiment(_Settings):
     name: Annotated[str, Field(strict=True, pattern=r"^[\w][\w.-]*$", max_length=100)]
     """Up to 100 letters, digits, `-`, `_` and `.`; the run's folder is called so."""
     models: Annotated[tuple[ModelSettings, ...], Field(min_length=1)]
-    """The encoders: a name each, or a mapping."""
+    """Encoders, each a name or a mapping."""
     corpora: Annotated[tuple[CorpusSettings, ...], Field(min_length=1)]
-    """The corpora: a name each, or a mapping. Paths start from the folder that the command is given in."""
+    """Corpora, each a name or a mapping. Paths are relative to the working directory."""
     tasks: Annotated[tuple[TaskSettings, ...], Field(min_length=1)]
-    """The questions: a name each, or a mapping."""
+    """Tasks, each a name or a mapping."""
     layers: Text | Whole | tuple[Whole, ...] = "all"
     """`all`; a number; numbers and ranges with commas as text, such as `0-6` or `3,5,-1`; or a list of numbers. 0 is
     the embeddings, -1 the last layer."""

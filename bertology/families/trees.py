@@ -51,7 +51,7 @@ ROOT = "root"
 
 
 class _Trees(VectorFamily):
-    """Is the tree of a sentence in the geometry of its words' vectors, and in which layer?"""
+    """Family of probes that read a sentence's tree from the geometry of its words' vectors, layer by layer."""
 
     about, readouts, count_kinds = "trees", ("trees",), ("edges", "roots", "arcs")
     baseline_packages = ("numpy", "scipy")
@@ -66,7 +66,7 @@ class _Trees(VectorFamily):
         return (_CHAIN,)
 
     def fitted_together(self, probe: Probe, configs: Sequence[ReadoutConfig]) -> tuple[tuple[ReadoutConfig, ...], ...]:
-        """Those that differ in nothing but the setting that their readout declares as ``fitted_together``."""
+        """Configurations that differ only in the setting that their readout declares as ``fitted_together``."""
         assert isinstance(probe, RepresentationProbe)
         groups: dict[str, list[ReadoutConfig]] = {}
         for place, config in enumerate(configs):

@@ -629,7 +629,7 @@ class VectorFamily(Family):
         return (1 if is_mixed else layers) * seeds
 
     def columns(self, pair: ModelCorpus, probe: Probe, config: ReadoutConfig | None = None) -> dict[str, Any]:
-        """Those of the corpus, and how vectors are pooled; a code is of the training split."""
+        """Columns of the corpus and the pooling; for a codelength, those of the training split."""
         split = {"split": pair.request.train_split} if config is not None and config.codelength else {}
         return {**super().columns(pair, probe, config), **split}
 

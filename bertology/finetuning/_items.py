@@ -59,7 +59,7 @@ class Items:
         return list(self.table["gold"])
 
     def without(self, is_left_out: NDArray[np.bool_], reason: str) -> Items:
-        """The items but for some ``[item]``, which are counted under a reason."""
+        """The items without those of the mask ``[item]``, which are counted as skipped for a reason."""
         if not (n := int(is_left_out.sum())):
             return self
         skipped = {**self.skipped, reason: self.skipped.get(reason, 0) + n}

@@ -323,7 +323,7 @@ class FineTuned(Tables):
         return columns_of(self.frame, ["split", "metric", *BOUNDS, "seed_sd", "n_seeds", "n_items"], split)
 
     def shown(self) -> tuple[Table, ...]:
-        """Splits by metrics, fractions in percent, and the majority of train beside them."""
+        """Splits by metrics, fractions in percent, next to the majority baseline of train."""
         record, metrics = self.record, list(dict.fromkeys(self.frame["metric"]))
         of = {(row["split"], row["metric"]): row for row in self.frame.to_dict("records")}
         spread, lines = metrics[: len(self.seeds) > 1], []

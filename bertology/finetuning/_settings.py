@@ -196,7 +196,7 @@ class GridTask(BaseModel):
 
     @property
     def title(self) -> str:
-        """Name by which the task is told from others."""
+        """Name that identifies the task."""
         return self.id or self.name
 
     @property

@@ -302,7 +302,7 @@ def _with_adapters(
 
 
 def _kept_whole(tunable: TunableModel) -> Iterator[str]:
-    """Modules with weights that were drawn anew: those that peft knows of a head, and single layers of all others."""
+    """Modules with newly initialised weights: head modules known to peft, else the single layers."""
     model = tunable.model
     for name in tunable.drawn:
         top = model if hasattr(model, name) else model.base_model

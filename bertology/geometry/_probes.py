@@ -75,7 +75,7 @@ class GeometryProbe(Probe):
         """
 
     def baseline(self, name: str, sentences: Splits, words: SplitWords) -> Iterator[LayerSums]:
-        """The same statistics of one of :attr:`baselines`, of no layer; ``words`` as of :meth:`counts`."""
+        """The statistics of one of :attr:`baselines`, which reads no layer; ``words`` as in :meth:`counts`."""
         raise NotImplementedError(f"{type(self).__name__} has no baseline {name}")
 
 
@@ -89,4 +89,4 @@ class EncodingProbe(GeometryProbe):
     @property
     @abstractmethod
     def encodings(self) -> Mapping[str, Encoding]:
-        """The other encodings that are read, by name."""
+        """By name, the encodings that are computed in addition to each sentence by itself."""

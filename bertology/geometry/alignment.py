@@ -128,7 +128,7 @@ class AlignedPair(NamedTuple):
 
 
 def aligned_pairs(text: ParallelText, words: Integers) -> list[AlignedPair]:
-    """The pairs of a text that have gold links, of the first two languages of which any has."""
+    """The sentence pairs with gold links, in the first two languages that have any."""
     starts = text.sentences.starts
     for source, target in combinations(text.languages, 2):
         found = []
@@ -277,7 +277,7 @@ class TranslatedWords:
         return replace(self.queries(np.isin(self.words, words)), source=source, **fields)
 
     def folds(self, number: int, *, seed: int = 0) -> tuple[Integers, Integers]:
-        """``[query]`` and ``[candidate]`` the part of so many, drawn at random, that its sentence is in."""
+        """Random fold of the sentence of each ``[query]`` and ``[candidate]``."""
         units = np.unique(np.concatenate([self.units, self.candidate_units]))
         parts = np.random.default_rng(seed).permutation(len(units)) % number
         return parts[np.searchsorted(units, self.units)], parts[np.searchsorted(units, self.candidate_units)]

@@ -23,7 +23,7 @@ from bertology.results.predictions import Stopwatch, item_facts
 
 
 class _Geometry(SumsFamily):
-    """What shape do the vectors of a text have, and how does it change from layer to layer?"""
+    """Family of probes that compute statistics of the vectors of a text in each layer."""
 
     has_settings_in_baselines = True
 

@@ -114,7 +114,7 @@ class LanguageItems:
         return int(self.clusters.max()) + 1
 
     def folds(self, number: int, *, seed: int = 0) -> Integers:
-        """``[item]`` one of so many parts, drawn at random, which divide no sentence from its translations."""
+        """Random fold of each ``[item]``; a sentence and its translations are in the same fold."""
         order = np.random.default_rng(seed).permutation(self.n_clusters)
         return np.asarray((order % number)[self.clusters])
 
@@ -342,7 +342,7 @@ def retrieval(
 
 
 def retrieval_of(similar: Floats32, items: LanguageItems) -> Iterator[LayerSums]:
-    """The same of similarities ``[item, item]`` that no layer decides, such as those of spelling."""
+    """Retrieval scores of similarities ``[item, item]`` that depend on no layer, such as those of spelling."""
     hits = {}
     for direction, own, other in items.pairs():
         hits[direction] = retrieved(similar[np.ix_(own, other)])
@@ -461,7 +461,7 @@ def sampled_by_language(sentences: Sentences, words: NDArray[np.int64], most: in
 def transfer_items(
     sentences: Mapping[str, Sentences], labels: Mapping[str, Labels], words: Mapping[str, Integers]
 ) -> TransferItems:
-    """The labelled words of all splits that are among some words, by language."""
+    """The labelled words of all splits that are among ``words``, grouped by language."""
     texts = {split: ParallelText.of(sentences[split]) for split in labels}
     names = tuple(dict.fromkeys(name for text in texts.values() for name in text.languages))
     number = {value: code for code, value in enumerate(dict.fromkeys(v for one in labels.values() for v in one[2]))}

@@ -77,7 +77,7 @@ class Occurrence:
     sense: str | None
 
     def context(self, width: int) -> tuple[str, str]:
-        """The text before and after the word, at most so many characters of each, cut ends marked by ``…``."""
+        """The text before and after the word, each cut to a number of characters; ``…`` marks a cut."""
         before, after = self.text[: self.span[0]], self.text[self.span[1] :]
         if len(before) > width:
             before = "…" + before[len(before) - width + 1 :]
@@ -336,7 +336,7 @@ class Neighbours:
 
     @property
     def annotated(self) -> tuple[Kind, ...]:
-        """Those of tag and sense that the searched text has."""
+        """The annotations, tag or sense, that the searched text has."""
         return tuple(kind for kind in KINDS[1:] if self.text.codes[kind].values)
 
     def own(self, kind: Kind) -> str | None:

@@ -163,9 +163,10 @@ def path_roles(paths: Mapping[str, Paths], n_roles: int) -> dict[str, Integers]:
 def tree_roles(
     paths: Mapping[str, Paths], n_roles: int, *, has_heads: bool = True, seed: int = 0
 ) -> dict[str, Integers]:
-    """Roles ``[word]`` of all splits in turn by place in the tree, in that of another sentence, and in a random one.
+    """Role of each word ``[word]``, split after split, under three schemes.
 
-    In each scheme they are the ``n_roles`` most frequent in train; ``has_heads`` as for :func:`random_paths`.
+    A role is a position in a tree: that of the sentence, that of another sentence, or a random one. Each scheme has the
+    ``n_roles`` roles most frequent in train; ``has_heads`` as for :func:`random_paths`.
     """
     dice = np.random.default_rng(seed)
     schemes: dict[str, Mapping[str, Paths]] = {

@@ -70,7 +70,7 @@ class SenseItems:
         return len(self.words)
 
     def readable(self, words: Integers) -> SenseItems:
-        """Those of which every word is among ``words``, ascending."""
+        """The items all of whose words are among ``words`` (ascending)."""
         kept = _are_read(self.spans, words)
         return SenseItems(self.spans[kept], self.words[kept], self.senses[kept], self.clusters[kept])
 
@@ -415,7 +415,7 @@ class SpanItems:
         return SpanItems(self.first[chosen], self.last[chosen], self.labels[chosen], self.sentences[chosen])
 
     def readable(self, words: Integers) -> SpanItems:
-        """Those of which both ends are among ``words``."""
+        """The pairs both of whose ends are among ``words``."""
         return self.take(np.isin(self.first, words) & np.isin(self.last, words))
 
     def vectors(self, of_words: Floats32, words: Integers) -> Floats32:

@@ -133,7 +133,7 @@ def linear_cka(x: ArrayLike, y: ArrayLike, *, debiased: bool = True) -> float:
 
 
 def hsic(squared: float, norms_a: Floats, norms_b: Floats) -> float:
-    """‖XᵀY‖² of centred vectors, debiased: s(X, Y), of which n (n − 3) HSIC₁ is the value."""
+    """Debiased ‖XᵀY‖² of centred vectors, which equals n (n − 3) HSIC₁."""
     n = len(norms_a)
     return float(squared - n / (n - 2) * (norms_a @ norms_b) + norms_a.sum() * norms_b.sum() / ((n - 1) * (n - 2)))
 

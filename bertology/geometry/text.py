@@ -301,7 +301,7 @@ class _Part:
 
     @classmethod
     def of(cls, sample: WordSample, order: Integers, kept: Bools) -> _Part:
-        """Those of the occurrences ``[occurrence]`` in an order that are ``kept`` there."""
+        """The occurrences ``[occurrence]`` that are ``kept``, in a given order."""
         counts = np.add.reduceat(kept, sample.starts[:-1], dtype=np.int64)
         types = counts > 1
         return cls(types, np.append(0, counts[types].cumsum()), order[kept & np.repeat(types, sample.counts)])
@@ -397,7 +397,7 @@ def _mean_cosines(sums: Floats, weights: Floats32, starts: Integers) -> Floats:
 
 
 def anisotropy(clusters: Integers, *, kind: Clusters = "sentences") -> Measure:
-    """The mean cosine of two words, of all pairs of words of a text (Ethayarajh 2019, section 3.3, of all pairs).
+    """The mean cosine over all pairs of words of a text (Ethayarajh 2019, section 3.3, who samples pairs).
 
     Intervals leave out one cluster after the other (jackknife): sentences, ascending by ``[word]``, or documents.
     """

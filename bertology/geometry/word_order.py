@@ -37,7 +37,7 @@ class OrderItems:
         return OrderItems(self.gold[chosen], self.first[chosen], self.last[chosen], self.starts[chosen], ends, asked)
 
     def readable(self, words: NDArray[np.int64]) -> OrderItems:
-        """Those of which every word is among ``words``, ascending."""
+        """The items all of whose words are among ``words`` (ascending)."""
         inside = np.searchsorted(words, self.ends) - np.searchsorted(words, self.starts)
         return self.of(inside == self.ends - self.starts)
 

@@ -107,7 +107,7 @@ def project(displacement: Weights, directions: Sequence[Weights]) -> tuple[tuple
 
 
 def gram_matrix(directions: Sequence[Weights]) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
-    """``[direction, direction]`` their inner products."""
+    """Inner products of all pairs of directions, ``[direction, direction]``."""
     return np.array([[_dot(one, other) for other in directions] for one in directions])
 
 
@@ -124,7 +124,7 @@ def check_spans(directions: Sequence[Weights], names: Sequence[str]) -> None:
     if len(directions) == 2:
         sine = 1 - gram[0, 1] ** 2 / (gram[0, 0] * gram[1, 1])
         if sine < _LEAST_SINE**2:
-            raise ModelError(f"models {', '.join(names)} lie on a line and span no plane: give two of them")
+            raise ModelError(f"models {', '.join(names)} lie on a line and span no plane: leave one of them out")
 
 
 def _dot(one: Weights, other: Weights) -> float:

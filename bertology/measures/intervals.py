@@ -416,7 +416,7 @@ def ratio_intervals(
         denominator: ``[column, cluster]``, 0 or more.
         are_shares: ``[column]`` whether a column is a share of items, and not a loss or a difference, which may be
             exactly 0 without being a matter of chance.
-        n_resamples: as there, like ``level`` and ``seed``.
+        n_resamples: as in :func:`bootstrap`, like ``level`` and ``seed``.
     """
     above, below = np.broadcast_arrays(*(np.asarray(part, dtype=np.float64) for part in (numerator, denominator)))
     shares, n_clusters = np.broadcast_to(np.asarray(are_shares, dtype=bool), len(above)), above.shape[1]

@@ -47,7 +47,7 @@ THEY = _pronoun("they them their themselves", 3, "Plur")
 
 
 def third_person_pronoun(number: Number, gender: str) -> Pronoun:
-    """The pronoun that takes up a mention."""
+    """The third-person pronoun that agrees with a mention in number and gender."""
     return THEY if number == "Plur" else {"Fem": SHE, "Masc": HE, "Neut": IT}[gender]
 
 

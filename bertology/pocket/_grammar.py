@@ -61,9 +61,9 @@ class VerbalGroup(NamedTuple):
 
 
 def verbal_group(verb: Verb | None, agreement: Agreement, style: Style, *, after_pronoun: bool = False) -> VerbalGroup:
-    """The verbal group of a clause; without a verb, of one with a copula and another predicate.
+    """The verbal group of a clause; if ``verb`` is None, that of a clause with a copula and a non-verbal predicate.
 
-    A short form may be glued to a pronoun that precedes (``after_pronoun``).
+    With ``after_pronoun``, an auxiliary may be contracted with the preceding pronoun.
     """
     # Modal, perfect *have*, progressive *be*, passive *be*, copula: relation, word, and form of the next verb.
     links: list[tuple[object, str, Verb | Word, Form]] = [

@@ -377,7 +377,7 @@ _LENGTHS = (12, 16, 22)
 
 @dataclass(frozen=True)
 class EncodedText:
-    """Documents as pieces."""
+    """Documents as subword ids."""
 
     pieces: NDArray[np.int32]
     """``[piece]``"""

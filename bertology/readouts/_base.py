@@ -293,7 +293,7 @@ def check_labels(source: Shaped, labels: NDArray[Any], n_problems: int, n_classe
     check_agreement(source, targets, "the source")
     if targets.n_problems != n_problems:
         raise FitError(
-            f"labels are of {targets.n_problems} problems: the readout was fitted to {n_problems}, give a row each"
+            f"labels are of {targets.n_problems} problems: the readout was fitted to {n_problems}; give a row for each"
         )
     return targets
 

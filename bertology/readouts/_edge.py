@@ -68,7 +68,7 @@ _ROUNDS = 20  # rounds that a fit takes, roughly
 
 @dataclass(frozen=True)
 class SpanBatch:
-    """Items that go through the probes together; the words they are made of are those of their window."""
+    """A batch of span items for all probes that are fitted together."""
 
     items: Tensor  # [m] their numbers
     rows: tuple[tuple[Tensor, Tensor | None], ...]
@@ -407,7 +407,7 @@ class FittedPooled(FittedReadout):
 
 
 class EdgeLoop(FitLoop):
-    """The training of all probes of a design, those that have not ended yet in a shard for each worker.
+    """The training loop of all probes of a design; unfinished fits are distributed over one shard for each worker.
 
     A fit that has run out of patience goes back to its best round, and its learning rate falls to 0.
     """
@@ -503,7 +503,7 @@ class EdgeLoop(FitLoop):
         return losses.sum() / len(items)
 
     def _rates(self, n_seen: float) -> list[float]:
-        """``[fit]`` learning rates of a step in whose middle so many items have been learned from."""
+        """Learning rate of each ``[fit]`` for a step, given the number of items seen by its middle."""
         cooled = ((n_seen - self._cools.get(fit, n_seen)) / max(1, self._n_cooling) for fit in self.fits)
         return [self._learning_rate * max(0.0, 1 - part) for part in cooled]
 
@@ -545,7 +545,7 @@ class EdgeLoop(FitLoop):
             self._cut()
 
     def cool(self, fits: Sequence[int]) -> None:
-        """Let the learning rate of some fits fall to 0 from now on, from their best parameters."""
+        """Decay the learning rate of some fits to 0, starting from their best parameters."""
         places = [self.fits.index(fit) for fit in fits]
         for name, value in self._state.parameters.items():
             value[places] = self.best[name].flatten(0, 1)[list(fits)]

@@ -295,7 +295,7 @@ class AdamState:
         return cls(copies, averages, squares, np.zeros(len(next(iter(copies.values()))), dtype=np.int64))
 
     def some(self, fits: slice | list[int]) -> AdamState:
-        """The state of some fits: a view for a slice, a copy for a list."""
+        """Parameters and Adam state of the given fits: a view for a slice, a copy for a list."""
         values, averages, squares = ({name: value[fits] for name, value in part.items()} for part in self._parts)
         return AdamState(values, averages, squares, self.steps[fits])
 

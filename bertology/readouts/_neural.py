@@ -240,7 +240,7 @@ class _Groups(nn.Module):
         self.log_alpha = full(_LOG_ALPHA, n_in)
 
     def noise(self, n_items: int, random: np.random.Generator) -> Tensor:
-        """``[m, in + out]`` of the scales and outputs of some items, item by item: chunks of any size see the same."""
+        """``[m, in + out]`` noise of scales and outputs, drawn item by item, whatever the chunk size."""
         width = self.mean.shape[3] + self.mean.shape[2]
         return torch.from_numpy(random.standard_normal((n_items, width), dtype=np.float32)).to(self.mean.device)
 

@@ -538,7 +538,7 @@ def span_rows(spans: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def only_items(chunk: SpanChunk, wanted: Tensor) -> SpanChunk:
-    """The ``wanted`` ``[m]`` items of a chunk, with the words of their spans alone."""
+    """The items of a chunk that the mask ``wanted`` ``[m]`` selects, with only the words of their spans."""
     if wanted.all():
         return chunk
     words, spans = _words_of(chunk.spans[wanted])

@@ -115,8 +115,8 @@ def variational_codelength(
     """Variational codelength of every problem in every layer (Voita & Titov 2020, section 3.2.1).
 
     The message holds a posterior over the readout's weights and the training labels given weights drawn from it. The
-    log-uniform prior has no finite mass, so that the model's part is known up to a constant, which is chosen to make
-    a scale of which nothing is known free (Molchanov et al. 2017). The model's part is shared out over the items in
+    log-uniform prior is improper, so that the model's part is known up to a constant, which is chosen so that a scale
+    without information costs 0 bits (Molchanov et al. 2017). The model's part is shared out over the items in
     ``cluster_bits``. Arguments that are not named here are as in :meth:`Readout.fit`.
 
     Args:

@@ -182,7 +182,7 @@ def _rows(lengths: Sequence[int], n: int) -> tuple[list[tuple[int, int]], int]:
 
 @dataclass(frozen=True)
 class MapShard:
-    """Maps of one rank and some layers, by their places, which one worker trains."""
+    """Maps of one rank in some layers, which one worker trains."""
 
     rank: int
     layers: list[int]
@@ -197,7 +197,7 @@ class MapShard:
         return maps.view(-1, self.n_problems, *maps.shape[1:])
 
     def learn(self, words: Tensor, batch: TreeBatch, asks: Asks) -> None:
-        """Take the maps through a batch, whose words are ``[layer, word, dim]`` of their layers."""
+        """One optimiser step of the maps on a batch with word vectors ``[layer, word, dim]``."""
         mapped = self._mapped(words)
         pulls = [_by_word(_pull(self._vectors(mapped, block), block, asks)) for block in batch.blocks]
         pull = torch.cat(pulls, dim=1) if len(pulls) > 1 else pulls[0]

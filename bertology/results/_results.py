@@ -357,7 +357,7 @@ class Results:
         return shown
 
     def scores(self) -> pd.DataFrame:
-        """The scores of the tasks themselves: no controls, no baselines, no random weights beside pretrained ones.
+        """The scores of the tasks: no controls, no baselines, no random weights if there are pretrained ones.
 
         :meth:`to_pandas` has those as well, and scores by group, head and seed. Columns are ``task``, ``corpus``,
         ``split``, ``model`` (as tables name it), ``pooling``, ``readout`` (with its settings), ``layer`` (missing for
@@ -401,8 +401,8 @@ class Results:
     def per_label(self, task: str, layer: int | None, **chosen: Any) -> pd.DataFrame:
         """Precision, recall and F1 of each label at one layer: :func:`per_label_scores`.
 
-        Of trees the labels are how many words gold's edges reach, and recall is how many of them are found; of arcs
-        they are relations.
+        The label of an edge of an undirected tree is the distance in words between its ends, and recall is the share
+        of gold edges found; the label of an arc is its relation.
 
         Args:
             task: its name.
@@ -575,7 +575,7 @@ class Results:
         It is made if absent, and will hold ``results.parquet``, ``comparisons.parquet``,
         ``predictions/<cell_id>.parquet``, ``layers.md`` … and, of several tables, ``heatmap.png`` …; of items in groups
         ``groups.png`` … and ``groups.csv``, of heads ``heads-<task>.png`` …, ``steps-<task>-<metric>.png`` …,
-        ``heads.csv``; of checkpoints ``over-steps.md`` …, where all but ``layers.csv`` are of the last one.
+        ``heads.csv``; of checkpoints ``over-steps.md`` … (all other files but ``layers.csv`` show the last checkpoint).
 
         Raises:
             StoreError: it cannot be written.

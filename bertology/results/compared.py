@@ -169,7 +169,7 @@ def _end(score: Score, side: int) -> float:
 
 
 def compared_frame(tasks: Sequence[ComparedTask], statistics: Sequence[PairStatistic]) -> pd.DataFrame:
-    """A line for each layer of each task and model beside its reference, and for each statistic of a pair.
+    """A row for each layer of each task and model next to its reference, and for each statistic of a pair.
 
     Columns are ``task``, ``corpus``, ``metric``, ``model``, ``reference``, ``layer``, ``head``, ``value``, ``ci_low``,
     ``ci_high``, ``reference_layer``; of tasks also ``reference_value``, ``difference``, ``difference_low``,

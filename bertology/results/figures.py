@@ -197,7 +197,7 @@ def _draw_baselines(ax: Axes, table: LayerTable) -> list[_Label]:
 
 
 def end_axis(ax: Axes, metric: str, *, margin: float = 0.08) -> None:
-    """End the vertical axis around all that is drawn on it, in all panels that share it, never past a bound."""
+    """Set the limits of the vertical axis to the data of all panels that share it, within the bounds of the metric."""
     scale = _scale(metric)
     drawn = np.concatenate([one.dataLim.intervaly for one in ax.get_shared_y_axes().get_siblings(ax)]) / scale
     if np.isfinite(drawn).any():

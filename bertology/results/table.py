@@ -78,7 +78,7 @@ class Note:
 
 
 INTERVAL = "interval"
-BEST_NOTE = Note(STAR, "not separable from the best layer (paired bootstrap, Benjamini–Hochberg q < .05)")
+BEST_NOTE = Note(STAR, "statistically tied for best layer (paired bootstrap, Benjamini–Hochberg q < .05)")
 
 
 @dataclass(frozen=True)

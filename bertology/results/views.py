@@ -285,7 +285,7 @@ def layer_tables(
 ) -> tuple[LayerTable, ...]:
     """A table for each task, corpus, split, model and reading, in order of first appearance.
 
-    Readings of one task stand together, ordered by a setting that is a number.
+    Readout configurations of one task are adjacent, in the order of a numeric setting.
     """
     refuse_mixtures(rows)
     tables: dict[tuple[object, ...], list[ResultRow]] = defaultdict(list)
@@ -482,7 +482,7 @@ def _notes(table: LayerTable) -> Iterator[Note]:
         yield BEST_NOTE
     yield Note("data", f"{data_of(about)}: {_counts(table)}")
     yield from alignment_notes(about)
-    pooled = f"{about.pooling} of a word's pieces" if about.pooling else ""
+    pooled = f"{about.pooling} of a word's subwords" if about.pooling else ""
     if about.param("settings", {}).get("pool") == "cls":
         pooled = "the special token before the text"
     depth = f"{about.n_layers} layers" if about.n_layers is not None else ""
@@ -564,7 +564,7 @@ def _intervals(table: LayerTable) -> str:
 def _draws(table: LayerTable) -> str:
     """The number of draws that the column of random weights is the mean of, and how sure the mean is."""
     if table.n_draws == 1:
-        return "init: one draw of random weights; another may give other scores"
+        return "init: one random initialisation; other seeds may give other scores"
     scores = [line.random_init for line in table.lines if line.random_init]
     reach = [max(s.high - s.value, s.value - s.low) for s in scores if s.low is not None and s.high is not None]
     most = f", ± {number(max(reach), metric=table.metric)} at most (95 %, over draws × sentences)" if reach else ""
@@ -750,7 +750,7 @@ class GroupTable:
         return Table.of(title, columns, notes, corner=corner, series=len(layers))
 
 
-UNITS_NOTE = Note("units", "fractions in percent; bits and numbers as they are")
+UNITS_NOTE = Note("units", "fractions in percent; bits and other numbers unscaled")
 
 
 def group_tables(
@@ -976,7 +976,7 @@ class HeadTable:
             yield Note(STAR, "better than all that the head stands beside, the intervals apart")
         yield from self._data()
         if any("→" in line.name for line in self.lines):
-            yield Note("→", "from the word that looks to the word that it looks at")
+            yield Note("→", "from the attending word to the attended word")
         if self.chosen_on == self.about.split:
             yield Note("heads", "are named by the scores shown, which flatters the best of them")
         else:
@@ -987,7 +987,7 @@ class HeadTable:
         yield _INTERVAL
         yield from (Note(label, text) for label, text in self.baselines.values() if text)
         if with_random:
-            yield Note("random init", "the best head of one draw of random weights, chosen in the same way")
+            yield Note("random init", "the best head of one random initialisation, chosen in the same way")
 
 
 def head_tables(rows: Sequence[ResultRow]) -> tuple[HeadTable, ...]:
@@ -1505,7 +1505,7 @@ def last_steps(rows: Sequence[ResultRow]) -> tuple[ResultRow, ...]:
 
 
 def steps_shown(steps: Sequence[int], most: int = _MOST_STEPS) -> list[int]:
-    """Places of at most so many steps, the first and the last among them."""
+    """Indices of a limited number of steps, including the first and the last."""
     if len(steps) <= most:
         return list(range(len(steps)))
     return sorted({round(place * (len(steps) - 1) / (most - 1)) for place in range(most)})

@@ -124,7 +124,7 @@ class RunFolder:
             raise BertologyError(f"{path}: written by bertology {made} in another format: run it again, {_REMEDY}")
         read_json(path, what=what, form=_Record, remedy=_REMEDY)
         if record[_OWN_CHECKSUM] != _checksum_of(record):
-            raise BertologyError(f"{path}: altered, it is not what its own checksum is of; {_REMEDY}")
+            raise BertologyError(f"{path}: its content does not match its own checksum; {_REMEDY}")
         return record
 
     def experiment(self, *, trust_remote_code: bool = True) -> Experiment:
@@ -164,7 +164,7 @@ class RunFolder:
                     checksums[name] = predictions_checksum(self.path, path.stem) if of_cell else file_sha256(path)
 
     def files(self) -> list[Path]:
-        """Every file of the results, and whatever else is among those of cells; not what is about the run itself."""
+        """All result files and all files in the folders of cells, without the run's record and its checksums."""
         found = list[Path]()
         for path in self.path.glob("[!.]*"):
             found += [path] if path.is_file() and path.name not in (RECORD, CHECKSUMS) else []

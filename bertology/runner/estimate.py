@@ -28,7 +28,7 @@ _BYTES_A_PREDICTION = 6
 
 @dataclass(frozen=True)
 class PairEstimate:
-    """What one model and one corpus come to."""
+    """Estimated cost of one model on one corpus."""
 
     model: str
     corpus: str

@@ -53,8 +53,8 @@ def load_experiment(path: str | Path, *, changes: Sequence[str] = (), trust_remo
         trust_remote_code: whether models for which the file asks it may run the Python code that comes with them.
 
     Raises:
-        BertologyError: no such file, or something in it is not as it should be, or it asks to run code and that is not
-            granted; names file, line and key.
+        BertologyError: the file is missing or invalid, or it requires remote code and ``trust_remote_code`` is false;
+            the message names file, line and key.
     """
     written = changed(_with_includes(Path(path), ()), changes)
     check_trust(written, granted=trust_remote_code)

@@ -106,7 +106,7 @@ class _Resolver:
         return found
 
     def _model(self, request: ProbeRequest, model: ModelSettings) -> ModelCorpus:
-        """A model by the name that tables give it, all of its layers, and no text yet."""
+        """The model under its display name, with all layers and an empty corpus."""
         source = self.source(model)
         shape = self._once(source, model_shape, source)
         title = checkpoint_name(model.id or source.name, pretraining_seed=model.pretraining_seed, step=model.step)
@@ -240,7 +240,7 @@ def _carried_over(corpus: Corpus, other: Corpus, settings: CorpusSettings) -> Co
 
 @dataclass(frozen=True)
 class Plan:
-    """Everything that a request comes to, resolved: one model, one corpus, and the tasks that are put to them."""
+    """A resolved request: one model, one corpus, and the tasks that are run on them."""
 
     pair: ModelCorpus
     probes: tuple[Probe, ...]

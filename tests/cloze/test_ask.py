@@ -204,7 +204,7 @@ def test_what_cannot_be_scored_is_listed_in_its_place(encoder: Encoders) -> None
     [
         ([], {"top": 1}, "no prompt: give at least one"),
         ([Prompt("no hole")], {"top": 1}, "prompt 0 'no hole': no mask in it; write {mask} where"),
-        ([Prompt("{mask} {mask}", ("a",))], {}, "2 masks, and candidates are for one"),
+        ([Prompt("{mask} {mask}", ("a",))], {}, "2 masks, but candidates belong to one"),
         ([Prompt("{mask}")], {}, "nothing is asked: give prompts candidates, or ask for the top few"),
         ([Prompt("{mask}", ("a",))], {"form": "original", "ranks": True}, "ask for one_piece"),
         ([Prompt("{mask}", ("a",))], {"form": "original", "vocabulary": [7]}, "ask for one_piece"),

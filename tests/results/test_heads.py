@@ -168,6 +168,6 @@ def test_a_report_of_heads_alone(browser: Any, tmp_path: Path, scheme: str) -> N
 def test_the_direction_of_an_arrow_is_given_in_words() -> None:
     shown = results(group="obj: dependent → head").view()
     (table,) = shown.head_tables
-    assert "→: from the word that looks to the word that it looks at" in str(shown.to_markdown())
-    assert "from the word that looks" not in results().view().to_markdown()
+    assert "→: from the attending word to the attended word" in str(shown.to_markdown())
+    assert "from the attending word" not in results().view().to_markdown()
     assert [line.name for line in table.lines] == ["obj: dependent → head"]

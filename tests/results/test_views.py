@@ -14,7 +14,7 @@ from bertology.errors import NameNotFoundError, ResultsError
 from bertology.results import Results
 from bertology.results.views import layer_tables
 
-LEGEND = "not separable from the best layer (paired bootstrap, Benjamini–Hochberg q < .05)"
+LEGEND = "statistically tied for best layer (paired bootstrap, Benjamini–Hochberg q < .05)"
 
 
 def changed(results, chosen, **values):
@@ -193,7 +193,7 @@ def test_latex_is_booktabs_and_balanced(pos):
     # Of accuracy and selectivity the interval has a column of its own.
     assert (head, set(rest)) == (5, {7})
     assert len(re.findall(r"\\bfseries", text)) == sum(line.in_best_set for line in pos.view().tables[0].lines)
-    assert r"\emph{Bold}: not separable from the best layer" in text
+    assert r"\emph{Bold}: statistically tied for best layer" in text
 
 
 def test_html_is_well_formed_and_escaped(pos):

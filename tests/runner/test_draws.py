@@ -83,7 +83,7 @@ def test_more_draws_go_on_from_the_first(
     three = but(request_of, random_draws=3)
     assert make_plan(three).run_id == make_plan(request_of).run_id
     before = run_probes(request_of, out=tmp_path / "out").to_pandas()
-    assert "one draw of random weights" in (tmp_path / "out" / "layers.md").read_text()
+    assert "one random initialisation" in (tmp_path / "out" / "layers.md").read_text()
     fitted: list[Any] = []
     original = labels.fit
 

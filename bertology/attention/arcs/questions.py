@@ -107,11 +107,11 @@ class Arcs(Questions):
         )
 
     def _read_from(self, windows: Integers) -> Arcs:
-        """Those whose asked word is read; answers that are not read remain."""
+        """The arcs whose asked word lies in a window; their answers may lie outside of it."""
         return self._some(windows[self.asked] >= 0)
 
     def _without(self, words: Integers) -> Arcs:
-        """Those from and to none of the words."""
+        """The arcs from and to none of ``words``."""
         return self._some(~(np.isin(self.asked, words) | np.isin(self.answers, words)))
 
     def _some(self, kept: Booleans) -> Arcs:

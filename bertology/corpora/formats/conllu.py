@@ -67,7 +67,7 @@ def _plain_ids(length: int) -> tuple[str, ...]:
 
 
 def _circle(heads: Sequence[int]) -> list[int]:
-    """The words, from 1, that one meets on the first circle of heads, closed; empty when all lead to a root."""
+    """Words (from 1) on the first cycle of heads, the first word repeated at the end; empty if all lead to a root."""
     seen = [0] * (len(heads) + 1)
     seen[0] = -1
     for start in range(1, len(heads) + 1):

@@ -112,7 +112,7 @@ class Trees(Format):
         return _divided(documents, path, oddities)
 
     def read(self, file: Path, oddities: Oddities) -> Iterator[Sentence]:
-        """One sentence a tree."""
+        """One sentence for each tree of a file."""
         return chain.from_iterable(self._blocks(file, oddities))
 
     def _blocks(self, path: Path, oddities: Oddities) -> list[list[Sentence]]:

@@ -71,7 +71,9 @@ def _with_gold(file: Path, ending: str, gold: str) -> Iterator[tuple[int, str, s
     for number, (line, value) in enumerate(zip_longest(text_lines(file), text_lines(other)), 1):
         if line is None or value is None:
             short, long = (file, other) if line is None else (other, file)
-            raise CorpusError(f"{short}:{number}: no such line, but {long.name} has one; both should be as long")
+            raise CorpusError(
+                f"{short}:{number}: missing line, which {long.name} has; give both files the same number of lines"
+            )
         yield number, line.rstrip("\r\n"), value.rstrip("\r\n")
 
 
@@ -84,7 +86,7 @@ def _fields(line: str, n: int, where: str, due: str) -> list[str]:
 
 def _word_at(place: str, words: list[str], where: str) -> Span:
     if not re.fullmatch(r"[0-9]{1,9}", place) or int(place) >= len(words):
-        raise CorpusError(f"{where}: {quoted(place)} is no place of a word; give 0 to {len(words) - 1}")
+        raise CorpusError(f"{where}: {quoted(place)} is no word index; give 0 to {len(words) - 1}")
     return int(place), int(place) + 1
 
 
@@ -167,7 +169,7 @@ class Senseval(Format):
         return first_line(file).lstrip().startswith(("<corpus", "<lexelt"))
 
     def load(self, path: Path) -> Corpus:
-        """The corpus in a lexical sample, or in a folder of some."""
+        """The corpus of one lexical sample, or of a folder of lexical samples."""
         oddities, empty = Oddities(), "no instance in it; give a lexical sample"
         files = filter(self.recognises, self.files(path))
         read = (one for file in files for one in at_least_one(self.read(file, oddities), f"{file}: {empty}"))

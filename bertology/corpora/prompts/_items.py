@@ -42,7 +42,7 @@ _SPELLINGS = re.compile(r"\{mask\}|\[MASK\]|<mask>")
 
 
 def records(path: Path) -> Iterator[tuple[int, str, dict[str, Any]]]:
-    """The rows of a table with names of columns: line or number from 1, place, and the values that are there."""
+    """Rows of a table with a header: row number from 1, place for messages, and the values that are not empty."""
     table = read_table(path)
     for row in range(len(table)):
         values = {name: column[row] for name, column in table.columns.items() if column[row] is not None}
@@ -50,7 +50,7 @@ def records(path: Path) -> Iterator[tuple[int, str, dict[str, Any]]]:
 
 
 def numbered_rows(path: Path) -> Iterator[tuple[int, str, list[str]]]:
-    """The rows of a table without names of columns: line, place and values."""
+    """Rows of a table without a header: row number from 1, place for messages, and values."""
     table = read_table(path, has_header=False)
     for row, values in enumerate(zip(*table.columns.values(), strict=True)):
         yield table.number(row), table.place(row), [value.strip() for value in values]

@@ -205,7 +205,7 @@ def _heads_section(runs: Sequence[Run]) -> Iterator[dict[str, Any]]:
 
 
 def _tables_of(by_run: Mapping[str, Iterable[Table]]) -> Iterator[dict[str, Any]]:
-    """Tables that neither sort nor hide, named by their run where there are several."""
+    """Static tables, named by their run if there are several."""
     for name, tables in by_run.items():
         for table in tables:
             yield {"title": table.title + (f" · {name}" if len(by_run) > 1 else ""), "table": table, "model": ""}

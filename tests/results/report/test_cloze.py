@@ -129,7 +129,7 @@ def test_the_summary_speaks_of_a_head_that_nobody_trained(cloze_runs):
         "better than layer 0 (0.0 %), where no word has seen another.",
         "Majority (oracle) (the answer most frequent in each group of this test itself, which no model may look at) "
         "gives",
-        f"Blind (the same texts without what decides): layer 4 has {100 * last.blind.value:.1f} %",
+        f"Blind (the same texts without the words that decide the answer): layer 4 has {100 * last.blind.value:.1f} %",
         f"With random weights, layer 4 gives {100 * last.random_init.value:.1f} %",
         "Nothing is trained, so that no seed could change the scores.",
         "3 items could not be scored and count in nothing.",
