@@ -67,6 +67,10 @@ def silent(line: str) -> None:
         ("learning_rates: [[0, 1.2]]", r"learning_rates\[0\]\[1\]: should be at most 1"),
         ("heads: 3", "recipe.yaml:1: width: 128 cannot be split over 3 heads"),
         ("keep_checkpoints: [290000]", "recipe.yaml:1: keep_checkpoints: 290000 is beyond the last of 36000 steps"),
+        (f"seed: {'9' * 5000}", r"recipe.yaml:1: '9+…' \(5,000 characters\) is not a finite number"),
+        ("clip_norm: .nan", "recipe.yaml:1: '.nan' is not a finite number"),
+        ("seed: 1\nsteps: 2\nseed: 3", r"recipe.yaml:3: key 'seed' is written twice \(first in line 1\)"),
+        ("steps: " + "[" * 2000, "recipe.yaml:1: nested too deeply"),
         ("max_pieces: 1", "recipe.yaml:1: max_pieces: should be at least 16"),
         ("second_language: {paired: 0.5, parallel: false}\nalone_share: 1.0", "paired: only translations can be read"),
         (

@@ -205,11 +205,11 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], dict[str, str]]] = {
     ),
     "a head that is none": (
         lambda run: alter_rows(run, head="{}"),
-        dict.fromkeys(("results", "verify", "merge"), "head of a row is '{}'; it should be as L8H10"),
+        dict.fromkeys(("results", "verify", "merge"), "head of a row is '{}': String should match"),
     ),
     "parameters that are no JSON": (
         lambda run: alter_rows(run, params_json='{"settings"'),
-        {"results": "params_json of a row: not readable as JSON", "report": "altered since"},
+        {"results": "params_json of a row is '{\"settings\"'", "report": "altered since"},
     ),
     "settings that are a list": (
         lambda run: alter_rows(run, params_json='{"settings": []}'),
@@ -217,7 +217,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], dict[str, str]]] = {
     ),
     "reasons that are a list": (
         lambda run: alter_rows(run, skip_reasons="[]", n_skipped=1),
-        {"results": "skip_reasons of a row: not readable"},
+        {"results": "skip_reasons of a row is '[]'"},
     ),
     "a value of any length": (
         lambda run: alter_rows(run, init="x" * 100_000),
