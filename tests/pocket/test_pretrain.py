@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from itertools import chain, count
 from pathlib import Path
@@ -204,9 +205,11 @@ def test_a_killed_run_resumes_to_the_same_weights(tmp_path: Path, monkeypatch: p
         made(tmp_path / "killed", MICRO)
     assert not (tmp_path / "killed" / "model.safetensors").exists()
     last = tmp_path / "killed" / "training" / "checkpoint-3"
-    (broken := last.with_name("checkpoint-4")).mkdir()
-    for path in last.iterdir():
-        (broken / path.name).write_bytes(path.read_bytes()[: 100 if path.suffix == ".safetensors" else None])
+    damaged = ("model.safetensors", "optimizer.pt", "scheduler.pt", "rng_state.pth", "trainer_state.json")
+    for number, name in enumerate(damaged, start=4):
+        broken = shutil.copytree(last, last.with_name(f"checkpoint-{number}"))
+        (broken / name).write_bytes((last / name).read_bytes()[:100])
+    (shutil.copytree(last, last.with_name("checkpoint-9")) / "trainer_state.json").write_text("[]")
     said: list[str] = []
     killed = made(tmp_path / "killed", MICRO, said.append)
     assert "going on from step 3" in said
