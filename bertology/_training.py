@@ -10,6 +10,7 @@ import json
 import math
 import random
 import shutil
+import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -200,16 +201,20 @@ def _own_random_state() -> Iterator[None]:
 
 def last_checkpoint(folder: Path) -> Path | None:
     """The last whole checkpoint; one that is damaged, or that a killed process left half written, is deleted."""
+    from transformers import TrainerState
+
     found = sorted(folder.glob("checkpoint-*"), key=lambda path: int(path.name.rpartition("-")[2]))
     for path in reversed(found):
         try:
-            json.loads((path / _STATE).read_text(encoding="utf-8"))  # written last
+            TrainerState.load_from_json(str(path / _STATE))  # written last
             for weights in path.glob("*.safetensors"):
                 safe_open(weights, "pt")
-        except (FileNotFoundError, json.JSONDecodeError, SafetensorError):
-            shutil.rmtree(path)
-            continue
-        return path
+            is_whole = all(map(zipfile.is_zipfile, path.glob("*.pt*")))  # optimizer, learning rates, random numbers
+        except (FileNotFoundError, TypeError, ValueError, SafetensorError):
+            is_whole = False
+        if is_whole:
+            return path
+        shutil.rmtree(path)
     return None
 
 

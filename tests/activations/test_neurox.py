@@ -14,7 +14,7 @@ from bertology.activations.store import store_status
 from bertology.corpora import Sentence, Sentences
 from bertology.encoders import Encoder
 from bertology.errors import BertologyError, StoreError
-from tests.mutations import accepted, mutated_bytes
+from tests.mutations import accepted, mutated_bytes, mutated_tree
 
 
 def test_round_trip(encoder: Encoder, sentences: Sentences, recipe: Recipe, tmp_path: Path) -> None:
@@ -57,20 +57,32 @@ def neurox_file(path: Path, index: object = INDEX, **datasets: object) -> Path:
     ("datasets", "message"),
     [
         ({"1": np.full((2, 1, 4), np.nan)}, "sentence s2 has values in layer 0 that are not finite in float32"),
+        ({"0": np.full((2, 2, 4), np.inf)}, "sentence s1 has values in layer 0 that are not finite"),
         ({"0": np.full((2, 2, 4), 1e300)}, "sentence s1 has values in layer 0 that are not finite"),
         ({"1": VALUES[:1, 2:]}, "sentence s2 has 1 layers of 4 values where the first has 2 of 4"),
         ({"1": VALUES[:, 2:, :3]}, "sentence s2 has 2 layers of 3 values where the first has 2 of 4"),
         ({"0": VALUES[:0, :2]}, r"sentence s1 has an array of shape \(0, 2, 4\): vectors are \[layer, word, dim\]"),
+        ({"0": VALUES[:, :2, :0]}, r"sentence s1 has an array of shape \(2, 2, 0\)"),
         ({"0": VALUES[0, :2]}, r"sentence s1 has an array of shape \(2, 4\)"),
+        ({"0": np.float32(1)}, r"sentence s1 has an array of shape \(\)"),
         ({"0": VALUES[:, :1]}, "sentence s1 has 1 vectors and 2 words"),
         ({"0": VALUES[:, :2].astype(int)}, "sentence s1 has values of type int64: vectors are of floating-point"),
+        ({"0": VALUES[:, :2] > 0}, "sentence s1 has values of type bool"),
+        ({"0": VALUES[:, :2] + 1j}, "sentence s1 has values of type complex64"),
+        ({"0": ["text"]}, "sentence s1 has values of type object"),
         ({"0": None}, "sentence s1 has no dataset '0', which sentence_to_index names"),
+        ({"0": None, "0/below": VALUES}, "sentence s1 has no dataset '0'"),
         ({"index": None}, "no dataset sentence_to_index"),
         ({"index": [3]}, "sentence_to_index is not one text"),
+        ({"index": ["{}", "{}"]}, "sentence_to_index is not one text"),
+        ({"index": ["["]}, "sentence_to_index: not readable as a JSON object from sentences to datasets"),
         ({"index": ["[" * 3000]}, "recursion limit exceeded"),
+        ({"index": [json.dumps(["one word"])]}, "Input should be an object"),
         ({"index": {"one word": 0, "more": 1}}, r"\(one word: Input should be a valid string\); write the file anew"),
         ({"index": {"one word": "0"}}, r"sentence s2 is not in it \(more …\)"),
+        ({"index": {}}, "sentence s1 is not in it"),
         ({"index": {"one word": "0", "more": "0"}}, "gives 'one word' and 'more' the same dataset '0'"),
+        ({"index": {"one word": "", "more": "1"}}, "sentence s1"),
         ({"index": {"one word": "/", "more": "1"}}, "sentence s1 has no dataset '/'"),
     ],
 )
@@ -148,3 +160,16 @@ def test_another_text_is_refused(encoder: Encoder, sentences: Sentences, recipe:
     entry = extract(lambda: encoder, sentences, recipe=recipe, layers=(0,))
     with pytest.raises(StoreError, match="another text"):
         export_neurox(entry, sentences[:3], tmp_path / "out.hdf5")
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_damaged_indices_are_refused_or_harmless(seed: int, tmp_path: Path) -> None:
+    n_accepted = 0
+    for number, mutant in enumerate(mutated_tree(INDEX, seed=seed, count=60)):
+        try:
+            text = json.dumps(mutant)
+            path = neurox_file(tmp_path / f"{number}.hdf5", index=[text])
+        except ValueError:
+            continue  # neither JSON nor HDF5 can hold it
+        n_accepted += accepted(lambda path=path: import_neurox(path, TEXT))
+    assert n_accepted < 10

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+import transformers
 
 from bertology.cloze import MASK, Prompt, ask, read_cloze
 from bertology.cloze import asking as questions
@@ -322,3 +324,36 @@ def test_mistakes(encoder: Encoders, prompt: Prompt, top: int, message: str) -> 
     with pytest.raises(ClozeError) as raised:
         read_cloze(encoder("bert"), prompt, top=top)
     assert message in str(raised.value)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_best_are_those_of_the_fill_mask_pipeline(
+    encoder: Encoders, tiny: Callable[[str], Path], own: Own, family: str
+) -> None:
+    ours = encoder(family)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tiny(family))
+    pipe = transformers.pipeline("fill-mask", model=own(family), tokenizer=tokenizer, top_k=7, device="cpu")
+    scores = ask(ours, [Prompt(text) for text in TEXTS], top=7)
+    for number, text in enumerate(TEXTS):
+        expected = pipe(text.replace(MASK, tokenizer.mask_token))
+        ids, log_probs = scores.top_of(number)
+        np.testing.assert_allclose(np.exp(log_probs[0, 0]), [one["score"] for one in expected], atol=1e-5)
+        assert ids[0, 0].tolist() == [one["token"] for one in expected]
+
+
+def test_an_earlier_layer_by_hand(encoder: Encoders, own: Own) -> None:
+    ours, model = encoder("bert"), own("bert")
+    ids = torch.tensor([ours.tokenizer("The quick [MASK] fox.")["input_ids"]])
+    with torch.no_grad():
+        states = model(ids, output_hidden_states=True).hidden_states
+        expected = [model.cls(state)[ids == ours.mask_id][0].log_softmax(-1).numpy() for state in states]
+    found = distribution(ours, Prompt(TEXTS[0]), layers=[0, 1, 2, 3])
+    np.testing.assert_allclose(found.log_probs[:, 0], expected, atol=1e-5)
+
+
+def test_one_piece_is_the_same_in_every_form(encoder: Encoders) -> None:
+    ours = encoder("bert")
+    prompt = Prompt(TEXTS[0], single(ours, 3))
+    found = [ask(ours, [prompt], form=form).values for form in ("one_piece", "original", "within_word_l2r")]
+    np.testing.assert_allclose(found[0], found[1], atol=1e-6)
+    np.testing.assert_allclose(found[0], found[2], atol=1e-6)

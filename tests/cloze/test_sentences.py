@@ -12,7 +12,8 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelForNextSentencePrediction, AutoTokenizer
 
-from bertology.cloze import Prompt, ask, next_sentence, pseudo_log_likelihood, surprisal
+from bertology.cloze import Prompt, ask, asking, next_sentence, pseudo_log_likelihood, surprisal
+from bertology.cloze import prompts as _prompts
 from bertology.encoders import Encoder, load_encoder
 from bertology.errors import ClozeError, CorpusError, ModelError, NameNotFoundError
 from bertology.pocket import model_folder
@@ -310,3 +311,24 @@ def test_mistakes_surprisal(tiny: Tiny) -> None:
             ModelError, match=r"choose a masked language model, or ask for surprisal \(`bertology cloze"
         ):
             wrong()
+
+
+@pytest.mark.parametrize("form", ["original", "within_word_l2r"])
+def test_batches_do_not_matter(encoder: Encoders, form: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    ours = encoder("roberta")
+    together = pseudo_log_likelihood(ours, SENTENCES, form=form, layers=[1, 3])
+    alone = [pseudo_log_likelihood(ours, [text], form=form, layers=[1, 3], pieces=1).totals for text in SENTENCES]
+    np.testing.assert_allclose(together.totals, np.concatenate(alone, axis=1), atol=1e-4)
+    monkeypatch.setattr(asking, "_INPUTS_AT_ONCE", 5)
+    monkeypatch.setattr(_prompts, "_TEXTS_AT_ONCE", 2)
+    parts = pseudo_log_likelihood(ours, SENTENCES, form=form, layers=[1, 3])
+    np.testing.assert_allclose(parts.totals, together.totals, atol=1e-4)
+
+
+def test_the_probabilities_of_all_continuations_sum_to_one(tiny: Tiny) -> None:
+    encoder = load_encoder(str(tiny("gpt2")))
+    assert encoder.causal_head is not None
+    states = encoder.hidden_states(torch.tensor([[0, 5, 9]]), layers=[encoder.n_layers])[encoder.n_layers][0]
+    n_entries = encoder.causal_head.head.n_entries
+    every = encoder.causal_head.log_probs(states[-1:].repeat(n_entries, 1), torch.arange(n_entries))
+    assert float(every.double().exp().sum()) == pytest.approx(1, abs=1e-4)

@@ -353,9 +353,17 @@ def test_damaged_docbins(tmp_path: Path) -> None:
     ("name", "text", "message"),
     [
         ("a.conllu", _rows(f"1 a _ _ _ _ {DIGITS} _ _ _"), r":1: HEAD '9+…' \(5,000 characters\) is not a number"),
+        ("a.conllu", _rows(f"{DIGITS} a _ _ _ _ 0 _ _ _"), r":1: ID '9+…' \(5,000 characters\) where word 1 was due"),
         ("a.conllu", _rows(f"1-{DIGITS} a _ _ _ _ 0 _ _ _"), r":1: ID '1-9+…' \(5,002 characters\) where word 1 was"),
+        ("a.conllu", _rows(f"1 a _ _ _ _ 0 _ _ Entity=({LONG}"), r":1: Entity opens \(x+… here, which does not close"),
         ("a.iob", f"a O\nb I-{LONG}\nc O\nd B-X\n", ":2: ner tag I-x+… begins a span in a file that is IOB2"),
+        ("a.tsv", f"a\tB-X\nb\t{LONG}\tO\n", ":2: 3 columns where the file has 2"),
         ("a.mrg", f"({LONG} (A b) c)", ":1: 'c' stands beside other parts of \\(x+…; give it a tag"),
+        (
+            "a_conll",
+            f"#begin document (d)\nd 0 {DIGITS} " + "- " * 9 + "\n#end document\n",
+            "word number 9+… where 0 was",
+        ),
     ],
 )
 def test_what_messages_quote_is_cut(name: str, text: str, message: str, tmp_path: Path) -> None:

@@ -367,3 +367,11 @@ def test_documents_of_files_are_groups(tmp_path: Path, name: str, lines: str) ->
     assert len({sentence.group for sentence in whole["test"]}) == 30
     assert {split: len(part) for split, part in whole.divided().splits.items()} == {"train": 24, "dev": 3, "test": 3}
     assert "hash of document" in whole.divided().notes["splits"]
+
+
+@pytest.mark.usefixtures("made_treebank")
+def test_a_cached_file_that_was_changed_is_downloaded_again(mirror: Mirror):
+    load_corpus("ud:xx_up")
+    _cached().write_bytes(b"spoilt")
+    assert load_corpus("ud:xx_up")["test"].text(0) == "test"
+    assert _cached().read_bytes() == FILES["test"]

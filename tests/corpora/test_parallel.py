@@ -48,7 +48,9 @@ def test_links_of_words_that_are_not_there_cannot_be_made() -> None:
     ("sentences", "problem"),
     [
         ([Sentence.from_words(["a"])], "no sentence states its language: give parallel:en="),
+        (translations({"en": Sentence.from_words(["a"])}), "all sentences are en"),
         (unit("a") + translations({"en": Sentence.from_words(["a"])}), "language de has one sentence: give two"),
+        (unit("a") + unit("a"), "2 sentences of en have the translation 'a': give one"),
     ],
 )
 def test_texts_that_are_not_of_several_languages(sentences: list[Sentence], problem: str) -> None:
@@ -119,10 +121,15 @@ def test_a_few_alignments_out_of_range_are_counted_and_many_an_error(tmp_path: P
     ("rest", "problem"),
     [
         ("en=one.txt,de=three.txt", r"three.txt: 3 lines, but .*one.txt has 2: .* give texts of the same length"),
+        ("en=one.txt", "en: a corpus of several languages needs two or more"),
         ("en=one.txt,en=two.txt", "language en is given twice"),
+        ("en=one.txt,de=", "write parallel:en=path/to/one,de=path/to/other"),
         ("1=one.txt,de=two.txt", "'1' is no code of a language"),
+        ("en+de=one.txt", r"one.txt:1: 1 sentences with \|\|\| between, but 2 languages: en\+de"),
         ("en=one.txt,de=two.txt,links=odd", "odd:1: '1=1' is no link: write 3-4, or 3p4"),
+        ("en=one.txt,de=two.txt,links=short", "short: 1 lines, but the texts have 2; give a line for each"),
         ("en=one.txt,de=two.txt,links=vague", "vague: no word is numbered 0, .* write links0= or links1="),
+        ("en=one.txt,pocket", "language en is given twice"),
         ("de=one.txt,pocket", "no sentence has the same id in all of de, en; give texts"),
     ],
 )

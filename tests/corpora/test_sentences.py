@@ -194,3 +194,14 @@ def test_documents_are_groups_or_told_by_names() -> None:
 
     assert documents(("a1", ""), ("a2", "x"), ("b1", "x"), ("b2", "y"), ("b3", "x")) == [0, 1, 1, 2, 3]
     assert documents(("web-1-01", ""), ("web-1-02", ""), ("web-2-01", "")) == [0, 0, 1]
+
+
+def test_columns_line_up_when_a_sentence_lacks_a_layer_or_heads():
+    held = Sentences(_two())
+    assert held.layers["misc"].codes.tolist() == [-1, -1, 0, -1]
+    assert held.heads is not None
+    assert held.heads.tolist() == [2, 0, -1, -1]
+    assert held[1].heads is None
+    assert held[-1] == _two()[1]
+    with pytest.raises(IndexError):
+        held[2]

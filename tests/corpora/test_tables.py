@@ -278,10 +278,15 @@ def test_what_is_wrong_is_named_in_one_line(data, columns, message):
     ("name", "text", "message"),
     [
         ("a.csv", "text,label\nHe sleeps.,1\nHe\n", "a.csv:3: 1 values where the table has 2 columns"),
+        ("a.csv", 'text,label\n"He "x" sleeps.",1\n', "a.csv:2: not CSV"),
         ("a.csv", 'text\tlabel\n"He "x" sleeps.\t1\n', "a.csv:2: not CSV .*expected.*, or name the file .tsv"),
+        ("a.csv", "text,label\n\n,1\n", "a.csv:3: column 'text' is empty"),
         ("a.csv", "text,text\na,b\n", "a.csv:1: two columns are called 'text'"),
+        ("a.csv", "", "a.csv: nothing in it"),
         ("a.csv", "text,label\n", "a: no row in it"),
+        ("a.jsonl", '{"text": "He sleeps."}\n{"text": \n', "a.jsonl:2: not JSON"),
         ("a.json", '[{"text": "a"}, 3]', "a.json, row 1: 3 where an object was due"),
+        ("a.json", '[{"text": "a"},]', r"a.json: not JSON \(.*\); an array of objects, or one object a line, is due"),
         ("a.parquet", "none", "a.parquet: not a Parquet file"),
     ],
 )
@@ -335,3 +340,31 @@ def test_two_files_of_one_split_are_one_if_they_are_identical(tmp_path: Path) ->
     assert "\n" not in str(error.value)
     chosen = load_corpus({name: str(tmp_path / f"{name}.tsv") for name in ("train", "val")})
     assert chosen["dev"].text(0) == "e f"
+
+
+def test_iob_tags_become_entities_as_in_column_files(tmp_path):
+    words, tags = ["Ann", "Lee", "met", "Bob"], ["I-PER", "I-PER", "O", "I-PER"]
+    (tmp_path / "names.conll").write_text("\n".join(f"{word}\t{tag}" for word, tag in zip(words, tags, strict=True)))
+    column_file = load_corpus(tmp_path / "names.conll", columns="form,ner")["test"]
+    frame = pd.DataFrame({"words": [words], "ner": [tags], "part": ["test"]})
+    made = load_corpus(frame, columns="words=words,tags=ner,split=part")["test"]
+    assert made[0].layers["ner"] == column_file[0].layers["ner"] == ("B-PER", "I-PER", "O", "B-PER")
+    assert made[0].targets == column_file[0].targets
+    frame["ner"] = [["X-PER", *tags[1:]]]
+    with pytest.raises(CorpusError, match="data in memory, row 0: ner tag 'X-PER' is not O"):
+        load_corpus(frame, columns="words=words,tags=ner,split=part")
+
+
+def test_documents_are_not_parted():
+    import spacy
+
+    nlp = spacy.blank("en")
+    nlp.add_pipe("sentencizer")
+    docs = [nlp(f"The dog number {number} sleeps. It dreams.") for number in range(12)]
+    for doc in docs:
+        for token in doc:
+            token.tag_ = "X"
+    corpus = load_corpus(docs)
+    assert {split: len(part) for split, part in corpus.splits.items()} == {"train": 16, "dev": 4, "test": 4}
+    assert corpus.notes["splits"].startswith("made by a hash of document")
+    assert corpus.notes["annotator"].startswith("not stated")

@@ -28,7 +28,8 @@ from bertology.encoders import Encoder, load_encoder, model_fingerprint, model_s
 from bertology.encoders.loading import load_reader, load_whole
 from bertology.encoders.weights import StoredWeights
 from bertology.errors import ModelError
-from tests.mutations import accepted
+from tests.long_numbers import dumped
+from tests.mutations import accepted, mutated_tree, times
 
 Tiny = Callable[[str], Path]
 IDS = torch.tensor([[6, 9, 12, 30, 8]])
@@ -443,3 +444,36 @@ def test_an_index_names_files_of_its_folder(name: Any, sharded: Path) -> None:
     path.write_text(json.dumps(index))
     with pytest.raises(ModelError, match=r"index.json: it names ['\"].*['\"], which is no file of its folder"):
         read(sharded)
+
+
+def test_random_weights_are_drawn_as_the_authors_draw_them(tiny: Tiny) -> None:
+    body = load_encoder(str(tiny("bert")), device="cpu", init="random").model.body
+    weights = torch.cat([p.flatten() for n, p in body.named_parameters() if n.endswith("query.weight")])
+    assert float(weights.std()) == pytest.approx(body.config.initializer_range, rel=0.05)
+    biases = [p for n, p in body.named_parameters() if n.endswith("query.bias")]
+    assert all(not bias.any() for bias in biases)
+
+
+COUNT = times(25)
+
+
+@pytest.mark.parametrize("family", ["bert", "t5"])
+@pytest.mark.parametrize("name", ["config.json", "tokenizer_config.json", "tokenizer.json"])
+def test_damaged_settings(name: str, family: str, tiny: Tiny, tmp_path: Path) -> None:
+    own = shutil.copytree(tiny(family), tmp_path / family)
+    tree = json.loads((own / name).read_text())
+    read(own)
+    outcomes = []
+    for mutant in mutated_tree(tree, seed=11, count=COUNT):
+        (own / name).write_text(dumped(json.dumps, mutant), encoding="utf-8")
+        outcomes.append(accepted(lambda: read(own)))
+    assert not all(outcomes)
+
+
+def test_damaged_indexes(sharded: Path) -> None:
+    path = sharded / "model.safetensors.index.json"
+    index = json.loads(path.read_text())
+    read(sharded)
+    for mutant in mutated_tree(index, seed=12, count=COUNT):
+        path.write_text(dumped(json.dumps, mutant))
+        accepted(lambda: read(sharded))

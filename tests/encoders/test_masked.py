@@ -13,7 +13,7 @@ import transformers
 from torch import Tensor, nn
 
 from bertology.corpora import Sentences, load_corpus
-from bertology.encoders import Encoder, _faster, load_encoder, masked_lm_loss, masked_loss
+from bertology.encoders import Encoder, _faster, batching, load_encoder, masked_lm_loss, masked_loss
 from bertology.encoders._faster import states_at
 from bertology.encoders._modules import LoadedModel, find_blocks, run_to_layers
 from bertology.encoders.heads import MaskedHead, head_logits
@@ -365,3 +365,9 @@ def test_words_can_be_chosen(own: Encoder, sentences: Sentences) -> None:
     assert drawn.word_bits.sum() == pytest.approx(drawn.sentence_bits.sum())
     other = masked_lm_loss(own, sentences, words=np.array([2, 5]))
     assert (other.words.tolist(), other.n_words) == ([2, 5], 2)
+
+
+def test_size_of_batches_does_not_matter(own: Encoder, sentences: Sentences, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = masked_lm_loss(own, sentences)
+    monkeypatch.setattr(batching, "PIECES_IN_BATCH", 1)
+    np.testing.assert_allclose(masked_lm_loss(own, sentences).sentence_bits, whole.sentence_bits, rtol=1e-4)

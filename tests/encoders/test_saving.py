@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import json
+import os
 import resource
 import shutil
 from collections.abc import Callable, Iterator
@@ -17,11 +18,11 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForMaskedLM, AutoModelForSequenceClassification, AutoTokenizer
 
-from bertology import finetune
-from bertology._files import explained_write_errors, system_error
-from bertology.encoders import load_classifier, load_encoder, model_fingerprint, resolve_model
+from bertology import compress, finetune
+from bertology._files import explained_system_errors, explained_write_errors, system_error
+from bertology.encoders import in_memory, load_classifier, load_encoder, model_fingerprint, resolve_model
 from bertology.encoders.sources import model_copies, quiet_loading, save_model
-from bertology.errors import ModelError, StoreError
+from bertology.errors import BertologyError, ModelError, StoreError
 
 
 @contextlib.contextmanager
@@ -168,6 +169,12 @@ def damage(folder: Path, kind: str) -> None:
     match kind:
         case "no weights":
             weights_file.unlink()
+        case "no JSON":
+            settings_file.write_text("{")
+        case "no base":
+            settings["base_model_name_or_path"] = None
+        case "base gone":
+            settings["base_model_name_or_path"] = str(folder / "gone")
         case "itself":
             settings["base_model_name_or_path"] = str(folder)
         case "unknown kind":
@@ -179,19 +186,26 @@ def damage(folder: Path, kind: str) -> None:
             }
         case "lacks":
             save_file(dict(list(weights.items())[1:]), weights_file)
+        case "too many":
+            save_file({**weights, "base_model.model.bert.more.lora_A.weight": torch.ones(2, 2)}, weights_file)
         case "whole model as well":
             save_file(weights, folder / "model.safetensors")
-    settings_file.write_text(json.dumps(settings))
+    if kind != "no JSON":
+        settings_file.write_text(json.dumps(settings))
 
 
 @pytest.mark.parametrize(
     ("kind", "message"),
     [
         ("no weights", "an adapter is adapter_config.json and adapter_model.safetensors"),
+        ("no JSON", "not readable as JSON"),
+        ("no base", "base_model_name_or_path should name the model that the adapter belongs to"),
+        ("base gone", "base_model_name_or_path: no model folder"),
         ("itself", "is an adapter itself"),
         ("unknown kind", "the adapter cannot be merged into"),
         ("prompts", "PROMPT_TUNING gives no weights that can be merged"),
         ("lacks", "its weights lack base_model.model.bert.encoder.layer.0"),
+        ("too many", "has no place for base_model.model.bert.more"),
         ("whole model as well", "holds an adapter and a whole model"),
     ],
 )
@@ -228,3 +242,30 @@ def test_an_old_folder_of_sentence_transformers(base: Path, tmp_path: Path) -> N
     shutil.copytree(base, base_copy, dirs_exist_ok=True)
     (base_copy / "modules.json").write_text(json.dumps([{**modules[0], "path": ""}]))
     assert resolve_model(str(base_copy)).folder == base_copy
+
+
+def test_half_of_a_surrogate_pair_is_one_line() -> None:
+    with pytest.raises(BertologyError, match=r"a .ud800 b': half of a surrogate pair in it"), explained_system_errors():
+        "a \ud800 b".encode()
+    with pytest.raises(UnicodeEncodeError), explained_system_errors():
+        "é".encode("ascii")
+
+
+def test_compressing_and_copies_of_models_on_a_full_disk(tiny_bert: Path, own_cache: Path, tmp_path: Path) -> None:
+    out = tmp_path / "small"
+
+    def compressed() -> Any:
+        return compress(tiny_bert, "magnitude", share=0.5, out=out, device="cpu", progress=False)
+
+    refused(compressed)
+    assert not out.exists()
+    assert not list(tmp_path.glob(".*"))
+    done = compressed()
+    assert not done.is_found
+    model: Any = AutoModelForMaskedLM.from_pretrained(tiny_bert)
+    with torch.no_grad():
+        model.bert.encoder.layer[0].output.dense.weight.zero_()
+    tokenizer = AutoTokenizer.from_pretrained(tiny_bert)
+    with contextlib.suppress(StoreError), short_files(100_000):
+        in_memory(model, tokenizer)  # where it is copied at all
+    assert not [path for path in own_cache.rglob("*.tmp") if os.path.lexists(path)]

@@ -14,10 +14,14 @@ from bertology.measures import bootstrap, bootstrap_ratio, count_labels, multibo
 from bertology.measures.baselines import fraction_mask
 from bertology.measures.intervals import (
     Bootstrap,
+    difference,
     drawn_deviations,
+    intervals_over_clusters,
     ratio_intervals,
+    selectivity,
     weight_blocks,
 )
+from bertology.measures.metrics import METRICS
 
 
 def counts_of(correct, cluster, n_clusters):
@@ -429,3 +433,79 @@ def test_mistakes() -> None:
         multibootstrap([*runs, run(labelled(10, np.array(0.5)), n_resamples=200)])
     with pytest.raises(ValueError, match="nothing to average"):
         multibootstrap([])
+
+
+def test_interval_of_a_biased_metric_equals_scipy_bca():
+    """Macro-F1 over many rare labels: a resample lacks some of them, and scores otherwise than the whole."""
+    rng = np.random.default_rng(4)
+    gold = np.minimum(rng.zipf(1.5, 300) - 1, 29)
+    pred = np.where(rng.random((1, 300)) < np.where(gold > 4, 0.5, 0.95), gold, rng.integers(0, 30, 300))
+    counts = count_labels(gold, pred, np.arange(300) // 5, n_labels=30, n_clusters=60)
+    found = bootstrap(counts, ["macro_f1"], n_resamples=10_000)["macro_f1"]
+    reference = stats.bootstrap(
+        (np.arange(60),),
+        lambda drawn, axis: METRICS["macro_f1"](counts[0][drawn].sum(axis=-3)),
+        n_resamples=5_000,
+        batch=250,
+        method="BCa",
+        rng=np.random.default_rng(0),
+    )
+    bounds, close = np.array([found.ci_low[0], found.ci_high[0]]), 0.12 * reference.standard_error
+    np.testing.assert_allclose(bounds, reference.confidence_interval, atol=close)
+    percentiles = np.quantile(found.replicates[:, 0], [0.025, 0.975])
+    assert np.abs(bounds - percentiles).min() > 2 * close
+
+
+def test_selectivity_covers_a_known_difference():
+    rng = np.random.default_rng(6)
+    cluster = np.repeat(np.arange(150), rng.poisson(5, 150) + 1)
+    shared = rng.normal(0, 0.05, size=(800, 150))[:, cluster]
+    task = rng.random(shared.shape) < 0.85 + shared
+    control = rng.random(shared.shape) < 0.60 + shared
+    runs = [bootstrap(counts_of(c, cluster, 150), ["accuracy"], n_resamples=500)["accuracy"] for c in (task, control)]
+    found = selectivity(*runs)
+    assert found.metric == "selectivity"
+    np.testing.assert_allclose(found.values, task.mean(axis=1) - control.mean(axis=1))
+    assert 0.93 <= np.mean((found.ci_low <= 0.25) & (found.ci_high >= 0.25)) <= 0.97
+
+
+def test_items_of_one_cluster_are_resampled_together() -> None:
+    rng = np.random.default_rng(0)
+    over, under, clusters = rng.random((2, 3, 90)), rng.random((2, 3, 90)), [f"text {n // 3:02}" for n in range(90)]
+    low, high = intervals_over_clusters(over, under, clusters)
+    sums = (part[1, 2].reshape(30, 3).sum(axis=1) for part in (over, under))
+    alone = bootstrap_ratio(*sums, metric="m")
+    assert low.shape == high.shape == (2, 3)
+    assert (low[1, 2], high[1, 2]) == (pytest.approx(alone.ci_low[0]), pytest.approx(alone.ci_high[0]))
+    low, high = intervals_over_clusters(over, under, ["one text"] * 90)
+    assert np.isnan(low).all()
+    assert np.isnan(high).all()
+
+
+def test_accuracy_as_a_ratio_is_accuracy_by_counts() -> None:
+    random = np.random.default_rng(0)
+    cluster = random.integers(0, 40, 600)
+    gold = random.integers(0, 3, 600)
+    pred = np.where(random.random((2, 600)) < [[0.3], [0.6]], gold, random.integers(0, 3, 600))
+    counts = count_labels(gold, pred, cluster, n_labels=3, n_clusters=40)
+    expected = bootstrap(counts, ["accuracy"], n_resamples=500)["accuracy"]
+    right = np.stack([np.bincount(cluster, weights=row == gold, minlength=40) for row in pred])
+    found = bootstrap_ratio(right, np.bincount(cluster, minlength=40), metric="accuracy", n_resamples=500)
+    for field in ("values", "stderr", "ci_low", "ci_high", "replicates", "jackknife"):
+        np.testing.assert_allclose(getattr(found, field), getattr(expected, field), rtol=1e-12)
+    assert difference(found, expected, metric="nothing").values == pytest.approx([0, 0])
+
+
+def test_intervals_cover_new_seeds_and_items_where_those_over_items_do_not() -> None:
+    """20 seeds × 60 items of which seeds cause most of the variance: the true mean is 0."""
+    hits, hits_of_items, n = 0, 0, 250
+    for _ in range(n):
+        values = scores(20, 60, (0.6, 1.0, 1.0))
+        runs = of_scores(values)
+        found = multibootstrap(runs, rescaled=True)
+        hits += bool(found.ci_low[0] <= 0 <= found.ci_high[0])
+        over_items = np.mean([one.replicates[:, 0] for one in runs], axis=0)
+        low, high = np.quantile(over_items, [0.025, 0.975])
+        hits_of_items += bool(low <= 0 <= high)
+    assert 0.92 <= hits / n <= 0.98
+    assert hits_of_items / n < 0.85

@@ -134,3 +134,14 @@ def test_mistakes_over_steps() -> None:
         mean_over_steps([0.1, 0.2], [5, 5])
     with pytest.raises(ValueError, match=r"share is 1\.5"):
         step_reached([0.1, 0.2], [0, 5], 1.5)
+
+
+def test_pairs_are_all_pairs_in_order_and_one_family():
+    rng = np.random.default_rng(2)
+    run = measured(rng.random((4, 200)) < 0.8, np.arange(200) // 4)
+    comparisons = compared(run)
+    assert [(c.a, c.b) for c in comparisons] == [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)]
+    raw = [c.p_raw for c in comparisons]
+    np.testing.assert_allclose([c.p_adj for c in comparisons], stats.false_discovery_control(raw))
+    assert [(c.a, c.b) for c in compared(run, pairs=[(3, 0)])] == [(3, 0)]
+    assert compared(run, pairs=[]) == []

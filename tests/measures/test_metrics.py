@@ -10,7 +10,7 @@ from scipy.stats import pearsonr, spearmanr
 from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef, precision_recall_fscore_support, r2_score
 
 from bertology.errors import NameNotFoundError
-from bertology.measures import bootstrap, count_labels, count_numbers, find_metric, majority
+from bertology.measures import bootstrap, count_labels, count_numbers, find_metric, majority, read_heads
 from bertology.measures.baselines import word_majority
 from bertology.measures.metrics import (
     ANSWER_F1,
@@ -400,3 +400,28 @@ def test_means_by_word_and_of_all_for_unknown_words() -> None:
     mean, by_word = mean_numbers([0, 0, 1], np.array([1.0, 3.0, 8.0]), [0, 1, -1], n_words=2)
     assert mean.tolist() == [4, 4, 4]
     assert by_word.tolist() == [2, 8, 4]
+
+
+def test_a_label_training_never_saw_counts_as_missed():
+    counts = count_labels([0, 2], [[0, 1]], [0, 0], n_labels=3, n_clusters=1)[0, 0]
+    np.testing.assert_array_equal(counts, [[1, 0, 0], [0, 1, 0], [0, 0, 1]])
+    assert METRICS["accuracy"](counts) == 0.5
+    assert METRICS["macro_f1"](counts) == 0.5
+
+
+def test_an_edge_to_punctuation_does_not_count():
+    """The second word hangs from a comma in gold: one edge is left."""
+    found = scores([0], [[1]], ("0 3 _ 1", "0 1 _ 1"), np.zeros((1, 1)), count_kind="edges")
+    assert found["uuas"] == pytest.approx([1.0])
+    assert read_heads("0 3 _ 1:obj") == (0, 3, -1, 1)
+
+
+def test_a_resample_of_clusters_has_the_r2_of_its_items() -> None:
+    rng = np.random.default_rng(1)
+    gold, cluster = rng.normal(size=60), np.repeat(np.arange(12), 5)
+    pred = gold + rng.normal(size=60)
+    counts = count_numbers(gold, pred[None], cluster, n_clusters=12)
+    score = bootstrap(counts, ("r2",), n_resamples=10)["r2"]
+    for left_out in range(12):
+        kept = cluster != left_out
+        assert score.jackknife[left_out, 0] == pytest.approx(r2_score(gold[kept], pred[kept]), abs=1e-9)

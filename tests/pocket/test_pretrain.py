@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from itertools import chain, count
 from pathlib import Path
@@ -67,6 +68,10 @@ def silent(line: str) -> None:
         ("learning_rates: [[0, 1.2]]", r"learning_rates\[0\]\[1\]: should be at most 1"),
         ("heads: 3", "recipe.yaml:1: width: 128 cannot be split over 3 heads"),
         ("keep_checkpoints: [290000]", "recipe.yaml:1: keep_checkpoints: 290000 is beyond the last of 36000 steps"),
+        (f"seed: {'9' * 5000}", r"recipe.yaml:1: '9+…' \(5,000 characters\) is not a finite number"),
+        ("clip_norm: .nan", "recipe.yaml:1: '.nan' is not a finite number"),
+        ("seed: 1\nsteps: 2\nseed: 3", r"recipe.yaml:3: key 'seed' is written twice \(first in line 1\)"),
+        ("steps: " + "[" * 2000, "recipe.yaml:1: nested too deeply"),
         ("max_pieces: 1", "recipe.yaml:1: max_pieces: should be at least 16"),
         ("second_language: {paired: 0.5, parallel: false}\nalone_share: 1.0", "paired: only translations can be read"),
         (
@@ -200,9 +205,11 @@ def test_a_killed_run_resumes_to_the_same_weights(tmp_path: Path, monkeypatch: p
         made(tmp_path / "killed", MICRO)
     assert not (tmp_path / "killed" / "model.safetensors").exists()
     last = tmp_path / "killed" / "training" / "checkpoint-3"
-    (broken := last.with_name("checkpoint-4")).mkdir()
-    for path in last.iterdir():
-        (broken / path.name).write_bytes(path.read_bytes()[: 100 if path.suffix == ".safetensors" else None])
+    damaged = ("model.safetensors", "optimizer.pt", "scheduler.pt", "rng_state.pth", "trainer_state.json")
+    for number, name in enumerate(damaged, start=4):
+        broken = shutil.copytree(last, last.with_name(f"checkpoint-{number}"))
+        (broken / name).write_bytes((last / name).read_bytes()[:100])
+    (shutil.copytree(last, last.with_name("checkpoint-9")) / "trainer_state.json").write_text("[]")
     said: list[str] = []
     killed = made(tmp_path / "killed", MICRO, said.append)
     assert "going on from step 3" in said

@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from bertology import load_corpus, probe
@@ -98,3 +99,15 @@ def test_intervals_over_documents_are_asked_for_by_a_setting(tiny_bert: Path) ->
     assert kinds["blocks of whole documents"].n_clusters == 20
     with pytest.raises(BertologyError, match="1 documents are too few for blocks"):
         run_probes(request, corpus=Corpus("one", {"test": text}))
+
+
+def test_anisotropy_is_of_all_words_of_the_text(tiny_bert: Path) -> None:
+    text = load_corpus("pocket")["test"][:60]
+    request = ProbeRequest(tasks=("contextuality",), model=str(tiny_bert), layers="2", controls=())
+    rows = run_probes(request, corpus=Corpus("small", {"test": text})).rows
+    vectors = load_encoder(str(tiny_bert), device="cpu").vectors(text).values[2].astype(np.float64)
+    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    expected = (unit @ unit.T)[np.triu_indices(len(unit), 1)].mean()
+    found = {row.metric: row.value for row in rows if row.group is None}
+    assert found["anisotropy"] == pytest.approx(expected, abs=1e-3)
+    assert abs(found["self_similarity_baseline"] - expected) > 2e-3

@@ -453,3 +453,14 @@ def test_how_many_workers_there_are_does_not_matter() -> None:
 RANDOM = np.random.default_rng(0)
 """Of two fits."""
 WEIGHTS = RANDOM.integers(0, 3, size=30).astype(np.float64)
+
+
+def test_the_last_cumulative_mix_is_the_mix(four_layers: tuple[Spans, Spans, Spans]) -> None:
+    train, dev, test = four_layers
+    brief = replace(MIX, max_epochs=3)
+    columns = fit(EdgeCumulativeReadout(**{**SETTINGS, "max_epochs": 3}), train, dev)  # type: ignore[arg-type]
+    np.testing.assert_allclose(
+        columns.predict(test.source).log_prob[:, -1],
+        fit(brief, train, dev).predict(test.source).log_prob[:, 0],
+        atol=1e-3,
+    )

@@ -177,3 +177,14 @@ def test_an_erasure_of_other_layers_does_not_fit_spans(pairs: tuple[Floats, np.n
     for wrong in (words[:2], words[:, :, :8]):
         with pytest.raises(FitError):
             erased(ArraySpans(wrong, spans), erasure)
+
+
+def test_unused_items_and_chunks_do_not_matter(train: Split) -> None:
+    used = np.random.default_rng(0).random(900) < 0.6
+    broken = train.vectors.copy()
+    broken[:, ~used] = np.nan
+    labels = np.where(used, train.labels[0], -1)
+    found = fit_erasure(ArrayFeatures(broken, chunk_items=61), labels, 4)
+    expected = fit_erasure(ArrayFeatures(train.vectors[:, used]), labels[used], 4)
+    torch.testing.assert_close(projections_of(found), projections_of(expected), rtol=0, atol=1e-8)
+    torch.testing.assert_close(found.bias, expected.bias)

@@ -348,3 +348,47 @@ def test_scores_are_no_probabilities(train: Split, dev: Split, test: Split) -> N
     assert np.isnan(fitted.predict(test.source).log_prob).all()
     assert fitted.name == "ridge.v1"
     assert fitted.n_params == 13 * 4
+
+
+def test_log_prob_is_of_the_predicted_label(train: Split, dev: Split, test: Split) -> None:
+    fitted = fit(TIGHT, train, dev)
+    found = fitted.predict(test.source)
+    regressions = fitted.model
+    weights, biases = regressions.coefficients[1, 2, 0].numpy(), regressions.intercepts[1, 2, 0].numpy()
+    expected = log_softmax(test.vectors[2].astype(np.float64) @ weights.T + biases, axis=1)
+    np.testing.assert_array_equal(found.labels[1, 2], expected.argmax(1))
+    np.testing.assert_allclose(found.log_prob[1, 2], expected.max(1), atol=1e-4)
+
+
+def test_order_and_size_of_chunks_do_not_matter(train: Split, dev: Split, test: Split) -> None:
+    expected = fit(TIGHT, train, dev)
+    order = np.random.default_rng(6).permutation(900)
+
+    class Shuffled(ArrayFeatures):
+        def chunks(self):  # type: ignore[no-untyped-def]
+            for items, vectors in super().chunks():
+                yield items.new_tensor(order)[items], vectors
+
+    source = Shuffled(train.vectors[:, order], chunk_items=77)
+    found = TIGHT.fit(source, train.targets, dev=dev.source, dev_targets=dev.targets)
+    same(found, expected, test)
+
+
+def test_nothing_labelled_is_refused(train: Split, dev: Split) -> None:
+    nothing = Split(train.vectors, np.full_like(train.labels, -1), 4)
+    with pytest.raises(FitError, match="problem 0: no training item has a label"):
+        fit(LinearReadout(), nothing, dev)
+    with pytest.raises(FitError, match="problem 0: no dev item has a label"):
+        fit(LinearReadout(), train, nothing)
+
+
+def test_one_strength_beside_others_is_that_strength_alone() -> None:
+    world = World(seed=2, n_problems=1)
+    train, dev, test = (world.split(n, number) for number, n in enumerate((500, 200, 300)))
+    path = LinearReadout(strengths=(1e-3, 1e-2, 1e-1), tolerance=1e-6).fit(
+        ArrayFeatures(train.vectors), train.targets, dev=dev.source, dev_targets=dev.targets
+    )
+    for layer in range(3):
+        alone = ours(train.layers(layer), dev.layers(layer), path.report.chosen[0, layer], tolerance=1e-6)
+        expected = alone.predict(test.layers(layer).source).log_prob[0, 0]
+        np.testing.assert_allclose(path.predict(test.source).log_prob[0, layer], expected, atol=2e-3)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from bertology.activations.progress import silent
@@ -56,3 +57,14 @@ def test_other_right_answers_take_one_place_each_however_often_they_are_named() 
     assert found.rank[0].tolist() == [5, 4, 4, 4, 2, 5]
     accepted = ClozeItems((item(0, answer=fifth, accepted=(second,)), item(1, answer=fifth, accepted=("zzqq",))))
     assert asking.answers("answers", accepted, silent).rank[0].tolist() == [2, 5]
+
+
+def test_rivals_may_stand_in_a_text_of_their_own() -> None:
+    ours = load_encoder("pocket")
+    asking = Asked(ours, (0, ours.n_layers))
+    other = "The {mask} see the king ."
+    found = asking.answers("choices", ClozeItems((item(0, rivals=("king", "cat"), other=other),)), silent)
+    right = ask(ours, [Prompt(TEXT, ("dog",))], layers=(0, ours.n_layers)).values[:, 0]
+    wrong = ask(ours, [Prompt(other, ("king", "cat"))], layers=(0, ours.n_layers)).values
+    np.testing.assert_allclose(found.score[:, 0], right, rtol=1e-5)
+    np.testing.assert_allclose(found.rival[:, 0], wrong.max(axis=1), rtol=1e-5)

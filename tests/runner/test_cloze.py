@@ -258,3 +258,25 @@ def test_what_texts_are_about_cannot_be_erased(asking: Asking) -> None:
 def test_a_corpus_without_anything_to_ask(asking: Asking, tmp_path: Path) -> None:
     with pytest.raises(CorpusError, match=r"task lama: .*nowhere"):
         asking("lama", tmp_path / "nowhere")
+
+
+def test_the_majority_among_the_items_that_are_asked_of_a_model(asking: Asking, facts: Path) -> None:
+    found = asking("lama", facts, controls=("majority",), layers="0,4")
+    rows = majorities(found, "pocket")
+    # P1: king, dog, dog, house; P2: dog alone, as chrysanthemum has several pieces.
+    assert rows["p_at_1"].value == pytest.approx((2 / 4 + 1 / 1) / 2)
+    assert rows["mrr"].value == pytest.approx(((1 / 2 + 1 + 1 + 1 / 3) / 4 + 1 / 1) / 2)
+    layer = next(row for row in found.only(layer=4, metric="mrr").rows if row.model and row.group is None)
+    baseline = rows["mrr"]
+    for count in ("n_items", "n_clusters", "n_skipped", "skip_reasons"):
+        assert getattr(baseline, count) == getattr(layer, count)
+    assert (baseline.n_items, baseline.n_skipped) == (5, 1)
+    (table,) = found.view().tables
+    (line,) = table.baselines
+    assert (line.n_items, line.main.value, line.model) == (5, rows["p_at_1"].value, "pocket")
+    assert "over all" not in str(found.view().shown()[0].notes)
+    by_group = found.per_group("lama", None, control="majority", metric="mrr")
+    assert by_group["items"].to_dict() == {"N-1 P1 sees": 4, "N-1 P2 sees": 1}
+    assert by_group["value"].to_dict() == pytest.approx({"N-1 P1 sees": (1 / 2 + 1 + 1 + 1 / 3) / 4, "N-1 P2 sees": 1})
+    # The rows of the first layer, whose cell the baseline is counted from, are not among them.
+    assert found.per_group("lama", 0, metric="mrr")["value"].to_dict() != by_group["value"].to_dict()

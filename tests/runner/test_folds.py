@@ -203,3 +203,11 @@ def test_a_run_goes_on_in_the_fold_where_it_was_stopped(
 def test_what_has_no_folds(tiny_bert: Path, corpus: Corpus, task: str, settings: dict[str, Any], message: str) -> None:
     with pytest.raises(BertologyError, match=message):
         ask(tiny_bert, corpus, task, **{"folds": 3, **settings})
+
+
+def test_seeds_and_fractions_are_of_what_a_fold_is_fitted_on(tiny_bert: Path, corpus: Corpus) -> None:
+    readout = {"name": "linear", "fraction": [0.5, 1.0]}
+    results = ask(tiny_bert, corpus, "pos", folds=3, seeds=2, readout=readout, controls="none")
+    n_train = {row.params_json.count("fraction"): row.n_train for row in results.rows}
+    assert n_train[1] == pytest.approx(n_train[0] / 2, rel=0.1)
+    assert {row.n_runs for row in results.rows} == {2}

@@ -120,3 +120,13 @@ def test_gates_have_rows_of_heads_of_layers_and_of_the_whole_model(asking: Askin
 def test_what_cannot_be_asked_is_said(asking: Asking, chosen: dict[str, str], message: str) -> None:
     with pytest.raises(BertologyError, match=message):
         asking(**chosen)
+
+
+def test_intervals_draw_sentences(asking: Asking, tiny_bert: Path, tiny_corpus: Path) -> None:
+    (row,) = of(asking(), metric="distance", split="test", head="L2H1").to_dict("records")
+    _, distance = stream_maps(load_encoder(str(tiny_bert)), load_corpus(str(tiny_corpus))["test"], [Masses]).results[0]
+    expected = distance.intervals("distance")
+    place = distance.of("distance").shape[1]
+    assert row["ci_low"] == pytest.approx(expected.ci_low[place], rel=1e-4)
+    assert row["ci_high"] == pytest.approx(expected.ci_high[place], rel=1e-4)
+    assert row["ci_low"] < row["value"] < row["ci_high"]

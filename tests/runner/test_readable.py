@@ -6,15 +6,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from bertology.corpora import Corpus, Sentence, Sentences, load_corpus, write_conllu
+from bertology.families.vectors import TaskData
+from bertology.measures import majority
 from bertology.results import read_results
 from bertology.results.views import layer_tables
 from bertology.runner import ProbeRequest, RunOptions, run_experiment, run_probes
 from bertology.runner.experiment import Experiment
-from bertology.runner.plan import resolve_work
+from bertology.runner.plan import make_plan, resolve_work
 from tests.runner.tree_runs import TASKS, asking
 
 NOTHING = "\u200b"
@@ -112,3 +115,22 @@ def test_models_that_read_other_words_have_baselines_of_their_own(
     for table in layer_tables(results.rows, results.comparisons):
         (line,) = table.baselines
         assert {line.n_items} == counts[str(table.about.model)]
+
+
+def test_baselines_are_fitted_to_what_is_read(tiny_bert: Path, damaged: Corpus) -> None:
+    request = ProbeRequest(tasks=("pos",), model=str(tiny_bert), corpus="x", readout="ridge", **FEW)
+    plan = make_plan(request, corpus=damaged)
+    data = TaskData.of(plan.probes[0], plan.pair.splits)
+    train, test = (
+        data.items[split].codes[[damaged[split].word(int(word)) != NOTHING for word in data.items[split].words]]
+        for split in ("train", "test")
+    )
+    results = run_probes(request, corpus=damaged)
+    row = next(row for row in results.rows if row.control == "majority" and row.metric == "accuracy")
+    assert row.value == pytest.approx(np.mean(test == majority(train)))
+    assert (row.n_train, row.n_items) == (len(train), len(test))
+    (table,) = layer_tables(results.rows, results.comparisons)
+    assert {line.control for line in table.baselines} == {"majority", "word_majority"}
+    # They stay whichever of the model's rows are asked for.
+    for chosen in ({"init": "pretrained"}, {"readout": "ridge"}, {"model": str(tiny_bert)}):
+        assert {row.control for row in results.only(**chosen).rows} >= {"majority", "word_majority"}

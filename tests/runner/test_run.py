@@ -302,3 +302,41 @@ def test_random_weights_lack_what_the_pretrained_know(few: ProbeRequest, tmp_pat
     # No word of test is in train, so that a word's own most frequent label says nothing.
     by_word = frame[(frame.control == "word_majority") & (frame.metric == "accuracy")]
     assert by_word.value.iloc[0] < 0.75
+
+
+ONE_ITEM = 0.005
+
+
+def test_some_layers_have_the_scores_that_all_layers_have(finished: Any, few: ProbeRequest) -> None:
+    some = run_probes(but(few, layers="1,3", seeds=2, controls=finished.request.controls)).to_pandas()
+    every = frame_of(finished)
+    both = some.merge(every, on=["cell_id", "metric"], suffixes=("", "_all"), how="left")
+    assert len(both) == 2 * 2 * 6 + 4  # layers, seeds, scores of a layer; baselines
+    assert both.value_all.notna().all()
+    assert both.value.to_numpy() == pytest.approx(both.value_all.to_numpy(), abs=ONE_ITEM)
+    assert both.ci_low.to_numpy() == pytest.approx(both.ci_low_all.to_numpy(), abs=ONE_ITEM)
+
+
+def test_seed_0_is_the_same_alone_and_among_others(finished: Any, few: ProbeRequest) -> None:
+    alone = run_probes(but(few, layers="all")).to_pandas()
+    every = frame_of(finished).query("task == 'pos' and init == 'pretrained' and control == 'none'")
+    every = every[every.metric != "selectivity"]
+    first = every[every.seed == 0].sort_values(["layer", "metric"])
+    assert alone.sort_values(["layer", "metric"]).value.tolist() == pytest.approx(first.value.tolist(), abs=ONE_ITEM)
+    second = every[every.seed == 1].sort_values(["layer", "metric"])
+    assert second.value.tolist() != first.value.tolist()
+
+
+def test_a_label_never_seen_in_train_is_counted_and_wrong(few: ProbeRequest, tmp_path: Path) -> None:
+    whole = load_corpus(few.corpus)
+    odd = whole["test"][0]
+    tags = ("SYM", *(tag or "X" for tag in odd.layers["upos"][1:]))
+    test = Sentences([replace(odd, layers={"upos": tags}), *whole["test"][1:]])
+    results = run_probes(few, corpus=Corpus("odd", {**whole.splits, "test": test}), out=tmp_path / "out")
+    assert {row.n_unseen_label for row in results.rows} == {1}
+    assert {row.n_classes for row in results.rows} == {len(set(whole["train"].layers["upos"].values))}
+    found = read_predictions(tmp_path / "out", results.rows[0].cell_id)
+    first = list(found.item_ids).index(f"{odd.id}:1")
+    assert found.labels[found.gold[first]] == "SYM"
+    assert found.labels[found.pred[first]] != "SYM"
+    assert "1 with a label unseen in training" in " ".join(str(results).split())

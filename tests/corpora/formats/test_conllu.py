@@ -406,10 +406,17 @@ def test_what_is_no_span_of_words_is_left_out_and_listed(tmp_path):
     ("rows", "message"),
     [
         (["a Entity=(e1-x", "b _"], r"made.conllu:2: Entity opens \(e1 here, which does not close in the sentence"),
+        (["a _", "b Entity=e1)"], r"made.conllu:3: Entity closes e1\), which is not open; open it in this sentence"),
         (["a Entity=(e1-x)e1)"], r"made.conllu:2: Entity closes e1\), which is not open"),
+        (["a Entity=e1-x"], r"made.conllu:2: Entity=e1-x is not brackets as in .*; check it from 'e1-x'"),
         (["a Entity=(e1-x)?"], r"made.conllu:2: Entity=\(e1-x\)\? is not brackets as in .*; check it from '\?'"),
     ],
 )
 def test_brackets_that_do_not_match(tmp_path, rows, message):
     with pytest.raises(CorpusError, match=message):
         _read(tmp_path, _conllu(*rows))
+
+
+def test_no_such_file(tmp_path: Path):
+    with pytest.raises(CorpusError, match="no such file; check the path"):
+        list(read_conllu(tmp_path / "none.conllu"))

@@ -72,6 +72,14 @@ def test_info_is_kept(tmp_path):
     [
         ([_line(ONE), _line({"span1": [2, 4], "label": "X"})], r"jsonl:2: targets\[0\].span1 \[2, 4\] is .* 0 to 3"),
         ([_line({"span1": [2, 1], "label": "X"})], r"jsonl:1: .*span1 \[2, 1\] is empty, reversed or outside"),
+        ([_line({"span1": [-1, 1], "label": "X"})], r"jsonl:1: targets\[0\].span1 \[-1, 1\] is empty, reversed or"),
+        ([_line(ONE, {"span1": [1, 1], "label": "X"})], r"jsonl:1: targets\[1\].span1 \[1, 1\] is empty"),
+        ([_line({**PAIR, "span2": [3, 4]})], r"targets\[0\].span2 \[3, 4\] is empty, reversed or outside .* 0 to 3"),
+        (
+            [_line(ONE), _line({"span1": [0, 1], "label": ["X"]})],
+            r"jsonl:2: targets\[0\] has one span and a list where that of .*jsonl:1: .* one span and a string",
+        ),
+        (["[" * 100_000], r"jsonl:1: not readable as edge JSONL .*recursion limit"),
         (
             [_line({"label": "X"})],
             r"jsonl:1: not readable as edge JSONL \(targets.0.span1: .*write an object with text",

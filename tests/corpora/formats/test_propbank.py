@@ -89,8 +89,11 @@ def test_what_is_not_annotated_is_counted(tmp_path):
     ("text", "message"),
     [
         (_rows("a root 0 a.01 V _"), r"conllu:2: 1 rolesets but 2 columns of roles; give each predicate one"),
+        (_rows("a root 0 a.01 V", "b obj 1 b.01 ARG1"), r"conllu:2: 2 rolesets but 1 columns of roles"),
         (_rows("a root 0 a.01 V", "b obj 1 _"), r"conllu:3: 11 columns where the sentence has 12"),
+        (_rows("a root 0"), r"conllu:2: 10 columns, but the eleventh should hold a roleset; write _ for none"),
         (_rows("a root _ a.01 V", "b obj _ _ ARG1"), r"conllu:2: roles in a sentence without heads"),
+        (_rows("a root 7 a.01 V"), r"conllu:2: HEAD 7 in a sentence of 1 words"),
         ("\n", r"no sentence in it; give a CoNLL-U file with words"),
     ],
 )
@@ -207,3 +210,11 @@ def test_propbank_on_the_english_web_treebank(real_data, english_web):
         ("nominated", "on Tuesday", "ARGM-TMP"),
         ("nominated", "two individuals", "ARG1"),
     ]
+
+
+def test_entities_on_the_english_web_treebank(real_data, english_web):
+    joined = join_corpora(load_corpus(real_data("uner_english_ewt")), english_web)
+    found = {split: sum(len(s.targets.get("entities", ())) for s in held) for split, held in joined.splits.items()}
+    assert found == {"dev": 966, "test": 1_084}  # four of the 1,088 stand in sentences spelled otherwise there
+    assert len(joined.skipped["sentences that have other words in ud_english_ewt"]) == 6
+    assert {"upos", "deprel", "ner"} <= set(joined["test"].layers)

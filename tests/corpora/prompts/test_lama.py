@@ -127,9 +127,13 @@ def test_what_cannot_be_asked_is_listed_with_its_reason(folder: Path) -> None:
     ("line", "message"),
     [
         ('{"predicate_id": "P19"', r"P19.jsonl:2: not JSON \(.*column 23\); one object a line is due"),
+        ("[1]", r"P19.jsonl:2: \[1\] where an object was due"),
         ("[" * 100_000, r"P19.jsonl:2: not JSON .brackets nested too deeply"),
+        (json.dumps({"predicate_id": "P19", "sub_label": "Ada"}), "P19.jsonl:2: obj_label is missing; write a string"),
         (json.dumps(born(sub_label=3)), "P19.jsonl:2: sub_label is 3; write a string"),
+        (json.dumps(born(obj_label=["a"])), r'P19.jsonl:2: obj_label is \["a"\]; write a string'),
         (json.dumps(born(predicate_id="P0")), r"P19.jsonl:2: relation P0 is not in .*relations.jsonl; add a line with"),
+        (json.dumps({"obj_label": "a", "masked_sentences": {}}), "masked_sentences is {}; write a list of sent"),
     ],
 )
 def test_what_is_wrong_with_a_file_is_named(folder: Path, line: str, message: str) -> None:
@@ -146,8 +150,14 @@ def test_what_is_wrong_with_a_file_is_named(folder: Path, line: str, message: st
             {"relation": "P20", "template": "[X] died ."},
             r"relations.jsonl:2: no \[Y\] in '\[X\] died .'; write \[Y\] once",
         ),
+        (
+            {"relation": "P20", "template": "died in [Y] ."},
+            r"relations.jsonl:2: no \[X\] in .* where the subject stands",
+        ),
         ({"relation": "P20", "template": "[X] [Y] [Y]"}, r"relations.jsonl:2: 2 times \[Y\] in"),
+        ({"relation": "P20"}, r"relations.jsonl:2: template is missing"),
         ({"template": "[X] [Y]"}, r"relations.jsonl:2: relation is missing"),
+        ({"relation": "", "template": "[X] [Y]"}, r"relations.jsonl:2: relation is empty"),
         (BORN, r"relations.jsonl:2: relation P19 is there twice; keep one"),
     ],
 )
@@ -255,7 +265,9 @@ def test_what_of_pararel_cannot_be_asked_is_listed(root: Path) -> None:
     ("facts", "patterns", "message"),
     [
         ([BARE], ["[X] is.", "[X] is [Y]."], r"graphs_json.P5.jsonl:1: no \[Y\] in '\[X\] is.'"),
+        ([BARE], ["[X] is [Y].", "is [Y]."], r"graphs_json.P5.jsonl:2: no \[X\] in"),
         ([BARE], ["[X] [Y]", "[X] [Y]"], r"graphs_json.P5.jsonl:2: the pattern of line 1 once more"),
+        ([{"sub_label": "Ada"}], ["[X] [Y]", "[X], [Y]"], "trex_lms_vocab.P5.jsonl:1: obj_label is missing"),
         ([], ["[X] [Y]", "[X], [Y]"], "trex_lms_vocab.P5.jsonl: nothing in it"),
     ],
 )
@@ -372,7 +384,9 @@ def test_what_primed_cannot_be_asked_is_listed(primed: Path) -> None:
             plain(masked_negations=["Ada was never born in [MASK] ."]),
             "P19.jsonl:1: 'Ada was .*' is negated in another way",
         ),
+        (plain(masked_sentences=None), "P19.jsonl:1: masked_sentences is missing; write a list of sentences"),
         (plain(masked_misprimed=[1]), "P19.jsonl:1: masked_misprimed is .1.; write a list of sentences"),
+        ({"obj_label": "a"}, "P19.jsonl:1: sub_label is missing"),
     ],
 )
 def test_what_is_wrong_is_named(primed: Path, one: dict[str, object], message: str) -> None:

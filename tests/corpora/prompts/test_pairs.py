@@ -71,8 +71,11 @@ def test_sentences_may_differ_in_length_and_stand_in_a_table(tmp_path):
     ("change", "message"),
     [
         ({"sentence_good": None}, r"a.jsonl:2: column 'sentence_good' is empty; give a text, or leave the row out"),
+        ({"sentence_bad": " "}, r"a.jsonl:2: column 'sentence_bad' is empty; give a text, or leave the row out"),
         ({"sentence_bad": 3}, r"a.jsonl:2: column 'sentence_bad' is 3, no text"),
+        ({"UID": 3.5}, r"a.jsonl:2: column 'UID' is 3.5, no text"),
         ({"pairID": None}, r"a.jsonl:2: column 'pairID' is empty"),
+        ({"pairID": True}, r"a.jsonl:2: column 'pairID' is True, no text"),
     ],
 )
 def test_what_is_wrong_is_named(tmp_path, change, message):
@@ -93,9 +96,13 @@ def test_paradigms(real_data: Callable[[str], Path]) -> None:
     ("name", "expected"),
     [
         ("simple_npi_anim", {"simple_npi_anim": 120, "simple_npi_anim (most, many)": 120}),
+        ("simple_npi_inanim", {"simple_npi_inanim": 144, "simple_npi_inanim (most, many)": 144}),
         ("npi_across_anim", {"npi_across_anim (intrusive)": 4_800, "npi_across_anim (most, many)": 4_800}),
+        ("npi_across_inanim", {"npi_across_inanim (intrusive)": 5_760, "npi_across_inanim (most, many)": 5_760}),
         ("simple_agrmt", {"simple_agrmt": 140}),
+        ("sent_comp", {"sent_comp": 1_680}),
         ("reflexive_sent_comp", {"reflexive_sent_comp": 3_360}),
+        ("obj_rel_across_inanim", {"obj_rel_across_inanim": 11_200}),
     ],
 )
 def test_cases(real_data: Callable[[str], Path], name: str, expected: dict[str, int]) -> None:
@@ -283,16 +290,27 @@ def test_natural_sentences_with_their_attractors(tmp_path):
     ("name", "lines", "message"),
     [
         ("a.jsonl", ["{"], r"a.jsonl:1: not JSON \(.*\); one object a line is due"),
+        ("a.jsonl", ['{"case": "c", "sentences": ["a", "b"]}'], r"a.jsonl:1: condition is missing"),
         ("a.jsonl", ['{"case": "c", "condition": " ", "sentences": ["a", "b"]}'], r"a.jsonl:1: condition is empty"),
+        (
+            "a.jsonl",
+            ['{"case": "c"}'],
+            r"a.jsonl:1: sentences is missing; Marvin & Linzen's items have case, condition",
+        ),
         ("a.jsonl", [stimulus("c", "a b")], r"a.jsonl:1: sentences should be a list: the grammatical one, the other"),
+        ("a.jsonl", [stimulus("c", "a b", " ")], r"a.jsonl:1: one of the sentences is empty or no text"),
         (
             "a.tsv",
             ["simple_agrmt\tsing\tthe dog barks"],
             r"a.tsv: no columns text, good and bad among simple_agrmt, sing",
         ),
+        ("a.tsv", ["prep_anim\ts\ta b\ta c", "x\ts\ta b\ta c"], r"a.tsv:2: 'a b' and 'a c' are no two sentences that"),
         ("a.tsv", ["", "1\ta\tb ***mask***\tis"], r"a.tsv:2: 4 columns where number of attractors, sentence, sentence"),
+        ("a.tsv", ["1\ta\tb\tis\tare"], r"a.tsv:1: 0 \*\*\*mask\*\*\* in the sentence; write one"),
         ("a.tsv", ["1\ta\tb ***mask***\tis\tare", "x\ta\t***mask***\tis\tare"], r"a.tsv:2: 'x' where a number of attr"),
+        ("a.tsv", ["\n"], r"a.tsv: no item in it; name a file of agreement items"),
         ("a.tab", ["a\tb"], r"a.tab:1: no column pattern; name a table with the columns pattern, constr_id"),
+        ("a.txt", ["a"], r"a.txt: its name ends in .txt; agreement items are in files of .csv or .parquet or"),
     ],
 )
 def test_what_is_wrong_with_agreement_items_is_named(tmp_path, name, lines, message):
@@ -304,9 +322,13 @@ def test_what_is_wrong_with_agreement_items_is_named(tmp_path, name, lines, mess
     ("rows", "message"),
     [
         ([row(kind="wrong")], r"tab:2: class is 'wrong' where correct was due; a correct row, then a wrong one"),
+        ([row(), row()], r"tab:3: class is 'correct' where wrong was due"),
         ([row()], r"tab:2: the last item has no wrong row"),
+        ([row(), row("are", "wrong", sent_id="2")], r"tab:3: not the sentence of the row before"),
         ([row(form="")], r"tab:2: nothing in column form; each row should have all columns"),
+        (["L\t3"], r"tab:2: 2 values where the table has 14 columns"),
         ([row(len_prefix="8"), row("are", "wrong")], r"tab:3: len_prefix is 8 in a sentence of 8 words"),
+        ([row(n_attr="one"), row("are", "wrong")], r"tab:3: n_attr is 'one'; write a number"),
     ],
 )
 def test_what_is_wrong_in_a_table_is_named(tmp_path, rows, message):
@@ -402,3 +424,20 @@ def test_logits_of_goldberg_give_his_scores(real_data: Callable[[str], Path], mo
     assert len(frames) == 41
     assert counts.sum(axis=(1, 2))[0, :3].tolist() == [383, right, 383]
     assert find_metric("micro_choice_accuracy")(counts.sum(axis=1)).tolist() == [pytest.approx(right / 383)]
+
+
+def test_forms_that_bert_does_not_know_are_those_that_goldberg_skips(
+    real_data: Callable[[str], Path], real_model: Path
+) -> None:
+    known = json.loads((real_model / "tokenizer.json").read_text(encoding="utf-8"))["model"]["vocab"]
+    folder = real_data("bert_syntax")
+    results = golden(folder / "results" / "gulordava_results_base.txt")
+    pairs = [pair for pair in read_agreement(folder) if not isinstance(pair, LeftOut)]
+    unknown = [pair.id for pair in pairs if not {pair.good, *pair.bad} <= set(known)]
+    skipped = [
+        pair.id
+        for pair, result in zip(pairs, results, strict=True)
+        if math.isnan(result.logits[0]) and not result.copula
+    ]
+    assert unknown == skipped
+    assert len(skipped) == 13

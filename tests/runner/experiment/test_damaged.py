@@ -19,7 +19,7 @@ from bertology.results.report import write_report
 from bertology.runner import RunOptions, merge_runs, run_experiment, verify_run
 from bertology.runner.experiment import load_experiment
 from bertology.runner.plan import Work, resolve_work
-from tests.mutations import accepted, mutated_bytes
+from tests.mutations import accepted, mutated_bytes, mutated_tree
 
 TEXT = """\
 name: small
@@ -205,11 +205,11 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], dict[str, str]]] = {
     ),
     "a head that is none": (
         lambda run: alter_rows(run, head="{}"),
-        dict.fromkeys(("results", "verify", "merge"), "head of a row is '{}'; it should be as L8H10"),
+        dict.fromkeys(("results", "verify", "merge"), "head of a row is '{}': String should match"),
     ),
     "parameters that are no JSON": (
         lambda run: alter_rows(run, params_json='{"settings"'),
-        {"results": "params_json of a row: not readable as JSON", "report": "altered since"},
+        {"results": "params_json of a row is '{\"settings\"'", "report": "altered since"},
     ),
     "settings that are a list": (
         lambda run: alter_rows(run, params_json='{"settings": []}'),
@@ -217,7 +217,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], dict[str, str]]] = {
     ),
     "reasons that are a list": (
         lambda run: alter_rows(run, skip_reasons="[]", n_skipped=1),
-        {"results": "skip_reasons of a row: not readable"},
+        {"results": "skip_reasons of a row is '[]'"},
     ),
     "a value of any length": (
         lambda run: alter_rows(run, init="x" * 100_000),
@@ -286,3 +286,36 @@ def test_damaged_bytes_are_refused_or_harmless(damaged: Damaged, name: str) -> N
         damaged.survives()
         if name in ("cells", "predictions"):
             assert tables(damaged.run) == whole, "what is damaged is computed again"
+
+
+@pytest.mark.parametrize("name", ["run.json", "checksums.json", "cells"])
+def test_damaged_values_are_refused_or_harmless(damaged: Damaged, name: str) -> None:
+    damaged.renew()
+    path = file_of(damaged.run, name)
+    tree = json.loads(path.read_text())
+    for mutant in mutated_tree(tree, seed=1, count=8):
+        try:
+            text = json.dumps(mutant)
+        except ValueError:
+            continue  # no program writes such a number
+        damaged.renew()
+        path.write_text(text)
+        if name == "run.json" and mutant != tree:
+            assert not accepted(lambda: verify_run(damaged.run)) or verify_run(damaged.run)
+        damaged.survives()
+
+
+@pytest.mark.parametrize("name", ["results.parquet", "comparisons.parquet"])
+def test_damaged_rows_are_refused_or_harmless(damaged: Damaged, name: str) -> None:
+    damaged.renew()
+    rows = pq.read_table(damaged.run / name).to_pylist()
+    n_written = 0
+    for mutant in mutated_tree(rows, seed=1, count=16):
+        damaged.renew()
+        try:
+            pq.write_table(pa.Table.from_pylist(mutant), damaged.run / name)
+        except (pa.ArrowException, TypeError, ValueError, AttributeError, OverflowError):
+            continue  # no column holds such values
+        n_written += 1
+        damaged.survives()
+    assert n_written > 3

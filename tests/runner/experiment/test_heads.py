@@ -11,6 +11,7 @@ import pytest
 
 from bertology import attention
 from bertology.attention.arcs import heads as head_statistics
+from bertology.families import sums
 from bertology.runner import RunOptions, run_experiment
 from bertology.runner._folder import RunFolder, finished
 from bertology.runner.engines import Context, compute_units, together
@@ -141,3 +142,30 @@ def test_what_another_process_is_at_is_left_to_it(
     assert passes == [("word", 3), ("word", 6)]
     assert compute_units(units, Context(run, "cpu", wait=True)) == ["found", "computed", "found"]
     assert all(finished(run, unit) for unit in units)
+
+
+def test_a_run_that_is_broken_off_goes_on(
+    asked: Asked,
+    apart: dict[str, bytes],
+    tmp_path: Path,
+    passes: list[tuple[str, int]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    written: list[Any] = []
+    real = sums.write_cell
+
+    def breaks_off(run: Path, cell: Any, *given: Any, **more: Any) -> None:
+        if cell.identity["task"] == "head_syntax" and cell.identity.get("layer") == 2:
+            raise KeyboardInterrupt
+        real(run, cell, *given, **more)
+        written.append(cell)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sums, "write_cell", breaks_off)
+        with pytest.raises(KeyboardInterrupt):
+            run_experiment(asked(), tmp_path / "run", options=SERIAL)
+    assert {cell.identity["task"] for cell in written} >= {"head_statistics", "head_syntax"}
+    passes.clear()
+    run_experiment(asked(), tmp_path / "run", options=SERIAL)
+    assert passes == [("word", 4), ("word", 4)], "what was finished is not asked again"
+    assert kept(tmp_path / "run") == apart

@@ -194,3 +194,15 @@ def test_a_number_that_moved_is_told(run: Path, tmp_path: Path) -> None:
         re.MULTILINE,
     )
     assert f": only in {tmp_path / 'again'}" in told
+
+
+def test_an_alteration_that_hides_its_checksum_is_found(run: Path) -> None:
+    from bertology.runner._folder import RunFolder
+
+    record = sorted((run / "cells").glob("*.json"))[0]
+    plain = json.loads(record.read_text())
+    record.write_text(json.dumps({**plain, "predictions_sha256": "0" * 64}))
+    RunFolder(run).seal()
+    problems = verify_run(run)
+    assert f"predictions/{record.stem}.parquet: altered" in problems
+    assert f"results.parquet: scores of other predictions than cell {record.stem} has" in problems

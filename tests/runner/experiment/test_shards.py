@@ -12,6 +12,7 @@ import pytest
 from bertology.errors import BertologyError
 from bertology.results import read_results
 from bertology.runner import RunOptions, merge_runs, plan, run_experiment, verify_run
+from bertology.runner._folder import _checksum_of
 from bertology.runner.estimate import estimate
 from bertology.runner.experiment import Experiment, load_experiment
 from bertology.runner.plan import Shard, places_of, resolve_work
@@ -178,3 +179,17 @@ def test_a_plan_of_very_many_cells_names_none_of_them(
     assert found.n_cells == work.n_cells == 10 * 2 * (4 * 100 * 2) + 4
     groups = sum(bool(unit.draws) for unit in work.units)
     assert len(named) <= 2 * (groups + 2)
+
+
+def test_parts_that_contradict_each_other(trial: Trial, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, _ = trial
+    monkeypatch.setenv("BERTOLOGY_CACHE", str(path.parent / "cache"))
+    runs = [tmp_path / "1", tmp_path / "2"]
+    for number, run in enumerate(runs, 1):
+        run_experiment(load_experiment(path), run, options=RunOptions(engine="serial", shard=Shard(number, 2)))
+    record = json.loads((runs[1] / "run.json").read_text())
+    record["content"]["corpora"]["small"] = "0" * 32
+    record["sha256"] = _checksum_of(record)  # or it would tell that it was altered
+    (runs[1] / "run.json").write_text(json.dumps(record))
+    with pytest.raises(BertologyError, match="made of different models or corpora: run one again"):
+        merge_runs(runs, tmp_path / "merged")
