@@ -16,7 +16,7 @@ from transformers import AutoModel, AutoModelForMaskedLM, AutoModelForPreTrainin
 
 from bertology import Corpus, Encoder, load_corpus, load_encoder, probe
 from bertology.encoders import ModuleAdapter, model_fingerprint, model_name, resolve_model
-from bertology.encoders import resolving as resolve
+from bertology.encoders import sources as resolve
 from bertology.errors import BertologyError, ModelError
 from bertology.pocket import model_folder
 from bertology.runner import rerun

@@ -20,7 +20,7 @@ import torch
 from safetensors.numpy import load_file, save_file
 
 from bertology.encoders import ModelSource, load_encoder, model_fingerprint, model_shape, resolve_model
-from bertology.encoders import resolving as resolve
+from bertology.encoders import sources as resolve
 from bertology.encoders.sources import find_checkpoints, known_models
 from bertology.errors import BertologyError, ModelError, NameNotFoundError
 
