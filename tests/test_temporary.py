@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from bertology import _files as _temporary
+from bertology import _files
 from bertology._files import sweep, temporary_affixes, temporary_folder, write_atomically
 
 DAY = 24 * 3600.0
@@ -64,9 +64,9 @@ def test_only_what_an_ended_process_left_is_deleted(tmp_path: Path, name: str, a
 _KILLED = """
 import os, signal, sys
 from pathlib import Path
-from bertology import _files, _temporary
+from bertology import _files
 folder = Path(sys.argv[1])
-with _temporary.temporary_folder(folder, "corpora") as made:
+with _files.temporary_folder(folder, "corpora") as made:
     (made / "corpus").write_text("text")
     os.replace = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
     _files.write_atomically(folder / ("long " * 50), b"content")
@@ -90,7 +90,7 @@ def test_nothing_is_left_of_what_ends_well(tmp_path: Path) -> None:
 
 
 def test_a_folder_in_use_looks_young_to_other_hosts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_temporary, "_REFRESH_S", 0.01)
+    monkeypatch.setattr(_files, "_REFRESH_S", 0.01)
     with temporary_folder(tmp_path, "corpora") as folder:
         os.utime(folder, (0, 0))
         deadline = time.monotonic() + 20
@@ -108,7 +108,7 @@ def test_hosts_differ_by_name_and_by_the_processes_they_count(monkeypatch: pytes
 
         monkeypatch.setattr(socket, "gethostname", lambda: name)
         monkeypatch.setattr(os, "readlink", readlink)
-        return _temporary._host.__wrapped__()
+        return _files._host.__wrapped__()
 
     hosts = [host(name, processes) for name in ("a", "b") for processes in ("pid:[1]", "pid:[2]", None)]
     assert len(set(hosts)) == len(hosts)

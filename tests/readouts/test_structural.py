@@ -414,7 +414,7 @@ class Reader:
 def test_a_structural_fit_holds_no_chunk_while_the_next_is_read(
     monkeypatch: pytest.MonkeyPatch, one_thread: None
 ) -> None:
-    monkeypatch.setattr(_items, "_SPAN_WINDOW_BYTES", 20_000)
+    monkeypatch.setattr(_sources, "_SPAN_WINDOW_BYTES", 20_000)
     train, dev = planted(150, 1), planted(60, 2)
     source, dev_source = Reader(train), Reader(dev)
     targets, dev_targets = train.targets("distances"), dev.targets("distances")

@@ -135,10 +135,10 @@ def test_a_failure_is_recorded_and_stops_nothing_else(
     assert "Traceback" in record["error"]["traceback"]
     # They are not tried again unless asked to be.
     tried: list[Any] = []
-    from bertology.runner import engines as _compute
+    from bertology.runner import engines
 
-    real = _compute.compute_unit
-    monkeypatch.setattr(_compute, "compute_unit", lambda unit, *a, **k: tried.append(unit) or real(unit, *a, **k))
+    real = engines.compute_unit
+    monkeypatch.setattr(engines, "compute_unit", lambda unit, *a, **k: tried.append(unit) or real(unit, *a, **k))
     assert run_experiment(load_experiment(path), run, options=SERIAL).failures == first.failures
     assert tried == []
     again = run_experiment(load_experiment(path), run, options=RunOptions(engine="serial", retry_failed=True))
