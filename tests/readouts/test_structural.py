@@ -20,7 +20,7 @@ from bertology._spans import SpanChunk
 from bertology.errors import FitError, ResultsError
 from bertology.measures import tree_distances
 from bertology.measures.trees import tree_depths
-from bertology.readouts import ArraySpans, StructuralReadout, TreeTargets, fit_ranks
+from bertology.readouts import ArraySpans, StructuralReadout, TreeTargets, _sources, fit_ranks
 from bertology.readouts.kept import ProbeOrigin, TreeProbe
 from bertology.readouts.structural import FittedStructural
 from tests.readouts.trees import DIM, LONGEST, Trees, fit, fit_one, parsed, planted, root_accuracy, uuas
