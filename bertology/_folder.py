@@ -83,7 +83,7 @@ def check_plan(folder: Path, identity: Mapping[str, Any], *, unplanned: Callable
     before = read_json(path, what="the plan of a run", form=dict[str, Any], remedy="delete the folder to start over")
     different = [key for key, value in identity.items() if before.get(key) != value]
     if different == ["settings"]:
-        old = before.get("settings") or {}
+        old = settings if isinstance(settings := before.get("settings"), dict) else {}
         different = [key for key, value in identity["settings"].items() if old.get(key) != value]
     if different:
         other = ", ".join(different)

@@ -217,6 +217,9 @@ def test_a_killed_run_resumes_to_the_same_weights(tmp_path: Path, monkeypatch: p
         assert (killed / name).read_bytes() == (whole / name).read_bytes()
     with pytest.raises(BertologyError, match="from a run with other seed; delete it or choose another"):
         made(killed, MICRO.model_copy(update={"seed": 1}))
+    (killed / "training" / "plan.json").write_text('{"settings": "none"}')
+    with pytest.raises(BertologyError, match="from a run with other seed, documents"):
+        made(killed, MICRO)
 
 
 def test_checkpoints_are_model_folders(tmp_path: Path) -> None:

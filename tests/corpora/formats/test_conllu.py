@@ -415,8 +415,3 @@ def test_what_is_no_span_of_words_is_left_out_and_listed(tmp_path):
 def test_brackets_that_do_not_match(tmp_path, rows, message):
     with pytest.raises(CorpusError, match=message):
         _read(tmp_path, _conllu(*rows))
-
-
-def test_no_such_file(tmp_path: Path):
-    with pytest.raises(CorpusError, match="no such file; check the path"):
-        list(read_conllu(tmp_path / "none.conllu"))
