@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import operator
+import re
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import numpy as np
-from pydantic import AfterValidator, BeforeValidator, Strict, StringConstraints, ValidationError, model_validator
+from pydantic import AfterValidator, BeforeValidator, Strict, ValidationError, model_validator
 from pydantic.dataclasses import dataclass as checked_dataclass
 
 from bertology._files import parse_json, shortened, write_atomically
@@ -94,6 +95,12 @@ Float = Annotated[
 Counts = _json(dict[str, int])
 
 
+def _head(name: str) -> str:
+    if not re.fullmatch(r"L\d{1,4}H\d{1,4}", name):
+        raise ValueError("it should be as L8H10")
+    return name
+
+
 @checked_dataclass(frozen=True, kw_only=True)
 class _Row:
     @model_validator(mode="wrap")
@@ -105,7 +112,9 @@ class _Row:
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
             what = shortened(repr(first["input"]))
-            raise ResultsError(f"{first['loc'][0]} of a row is {what}: {first['msg']}") from None
+            raise ResultsError(
+                f"{first['loc'][0]} of a row is {what}: {first['msg'].removeprefix('Value error, ')}"
+            ) from None
 
 
 @checked_dataclass(frozen=True, kw_only=True)
@@ -133,7 +142,7 @@ class ResultRow(_Row):
     """0 is the embedding output."""
     n_layers: Int | None = None
     """Number of blocks L; there are L + 1 layers to read."""
-    head: Annotated[str, StringConstraints(pattern=r"^L\d{1,4}H\d{1,4}$")] | None = None
+    head: Annotated[str, AfterValidator(_head)] | None = None
     pooling: str | None = None
     # task
     task: str
