@@ -124,7 +124,7 @@ class RunFolder:
             raise BertologyError(f"{path}: written by bertology {made} in another format: run it again, {_REMEDY}")
         read_json(path, what=what, form=_Record, remedy=_REMEDY)
         if record[_OWN_CHECKSUM] != _checksum_of(record):
-            raise BertologyError(f"{path}: its content does not match its own checksum; {_REMEDY}")
+            raise BertologyError(f"{path}: altered, its content does not match its own checksum; {_REMEDY}")
         return record
 
     def experiment(self, *, trust_remote_code: bool = True) -> Experiment:
