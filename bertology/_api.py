@@ -207,7 +207,8 @@ def neighbours(
         split: splits that are searched, with commas, or ``all``.
         tag: the word's own tag, where the text does not have it; neighbours are compared with it.
         sense: the word's own sense, likewise.
-        language, split_at_spaces: as of :func:`bertology.corpora.sentence_of_text`.
+        language: as of :func:`bertology.corpora.sentence_of_text`.
+        split_at_spaces: as of the same.
         progress: whether to draw bars; by default in a notebook, and if standard error is a terminal.
         settings: further fields of :class:`bertology.runner.ProbeRequest` that decide vectors: ``pooling``, ``dtype``,
             ``stored_dtype``, ``on_long``, ``max_pieces``, ``device``, ``sentences``, ``columns``, ``revision``,
@@ -371,7 +372,8 @@ def patch(
         site: what is exchanged: ``hidden_state``, ``attention_output``, ``feed_forward_output``, ``values``, or
             ``head``, the output of each head at all places.
         direction: ``denoise`` puts states of ``text`` into the pass over ``other``, ``noise`` the other way round.
-        language, split_at_spaces: as of :func:`bertology.corpora.sentence_of_text`.
+        language: as of :func:`bertology.corpora.sentence_of_text`.
+        split_at_spaces: as of the same.
         loading: ``device``, ``dtype``, ``revision``, ``trust_remote_code`` and ``max_pieces``.
 
     Returns:
@@ -422,7 +424,8 @@ def attribute(
         layers: whose hidden states, attention and values are asked about; when left out the embeddings for gradients
             and the last block for attention and values.
         baseline: where integrated gradients start: from words that are all ``mask`` or all ``pad``.
-        language, split_at_spaces: as of :func:`bertology.corpora.sentence_of_text`.
+        language: as of :func:`bertology.corpora.sentence_of_text`.
+        split_at_spaces: as of the same.
         loading: ``device``, ``dtype``, ``revision``, ``trust_remote_code`` and ``max_pieces``.
 
     Returns:

@@ -35,18 +35,30 @@ def write_examples(folder: Path, **splits: list[dict[str, Any]]) -> Path:
 @pytest.mark.parametrize(
     ("target", "message"),
     [
-        ({"span1": [2, 3], "span2": [3, 6], "label": "A0"}, "span2 [3, 6] is outside the text, which has 5 words"),
-        ({"span1": [-1, 3], "span2": [3, 5], "label": "A0"}, "span1 [-1, 3] is outside the text, which has 5 words"),
-        ({"span1": [3, 2], "span2": [3, 5], "label": "A0"}, "span1 [3, 2] is reversed; write the start first"),
-        ({"span1": [2, 2], "span2": [3, 5], "label": "A0"}, "span1 [2, 2] is empty; the end is exclusive, [2, 3] is"),
-        ({"span2": [3, 5], "label": "A0"}, "span1 is missing; write [start, end] in words"),
-        ({"span1": "2-3", "span2": [3, 5], "label": "A0"}, 'span1 is "2-3"; write [start, end] in words'),
-        ({"span1": [2, 3], "span2": [3, 5]}, "targets[1] has no label; write a string, or a list of strings"),
-        ({"span1": [2, 3], "span2": [3, 5], "label": None}, "targets[1] has no label; write a string, or a list of"),
+        (
+            {"span1": [2, 3], "span2": [3, 6], "label": "A0"},
+            "targets[1].span2 [3, 6] is empty, reversed or outside the text; write [start, end]",
+        ),
+        (
+            {"span1": [-1, 3], "span2": [3, 5], "label": "A0"},
+            "targets[1].span1 [-1, 3] is empty, reversed or outside the text; write",
+        ),
+        (
+            {"span1": [3, 2], "span2": [3, 5], "label": "A0"},
+            "targets[1].span1 [3, 2] is empty, reversed or outside the text; write",
+        ),
+        (
+            {"span1": [2, 2], "span2": [3, 5], "label": "A0"},
+            "targets[1].span1 [2, 2] is empty, reversed or outside the text; write",
+        ),
+        ({"span2": [3, 5], "label": "A0"}, "(targets.1.span1: Field required); write an object"),
+        ({"span1": "2-3", "span2": [3, 5], "label": "A0"}, "(targets.1.span1: Input should be a valid array); write"),
+        ({"span1": [2, 3], "span2": [3, 5]}, "(targets.1.label: Field required); write an object"),
+        ({"span1": [2, 3], "span2": [3, 5], "label": None}, "(targets.1.label."),
         ({"span1": [2, 3], "span2": [3, 5], "label": 1}, "label is 1; write a string, or a list of strings"),
-        ({"span1": [2, 3], "span2": [3, 5], "label": ["A0", 1]}, "label is a list of mixed types; write strings only"),
-        ({"span1": [2, 3], "span2": [3, 5], "label": ["A0"]}, "label is a list where that of"),
-        ({"span1": [2, 3], "label": "A0"}, "targets[1] has one span where that of"),
+        ({"span1": [2, 3], "span2": [3, 5], "label": ["A0", 1]}, "(targets.1.label."),
+        ({"span1": [2, 3], "span2": [3, 5], "label": ["A0"]}, "targets[1] has two spans and a list where that of"),
+        ({"span1": [2, 3], "label": "A0"}, "targets[1] has one span and a string where that of"),
     ],
     ids=[
         "outside",
@@ -66,7 +78,7 @@ def write_examples(folder: Path, **splits: list[dict[str, Any]]) -> Path:
 def test_targets_that_are_not_well_formed(probe: Command, tmp_path: Path, target: Any, message: str) -> None:
     folder = write_examples(tmp_path / "edges", test=[example(*GOOD), example(GOOD[0], target)])
     line = probe("--corpus", f"{folder}#srl", "--task", "edge_srl").one_line()
-    assert line.startswith(f"{folder / 'test.jsonl'}:2: targets[1]")
+    assert line.startswith(f"{folder / 'test.jsonl'}:2: ")
     assert message in line
 
 

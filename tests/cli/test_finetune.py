@@ -50,7 +50,7 @@ def test_a_mistake_is_one_line(bertology: Command, tiny_bert: Path, table: Path,
         line: str = bertology("finetune", *given, "--task", "sentence_label:mood", *more).one_line()
         return line
 
-    assert "--set lr=fast: lr: input should be a valid number" in mistake("--set", "lr=fast")
+    assert "--set lr=fast: lr: should be a valid number" in mistake("--set", "lr=fast")
     assert "--set rl=1: unknown key 'rl'" in mistake("--set", "rl=1")
     message = mistake(columns="text=text,label=mod")
     assert message.startswith("unknown column of ")
