@@ -32,24 +32,27 @@ def write_examples(folder: Path, **splits: list[dict[str, Any]]) -> Path:
     return folder
 
 
+NO_SPAN = "is empty, reversed or outside the text; write [start, end] in words of the text, 0 to 5"
+
+
 @pytest.mark.parametrize(
     ("target", "message"),
     [
         (
             {"span1": [2, 3], "span2": [3, 6], "label": "A0"},
-            "targets[1].span2 [3, 6] is empty, reversed or outside the text; write [start, end]",
+            f"targets[1].span2 [3, 6] {NO_SPAN}",
         ),
         (
             {"span1": [-1, 3], "span2": [3, 5], "label": "A0"},
-            "targets[1].span1 [-1, 3] is empty, reversed or outside the text; write",
+            f"targets[1].span1 [-1, 3] {NO_SPAN}",
         ),
         (
             {"span1": [3, 2], "span2": [3, 5], "label": "A0"},
-            "targets[1].span1 [3, 2] is empty, reversed or outside the text; write",
+            f"targets[1].span1 [3, 2] {NO_SPAN}",
         ),
         (
             {"span1": [2, 2], "span2": [3, 5], "label": "A0"},
-            "targets[1].span1 [2, 2] is empty, reversed or outside the text; write",
+            f"targets[1].span1 [2, 2] {NO_SPAN}",
         ),
         ({"span2": [3, 5], "label": "A0"}, "(targets.1.span1: Field required); write an object"),
         ({"span1": "2-3", "span2": [3, 5], "label": "A0"}, "(targets.1.span1: Input should be a valid array); write"),
