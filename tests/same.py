@@ -258,7 +258,7 @@ def _differing_rows(first: Path, second: Path) -> list[str]:
     ]
     for name in sorted(set(one.column_names) - NOT_SCORES):
         pairs = zip(one[name].to_pylist(), two[name].to_pylist(), strict=True)
-        moved = [(row, old, new) for row, (old, new) in enumerate(pairs) if repr(old) != repr(new)]
+        moved = [(row, old, new) for row, (old, new) in enumerate(pairs) if _reworded(repr(old)) != repr(new)]
         if moved:
             row, old, new = moved[0]
             where = ", ".join(str(one[key][row].as_py()) for key in keys)
@@ -270,9 +270,7 @@ def _differing_text(name: str, first: Path, second: Path) -> list[str]:
     """The first line that differs, times apart; of what is no text, that it does."""
     if first.suffix in (".parquet", ".safetensors"):
         return [f"{name}: other bytes"]
-    text = first.read_text(encoding="utf-8", errors="replace")
-    for old, new in NAMES["wordings"].items():
-        text = text.replace(old, new)
+    text = _reworded(first.read_text(encoding="utf-8", errors="replace"))
     one, two = (_TIMES.sub("", of).splitlines() for of in (text, second.read_text(encoding="utf-8", errors="replace")))
     for number, (old, new) in enumerate(zip(one, two, strict=False), 1):
         if old != new:
@@ -280,6 +278,13 @@ def _differing_text(name: str, first: Path, second: Path) -> list[str]:
             start = max(alike - 40, 0)
             return [f"{name}: line {number}: {old[start : start + 120]!r} → {new[start : start + 120]!r}"]
     return [f"{name}: {len(one)} → {len(two)} lines"] if len(one) != len(two) else []
+
+
+def _reworded(text: str) -> str:
+    """A text of the other commit in the wordings of this tree."""
+    for old, new in NAMES["wordings"].items():
+        text = text.replace(old, new)
+    return text
 
 
 def _git(*arguments: str) -> str:

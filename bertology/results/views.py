@@ -1191,6 +1191,11 @@ class PipelineLine:
     pace: float | None = None
     """Factor of the mixture's learned numbers before the softmax; None where it is not known."""
 
+    @property
+    def expected_layer(self) -> Score | None:
+        """Layer at which mixtures of layers 0…ℓ gain, weighted by the gains (eq. 4); None where not measured."""
+        return self.scores[_EXPECTED]
+
 
 def pipeline_lines(rows: Sequence[ResultRow], tables: Sequence[LayerTable]) -> tuple[PipelineLine, ...]:
     """A line for each task, corpus and model that was read by a mixture, in order of first appearance."""

@@ -66,7 +66,7 @@ def test_undefined_numbers_are_missing_numbers(pos):
         ({"control": "nothing"}, "control of a row is 'nothing': Input should be 'none', 'majority'"),
         ({"init": "Random"}, "init of a row is 'Random'"),
         ({"value": "high"}, "value of a row is 'high': Input should be a valid number"),
-        ({"n_items": 2.5}, "n_items of a row is 2.5: .* it should be of type int"),
+        ({"n_items": 2.5}, "n_items of a row is 2.5: .*it should be of type int"),
         ({"n_items": None}, "n_items of a row is None"),
         ({"task": 3}, "task of a row is 3"),
         ({"higher_is_better": "yes"}, "higher_is_better of a row is 'yes'"),

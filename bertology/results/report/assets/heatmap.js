@@ -128,7 +128,7 @@ report.heatmaps = (() => {
         const best = view.score === "main" && line.best;
         const words = `${column.group} · ${column.label}, layer ${report.layerName(layer)}: ${title} ${number(score[0], percent, decimals)}${percent ? " %" : ""} ${interval(score, percent, decimals)}`;
         const depth = share(score[0]);
-        cells[r].push({ share: column.question.higherIsBetter ? depth : 1 - depth, text: number(score[0], percent, decimals), best, framed: best, says: `${words.trimEnd()}${best ? " ★ not separable from the best layer" : ""}` });
+        cells[r].push({ share: column.question.higherIsBetter ? depth : 1 - depth, text: number(score[0], percent, decimals), best, framed: best, says: `${words.trimEnd()}${best ? " ★ statistically tied for best layer" : ""}` });
       });
     });
     const shown = several ? columns : columns.map((column) => ({ ...column, group: "", label: column.group }));
