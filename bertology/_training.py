@@ -137,7 +137,7 @@ def train(
             losses.clear()
             with torch.random.fork_rng(devices=[]):
                 state.log_history.append({**epoch, "dev": measure()})
-            # For whoever looks at a run that goes on for hours.
+            # Runs may take hours, so progress is written after each epoch.
             write_atomically(folder / _HISTORY, json.dumps(_epochs(state), indent=2).encode())
 
         def _partial(self, state: Any) -> list[float]:

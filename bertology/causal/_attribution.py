@@ -40,7 +40,7 @@ Key = tuple[str, int]
 OF_BLOCKS = ("attention", "attention_norms", "rollout", "value_zeroing")
 """Methods whose scores are of the mixing inside a block: from layer 1 on."""
 METHODS = ("integrated_gradients", "leave_one_out", "random", "gradient_times_input", *OF_BLOCKS)
-"""Of the first three scores are of the embeddings: layer 0; of gradients of the hidden states of each layer."""
+"""The first three score the embeddings (layer 0); gradients score the hidden states of each layer."""
 _LARGEST_ERROR = 0.05
 _SIGNED = ("integrated_gradients", "leave_one_out", "gradient_times_input")
 """Methods whose scores are positive where a word is evidence for the good one, negative where for the bad one."""
