@@ -64,7 +64,7 @@ class Senses(GeometryProbe):
     fits = "centroids of senses, and nearest occurrences"
     baselines = (
         ControlNote("majority", "majority", "the sense that the word has most often in train"),
-        ControlNote("lexical", "words alone", "the same rules on the words of the context (TF-IDF)"),
+        ControlNote("lexical", "lexical baseline", "the same rules on the words of the context (TF-IDF)"),
     )
 
     @property
@@ -171,7 +171,7 @@ class PairsOfSenses(GeometryProbe):
     fits = "a threshold of cosines"
     baselines = (
         ControlNote("majority", "majority", "the more frequent answer of train"),
-        ControlNote("lexical", "words alone", "the same by the cosine of the words of both contexts (TF-IDF)"),
+        ControlNote("lexical", "lexical baseline", "the same by the cosine of the words of both contexts (TF-IDF)"),
     )
 
     def words(self, sentences: Splits) -> SplitWords:
