@@ -18,6 +18,7 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colorbar import Colorbar
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties, fontManager
@@ -82,8 +83,23 @@ def draw_grid(ax: Axes) -> None:
 
 
 def write_caption(figure: Figure, text: str) -> None:
-    """Set small text below all panels, from the left."""
-    figure.supxlabel(text, fontsize=7.5, color=GREY, x=0.01, ha="left", multialignment="left")
+    """Set small text below all panels, from the left; nothing where it is empty."""
+    if text:
+        figure.supxlabel(text, fontsize=7.5, color=GREY, x=0.01, ha="left", multialignment="left")
+
+
+def draw_bar(figure: Figure, mesh: Any, axes: Any, label: str, **style: Any) -> Colorbar:
+    """Draw the bar of the shades of some axes."""
+    bar = figure.colorbar(mesh, ax=axes, **style)
+    bar.set_label(label, fontsize=7, color=TEXT)
+    bar.ax.tick_params(labelsize=7.5, color=GREY, labelcolor=TEXT)
+    bar.outline.set_visible(False)
+    return bar
+
+
+def clipped(word: str, most: int) -> str:
+    """A word that names a row or column; of a web address, say, its beginning."""
+    return word if len(word) <= most else f"{word[: most - 1]}…"
 
 
 def draw_cells(
