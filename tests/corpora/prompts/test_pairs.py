@@ -337,9 +337,7 @@ def test_what_is_wrong_in_a_table_is_named(tmp_path, rows, message):
 def test_a_folder_has_files_of_one_kind(tmp_path):
     with pytest.raises(CorpusError, match=r"no such file or folder; agreement items are in files"):
         list(read_agreement(tmp_path / "none"))
-    with pytest.raises(
-        CorpusError, match=r"no agreement items there; agreement items are in files of .csv"
-    ):
+    with pytest.raises(CorpusError, match=r"no agreement items there; agreement items are in files of .csv"):
         list(read_agreement(tmp_path))
     (tmp_path / "below").mkdir()
     write_lines(tmp_path / "below", "b.jsonl", stimulus("vp_coord", "the a b and c", "the a b and d"))
