@@ -28,7 +28,7 @@ from bertology.activations.store import (
     write_shard,
 )
 from bertology.corpora import Sentence, Sentences
-from bertology.encoders.alignment import CLS
+from bertology.encoders.batching import CLS
 from bertology.errors import BertologyError, StoreError
 
 _INDEX = "sentence_to_index"

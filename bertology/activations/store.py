@@ -36,7 +36,7 @@ from bertology._files import (
     signature,
     write_atomically,
 )
-from bertology.encoders.alignment import CLS, Encoding
+from bertology.encoders.batching import CLS, Encoding
 from bertology.errors import BertologyError, StoreError
 
 MANIFEST = "manifest.json"

@@ -26,17 +26,8 @@ from bertology.corpora.prompts import with_masks
 from bertology.encoders import heads
 from bertology.encoders._faster import can_pack, pack, states_at
 from bertology.encoders._modules import LoadedModel, check_finite, run_to_layers
-from bertology.encoders.alignment import (
-    CLS,
-    Encoding,
-    OnLong,
-    PieceReader,
-    Pieces,
-    Pooling,
-    WordPooling,
-    encoded,
-)
-from bertology.encoders.batching import Batch, pieces_in_batch, plan_batches
+from bertology.encoders.alignment import PieceReader, Pieces, WordPooling
+from bertology.encoders.batching import CLS, Batch, Encoding, OnLong, Pooling, pieces_in_batch, plan_batches
 from bertology.encoders.interventions import Gates, Intervention, Words, check_gates, gating, intervening
 from bertology.encoders.sources import Init, ModelShape, ModelSource, layers_from_end, model_fingerprint
 from bertology.errors import CorpusError, ModelError, ShortMemoryError, listed, quoted
@@ -319,9 +310,7 @@ class Encoder:
             CorpusError: a text cannot be encoded.
         """
         reader = self._reader if max_pieces is None else replace(self._reader, max_pieces=max_pieces)
-        if encoding is not None:
-            return encoded(as_sentences(sentences), encoding, reader, on_long=on_long)
-        return reader.tokenize(sentences, on_long=on_long)
+        return reader.tokenize(sentences, on_long=on_long, encoding=encoding)
 
     def first_tokens(self, sentences: Texts, *, on_long: OnLong = "window") -> Pieces:
         """The first special token of each sentence (``[CLS]`` of BERT), in the place of words; see :meth:`tokenize`.
