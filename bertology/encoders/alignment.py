@@ -125,7 +125,7 @@ class Pieces:
     def places_of(self, words: Integers) -> Places:
         """The subwords of some words that are read, in the order of windows; one that words share is there for each."""
         words = words[np.argsort(self.word_window[words], kind="stable")]
-        number, piece = _counted(self.word_first[words], self.word_last[words])
+        number, piece = numbers_in(self.word_first[words], self.word_last[words])
         return Places(words[number], self.word_window[words[number]].astype(np.int64), piece)
 
     def window(self, number: int) -> Ids:
@@ -342,7 +342,7 @@ class PieceReader:
         return np.array(both.ids[:start], np.int32), np.array(both.type_ids[:start], np.int64), both.type_ids[start]
 
 
-def _counted(first: NDArray[Any], last: NDArray[Any]) -> tuple[Integers, Integers]:
+def numbers_in(first: NDArray[Any], last: NDArray[Any]) -> tuple[Integers, Integers]:
     """``[range · number]`` of ranges ``first … last − 1``, one after the other: which range, and which number."""
     lengths = (last - first).astype(np.int64)
     which = np.repeat(np.arange(len(lengths)), lengths)
@@ -387,7 +387,7 @@ def _words_to_pieces(
     """
     low = np.searchsorted(words[:, 1], pieces[0], side="right")
     high = np.searchsorted(words[:, 0], pieces[1], side="left")
-    piece, word = _counted(low, np.where(owns & (pieces[1] > pieces[0]), np.maximum(low, high), low))
+    piece, word = numbers_in(low, np.where(owns & (pieces[1] > pieces[0]), np.maximum(low, high), low))
     piece, word = (one[words[word, 1] > words[word, 0]] for one in (piece, word))
     first, last = np.zeros((2, len(words)), dtype=np.int64)
     first[word[::-1]], last[word] = piece[::-1], piece + 1  # of several pieces the lowest, and the highest

@@ -24,8 +24,7 @@ from bertology._names import layer_number, name_not_found
 from bertology.corpora import Sentences, Texts, as_sentences
 from bertology.corpora.prompts import with_masks
 from bertology.encoders import heads
-from bertology.encoders._faster import can_pack, pack, states_at
-from bertology.encoders._modules import LoadedModel, check_finite, run_to_layers
+from bertology.encoders._modules import LoadedModel, can_pack, check_finite, pack, run_to_layers, states_at
 from bertology.encoders.alignment import PieceReader, Pieces, WordPooling
 from bertology.encoders.batching import CLS, Batch, Encoding, OnLong, Pooling, pieces_in_batch, plan_batches
 from bertology.encoders.interventions import Gates, Intervention, Words, check_gates, gating, intervening
