@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
-from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Mapping, MutableMapping
 from dataclasses import dataclass
 from functools import partial
 from types import CellType, FunctionType, MethodType
@@ -142,23 +142,6 @@ class LoadedModel:
         for module in modules:
             _rebind(vars(memo[id(module)]), memo)
         return made
-
-    @contextlib.contextmanager
-    def plain_attention(self, name: str) -> Iterator[None]:
-        """The plain ("eager") attention, which gives maps, inside the context; ``name`` of the model for the error."""
-        body: Any = self.body
-        before = body.config._attn_implementation
-        if not (before in ("eager", "sdpa") or self.is_stock):
-            raise ModelError(f"model {name} computes attention by {before!r}, which gives no maps: set eager or sdpa")
-        try:
-            body.set_attn_implementation("eager")
-        except (ValueError, NotImplementedError) as error:
-            reason = str(error).splitlines()[0][:120]
-            raise ModelError(f"model {name} has no plain attention, so gives no maps ({reason})") from None
-        try:
-            yield
-        finally:
-            body.set_attn_implementation(before)
 
 
 def no_parameters_learn(module: nn.Module) -> None:
