@@ -39,7 +39,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertology import comparison
-from bertology.comparison import AttentionComparison, EncoderComparison, EncoderPair, LayerPair, VectorComparison
+from bertology.comparison import AttentionComparison, EncoderComparison, EncoderPair, VectorComparison
 from bertology.corpora import Corpus, Sentences
 from bertology.errors import CorpusError, ModelError, listed
 from bertology.geometry import similarity
@@ -55,7 +55,11 @@ _ABOUT = {
 }
 
 
-_ORDERS: Mapping[comparison.Order, str] = {"each": "restored_alone", "up_to": "restored_up_to", "from": "restored_from"}
+_ORDERS: Mapping[Literal["each", "up_to", "from"], str] = {
+    "each": "restored_alone",
+    "up_to": "restored_up_to",
+    "from": "restored_from",
+}
 
 
 @dataclass(frozen=True)
@@ -98,7 +102,7 @@ class ComparedVectors(VectorComparison):
         )
 
     def statistics(
-        self, model: SplitVectors, reference: SplitVectors, sentences: Splits, *, layers: Sequence[LayerPair]
+        self, model: SplitVectors, reference: SplitVectors, sentences: Splits, *, layers: Sequence[tuple[int, int]]
     ) -> Iterator[LayerSums]:
         """Likenesses on the words of test; layers are matched by those of dev."""
         both = model["test"], reference["test"]
@@ -150,7 +154,7 @@ class ClustersOfLabels(VectorComparison):
         return found
 
     def statistics(
-        self, model: SplitVectors, reference: SplitVectors, sentences: Splits, *, layers: Sequence[LayerPair]
+        self, model: SplitVectors, reference: SplitVectors, sentences: Splits, *, layers: Sequence[tuple[int, int]]
     ) -> Iterator[LayerSums]:
         """Divergences on the words of test."""
         text, words = sentences["test"], model["test"].words

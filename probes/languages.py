@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -197,16 +197,15 @@ class Translation(GeometryProbe):
     def words(self, sentences: Splits) -> SplitWords:
         """All words of sentences with gold links."""
         directions = self._translated(sentences["test"])
-        return {
-            "test": np.unique(np.concatenate([part for one in directions for part in (one.source, one.candidates)]))
-        }
+        parts = [part for one in directions for part in (one.source, one.candidates["word"])]
+        return {"test": np.unique(np.concatenate(parts))}
 
     def counts(self, sentences: Splits, words: SplitWords) -> GeometryCounts:
         """Words asked about, types of candidates; those whose translation is in no other sentence are left out."""
         whole = [one.readable(words["test"]) for one in self._translated(sentences["test"])]
         n_answerable = sum(len(one.answerable(self.folds)) for one in whole)
         rare = sum(map(len, whole)) - n_answerable
-        n_types = sum(len(np.unique(one.types)) for one in whole)
+        n_types = sum(one.candidates["type"].nunique() for one in whole)
         skipped = {"words whose translation occurs in no other sentence": rare} if rare else {}
         return GeometryCounts(n_answerable, n_classes=n_types, skipped=skipped)
 
@@ -219,15 +218,18 @@ class Translation(GeometryProbe):
         """The same spelling; or the type that the word's own is most often linked with in other sentences."""
         some = self._asked(sentences["test"], words["test"])
         if name == "lexical":
-            right = [(one.forms == one.gold).astype(np.float64) for one in some]
+            right = [(one.queries["form"] == one.queries["gold"]).to_numpy(np.float64) for one in some]
         else:
             right = [alignment.by_dictionary(one, self.folds) for one in some]
         return alignment.translation_scores("type", right, some)
 
     def _asked(self, sentences: Sentences, words: NDArray[np.int64]) -> list[alignment.TranslatedWords]:
-        found, dice = self._translated(sentences), np.random.default_rng(0)
-        found = [one.readable(words).answerable(self.folds) for one in found]
-        return [one.queries(np.sort(dice.permutation(len(one))[: self.most_words])) for one in found]
+        dice, found = np.random.default_rng(0), []
+        for one in self._translated(sentences):
+            asked = one.readable(words).answerable(self.folds)
+            chosen = np.sort(dice.permutation(len(asked))[: self.most_words])
+            found.append(replace(asked, queries=asked.queries.iloc[chosen]))
+        return found
 
     def _translated(self, sentences: Sentences) -> list[alignment.TranslatedWords]:
         return alignment.translated_words(sentences, self._types(sentences))

@@ -145,7 +145,7 @@ class RolesAndFillers(GeometryProbe):
             if 0 not in read["test"].words.layers:
                 raise FitError("fillers are vectors of layer 0, which is not read: read it too, or set fillers=forms")
             lowest = np.concatenate([of_split.words.of(0)[of_split.places] for of_split in read.values()])
-            embeddings = roles.filler_embeddings(lowest, fillers, roles.clipped_positions(every))
+            embeddings = roles.filler_embeddings(lowest, fillers, every)
         of_words = roles.position_roles(every.tolist(), self.n_roles)
         texts, numbers = ({split: getattr(one, name) for split, one in read.items()} for name in ("text", "numbers"))
         trees = self._trees(texts, numbers)

@@ -83,7 +83,7 @@ class Senses(GeometryProbe):
         """Number of occurrences and of senses."""
         data = senses.sense_data(sentences, known="train", words=words)
         test, n_train = data.items["test"], len(data.items["train"])
-        return GeometryCounts(len(test), n_train, data.n_senses, int((test.senses < 0).sum()), data.skipped)
+        return GeometryCounts(len(test), n_train, data.n_senses, int((test.labels < 0).sum()), data.skipped)
 
     def statistics(self, vectors: SplitVectors, sentences: Splits) -> Iterator[LayerSums]:
         """Predictions by nearest centroid and by nearest neighbours."""
@@ -94,7 +94,7 @@ class Senses(GeometryProbe):
             of_layer = {}
             for split, items in data.items.items():
                 read, summed = vectors[split], layers[max(0, place + 1 - self.layers_summed) : place + 1]
-                whole = np.sum([items.means(read.of(one), read.words) for one in summed], axis=0)
+                whole = np.sum([items.means(read.of(one), read.words)[:, 0] for one in summed], axis=0)
                 of_layer[split] = unit_vectors(whole, layer)
             return senses.sense_scores(senses.predict_senses(of_layer, data.items), data.items["test"], data.words)
 
@@ -108,13 +108,7 @@ class Senses(GeometryProbe):
             always = np.zeros(len(test), dtype=np.int64)
             predicted = senses.SensePredictions(always, always, None)
         else:
-            contexts = {}
-            for split, items in data.items.items():
-                text = sentences[split]
-                bounds = [text.starts[number : number + 2].tolist() for number in items.clusters]
-                both = zip(bounds, items.spans.tolist(), strict=True)
-                contexts[split] = [senses.context(text, *of_item) for of_item in both]
-            predicted = senses.predict_senses(senses.context_vectors(contexts), data.items)
+            predicted = senses.predict_senses(senses.context_vectors(data.items, sentences), data.items)
         return senses.sense_scores(predicted, test, data.words)
 
 
@@ -178,14 +172,14 @@ class PairsOfSenses(GeometryProbe):
         """All words of both spans of all pairs."""
         pairs = {split: senses.read_pairs(text, self.column) for split, text in sentences.items()}
         for split, of_split in pairs.items():
-            if of_split.same.all() or not of_split.same.any():
+            if of_split.labels.all() or not of_split.labels.any():
                 raise CorpusError(f"all pairs of {split} have the same label: give some of both")
         return {split: senses.words_of_spans(of_split.spans) for split, of_split in pairs.items()}
 
     def counts(self, sentences: Splits, words: SplitWords) -> GeometryCounts:
         """Pairs."""
         pairs = self._readable(sentences, words)
-        return GeometryCounts(len(pairs["test"].same), len(pairs["train"].same), n_classes=2)
+        return GeometryCounts(len(pairs["test"]), len(pairs["train"]), n_classes=2)
 
     def statistics(self, vectors: SplitVectors, sentences: Splits) -> Iterator[LayerSums]:
         """Scores of raw and of standardised vectors."""
@@ -197,7 +191,7 @@ class PairsOfSenses(GeometryProbe):
         pairs = self._readable(sentences, words)
         return senses.lexical_pair_statistics(sentences, pairs, by_context=name == "lexical")
 
-    def _readable(self, sentences: Splits, words: SplitWords) -> dict[str, senses.SensePairs]:
+    def _readable(self, sentences: Splits, words: SplitWords) -> dict[str, senses.SpanItems]:
         return {split: senses.read_pairs(text, self.column).readable(words[split]) for split, text in sentences.items()}
 
 
