@@ -20,7 +20,7 @@ from bertology._names import aligned, folder_name, name_not_found
 from bertology._page import PageAndFigure, full_page, number_cell
 from bertology.attention import attention_rollout
 from bertology.attention.maps import check_norms, knows_norms, value_norms
-from bertology.causal._pairs import SPECIAL, AlignedPair, PatchPair, align_pairs, refused
+from bertology.causal.items import SPECIAL, AlignedPair, PatchPair, align_pairs, refused
 from bertology.causal.patching import Target, intervening_in
 from bertology.encoders.batching import pieces_in_batch
 from bertology.encoders.interventions import Intervention, starting_from, value_projection
