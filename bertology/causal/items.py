@@ -422,7 +422,8 @@ def sensitive_pairs(
             changed = ["" if at in differ[number] else form for at, form in enumerate(words)]
             value = f"{'' if groups is None else groups[number]} {one.words[place]}, "
             made[number] = PatchPair(
-                *(_masked(side, place) for side in (one, other)),
+                text=_masked(one, place),
+                other=_masked(other, place),
                 good=one.words[place],
                 cluster=f"pair {number}" if clusters is None else clusters[number],
                 places=named_places(words, changed, "changed"),

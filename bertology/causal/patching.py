@@ -357,7 +357,7 @@ class Passes:
 
     Blocks below what is patched are computed once.
 
-    The texts are ``[row, piece]``; the score is read off the last layer. ``noise`` ``[row, piece, dim]`` is added to the
+    Texts are ``[row, piece]``; the score is read off the last layer. ``noise`` ``[row, piece, dim]`` is added to the
     embeddings of the base, which is then the source; ``window`` is the number of layers in which what a block computes
     is exchanged together, around the one named.
     """

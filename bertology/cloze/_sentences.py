@@ -195,12 +195,12 @@ def _states(
     """
     kept = np.flatnonzero([len(ids) > 0 for ids in inputs])
     progress.advance(len(inputs) - len(kept))
-    lengths = np.array([len(inputs[number]) for number in kept], dtype=np.int64)
+    lengths = np.array([len(inputs[number]) for number in kept.tolist()], dtype=np.int64)
     for batch in plan_batches(lengths, pieces=pieces_in_batch(encoder.device)) if len(kept) else ():
         here, segments = kept[batch.windows], None
-        ids, mask = padded_inputs([inputs[number] for number in here], batch, encoder.pad_id)
+        ids, mask = padded_inputs([inputs[number] for number in here.tolist()], batch, encoder.pad_id)
         if types is not None:
-            segments = torch.from_numpy(padded([types[number] for number in here], batch.length, 0))
+            segments = torch.from_numpy(padded([types[number] for number in here.tolist()], batch.length, 0))
         yield here, encoder.hidden_states(ids, mask, layers=layers, token_type_ids=segments)
         progress.advance(len(here))
     progress.finish()

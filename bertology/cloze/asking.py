@@ -191,7 +191,7 @@ def _ranks(logits: Tensor, rows: Tensor, scores: Tensor) -> Integers:
     # Mostly there is one term at a place, which needs no copy of its logits.
     is_alone = torch.equal(rows, torch.arange(len(logits), device=rows.device))
     step, above = len(rows) if is_alone else max(1, _LOGITS_AT_ONCE // logits.shape[1]), []
-    for some, of_some in zip(rows.split(step), scores.split(step), strict=True):
+    for some, of_some in zip(torch.split(rows, step), torch.split(scores, step), strict=True):
         chosen = logits if is_alone else logits[some]
         # Ones and zeros in float32 add up exactly, and several times faster than truth values.
         above.append(torch.gt(chosen, of_some[:, None], out=torch.empty_like(chosen)).sum(1).long())

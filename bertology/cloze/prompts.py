@@ -131,8 +131,8 @@ class ClozeScores:
                 known = None if self.ranks is None else int(self.ranks[place, at]) or None
                 lines.append((number, prompt.text, prompt.asked, layer, word, value, known, reason))
             for mask, rank in () if prompt.candidates else np.ndindex(ids.shape[1:]):
-                entry, value = self.top_words.get(int(ids[place, mask, rank])), float(best[place, mask, rank])
-                lines.append((number, prompt.text, mask, layer, entry, value, rank + 1, whole))
+                entry = self.top_words.get(int(ids[place, mask, rank]))
+                lines.append((number, prompt.text, mask, layer, entry, float(best[place, mask, rank]), rank + 1, whole))
         value = "log_prob" if self.normalized else "logit"
         names = ["prompt", "text", "mask", "layer", "candidate", value, "rank", "reason"]
         return pd.DataFrame(lines, columns=names).astype({"rank": "Int64"})
