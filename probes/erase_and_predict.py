@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 from bertology import causal
 from bertology.causal import CausalItems, CausalProbe
-from bertology.causal.sums import pair_reason
+from bertology.causal.probes import pair_reason
 from bertology.corpora import Sentences
 from bertology.errors import CorpusError, quoted
 from bertology.measures import Metric, share_metric, sum_metric

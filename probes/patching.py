@@ -46,7 +46,7 @@ import numpy as np
 
 from bertology import causal
 from bertology.causal import CausalItems, CausalProbe
-from bertology.causal.sums import cluster_sums, effect_sums, pair_reason, share_sums
+from bertology.causal.probes import cluster_sums, effect_sums, pair_reason, share_sums
 from bertology.cloze import ClozeItem
 from bertology.corpora.prompts import split_language
 from bertology.errors import ClozeError, CorpusError, NameNotFoundError, listed, quoted

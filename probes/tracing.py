@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bertology.causal import CausalItems, CausalProbe
-from bertology.causal.sums import cluster_sums, effect_sums
+from bertology.causal.probes import cluster_sums, effect_sums
 from bertology.measures import share_metric, sum_metric
 from bertology.measures.sums import LayerSums
 from bertology.probing import GeometryCounts, Splits
