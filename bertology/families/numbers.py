@@ -57,7 +57,7 @@ class _Numbers(VectorFamily):
         return _BASELINES
 
     def controls(self, probe: Probe) -> tuple[ControlNote, ...]:
-        text = "each form has the number of a training item at random (Hewitt & Liang 2019); selectivity: less that"
+        text = "each form has the number of a random training item (Hewitt & Liang 2019); selectivity: score less the control's"
         return (ControlNote("control_task", "control", text),)
 
     def compute_cells(self, cells: FitCells, job: Resources) -> None:
