@@ -123,7 +123,7 @@ class _Labels(VectorFamily):
         return _BASELINES[_items_of(probe)]
 
     def controls(self, probe: Probe) -> tuple[ControlNote, ...]:
-        what = "has a random label (Hewitt & Liang 2019); selectivity: score less the control's"
+        what = "has a random label (Hewitt & Liang 2019); selectivity: score less control score"
         return (ControlNote("control_task", "control", f"{_FORMS[_items_of(probe)]} {what}"),)
 
     def compute_cells(self, cells: FitCells, job: Resources) -> None:

@@ -58,7 +58,7 @@ class _Numbers(VectorFamily):
 
     def controls(self, probe: Probe) -> tuple[ControlNote, ...]:
         text = "each form has the number of a random training item (Hewitt & Liang 2019)"
-        return (ControlNote("control_task", "control", f"{text}; selectivity: score less the control's"),)
+        return (ControlNote("control_task", "control", f"{text}; selectivity: score less control score"),)
 
     def compute_cells(self, cells: FitCells, job: Resources) -> None:
         """Numbers are drawn anew for each form where they are a control."""
