@@ -42,7 +42,6 @@ from bertology.results.rows import (
     mean_score,
     own_baselines,
     own_init,
-    reasons_of,
 )
 from bertology.results.table import (
     BEST_NOTE,
@@ -400,7 +399,7 @@ def _layer_table(
         lines=tuple(lines),
         baselines=_baselines(own_baselines(of_question, rows[0].model, rows[0].param("settings", {})), main, second),
         about=about,
-        skip_reasons=reasons_of([row for row in rows if row.metric == main]),
+        skip_reasons=next((json.loads(row.skip_reasons) for row in rows if row.metric == main and row.n_skipped), {}),
         ci_methods=tuple(sorted(filter(None, methods))),
         n_seeds=len({row.seed for row in own}),
         n_draws=len({row.init_seed for of in of_draws for runs in of for row in runs}),
