@@ -15,15 +15,7 @@ import numpy as np
 from bertology.corpora import Corpus, Sentences, load_corpus
 from bertology.errors import ResultsError
 from bertology.measures import bootstrap, count_labels, count_numbers
-from bertology.measures.metrics import (
-    METRICS,
-    RELATION,
-    UNSCORED,
-    CountKind,
-    label_scores,
-    read_edges,
-    read_root,
-)
+from bertology.measures.metrics import METRICS, RELATION, UNSCORED, CountKind, label_scores, read_edges, read_root
 from bertology.results.predictions import BETWEEN_SPANS, CLOZE, Predictions, spans_of, split_sets
 from bertology.results.rows import ResultRow
 

@@ -28,14 +28,7 @@ from bertology.results._items import (
     tree_items,
 )
 from bertology.results.compared import model_frame
-from bertology.results.predictions import (
-    FITS,
-    FittedProbe,
-    PredictionFolder,
-    Predictions,
-    parts_of,
-    write_predictions,
-)
+from bertology.results.predictions import FITS, FittedProbe, PredictionFolder, Predictions, parts_of, write_predictions
 from bertology.results.rows import (
     ATTENTION,
     ComparisonRow,

@@ -105,14 +105,11 @@ class Predictions:
             reason: why an item was not scored; empty where it was.
         """
         codes, labels = _numbered((*gold, *pred))
-        extra = {
-            "group": [groups[code] for code in np.asarray(group).tolist()],
-            "rival": np.asarray(rival, dtype=np.float32),
-            "rank": np.asarray(rank, dtype=np.int32),
-            "reason": list(reason),
-        }
-        gold_codes, pred_codes = codes[: len(gold)], codes[len(gold) :]
-        return cls(item_ids, cluster, cluster_ids, gold_codes, pred_codes, score, labels, extra=extra)
+        named = [groups[code] for code in np.asarray(group).tolist()]
+        numbers = np.asarray(rival, dtype=np.float32), np.asarray(rank, dtype=np.int32)
+        extra = dict(zip(CLOZE, (named, *numbers, list(reason)), strict=True))
+        coded = codes[: len(gold)], codes[len(gold) :]
+        return cls(item_ids, cluster, cluster_ids, *coded, score, labels, extra=extra)
 
 
 def split_sets(labels: Sequence[str]) -> tuple[tuple[str, ...], NDArray[np.bool_]]:
@@ -147,15 +144,19 @@ def prediction_table(predictions: Predictions) -> pa.Table:
     """Predictions as the table that is kept of them, a line an item."""
     import pyarrow as pa
 
-    values = {"cluster": predictions.cluster_ids, "gold": predictions.labels, "pred": predictions.labels}
-    codes = {name: getattr(predictions, name).astype(np.int32) for name in values}
-    coded = (pa.DictionaryArray.from_arrays(codes[name], _texts(tuple(values[name]))) for name in values)
-    columns = [_texts(tuple(predictions.item_ids)), *coded, pa.array(np.asarray(predictions.score, dtype=np.float32))]
-    schema = prediction_schema(cloze=bool(predictions.extra))
+    schema, columns = prediction_schema(cloze=bool(predictions.extra)), [_texts(tuple(predictions.item_ids))]
+    for codes, names in (
+        (predictions.cluster, predictions.cluster_ids),
+        (predictions.gold, predictions.labels),
+        (predictions.pred, predictions.labels),
+    ):
+        columns.append(pa.DictionaryArray.from_arrays(codes.astype(np.int32), _texts(tuple(names))))
+    columns.append(pa.array(np.asarray(predictions.score, dtype=np.float32)))
     if predictions.fold is not None:
         schema = schema.append(pa.field("fold", pa.int32()))
         columns.append(pa.array(predictions.fold, pa.int32()))
-    columns += [pa.array(predictions.extra[name], schema.field(name).type) for name in CLOZE if predictions.extra]
+    for name in CLOZE if predictions.extra else ():
+        columns.append(pa.array(predictions.extra[name], schema.field(name).type))
     if predictions.label_sets:
         schema = schema.with_metadata({**(schema.metadata or {}), **_SETS})
     return pa.Table.from_arrays(columns, schema=schema)
@@ -199,14 +200,11 @@ def read_predictions(folder: Path, cell_id: str) -> Predictions:
         ResultsError: the file is missing or broken.
     """
     table = _read_columns(folder, cell_id)
-    labels: dict[str, int] = {}
-    clusters: dict[str, int] = {}
-    gold, pred = (_recoded(table[name], labels) for name in ("gold", "pred"))
-    cluster = _recoded(table["cluster_id"], clusters)
-    extra = {name: table[name].to_pylist() for name in CLOZE if name in table.column_names}
-    item_ids, score = table["item_id"].to_pylist(), table["score"].to_numpy()
-    more = tuple(labels), _has_sets(table), extra, table["fold"].to_numpy() if "fold" in table.column_names else None
-    return Predictions(item_ids, cluster, tuple(clusters), gold, pred, score, *more)
+    (codes, labels), (cluster, clusters) = _recoded(table["gold"], table["pred"]), _recoded(table["cluster_id"])
+    item_ids, score, names = table["item_id"].to_pylist(), table["score"].to_numpy(), table.column_names
+    extra = {name: table[name].to_pylist() for name in CLOZE if name in names}
+    fold = table["fold"].to_numpy() if "fold" in names else None
+    return Predictions(item_ids, *cluster, clusters, *codes, score, labels, _has_sets(table), extra, fold)
 
 
 @dataclass(frozen=True, eq=False)
@@ -227,12 +225,10 @@ class PredictedLabels:
 def read_labels(folder: Kept, cell_ids: Sequence[str]) -> PredictedLabels:
     """The labels of cells that predict the very same items, read and refused as by :func:`read_predictions`."""
     first = _read_columns(folder, cell_ids[0], ("cluster_id", "gold", "pred"))
-    labels: dict[str, int] = {}
-    clusters: dict[str, int] = {}
-    gold, cluster = _recoded(first["gold"], labels), _recoded(first["cluster_id"], clusters)
-    pred = [_recoded(first["pred"], labels)]
-    pred += [_recoded(_read_columns(folder, cell_id, ("pred",))["pred"], labels) for cell_id in cell_ids[1:]]
-    return PredictedLabels(gold, np.stack(pred), cluster, len(clusters), tuple(labels), _has_sets(first))
+    others = [_read_columns(folder, cell_id, ("pred",))["pred"] for cell_id in cell_ids[1:]]
+    (gold, *pred), labels = _recoded(first["gold"], first["pred"], *others)
+    (cluster,), clusters = _recoded(first["cluster_id"])
+    return PredictedLabels(gold, np.stack(pred), cluster, len(clusters), labels, _has_sets(first))
 
 
 def read_scores(folder: Kept, cell_ids: Sequence[str]) -> tuple[NDArray[np.float64], tuple[str, ...]]:
@@ -263,13 +259,12 @@ class ClozeOutcomes:
 
     def counts(self, kind: CountKind) -> NDArray[np.float64]:
         """``[cell, cluster, group, kind]`` counts of one kind, which metrics are made of."""
-        if kind == "answers":
-            return self.items.count_answers(self.rank)
         if kind == "changes":
             return self.items.count_changes(self.rank, self.score, self.rival)
-        if kind == "agreement":
-            return self.items.count_agreement(self.pred, self.rank)
-        return self.items.count_choices(self.score, self.rival)
+        if kind == "choices":
+            return self.items.count_choices(self.score, self.rival)
+        is_answers = kind == "answers"
+        return self.items.count_answers(self.rank) if is_answers else self.items.count_agreement(self.pred, self.rank)
 
 
 def read_outcomes(folder: Kept, cell_ids: Sequence[str], *, among: Collection[str] | None = None) -> ClozeOutcomes:
@@ -281,20 +276,18 @@ def read_outcomes(folder: Kept, cell_ids: Sequence[str], *, among: Collection[st
     # Numbered by first appearance, whatever order the file has them in: the bootstrap draws clusters by number.
     cluster, _ = _numbered(shared["cluster_id"].to_pylist())
     group, groups = _numbered(shared["group"].to_pylist())
-    words: dict[str, int] = {}
-    columns: dict[str, list[NDArray[Any]]] = {"pred": [], "score": [], "rival": [], "rank": []}
-    for cell_id in cell_ids:
-        table = _read_columns(folder, cell_id, tuple(columns))
+    tables = [_read_columns(folder, cell_id, ("pred", "score", "rival", "rank")) for cell_id in cell_ids]
+    for cell_id, table in zip(cell_ids, tables, strict=True):
         if len(table) != len(kept):
             raise ResultsError(f"{folder}: cells {cell_ids[0]} and {cell_id} were not asked about the same items")
-        for name, values in columns.items():
-            column = _recoded(table[name], words) if name == "pred" else table[name].to_numpy()
-            values.append(column.astype(np.int64 if name in ("pred", "rank") else np.float64)[kept])
+    words, _ = _recoded(*[table["pred"] for table in tables])
+    columns = {"pred": np.stack(words)[:, kept].astype(np.int64)}
+    for name, kind in (("score", np.float64), ("rival", np.float64), ("rank", np.int64)):
+        columns[name] = np.stack([table[name].to_numpy().astype(kind)[kept] for table in tables])
     # Clusters without a scored item are none: they would widen nothing and be drawn all the same.
     used, cluster = np.unique(cluster[kept], return_inverse=True)
     items = Grouped(cluster, group[kept], len(used), len(groups))
-    names = tuple(itertools.compress(item_ids, scored))
-    return ClozeOutcomes(names, items, groups, **{name: np.stack(values) for name, values in columns.items()})
+    return ClozeOutcomes(tuple(itertools.compress(item_ids, scored)), items, groups, **columns)
 
 
 def _numbered(values: Sequence[str]) -> tuple[NDArray[np.int64], tuple[str, ...]]:
@@ -307,12 +300,15 @@ def _has_sets(table: pa.Table) -> bool:
     return _SETS.items() <= dict(table.schema.metadata or {}).items()
 
 
-def _recoded(column: pa.ChunkedArray, numbers: dict[str, int]) -> NDArray[np.int32]:
-    """Codes of a column of strings in a numbering that is shared with, and grows by, other columns."""
-    column = column.combine_chunks().dictionary_encode()
-    places = [numbers.setdefault(value, len(numbers)) for value in column.dictionary.to_pylist()]
-    codes: NDArray[np.int32] = np.asarray(places, dtype=np.int32)[column.indices.to_numpy()]
-    return codes
+def _recoded(*columns: pa.ChunkedArray) -> tuple[list[NDArray[np.int32]], tuple[str, ...]]:
+    """Codes of columns of strings in a numbering that they share, and the strings by number."""
+    numbers: dict[str, int] = {}
+    codes: list[NDArray[np.int32]] = []
+    for column in columns:
+        coded = column.combine_chunks().dictionary_encode()
+        places = [numbers.setdefault(value, len(numbers)) for value in coded.dictionary.to_pylist()]
+        codes.append(np.asarray(places, dtype=np.int32)[coded.indices.to_numpy()])
+    return codes, tuple(numbers)
 
 
 class PredictionFolder(Mapping[str, Predictions]):
@@ -378,19 +374,18 @@ def write_head_sums(folder: Path, cell_id: str, sums: Sequence[HeadSums]) -> str
     """
     import pyarrow as pa
 
-    def lists(name: str) -> pa.ListArray:
-        """``[head, cluster]`` sums as one list of heads for each cluster."""
-        parts = [getattr(one, name) for one in sums]
-        widths = [np.zeros(1), *(np.full(part.shape[1], part.shape[0]) for part in parts)]
-        offsets = np.cumsum(np.concatenate(widths)).astype(np.int32)
-        values = np.concatenate([np.zeros(0), *(part.T.ravel() for part in parts)]).astype(np.float32)
-        return pa.ListArray.from_arrays(pa.array(offsets), pa.array(values))
-
     n_clusters = [len(one.clusters) for one in sums]
-    names = (np.repeat([getattr(one, name) for one in sums], n_clusters) for name in _HEAD_SUMS[:4])
-    columns = [pa.array(values.tolist(), pa.string()).dictionary_encode() for values in names]
+    columns = []
+    for name in _HEAD_SUMS[:4]:
+        values = np.repeat([getattr(one, name) for one in sums], n_clusters)
+        columns.append(pa.array(values.tolist(), pa.string()).dictionary_encode())
     columns.append(pa.array(np.concatenate([np.zeros(0, np.int64), *(one.clusters for one in sums)]).astype(np.int32)))
-    columns += [lists("over"), lists("under")]
+    # ``[head, cluster]`` sums as one list of heads for each cluster.
+    widths = [np.zeros(1), *(np.full(one.over.shape[1], one.over.shape[0]) for one in sums)]
+    offsets = pa.array(np.cumsum(np.concatenate(widths)).astype(np.int32))
+    for parts in ([one.over for one in sums], [one.under for one in sums]):
+        values = np.concatenate([np.zeros(0), *(part.T.ravel() for part in parts)]).astype(np.float32)
+        columns.append(pa.ListArray.from_arrays(offsets, pa.array(values)))
     return _write(folder, cell_id, pa.table(dict(zip(_HEAD_SUMS, columns, strict=True))))
 
 

@@ -19,14 +19,7 @@ import numpy as np
 from bertology._names import layer_label, name_not_found
 from bertology.errors import ResultsError
 from bertology.measures.intervals import CiMethod, best_set
-from bertology.measures.metrics import (
-    ITSELF,
-    LAYER_COLUMNS,
-    control_order,
-    metric_form,
-    ranked_metrics,
-    second_metric,
-)
+from bertology.measures.metrics import ITSELF, LAYER_COLUMNS, control_order, metric_form, ranked_metrics, second_metric
 from bertology.results.rows import (
     ATTENTION,
     ENCODERS,
