@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -738,7 +738,7 @@ def compare(
 
 
 def best_set(
-    values: ArrayLike, comparisons: Sequence[Comparison], *, q: float = 0.05, higher_is_better: bool = True
+    values: ArrayLike, pairs: Iterable[tuple[int, int, float]], *, q: float = 0.05, higher_is_better: bool = True
 ) -> NDArray[np.bool_]:
     """``bool [column]`` which columns are not separable from the best one.
 
@@ -747,7 +747,7 @@ def best_set(
 
     Args:
         values: ``[column]``.
-        comparisons: from :func:`compare` on the same columns.
+        pairs: two columns that were compared, by :func:`compare`, and their ``p_adj``.
         q: the false discovery rate at which columns are told apart.
         higher_is_better: whether the best is the highest.
     """
@@ -756,9 +756,9 @@ def best_set(
     if not inside.any():
         return inside
     best = int(np.nanargmax(values) if higher_is_better else np.nanargmin(values))
-    for comparison in comparisons:
-        if best in (comparison.a, comparison.b) and comparison.p_adj < q:
-            inside[comparison.b if comparison.a == best else comparison.a] = False
+    for a, b, p_adj in pairs:
+        if best in (a, b) and p_adj < q:
+            inside[b if a == best else a] = False
     return inside
 
 

@@ -720,8 +720,7 @@ def is_dotted(control: str) -> bool:
 
 def ranked_metrics(metrics: Collection[str]) -> list[str]:
     """Metrics in the order in which one is taken as a table's main metric, where the task names none."""
-    places = {name: place for place, name in enumerate(_METRIC_ORDER)}
-    return sorted(metrics, key=lambda metric: (places.get(metric, len(places)), metric))
+    return sorted(metrics, key=[*_METRIC_ORDER, *sorted(metrics)].index)
 
 
 def second_metric(main: str, metrics: Collection[str]) -> str | None:

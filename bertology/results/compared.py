@@ -18,7 +18,6 @@ from bertology.results.rows import (
     ComparisonRow,
     ResultRow,
     Score,
-    comparison_of,
     counterpart,
     grouped,
     mean_score,
@@ -261,7 +260,7 @@ def model_frame(rows: Sequence[ResultRow], comparisons: Sequence[ComparisonRow])
             cells = list(dict.fromkeys(cell for row in pairs for cell in (row.cell_a, row.cell_b)))
             firsts = [own[cell] for cell in cells]
             scores = [mean_score(runs[attrgetter(*same, "reading")(first)]) or Score(math.nan) for first in firsts]
-            compared = [comparison_of(row, cells.index(row.cell_a), cells.index(row.cell_b)) for row in pairs]
+            compared = [(cells.index(row.cell_a), cells.index(row.cell_b), row.p_adj) for row in pairs]
             values, better = [score.value for score in scores], firsts[0].higher_is_better
             inside = best_set(values, compared, q=FALSE_DISCOVERY_RATE, higher_is_better=better)
             for first, score, is_inside in zip(firsts, scores, inside.tolist(), strict=True):

@@ -302,25 +302,17 @@ def score_of(scores: Bootstrap, column: int, *, mean: Bootstrap | None = None, n
     return fields
 
 
-_COMPARED = ("n_pairs", "diff", "ci_low", "ci_high", "p_raw", "p_adj")
-
-
 def comparison_rows(
     comparisons: Sequence[Comparison], *, family: str, metric: str, cells: Sequence[str], layers: Sequence[int]
 ) -> tuple[ComparisonRow, ...]:
     """Rows of one ``family`` of comparisons between columns, each the scores of one of the ``cells`` and ``layers``."""
     rows = []
     for pair in comparisons:
-        sides = {"cell_a": cells[pair.a], "cell_b": cells[pair.b], "layer_a": layers[pair.a], "layer_b": layers[pair.b]}
-        found = {name: getattr(pair, name) for name in _COMPARED}
-        rows.append(ComparisonRow(family=family, metric=metric, **sides, **found))
+        values = dict(vars(pair))
+        a, b = values.pop("a"), values.pop("b")
+        sides = {"cell_a": cells[a], "cell_b": cells[b], "layer_a": layers[a], "layer_b": layers[b]}
+        rows.append(ComparisonRow(family=family, metric=metric, **sides, **values))
     return tuple(rows)
-
-
-def comparison_of(row: ComparisonRow, a: int, b: int) -> Comparison:
-    """The comparison behind a row, as one of columns ``a`` and ``b``."""
-    values: list[Any] = [getattr(row, name) for name in _COMPARED]
-    return Comparison(a, b, *(math.nan if value is None else value for value in values))
 
 
 RowT = TypeVar("RowT", ResultRow, ComparisonRow)
@@ -415,8 +407,7 @@ def grouped(rows: Iterable[RowT], *names: str) -> dict[Any, list[RowT]]:
 
 def own_init(rows: Sequence[ResultRow]) -> str:
     """The weights that scores are about: where there are several, random ones are the control."""
-    inits = {row.init for row in rows}
-    return next((init for init in INITS if init in inits), "pretrained")
+    return min((row.init for row in rows if row.init), key=list(INITS).index, default="pretrained")
 
 
 def mean_score(rows: Sequence[ResultRow]) -> Score | None:
@@ -426,9 +417,8 @@ def mean_score(rows: Sequence[ResultRow]) -> Score | None:
     first = rows[0]
     if first.mean is not None and first.n_runs == len(rows):
         return Score(first.mean, first.mean_ci_low, first.mean_ci_high)
-    low, high = ([getattr(row, name) for row in rows] for name in ("ci_low", "ci_high"))
-    bounds = (None if None in of else float(np.mean(of)) for of in (low, high))
-    return Score(float(np.mean([row.value for row in rows])), *bounds)
+    columns = zip(*[(row.value, row.ci_low, row.ci_high) for row in rows], strict=True)
+    return Score(*[None if None in column else float(np.mean(column)) for column in columns])  # type: ignore[arg-type]
 
 
 RESULTS = "results.parquet"
@@ -461,11 +451,12 @@ def row_schema(kind: type[ResultRow] | type[ComparisonRow]) -> pa.Schema:
     import pyarrow as pa
 
     arrow: dict[Any, Any] = {int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
-    fields = []
+    fields: list[Any] = []
     for name, hint in typing.get_type_hints(kind).items():
-        (inner, *_) = [one for one in typing.get_args(hint) if one is not type(None)] or [hint]
-        fields.append(pa.field(name, arrow.get(inner, pa.string())))  # what has few values is a text
-    fields.sort(key=lambda field: field.name != "schema_version")
+        # A whole number or a number that may be missing; what has few values is a text.
+        inner = typing.get_args(hint)[0] if type(None) in typing.get_args(hint) else hint
+        field = pa.field(name, arrow.get(inner, pa.string()))
+        fields.insert(0 if name == "schema_version" else len(fields), field)
     what = "results" if kind is ResultRow else "comparisons"
     return pa.schema(fields, metadata={"bertology": f"{what} {SCHEMA_VERSION}"})
 

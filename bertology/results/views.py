@@ -30,7 +30,6 @@ from bertology.results.rows import (
     ComparisonRow,
     ResultRow,
     Score,
-    comparison_of,
     grouped,
     mean_score,
     own_baselines,
@@ -154,14 +153,16 @@ class LayerTable:
         scored = [(sign * line.main.value, -line.layer, line) for line in self.lines if line.main]
         return max(scored, key=lambda scores: scores[:2])[2] if scored else None
 
-    def has(self, column: str) -> bool:
-        """Whether some layer has a score in a column."""
-        return any(line.scores.get(column) is not None for line in self.lines)
+    @property
+    def shown(self) -> list[str]:
+        """The names of the columns in which some layer has a score, after the main one."""
+        known = {name for line in self.lines for name, score in line.scores.items() if score is not None}
+        return [name for name in LAYER_COLUMNS if name == "main" or name in known]
 
     @property
     def is_frozen(self) -> bool:
         """Whether the readout was fitted to the vectors of a reference."""
-        return any(column.is_anew and self.has(name) for name, column in LAYER_COLUMNS.items())
+        return any(LAYER_COLUMNS[name].is_anew for name in self.shown)
 
     def title(self, what: str) -> str:
         """``pos · accuracy by layer, %``, with the readout where one task was read in several ways."""
@@ -170,7 +171,7 @@ class LayerTable:
 
     def table(self) -> Table:
         """Layers, then baselines, then the notes that are needed to read them."""
-        shown = [name for name in LAYER_COLUMNS if name == "main" or self.has(name)]
+        shown = self.shown
         metrics = [_metric_of_column(name, self.metric, self.second_metric, self.control_metric) for name in shown]
         headers = [LAYER_COLUMNS[name].title or metric_title(one) for name, one in zip(shown, metrics, strict=True)]
         rows = {layer_label(line.layer): [line.scores[name] for name in shown] for line in self.lines}
@@ -364,7 +365,7 @@ def _layer_table(
     of_draws = [columns[name].values() for name, one in LAYER_COLUMNS.items() if one.source == "init"]
     about = next((row for row in own if row.metric == main), rows[0])
     higher = next((row.higher_is_better for row in own if row.metric == main), True)
-    best = _best_layers(columns["main"], comparisons, main, higher_is_better=higher)
+    best = _best_layers(columns["main"], comparisons, about)
     lines, methods = [], set[str | None]()
     for layer in sorted({row.layer for row in rows if row.init == init and row.layer is not None}):
         runs = columns["main"].get(layer, [])
@@ -420,22 +421,17 @@ def _by_layer(rows: Iterable[ResultRow], metric: str) -> dict[int, list[ResultRo
 
 
 def _best_layers(
-    by_layer: Mapping[int, Sequence[ResultRow]],
-    comparisons: Sequence[ComparisonRow],
-    metric: str,
-    *,
-    higher_is_better: bool,
+    by_layer: Mapping[int, Sequence[ResultRow]], comparisons: Sequence[ComparisonRow], about: ResultRow
 ) -> dict[int, bool]:
     """Whether each layer is in the best set; empty where layers were not compared."""
-    layers = sorted(by_layer)
-    column_of = {row.cell_id: column for column, layer in enumerate(layers) for row in by_layer[layer]}
-    pairs = [
-        comparison_of(row, column_of[row.cell_a], column_of[row.cell_b])
-        for row in comparisons
-        if row.metric == metric and row.cell_a in column_of and row.cell_b in column_of
-    ]
-    values = [np.mean([row.value for row in by_layer[layer]]) for layer in layers]
-    inside = best_set(values, pairs, q=FALSE_DISCOVERY_RATE, higher_is_better=higher_is_better)
+    layers, columns, values, pairs = sorted(by_layer), dict[str, int](), [], []
+    for column, layer in enumerate(layers):
+        columns |= dict.fromkeys([row.cell_id for row in by_layer[layer]], column)
+        values.append(np.mean([row.value for row in by_layer[layer]]))
+    for row in comparisons:
+        if row.metric == about.metric and row.cell_a in columns and row.cell_b in columns:
+            pairs.append((columns[row.cell_a], columns[row.cell_b], row.p_adj))
+    inside = best_set(values, pairs, q=FALSE_DISCOVERY_RATE, higher_is_better=about.higher_is_better)
     return dict(zip(layers, inside.tolist(), strict=True)) if pairs else {}
 
 
@@ -488,9 +484,9 @@ def _notes(table: LayerTable) -> Iterator[Note]:
         reach = [max(s.high - s.value, s.value - s.low) for s in scores if s.low is not None and s.high is not None]
         most = f", ± {number(max(reach), metric=table.metric)} at most (95 %, over draws × sentences)" if reach else ""
         yield Note("random", f"init: mean of {table.n_draws} draws of random weights{most}")
-    for name, one in LAYER_COLUMNS.items():
-        if any(one.note) and table.has(name):
-            yield Note(*one.note)
+    for name in table.shown:
+        if any(LAYER_COLUMNS[name].note):
+            yield Note(*LAYER_COLUMNS[name].note)
     for control, note in table.notes.items():
         if control in LAYER_COLUMNS:
             yield Note(*note)
@@ -499,7 +495,7 @@ def _notes(table: LayerTable) -> Iterator[Note]:
         layers_of[line.strength].append(line.layer)
     if len(layers_of) > 1:
         chosen = "; ".join(f"{text or NOTHING} in {layers_named(of_text)}" for text, of_text in layers_of.items())
-        differences = (name for name, one in LAYER_COLUMNS.items() if one.source == "difference" and table.has(name))
+        differences = (name for name in table.shown if LAYER_COLUMNS[name].source == "difference")
         yield Note("C", f"chosen on dev: {chosen}" + "".join(f"; {name} depends on it" for name in differences))
     if chances := about.chances:
         yield Note("chance", f"{number(sum(chances.values()) / len(chances))} % of choices are right by chance")
@@ -1396,11 +1392,14 @@ def has_steps(rows: Sequence[ResultRow]) -> bool:
 
 def _over_steps(rows: Sequence[ResultRow]) -> set[tuple[str, str]]:
     """The tasks and trainings of which there are scores of layers at two checkpoints."""
-    steps: dict[tuple[str, str], set[int | None]] = defaultdict(set)
+    first: dict[tuple[str, str], int] = {}
+    found = set()
     for row in rows:
         if row.step is not None and is_score_of_layer(row):
-            steps[row.task, row.training].add(row.step)
-    return {key for key, of in steps.items() if len(of) > 1}
+            key = row.task, row.training
+            if first.setdefault(key, row.step) != row.step:
+                found.add(key)
+    return found
 
 
 def beside_steps(rows: Sequence[ResultRow]) -> tuple[ResultRow, ...]:
