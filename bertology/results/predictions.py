@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from torch import Tensor
 
-    from bertology.encoders import Encoder
     from bertology.readouts.kept import KeptFit
 
 _FOLDER = "predictions"
@@ -344,7 +343,8 @@ class PredictionFolder(Mapping[str, Predictions]):
         return isinstance(cell_id, str) and predictions_path(self.folder, cell_id).exists()
 
     def __iter__(self) -> Iterator[str]:
-        return (path.stem for path in sorted((self.folder / _FOLDER).glob("*.parquet")))
+        for path in sorted((self.folder / _FOLDER).glob("*.parquet")):
+            yield path.stem
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
@@ -477,10 +477,11 @@ def read_cell(run: Path, cell: Cell) -> CellRecord | None:
     ``None`` where it is missing or half written, or where its predictions are not those it was written with: their
     checksum is taken once by each process, and again when the file has changed.
     """
-    record_path, path = _record_path(run, cell.id), _predictions_path(run, cell.id)
+    # As text: of a thousand cells, each asked about several times, the making of paths is most of the time.
+    record_path = f"{run}/{_RECORDS}/{cell.id}.json"
     try:
         # Before they are read: what changes while it is being read is read once more.
-        signatures = signature(record_path), signature(path)
+        signatures = signature(record_path), signature(f"{run}/{_FOLDER}/{cell.id}.parquet")
         with open(record_path, "rb") as file:  # noqa: PTH123
             plain = json.loads(file.read())
         record = CellRecord(**{**plain, "notes": tuple(plain["notes"])})
@@ -494,9 +495,9 @@ def read_cell(run: Path, cell: Cell) -> CellRecord | None:
 
 def is_finished(run: Path, cell: Cell) -> bool:
     """Whether :func:`read_cell` has a record; asked again, it looks only whether the files are still the same."""
-    record_path = _record_path(run, cell.id)
+    record_path = f"{run}/{_RECORDS}/{cell.id}.json"
     try:
-        signatures = signature(record_path), signature(_predictions_path(run, cell.id))
+        signatures = signature(record_path), signature(f"{run}/{_FOLDER}/{cell.id}.parquet")
     except FileNotFoundError:
         return False
     return _BELIEVED.get(record_path) == signatures or read_cell(run, cell) is not None
@@ -504,7 +505,7 @@ def is_finished(run: Path, cell: Cell) -> bool:
 
 def predictions_checksum(run: Path, cell_id: str) -> str:
     """SHA-256 of a cell's predictions, which have to be there."""
-    path = _predictions_path(run, cell_id)
+    path = f"{run}/{_FOLDER}/{cell_id}.parquet"
     now = signature(path)
     known = _CHECKED.get(path)
     if known is not None and known[0] == now:
@@ -563,15 +564,6 @@ def item_facts(
     }
 
 
-# As text: of a thousand cells, each asked about several times, the making of paths is most of the time.
-def _record_path(run: Path, cell_id: str) -> str:
-    return f"{run}/{_RECORDS}/{cell_id}.json"
-
-
-def _predictions_path(run: Path, cell_id: str) -> str:
-    return f"{run}/predictions/{cell_id}.parquet"
-
-
 def versions(*packages: str) -> dict[str, str]:
     """Versions of Python, bertology and ``packages``; nothing is imported."""
     names = ("bertology", *packages)
@@ -596,10 +588,8 @@ class Stopwatch:
         }
 
 
-@cache
-def _version(package: str) -> str:
-    # What is installed does not change under a process that has imported it.
-    return metadata.version(package)
+# What is installed does not change under a process that has imported it.
+_version = cache(metadata.version)
 
 
 BETWEEN_SPANS = " | "
@@ -712,27 +702,33 @@ class FittedProbe:
     def _read(self, texts: Any, places: Any, model: Any) -> tuple[dict[str, list[str]], Tensor]:
         """The columns that tell items apart, and their scores ``[item, class]``."""
         from bertology.activations import read_words
+        from bertology.encoders import Encoder, load_encoder, model_name
         from bertology.readouts import ArrayFeatures, ArraySpans, pooled
 
         sentences, of_items = self._items(texts, places)
-        encoder, origin = self._encoder(model), self.origin
-        pool = origin.settings.get("pool", "mean")
-        pooling = pool if pool == "cls" else origin.pooling
-        layers = origin.layers or (cast(int, origin.layer),)
+        encoder, at = model, self.origin
+        if not isinstance(model, Encoder):  # the one it was fitted on, loaded by its name unless another is given
+            source, revision = (at.model, at.revision) if model is None else (model_name(model), None)
+            weights: dict[str, Any] = {"init": at.init, "seed": at.init_seed}
+            encoder = load_encoder(source, revision=revision, dtype=at.dtype, max_pieces=at.max_pieces, **weights)
+        if encoder.fingerprint != at.model_fingerprint:
+            other = f"it cannot read the vectors of {encoder.name}; give model="
+            raise FitError(f"the probe was fitted on {at.model}: {other}")
+        pool, layers = at.settings.get("pool", "mean"), at.layers or (cast(int, at.layer),)
+        pooling = pool if pool == "cls" else at.pooling
         vectors = read_words(encoder, Sentences(sentences), layers=layers, pooling=pooling)
-        if origin.stored_dtype == "float16":  # as the vectors were that it was fitted to
+        if at.stored_dtype == "float16":  # as the vectors were that it was fitted to
             vectors = vectors.half().float()
         starts = np.cumsum([0, *map(len, sentences)])
         spans = [[(first + starts[n], last + starts[n]) for first, last in item] for n, item in of_items]
         source: Any = ArrayFeatures(vectors) if pool == "cls" else ArraySpans(vectors, np.array(spans, dtype=np.int64))
-        if pool != "cls" and not origin.design:
-            source = pooled(source, pooling=pool, compare=origin.are_compared)
-        scores = self._fit.scores(source)
+        if pool != "cls" and not at.design:
+            source = pooled(source, pooling=pool, compare=at.are_compared)
         about = {"text": [sentences[number].text for number, _ in of_items]}
-        if origin.items in ("words", "spans"):
+        if at.items in ("words", "spans"):
             about["place"] = [written_place(item) for _, item in of_items]
             about["word"] = [words_at(sentences[number], item) for number, item in of_items]
-        return about, scores
+        return about, self._fit.scores(source)
 
     def _items(self, texts: Any, places: Any) -> tuple[list[Sentence], list[tuple[int, list[tuple[int, int]]]]]:
         """The sentences, and of each item the number of its sentence and its spans there."""
@@ -740,38 +736,25 @@ class FittedProbe:
         if (places is None) == (kind == "spans"):
             remedy = "give places" if kind == "spans" else "leave places out"
             raise FitError(f"task {self.origin.task} is about {kind}: {remedy}")
-        if kind == "pairs":
-            firsts, seconds = map(as_sentences, zip(*texts, strict=True))
-            joined = [_joined(*both) for both in zip(firsts, seconds, strict=True)]
-            return joined, [(n, [(0, len(one)), (len(one), len(joined[n]))]) for n, one in enumerate(firsts)]
+        if kind == "pairs":  # two texts in a row as one sentence
+            joined, items = [], []
+            for n, (one, other) in enumerate(zip(*map(as_sentences, zip(*texts, strict=True)), strict=True)):
+                offset, words = len(one.text) + 1, (*one.words, *other.words)
+                spans = (*one.spans, *[(begin + offset, end + offset) for begin, end in other.spans])
+                joined.append(Sentence("", f"{one.text} {other.text}", words, spans))
+                items.append((n, [(0, len(one)), (len(one), len(words))]))
+            return joined, items
         sentences = list(as_sentences(texts))
         if kind == "words":
             return sentences, [(n, [(k, k + 1)]) for n, sentence in enumerate(sentences) for k in range(len(sentence))]
         if kind == "sentences":
             return sentences, [(n, [(0, len(sentence))]) for n, sentence in enumerate(sentences)]
         by_text = [places] if all(isinstance(place, str) for place in places) else places
-        spans = [(n, spans_of(place)) for n, of_text in enumerate(by_text) for place in of_text]
-        for n, item in spans:
+        items = [(n, spans_of(place)) for n, of_text in enumerate(by_text) for place in of_text]
+        for n, item in items:
             if n >= len(sentences) or not all(0 <= first < last <= len(sentences[n]) for first, last in item):
                 raise FitError(f"place {quoted(written_place(item))} of text {n + 1}: not among its words")
-        return sentences, spans
-
-    def _encoder(self, model: Any) -> Encoder:
-        """The encoder it was fitted on, loaded by its name unless it is given."""
-        from bertology.encoders import Encoder, load_encoder, model_name
-
-        at = self.origin
-        if isinstance(model, Encoder):
-            encoder: Encoder = model
-        else:
-            source, revision = (at.model, at.revision) if model is None else (model_name(model), None)
-            weights: dict[str, Any] = {"init": at.init, "seed": at.init_seed}
-            encoder = load_encoder(source, revision=revision, dtype=at.dtype, max_pieces=at.max_pieces, **weights)
-        if encoder.fingerprint != at.model_fingerprint:
-            raise FitError(
-                f"the probe was fitted on {at.model}: it cannot read the vectors of {encoder.name}; give model="
-            )
-        return encoder
+        return sentences, items
 
     def save(self, path: Path) -> None:
         """Write ``path.safetensors``, then ``path.json``, which makes the probe whole."""
@@ -813,10 +796,3 @@ def written_place(spans: Sequence[Sequence[int]]) -> str:
 def words_at(sentence: Sentence, spans: Sequence[tuple[int, int]]) -> str:
     """The text of some spans of words."""
     return BETWEEN_SPANS.join(sentence.text[sentence.spans[a][0] : sentence.spans[b - 1][1]] for a, b in spans)
-
-
-def _joined(one: Sentence, other: Sentence) -> Sentence:
-    """Two texts in a row as one sentence."""
-    offset = len(one.text) + 1
-    spans = (*one.spans, *((begin + offset, end + offset) for begin, end in other.spans))
-    return Sentence("", f"{one.text} {other.text}", (*one.words, *other.words), spans)

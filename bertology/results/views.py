@@ -8,6 +8,7 @@ import dataclasses
 import io
 import itertools
 import json
+import operator
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,7 +20,7 @@ import numpy as np
 from bertology._names import layer_label, name_not_found
 from bertology.errors import ResultsError
 from bertology.measures.intervals import CiMethod, best_set
-from bertology.measures.metrics import ITSELF, LAYER_COLUMNS, control_order, metric_form, ranked_metrics, second_metric
+from bertology.measures.metrics import CONTROLS, ITSELF, LAYER_COLUMNS, metric_form, ranked_metrics, second_metric
 from bertology.results.rows import (
     ATTENTION,
     ENCODERS,
@@ -171,23 +172,27 @@ class LayerTable:
 
     def table(self) -> Table:
         """Layers, then baselines, then the notes that are needed to read them."""
-        shown = self.shown
+        shown, rows, best = self.shown, dict[str, list[Any]](), list[tuple[str, int]]()
         metrics = [_metric_of_column(name, self.metric, self.second_metric, self.control_metric) for name in shown]
         headers = [LAYER_COLUMNS[name].title or metric_title(one) for name, one in zip(shown, metrics, strict=True)]
-        rows = {layer_label(line.layer): [line.scores[name] for name in shown] for line in self.lines}
-        # Columns that are not the task's own are empty in lines of baselines.
-        rows |= {line.label: [getattr(line, name, "") for name in shown] for line in self.baselines}
+        for line in self.lines:
+            label = layer_label(line.layer)
+            rows[label] = [*[line.scores[name] for name in shown], line.spread]
+            best += [(label, 0)] if line.in_best_set else []
+        for baseline in self.baselines:
+            # Columns that are not the task's own are empty in lines of baselines.
+            rows[baseline.label] = [*[getattr(baseline, name, "") for name in shown], ""]
         if any(line.spread for line in self.lines):
             headers, metrics = [*headers, "seed s.d."], [*metrics, self.metric]
-            spreads = {layer_label(line.layer): line.spread for line in self.lines}
-            rows = {label: [*values, spreads.get(label, "")] for label, values in rows.items()}
-        silver = " · silver labels" if self.about.annotation == "silver" else ""
         return Table.of(
-            *(self.title("") + silver, headers, rows, _notes(self)),
+            self.title("") + (" · silver labels" if self.about.annotation == "silver" else ""),
+            headers,
+            {label: values[: len(headers)] for label, values in rows.items()},
+            _notes(self),
             metric=metrics,
-            intervals={place for place, name in enumerate(shown) if LAYER_COLUMNS[name].with_interval},
-            best={(layer_label(line.layer), 0) for line in self.lines if line.in_best_set},
-            baselines={line.label for line in self.baselines},
+            intervals=[place for place, name in enumerate(shown) if LAYER_COLUMNS[name].with_interval],
+            best=best,
+            baselines=[line.label for line in self.baselines],
             is_drawn=True,
         )
 
@@ -282,12 +287,15 @@ def layer_tables(
     baselines = grouped([row for row in whole if row.is_baseline], *question)
     of_layers = [row for row in whole if row.layer is not None and not row.is_baseline]
     tables = grouped(of_layers, *question, "model", "pooling", "reading")
-    times = Counter(key[:-1] for key in tables)
+    times = Counter([key[:-1] for key in tables])
     # Readings of one question stand where the first of them does.
-    place = {asked: number for number, asked in enumerate(times)}
+    questions = list(times)
+    ordered = sorted(tables, key=lambda key: (questions.index(key[:-1]), natural_order(str(key[-1]))))
     return tuple(
-        _layer_table(tables[key], baselines.get(key[:3], ()), comparisons, metric, one_of_several=times[key[:-1]] > 1)
-        for key in sorted(tables, key=lambda key: (place[key[:-1]], natural_order(str(key[-1]))))
+        [
+            _layer_table(tables[key], baselines.get(key[:3], ()), comparisons, metric, is_one=times[key[:-1]] == 1)
+            for key in ordered
+        ]
     )
 
 
@@ -311,19 +319,18 @@ def natural_order(text: str) -> list[tuple[str, float]]:
 
 def refuse_mixtures(rows: Sequence[ResultRow]) -> None:
     """Scores on different data, tasks or weights are not comparable, whatever their names."""
-    for within, of in (
-        (("task",), "task_version"),
-        (("task", "corpus"), "corpus_fingerprint"),
-        (("model",), "model_fingerprint"),
+    pretrained = [row for row in rows if row.init == "pretrained"]
+    for some, within, of in (
+        (rows, ("task",), "task_version"),
+        (rows, ("task", "corpus"), "corpus_fingerprint"),
+        (pretrained, ("model",), "model_fingerprint"),
     ):
-        first: dict[tuple[str, ...], str] = {}
-        for row in rows:
-            if of == "model_fingerprint" and row.init != "pretrained":
-                continue
-            key, value = tuple(str(getattr(row, name)) for name in within), str(getattr(row, of))
-            if first.setdefault(key, value) != value:
-                place = ", ".join(map(" ".join, zip(within, key, strict=True)))
-                both = " and ".join(sorted((first[key], value)))
+        for key, same in grouped(some, *within).items():
+            values = {str(getattr(row, of)) for row in same}
+            if len(values) > 1:
+                names = key if isinstance(key, tuple) else (key,)
+                place = ", ".join(map(" ".join, zip(within, map(str, names), strict=True)))
+                both = " and ".join(sorted(values))
                 raise ResultsError(f"{place}: rows of {of} {both} cannot stand in one view; keep one with only({of}=…)")
 
 
@@ -340,7 +347,7 @@ def _layer_table(
     comparisons: Sequence[ComparisonRow],
     wanted: str | None,
     *,
-    one_of_several: bool,
+    is_one: bool,
 ) -> LayerTable:
     scored = [row for row in rows if row.value is not None and row.status == "ok"]
     init = own_init(rows)
@@ -401,7 +408,7 @@ def _layer_table(
         path_ends={end: tuple(sorted(layers)) for end, layers in path_ends.items()},
         reading=about.reading,
         notes={str(row.control): note for row in rows if (note := row.note)[1]},
-        one_of_several=one_of_several,
+        one_of_several=not is_one,
     )
 
 
@@ -441,11 +448,11 @@ def _baselines(rows: Sequence[ResultRow], main: str, second: str | None) -> tupl
         if row.value is not None:
             first.setdefault((row.control, row.metric), row)
     lines = []
-    for control, metric in sorted(first, key=lambda key: control_order(key[0])):
-        row, other = first[control, metric], first.get((control, second or ""))
-        if metric == main and (score := mean_score([row])):
+    for control in CONTROLS:
+        row, other = first.get((control, main)), first.get((control, second or ""))
+        if row is not None and (score := mean_score([row])):
             label, note = row.note
-            of_second = mean_score([other]) if other else None
+            of_second = mean_score([other] if other else [])
             lines.append(BaselineLine(control, label, score, of_second, row.n_items, row.model, note))
     return tuple(lines)
 
@@ -633,8 +640,8 @@ def baseline_rows(questions: Sequence[Sequence[tuple[str, LayerTable]]]) -> Iter
 
 def baseline_labels(tables: Sequence[LayerTable]) -> tuple[str, ...]:
     """Labels of the baselines of tables, each once, in the order of controls."""
-    lines = sorted((line for table in tables for line in table.baselines), key=lambda one: control_order(one.control))
-    return tuple(dict.fromkeys(line.label for line in lines))
+    lines = [line for control in CONTROLS for table in tables for line in table.baselines if line.control == control]
+    return tuple(dict.fromkeys([line.label for line in lines]))
 
 
 def baseline_owners(label: str, questions: Sequence[Sequence[tuple[str, LayerTable]]]) -> tuple[str | None, ...]:
@@ -730,7 +737,7 @@ def group_tables(
         settings = about.param("settings", {})
         baselines = own_baselines([row for row in of_task if row.is_baseline], about.model, settings)
         baselines = [row for row in baselines if (row.metric == table.metric) != statistics and row.value is not None]
-        baselines.sort(key=lambda row: control_order(row.control))
+        baselines.sort(key=lambda row: CONTROLS.index(row.control))
         by_name, lines = grouped(own, column), []
         for name in by_name if statistics else group_names(own):
             of_name = by_name[name]
@@ -971,7 +978,7 @@ def _head_table(rows: Sequence[ResultRow], baselines: Sequence[ResultRow]) -> He
     metric = about.metric if about.group is not None else ""
     known = {name for line in lines for name in line.baselines}
     notes = {str(row.control): row.note for row in baselines if row.control in known}
-    by_control = {name: notes[name] for name in sorted(notes, key=control_order)}
+    by_control = {name: notes[name] for name in sorted(notes, key=CONTROLS.index)}
     return HeadTable(about.task, metric, tuple(lines), about, chosen_on or about.split, by_control)
 
 
@@ -1126,8 +1133,7 @@ def overview_of(tables: Sequence[LayerTable]) -> tuple[LayerTable, ...]:
     return tuple(t for t in tables if t.about.readout != CUMULATIVE or _asked(t.about) not in single)
 
 
-def _asked(row: ResultRow) -> tuple[str | None, ...]:
-    return (row.task, row.corpus, row.split, row.model, row.pooling)
+_asked = operator.attrgetter("task", "corpus", "split", "model", "pooling")
 
 
 def pipeline_lines(rows: Sequence[ResultRow], tables: Sequence[LayerTable]) -> tuple[PipelineLine, ...]:
