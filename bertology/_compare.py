@@ -29,16 +29,7 @@ from bertology.families.request import CorpusSettings, parse_names
 from bertology.probing import get_probe
 from bertology.results import Results, read_results
 from bertology.results.compared import compared_frame, compared_tasks, pair_statistics
-from bertology.results.report.comparison import (
-    ComparisonPage,
-    findings,
-    head_findings,
-    head_table,
-    render_comparison,
-    retained_charts,
-    size_table,
-    write_comparison,
-)
+from bertology.results.report.comparison import findings, head_findings, render_comparison
 from bertology.runner import RunOptions, run_experiment
 from bertology.runner.experiment import Experiment, experiment_of
 from bertology.runner.plan import resolve_work
@@ -56,8 +47,6 @@ _TIMED = 60
 """Sentences that speed is measured on."""
 MEASURES = (FROZEN, "vectors", "attention", "weights", "masked_loss", "restoring", "label_clusters", _SIZES)
 """Measures besides the tasks: tasks ``comparison:…``, ``frozen_probe:TASK``, and sizes."""
-_TABLE = "comparison.csv"
-_PAGE = "comparison.html"
 
 
 @dataclass(frozen=True)
@@ -115,7 +104,16 @@ class ModelComparison:
 
     def page(self) -> str:
         """One HTML page with charts and tables, which needs no network."""
-        return render_comparison(self.results, self._page)
+        return render_comparison(
+            self.results,
+            *self._changes,
+            reference=self.reference,
+            verdicts=(*self._verdicts, *null_findings(self._changes[1])),
+            failures=(*self.failures, *self.left_out),
+            sizes=self.sizes,
+            retained=self.retained,
+            heads=self.heads,
+        )
 
     def save(self, folder: str | Path) -> Path:
         """Write ``comparison.html`` and ``comparison.csv`` to a folder, which is returned.
@@ -126,27 +124,14 @@ class ModelComparison:
             StoreError: a file cannot be written.
         """
         folder = Path(folder)
-        frames = {
-            _TABLE: self.to_pandas(),
-            _SIZES_FILE: self.sizes,
-            "retained.csv": self.retained,
-            "heads.csv": self.heads,
+        frames = {"comparison": self.to_pandas(), "sizes": self.sizes, "retained": self.retained, "heads": self.heads}
+        files = {
+            f"{name}.csv": frame.to_csv(index=False, lineterminator="\n").encode()
+            for name, frame in frames.items()
+            if frame is not None
         }
-        tables = {}
-        for name, frame in frames.items():
-            if frame is not None:
-                tables[name] = frame.to_csv(index=False, lineterminator="\n").encode()
-        write_derived(folder, tables, remedy="name another folder")
-        write_comparison(self.results, folder / _PAGE, self._page)
+        write_derived(folder, {**files, "comparison.html": self.page().encode()}, remedy="name another folder")
         return folder
-
-    @property
-    def _page(self) -> ComparisonPage:
-        measured = (size_table, self.sizes), (head_table, self.heads)
-        tables = tuple(table(frame) for table, frame in measured if frame is not None)
-        charts = () if self.retained is None else tuple(retained_charts(self.retained))
-        first = (*self._verdicts, *null_findings(self._changes[1]))
-        return ComparisonPage(self.reference, tables, charts, (*self.failures, *self.left_out), verdicts=first)
 
     def __str__(self) -> str:
         return "\n".join(self.findings)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -91,7 +90,7 @@ def cloze(
     if lens is not None:
         encoder = encoder.through(_lens(lens, encoder, lens_corpus))
     reading = read_cloze(encoder, prompt, layers=chosen, top=top, form=cast("AnswerForm", scored))
-    print_found(format, *(partial(made, reading) for made in (_table, _frame, _plain)))
+    print_found(format, lambda: _table(reading), lambda: _frame(reading), lambda: _plain(reading))
     # On standard error, since what is printed may be read by a program.
     for line in [*(_left_out(reading) if format == "csv" else []), *(_toy(reading.model) if format != "table" else [])]:
         typer.echo(line, err=True)

@@ -172,8 +172,8 @@ def patch(
     from bertology._page import is_page
 
     is_page(out)  # an ending of neither is refused before anything is computed
-    words = {"language": language, "split_at_spaces": split_at_spaces}
-    found = bertology.patch(text, with_, candidates=candidates, site=site, direction=direction, **words, **settings)
+    settings |= {"language": language, "split_at_spaces": split_at_spaces}
+    found = bertology.patch(text, with_, candidates=candidates, site=site, direction=direction, **settings)
     print_found(format, lambda: f"{found}\n", lambda: found.to_pandas()[_EFFECTS])
     save_found(found, out, what="effects")
 

@@ -133,9 +133,9 @@ def _table(found: Neighbours) -> str:
         taken = 12 + longest + sum(2 + max(map(len, column)) for column in zip(*labels, strict=True))
         room = max(_LEAST, (terminal_width() - taken) // 2)
         rows = []
-        for (one, cosine), of_one in zip(nearest, labels, strict=True):
-            before, after = (" ".join(part.split()) for part in one.context(room))
-            rows.append([f"{cosine:6.3f}", before.rjust(room), one.word.center(longest), after.ljust(room), *of_one])
+        for (near, cosine), of_one in zip(nearest, labels, strict=True):
+            before, after = (" ".join(part.split()) for part in near.context(room))
+            rows.append([f"{cosine:6.3f}", before.rjust(room), near.word.center(longest), after.ljust(room), *of_one])
         lines += ["", f"layer {layer_label(layer)}", *aligned(rows)]
     return "\n".join(lines) + "\n"
 
@@ -144,7 +144,11 @@ def _plain(found: Neighbours) -> dict[str, Any]:
     by_layer: dict[int, list[dict[str, Any]]] = {}
     for one in records(found.frame):
         by_layer.setdefault(one.pop("layer"), []).append(one)
-    plain = {"text": found.sentence.text, "word": found.word, "span": list(found.sentence.spans[found.place])}
+    plain: dict[str, Any] = {
+        "text": found.sentence.text,
+        "word": found.word,
+        "span": list(found.sentence.spans[found.place]),
+    }
     plain |= {name: getattr(found, name) for name in ("tag", "sense", "model", "corpus")}
     plain |= {"n_words": len(found.text.words), "n_skipped": found.text.n_skipped, "n_shared": found.text.n_shared}
     return plain | {"layers": [{**line, "neighbours": by_layer[line["layer"]]} for line in records(found.shares)]}
@@ -198,9 +202,9 @@ def align(
     pairs = [(str(text), str(translation))] if file is None else _pairs(file)
     firsts, seconds = map(list, zip(*pairs, strict=True))
     layers = "all" if layer is None or is_shown else (layer,)
-    words = {"language": language, "split_at_spaces": split_at_spaces}
+    settings |= {"language": language, "split_at_spaces": split_at_spaces}
     found = bertology.align(
-        firsts, seconds, layers=layers, layer=layer, method=method, distortion=distortion, **words, **settings
+        firsts, seconds, layers=layers, layer=layer, method=method, distortion=distortion, **settings
     )
 
     def frame() -> Any:

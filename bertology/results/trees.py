@@ -397,7 +397,8 @@ def _draw_arc(ax: Axes, arc: Arc, row: Sequence[int], x: Points, foot: float, to
         path = Path(points, [*rising, Path.LINETO, Path.CURVE3, Path.CURVE3, Path.LINETO])
     else:
         path = Path([(x[0], top), (x[0], base)])
-    patch = ax.add_patch(PathPatch(path, fill=False, zorder=2, capstyle="butt", **_look(arc.kind)))
+    patch = PathPatch(path, fill=False, zorder=2, capstyle="butt", **_look(arc.kind))
+    ax.add_patch(patch)
     if arc.dependent in row:
         tip, half = x[0] if arc.dependent == arc.left else x[1], _ARROW[0] / 2
         corners = [(tip, foot), (tip - half, base), (tip + half, base)]

@@ -61,8 +61,7 @@ def corpus(tiny_corpus: Path) -> Corpus:
     return Corpus("mixed", {name: Sentences(part) for name, part in splits.items()}, skipped=skipped)
 
 
-@pytest.mark.parametrize("setting", ["exclude", "include"])
-@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize(("task", "setting"), [*((task, "exclude") for task in TASKS), ("pos", "include")])
 def test_every_table_of_every_family_has_it(
     task: str, setting: str, tiny_bert: Path, corpus: Corpus, tmp_path: Path
 ) -> None:
