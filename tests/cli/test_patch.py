@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from bertology import patch
-from bertology.errors import BertologyError
 
 Command = Callable[..., Any]
 TEXTS = "The guards near the dog [MASK] open.", "The guard near the dog [MASK] open."
@@ -53,33 +52,21 @@ def test_as_data(bertology: Command) -> None:
     assert [row["effect"] for row in rows] == pytest.approx(found.effects.ravel().tolist(), abs=1e-6)
     csv = bertology(*arguments, "--format", "csv").out
     assert csv.startswith("layer,place,effect,base_score,source_score,measure\n1,H1,")
-    assert [row["base_score"] for row in rows] == pytest.approx([found.base[0]] * len(rows), abs=1e-5)
-    assert [row["source_score"] for row in rows] == pytest.approx(
-        [found.base[0] + found.whole[0]] * len(rows), abs=1e-5
-    )
+    for row in rows:
+        assert (row["base_score"], row["source_score"]) == pytest.approx(
+            (found.base[0], found.base[0] + found.whole[0]), abs=1e-5
+        )
     assert {row["measure"] for row in rows} == {"logit of are − logit of is"}
 
 
 def test_a_persons_mistakes_are_one_line(bertology: Command, tmp_path: Path) -> None:
     text, other = TEXTS
+    pair = (text, "--with", other, "--candidates", "are,is")
     for arguments, problem in (
         ((text, "--with", "The old guard near the dog [MASK] open.", "--candidates", "are,is"), "8 and 9 words"),
         ((text, "--with", other, "--candidates", "are"), "1 candidates: give two"),
-        ((text, "--with", other, "--candidates", "are,is", "--layers", "9"), "layer '9'"),
-        ((text, "--with", other, "--candidates", "are,is", "--site", "head", "--layers", "0"), "layer 0"),
-        (
-            (text, "--with", other, "--candidates", "are,is", "--out", tmp_path / "effects.txt"),
-            "ends in .html, .svg, .pdf or .png",
-        ),
-        (
-            (text, "--with", other, "--candidates", "are,is", "--out", tmp_path / "effects"),
-            "ends in .html, .svg, .pdf or .png",
-        ),
+        ((*pair, "--layers", "9"), "layer '9'"),
+        ((*pair, "--site", "head", "--layers", "0"), "layer 0"),
+        ((*pair, "--out", tmp_path / "effects.txt"), "ends in .html, .svg, .pdf or .png"),
     ):
-        done = bertology("patch", *arguments)
-        assert done.status == 2, arguments
-        assert problem in done.err
-        assert len(done.err.strip().splitlines()) == 1
-        assert not done.out
-    with pytest.raises(BertologyError, match="layer '9'"):
-        patch(*TEXTS, candidates="are,is", layers="9")
+        assert problem in bertology("patch", *arguments).one_line()
