@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -29,15 +29,13 @@ _EIGHTHS = " ▏▎▍▌▋▊▉█"
     "how-to/cloze",
     'bertology cloze "The capital of France is {mask}."',
     'bertology cloze "The dogs {mask}." --candidates run,runs --layers 0-4',
-    settings="layers model device revision trust_remote_code",
+    settings="layers model language split_at_spaces device revision trust_remote_code",
     model="pocket",
 )
 def cloze(
     text: str,
     *,
     top: int = 5,
-    language: str | None = None,
-    split_at_spaces: bool = False,
     candidates: str | None = None,
     form: str = "one_piece",
     surprisal: bool = False,
@@ -66,7 +64,7 @@ def cloze(
     from bertology.errors import ClozeError, quoted
     from bertology.families.request import parse_layers
 
-    model, layers, of_text = settings.pop("model"), settings.pop("layers"), (language, split_at_spaces)
+    model, layers, *of_text = (settings.pop(name) for name in ("model", "layers", "language", "split_at_spaces"))
     if surprisal:
         is_plain = candidates is None and form == "one_piece" and layers == "all" and lens is None
         if not is_plain or Prompt(text).n_masks:
@@ -135,9 +133,7 @@ def _table(reading: ClozeReading) -> str:
     return "\n".join([reading.text, "", *aligned(lines), "", *notes]) + "\n"
 
 
-def _print_surprisal(
-    model: str, settings: Mapping[str, Any], text: str, of_text: tuple[str | None, bool], format: str
-) -> None:
+def _print_surprisal(model: str, settings: Mapping[str, Any], text: str, of_text: Sequence[Any], format: str) -> None:
     """Print a line a word: how surprising it is, with a bar."""
     from bertology.cloze import surprisal
     from bertology.corpora import as_sentence

@@ -22,7 +22,8 @@ _LEAST = 14
     "how-to/geometry",
     'bertology neighbours "We sat on the bank of the river." --word bank',
     'bertology neighbours "The dog sees." --word dog --layers 2 --out map.html',
-    settings="model corpus columns layers sentences pooling dtype device revision trust_remote_code",
+    settings="model corpus columns layers sentences pooling language split_at_spaces dtype device revision "
+    "trust_remote_code",
     model="pocket",
     corpus=("pocket", "Corpus to search: pocket, ud:en_ewt, a path."),
 )
@@ -33,8 +34,6 @@ def neighbours(
     occurrence: int | None = None,
     split: str = "all",
     sentence: str | None = None,
-    language: str | None = None,
-    split_at_spaces: bool = False,
     tag: str | None = None,
     sense: str | None = None,
     k: int = 10,
@@ -89,8 +88,6 @@ def neighbours(
         split=split,
         tag=tag,
         sense=sense,
-        language=language,
-        split_at_spaces=split_at_spaces,
         progress=shows_progress(quiet),
         **settings,
     )
@@ -98,7 +95,7 @@ def neighbours(
         page = found.map(points=points, others=others, projection=projection)
         page.save(out)
         typer.echo(f"{out}: {len(page.words):,} words in {len(found.layers)} layers", err=True)
-    if loaded.notes.get("annotation") == BY_SPACES and not split_at_spaces:
+    if loaded.notes.get("annotation") == BY_SPACES and not settings["split_at_spaces"]:
         problem = "has words by white space, with the punctuation that stands at them"
         typer.echo(f"note: {loaded.name} {problem}; --split-at-spaces finds those of the text alike", err=True)
     print_found(format, lambda: _table(found), lambda: found.frame, lambda: _plain(found))
@@ -158,7 +155,7 @@ def _plain(found: Neighbours) -> dict[str, Any]:
     "how-to/geometry",
     'bertology align "Oscar has seen it." "Сази пида гилогане."',
     "bertology align --file pairs.txt --format pharaoh",
-    settings="model pooling dtype device revision trust_remote_code",
+    settings="model pooling split_at_spaces dtype device revision trust_remote_code",
     model=("bilingual", "bilingual, a folder, or a hub id."),
 )
 def align(
@@ -170,7 +167,6 @@ def align(
     method: Literal["argmax", "itermax", "match"] = "argmax",
     distortion: float = 0.0,
     language: str | None = None,
-    split_at_spaces: bool = False,
     format: Literal["table", "pharaoh", "csv", "json"] = "table",
     out: Path | None = None,
     **settings: Any,
@@ -202,9 +198,8 @@ def align(
     pairs = [(str(text), str(translation))] if file is None else _pairs(file)
     firsts, seconds = map(list, zip(*pairs, strict=True))
     layers = "all" if layer is None or is_shown else (layer,)
-    settings |= {"language": language, "split_at_spaces": split_at_spaces}
     found = bertology.align(
-        firsts, seconds, layers=layers, layer=layer, method=method, distortion=distortion, **settings
+        firsts, seconds, layers=layers, layer=layer, method=method, distortion=distortion, language=language, **settings
     )
 
     def frame() -> Any:

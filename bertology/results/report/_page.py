@@ -56,6 +56,14 @@ _OF_LAYERS = "overview", "chart", "cloze", "details"
 _LAST = "download", "state"
 
 
+def counted(count: int, noun: str) -> str:
+    """``1 layer``, ``5 layers``."""
+    return f"{count:,} {noun}{'s' * (count != 1)}"
+
+
+_IN_TEMPLATE = counted, data_of, interval_of, layer_label, layers_named, metric_form, model_of, number, titled
+
+
 @explained_system_errors()
 def write_report(
     runs: Sequence[str | Path],
@@ -151,16 +159,8 @@ def render_report(runs: Sequence[Run], texts: SentenceTexts | None = None) -> st
         wholes=_tables_of({run.name: run.view.wholes for run in runs if run.view.wholes}),
         overview=_overview(questions),
         provenance=[(run.name, _provenance(run)) for run in runs],
-        layer_label=layer_label,
-        number=number,
-        interval_of=interval_of,
-        titled=titled,
-        form=metric_form,
+        **{function.__name__: function for function in _IN_TEMPLATE},
         ranks=lambda metric: tally_of(metric) != "changes",
-        layers_named=layers_named,
-        data_of=data_of,
-        model_of=model_of,
-        counted=_counted,
         layer_columns=LAYER_COLUMNS,
     )
 
@@ -302,14 +302,9 @@ def _about(runs: Sequence[Run]) -> list[tuple[str, str]]:
         "Corpora": dict.fromkeys(data_of(table.about) for table in tables),
         "Tasks": dict.fromkeys(table.task for table in tables),
         "Date": [" to ".join(dict.fromkeys([days[0], days[-1]]))] if days else [],
-        "Scores": [f"{sum(row.value is not None for row in rows):,} in {_counted(len(runs), 'run')}"],
+        "Scores": [f"{sum(row.value is not None for row in rows):,} in {counted(len(runs), 'run')}"],
     }
     return [(heading, text) for heading, values in facts.items() if (text := "; ".join(values))]
-
-
-def _counted(count: int, noun: str) -> str:
-    """``1 layer``, ``5 layers``."""
-    return f"{count:,} {noun}{'s' * (count != 1)}"
 
 
 def _card(table: LayerTable | HeadTable, **more: Any) -> dict[str, Any]:
@@ -331,19 +326,19 @@ def _provenance(run: Run) -> list[tuple[str, str]]:
     for row in rows:
         for name, version in json.loads(row.versions).items():
             versions[str(name)].add(str(version))
-
     timed = [(row, row.wall_s) for row in rows if row.wall_s is not None and row.started_utc]
     jobs = {(row.task, row.model, row.init, row.started_utc) for row, _ in timed}
+    took = f"{sum(seconds for _, seconds in timed):,.1f} s in {counted(len(jobs), 'fit')}"
 
     def all_of(values: Iterable[object]) -> str:
         return "; ".join(dict.fromkeys(str(value) for value in values if value not in (None, "")))
 
-    n_cells = _counted(len({row.cell_id for row in rows}), "cell")
-    n_kept = _counted(len({row.cell_id for row in rows if row.predictions_sha256 is not None}), "cell")
+    n_cells = counted(len({row.cell_id for row in rows}), "cell")
+    n_kept = counted(len({row.cell_id for row in rows if row.predictions_sha256 is not None}), "cell")
     facts = {
         "folder": run.name,
         "experiment": all_of(row.experiment for row in rows),
-        "tables": f"schema {all_of(row.schema_version for row in rows)}, {_counted(len(rows), 'row')}, {n_cells}",
+        "tables": f"schema {all_of(row.schema_version for row in rows)}, {counted(len(rows), 'row')}, {n_cells}",
         "tasks": all_of(f"{row.task} {row.task_version}" for row in rows),
         "models": all_of(f"{run.models[row.model]}, {row.init}: {row.model_fingerprint}" for row in rows if row.model),
         "corpora": all_of(f"{row.corpus} {row.split}: {row.corpus_fingerprint}" for row in rows),
@@ -355,9 +350,7 @@ def _provenance(run: Run) -> list[tuple[str, str]]:
         "versions": "; ".join(f"{name} {' and '.join(sorted(known))}" for name, known in sorted(versions.items())),
         "intervals": all_of(method for row in rows for method in (row.ci_method, row.mean_ci_method)),
         "started": " to ".join(dict.fromkeys([times[0], times[-1]])) if times else "",
-        "fitting took": f"{sum(seconds for _, seconds in timed):,.1f} s in {_counted(len(jobs), 'fit')}"
-        if jobs
-        else "",
+        "fitting took": took if jobs else "",
         "predictions": f"{n_kept} kept, with SHA-256",
     }
     return [(heading, value) for heading, value in facts.items() if value]
