@@ -19,7 +19,7 @@ import pytest
 
 from bertology._files import cache_folder
 from bertology.corpora import Corpus, Sentence, Sentences, _named, corpus_is_available, known_corpora, load_corpus
-from bertology.corpora._named import TREEBANKS, Treebank
+from bertology.corpora._named import Treebank, treebanks
 from bertology.errors import CorpusError, NameNotFoundError, StoreError
 
 LINE = "1\ta\t_\tX\t_\t_\t0\troot\t_\t_\n\n"
@@ -229,7 +229,7 @@ def mirror(monkeypatch: pytest.MonkeyPatch) -> Iterator[Mirror]:
 def made_treebank(monkeypatch: pytest.MonkeyPatch) -> None:
     hashes = {split: hashlib.sha256(content).hexdigest() for split, content in FILES.items()}
     treebank = Treebank("UD_Made-Up", "abc123", "xx_up", hashes, "made up", "xx", "CC0", "nobody, never")
-    monkeypatch.setitem(TREEBANKS, "ud:xx_up", treebank)
+    monkeypatch.setitem(treebanks(), "ud:xx_up", treebank)
 
 
 def _cached() -> Path:
@@ -289,7 +289,7 @@ def test_a_cache_that_cannot_be_written(mirror: Mirror, tmp_path: Path, monkeypa
         load_corpus("ud:xx_up")
 
 
-@pytest.mark.parametrize("name", [name for name in TREEBANKS if name != "ud:xx_up"])
+@pytest.mark.parametrize("name", [name for name in treebanks() if name != "ud:xx_up"])
 def test_what_is_pinned_is_what_was_read(name: str, real_data):
     """The hashes are those of the files these tests read."""
     folders = {
@@ -299,7 +299,7 @@ def test_what_is_pinned_is_what_was_read(name: str, real_data):
         "ud:de_gsd": "ud_german_gsd",
         "ud:es_gsd": "ud_spanish_gsd",
     }
-    treebank = TREEBANKS[name]
+    treebank = treebanks()[name]
     folder = real_data(folders[name])
     found = {split: (folder / treebank.file_name(split)) for split in ("train", "dev", "test")}
     hashes = {s: hashlib.sha256(path.read_bytes()).hexdigest() for s, path in found.items() if path.exists()}
