@@ -86,12 +86,6 @@ def test_a_folder_without_a_corpus(tmp_path):
         load_corpus(tmp_path)
 
 
-def test_columns_make_any_file_a_column_file(tmp_path):
-    (tmp_path / "words.txt").write_text("two words\nmore words\n")
-    corpus = load_corpus(tmp_path / "words.txt", columns="form,second")
-    assert corpus["test"][0].layers == {"second": ("words", "words")}
-
-
 TREE = "( (S (NN a)))\n"
 BEE = "A bee saw a bug as it fell.\nit\nA bee,a bug\na bug\n\n"
 RELATION = '1\t"A <e1>cup</e1> of <e2>tea</e2>"\nOther\n\n'
@@ -346,13 +340,6 @@ def test_documents_are_whole_and_texts_in_one_split() -> None:
     assert corpus.notes["splits"] == "made by a hash of document, 8 : 1 : 1 (train 44, dev 8, test 8)"
     doubled = parts(texts(30) * 2)
     assert sum(map(len, doubled.values())) == 30
-
-
-def test_what_has_splits_is_left_and_too_little_is_refused() -> None:
-    several = Corpus("made", {"train": Sentences(texts(20)), "test": Sentences(texts(20))})
-    assert several.divided() is several
-    with pytest.raises(CorpusError, match="made: 9 sentences, of which train, dev and test are made; give 10 or more"):
-        Corpus("made", {"test": Sentences(texts(9))}).divided()
 
 
 CONLLU = "# newdoc id = d{0}\n1\tdog\t_\tNOUN\t_\t_\t2\tnsubj\t_\t_\n2\tbarks{0}\t_\tVERB\t_\t_\t0\troot\t_\t_\n\n"

@@ -12,15 +12,7 @@ from typing import Final
 from bertology._files import opened, parse_json, read_text
 from bertology.corpora._corpus import Corpus, Format, corpus_at
 from bertology.corpora._derived import MAIN_AUXILIARY, SUBJECT_NOUN, alternating
-from bertology.corpora._files import (
-    Oddities,
-    files_in,
-    first_line,
-    line_blocks,
-    numbered_lines,
-    split_of,
-    text_lines,
-)
+from bertology.corpora._files import Oddities, files_in, first_line, line_blocks, numbered_lines, split_of, text_lines
 from bertology.corpora._sentences import Sentence, Target
 from bertology.corpora._tables import joined
 from bertology.corpora._words import MASK, Span, sentence_of, sentence_of_text, text_words, words_within

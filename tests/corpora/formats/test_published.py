@@ -248,10 +248,7 @@ def test_a_pronoun_more_than_once_is_counted(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (
-            "Al saw Bo\nhe\nAl,Bo\n",
-            r"train.c.txt:6: item 'Al saw Bo / he / Al,Bo'; it should be the sentence, its pronoun",
-        ),
+        ("Al saw Bo\nhe\nAl,Bo\n", r"train.c.txt:6: item 'Al saw Bo / he / Al,Bo'; it should be the sentence, its"),
         ("Al saw Bo\nhe\nAl,Al\nAl\n", r"train.c.txt:6: item "),
         ("Al saw Bo\nhe\nAl,Bo\nCy\n", r"train.c.txt:6: item "),
     ],
