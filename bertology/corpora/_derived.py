@@ -37,9 +37,9 @@ def word_order(corpus: Corpus) -> Corpus:
     if not any(sentence.targets.keys() & _ASKED.keys() for some in marked.values() for sentence in some):
         remedy = "give a treebank with upos, heads and deprel"
         raise CorpusError(f"{name}: no sentence has an auxiliary or a subject noun; {remedy}")
-    moved = []
+    moved: list[Sentence] = []
     for split in ("train", "dev"):
-        kept = []
+        kept: list[Sentence] = []
         for sentence in marked.get(split, ()):
             # Order and structure part where the first word of a kind is not the one.
             parts = any(sentence.targets[name][0].label == "no" for name in _ASKED if name in sentence.targets)

@@ -9,7 +9,7 @@ from functools import lru_cache
 from itertools import combinations
 from pathlib import PurePath
 from pkgutil import iter_modules
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -165,12 +165,11 @@ def _tokenizer(language: str) -> Callable[[str], Doc]:
             raise name_not_found("language", language, names)
         config = {"nlp": {"tokenizer": {"segmenter": "jieba"}}} if language == "zh" else {}
         try:
-            tokenizer: Callable[[str], Doc] = spacy.blank(language, config=config).tokenizer
+            return cast("Callable[[str], Doc]", spacy.blank(language, config=config).tokenizer)
         except ImportError as error:
             needed = _SEGMENTED.get(language) or " ".join(str(error).split())
             what = f"words of language {language!r} are found by a package that is not installed ({needed})"
             raise CorpusError(f"{what}: install it, give lists of words, or split at spaces") from None
-        return tokenizer
     rules = English.Defaults
     # Spellings without an apostrophe are words of their own as well: id, wed, cant, im.
     exceptions = {

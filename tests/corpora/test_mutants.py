@@ -262,39 +262,29 @@ FOLDERS: dict[str, tuple[dict[str, bytes], Callable[[Path], Any]]] = {
 }
 
 
-@pytest.mark.parametrize("format", FOLDERS)
-def test_damaged_folders(format: str, tmp_path: Path) -> None:
+CASES: dict[str, tuple[dict[str, bytes], str, Callable[[Path], Any]]] = {
+    **{format: (files, "", lambda path, load=load: used(load(path))) for format, (files, load) in FOLDERS.items()},
+    **{format: ({name: content}, name, lambda path, load=load: used(load(path)))
+       for format, (name, content, load) in CORPORA.items()},
+    **{format: ({name: content}, name, partial(consumed, read)) for format, (name, content, read) in PROMPTS.items()},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("format", CASES)
+def test_damaged_files(format: str, tmp_path: Path) -> None:
     """One file of several that belong together is damaged at a time."""
-    files, load = FOLDERS[format]
+    files, place, read = CASES[format]
     for name, content in files.items():
+        if format in PROMPTS:
+            written(tmp_path, name, content)
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_bytes(content)
-    used(load(tmp_path))
+    read(tmp_path / place)
     for number, (name, content) in enumerate(files.items()):
-        for mutant in mutated_bytes(content, seed=number, count=max(5, COUNT // len(files))):
+        for mutant in mutated_bytes(content, seed=number + len(format), count=max(5, COUNT // len(files))):
             (tmp_path / name).write_bytes(mutant)
-            accepted(lambda: used(load(tmp_path)))
+            accepted(lambda: read(tmp_path / place))
         (tmp_path / name).write_bytes(content)
-
-
-@pytest.mark.parametrize("format", CORPORA)
-def test_damaged_corpora(format: str, tmp_path: Path) -> None:
-    name, content, load = CORPORA[format]
-    path = written(tmp_path, name, content)
-    used(load(path))
-    for mutant in mutated_bytes(content, seed=len(format), count=COUNT):
-        path.write_bytes(mutant)
-        accepted(lambda: used(load(path)))
-
-
-@pytest.mark.parametrize("format", PROMPTS)
-def test_damaged_prompts(format: str, tmp_path: Path) -> None:
-    name, content, read = PROMPTS[format]
-    path = written(tmp_path, name, content)
-    consumed(read, path)
-    for mutant in mutated_bytes(content, seed=len(format), count=COUNT):
-        path.write_bytes(mutant)
-        accepted(lambda: consumed(read, path))
 
 
 @pytest.mark.parametrize(

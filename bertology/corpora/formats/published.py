@@ -304,12 +304,14 @@ class Winograd(Format):
                     is_determiner = before is not None and before[1].lower() in self._determiners
                     found.append((before.start() if before and is_determiner else start, end))
             if not (found := free(found)):
-                return oddities.skip("items with a candidate that is not in the sentence", where)
+                oddities.skip("items with a candidate that is not in the sentence", where)
+                return None
             spans[candidate] = found[0]
         found = free(places(pronoun) if pronoun != MASK else [match.span() for match in _MASKED.finditer(text)][:1])
         after = [span for span in found if span[0] >= max(end for _, end in spans.values())]
         if not found:
-            return oddities.skip("items whose pronoun is not in the sentence", where)
+            oddities.skip("items whose pronoun is not in the sentence", where)
+            return None
         if pronoun == MASK:
             oddities.note(f"pronouns written {MASK} in the file, and so in the text", where)
         if len(found) > 1:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
@@ -187,8 +186,9 @@ def read_documents(source: str | Path) -> tuple[Document, ...]:
         else:
             splits = load_corpus(source).splits
         some = next((splits[name] for name in ("test", "dev") if name in splits), next(iter(splits.values())))
-        read = (treebank.read(one, Oddities()) if isinstance(one, Path) else [one] for one in some)
-        sentences: list[Sentence] = list(chain.from_iterable(read))
+        sentences: list[Sentence] = []
+        for one in some:
+            sentences += treebank.read(one, Oddities()) if isinstance(one, Path) else [one]
         starts = document_starts([one.group for one in sentences], [one.id for one in sentences])
         ends = [*(start for start, _ in starts[1:]), len(sentences)]
         documents = [

@@ -307,16 +307,6 @@ def test_an_empty_file(tmp_path: Path, content: str):
         load_corpus(path)
 
 
-def test_two_files_for_one_split(tmp_path: Path):
-    for name in ("train.conllu", "old-train.conllu"):
-        (tmp_path / name).write_text(GOOD)
-    assert list(load_corpus(tmp_path).splits) == ["train"]
-    (tmp_path / "old-train.conllu").write_text(GOOD * 2)
-    names = "old-train.conllu and train.conllu"
-    with pytest.raises(CorpusError, match=f"{names} would both be the train split, and differ; give a folder with one"):
-        load_corpus(tmp_path)
-
-
 def test_files_that_name_no_split(tmp_path: Path):
     for name in ("one.conllu", "two.conllu"):
         (tmp_path / name).write_text(GOOD)
