@@ -9,7 +9,7 @@ from functools import lru_cache
 from itertools import combinations
 from pathlib import PurePath
 from pkgutil import iter_modules
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -159,17 +159,19 @@ def _tokenizer(language: str) -> Callable[[str], Doc]:
     from spacy.util import compile_infix_regex, compile_prefix_regex, compile_suffix_regex
     from spacy.vocab import Vocab
 
+    tokenizer: Callable[[str], Doc]
     if language != "en":
         names = [module.name for module in iter_modules(spacy.lang.__path__) if module.ispkg]
         if language not in names:
             raise name_not_found("language", language, names)
         config = {"nlp": {"tokenizer": {"segmenter": "jieba"}}} if language == "zh" else {}
         try:
-            return cast("Callable[[str], Doc]", spacy.blank(language, config=config).tokenizer)
+            tokenizer = spacy.blank(language, config=config).tokenizer
         except ImportError as error:
             needed = _SEGMENTED.get(language) or " ".join(str(error).split())
             what = f"words of language {language!r} are found by a package that is not installed ({needed})"
             raise CorpusError(f"{what}: install it, give lists of words, or split at spaces") from None
+        return tokenizer
     rules = English.Defaults
     # Spellings without an apostrophe are words of their own as well: id, wed, cant, im.
     exceptions = {
@@ -178,7 +180,7 @@ def _tokenizer(language: str) -> Callable[[str], Doc]:
         if len(parts) == 1 or not form.isalpha() or form.lower() in _WRITTEN_AS_ONE
     }
     # A vocabulary that learns nothing of its words (shape, case …): that would take longer than to find them.
-    return Tokenizer(
+    tokenizer = Tokenizer(
         Vocab(),
         rules=exceptions,
         prefix_search=compile_prefix_regex(rules.prefixes or ()).search,
@@ -187,6 +189,7 @@ def _tokenizer(language: str) -> Callable[[str], Doc]:
         token_match=rules.token_match,
         url_match=rules.url_match,
     )
+    return tokenizer
 
 
 def words_within(words: list[Span], start: int, end: int) -> Span:

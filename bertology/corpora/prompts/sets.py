@@ -11,7 +11,7 @@ from typing import Any, Literal
 from bertology._files import given_path
 from bertology.corpora._files import Oddities, T, line_blocks, split_files, suffix_of
 from bertology.corpora._named import load_corpus
-from bertology.corpora._sentences import Sentence, document_starts
+from bertology.corpora._sentences import document_starts
 from bertology.corpora._tables import JSON_SUFFIXES, Tables
 from bertology.corpora.formats.conllu import CoNLLU
 from bertology.corpora.prompts._items import MADE, MASK, TableItem, columns_of, not_items, records
@@ -186,7 +186,7 @@ def read_documents(source: str | Path) -> tuple[Document, ...]:
         else:
             splits = load_corpus(source).splits
         some = next((splits[name] for name in ("test", "dev") if name in splits), next(iter(splits.values())))
-        sentences: list[Sentence] = []
+        sentences: list[Any] = []
         for one in some:
             sentences += treebank.read(one, Oddities()) if isinstance(one, Path) else [one]
         starts = document_starts([one.group for one in sentences], [one.id for one in sentences])
