@@ -73,22 +73,19 @@ class LayerVectors:
     ) -> LayerVectors:
         """Vectors ``[layer, word, dim]`` in memory; layers and words are numbered from 0 unless they are named.
 
-        Raises:
-            ValueError: another number of axes, of layers or of words.
+        A ValueError is raised for another number of axes, of layers or of words.
         """
         array = np.asarray(vectors, dtype=np.float32)
-        numbers = range(len(array)) if layers is None else layers
+        numbers = tuple(range(len(array)) if layers is None else layers)
         if array.ndim != 3 or len(numbers) != len(array):
             raise ValueError(f"vectors should be [layer, word, dim], with {len(numbers)} layers; not {array.shape}")
         if words is not None and len(words) != array.shape[1]:
             raise ValueError(f"{len(words)} words have {array.shape[1]} vectors: give one vector a word")
-        place = {layer: number for number, layer in enumerate(numbers)}
 
         def take(chosen: tuple[int, ...], items: NDArray[np.int64]) -> Floats32:
-            places = np.array([place[layer] for layer in chosen])
-            return np.asarray(array[places[:, None], items])
+            return np.asarray(array[np.array([numbers.index(layer) for layer in chosen])[:, None], items])
 
-        return cls(tuple(numbers), np.arange(array.shape[1]) if words is None else words, array.shape[2], take)
+        return cls(numbers, np.arange(array.shape[1]) if words is None else words, array.shape[2], take)
 
     def check_same_words(self, other: LayerVectors) -> None:
         """Raise a CorpusError where another model's vectors are not of the same words of the same text."""
@@ -99,10 +96,8 @@ class LayerVectors:
     def beside(self, other: LayerVectors) -> LayerVectors:
         """The layers of two models as those of one: first these, numbered from 0, then those of the other.
 
-        The narrower vectors end in zeros, which changes no product, cosine or distance of two vectors.
-
-        Raises:
-            CorpusError: they are of other words.
+        The narrower vectors end in zeros, which changes no product, cosine or distance of two vectors. A CorpusError is
+        raised where they are of other words.
         """
         self.check_same_words(other)
         n_own, dim = len(self.layers), max(self.dim, other.dim)
@@ -124,19 +119,13 @@ class LayerVectors:
         return len(self.words)
 
     def of(self, layer: int) -> Floats32:
-        """``[word, dim]`` vectors of one layer.
-
-        Raises:
-            ModelError: one of them is not finite.
-        """
+        """``[word, dim]`` vectors of one layer; a ModelError where one of them is not finite."""
         whole = np.empty((len(self), self.dim), dtype=np.float32)
         for items, vectors in self._chunks((layer,)):
             whole[items] = vectors[0]
-        if not np.isfinite(whole).all():
-            n_words = int((~np.isfinite(whole).all(axis=1)).sum())
-            raise ModelError(
-                f"layer {layer}: vectors of {n_words} words are not finite; give a model that computes them"
-            )
+        if n_words := int((~np.isfinite(whole).all(axis=1)).sum()):
+            why = f"vectors of {n_words} words are not finite"
+            raise ModelError(f"layer {layer}: {why}; give a model that computes them")
         return whole
 
     def each(self, job: Callable[[int, Floats32], Result]) -> list[Result]:
