@@ -53,7 +53,8 @@ def extract(
     """The vectors of the words of ``sentences``, or of their first tokens, at ``layers``, from the store or extracted.
 
     A killed extraction continues at its first missing shard; damaged shards are detected by their checksums and
-    computed again; of two processes that need the same entry one writes and the other waits.
+    computed again; of two processes that need the same entry one writes and the other waits. A StoreError is raised
+    where the cache cannot be written or is full, a ShortMemoryError where a single window does not fit into memory.
 
     Args:
         get_encoder: returns the encoder; called only if something must be computed.
@@ -61,10 +62,6 @@ def extract(
         recipe: all that decides the vectors; its fingerprints must be those of the encoder and the text.
         layers: 0 for the embeddings, 1…L for the blocks, -1 for the last of them.
         progress: shows how many pieces have been read.
-
-    Raises:
-        StoreError: the cache cannot be written, or is full.
-        ShortMemoryError: a single window does not fit into memory.
     """
     if any(layer < 0 for layer in layers):
         layers = layers_from_end(layers, lowest=0, n_layers=get_encoder().n_layers)
@@ -197,9 +194,8 @@ class Extraction:
     def read(self, number: int) -> NDArray[np.generic]:
         """The vectors of a shard, ``[layer, word, dim]``, computed inside ``with extraction.workers``.
 
-        Raises:
-            StoreError: a value does not fit into the type that vectors are stored in.
-            ShortMemoryError: a single window does not fit into memory.
+        A StoreError is raised for a value that does not fit into the type that vectors are stored in, a
+        ShortMemoryError where a single window does not fit into memory.
         """
         reader, manifest = self._reader, self.entry.manifest
         batches, words = self._shards[number]

@@ -184,12 +184,9 @@ def group_sums(
 ) -> Floats32:
     """``[group, dim]`` sums of the vectors ``[vector, dim]`` of each group, or ``[group, kind, dim]``.
 
-    Args:
-        vectors: vectors of all groups.
-        starts: ``[group + 1]`` where each group begins, and where the last one ends.
-        order: ``[item]`` the vector at each of these places; the vectors as they stand when left out.
-        weights: ``[vector]``, or ``[vector, kind]`` for several sums of each group, which are formed together while
-            its vectors are in the processor's cache.
+    ``starts [group + 1]`` are where each group begins, and where the last one ends, among the vectors as they stand or
+    those at places ``order [item]``. With ``weights [vector, kind]`` in place of ``[vector]``, several sums of each
+    group are formed together while its vectors are in the processor's cache.
     """
     from scipy.sparse import csr_matrix
 

@@ -100,22 +100,15 @@ class Manifest:
     layers: tuple[int, ...]
     dim: int
     n_words: int
-    shards: tuple[tuple[str, int, str], ...]
-    """File name, number of words and checksum of each shard."""
+    shards: tuple[tuple[str, int, str], ...]  # file name, number of words and checksum of each shard
     index_checksum: str
-    skipped: tuple[tuple[int, str, str, str], ...]
-    """Words without vectors: number, sentence id, form, reason."""
-    joined: tuple[int, ...] = ()
-    """Words with exactly the subwords of the word before them."""
-    n_unknown: int = 0
-    """Number of words with an unknown subword."""
-    n_long: int = 0
-    """Number of words in sentences longer than the model takes."""
-    model: str = ""
-    """Name that the model was loaded by when the entry was made; not part of the key."""
+    skipped: tuple[tuple[int, str, str, str], ...]  # words without vectors: number, sentence id, form, reason
+    joined: tuple[int, ...] = ()  # words with exactly the subwords of the word before them
+    n_unknown: int = 0  # number of words with an unknown subword
+    n_long: int = 0  # number of words in sentences longer than the model takes
+    model: str = ""  # name that the model was loaded by when the entry was made; not part of the key
     about: dict[str, Any] = field(default_factory=dict)
-    checksum: str = ""
-    """Checksum of the other fields; empty in the manifest of an entry that is not whole."""
+    checksum: str = ""  # checksum of the other fields; empty in the manifest of an entry that is not whole
 
     def content_checksum(self) -> str:
         """The checksum that the manifest should have."""
@@ -298,14 +291,10 @@ class StoreStatus:
     folder: Path
     entry: Entry | None = None
     """``None`` for an unfinished extraction, for what is no entry, and for one with a damaged manifest."""
-    n_bytes: int = 0
-    """Size of the files of an entry."""
-    last_read: float = 0.0
-    """Time when it was last written or opened, in seconds since the epoch."""
-    foreign: str = ""
-    """Why it is no entry of the store; empty for an entry."""
-    damage: str = ""
-    """The problem with the manifest; empty if there is none."""
+    n_bytes: int = 0  # size of the files of an entry
+    last_read: float = 0.0  # time when it was last written or opened, in seconds since the epoch
+    foreign: str = ""  # why it is no entry of the store; empty for an entry
+    damage: str = ""  # the problem with the manifest; empty if there is none
 
     @property
     def name(self) -> str:
@@ -371,16 +360,13 @@ def prune_store(
     dry_run: bool = False,
     confirm: Callable[[Sequence[StoreStatus]], None] = lambda _: None,
 ) -> list[StoreStatus]:
-    """Delete entries, except those that another process is writing and those with a damaged manifest.
+    """Delete entries, except those that another process is writing and those with a damaged manifest; return them.
 
     Args:
         older_than_days: only entries that were not written or opened for so many days.
         only_unfinished: only entries whose extraction is unfinished.
-        dry_run: delete nothing.
+        dry_run: delete nothing, and return what would be deleted.
         confirm: called before deletion with what is to be deleted, if anything is; raises to keep it.
-
-    Returns:
-        Entries that were deleted, or would be.
     """
     latest = time.time() - older_than_days * 86400
     wanted = [

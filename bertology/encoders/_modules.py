@@ -99,16 +99,12 @@ _FAMILIAR |= {"t5", "xlm-roberta"}
 class LoadedModel:
     """The modules of a loaded model."""
 
-    body: nn.Module
-    """The encoder proper: its forward pass runs every block once."""
-    blocks: list[nn.Module]
-    """Its blocks in the order they run."""
-    with_head: Any | None
-    """The model with its masked-LM head around the body; ``None`` for a model without one."""
+    body: nn.Module  # the encoder proper: its forward pass runs every block once
+    blocks: list[nn.Module]  # its blocks in the order they run
+    with_head: Any | None  # the model with its masked-LM head around the body; ``None`` for a model without one
     classifier: Any | None = None
     """The model with its classifier of texts around the body, where it was loaded with one."""
-    whole: Any | None = None
-    """The whole model, where it is in memory and has no files to read further heads from."""
+    whole: Any | None = None  # the whole model, where it is in memory and has no files to read further heads from
 
     @property
     def outermost(self) -> nn.Module:

@@ -262,20 +262,17 @@ class Encoder:
     ) -> Pieces:
         """Tokenise sentences as natural text, and align words to pieces by character offsets.
 
-        A piece that straddles two words belongs to both, one of white space alone (or a mere word-boundary mark) to
-        the word that follows. Text that spells a special token (``[MASK]``) is read as that token.
+        A piece that straddles two words belongs to both, one of white space alone (or a mere word-boundary mark) to the
+        word that follows. Text that spells a special token (``[MASK]``) is read as that token.
 
         Args:
-            sentences: the text: sentences, or plain texts, each of which is one.
+            sentences: the text: sentences, or plain texts, each of which is one; a CorpusError is raised where one
+                cannot be encoded.
             on_long: treatment of a sentence longer than ``max_pieces``: overlapping windows, each word read from the
-                one where it has most context; an error; or its words are skipped.
+                one where it has most context; a ModelError; or its words are skipped.
             max_pieces: pieces in one window, special tokens included; as many as the model takes when left out.
-            encoding: input form of the sentences; words of windows that it makes too long are skipped.
-
-        Raises:
-            ModelError: a sentence is too long and ``on_long`` is ``"error"``; or no window fits into the encoding, or
-                the tokenizer joins no two texts.
-            CorpusError: a text cannot be encoded.
+            encoding: input form of the sentences; words of windows that it makes too long are skipped. A ModelError is
+                raised where no window fits, or the tokenizer joins no two texts.
         """
         reader = self._reader if max_pieces is None else replace(self._reader, max_pieces=max_pieces)
         return reader.tokenize(sentences, on_long=on_long, encoding=encoding)
@@ -297,22 +294,18 @@ class Encoder:
         token_type_ids: Tensor | None = None,
         position_shift: Tensor | int = 0,
     ) -> dict[int, Tensor]:
-        """Hidden states of some layers; no block beyond the deepest of them runs.
+        """Hidden states ``[batch, piece, dim]`` of some layers; no block beyond the deepest of them runs.
+
+        A ModelError is raised for a layer, or positions, that the model does not have or take, a SignalError for hidden
+        states that are not finite.
 
         Args:
             input_ids: ``[batch, piece]``
-            attention_mask: ``[batch, piece]`` 1 for pieces, 0 for padding; leave it out where nothing is padded,
-                which is faster.
+            attention_mask: ``[batch, piece]`` 1 for pieces, 0 for padding; without one, passes over unpadded rows are
+                faster.
             layers: 0 for the embeddings, 1…``n_layers`` for the blocks.
             token_type_ids: ``[batch, piece]`` segment of each piece, all 0 when left out.
             position_shift: added to the positions of all pieces, or ``[piece]`` to that of each; T5 has none.
-
-        Returns:
-            ``[batch, piece, dim]`` by layer.
-
-        Raises:
-            ModelError: a layer, or positions, that the model does not have or take.
-            SignalError: hidden states that are not finite.
         """
         checked = frozenset(layers_from_end(layers, lowest=0, n_layers=self.n_layers))
         inputs = self._inputs(input_ids, attention_mask, token_type_ids, position_shift)
@@ -350,7 +343,8 @@ class Encoder:
         """Logits of the masked-LM head at some places; from earlier layers through the same head (the logit lens).
 
         Only these places pass through the head, and only the candidates' rows of its projection. Where the model has a
-        final norm before its head (ModernBERT), earlier layers pass it too.
+        final norm before its head (ModernBERT), earlier layers pass it too. Errors are those of :meth:`hidden_states`,
+        and a ModelError where there is no such head.
 
         Args:
             input_ids: ``[batch, piece]`` with :attr:`mask_id` where a piece is to be predicted.
@@ -361,10 +355,6 @@ class Encoder:
 
         Returns:
             ``[place, vocabulary]`` or ``[place, candidate]`` logits by layer.
-
-        Raises:
-            ModelError: the model has no such head, or no such layer.
-            SignalError: hidden states or logits that are not finite.
         """
         features = self.masked_features(input_ids, positions, **inputs)
         chosen = None if candidates is None else candidates.to(self.device)
@@ -547,13 +537,9 @@ class Encoder:
     def gated_heads(self, gates: Gates) -> Iterator[None]:
         """Scale heads in every pass inside the context: 0 silences a head, 1 leaves it as it is.
 
-        Gates may be tensors that require gradients; passes inside the context then record gradients of these alone.
-
-        Args:
-            gates: by (layer, head), both from 1: one number, or ``[batch]`` one for each row of the batch.
-
-        Raises:
-            ModelError: a head that the model does not have, or gates inside gates.
+        Gates are by (layer, head), both from 1, and are one number, or ``[batch]`` one for each row of the batch. They
+        may be tensors that require gradients; passes inside the context then record gradients of these alone. A
+        ModelError is raised for a head that the model does not have, or gates inside gates.
         """
         if self.is_gated:
             raise ModelError("heads are gated already: give all gates to one gated_heads")
@@ -770,11 +756,8 @@ def read_words(
         sentences: the text: sentences, or plain texts, each of which is one; long ones are read in windows.
         layers: 0 for the embeddings, 1…L for the blocks, -1 for the last of them.
         pooling: of a word's pieces: ``mean``, ``first`` or ``last``; or ``cls``, the vectors ``[layer, sentence, dim]``
-            of the first special tokens.
+            of the first special tokens. A ModelError is raised where there is none, or a word has no pieces.
         encoding: how sentences are put to the model; each by itself when left out.
-
-    Raises:
-        ModelError: a word has no pieces, and so no vector; or there is no special token before the text.
     """
     chosen = layers_from_end(layers, lowest=0, n_layers=encoder.n_layers)
     return WindowReader(encoder, as_sentences(sentences), pooling=pooling, encoding=encoding).read_all(chosen)

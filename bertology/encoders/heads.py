@@ -102,8 +102,7 @@ class NextSentenceHead:
     """Prediction whether the second sentence of a pair follows the first, from the first piece (Devlin et al. 2019)."""
 
     name: str
-    modules: nn.ModuleDict
-    """The ``pooler`` and the ``classifier``."""
+    modules: nn.ModuleDict  # the ``pooler`` and the ``classifier``
 
     @torch.inference_mode()
     def log_probs(self, hidden: Tensor, *, layer: int) -> Tensor:

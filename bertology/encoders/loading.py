@@ -395,8 +395,7 @@ class WholeModel:
     """A model of the class that ``architectures`` in its configuration names; the bare encoder without a name."""
     blocks: list[nn.Module]
     """The blocks of its encoder in the order in which they run; ALBERT's shared block once for every time it runs."""
-    family: str
-    """The architecture, as ``model_type`` in ``config.json`` names it."""
+    family: str  # the architecture, as ``model_type`` in ``config.json`` names it
     absent: frozenset[str]
     """Weights that the files lack and no signal depends on: a pooler under no head. They are random, and not saved."""
 
@@ -451,8 +450,7 @@ class TunableModel:
     """A transformers model with a task head, in float32 on the processor, all of whose weights can be trained."""
 
     model: Any
-    blocks: list[nn.Module]
-    """The blocks of its encoder in the order in which they run."""
+    blocks: list[nn.Module]  # the blocks of its encoder in the order in which they run
     name: str
     drawn: frozenset[str] = frozenset()
     """Modules whose weights are drawn anew: of the head, and a pooler where the model had none."""
@@ -486,6 +484,8 @@ def load_tunable(
 ) -> TunableModel:
     """The model of an encoder with a task head, loaded from the files of the encoder, all of whose weights can learn.
 
+    A ModelError is raised where there is no such head for the architecture, or in the weights.
+
     Args:
         encoder: the model as :func:`load_encoder` gave it, which has checked its files.
         head: what is predicted.
@@ -493,9 +493,6 @@ def load_tunable(
         seed: of the weights of a new head, and of a pooler where the model has none; a head that the model has is left
             out. None loads the model with its own head.
         trust_remote_code: run Python code that comes with the model.
-
-    Raises:
-        ModelError: there is no such head for the architecture, or in the weights.
     """
     import transformers
 

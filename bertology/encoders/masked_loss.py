@@ -30,14 +30,12 @@ class MaskedLoss:
     """``[sentence]`` sum over its masked words of −log2 of the probability of all their pieces."""
     sentence_right: NDArray[np.int64]
     """``[sentence]`` number of masked words each of whose pieces is the most probable one."""
-    sentence_words: NDArray[np.int64]
-    """``[sentence]`` number of masked words."""
+    sentence_words: NDArray[np.int64]  # ``[sentence]`` number of masked words
     words: NDArray[np.int64]
     """``[masked word]`` numbers of the masked words in the text, in rising order; then bits and hits of each."""
     word_bits: NDArray[np.float64]
     word_right: NDArray[np.bool_]
-    n_skipped: int
-    """Number of words that could not be masked, having no piece."""
+    n_skipped: int  # number of words that could not be masked, having no piece
 
     @property
     def n_words(self) -> int:

@@ -121,15 +121,15 @@ def open_encoder(model: Any, **loading: Any) -> Encoder:
 def in_memory(model: Any, tokenizer: Any, *, name: str | None = None, adapter: Any = None) -> ModelSource:
     """A model of transformers in memory: the files that hold it, or the object as it is; or a module of one's own.
 
+    A ModelError is raised where model and tokenizer do not fit, or the model has no weights or does not return the same
+    for the same text.
+
     Args:
         model: a ``PreTrainedModel``, with or without a head, on any device, in training mode or not; also one that
             ``torch.compile``, ``DataParallel`` or peft have wrapped.
         tokenizer: the fast tokenizer that belongs to it.
         name: as in :func:`model_name`.
         adapter: of a PyTorch module of one's own, a :class:`ModuleAdapter`: it has no files and is known by ``name``.
-
-    Raises:
-        ModelError: the two do not fit, the model has no weights, or does not return the same for the same text.
     """
     if adapter is not None:
         return _of_module(ModuleBody(model, adapter), tokenizer, name or type(model).__name__)
@@ -550,14 +550,9 @@ def _described(
 ) -> tuple[list[Any], list[str]]:
     """Plain values of all that a module computes with, which are equal for modules that compute the same.
 
-    Args:
-        model: the module.
-        without: names of parameters that are left out.
-        is_strict: describe what is of no library (a hook, a function in place of a method, a class) by a number that is
-            drawn anew each time, so that a module with it is equal to no other; otherwise by its name.
-
-    Returns:
-        The values, and the names of what was of no library.
+    Parameters named in ``without`` are left out. What is of no library (a hook, a function in place of a method, a
+    class) is described by a number that is drawn anew each time if ``is_strict``, so that a module with it is equal to
+    no other; otherwise by its name. Such names are returned beside the values.
     """
     foreign: list[str] = []
 
