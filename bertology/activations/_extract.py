@@ -114,10 +114,7 @@ class Extraction:
         progress: Progress = silent,
     ) -> None:
         if encoder.is_gated:
-            raise ModelError(
-                f"heads of {encoder.name} are gated, and what is kept is kept as the model's own: extract outside "
-                "gated_heads, or read hidden_states inside it"
-            )
+            raise ModelError(f"heads of {encoder.name} are gated: extract outside gated_heads, or read hidden_states")
         self.progress = progress
         self.workers = Workers(torch.device(encoder.device), most=_MOST_WORKERS)
         """The threads of :meth:`read`."""
@@ -174,11 +171,11 @@ class Extraction:
             needed = manifest.n_bytes - sum(file.stat().st_size for file in folder.glob("shard-*"))
             free = shutil.disk_usage(folder).free
         if needed > free:
-            raise StoreError(
-                f"{folder.parent}: {size_in_words(needed)} of vectors do not fit into the {size_in_words(free)} free "
-                "there; free some, name another folder in BERTOLOGY_CACHE, run `bertology cache prune` or ask fewer "
-                "layers"
+            what = f"{size_in_words(needed)} of vectors do not fit into the {size_in_words(free)} free there"
+            remedy = (
+                "free some, name another folder in BERTOLOGY_CACHE, run `bertology cache prune` or ask fewer layers"
             )
+            raise StoreError(f"{folder.parent}: {what}; {remedy}")
         for stale in folder.glob(".*.tmp"):
             stale.unlink()  # left by a run that was killed while it wrote; no one else writes here under the lock
         place = np.full((manifest.n_words, 2), -1, dtype=np.int32)
@@ -216,10 +213,8 @@ class Extraction:
             # A number is infinite or NaN if all bits of its exponent are set. Integer arithmetic on the bits is
             # several times as fast as torch.isfinite in half precision.
             if bool(((values.view(torch.int16) & 0x7C00) == 0x7C00).any()):
-                raise StoreError(
-                    f"layer {layer} of {manifest.model} has values that float16 cannot hold; store it in float32 "
-                    "(--store-dtype float32)"
-                )
+                what = f"layer {layer} of {manifest.model} has values that float16 cannot hold"
+                raise StoreError(f"{what}; store it in float32 (--store-dtype float32)")
         return vectors.numpy()
 
     def write(self, number: int, vectors: NDArray[np.generic]) -> str:

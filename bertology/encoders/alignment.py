@@ -297,10 +297,8 @@ class PieceReader:
         texts = [sentences.text(number) for number in range(low, high)]
         broken = next((n for n, text in enumerate(texts, low) if not text.isascii() and _SURROGATE.search(text)), None)
         if broken is not None:
-            raise CorpusError(
-                f"sentence {quoted(sentences.id(broken))}: its text has half of a surrogate pair, which is no "
-                "character: read the source as UTF-8"
-            )
+            which = f"sentence {quoted(sentences.id(broken))}"
+            raise CorpusError(f"{which}: its text has half of a surrogate pair: read the source as UTF-8")
         # A call of the model's tokenizer with padding or truncation leaves these set.
         self.backend.no_padding()
         self.backend.no_truncation()

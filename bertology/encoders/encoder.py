@@ -481,9 +481,7 @@ class Encoder:
 
         reader = WindowReader(self, sentences, pooling=pooling, around=around)
         if len(reader.lengths) > len(sentences):
-            raise ModelError(
-                f"a text is longer than the {self.max_pieces} pieces that the model takes: give shorter ones"
-            )
+            raise ModelError(f"a text is longer than the {self.max_pieces} pieces that the model takes: shorten it")
         masks = reader.read_at(self.mask_id) if has_mask else np.zeros(0, dtype=np.int64)
         vectors = reader.read_all((*chosen, self.n_layers))
         logits = None
@@ -597,10 +595,7 @@ class Encoder:
                         )
             tensors["position_ids"] = positions[None]
         elif shifts.any() and not hasattr(body.config, "relative_attention_num_buckets"):
-            raise ModelError(
-                f"model {self.name}: {type(body).__name__} takes no position_ids, so that its positions cannot be "
-                "shifted: leave the shift out"
-            )
+            raise ModelError(f"model {self.name}: {type(body).__name__} takes no position_ids: leave the shift out")
         return {name: tensor.to(self.device) for name, tensor in tensors.items() if tensor is not None}
 
 

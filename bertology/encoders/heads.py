@@ -250,10 +250,8 @@ def load_sequence_model(encoder: Any) -> SequenceModel:
 
     source, name = encoder.source, encoder.name
     if isinstance(source, MemorySource) or not read_config(source.folder).get("is_encoder_decoder"):
-        raise ModelError(
-            f"model {name}: a {encoder.family} model has no decoder to read a target: leave the target out, or "
-            "choose an encoder-decoder such as T5 or BART"
-        )
+        remedy = "leave the target out, or choose an encoder-decoder such as T5 or BART"
+        raise ModelError(f"model {name}: a {encoder.family} model has no decoder to read a target: {remedy}")
     if encoder.init == "random_blocks":
         raise ModelError(f"model {name}: a decoder over random_blocks is not defined: take init random")
     model = read_again(encoder, AutoModel, "decoder", config=load_config(source, False), attn_implementation="eager")

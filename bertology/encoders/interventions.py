@@ -242,10 +242,8 @@ class Intervention:
     def _changed(self, state: Tensor) -> Tensor:
         changed = self.change(state)
         if changed.shape != state.shape or changed.dtype != state.dtype:
-            raise ModelError(
-                f"a change of hidden states made {list(changed.shape)} of {changed.dtype} "
-                f"from {list(state.shape)} of {state.dtype}: give one that keeps shape and type"
-            )
+            made, given = (f"{list(one.shape)} of {one.dtype}" for one in (changed, state))
+            raise ModelError(f"a change of hidden states made {made} from {given}: give one that keeps shape and type")
         return changed
 
 

@@ -60,10 +60,8 @@ def load_tokenizer(source: ModelSource, *, trust_remote_code: bool = False) -> A
     with one_line(f"{source.folder}: its tokenizer cannot be loaded", remedy="save it again"):
         tokenizer = AutoTokenizer.from_pretrained(source.folder, trust_remote_code=trust_remote_code)
     if not tokenizer.is_fast:
-        raise ModelError(
-            f"{source.folder}: {type(tokenizer).__name__} gives no character offsets; add a tokenizer.json "
-            "(convert it to a fast tokenizer)"
-        )
+        kind = type(tokenizer).__name__
+        raise ModelError(f"{source.folder}: {kind} gives no character offsets; add a tokenizer.json (a fast tokenizer)")
     tokenizer.backend_tokenizer.no_truncation()
     tokenizer.backend_tokenizer.no_padding()
     return tokenizer
@@ -133,10 +131,8 @@ def _length_limit(source: ModelSource, tokenizer: Any, body: Any) -> int:
     """Pieces in the longest input that the tokenizer and the positions of the model allow."""
     stated = tokenizer.model_max_length
     if not isinstance(stated, int | float) or isinstance(stated, bool) or not stated >= 1:
-        raise ModelError(
-            f"{source.folder / 'tokenizer_config.json'}: model_max_length is {str(stated)[:60]!r}, which should be a "
-            "number of pieces; save the tokenizer again"
-        )
+        what = f"model_max_length is {str(stated)[:60]!r}, which should be a number of pieces"
+        raise ModelError(f"{source.folder / 'tokenizer_config.json'}: {what}; save the tokenizer again")
     limits = [int(stated)] if stated < _SANE_LENGTH else []
     positions = (getattr(body.config, name, None) for name in ("max_position_embeddings", "n_positions"))
     limits += (value for value in positions if isinstance(value, int) and value > 0)
@@ -295,15 +291,11 @@ def _load_model(
         names = {name for name, value in stored.named_parameters(remove_duplicate=False) if id(value) in in_body}
         if lost := sorted(name for name in names & missing if "pooler." not in name):
             more = f" and {len(lost) - 1} more" if len(lost) > 1 else ""
-            raise ModelError(
-                f"{source.folder}: the weights lack {lost[0]}{more}, which would be random: give weights that belong "
-                "to its config.json, or ask for `init: random` in an experiment"
-            )
+            remedy = "give weights that belong to its config.json, or ask for `init: random` in an experiment"
+            raise ModelError(f"{source.folder}: the weights lack {lost[0]}{more}, which would be random: {remedy}")
         if classifier and missing:
-            raise ModelError(
-                f"model {source.name}: no classifier in its weights ({min(missing)} is missing); choose a model that "
-                "was fine-tuned to sort texts"
-            )
+            what = f"no classifier in its weights ({min(missing)} is missing)"
+            raise ModelError(f"model {source.name}: {what}; choose a model that was fine-tuned to sort texts")
         if model is None:
             model, has_head = stored, has_head and missing <= names
         else:
@@ -329,10 +321,8 @@ def copy_embeddings(pretrained: Any, fresh: Any) -> None:
     source_modules, fresh_modules = (dict(body_of(model).named_modules()) for model in (pretrained, fresh))
     parts = [name for name in _BELOW_BLOCKS if name in source_modules]
     if not parts:
-        raise ModelError(
-            f"random_blocks keeps a model's embeddings, and it is not known where those of a "
-            f"{pretrained.config.model_type} end; take init random"
-        )
+        family = pretrained.config.model_type
+        raise ModelError(f"random_blocks: it is not known where the embeddings of a {family} end; take init random")
     for name in parts:
         fresh_modules[name].load_state_dict(source_modules[name].state_dict())
 
@@ -342,24 +332,6 @@ def body_of(model: Any) -> nn.Module:
     base = model.base_model
     body: nn.Module = base.get_encoder() if model.config.is_encoder_decoder else base
     return body
-
-
-def _take_apart(source: ModelSource, shape: ModelShape, model: Any, head: str | None) -> LoadedModel:
-    """Find the body and its blocks, and check them against the configuration."""
-    no_parameters_learn(model)
-    body: Any = body_of(model)
-    body.config.use_cache = False
-    read_languages_apart(body)
-    blocks = find_blocks(body, n_layers=shape.n_layers, family=shape.family)
-    loaded = (len(blocks), body.config.hidden_size, body.config.num_attention_heads)
-    if loaded != (shape.n_layers, shape.dim, shape.n_heads):
-        raise ModelError(
-            f"{source.folder}: the loaded model has {loaded[0]} layers of {loaded[1]} with {loaded[2]} heads, where "
-            f"its config.json reads as {shape.n_layers} of {shape.dim} with {shape.n_heads}: not supported"
-        )
-    check_unfamiliar(body, blocks, family=shape.family)
-    masked, classifier = (model if head == one else None for one in ("masked", "classifier"))
-    return LoadedModel(body, blocks, masked, classifier=classifier)
 
 
 def _check_weights(encoder: Encoder) -> None:

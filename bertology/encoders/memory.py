@@ -337,10 +337,8 @@ def _of_module(body: ModuleBody, tokenizer: Any, name: str) -> MemorySource:
 
     def fresh(init: Init, seed: int) -> LoadedModel:
         if init != "random" or adapter.fresh is None:
-            raise ModelError(
-                f"model {name}: no {init.replace('_', ' ')} weights can be drawn of a module of one's own without "
-                "ModuleAdapter(fresh=…), which makes them random; give it, or leave the control random out"
-            )
+            what = f"no {init.replace('_', ' ')} weights can be drawn without ModuleAdapter(fresh=…)"
+            raise ModelError(f"model {name}: {what}; give it, or leave the control random out")
         return ModuleBody(adapter.fresh(seed), adapter).loaded()
 
     read = _never_truncating(tokenizer)
@@ -350,10 +348,8 @@ def _of_module(body: ModuleBody, tokenizer: Any, name: str) -> MemorySource:
     for layer in range(size.n_layers + 1):
         shape = list(returned[f"layer {layer}"].shape) if f"layer {layer}" in returned else "none, as no block ran"
         if shape != [len(returned[f"layer {size.n_layers}"]), size.dim]:
-            raise ModelError(
-                f"model {name}: the states of layer {layer} are of shape {shape}, which should be [piece, {size.dim}]; "
-                "check blocks and forward of the ModuleAdapter"
-            )
+            what = f"the states of layer {layer} are of shape {shape}, which should be [piece, {size.dim}]"
+            raise ModelError(f"model {name}: {what}; check blocks and forward of the ModuleAdapter")
     # Classes and functions of one's own are known by their names alone, so that what was returned belongs to it.
     content = [_described(body.module, is_strict=False)[0], _tokenizer_content(read)]
     return _kept(source, returned, body, content, kind=b"module")
@@ -462,10 +458,8 @@ def _kept(source: MemorySource, theirs: _Returned, runs: nn.Module, content: lis
     finally:
         handle.remove()
     if called := [type(module).__name__ for place, module in ran.items() if place in own]:
-        raise ModelError(
-            f"model {source.name}: a function of it runs a {called[0]} of the object, so that no copy can be made; let "
-            "forwards and hooks use the module that they are called with"
-        )
+        remedy = "let forwards and hooks use the module that they are called with, so that a copy can be made"
+        raise ModelError(f"model {source.name}: a function of it runs a {called[0]} of the object; {remedy}")
     if (place := _difference(theirs, ours, dtype=source.dtype)) is not None:
         raise ModelError(
             f"model {source.name}: {place} of a few texts read together is not what the object returns for each alone; "
@@ -514,10 +508,8 @@ def _redrawn(held: LoadedModel, name: str, init: Init, seed: int) -> LoadedModel
                 else:
                     weight.normal_(0.0, float(getattr(whole.config, "initializer_range", 0.02)))
     if apart:
-        raise ModelError(
-            f"model {name}: it is not known how {apart[0]} is drawn at random; leave the control random out "
-            "(controls='majority')"
-        )
+        remedy = "leave the control random out (controls='majority')"
+        raise ModelError(f"model {name}: it is not known how {apart[0]} is drawn at random; {remedy}")
     if init == "random_blocks":
         copy_embeddings(held.outermost, whole)
     return made

@@ -361,10 +361,8 @@ def load_config(source: ModelSource, trust_remote_code: bool) -> Any:
     if raw["model_type"] not in CONFIG_MAPPING and not trust_remote_code:
         if "auto_map" not in raw:
             raise ModelError(f"{path}: model_type {raw['model_type']!r} is not known to transformers")
-        raise ModelError(
-            f"model {source.name} runs Python code of its own: pass --trust-remote-code (trust_remote_code=True) if "
-            "you trust it; a file of settings has to ask for it as well (trust_remote_code: true)"
-        )
+        remedy = "pass --trust-remote-code (trust_remote_code=True), and set it in a file of settings, if you trust it"
+        raise ModelError(f"model {source.name} runs Python code of its own: {remedy}")
     with one_line(f"{path}: not a usable configuration", remedy=AGAIN):
         config = AutoConfig.from_pretrained(source.folder, trust_remote_code=trust_remote_code)
     if getattr(config, "_attn_implementation", None) not in (None, "eager", "sdpa"):
@@ -672,10 +670,8 @@ def _step_of(name: str, model: str) -> int:
     """The step in a checkpoint's name: the number after ``step`` or ``checkpoint``, else the last; 20k is 20,000."""
     numbers = _AFTER_WORD.findall(name) or _NUMBER.findall(name)
     if not numbers:
-        raise ModelError(
-            f"model {cut(model)}: revision {quoted(name)} has no step in its name; name it as a model of its own with "
-            "revision: and step:"
-        )
+        remedy = "name it as a model of its own with revision: and step:"
+        raise ModelError(f"model {cut(model)}: revision {quoted(name)} has no step in its name; {remedy}")
     value, unit = numbers[-1]
     return round(float(value) * {"": 1, "k": 1_000, "m": 1_000_000}[unit.lower()])
 
