@@ -126,15 +126,16 @@ class Manifest:
         """Bytes of vectors on disk."""
         return self.n_stored * len(self.layers) * self.dim * np.dtype(self.recipe.stored_dtype).itemsize
 
-    def problem(self) -> str | None:
-        """Why no extraction can have written it, or ``None``."""
-        if not self.layers or list(self.layers) != sorted(set(self.layers)) or self.layers[0] < 0:
-            return "layers: none, or not in order"
-        if not 0 < self.dim < _MOST_DIM:
-            return "dim: not a number of values of a vector"
-        if not all(_SHARD.fullmatch(name) and rows > 0 for name, rows, _ in self.shards):
-            return "shards: not a file of this entry, or without words"
-        return None if self.n_stored + len(self.skipped) == self.n_words else "n_words: not as many as shards hold"
+    def is_possible(self) -> bool:
+        """Whether an extraction can have written it."""
+        return (
+            bool(self.layers)
+            and list(self.layers) == sorted({*self.layers})
+            and self.layers[0] >= 0
+            and 0 < self.dim < _MOST_DIM
+            and all(_SHARD.fullmatch(name) and rows > 0 for name, rows, _ in self.shards)
+            and self.n_stored + len(self.skipped) == self.n_words
+        )
 
 
 @dataclass(frozen=True)
@@ -193,8 +194,8 @@ def open_entry(folder: Path) -> Entry | None:
         return None
     what, remedy = "the manifest of a store entry", f"delete {folder.name} and run again"
     manifest: Manifest = read_json(path, what=what, form=Manifest, remedy=remedy)
-    if (problem := manifest.problem()) is not None:
-        raise StoreError(f"{path}: not readable as {what} ({problem}); {remedy}")
+    if not manifest.is_possible():
+        raise StoreError(f"{path}: not readable as {what} (layers, dim, shards or n_words do not fit); {remedy}")
     return Entry(folder, manifest)
 
 

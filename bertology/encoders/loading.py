@@ -223,10 +223,9 @@ def load_encoder(
         raise ModelError(f"model {source.name}: it has no classifier of texts; give a model that sorts texts")
     reader = piece_reader(source, tokenizer, loaded.body, max_pieces=max_pieces)
     facts: dict[str, Any] = {"init": init, "seed": seed, "dtype": dtype, "eager": eager}
-    encoder = Encoder(source, shape, loaded, tokenizer=tokenizer, reader=reader, **facts)
-    if init != "random":
-        _check_weights(encoder)
-    return encoder
+    if init != "random" and (weight := damaged_weight(loaded.outermost, left_out="pooler.")) is not None:
+        raise SignalError(f"model {source.name}: {refused_weight(weight)}")
+    return Encoder(source, shape, loaded, tokenizer=tokenizer, reader=reader, **facts)
 
 
 def load_classifier(name_or_source: str | ModelSource, **loading: Any) -> Encoder:
@@ -332,31 +331,6 @@ def body_of(model: Any) -> nn.Module:
     base = model.base_model
     body: nn.Module = base.get_encoder() if model.config.is_encoder_decoder else base
     return body
-
-
-def _check_weights(encoder: Encoder) -> None:
-    """Check that all weights are finite; where one is not, name the first layer and head with a signal that shows it.
-
-    Signals alone do not show every such weight: fused attention may take a row of NaN for one that attends to nothing.
-    """
-    weight = damaged_weight(encoder.model.outermost, left_out="pooler.")  # part of no signal
-    if weight is None:
-        return
-    table: Any = encoder.model.body.get_input_embeddings()  # type: ignore[operator]
-    ids = torch.arange(table.num_embeddings)[-7:][None]
-    try:
-        with encoder.plain_attention():
-            encoder.hidden_states(ids, layers=[0])
-            for layer in range(1, encoder.n_layers + 1):
-                encoder.attentions(ids, layers=[layer])
-                encoder.hidden_states(ids, layers=[layer])
-            if encoder.has_masked_lm_head:
-                encoder.masked_logits(ids, torch.tensor([[0, 0]]))
-    except SignalError:
-        raise
-    except ModelError:
-        pass  # the family gives no maps
-    raise SignalError(f"model {encoder.name}: {refused_weight(weight)}")
 
 
 @dataclass(frozen=True)

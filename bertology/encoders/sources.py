@@ -137,22 +137,20 @@ def check_safetensors(path: Path) -> int:
     The header is read as bytes: opening the file with its library maps all of it, which takes as much address space as
     the model, before it is known how much there is.
     """
-    broken = f"{path}: not a whole safetensors file"
     size = path.stat().st_size
+    why = f"its header does not fit in its {size:,} bytes"
     with path.open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
-        if size < 8 or not 2 <= length <= size - 8:
-            raise ModelError(f"{broken} (its header does not fit in its {size:,} bytes); {AGAIN}")
-        try:
-            header = json.loads(file.read(length))
-            entries = [entry for name, entry in header.items() if name != "__metadata__"]
-            expected = 8 + length + max((entry["data_offsets"][1] for entry in entries), default=0)
-            n_values: int = sum(math.prod(entry["shape"]) for entry in entries)
-        except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError):
-            raise ModelError(f"{broken} (its header is not readable); {AGAIN}") from None
-    if size != expected:
-        raise ModelError(f"{broken} (it has {size:,} bytes of {expected:,}); {AGAIN}")
-    return n_values
+        if size >= 8 and 2 <= length <= size - 8:
+            try:
+                entries = [entry for name, entry in json.loads(file.read(length)).items() if name != "__metadata__"]
+                expected = 8 + length + max((entry["data_offsets"][1] for entry in entries), default=0)
+                if size == expected:
+                    return sum(math.prod(entry["shape"]) for entry in entries)
+                why = f"it has {size:,} bytes of {expected:,}"
+            except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError):
+                why = "its header is not readable"
+    raise ModelError(f"{path}: not a whole safetensors file ({why}); {AGAIN}")
 
 
 def tokenizer_files(folder: Path) -> tuple[Path, ...]:
