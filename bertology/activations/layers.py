@@ -8,7 +8,6 @@ from typing import TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from threadpoolctl import threadpool_limits
 
 from bertology.activations import Entry
 from bertology.errors import CorpusError, ModelError
@@ -132,6 +131,8 @@ class LayerVectors:
         """Results, one for each layer, of a function of each layer's number and vectors ``[word, dim]``."""
         if self._n_threads <= 1:
             return [job(layer, self.of(layer)) for layer in self.layers]
+        from threadpoolctl import threadpool_limits
+
         with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(self._n_threads) as pool:
             return list(pool.map(lambda layer: job(layer, self.of(layer)), self.layers))
 

@@ -23,9 +23,7 @@ from stat import S_ISREG
 from typing import Any, Literal
 
 import numpy as np
-from filelock import FileLock, Timeout
 from numpy.typing import NDArray
-from safetensors import safe_open
 
 from bertology._files import (
     FORMAT,
@@ -277,6 +275,8 @@ class OpenShard:
     """A shard read through the memory map; rows of one layer are read without touching the others."""
 
     def __init__(self, path: Path) -> None:
+        from safetensors import safe_open
+
         self._file = safe_open(path, framework="numpy")
 
     def rows(self, layer: int, first: int, last: int) -> NDArray[np.generic]:
@@ -369,6 +369,8 @@ def prune_store(
         dry_run: delete nothing, and return what would be deleted.
         confirm: called before deletion with what is to be deleted, if anything is; raises to keep it.
     """
+    from filelock import FileLock, Timeout
+
     latest = time.time() - older_than_days * 86400
     wanted = [
         status
