@@ -38,8 +38,7 @@ if TYPE_CHECKING:
 
 
 SHARD_BYTES = 96 << 20
-_MOST_WORKERS = 16
-"""Each needs memory for the activations of a batch."""
+_MOST_WORKERS = 16  # each needs memory for the activations of a batch
 
 
 def extract(

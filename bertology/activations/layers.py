@@ -17,8 +17,7 @@ Floats32 = NDArray[np.float32]
 Result = TypeVar("Result")
 ROWS = 2048
 """Vectors that are taken at a time, so that results stay in the processor's cache."""
-_MOST_THREADS = 4
-"""Each has the vectors of a layer in memory."""
+_MOST_THREADS = 4  # each has the vectors of a layer in memory
 
 
 class LayerVectors:

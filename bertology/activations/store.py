@@ -48,8 +48,7 @@ _LAYER = "layer_{:02d}"
 _SHARD = re.compile(r"shard-\d{5,}\.safetensors")
 _OWN_FILE = re.compile(rf"{re.escape(MANIFEST)}|{re.escape(INDEX)}|{_SHARD.pattern}|\..*\.tmp", re.DOTALL)
 _HEADER_LENGTH_BYTES = 8
-_NO_CHECKSUM = "0" * 32
-"""Placeholder of a shard's checksum while it is computed."""
+_NO_CHECKSUM = "0" * 32  # placeholder of a shard's checksum while it is computed
 _READ_BYTES = 1 << 22
 _REMEDY = "name another folder in BERTOLOGY_CACHE or run `bertology cache prune`"
 

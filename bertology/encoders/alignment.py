@@ -31,8 +31,7 @@ _Aligned = tuple[Ids, Integers, Integers, Integers]
 each word, counted through all sentences, and the end of its pieces, equal to it where it has none."""
 _NOTHING = "the tokenizer maps it to nothing"
 _UNLIMITED = np.iinfo(np.int64).max
-_CHUNK_CHARACTERS = 1 << 20
-"""The tokenizer's own results of about so many characters are in memory at a time."""
+_CHUNK_CHARACTERS = 1 << 20  # the tokenizer's own results of about so many characters are in memory at a time
 _TABLE_END = 0x3001
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 

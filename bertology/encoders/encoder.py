@@ -36,8 +36,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Layers = int | Sequence[int] | Literal["all"]
-_Label = tuple[int, int, str]
-"""Number of a text and of a word in it, from 1, and its form."""
+_Label = tuple[int, int, str]  # number of a text and of a word in it, from 1, and its form
 
 
 @dataclass(frozen=True, eq=False)

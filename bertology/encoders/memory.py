@@ -60,8 +60,7 @@ _PAIR = "give the model and its tokenizer, (model, tokenizer)"
 _IN_MEMORY = "(in memory)"
 _TEXTS = ("The old man saw a small dog near the house.", "She sings.", "1 2 3, and they have not been there: a, e.")
 """Texts that an object reads, and what stands for it."""
-_Returned = dict[str, Tensor]
-"""Hidden states and logits ``[piece, …]`` by name, of all texts one after the other."""
+_Returned = dict[str, Tensor]  # hidden states and logits ``[piece, …]`` by name, of all texts one after the other
 
 
 def model_name(model: object, *, name: str | None = None) -> str:

@@ -39,10 +39,8 @@ _KINDS: tuple[tuple[WeightKind, str], ...] = (
     ("output", r"(attention\.output\.dense|.*(att|Att)[\w.]*\.(dense|out_lin|out_proj|o|Wo|c_proj))"),
 )
 _ABOVE_BLOCKS = re.compile(r"(encoder\.)?(norm|final_norm|final_layer_norm|emb_layer_norm_after|ln_f)\.")
-_FLOATS = ("F1", "F3", "F6", "F8", "BF")
-"""Beginnings of the names of floating-point types in safetensors files."""
-_LEGACY = ((".gamma", ".weight"), (".beta", ".bias"))
-"""Endings of the parameters of norms in old checkpoints of BERT."""
+_FLOATS = ("F1", "F3", "F6", "F8", "BF")  # beginnings of the names of floating-point types in safetensors files
+_LEGACY = ((".gamma", ".weight"), (".beta", ".bias"))  # endings of the parameters of norms in old checkpoints of BERT
 
 
 @dataclass(frozen=True)
