@@ -307,7 +307,8 @@ class Encoder:
             position_shift: added to the positions of all pieces, or ``[piece]`` to that of each; T5 has none.
         """
         checked = frozenset(layers_from_end(layers, lowest=0, n_layers=self.n_layers))
-        inputs = self._inputs(input_ids, attention_mask, token_type_ids, position_shift)
+        given = {"attention_mask": attention_mask, "token_type_ids": token_type_ids}
+        inputs = self._inputs(input_ids, position_shift, **given)
         with self._forward():
             states = run_to_layers(self.model.body, self.model.blocks, inputs, checked)
         self.check_finite("hidden states", states)
@@ -327,7 +328,7 @@ class Encoder:
         count from 1. Errors are those of :meth:`hidden_states`, and a ModelError for a model that gives no maps.
         """
         checked = layers_from_end(layers, lowest=1, n_layers=self.n_layers)
-        inputs = self._inputs(input_ids, attention_mask, token_type_ids)
+        inputs = self._inputs(input_ids, attention_mask=attention_mask, token_type_ids=token_type_ids)
         with self._forward(), self.plain_attention():
             maps = self.model.body(**inputs, return_dict=True, output_attentions=True).attentions
         if maps is None or len(maps) != self.n_layers or any(part is None for part in maps):
@@ -367,21 +368,15 @@ class Encoder:
         return logits
 
     def masked_features(
-        self,
-        input_ids: Tensor,
-        positions: Tensor,
-        *,
-        attention_mask: Tensor | None = None,
-        layers: Sequence[int] | None = None,
-        token_type_ids: Tensor | None = None,
+        self, input_ids: Tensor, positions: Tensor, *, layers: Sequence[int] | None = None, **inputs: Any
     ) -> dict[int, Tensor]:
         """``[place, feature]`` input, by layer, of the masked-LM head's projection; see :meth:`masked_logits`."""
         self.masked_head  # noqa: B018 - raises where there is none
         wanted = self.n_layers if layers is None else layers
         checked = frozenset(layers_from_end(wanted, lowest=0, n_layers=self.n_layers))
-        inputs, places = self._inputs(input_ids, attention_mask, token_type_ids), positions.to(self.device)
+        given, places = self._inputs(input_ids, **inputs), positions.to(self.device)
         with self._forward():
-            states = states_at(self.model, inputs, checked, places, family=self.family, n_heads=self.n_heads)
+            states = states_at(self.model, given, checked, places, family=self.family, n_heads=self.n_heads)
             self.check_finite("hidden states", states)
             return {layer: self.head_features(state, layer=layer) for layer, state in states.items()}
 
@@ -404,7 +399,7 @@ class Encoder:
         """
         if self.model.classifier is None:
             raise ModelError(f"model {self.name} has no classifier of texts: load one with load_classifier")
-        inputs = self._inputs(input_ids, attention_mask, token_type_ids)
+        inputs = self._inputs(input_ids, attention_mask=attention_mask, token_type_ids=token_type_ids)
         with self._forward():
             logits: Tensor = self.model.classifier(**inputs, return_dict=True).logits
         self.check_finite("class logits", {self.n_layers: logits})
@@ -415,17 +410,14 @@ class Encoder:
     ) -> LabelledArray:
         """The vectors of the words of some texts: axes ``layer``, ``word`` and ``dim``.
 
-        A word is told by the number of its text and its place there, both counted from 1, and its form.
+        A word is told by the number of its text and its place there, both counted from 1, and its form. A ModelError is
+        raised for no such layer, or a word without a vector, a CorpusError for a text without words.
 
         Args:
             texts: one or several, each a string, or a list of its words. Long ones are read in windows.
             layers: 0 for the embeddings, 1…L for the blocks, negative ones from the last.
-            word: the vectors of this form alone, in whatever case it is written.
+            word: the vectors of this form alone, in whatever case it is written; a CorpusError where it stands nowhere.
             pooling: of a word's pieces: ``mean``, ``first`` or ``last``.
-
-        Raises:
-            ModelError: no such layer, or a word has no vector.
-            CorpusError: a text without words, or none in which the word stands.
         """
         sentences = Sentences(as_sentences(texts))
         chosen = layers_from_end(layers, lowest=0, n_layers=self.n_layers)
@@ -574,11 +566,9 @@ class Encoder:
         need_gradients = any(isinstance(gate, Tensor) and gate.requires_grad for gate in self._gates.values())
         return torch.enable_grad() if need_gradients else torch.inference_mode()
 
-    def _inputs(
-        self, ids: Tensor, mask: Tensor | None, types: Tensor | None, shift: Tensor | int = 0
-    ) -> dict[str, Tensor]:
+    def _inputs(self, ids: Tensor, shift: Tensor | int = 0, **tensors: Tensor | None) -> dict[str, Tensor]:
         """The inputs of the body; with a shift, the positions that it would count itself, if it has any, and more."""
-        tensors = {"input_ids": ids, "attention_mask": mask, "token_type_ids": types}
+        tensors["input_ids"] = ids
         body, shifts = cast(Any, self.model.body), torch.as_tensor(shift).cpu()
         takes_positions = "position_ids" in inspect.signature(body.forward).parameters
         if shifts.any() and takes_positions:
