@@ -7,6 +7,7 @@ import warnings
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,21 +34,23 @@ _STEPS = 20_000
 """Iterations of its solver; where it separates nothing after them, nothing separates."""
 
 
+_LEFT_OUT = ("layout", "centroids_model", "centroids_reference", "centroids_change")
+"""Statistics with what leaving out each block changes."""
+
+
 @dataclass(frozen=True, eq=False)
 class LabelClusters:
     """The clusters of labels in a model B and in its reference A; returned by :func:`label_clusters`.
 
-    What is known of a model are ``centroids`` ``[layer, pair]``, distances of centroids, the squared ones less what
-    their sampling adds; ``spread`` ``[layer]``, root mean squared distance of a word from the centroid of its label;
-    both as ``…_left_out`` without each block of sentences ``[layer, block, …]``; ``hulls`` ``[layer, pair]``, distances
-    of convex hulls of a sample of words, 0 of labels that no hyperplane separates; ``shuffled``, the same of shuffled
-    labels.
+    What is known of a model are, of all words and without each block of sentences, ``centroids`` ``[layer, 1 + block,
+    pair]``, distances of centroids, the squared ones less what their sampling adds, and ``spread`` ``[layer, 1 +
+    block]``, root mean squared distance of a word from the centroid of its label; and ``hulls`` ``[layer, pair]``,
+    distances of convex hulls of a sample of words, 0 of labels that no hyperplane separates; ``shuffled``, the same of
+    shuffled labels.
     """
 
-    labels: tuple[str, ...]
-    """Most frequent first."""
-    layers: tuple[tuple[int, int], ...]
-    """Each layer of B, and the one of A that it is compared with."""
+    labels: tuple[str, ...]  # most frequent first
+    layers: tuple[tuple[int, int], ...]  # each layer of B, and the one of A that it is compared with
     model: Mapping[str, Floats]
     reference: Mapping[str, Floats]
     n_words: int
@@ -56,6 +59,21 @@ class LabelClusters:
     def pairs(self) -> tuple[tuple[str, str], ...]:
         """Pairs of labels, in the order of distances."""
         return tuple(itertools.combinations(self.labels, 2))
+
+    @cached_property
+    def _columns(self) -> dict[str, Floats]:
+        """The columns of :meth:`table`, ``[layer, 1 + block]`` where blocks are left out, else ``[layer]``."""
+        columns: dict[str, Floats] = {}
+        for name, layout in (("reference", self.reference), ("model", self.model)):
+            columns[f"separable_{name}"] = (layout["hulls"] > 0).mean(axis=1)
+            columns[f"centroids_{name}"] = layout["centroids"].mean(axis=2) / layout["spread"]
+            known = layout["shuffled"] > 0
+            ratios = _over((layout["hulls"] * known).sum(axis=1), layout["shuffled"].sum(axis=1))
+            columns[f"hulls_{name}"] = np.where(known.mean(axis=1) < _MOST, np.nan, ratios)
+        columns["separable_shuffled"] = (self.model["shuffled"] > 0).mean(axis=1)
+        columns["layout"] = _pearson(self.reference["centroids"], self.model["centroids"])
+        columns["layout_hulls"] = _pearson(self.reference["hulls"], self.model["hulls"])
+        return columns
 
     def table(self) -> pd.DataFrame:
         """A row for each layer: means over pairs of labels, of A (``_reference``) and of B (``_model``).
@@ -68,55 +86,35 @@ class LabelClusters:
         """
         import pandas as pd
 
-        columns: dict[str, object] = {"layer": [of_b for of_b, _ in self.layers]}
-        columns["reference_layer"] = [of_a for _, of_a in self.layers]
-        for name, layout in (("reference", self.reference), ("model", self.model)):
-            columns[f"separable_{name}"] = (layout["hulls"] > 0).mean(axis=1)
-            columns[f"centroids_{name}"] = layout["centroids"].mean(axis=1) / layout["spread"]
-            known = layout["shuffled"] > 0
-            ratios = _over((layout["hulls"] * known).sum(axis=1), layout["shuffled"].sum(axis=1))
-            columns[f"hulls_{name}"] = np.where(known.mean(axis=1) < _MOST, np.nan, ratios)
-        columns["separable_shuffled"] = (self.model["shuffled"] > 0).mean(axis=1)
-        columns["layout"] = _pearson(self.reference["centroids"], self.model["centroids"])
-        columns["layout_hulls"] = _pearson(self.reference["hulls"], self.model["hulls"])
-        return pd.DataFrame(columns)
+        layers = pd.DataFrame(self.layers, columns=["layer", "reference_layer"])
+        return layers.assign(**{name: of[:, 0] if of.ndim > 1 else of for name, of in self._columns.items()})
 
     def pair_table(self) -> pd.DataFrame:
         """A row for each layer and pair of labels: both distances in both models."""
         import pandas as pd
 
         rows = ((layer, *pair) for layer, _ in self.layers for pair in self.pairs)
-        found = {
-            f"{what}_{name}": layout[what].ravel()
-            for name, layout in (("reference", self.reference), ("model", self.model))
-            for what in ("centroids", "hulls")
-        }
-        return pd.DataFrame(rows, columns=["layer", "label", "other"]).assign(**found)
+        frame = pd.DataFrame(rows, columns=["layer", "label", "other"])
+        for name, layout in (("reference", self.reference), ("model", self.model)):
+            frame[f"centroids_{name}"] = layout["centroids"][:, 0].ravel()
+            frame[f"hulls_{name}"] = layout["hulls"].ravel()
+        return frame
 
     def statistics(self) -> Iterator[LayerSums]:
         """The columns of :meth:`table` as statistics of layers; of centroids with what blocks of sentences add."""
-        frame, model, reference = self.table(), self.model, self.reference
-        without = {
-            "layout": _pearson(reference["centroids_left_out"], model["centroids_left_out"]),
-            "centroids_model": model["centroids_left_out"].mean(axis=2) / model["spread_left_out"],
-            "centroids_reference": reference["centroids_left_out"].mean(axis=2) / reference["spread_left_out"],
-        }
-        without["centroids_change"] = without["centroids_model"] - without["centroids_reference"]
-        frame["centroids_change"] = frame["centroids_model"] - frame["centroids_reference"]
-        single = [name for name in frame.columns if name not in {*without, "layer", "reference_layer"}]
-        # One that is undefined in the first layers keeps its place.
-        for name in (*without, *single):
-            of_layers = []
-            for place, (layer, _) in enumerate(self.layers):
-                whole = np.array([frame[name][place]], dtype=np.float64)
-                if not np.isfinite(whole[0]):
-                    continue
-                if name in without:
-                    one = left_out_sums(name, np.append(whole, without[name][place]), "blocks")
-                else:
-                    one = ratio_sums(name, whole, None, "blocks")
-                of_layers.append((layer, [one]))
-            yield from by_layer(of_layers)
+        columns, found = dict(self._columns), []
+        columns["centroids_change"] = columns["centroids_model"] - columns["centroids_reference"]
+        for name in dict.fromkeys([*_LEFT_OUT, *columns]):
+            for (layer, _), values in zip(self.layers, columns[name], strict=True):
+                if np.isfinite(np.atleast_1d(values)[0]):
+                    is_left_out = name in _LEFT_OUT
+                    one = (
+                        left_out_sums(name, values, "blocks")
+                        if is_left_out
+                        else ratio_sums(name, [values], None, "blocks")
+                    )
+                    found.append((layer, [one]))
+        return by_layer(found)
 
 
 def label_clusters(
@@ -133,10 +131,9 @@ def label_clusters(
     """How labels of words lie to each other in a model B and in its reference A (Zhou & Srikumar 2022, section 3).
 
     Of every pair of labels the distance of centroids, over all words, and the distance of convex hulls, over a sample
-    of each label: twice the margin of a linear support-vector machine with C = 10⁶. Where no label's hull meets
-    another's, the labels are linearly separable. Words in many dimensions always are (with fewer words than
-    dimensions whatever their labels), hence the same with labels shuffled within each pair. Squared distances of
-    centroids are less the sampling variance of the centroids, without which rare labels would look far apart.
+    of each label: twice the margin of a linear support-vector machine with C = 10⁶. Words in many dimensions are always
+    separable, hence the same with labels shuffled within each pair. Squared distances of centroids are less the
+    sampling variance of the centroids, without which rare labels would look far apart.
 
     Args:
         model: vectors of words in layers of B.
@@ -179,10 +176,11 @@ class _Drawn:
     """The choices that both models and all layers share: labels, blocks of sentences, and samples."""
 
     def __init__(self, codes: Integers, of_sentence: Integers, per_label: int, seed: int) -> None:
-        self.codes, self.n_labels = codes, int(codes.max()) + 1
+        self.n_labels = int(codes.max()) + 1
         sentences, place = np.unique(of_sentence, return_inverse=True)
         self.n_blocks = min(_BLOCKS, len(sentences))
-        self.block = place * self.n_blocks // len(sentences)
+        self.cells = place * self.n_blocks // len(sentences) * self.n_labels + codes
+        """``[word]`` numbers of its block and label."""
         self.pairs = list(itertools.combinations(range(self.n_labels), 2))
         chance = np.random.default_rng(seed)
         places = [np.flatnonzero(codes == label) for label in range(self.n_labels)]
@@ -197,11 +195,10 @@ def _layout(layers: Iterator[NDArray[np.float32]], drawn: _Drawn) -> dict[str, F
     for vectors in layers:
         centred = vectors.astype(np.float64) - vectors.mean(axis=0, dtype=np.float64)
         for name, values in zip(("centroids", "spread"), _centroids(centred, drawn), strict=True):
-            found[name].append(values[0])
-            found[f"{name}_left_out"].append(values[1:])
+            found[name].append(values)
         products, hulls = centred[drawn.sample] @ centred[drawn.sample].T, []
         for (one, other), order in zip(drawn.pairs, drawn.orders, strict=True):
-            # The labels of the first come first, as the sample is by label.
+            # The words of the first label come first, as the sample is by label.
             words = np.flatnonzero((drawn.of_sample == one) | (drawn.of_sample == other))
             of_pair, labels = products[np.ix_(words, words)], (drawn.of_sample[words] == other).astype(int)
             hulls.append((_hull_distance(of_pair, labels), _hull_distance(of_pair, labels[order])))
@@ -212,16 +209,14 @@ def _layout(layers: Iterator[NDArray[np.float32]], drawn: _Drawn) -> dict[str, F
 
 def _centroids(vectors: Floats, drawn: _Drawn) -> tuple[Floats, Floats]:
     """``[1 + block, pair]`` distances of centroids and ``[1 + block]`` spreads: of all, then without each block."""
-    n_labels, dim = drawn.n_labels, vectors.shape[1]
-    sums, squares = np.zeros((drawn.n_blocks, n_labels, dim)), np.zeros((drawn.n_blocks, n_labels))
-    sizes = np.zeros((drawn.n_blocks, n_labels))
-    for block in range(drawn.n_blocks):
-        here = np.flatnonzero(drawn.block == block)
-        is_label = (drawn.codes[here] == np.arange(n_labels)[:, None]).astype(np.float64)
-        sums[block], sizes[block] = is_label @ vectors[here], is_label.sum(axis=1)
-        squares[block] = is_label @ np.square(vectors[here]).sum(axis=1)
+    from scipy.sparse import csr_array
+
+    n_words, n_labels, n_cells = len(vectors), drawn.n_labels, drawn.n_blocks * drawn.n_labels
+    is_in = csr_array((np.ones(n_words), (drawn.cells, np.arange(n_words))), shape=(n_cells, n_words))
     total, square, size = (
-        np.concatenate([part.sum(axis=0)[None], part.sum(axis=0) - part]) for part in (sums, squares, sizes)
+        np.concatenate([part.sum(axis=0)[None], part.sum(axis=0) - part])
+        for of in (vectors, np.square(vectors).sum(axis=1), np.ones(n_words))
+        for part in [(is_in @ of).reshape(drawn.n_blocks, n_labels, *of.shape[1:])]
     )
     means = total / size[..., None]
     within = square - np.square(total).sum(axis=2) / size

@@ -115,8 +115,8 @@ def weight_changes(reference: Any, model: Any, *, layers: Sequence[tuple[int, in
     """How far the weights of a model B are from those of a reference A that it was made from.
 
     Relative L2 and cosine of each tensor, and pooled over the tensors of a layer or of a kind as of one long vector
-    (cf. Radiya-Dixit & Wang 2020, section 3, on the distances of fine-tuned models). Tensors are matched by name, read
-    from the files one by one, and compared in float64.
+    (cf. Radiya-Dixit & Wang 2020, section 3). Tensors are matched by name, read from the files one by one, and compared
+    in float64. Heads may differ: what one of the two lacks is listed.
 
     >>> weight_changes("pocket", "pocket").table("layer")["relative_l2"].max()
     np.float64(0.0)
@@ -124,7 +124,7 @@ def weight_changes(reference: Any, model: Any, *, layers: Sequence[tuple[int, in
     Args:
         reference: A, as of :func:`bertology.probe`: ``pocket``, a folder, a hub id, or a transformers model and its
             tokenizer; or an :class:`~bertology.Encoder`, whose weights in memory are compared.
-        model: B, likewise. Heads may differ: what one of the two lacks is listed.
+        model: B, likewise.
         layers: layers of B, each with the layer of A that it is compared with, such as those that a student was made
             of; each with that of the same number when left out. Other blocks are not compared.
 
@@ -199,16 +199,13 @@ class MaskedLosses:
     """Words that could not be masked in both: a model has no piece for them, or the piece for what it does not know."""
 
     def table(self, by: str | None = None) -> pd.DataFrame:
-        """The mean loss of a masked word in bits, of A, of B, and their paired difference, with 95 % intervals.
+        """The mean loss of a masked word in bits, of A, of B, and their paired difference, with 95 % intervals over
+        sentences.
 
-        Columns are ``words`` (``all``, then the labels of ``by``, most frequent first), ``bits_reference``,
-        ``bits_model``, ``difference`` (B − A, above 0 where B predicts worse) with ``ci_low``, ``ci_high``, ``p_raw``
-        and ``p_adj`` (Benjamini–Hochberg over the rows), ``accuracy_reference`` and ``accuracy_model`` (the proportion
-        of words all of whose pieces are the most probable ones), and ``n_words``. Sentences are resampled, the same
-        for both models.
-
-        Args:
-            by: a layer of labels of words, such as ``upos``; one row for all words when left out.
+        Columns are ``words`` (``all``, then the labels of ``by``, a layer such as ``upos``, most frequent first),
+        ``bits_reference``, ``bits_model``, ``difference`` (B − A, above 0 where B predicts worse) with ``ci_low``,
+        ``ci_high``, ``p_raw`` and ``p_adj`` (Benjamini–Hochberg over the rows), ``accuracy_reference`` and
+        ``accuracy_model`` (the proportion of words all of whose pieces are the most probable ones), and ``n_words``.
 
         Raises:
             NameNotFoundError: the sentences have no such layer.
@@ -262,10 +259,10 @@ def masked_losses(
 ) -> MaskedLosses:
     """Masked-word losses of a model B and a reference A on the same masked words of the same sentences.
 
-    Whole words are masked, all their pieces at once, and the loss of a word is the sum of −log2 of the probabilities of
-    its pieces, so that models with different tokenizers are measured on the same words (the number of masks tells a
-    model how many pieces a word has). Words are drawn from those that both can read: a word that is unknown to a
-    tokenizer has no loss that means anything. What is drawn depends on the seed and the number of the sentence.
+    Whole words are masked, and the loss of a word is the sum of −log2 of the probabilities of its pieces, so that
+    models with different tokenizers are measured on the same words (the number of masks tells a model how many pieces a
+    word has). Words are drawn from those that both can read; a word that is unknown to a tokenizer has no loss that
+    means anything.
 
     >>> masked_losses("pocket", "pocket", ["The dogs chased a cat ."], share=0.5).table()["difference"].tolist()
     [0.0]
@@ -275,7 +272,7 @@ def masked_losses(
         model: B, likewise.
         sentences: the text.
         share: proportion of the words of a sentence that are masked, at least one word (Devlin et al. 2019, §3.1).
-        seed: of the choice of words.
+        seed: of the choice of words, which depends on it and on the number of the sentence.
         on_long: treatment of a sentence that is too long for a model, as in :meth:`bertology.Encoder.tokenize`.
         device: to compute on, of a model that is not loaded yet.
 
@@ -309,26 +306,21 @@ def _readable(encoder: Encoder, sentences: Sentences, on_long: OnLong) -> NDArra
 
 
 def size_and_speed(models: Sequence[Any], sentences: Texts, *, repeats: int = 5, device: str = "cpu") -> pd.DataFrame:
-    """Size of models, and how fast they read the same text through all layers, on this machine.
+    """Size of models, and how fast they read the same text through all layers, on this machine, a row a model.
 
-    Passes of the models take turns, so that other load on the machine slows them down alike. Weights that are zero cost
-    as much time as others. Heads are among the weights, and no part of what is timed.
+    Passes of the models take turns, so that other load on the machine slows them down alike; ``repeats`` of them are
+    measured, after one that is not. The reference comes first. Weights that are zero cost as much time as others. Heads
+    are among the weights, and no part of what is timed.
 
     >>> size_and_speed(["pocket"], ["The dogs chased a cat ."], repeats=1)["speedup"].tolist()
     [1.0]
 
-    Args:
-        models: each as of :func:`bertology.probe`; the reference comes first.
-        sentences: the text.
-        repeats: passes that are measured, after one that is not.
-        device: to compute on.
-
     Returns:
-        A row for each model: ``model``; ``bytes_on_disk`` of its files of weights; ``bytes_estimated``, which the
-        weights of a model of :func:`bertology.compress` could be stored in; ``parameters`` (tied weights once) and
-        ``nonzero``; ``pieces_per_second`` (special tokens counted and padding not; the median of the passes) and
-        ``words_per_second``, which models with different tokenizers share; and ``speedup``, how many times as fast as
-        the first model it is, the median over turns of quotients of seconds, with ``speedup_low`` and ``speedup_high``.
+        Columns ``model``; ``bytes_on_disk`` of its weights; ``bytes_estimated``, which the weights of a model of
+        :func:`bertology.compress` could be stored in; ``parameters`` (tied weights once) and ``nonzero``;
+        ``pieces_per_second`` (special tokens counted; the median of the passes) and ``words_per_second``, which models
+        with different tokenizers share; and ``speedup``, the median over turns of how many times as fast as the first
+        model it is, with ``speedup_low`` and ``speedup_high``.
 
     Raises:
         ModelError: there is no model, no repeat or no text.
@@ -400,15 +392,12 @@ class Restored:
         return tuple(range(first, last + 1))
 
     def table(self, metric: str | None = None) -> pd.DataFrame:
-        """A row for the model as it is, then for each order and layer.
+        """A row for the model as it is, then for each order and layer, by one of :attr:`metrics`, or the main one.
 
         Columns are ``order`` (``none``, ``each``, ``up_to``, ``from``), ``layer`` (0 for the embeddings), ``value`` of
         the metric with ``ci_low`` and ``ci_high``, and the paired difference from the model as it is: ``difference``
         (below 0 where restoring costs), ``difference_low``, ``difference_high``, ``p_raw`` and ``p_adj``
         (Benjamini–Hochberg over all sets of layers). Intervals are 95 %, for other items.
-
-        Args:
-            metric: one of :attr:`metrics`; the main one when left out.
 
         Raises:
             NameNotFoundError: the task has no such metric.
@@ -448,10 +437,9 @@ def restored_scores(
     """The score of a fine-tuned model B on its task with layers put back to those of the reference A it was made from.
 
     Layers are restored one by one, from below (0…ℓ) and from above (ℓ…L), under B's head, its pooler with it (cf. Hao
-    et al. 2019, section 5.1, who restore thirds of BERT; Merchant et al. 2020, section 5). Where restoring a layer
-    costs nothing, what fine-tuning changed in it is not needed; note that layers were trained together, so that a layer
-    of A among layers of B reads and writes vectors that it was never trained with. Each set of layers takes one pass
-    over the items, in which layers below those that are restored, and layers of A alone, are not computed again.
+    et al. 2019, section 5.1; Merchant et al. 2020, section 5). Layers were trained together, so that a layer of A among
+    layers of B reads and writes vectors that it was never trained with. Each set of layers takes one pass over the
+    items, in which layers below those that are restored, and layers of A alone, are not computed again.
 
     >>> restored_scores("pocket", "tuned", "sst2/").table()  # doctest: +SKIP
 
@@ -535,10 +523,9 @@ def _restorations(tuned: TunedModel, reference: Encoder) -> dict[tuple[int, ...]
 
 
 def restorable_task(reference: ModelSource, model: ModelSource) -> str | None:
-    """The task that B was fine-tuned for, where B was made from A and layers of A can be put back into it.
+    """The task, scored by accuracy, that B was fine-tuned for from these weights of A, whose layers can be put back.
 
-    The task is one that is scored by accuracy; None where B was not fine-tuned from these weights, with all or some of
-    its encoder's layers, for such a task. A file of A that is missing or unreadable is a ModelError.
+    None where B was not, with all or some of its encoder's layers. A ModelError is of a file of A that cannot be read.
     """
     try:
         record = read_record(model.folder)

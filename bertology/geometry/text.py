@@ -53,7 +53,7 @@ Larger groups are filled up with zeros to a multiple of that size."""
 class OneLayer:
     """The vectors ``[word, dim]`` of one layer, with quantities that several statistics share.
 
-    ``bounds`` are ``[block + 1]`` the first word of each block that products are summed over, and the number of words.
+    Products are summed over blocks of words: ``bounds`` are ``[block + 1]`` the first of each, and the number of words.
     """
 
     def __init__(self, number: int, vectors: Floats32, bounds: Integers | None = None) -> None:
@@ -89,9 +89,8 @@ class OneLayer:
 
     @cached_property
     def products(self) -> tuple[Floats32, Floats]:
-        """``[block, dim, dim]`` sums of products of dimensions over each block and ``[block, dim]`` sums of vectors.
-
-        Both are of vectors less the mean of all.
+        """``[block, dim, dim]`` products of dimensions and ``[block, dim]`` vectors, less the mean of all, summed over
+        blocks.
         """
         dim, n_blocks = self.vectors.shape[1], len(self.bounds) - 1
         products, sums = np.zeros((n_blocks, dim, dim), dtype=np.float32), np.zeros((n_blocks, dim))
@@ -129,27 +128,23 @@ class WordSample:
 
     places: Integers  # [occurrence] places of the words among those that have vectors
     starts: Integers  # [type + 1] the first occurrence of each type, and the number of occurrences
-    shuffled: Integers  # [occurrence] the same places in random order, as many for each type as it has
+    order: Integers  # [occurrence] places among these in random order, as many for each type as it has
     groups: Mapping[str, Bools] = field(default_factory=dict)  # [type] masks, such as of a part of speech
 
     @classmethod
     def of(
         cls, types: Integers, sentences: Integers, *, least: int = 5, most: int = _MOST, seed: int = 0
     ) -> tuple[WordSample, Integers]:
-        """The types that occur in ``least`` sentences, and the first occurrence in each of these sentences.
+        """The types that occur in ``least`` sentences, with the first occurrence in each; and ``[type]`` their numbers.
 
         Types ``[word]`` are −1 for words that are left out; sentences ``[word]`` ascend. Of a type that has more than
-        ``most`` occurrences some are drawn at random. ``[type]`` the numbers of the types are given as well.
-
-        Raises:
-            CorpusError: no type occurs in so many sentences.
+        ``most`` occurrences some are drawn at random.
         """
         least = max(2, least)
         words = np.flatnonzero(types >= 0)
-        order = words[np.lexsort((words, sentences[words], types[words]))]
-        is_first = np.ones(len(order), dtype=bool)
-        is_first[1:] = (np.diff(types[order]) != 0) | (np.diff(sentences[order]) != 0)
-        order = order[is_first]
+        # The first word of each type in each sentence, by type and sentence.
+        number = types[words].astype(np.int64) * (int(sentences.max(initial=0)) + 1) + sentences[words]
+        order = words[np.unique(number, return_index=True)[1]]
         kept, counts = np.unique(types[order], return_counts=True)
         if not (counts >= least).any():
             raise CorpusError(
@@ -164,18 +159,12 @@ class WordSample:
             if len(occurrences) >= least:
                 parts.append(occurrences)
         places = np.concatenate(parts)
-        return cls(places, np.cumsum([0, *map(len, parts)]), rng.permutation(places)), kept[counts >= least]
+        return cls(places, np.cumsum([0, *map(len, parts)]), rng.permutation(len(places))), kept[counts >= least]
 
     @property
     def counts(self) -> Integers:
         """``[type]`` number of occurrences."""
         return np.diff(self.starts)
-
-    @cached_property
-    def order(self) -> Integers:
-        """``[occurrence]`` where :attr:`shuffled` stands in :attr:`places`."""
-        by_place = np.argsort(self.places)
-        return np.asarray(by_place[np.searchsorted(self.places, self.shuffled, sorter=by_place)])
 
 
 def text_statistics(
@@ -186,19 +175,11 @@ def text_statistics(
     *,
     documents: Integers | None = None,
 ) -> Iterator[LayerSums]:
-    """Compute all statistics of the vectors of a text, in one pass over each layer.
+    """Compute all statistics of the vectors of the words of whole sentences, in one pass over each layer.
 
-    These are :func:`contextuality`, :func:`anisotropy`, :func:`intra_sentence`, :func:`variance_shares` of the words
-    of the sample, and :func:`spectrum`.
-
-    Args:
-        vectors: vectors of the words of whole sentences.
-        sentences: ``[word]`` the sentence of each, ascending.
-        sample: the words whose types are compared.
-        tags: ``[word]`` the tag of each, where there are tags.
-        documents: ``[word]`` the document of each, ascending. Then intervals are over 20 blocks of whole documents,
-            but for those of explainable variance; else over types, sentences, and blocks of sentences, as if other text
-            were of the same documents.
+    Types of the sample are compared. ``[word]`` sentences and documents ascend. With documents, intervals are over 20
+    blocks of whole documents, but for those of explainable variance; else over types, sentences, and blocks of
+    sentences, as if other text were of the same documents.
     """
     types = np.repeat(np.arange(len(sample.counts)), sample.counts)
     units = sentences if documents is None else documents
@@ -229,13 +210,10 @@ def contextuality(sample: WordSample, blocks: Integers | None = None) -> Measure
 
     Self-similarity is the mean cosine of all pairs of a type's occurrences; the baseline is the same of as many
     occurrences of any words of the sample, which is not 0 where vectors share a direction. Maximum explainable variance
-    is the share of a type's variance on its first principal component, which is larger the fewer occurrences there
-    are, so that the baseline has as many. Both are by the same estimator. Types are weighted alike, but for
-    ``self_similarity_by_token``.
-
-    Besides differences from the baseline there is the ratio (raw − b) / (1 − b), and self-similarity in vectors whose
-    dimensions are standardised (Timkey & van Schijndel 2021), and without their mean and their dim / 100 largest
-    principal components (Mu & Viswanath 2018), and around the means of the clusters that vectors fall into
+    is the share of a type's variance on its first principal component. Types are weighted alike, but for
+    ``self_similarity_by_token``. Besides differences from the baseline there is the ratio (raw − b) / (1 − b), and
+    self-similarity in vectors whose dimensions are standardised (Timkey & van Schijndel 2021), without their mean and
+    their dim / 100 largest principal components (Mu & Viswanath 2018), and around the means of clusters
     (:func:`cluster_means`; Cai et al. 2021, who look at pairs inside a cluster alone).
     """
     every, ones = np.arange(len(sample.places)), np.ones((1, len(sample.counts)))
@@ -351,11 +329,9 @@ def variance_shares(
 ) -> Measure:
     """Shares of the variance of vectors between word types, between the tags of a type, and within a tag of a type.
 
-    Variances are unbiased, pooled over types: n occurrences of a type vary by SS / (n − 1), so that a type of few
-    occurrences is not taken for one that explains them (ε², Kelley 1935). The three shares add up to 1.
-
-    Words ``[item]`` at ``places`` are decomposed, of types that occur at least twice, which are not divided where there
-    are no tags; clusters ``[item]`` from 0 are sentences, or blocks of documents.
+    Variances are unbiased, pooled over types: n occurrences of a type vary by SS / (n − 1) (ε², Kelley 1935). The three
+    shares add up to 1. Words ``[item]`` at ``places`` are of types that occur twice or more; clusters are numbered from
+    0.
     """
     cells = types if tags is None else np.unique(np.stack([types, tags]), axis=1, return_inverse=True)[1].ravel()
     groups = [Groups(of) for of in (np.zeros_like(types), types, cells)]
@@ -383,7 +359,7 @@ def variance_shares(
 def anisotropy(clusters: Integers, *, kind: Clusters = "sentences") -> Measure:
     """The mean cosine over all pairs of words of a text (Ethayarajh 2019, section 3.3, who samples pairs).
 
-    Intervals leave out one cluster after the other (jackknife): sentences, ascending by ``[word]``, or documents.
+    Intervals leave out one cluster after the other (jackknife), which ascend by ``[word]``.
     """
     _, first, counts = np.unique(clusters, return_index=True, return_counts=True)
     starts = np.append(first, len(clusters))
@@ -409,12 +385,12 @@ def mean_cosine(by_cluster: Floats, counts: Integers) -> tuple[float, Floats]:
     return float(whole), np.asarray(whole - without)
 
 
-def intra_sentence(sentences: Integers, *, seed: int = 0, blocks: Integers | None = None) -> Measure:
+def intra_sentence(sentences: Integers, *, blocks: Integers | None = None) -> Measure:
     """How close words are to the mean of their sentence: the mean cosine of both, and that of words at random.
 
-    The baseline is the same of sentences of as many words drawn at random from the whole text. Sentences are weighted
-    alike; one with a single word is left out, as it is its own mean. Intervals are over the sentences ``[word]``, or
-    over ``blocks`` of whole documents.
+    The baseline is of sentences of as many words drawn at random from the whole text. Sentences are weighted alike; one
+    with a single word is left out, as it is its own mean. Intervals are over sentences, or ``blocks`` of whole
+    documents.
     """
     _, starts, counts = np.unique(sentences, return_index=True, return_counts=True)
     starts, counts = starts[counts > 1], counts[counts > 1]
@@ -422,7 +398,7 @@ def intra_sentence(sentences: Integers, *, seed: int = 0, blocks: Integers | Non
         raise CorpusError("every sentence has a single word, which has no context: give sentences")
     bounds = np.append(0, counts.cumsum())
     places = np.arange(bounds[-1]) + np.repeat(starts - bounds[:-1], counts)
-    shuffled = np.random.default_rng(seed).permutation(places)
+    shuffled = np.random.default_rng(0).permutation(places)
     clusters = np.arange(len(starts)) if blocks is None else blocks[starts]
     kind: Clusters = "sentences" if blocks is None else "documents"
 
@@ -452,8 +428,8 @@ def effective_rank(variances: ArrayLike) -> Floats:
 def iso_score(rank: ArrayLike, dim: int) -> Floats:
     """IsoScore, 0 to 1, of vectors of an effective rank (Rudman et al. 2022, algorithm 1).
 
-    1 if all dimensions vary alike, 0 if one alone varies. It says how much of the space is used, not whether that is
-    good: clusters, which a linear probe needs, make it smaller (Mickus et al. 2024).
+    1 if all dimensions vary alike, 0 if one alone varies: how much of the space is used. Clusters, which a linear probe
+    needs, make it smaller (Mickus et al. 2024).
     """
     # What the steps of the algorithm come to: the distance of scaled variances from ones depends on their effective
     # rank r alone, being √(2 dim − 2 √(dim r)).
@@ -479,10 +455,9 @@ def sentence_blocks(sentences: Integers, *, of: str = "sentences") -> Integers:
 def spectrum(kind: Clusters = "blocks") -> Measure:
     """Isotropy of all words of a text in layers with the bounds of :func:`sentence_blocks`.
 
-    ``iso_score``, ``effective_rank_dimensions`` and ``matrix_entropy_bits`` are about the covariance of vectors;
-    ``rogue_share`` is what the three dimensions that contribute most to the mean cosine of pairs of words contribute to
-    it (Timkey & van Schijndel 2021). Intervals come from leaving out each of 20 blocks of neighbouring sentences; of
-    the entropy to first order.
+    IsoScore, effective rank and matrix entropy are about the covariance of vectors; ``rogue_share`` is what the three
+    dimensions that contribute most to the mean cosine of pairs of words contribute to it (Timkey & van Schijndel 2021).
+    Intervals come from leaving out each of 20 blocks; of the entropy to first order.
     """
 
     def measure(layer: OneLayer) -> Iterator[LayerSums]:
@@ -523,13 +498,13 @@ def spectrum(kind: Clusters = "blocks") -> Measure:
 # Clusters of words.
 
 
-def cluster_means(layer: OneLayer, *, seed: int = 0) -> tuple[Floats32, Integers]:
+def cluster_means(layer: OneLayer) -> tuple[Floats32, Integers]:
     """``[cluster, dim]`` the means of the clusters of a layer's vectors, less the mean of all, and ``[word]`` clusters.
 
     Clusters are those of k-means on the 32 largest principal components of 2,000 words at random, k from 2 to 15 by the
     largest silhouette of 1,000 of them in all dimensions; where none reaches 0.1 all vectors are one cluster.
     """
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     vectors, directions = layer.vectors, layer.principal[1][:_DIMENSIONS].astype(np.float32)
     some: Floats32 = vectors[rng.permutation(len(vectors))[:_CLUSTERED]] - layer.mean
     reduced: Floats32 = np.asarray(some @ directions.T)
@@ -602,7 +577,7 @@ def k_means(vectors: Floats32, first: Floats32) -> list[Floats32]:
 
 
 def silhouettes(vectors: Floats32, clusterings: Sequence[Integers]) -> list[float]:
-    """The mean silhouette of each clustering of the vectors ``[vector, dim]`` (Rousseeuw 1987); −1 of a single cluster.
+    """The mean silhouette of each clustering of ``[vector, dim]`` (Rousseeuw 1987); −1 of a single cluster.
 
     A vector that is a cluster by itself has the silhouette 0.
     """
@@ -639,8 +614,8 @@ def explainable_variance(vectors: Floats32, starts: Integers, order: Integers | 
     """``[group]`` the share of the variance of each group of vectors on its first principal component.
 
     It is 1 where all vectors of a group are the same. Groups of more than 200 vectors are represented by the first 200.
-    ``starts`` are ``[group + 1]`` the boundaries of the groups, each of two vectors or more, and ``order`` the vector
-    ``[item]`` at each of these places; the vectors as they stand when left out.
+    ``starts`` are ``[group + 1]`` the boundaries of groups of two or more, ``order`` the vector ``[item]`` at each
+    place.
     """
     sizes = np.minimum(np.diff(starts), _MOST_EXPLAINED)
     shares = np.ones(len(sizes))

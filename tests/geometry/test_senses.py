@@ -133,7 +133,7 @@ def test_clusters_of_senses() -> None:
     every = items([0] * 60 + [1] * 60, np.concatenate([senses, drawn]))
     sums = {
         (of.metric, of.group): of.values[0]
-        for of in scored.sense_clusters(LayerVectors.of_arrays(vectors[None]), every, names=("x", "y"))
+        for of in scored.sense_clusters(LayerVectors.of_arrays(vectors[None]), every, ("x", "y"))
     }
     labels = KMeans(2, n_init=10, random_state=0).fit_predict(first)
     assert sums["adjusted_rand", "x"] == pytest.approx(metrics.adjusted_rand_score(senses, labels)) == 1

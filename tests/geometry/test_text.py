@@ -91,7 +91,7 @@ def test_occurrences_are_one_a_sentence_and_groups_those_that_are_named() -> Non
     sample, kept = WordSample.of(types, sentences, least=3)
     assert kept.tolist() == [0, 1]
     assert sample.places.tolist() == [0, 3, 6, 2, 4, 7]
-    assert sorted(sample.shuffled.tolist()) == sorted(sample.places.tolist())
+    assert sorted(sample.order.tolist()) == list(range(6))
     assert WordSample.of(types, sentences, least=2, most=2)[0].counts.tolist() == [2, 2]
 
 
