@@ -77,7 +77,7 @@ class RolesAndFillers(GeometryProbe):
             *(sum_metric(f"gain_{name}", f"R² with {_SCHEMES[name]} less that of the bag of words") for name in names),
             *(sum_metric(f"tree_over_{name}", f"R² with tree less that with {_SCHEMES[name]}") for name in trees),
             sum_metric("r2_bag", "share of the variance of sentence vectors that a bag of words predicts"),
-            *(sum_metric(f"r2_{name}", f"the same, words having roles: {_SCHEMES[name]}") for name in names),
+            *(sum_metric(f"r2_{name}", f"R² of words with {_SCHEMES[name]}") for name in names),
         )
 
     def words(self, sentences: Splits) -> SplitWords:

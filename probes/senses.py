@@ -64,7 +64,7 @@ class Senses(GeometryProbe):
     fits = "centroids of senses, and nearest occurrences"
     baselines = (
         ControlNote("majority", "majority", "the sense that the word has most often in train"),
-        ControlNote("lexical", "words alone", "the same rules on the words of the context (TF-IDF)"),
+        ControlNote("lexical", "lexical baseline", "the same rules on the words of the context (TF-IDF)"),
     )
 
     @property
@@ -157,15 +157,15 @@ class PairsOfSenses(GeometryProbe):
     reference = "Pilehvar & Camacho-Collados 2019"
     metrics = (
         share_metric("accuracy", "share of pairs on the right side of the threshold from train"),
-        sum_metric("area_under_curve", "share of pairs of pairs that cosines put in order"),
+        sum_metric("area_under_curve", "area under the ROC curve of cosines"),
         share_metric("accuracy_standardised", "accuracy in standardised dimensions"),
-        sum_metric("area_under_curve_standardised", "area under the curve in standardised dimensions"),
+        sum_metric("area_under_curve_standardised", "area under the ROC curve of cosines in standardised dimensions"),
     )
     reads = ("train", "test")
     fits = "a threshold of cosines"
     baselines = (
         ControlNote("majority", "majority", "the more frequent answer of train"),
-        ControlNote("lexical", "words alone", "the same by the cosine of the words of both contexts (TF-IDF)"),
+        ControlNote("lexical", "lexical baseline", "the same by the cosine of the words of both contexts (TF-IDF)"),
     )
 
     def words(self, sentences: Splits) -> SplitWords:
@@ -204,14 +204,14 @@ class SenseConcatenation(GeometryProbe):
     question = "What does a sentence with another sense of a word do to the vector of the word before it?"
     reference = "Reif et al. 2019"
     metrics = (
-        sum_metric("fall", "ratio of sentences alone, less that with another sense following"),
-        sum_metric("fall_beyond_same", "ratio with the same sense following, less that with another sense"),
-        sum_metric("ratio_alone", "cosine to the own sense over that to the other, of sentences alone"),
-        sum_metric("ratio_other", "the same, followed by a sentence with another sense"),
-        sum_metric("ratio_same", "the same, followed by a sentence with the same sense"),
-        share_metric("own_share_alone", "share of words that are nearer to their own sense, of sentences alone"),
-        share_metric("own_share_other", "the same, followed by a sentence with another sense"),
-        share_metric("own_share_same", "the same, followed by a sentence with the same sense"),
+        sum_metric("fall", "ratio of sentences alone less the ratio with another sense following"),
+        sum_metric("fall_beyond_same", "ratio with the same sense following less that with another sense"),
+        sum_metric("ratio_alone", "cosine to the own sense's centroid over that to the other, sentences alone"),
+        sum_metric("ratio_other", "ratio of words followed by a sentence with another sense"),
+        sum_metric("ratio_same", "ratio of words followed by a sentence with the same sense"),
+        share_metric("own_share_alone", "share of words nearer to their own sense, in sentences alone"),
+        share_metric("own_share_other", "share of words nearer to their own sense, another sense following"),
+        share_metric("own_share_same", "share of words nearer to their own sense, the same sense following"),
     )
     reads = ("train", "test")
     fits = "centroids of senses"

@@ -27,7 +27,7 @@ from bertology.comparison._probes import (
 )
 from bertology.corpora import Sentences
 from bertology.encoders import ModelShape
-from bertology.encoders.alignment import OnLong
+from bertology.encoders.batching import OnLong
 from bertology.errors import BertologyError, CorpusError, ModelError
 from bertology.families.contract import (
     CellGrid,
