@@ -44,9 +44,9 @@ class SpanItems:
     lacks; the kind of a span; or whether both spans of a pair have the same sense.
     """
 
-    spans: Integers  # [item, span, 2] the first word of each and the one after its last
+    spans: Any  # [item, span, 2] the first word of each and the one after its last
     labels: Any  # [item]
-    clusters: Integers  # [item] its sentence
+    clusters: Any  # [item] its sentence
     bounds: Any = None  # [item, span, 2] the texts that spans stand in
     words: Any = None  # [item] which word of the lexicon it is, of senses
 
@@ -55,8 +55,7 @@ class SpanItems:
 
     def take(self, chosen: Any) -> SpanItems:
         """Some of the items."""
-        every = self.spans, self.labels, self.clusters, self.bounds, self.words
-        return SpanItems(*(None if one is None else one[chosen] for one in every))
+        return SpanItems(*(None if one is None else one[chosen] for one in vars(self).values()))
 
     def readable(self, words: Integers) -> SpanItems:
         """The items all of whose words are among ``words``, ascending."""

@@ -1,15 +1,14 @@
 """Statistics of the vectors of a text: of its words, its sentences and the whole, in one pass over each layer.
 
-Ethayarajh 2019; Cai et al. 2021; Timkey & van Schijndel 2021; Rudman et al. 2022. Each statistic is made ready for a
-text by a function, which returns what measures it in a layer; :func:`text_statistics` measures all of them. The mean
-cosine of all pairs among n unit vectors is (‖Σ x̂‖² − n) / (n (n − 1)), so that no pair is ever formed: a layer takes
-time in proportion to its words.
+Ethayarajh 2019; Cai et al. 2021; Timkey & van Schijndel 2021; Rudman et al. 2022. The mean cosine of all pairs among n
+unit vectors is (‖Σ x̂‖² − n) / (n (n − 1)), so that no pair is ever formed: a layer takes time in proportion to its
+words.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -108,20 +107,6 @@ class OneLayer:
         return squares[::-1], np.ascontiguousarray(directions.T[::-1])
 
 
-Measure = Callable[[OneLayer], Iterable[LayerSums]]
-"""Measures the statistics of one layer."""
-
-
-def measured(vectors: LayerVectors, measures: Sequence[Measure], bounds: Integers | None = None) -> Iterator[LayerSums]:
-    """Statistics of all layers, each of which is read once; ``bounds`` are those of :class:`OneLayer`."""
-
-    def of_layer(number: int, array: Floats32) -> Iterable[LayerSums]:
-        layer = OneLayer(number, array, bounds)
-        return itertools.chain.from_iterable(measure(layer) for measure in measures)
-
-    return vectors.statistics(of_layer)
-
-
 @dataclass(frozen=True, eq=False)
 class WordSample:
     """Occurrences of word types, each in another sentence, sorted by type."""
@@ -167,71 +152,95 @@ class WordSample:
         return np.diff(self.starts)
 
 
-def text_statistics(
-    vectors: LayerVectors,
-    sentences: Integers,
-    sample: WordSample,
-    tags: Integers | None = None,
-    *,
-    documents: Integers | None = None,
-) -> Iterator[LayerSums]:
-    """Compute all statistics of the vectors of the words of whole sentences, in one pass over each layer.
-
-    Types of the sample are compared. ``[word]`` sentences and documents ascend. With documents, intervals are over 20
-    blocks of whole documents, but for those of explainable variance; else over types, sentences, and blocks of
-    sentences, as if other text were of the same documents.
-    """
-    types = np.repeat(np.arange(len(sample.counts)), sample.counts)
-    units = sentences if documents is None else documents
-    bounds = sentence_blocks(units, of="sentences" if documents is None else "documents")
-    blocks = None if documents is None else np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
-    of_word = sentences if blocks is None else blocks
-    _, clusters = np.unique(of_word[sample.places], return_inverse=True)
-    kind: Clusters = "sentences" if blocks is None else "documents"
-    measures = [
-        contextuality(sample, None if blocks is None else blocks[sample.places]),
-        anisotropy(of_word, kind=kind),
-        intra_sentence(sentences, blocks=blocks),
-        variance_shares(sample.places, types, None if tags is None else tags[sample.places], clusters, kind=kind),
-        spectrum("blocks" if blocks is None else "documents"),
-    ]
-    return measured(vectors, measures, bounds)
-
-
-# Types of words.
-
 _Part = tuple[Bools, Integers, Integers]
 """Some occurrences, without the types of which fewer than two are left: ``[type]`` which types are there, ``[kept type
 + 1]`` where they start, and ``[item]`` where each occurrence stands in the places of the sample."""
 
 
-def contextuality(sample: WordSample, blocks: Integers | None = None) -> Measure:
-    """Self-similarity and maximum explainable variance of word types, and those of random words.
+class TextStatistics:
+    """The statistics of one layer of a text, and what is known of it before its layers are read.
 
-    Self-similarity is the mean cosine of all pairs of a type's occurrences; the baseline is the same of as many
-    occurrences of any words of the sample, which is not 0 where vectors share a direction. Maximum explainable variance
-    is the share of a type's variance on its first principal component. Types are weighted alike, but for
-    ``self_similarity_by_token``. Besides differences from the baseline there is the ratio (raw − b) / (1 − b), and
-    self-similarity in vectors whose dimensions are standardised (Timkey & van Schijndel 2021), without their mean and
-    their dim / 100 largest principal components (Mu & Viswanath 2018), and around the means of clusters
-    (:func:`cluster_means`; Cai et al. 2021, who look at pairs inside a cluster alone).
+    Words, whose ``sentences`` ``[word]`` ascend as ``documents`` do, are those of whole sentences, and the types of the
+    ``sample`` are compared. With documents, intervals are over 20 blocks of whole documents, but for those of
+    explainable variance; else over types, sentences, and blocks of sentences, as if other text were of the same
+    documents.
+
+    Raises:
+        CorpusError: the text is too small.
     """
-    every, ones = np.arange(len(sample.places)), np.ones((1, len(sample.counts)))
-    kept = [every >= 0] if blocks is None else [every >= 0, *(blocks != one for one in range(int(blocks.max()) + 1))]
 
-    def part(order: Integers, is_kept: Bools) -> _Part:
-        counts = np.add.reduceat(is_kept, sample.starts[:-1], dtype=np.int64)
+    def __init__(
+        self, sentences: Integers, sample: WordSample, tags: Integers | None = None, documents: Integers | None = None
+    ) -> None:
+        of_documents, self.sample, places = documents is not None, sample, sample.places
+        units = sentences if documents is None else documents
+        self.bounds = sentence_blocks(units, of="documents" if of_documents else "sentences")
+        self._kind: Clusters = "documents" if of_documents else "sentences"
+        blocks = np.repeat(np.arange(_N_BLOCKS), np.diff(self.bounds))
+        # Types, with all occurrences and without each block.
+        every = np.arange(len(places))
+        kept = [every >= 0]
+        if of_documents:
+            kept += [blocks[places] != one for one in range(int(blocks[places].max()) + 1)]
+        self._parts = [[self._part(order, some[order]) for some in kept] for order in (every, sample.order)]
+        # All words, by cluster.
+        of_word = blocks if of_documents else sentences
+        _, first, self._counts = np.unique(of_word, return_index=True, return_counts=True)
+        self._starts = np.append(first, len(of_word))
+        # Sentences of several words: as they are, and of as many words at random.
+        _, starts, counts = np.unique(sentences, return_index=True, return_counts=True)
+        starts, counts = starts[counts > 1], counts[counts > 1]
+        if not len(starts):
+            raise CorpusError("every sentence has a single word, which has no context: give sentences")
+        self._sentences = np.append(0, counts.cumsum())
+        inside = np.arange(self._sentences[-1]) + np.repeat(starts - self._sentences[:-1], counts)
+        self._orders = inside, np.random.default_rng(0).permutation(inside)
+        self._sentence_clusters = blocks[starts] if of_documents else np.arange(len(starts))
+        # All occurrences, those of a type, and those of a tag of a type.
+        types = np.repeat(np.arange(len(sample.counts)), sample.counts)
+        cells = [types] if tags is None else [types, tags[places]]
+        of_cell = np.unique(np.stack(cells), axis=1, return_inverse=True)[1].ravel()
+        self._groups = [Groups(of) for of in (np.zeros_like(types), types, of_cell)]
+        if len(places) == len(self._groups[-1]):
+            problem = "no word occurs twice with the same tag, so that its variance is not known"
+            raise CorpusError(f"{problem}: give more text")
+        self._has_tags, self._clusters = tags is not None, np.unique(of_word[places], return_inverse=True)[1]
+
+    def _part(self, order: Integers, is_kept: Bools) -> _Part:
+        counts = np.add.reduceat(is_kept, self.sample.starts[:-1], dtype=np.int64)
         types = counts > 1
-        return types, np.append(0, counts[types].cumsum()), order[is_kept & np.repeat(types, sample.counts)]
+        return types, np.append(0, counts[types].cumsum()), order[is_kept & np.repeat(types, self.sample.counts)]
 
-    own, baseline = ([part(order, some[order]) for some in kept] for order in (every, sample.order))
+    def measure(self, vectors: LayerVectors) -> Iterator[LayerSums]:
+        """All statistics, in one pass over each layer."""
 
-    def measure(layer: OneLayer) -> Iterator[LayerSums]:
+        def of_layer(number: int, array: Floats32) -> Iterator[LayerSums]:
+            layer = OneLayer(number, array, self.bounds)
+            yield from self.contextuality(layer)
+            yield from self.anisotropy(layer)
+            yield from self.intra_sentence(layer)
+            yield from self.variance_shares(layer)
+            yield from self.spectrum(layer)
+
+        return vectors.statistics(of_layer)
+
+    def contextuality(self, layer: OneLayer) -> Iterator[LayerSums]:
+        """Self-similarity and maximum explainable variance of word types, and those of random words.
+
+        Self-similarity is the mean cosine of all pairs of a type's occurrences; the baseline is the same of as many
+        occurrences of any words of the sample, which is not 0 where vectors share a direction. Maximum explainable
+        variance is the share of a type's variance on its first principal component. Types are weighted alike, but for
+        ``self_similarity_by_token``. Besides differences from the baseline there is the ratio (raw − b) / (1 − b), and
+        self-similarity in vectors whose dimensions are standardised (Timkey & van Schijndel 2021), without their mean
+        and their dim / 100 largest principal components (Mu & Viswanath 2018), and around the means of clusters
+        (:func:`cluster_means`; Cai et al. 2021, who look at pairs inside a cluster alone).
+        """
+        sample, ones = self.sample, np.ones((1, len(self.sample.counts)))
         centred = layer.centred(sample.places)
         views = _views(layer, centred, sample.places)
         # [1 + block, type] similarities with all occurrences and without each block; NaN of a type of which too few are
         # left. [1, type] explainable variance.
-        found = [[_similarities(centred, views, one) for one in parts] for parts in (own, baseline)]
+        found = [[_similarities(centred, views, one) for one in parts] for parts in self._parts]
         values, random = ({name: np.stack([one[name] for one in of_parts]) for name in views} for of_parts in found)
         values["variance"] = explainable_variance(centred, sample.starts)[None]
         random["variance"] = explainable_variance(centred, sample.starts, sample.order)[None]
@@ -258,7 +267,86 @@ def contextuality(sample: WordSample, blocks: Integers | None = None) -> Measure
         yield sums("explainable_variance", values["variance"])
         yield sums("explainable_variance_adjusted", adjusted["variance"])
 
-    return measure
+    def anisotropy(self, layer: OneLayer) -> Iterator[LayerSums]:
+        """The mean cosine over all pairs of words (Ethayarajh 2019, section 3.3, who samples pairs).
+
+        Intervals leave out one cluster after the other (jackknife).
+        """
+        by_cluster = group_sums(layer.vectors, self._starts, weights=np.reciprocal(layer.lengths))
+        yield jackknife_sums("anisotropy", *mean_cosine(by_cluster.astype(np.float64), self._counts), self._kind)
+
+    def intra_sentence(self, layer: OneLayer) -> Iterator[LayerSums]:
+        """How close words are to the mean of their sentence: the mean cosine of both, and that of words at random.
+
+        The baseline is of sentences of as many words drawn at random from the whole text. Sentences are weighted alike;
+        one with a single word is left out, as it is its own mean.
+        """
+        weights = np.stack([np.ones_like(layer.lengths), np.reciprocal(layer.lengths)], axis=1)
+        found = []
+        for order in self._orders:
+            both = group_sums(layer.vectors, self._sentences, order=order, weights=weights)
+            sums, of_unit = both[:, 0].astype(np.float64), both[:, 1]
+            # The direction of a sum is that of the mean.
+            lengths, products = np.linalg.norm(sums, axis=1), np.einsum("sd,sd->s", sums, of_unit)
+            cosines = np.divide(products, lengths, out=np.zeros_like(lengths), where=lengths > 0)
+            found.append(cosines / np.diff(self._sentences))
+        for name, values in (("", found[0]), ("_adjusted", found[0] - found[1])):
+            yield mean_sums(f"intra_sentence_similarity{name}", values, self._sentence_clusters, kind=self._kind)
+
+    def variance_shares(self, layer: OneLayer) -> Iterator[LayerSums]:
+        """Shares of the variance of vectors between word types, between the tags of a type, and within a tag of a type.
+
+        Variances are unbiased, pooled over types: n occurrences of a type vary by SS / (n − 1) (ε², Kelley 1935). The
+        three shares add up to 1.
+        """
+        some = layer.centred(self.sample.places)
+        total, within_types, within = (
+            cluster_sums(of.squared_distances(some).astype(np.float64), self._clusters) / (len(some) - len(of))
+            for of in self._groups
+        )
+        yield ratio_sums("variance_between_types", total - within_types, total, self._kind)
+        if self._has_tags:
+            yield ratio_sums("variance_between_tags", within_types - within, total, self._kind)
+        yield ratio_sums("variance_within", within, total, self._kind)
+
+    def spectrum(self, layer: OneLayer) -> Iterator[LayerSums]:
+        """Isotropy of all words of a text.
+
+        IsoScore, effective rank and matrix entropy are about the covariance of vectors; ``rogue_share`` is what the
+        three dimensions that contribute most to the mean cosine of pairs of words contribute to it (Timkey & van
+        Schijndel 2021). Intervals come from leaving out each of 20 blocks; of the entropy to first order.
+        """
+        kind: Clusters = "documents" if self._kind == "documents" else "blocks"
+        squares, directions = layer.principal
+        if not squares.sum() > 0:
+            raise ModelError(f"layer {layer.number}: all words have the same vector, so that nothing varies")
+        shares = np.maximum(squares / squares.sum(), np.finfo(np.float32).eps ** 2)
+        logs = (directions.T * np.log2(shares)) @ directions
+        products, sums = layer.products
+        every, total, n = products.sum(axis=0, dtype=np.float64), sums.sum(axis=0), len(layer.vectors)
+        covariances = itertools.chain(
+            [(every - np.outer(total, total) / n) / (n - 1)],
+            (
+                (every - of_block - np.outer(rest, rest) / (n - size)) / (n - size - 1)
+                for of_block, rest, size in zip(products, total - sums, np.diff(layer.bounds).tolist(), strict=True)
+            ),
+        )
+        traces, norms, entropies = np.array(
+            [(np.trace(one), np.einsum("ij,ij->", one, one), -np.einsum("ij,ij->", one, logs)) for one in covariances]
+        ).T
+        # Sums of eigenvalues and of their squares need no decomposition; entropies are −tr(S log S), S of trace 1.
+        ranks, of_shares = traces**2 / norms, entropies / traces
+        yield left_out_sums("iso_score", iso_score(ranks, len(squares)), kind)
+        yield left_out_sums("effective_rank_dimensions", ranks, kind)
+        yield left_out_sums("matrix_entropy_bits", matrix_entropy(squares) + of_shares - of_shares[0], kind)
+        # The sum over all pairs of different words by dimension; pairs of a word with itself are taken off.
+        weights, blocks = 1 / layer.lengths, [slice(*bounds) for bounds in itertools.pairwise(layer.bounds)]
+        of_blocks = np.stack([weights[rows] @ layer.vectors[rows] for rows in blocks]).astype(np.float64)
+        own = np.stack([weights[rows] ** 2 @ layer.vectors[rows] ** 2 for rows in blocks]).astype(np.float64)
+        without, own = (np.concatenate([some.sum(axis=0)[None], some.sum(axis=0) - some]) for some in (of_blocks, own))
+        by_dimension = without**2 - own
+        top = np.argsort(by_dimension[0])[-_ROGUE:]
+        yield left_out_sums("rogue_share", by_dimension[:, top].sum(axis=1) / by_dimension.sum(axis=1), kind)
 
 
 @dataclass(frozen=True, eq=False)
@@ -324,53 +412,6 @@ def _views(layer: OneLayer, centred: Floats32, places: Integers) -> dict[str, _V
     }
 
 
-def variance_shares(
-    places: Integers, types: Integers, tags: Integers | None, clusters: Integers, *, kind: Clusters = "sentences"
-) -> Measure:
-    """Shares of the variance of vectors between word types, between the tags of a type, and within a tag of a type.
-
-    Variances are unbiased, pooled over types: n occurrences of a type vary by SS / (n − 1) (ε², Kelley 1935). The three
-    shares add up to 1. Words ``[item]`` at ``places`` are of types that occur twice or more; clusters are numbered from
-    0.
-    """
-    cells = types if tags is None else np.unique(np.stack([types, tags]), axis=1, return_inverse=True)[1].ravel()
-    groups = [Groups(of) for of in (np.zeros_like(types), types, cells)]
-    degrees = [len(places) - len(of) for of in groups]
-    if not degrees[-1]:
-        raise CorpusError("no word occurs twice with the same tag, so that its variance is not known: give more text")
-
-    def measure(layer: OneLayer) -> Iterator[LayerSums]:
-        some = layer.centred(places)
-        total, within_types, within = (
-            cluster_sums(of.squared_distances(some).astype(np.float64), clusters) / n
-            for of, n in zip(groups, degrees, strict=True)
-        )
-        yield ratio_sums("variance_between_types", total - within_types, total, kind)
-        if tags is not None:
-            yield ratio_sums("variance_between_tags", within_types - within, total, kind)
-        yield ratio_sums("variance_within", within, total, kind)
-
-    return measure
-
-
-# Sentences, and all words.
-
-
-def anisotropy(clusters: Integers, *, kind: Clusters = "sentences") -> Measure:
-    """The mean cosine over all pairs of words of a text (Ethayarajh 2019, section 3.3, who samples pairs).
-
-    Intervals leave out one cluster after the other (jackknife), which ascend by ``[word]``.
-    """
-    _, first, counts = np.unique(clusters, return_index=True, return_counts=True)
-    starts = np.append(first, len(clusters))
-
-    def measure(layer: OneLayer) -> Iterator[LayerSums]:
-        by_cluster = group_sums(layer.vectors, starts, weights=np.reciprocal(layer.lengths))
-        yield jackknife_sums("anisotropy", *mean_cosine(by_cluster.astype(np.float64), counts), kind)
-
-    return measure
-
-
 def mean_cosine(by_cluster: Floats, counts: Integers) -> tuple[float, Floats]:
     """The mean cosine of all pairs of words, and ``[cluster]`` by how much it is more than without each cluster.
 
@@ -383,40 +424,6 @@ def mean_cosine(by_cluster: Floats, counts: Integers) -> tuple[float, Floats]:
     whole = (total @ total - n) / (n * (n - 1))
     without = (squared - left) / (left * (left - 1))
     return float(whole), np.asarray(whole - without)
-
-
-def intra_sentence(sentences: Integers, *, blocks: Integers | None = None) -> Measure:
-    """How close words are to the mean of their sentence: the mean cosine of both, and that of words at random.
-
-    The baseline is of sentences of as many words drawn at random from the whole text. Sentences are weighted alike; one
-    with a single word is left out, as it is its own mean. Intervals are over sentences, or ``blocks`` of whole
-    documents.
-    """
-    _, starts, counts = np.unique(sentences, return_index=True, return_counts=True)
-    starts, counts = starts[counts > 1], counts[counts > 1]
-    if not len(starts):
-        raise CorpusError("every sentence has a single word, which has no context: give sentences")
-    bounds = np.append(0, counts.cumsum())
-    places = np.arange(bounds[-1]) + np.repeat(starts - bounds[:-1], counts)
-    shuffled = np.random.default_rng(0).permutation(places)
-    clusters = np.arange(len(starts)) if blocks is None else blocks[starts]
-    kind: Clusters = "sentences" if blocks is None else "documents"
-
-    def to_mean(layer: OneLayer, order: Integers) -> Floats:
-        """Mean cosines of words with the mean of their sentence, whose direction is that of their sum."""
-        weights = np.stack([np.ones_like(layer.lengths), np.reciprocal(layer.lengths)], axis=1)
-        both = group_sums(layer.vectors, bounds, order=order, weights=weights)
-        sums, of_unit = both[:, 0].astype(np.float64), both[:, 1]
-        lengths = np.linalg.norm(sums, axis=1)
-        products = np.einsum("sd,sd->s", sums, of_unit)
-        return np.asarray(np.divide(products, lengths, out=np.zeros_like(lengths), where=lengths > 0) / counts)
-
-    def measure(layer: OneLayer) -> Iterator[LayerSums]:
-        raw = to_mean(layer, places)
-        for name, values in (("", raw), ("_adjusted", raw - to_mean(layer, shuffled))):
-            yield mean_sums(f"intra_sentence_similarity{name}", values, clusters, kind=kind)
-
-    return measure
 
 
 def effective_rank(variances: ArrayLike) -> Floats:
@@ -450,49 +457,6 @@ def sentence_blocks(sentences: Integers, *, of: str = "sentences") -> Integers:
     if len(distinct) < _N_BLOCKS:
         raise CorpusError(f"{len(distinct)} {of} are too few for blocks to leave out: give {_N_BLOCKS} or more")
     return np.searchsorted(numbers * _N_BLOCKS // len(distinct), np.arange(_N_BLOCKS + 1))
-
-
-def spectrum(kind: Clusters = "blocks") -> Measure:
-    """Isotropy of all words of a text in layers with the bounds of :func:`sentence_blocks`.
-
-    IsoScore, effective rank and matrix entropy are about the covariance of vectors; ``rogue_share`` is what the three
-    dimensions that contribute most to the mean cosine of pairs of words contribute to it (Timkey & van Schijndel 2021).
-    Intervals come from leaving out each of 20 blocks; of the entropy to first order.
-    """
-
-    def measure(layer: OneLayer) -> Iterator[LayerSums]:
-        squares, directions = layer.principal
-        if not squares.sum() > 0:
-            raise ModelError(f"layer {layer.number}: all words have the same vector, so that nothing varies")
-        shares = np.maximum(squares / squares.sum(), np.finfo(np.float32).eps ** 2)
-        logs = (directions.T * np.log2(shares)) @ directions
-        products, sums = layer.products
-        every, total, n = products.sum(axis=0, dtype=np.float64), sums.sum(axis=0), len(layer.vectors)
-        covariances = itertools.chain(
-            [(every - np.outer(total, total) / n) / (n - 1)],
-            (
-                (every - of_block - np.outer(rest, rest) / (n - size)) / (n - size - 1)
-                for of_block, rest, size in zip(products, total - sums, np.diff(layer.bounds).tolist(), strict=True)
-            ),
-        )
-        traces, norms, entropies = np.array(
-            [(np.trace(one), np.einsum("ij,ij->", one, one), -np.einsum("ij,ij->", one, logs)) for one in covariances]
-        ).T
-        # Sums of eigenvalues and of their squares need no decomposition; entropies are −tr(S log S), S of trace 1.
-        ranks, of_shares = traces**2 / norms, entropies / traces
-        yield left_out_sums("iso_score", iso_score(ranks, len(squares)), kind)
-        yield left_out_sums("effective_rank_dimensions", ranks, kind)
-        yield left_out_sums("matrix_entropy_bits", matrix_entropy(squares) + of_shares - of_shares[0], kind)
-        # The sum over all pairs of different words by dimension; pairs of a word with itself are taken off.
-        weights, blocks = 1 / layer.lengths, [slice(*bounds) for bounds in itertools.pairwise(layer.bounds)]
-        of_blocks = np.stack([weights[rows] @ layer.vectors[rows] for rows in blocks]).astype(np.float64)
-        own = np.stack([weights[rows] ** 2 @ layer.vectors[rows] ** 2 for rows in blocks]).astype(np.float64)
-        without, own = (np.concatenate([some.sum(axis=0)[None], some.sum(axis=0) - some]) for some in (of_blocks, own))
-        by_dimension = without**2 - own
-        top = np.argsort(by_dimension[0])[-_ROGUE:]
-        yield left_out_sums("rogue_share", by_dimension[:, top].sum(axis=1) / by_dimension.sum(axis=1), kind)
-
-    return measure
 
 
 # Clusters of words.

@@ -30,8 +30,7 @@ class OrderItems:
 
     def of(self, chosen: NDArray[np.bool_]) -> OrderItems:
         """Some of the sentences."""
-        every = self.gold, self.first, self.last, self.starts, self.ends, self.asked
-        return OrderItems(*(values[chosen] for values in every))
+        return OrderItems(**{name: values[chosen] for name, values in vars(self).items()})
 
     def readable(self, words: Integers) -> OrderItems:
         """The items all of whose words are among ``words`` (ascending)."""
