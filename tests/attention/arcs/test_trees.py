@@ -95,7 +95,7 @@ def test_chain_baseline(sentences: Sentences, random_heads: Callable[..., Any]) 
             total += len(edges)
         return right / total
 
-    found, distance = trees.chain(sentences, chosen_on=chosen_on, metric="uuas")
-    assert share(chosen_on, distance) == max(share(chosen_on, d) for d in (1, 2, 3))
+    found = trees.chain(sentences, chosen_on=chosen_on, metric="uuas")
+    distance = max((1, 2, 3), key=lambda one: share(chosen_on, one))
     np.testing.assert_allclose(found.values, share(trees, distance))
     assert (found.names, found.unit) == (WAYS, "model")
