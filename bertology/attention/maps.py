@@ -35,7 +35,7 @@ from bertology.encoders.interventions import (
     watching,
 )
 from bertology.errors import CorpusError, ModelError
-from bertology.measures.sums import HeadRatios, Integers, Level, Scope
+from bertology.measures.sums import HeadRatios, Level, Scope
 
 MOST_WORKERS = 16
 """Each holds maps and sums, or the activations of a batch for a backward pass, of its own."""
@@ -53,6 +53,7 @@ _UNITS_IN_BAND = 64
 _FAMILIES = ("albert", "bert", "camembert", "distilbert", "electra", "mpnet", "roberta", "xlm-roberta")
 
 Booleans = NDArray[np.bool_]
+Integers = NDArray[np.int64]
 Bands = tuple[tuple[slice, slice], ...]
 Part = TypeVar("Part")
 Made = TypeVar("Made")
@@ -271,7 +272,7 @@ class MapText:
         if by_word:
             is_member = pieces >= padded(first, width, 0)[:, :, None]
             is_member &= pieces < padded(last, width, 0)[:, :, None]
-            member, needed = self._tensor(is_member).float(), is_member.any(axis=0)  # [unit, piece]
+            member, needed = self._tensor(is_member).float(), np.asarray(is_member.any(axis=0))  # [unit, piece]
             for start in range(0, width, _UNITS_IN_BAND):
                 shown = np.flatnonzero(needed[start : start + _UNITS_IN_BAND].any(0))
                 bands.append((slice(start, start + _UNITS_IN_BAND), slice(int(shown[0]), int(shown[-1]) + 1)))

@@ -357,11 +357,11 @@ def antecedents(sentences: Sentences, layer: str, *, mention_head: Literal["tree
             )
             if first < second:
                 # Mentions inside one another may have one head: it is right if any of them is.
-                is_right, rank = of_word[second].get(first, (False, _WORST))
+                was_right, rank = of_word[second].get(first, (False, _WORST))
                 rank = min(rank, _rank(sentences, start, (one, other), (first, second)))
-                of_word[second][first] = is_right or "1" in target.labels, rank
+                of_word[second][first] = was_right or "1" in target.labels, rank
         for word, candidates in sorted(of_word.items()):
-            if any(is_right for is_right, _ in candidates.values()):
+            if any(one for one, _ in candidates.values()):
                 found += [(len(asked), other, *facts) for other, facts in sorted(candidates.items())]
                 asked.append(word)
     if not asked:
