@@ -13,8 +13,8 @@ import transformers
 from torch import Tensor
 
 from bertology.activations import read_words
-from bertology.attention import MapBatch, stream_maps
-from bertology.attention.maps import HeadStatistic
+from bertology.attention import stream_maps
+from bertology.attention.maps import HeadStatistic, MapBatch
 from bertology.attention.viewer import read_attention
 from bertology.corpora import MultiwordToken, Sentence, Sentences, sentence_of_text
 from bertology.encoders import Encoder, Pieces

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
@@ -338,15 +338,8 @@ def crossfit_attention_parser(
     root has no head among them and is not scored, nor is punctuation.
 
     Each half of the text is parsed by weights that were fitted to the other half, a fifth of which decides when to
-    stop.
-
-    The ratio ``attention_uas`` of the whole model is the share of words whose head is named. All layers are read when
-    ``layers``, from 1, is left out; sentences that are read in windows are not scored.
-
-    Raises:
-        CorpusError: there are fewer than ten sentences that can be read.
-        FitError: a setting is out of range.
-        ModelError: the model gives no maps.
+    stop. The ratio ``attention_uas`` of the whole model is the share of words whose head is named; sentences that are
+    read in windows are not scored. A :class:`CorpusError` where fewer than ten sentences can be read.
     """
     settings = settings or ParserSettings()
     if min(settings.most_sentences, settings.batch_sentences, settings.max_epochs, settings.patience) < 1:
@@ -372,11 +365,7 @@ class _Example(NamedTuple):
 
 
 def _read(
-    encoder: Encoder,
-    sentences: Sentences,
-    trees: TextTrees,
-    settings: ParserSettings,
-    **reading: Any,
+    encoder: Encoder, sentences: Sentences, trees: TextTrees, settings: ParserSettings, **reading: Any
 ) -> list[_Example]:
     """The sentences that are scored, those of like length together; ``reading`` is how :func:`stream_maps` reads."""
     some = trees.some(settings.most_sentences, seed=settings.seed)
@@ -414,15 +403,34 @@ class _Parser(nn.Module):
         shape = None if vectors is None else (2, 2, vectors.shape[-1], n_heads)
         self.of_words = None if shape is None else nn.Parameter(torch.zeros(shape))
 
-    def forward(self, maps: Tensor, vectors: Tensor | None) -> Tensor:
-        """Scores ``[sentence, dependent, head]`` of maps ``[sentence, map, word, word]``."""
+    def forward(self, batch: list[_Example]) -> tuple[Tensor, Tensor]:
+        """``[sentence, dependent, head]`` scores, −∞ where there is no other word, and ``[sentence, word]`` true heads,
+        −1 where there is none."""
+        heads = pad_sequence([one.heads for one in batch], batch_first=True, padding_value=-1)
+        lengths, longest = torch.tensor([len(one.heads) for one in batch]), heads.shape[1]
+        maps = torch.zeros(len(batch), batch[0].maps.shape[0], longest, longest)
+        for into, one in zip(maps, batch, strict=True):
+            into[:, : len(one.heads), : len(one.heads)] = one.maps.float()
         scores = torch.einsum("skde,k->sde", maps, self.plain[0]) + torch.einsum("sked,k->sde", maps, self.plain[1])
-        if self.of_words is None or vectors is None:
-            return scores
-        weights = torch.einsum("swv,pqvk->pqskw", vectors, self.of_words)
-        for way, directed in enumerate((maps, maps.transpose(2, 3))):
-            scores = scores + (directed * (weights[way, 0][:, :, None] + weights[way, 1][:, :, :, None])).sum(1)
-        return scores
+        if self.of_words is not None:
+            vectors = pad_sequence([one.vectors for one in batch if one.vectors is not None], batch_first=True)
+            weights = torch.einsum("swv,pqvk->pqskw", vectors, self.of_words)
+            for way, directed in enumerate((maps, maps.transpose(2, 3))):
+                scores = scores + (directed * (weights[way, 0][:, :, None] + weights[way, 1][:, :, :, None])).sum(1)
+        apart = ~(torch.arange(longest) < lengths[:, None])[:, None] | torch.eye(longest, dtype=torch.bool)
+        return scores.masked_fill(apart, -torch.inf), heads
+
+    def loss(self, batch: list[_Example]) -> tuple[Tensor, int]:
+        """Mean of −ln p of the true heads, and the number of words."""
+        scores, heads = self(batch)
+        chosen = scores[heads >= 0]
+        if not len(chosen):
+            return self.plain.sum() * 0.0, 0
+        return nn.functional.cross_entropy(chosen, heads[heads >= 0]), len(chosen)
+
+
+def _batches(examples: list[_Example], size: int = 32) -> list[list[_Example]]:
+    return [examples[start : start + size] for start in range(0, len(examples), size)]
 
 
 def _fit(train: list[_Example], dev: list[_Example], settings: ParserSettings) -> _Parser:
@@ -430,18 +438,16 @@ def _fit(train: list[_Example], dev: list[_Example], settings: ParserSettings) -
     parser = _Parser(train[0].maps.shape[0], train[0].vectors)
     rates = {"plain": settings.learning_rate, "of_words": settings.learning_rate / 10}
     groups = [{"params": [weights], "lr": rates[name]} for name, weights in parser.named_parameters()]
-    optimizer = torch.optim.Adam(groups)
-    order = np.random.default_rng(settings.seed)
-    best, best_epoch, state = float("inf"), 0, {}
+    optimizer, order = torch.optim.Adam(groups), np.random.default_rng(settings.seed)
+    best, best_epoch, state, batches = float("inf"), 0, {}, _batches(train, settings.batch_sentences)
     for epoch in range(1, settings.max_epochs + 1):
-        batches = list(_batches(train, settings.batch_sentences))
         for number in order.permutation(len(batches)).tolist():
-            loss, _ = _loss(parser, batches[number])
+            loss, _ = parser.loss(batches[number])
             optimizer.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
         with torch.no_grad():
-            losses = [(float(loss) * n, n) for loss, n in (_loss(parser, batch) for batch in _batches(dev))]
+            losses = [(float(loss) * n, n) for loss, n in map(parser.loss, _batches(dev))]
         on_dev = sum(loss for loss, _ in losses) / max(1, sum(n for _, n in losses))
         if on_dev < best - 1e-5:
             best, best_epoch = on_dev, epoch
@@ -452,40 +458,11 @@ def _fit(train: list[_Example], dev: list[_Example], settings: ParserSettings) -
     return parser
 
 
-def _batches(examples: list[_Example], size: int = 32) -> Iterator[list[_Example]]:
-    return (examples[start : start + size] for start in range(0, len(examples), size))
-
-
-def _forward(parser: _Parser, batch: list[_Example]) -> tuple[Tensor, Tensor]:
-    """``[sentence, dependent, head]`` scores, −∞ where there is no other word, and ``[sentence, word]`` true heads."""
-    lengths = torch.tensor([len(one.heads) for one in batch])
-    longest = int(lengths.max())
-    maps = torch.zeros(len(batch), batch[0].maps.shape[0], longest, longest)
-    for into, one in zip(maps, batch, strict=True):
-        into[:, : len(one.heads), : len(one.heads)] = one.maps.float()
-    heads = pad_sequence([one.heads for one in batch], batch_first=True, padding_value=-1)
-    of_words = [one.vectors for one in batch if one.vectors is not None]
-    vectors = pad_sequence(of_words, batch_first=True) if of_words else None
-    apart = ~(torch.arange(longest) < lengths[:, None])[:, None] | torch.eye(longest, dtype=torch.bool)
-    return parser(maps, vectors).masked_fill(apart, -torch.inf), heads
-
-
-def _loss(parser: _Parser, batch: list[_Example]) -> tuple[Tensor, int]:
-    """Mean of −ln p of the true heads, and the number of words."""
-    scores, heads = _forward(parser, batch)
-    has_head = heads >= 0
-    chosen = scores[has_head]
-    if not len(chosen):
-        return parser.plain.sum() * 0.0, 0
-    return nn.functional.cross_entropy(chosen, heads[has_head]), len(chosen)
-
-
 @torch.no_grad()
 def _score(parser: _Parser, examples: list[_Example]) -> tuple[Integers, Integers, Integers]:
     """``[sentence]`` words whose head is named, words with a head to name, and the number of the sentence."""
     right, n_words = [], []
-    for batch in _batches(examples):
-        scores, heads = _forward(parser, batch)
+    for scores, heads in map(parser, _batches(examples)):
         right += ((scores.argmax(-1) == heads) & (heads >= 0)).sum(-1).tolist()
         n_words += (heads >= 0).sum(-1).tolist()
     return np.array(right), np.array(n_words), np.array([one.sentence for one in examples])
