@@ -412,7 +412,7 @@ def _fit_both(cells: FitCells, job: Resources) -> None:
         at = problems.index(Problem("none", seed)), cells.layers.index(layer)
         params = {"strength": float(fitted.report.chosen[at]), **_reference_params(other.pair)}
         params["reference_layer"] = dict(pairs)[int(layer or 0)]
-        kept = writer.columns.predictions(data.test.codes, answers.labels[at], answers.log_prob[at])
+        kept = data.predictions(data.test.codes, answers.labels[at], answers.log_prob[at])
         writer.write(cell, kept, seed, params, n_params=fitted.n_params)
 
 

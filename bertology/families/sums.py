@@ -53,8 +53,7 @@ from bertology.results.rows import score_of
 
 Statistics = Mapping[str, Sequence[LayerSums | HeadRatios]]
 """Statistics by name of the split that they were measured on."""
-PACKAGES = ("torch", "transformers", "numpy")
-"""The packages that statistics are computed with."""
+PACKAGES = ("torch", "transformers", "numpy")  # the packages that statistics are computed with
 _CLUSTERS = {
     "sentences": "sentences",
     "types": "word types of these documents",
@@ -95,10 +94,8 @@ def own_readout(
 class SumsFamily(Family):
     """A family whose cells keep sums by cluster. :meth:`measure`, or else :meth:`compute_cells`, has to be written."""
 
-    readout: ClassVar[str] = "vectors.v1"
-    """Registered name of what stands in the column ``readout``."""
-    about: ClassVar[str] = "the vectors themselves"
-    """The subject of the task, for messages."""
+    readout: ClassVar[str] = "vectors.v1"  # registered name of what stands in the column `readout`
+    about: ClassVar[str] = "the vectors themselves"  # the subject of the task, for messages
 
     def configs(self, probe: Probe, asked: Sequence[ReadoutConfig], shape: ModelShape) -> tuple[ReadoutConfig, ...]:
         """Settings of the probe; nothing that only fits have."""

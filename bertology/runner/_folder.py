@@ -40,8 +40,7 @@ RECORD = "run.json"
 ASKED = "experiment.yaml"
 _OWN_CHECKSUM = "sha256"
 _REMEDY = "name another folder with --out"
-OF_CELLS = ("cells", "predictions", FITS, KEPT)
-"""Folders with files of single cells."""
+OF_CELLS = ("cells", "predictions", FITS, KEPT)  # folders with files of single cells
 
 
 @dataclass(frozen=True)

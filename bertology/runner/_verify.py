@@ -102,10 +102,8 @@ class Repetition:
     """The comparison of a repeated run with the first."""
 
     summary: RunSummary
-    n_scores: int
-    """Scores compared."""
-    moved: tuple[str, ...]
-    """A line for each score that is not exactly what it was, or is in only one of the runs."""
+    n_scores: int  # scores compared
+    moved: tuple[str, ...]  # a line for each score that is not exactly what it was, or is in only one of the runs
 
 
 @explained_system_errors()

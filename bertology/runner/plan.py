@@ -10,7 +10,6 @@ import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import repeat
 from operator import attrgetter
 from typing import Any, TypeVar
 
@@ -63,8 +62,7 @@ T = TypeVar("T")
 _LISTED = 5
 # How far from even a cut may be, in shares of a part, to keep a model in one piece.
 _NEAR = 0.1
-Draws = tuple[FitGroup, ...]
-"""One fit group on each draw of the weights of one initialisation."""
+Draws = tuple[FitGroup, ...]  # one fit group on each draw of the weights of one initialisation
 
 
 class _Resolver:
@@ -86,24 +84,30 @@ class _Resolver:
 
     def plan(self, request: ProbeRequest) -> Plan:
         """The plan of a request, as :func:`make_plan` makes it."""
-        (model,), probes = request.models, _probes(request)
+        (model,), probes = request.models, dict[str, Probe]()
+        for task in request.tasks:
+            probe = get_probe(task.name)
+            if probe.task in probes:
+                raise BertologyError(f"task {quoted(probe.task)} is asked for twice: name each once")
+            for metric in probe.metrics:
+                if isinstance(metric, str) and metric not in METRICS:
+                    raise name_not_found(f"metric of task {probe.task}", metric, METRICS)
+            probes[probe.task] = probe
         pair = self._model(request, model)
         pair = replace(pair, layers=parse_layers(request.layer_spec, pair.shape.n_layers))
         # Models of an experiment that read one corpus are asked the same tasks.
-        key = request.corpora[0], *map(attrgetter("task"), probes)
-        corpus, splits = self._once(key, self._text, request, probes)
+        corpus, splits = self._once((request.corpora[0], *probes), self._text, request, tuple(probes.values()))
         weights = [_weights_of(model)]
         for init in request.inits_of(model)[1:]:
             weights += [Weights(init, seed) for seed in control_seeds(request.n_draws)]
         pair = replace(pair, corpus=corpus, splits=splits, fingerprints=self._fingerprints(pair.source, weights))
-        return Plan(replace(pair, reference=self._reference(pair)), probes)
+        return Plan(replace(pair, reference=self._reference(pair)), tuple(probes.values()))
 
     def _fingerprints(self, source: ModelSource, weights: Sequence[Weights]) -> dict[Weights, str]:
-        found = {}
-        for one in weights:
-            key = source.folder, one
-            found[one] = self._once(key, model_fingerprint, source, init=one.init, seed=one.seed)
-        return found
+        return {
+            one: self._once((source.folder, one), model_fingerprint, source, init=one.init, seed=one.seed)
+            for one in weights
+        }
 
     def _model(self, request: ProbeRequest, model: ModelSettings) -> ModelCorpus:
         """The model under its display name, with all layers and an empty corpus."""
@@ -140,7 +144,14 @@ class _Resolver:
         train, test = settings.train_split, settings.test_split
         corpus, splits = _corpus(settings, self._whole, reads_sentences=bool(needed)), Splits()
         if settings.folds is not None:
-            _check_folds(request, probes)
+            for probe in probes:
+                problem = ""
+                if not family_of(probe).is_cross_validated:
+                    problem = "nothing is fitted to its labels, so it has no folds: leave folds out, or ask it apart"
+                elif any(config.codelength is not None for config in request.configs_of(probe.task)):
+                    problem = "a codelength is of the training split, and has no folds: leave folds or codelength out"
+                if problem:
+                    raise BertologyError(f"task {probe.task}: {problem}")
             corpus, splits = choose_folds(corpus, settings.folds, train=train, test=test)
         elif "train" in needed:
             corpus = corpus.divided() if (train, test) == ("train", "test") else corpus
@@ -157,31 +168,6 @@ class _Resolver:
 
 def _weights_of(model: ModelSettings) -> Weights:
     return Weights(model.init, model.init_seed if model.init != "pretrained" else 0)
-
-
-def _probes(request: ProbeRequest) -> tuple[Probe, ...]:
-    """The probes of the tasks, which may be asked for once each, with metrics that there are."""
-    probes: dict[str, Probe] = {}
-    for task in request.tasks:
-        probe = get_probe(task.name)
-        if probe.task in probes:
-            raise BertologyError(f"task {quoted(probe.task)} is asked for twice: name each once")
-        for metric in probe.metrics:
-            if isinstance(metric, str) and metric not in METRICS:
-                raise name_not_found(f"metric of task {probe.task}", metric, METRICS)
-        probes[probe.task] = probe
-    return tuple(probes.values())
-
-
-def _check_folds(request: ProbeRequest, probes: Sequence[Probe]) -> None:
-    """Raise unless every task can be cross-validated: readouts are fitted to it, and no code is measured."""
-    for probe in probes:
-        if not family_of(probe).is_cross_validated:
-            problem = "nothing is fitted to its labels, so it has no folds: leave folds out, or ask it apart"
-            raise BertologyError(f"task {probe.task}: {problem}")
-        if any(config.codelength is not None for config in request.configs_of(probe.task)):
-            problem = "a codelength is of the training split, and has no folds: leave folds or codelength out"
-            raise BertologyError(f"task {probe.task}: {problem}")
 
 
 def reads_sentences(tasks: Sequence[str]) -> bool:
@@ -202,8 +188,19 @@ def _corpus(settings: CorpusSettings, whole: Corpus | None, *, reads_sentences: 
         return replace(corpus, name=settings.id) if settings.id else corpus
     corpus = whole or _named_corpus(name, settings.annotate, settings.columns)
     if settings.test_on is not None:
-        other = _named_corpus(settings.test_on, settings.annotate, settings.test_on_columns)
-        corpus = _carried_over(corpus, other, settings)
+        # A corpus to fit on, with the split of another to score on.
+        other, split = _named_corpus(settings.test_on, settings.annotate, settings.test_on_columns), settings.test_split
+        corpus = corpus.as_one(settings.train_split) if len(corpus.splits) == 1 else corpus
+        other = other.as_one(split) if len(other.splits) == 1 else other
+        if split not in other:
+            raise other.split_not_found(split, remedy="name one of them as test_split")
+        corpus = replace(
+            corpus,
+            name=f"{corpus.name} → {other.name}",
+            splits={**{name: part for name, part in corpus.splits.items() if name != split}, split: other[split]},
+            language=corpus.language if corpus.language == other.language else None,
+            notes={**corpus.notes, "tested on": other.name},
+        )
     if (most := settings.sentences) is not None:
         first = {name: sentences[:most] for name, sentences in corpus.splits.items()}
         corpus = replace(corpus, splits=first)
@@ -222,22 +219,6 @@ def _named_corpus(name: str, annotate: str | None, columns: str | None) -> Corpu
     return annotate_text(path, annotate)
 
 
-def _carried_over(corpus: Corpus, other: Corpus, settings: CorpusSettings) -> Corpus:
-    """A corpus to fit on, with the split of another to score on."""
-    split = settings.test_split
-    corpus = corpus.as_one(settings.train_split) if len(corpus.splits) == 1 else corpus
-    other = other.as_one(split) if len(other.splits) == 1 else other
-    if split not in other:
-        raise other.split_not_found(split, remedy="name one of them as test_split")
-    return replace(
-        corpus,
-        name=f"{corpus.name} → {other.name}",
-        splits={**{name: part for name, part in corpus.splits.items() if name != split}, split: other[split]},
-        language=corpus.language if corpus.language == other.language else None,
-        notes={**corpus.notes, "tested on": other.name},
-    )
-
-
 @dataclass(frozen=True)
 class Plan:
     """A resolved request: one model, one corpus, and the tasks that are run on them."""
@@ -252,15 +233,11 @@ class Plan:
         for init, probe in itertools.product(self.pair.inits, self.probes):
             if not _is_run(request, request.models[0], probe, init):
                 continue
-            of_task = list[Draws]()
-            for configs in family_of(probe).fitted_together(probe, self.configs_of(probe)):
-                draws = list[FitGroup]()
-                for weights in self.pair.fingerprints:
-                    if weights.init == init:
-                        cells = map(self._cells, repeat(probe), configs, repeat(weights))
-                        draws.append(FitGroup(tuple(cells)))
-                of_task.append(tuple(draws[: probe.most_draws]))
-            fits[init, probe.task] = tuple(of_task)
+            weights = [one for one in self.pair.fingerprints if one.init == init][: probe.most_draws]
+            fits[init, probe.task] = tuple(
+                tuple(FitGroup(tuple(self._cells(probe, config, one) for config in configs)) for one in weights)
+                for configs in family_of(probe).fitted_together(probe, self.configs_of(probe))
+            )
         return fits
 
     def _cells(self, probe: Probe, config: ReadoutConfig, weights: Weights) -> FitCells:
@@ -378,8 +355,7 @@ class Unit:
 
     plan: Plan
     probe: Probe
-    draws: Draws = ()
-    """A fit group on each draw of weights; nothing for baselines."""
+    draws: Draws = ()  # a fit group on each draw of weights; nothing for baselines
     baselines: BaselineCells | None = None
 
     @property
@@ -488,8 +464,7 @@ class Work:
 
     experiment: Experiment
     part: Shard
-    pairs: Mapping[tuple[int, int], Plan]
-    """The plans of this part, by the numbers of model and corpus."""
+    pairs: Mapping[tuple[int, int], Plan]  # the plans of this part, by the numbers of model and corpus
 
     @property
     def plans(self) -> tuple[Plan, ...]:

@@ -72,12 +72,9 @@ class RunSummary:
     """The outcome of a run."""
 
     folder: Path
-    n_cells: int
-    """Number of cells of the experiment, or of the shard."""
-    n_computed: int
-    """Computed now; the others were there."""
-    failures: tuple[str, ...]
-    """One line on each unit that could not be computed."""
+    n_cells: int  # number of cells of the experiment, or of the shard
+    n_computed: int  # computed now; the others were there
+    failures: tuple[str, ...]  # one line on each unit that could not be computed
     wall_s: float
 
 
