@@ -17,7 +17,7 @@ from bertology._files import canonical_json, digest
 from bertology._machine import memory_for_vectors
 from bertology.corpora import Sentences
 from bertology.encoders import ModelShape
-from bertology.encoders.alignment import SHARED
+from bertology.encoders.batching import SHARED
 from bertology.errors import BertologyError, CorpusError, FitError, cut, listed, quoted
 from bertology.families import rows
 from bertology.families.contract import BaselineCells, CellGrid, Family, FitCells, Problem, Resources, Scoring, TaskRows
@@ -31,18 +31,7 @@ from bertology.probing import Examples, Probe, RepresentationProbe
 from bertology.probing.items import TreeExamples, coded
 from bertology.probing.probes import SentenceProbe, is_installed, settings_of
 from bertology.readouts import ReadoutKind, readout_kind
-from bertology.results import Predictions, ResultRow
-from bertology.results.predictions import (
-    FITS,
-    SET_MARK,
-    Cell,
-    FitOrigin,
-    FittedProbe,
-    Items,
-    versions,
-    write_cell,
-    written_place,
-)
+from bertology.results import Predictions, ResultRow, predictions
 from bertology.results.rows import ComparisonRow
 
 if TYPE_CHECKING:
@@ -112,7 +101,7 @@ class TaskData:
         return self.items["test"]
 
     @cached_property
-    def kind(self) -> Items:
+    def kind(self) -> predictions.Items:
         """Whether items are words (or trees of them), whole sentences, halves of sentences, or other spans."""
         if self.trees is not None or self.train.are_words:
             return "words"
@@ -237,7 +226,7 @@ class TaskData:
         # Words are counted from 1 in their sentence: ``3``; ``3-5`` for several; ``3-5,7`` for two spans.
         inside = (examples.spans - sentences.starts[examples.clusters][:, None, None]).tolist()
         places = zip(cluster.tolist(), inside, strict=True)
-        return tuple(f"{ids[place]}:{written_place(spans)}" for place, spans in places), cluster, ids
+        return tuple(f"{ids[place]}:{predictions.written_place(spans)}" for place, spans in places), cluster, ids
 
     def predictions(self, gold: NDArray[Any], pred: NDArray[Any], score: NDArray[Any]) -> Predictions:
         """Predictions for the test items as they are kept.
@@ -250,12 +239,14 @@ class TaskData:
         """
         if gold.ndim == 1:
             return Predictions(*self._item_columns, gold, pred, score, self.labels)
-        if marked := [label for label in self.labels if SET_MARK in label]:
-            problem = f"label {quoted(marked[0])} has a {SET_MARK}, which parts labels"
+        if marked := [label for label in self.labels if predictions.SET_MARK in label]:
+            problem = f"label {quoted(marked[0])} has a {predictions.SET_MARK}, which parts labels"
             raise BertologyError(f"task {self.probe.task}: {problem}: rename it")
         whole = [np.pad(labels, ((0, 0), (0, len(self.labels) - labels.shape[1]))) for labels in (gold, pred)]
         sets, codes = np.unique(np.concatenate(whole), axis=0, return_inverse=True)
-        names = [SET_MARK.join(label for label, has in zip(self.labels, row, strict=True) if has) for row in sets]
+        names = [
+            predictions.SET_MARK.join(label for label, has in zip(self.labels, row, strict=True) if has) for row in sets
+        ]
         both = codes.reshape(2, -1)
         return Predictions(*self._item_columns, both[0], both[1], score, tuple(names), label_sets=True)
 
@@ -432,14 +423,18 @@ class CellWriter:
     def _aligned(self) -> dict[str, Any]:
         return self.job.pair.alignment_counts(beside=self.reference)
 
-    def write(self, cell: Cell, kept: Predictions, seed: int, params: Mapping[str, Any], **facts: Any) -> None:
+    def write(
+        self, cell: predictions.Cell, kept: Predictions, seed: int, params: Mapping[str, Any], **facts: Any
+    ) -> None:
         """Write one cell."""
         config, data = self.cells.config, self.data
         settings = {"settings": config.changes} if config.changes else {}
         items = {} if data.kind == "words" else {"items": data.kind}
         counts = {**data.counts(seed=seed, fraction=config.fraction), **self._aligned, **facts}
         facts = {**counts, "params": {**params, **settings, **items}}
-        write_cell(self.job.run, cell, kept, facts=facts, provenance=self.provenance, notes=data.splits.notes)
+        predictions.write_cell(
+            self.job.run, cell, kept, facts=facts, provenance=self.provenance, notes=data.splits.notes
+        )
 
     def keep_fit(self, fitted: Any, number: int, place: int) -> None:
         """Keep the fit of a problem and column next to its cell, so that new text can be put to it.
@@ -455,7 +450,7 @@ class CellWriter:
             return
         cell = cells.cells_of(problem)[place]
         layer = cast("int | None", cell.identity["layer"])
-        origin = FitOrigin(
+        origin = predictions.FitOrigin(
             task=f"{cells.probe.task}.v{cells.probe.version}",
             corpus=pair.corpus.name,
             train_fingerprint=pair.splits.train.fingerprint,
@@ -478,7 +473,7 @@ class CellWriter:
             settings=dict(cells.config.changes),
             are_compared=data.are_compared,
         )
-        FittedProbe(origin=origin, tensors=fit.tensors).save(self.job.run / FITS / cell.id)
+        predictions.FittedProbe(origin=origin, tensors=fit.tensors).save(self.job.run / predictions.FITS / cell.id)
 
 
 Baseline = tuple[Predictions, Mapping[str, Any], Mapping[str, Any]]
@@ -590,9 +585,9 @@ class VectorFamily(Family):
         data = data.without(baselines.unreadable, job.pair.joined if baselines.unreadable else {})
         for control, cell in baselines.cells.items():
             kept, facts, provenance = self.baseline(data, control)
-            provenance = provenance or {"versions": versions(*self.baseline_packages), "wall_s": 0.0}
+            provenance = provenance or {"versions": predictions.versions(*self.baseline_packages), "wall_s": 0.0}
             facts = {**data.counts(), **facts}
-            write_cell(job.run, cell, kept, facts=facts, provenance=provenance, notes=data.splits.notes)
+            predictions.write_cell(job.run, cell, kept, facts=facts, provenance=provenance, notes=data.splits.notes)
 
     def scores(self, cells: FitCells, scoring: Scoring) -> Columns:
         """The scored columns of a readout configuration."""

@@ -16,7 +16,7 @@ from torch import Tensor
 from bertology._files import FORMAT, write_atomically
 from bertology._machine import Workers
 from bertology.errors import FitError, ResultsError
-from bertology.readouts._edge import Design, FittedEdge, FittedPooled, Probes, log_probs, span_scores
+from bertology.readouts._edge import Design, FittedEdge, Probes, log_probs, span_scores
 from bertology.readouts._fitting import FittedScores
 from bertology.readouts._sources import AnySource, FeatureSource, as_spans, pooled
 from bertology.readouts.linear import Affine, FittedRegression
@@ -78,9 +78,6 @@ class KeptFit:
             slope = fitted.slopes[at]
             intercept = fitted.intercepts[at] - slope @ fitted.origin[column]
             return cls({"coefficients": slope[None], "intercepts": intercept[None]}, kind="number")
-        if isinstance(fitted, FittedPooled):
-            below = cls.of(fitted.regressions, problem, column)
-            return below and replace(below, design={"pool": fitted.pooling})
         if isinstance(fitted, FittedEdge):
             layers = fitted.design.columns[column]  # a probe of one column reads its layers and no others
             tensors = {name: value[at] for name, value in fitted.parameters.items()}
@@ -97,7 +94,8 @@ class KeptFit:
         model: Any = fitted.model
         kind: Kind = "softmax" if fitted.are_logits else "scores"
         if isinstance(model, Affine):
-            return cls({"coefficients": model.coefficients[*at, 0], "intercepts": model.intercepts[*at, 0]}, kind=kind)
+            maps = {"coefficients": model.coefficients[*at, 0], "intercepts": model.intercepts[*at, 0]}
+            return cls(maps, {"pool": fitted.pooling} if fitted.pooling else {}, kind)
         (first, offset), *rest = model.maps_of(problem, column)
         mean, std = (of[at].double() for of in (model.mean, model.std))
         first = first / std

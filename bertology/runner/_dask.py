@@ -36,23 +36,8 @@ from bertology.activations.progress import Progress
 from bertology.activations.store import make_folder
 from bertology.errors import BertologyError
 from bertology.families.model_corpus import StoredSignal, texts_read
+from bertology.runner import engines
 from bertology.runner._folder import write_failure
-from bertology.runner.engines import (
-    ClusterChoice,
-    Context,
-    Numbered,
-    Outcomes,
-    Sender,
-    Sent,
-    close_encoder,
-    compute_load,
-    extract_splits,
-    open_encoder,
-    portions,
-    read_profile,
-    received,
-    together,
-)
 from bertology.runner.plan import Unit
 
 _CONNECT_S, _PATIENCE_S = 10.0, 120.0
@@ -73,7 +58,7 @@ class _Cluster:
 
 
 @contextlib.contextmanager
-def open_pool(choice: ClusterChoice, *, jobs: int, run: Path, echo: Callable[[str], None]) -> Iterator[Pool]:
+def open_pool(choice: engines.ClusterChoice, *, jobs: int, run: Path, echo: Callable[[str], None]) -> Iterator[Pool]:
     """The workers that were chosen, or so many ``jobs`` of this machine, while in the ``with`` block."""
     with contextlib.ExitStack() as stack:
         # Without dask's own log: it replaces lost workers itself, and a lost scheduler is an error of one line.
@@ -203,7 +188,7 @@ class Pool:
 
 
 @contextlib.contextmanager
-def _cluster(choice: ClusterChoice, jobs: int, run: Path) -> Iterator[_Cluster]:
+def _cluster(choice: engines.ClusterChoice, jobs: int, run: Path) -> Iterator[_Cluster]:
     patience = choice.patience_s or _PATIENCE_S
     if choice.scheduler is not None:
         address = choice.address()
@@ -211,7 +196,7 @@ def _cluster(choice: ClusterChoice, jobs: int, run: Path) -> Iterator[_Cluster]:
     elif choice.slurm is not None:
         if shutil.which("sbatch") is None:
             raise BertologyError(f"--slurm {choice.slurm}: no sbatch here; give the command where jobs are submitted")
-        profile = read_profile(choice.slurm)
+        profile = engines.read_profile(choice.slurm)
         first_patience = choice.patience_s or float("inf")
         with contextlib.ExitStack() as stack:
             try:
@@ -276,25 +261,25 @@ def on_worker(function: Callable[..., Any], context: WorkerContext, *args: Any) 
 
 
 def compute(
-    device: str, run: Path, sent: Sequence[tuple[int, Sent]], wait: bool, extracted: Exception | None = None
+    device: str, run: Path, sent: Sequence[tuple[int, engines.Sent]], wait: bool, extracted: Exception | None = None
 ) -> list[tuple[int, Any]]:
     """Compute units that stand together; all fail where the vectors that they read could not be extracted."""
     if isinstance(extracted, Exception):
         return [(number, extracted) for number, _ in sent]
-    close_encoder()
-    units = [(number, received(one)) for number, one in sent]
+    engines.close_encoder()
+    units = [(number, engines.received(one)) for number, one in sent]
     for unit in (unit for _, unit in units):
         for read in unit.reads:
             pair = read.pair(unit.plan.pair)
             for sentences in texts_read(pair.splits, read.signal).values():
                 look_afresh(pair.recipe(read.weights, sentences, read.signal).folder(pair.layers))
-    outcomes = compute_load(units, Context(run, device, wait))
+    outcomes = engines.compute_load(units, engines.Context(run, device, wait))
     return [(number, _portable(one) if isinstance(one, Exception) else one) for number, one in outcomes]
 
 
-def write_shards(device: str, run: Path, sent: Sent) -> list[str]:
+def write_shards(device: str, run: Path, sent: engines.Sent) -> list[str]:
     """Write the missing shards of what a unit reads, but for those that another worker is at; returns notes on them."""
-    unit, progress = received(sent), _Notes()
+    unit, progress = engines.received(sent), _Notes()
     for read in unit.reads:
         pair = read.pair(unit.plan.pair)
         for sentences in texts_read(pair.splits, read.signal).values():
@@ -306,7 +291,7 @@ def write_shards(device: str, run: Path, sent: Sent) -> list[str]:
             with FileLock(folder.with_suffix(".lock")):
                 if Extraction.finished(recipe, layers, progress) is not None:
                     continue
-            encoder = open_encoder(pair, read.weights, device)
+            encoder = engines.open_encoder(pair, read.weights, device)
             extraction = Extraction(encoder, sentences, recipe=recipe, layers=layers, progress=progress)
             for number in range(len(extraction.pieces)):
                 with contextlib.suppress(Timeout), FileLock(run / "locks" / f"{recipe.key}-{number}.lock", timeout=0):
@@ -318,15 +303,15 @@ def write_shards(device: str, run: Path, sent: Sent) -> list[str]:
     return progress.notes
 
 
-def extract(device: str, run: Path, sent: Sent, *written: Any) -> list[str] | Exception:
+def extract(device: str, run: Path, sent: engines.Sent, *written: Any) -> list[str] | Exception:
     """Extract what a unit reads, of which shards may be written; returns notes, or the error of who wrote them."""
-    unit, progress = received(sent), _Notes()
+    unit, progress = engines.received(sent), _Notes()
     for one in written:
         if isinstance(one, Exception):
             return one
         progress.notes += one
     for read in unit.reads:
-        extract_splits(read.pair(unit.plan.pair), read.weights, device, lambda _: progress, read.signal)
+        engines.extract_splits(read.pair(unit.plan.pair), read.weights, device, lambda _: progress, read.signal)
     return progress.notes
 
 
@@ -357,20 +342,20 @@ def _portable(error: Exception) -> Exception:
     return error
 
 
-def dask_engine(pool: Pool, units: Sequence[Unit], context: Context) -> Outcomes:
+def dask_engine(pool: Pool, units: Sequence[Unit], context: engines.Context) -> engines.Outcomes:
     """The engine that gives units to the workers of a pool."""
     run, cache = context.run.absolute(), cache_folder().absolute()
-    with _marked(run / "locks", cache) as token, Sender(run) as sender:
+    with _marked(run / "locks", cache) as token, engines.Sender(run) as sender:
         worker = WorkerContext(run, cache, token, context.device)
 
         def submit(about: Any, function: Callable[..., Any], *args: Any, needs_gpu: bool = True) -> Future:
             return pool.submit(about, on_worker, function, worker, *args, on_gpu=needs_gpu and context.device != "cpu")
 
-        def begin(load: list[Numbered], *extracted: Future) -> None:
+        def begin(load: list[engines.Numbered], *extracted: Future) -> None:
             sent = [(number, sender.send(unit)) for number, unit in load]
             submit(load, compute, sent, context.wait, *extracted, needs_gpu=bool(load[0][1].draws))
 
-        left, more, noted = portions(units), True, set[str]()
+        left, more, noted = engines.portions(units), True, set[str]()
         try:
             while more or pool.n_left:
                 # No further model is begun while there is enough to do, so that what is finished comes soon.
@@ -378,7 +363,7 @@ def dask_engine(pool: Pool, units: Sequence[Unit], context: Context) -> Outcomes
                     more = (portion := next(left, None)) is not None
                     pending = [numbered for numbered in portion or () if context.is_pending(numbered[1])]
                     extracted: dict[tuple[StoredSignal, ...], Future] = {}
-                    for load in together(pending):
+                    for load in engines.together(pending):
                         unit = load[0][1]
                         if unit.reads and unit.reads not in extracted:
                             sent, helpers = sender.send(unit), pool.n_threads if pool.n_threads > 1 else 0

@@ -28,16 +28,7 @@ import numpy as np
 from filelock import Timeout
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from bertology._files import (
-    NotJson,
-    digest,
-    end_with_parent,
-    exists,
-    given_path,
-    parsed_json,
-    read_text,
-    temporary_folder,
-)
+from bertology import _files
 from bertology._machine import give_back_freed_memory, memory_for_vectors
 from bertology._settings import Text, Truth, Whole, checked, read_yaml
 from bertology.activations import Entry
@@ -419,13 +410,13 @@ class ClusterChoice:
     def address(self) -> str:
         """The address of the scheduler that was named, by itself or by the scheduler's file."""
         given = self.scheduler or ""
-        path = given_path(given)
+        path = _files.given_path(given)
         if not path.is_file() and _ADDRESS.fullmatch(given):
             return given if "://" in given else f"tcp://{given}"
-        problem = "not a scheduler's file" if exists(path) else "no such file, and no address"
+        problem = "not a scheduler's file" if _files.exists(path) else "no such file, and no address"
         try:
-            return str(parsed_json(read_text(path))["address"])
-        except (BertologyError, NotJson, TypeError, KeyError):
+            return str(_files.parsed_json(_files.read_text(path))["address"])
+        except (BertologyError, _files.NotJson, TypeError, KeyError):
             raise BertologyError(f"--scheduler {cut_path(given)}: {problem}: {_REMEDY}") from None
 
 
@@ -531,7 +522,7 @@ class Sender:
         self._light: dict[int, tuple[Plan, Plan]] = {}
 
     def __enter__(self) -> Sender:
-        self._folder = self._stack.enter_context(temporary_folder(self._run, "corpora")).absolute()
+        self._folder = self._stack.enter_context(_files.temporary_folder(self._run, "corpora")).absolute()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -543,7 +534,7 @@ class Sender:
         key = tuple([id(read) for read in (*splits.by_name.values(), *splits.items.values(), *splits.folds)])
         if key not in self._files:
             content = pickle.dumps(splits, protocol=pickle.HIGHEST_PROTOCOL)
-            path = self._folder / digest([content])
+            path = self._folder / _files.digest([content])
             path.write_bytes(content)
             self._files[key] = splits, path
         if id(plan) not in self._light:
@@ -680,7 +671,7 @@ def _joblib(n_jobs: int, units: Sequence[Unit], context: Context) -> Outcomes:
                 n_jobs=n_processes,
                 return_as="generator_unordered",
                 pre_dispatch="all",
-                initializer=end_with_parent,
+                initializer=_files.end_with_parent,
                 initargs=(os.getpid(),),
                 # What is sent is small: nothing is put into files, for which a folder would be made elsewhere.
                 max_nbytes=None,

@@ -11,7 +11,7 @@ from torch import Tensor
 from bertology.errors import FitError
 from bertology.readouts import ArrayFeatures, Targets
 from bertology.readouts._sources import Items, choose_items, survey
-from bertology.readouts.linear import Fits, Objective, minimise
+from bertology.readouts.linear import Fits, minimise
 from tests.readouts.conftest import World, standardised
 
 STRENGTHS = (0.01, 0.1, 5.0)
@@ -30,8 +30,11 @@ class Setting:
         self.items = Items.of(Targets(labels, n_classes, weights), torch.device("cpu"))
         moments, self.sample = survey(train.source, self.items.weights, choose_items(self.items.weights, 200))
         self.fits = Fits(self.items, moments, torch.tensor(STRENGTHS, dtype=torch.float64).expand(2, -1))
-        self.objective = Objective(self.fits, train.source, self.items)
-        self.points = 0.3 * torch.randn(len(self.fits), n_classes * 6, generator=torch.Generator().manual_seed(1))
+        self.train = train.source
+        self.points = 0.3 * torch.randn(6, n_classes * 6, generator=torch.Generator().manual_seed(1))
+
+    def objective(self, rows: Tensor, points: Tensor) -> tuple[Tensor, Tensor]:
+        return self.fits.objective(self.train, self.items, rows, points)
 
     def loss(self, fit: int, point: Tensor) -> Tensor:
         """The definition, in double precision."""
