@@ -237,7 +237,7 @@ def load_tuned(folder: Path | Encoder, sentences: Sentences, *, device: str = "a
     task, settings = record.task_of_labels, record.settings
     encoder = folder if isinstance(folder, Encoder) else load_encoder(str(path), device=device)
     items = items_of(task.name, sentences)
-    model = reload(path, encoder, task, settings, are_pairs=items.are_pairs).model.to(encoder.device)
+    model = reload(path, encoder, task, settings, items).to(encoder.device)
     inputs = encode(task, items, encoder, max_pieces=settings.max_pieces, stride=settings.stride)
     states = FrozenStates(encoder, model.layers) if settings.layers == "none" else None
     return TunedModel(record, encoder, model, inputs, Collator(task, pad_id=encoder.pad_id, states=states))
@@ -582,7 +582,7 @@ def _train_seed(
         [row for row in inputs["train"].rows if row.is_learnable],
         collator,
         trained.settings,
-        progress,
+        progress=progress,
         seed=seed,
         folder=folder / _CHECKPOINTS,
         device=encoder.device,
