@@ -14,14 +14,8 @@ from bertology._files import cache_folder, canonical_json, digest, explained_sys
 from bertology._machine import explained_shortage
 from bertology._names import name_not_found, short_names
 from bertology.activations.progress import BarProgress, can_show, silent
-from bertology.comparison import (
-    head_changes,
-    null_findings,
-    restorable_task,
-    retained,
-    size_and_speed,
-    verdicts,
-)
+from bertology.comparison.findings import head_changes, null_findings, retained, verdicts
+from bertology.comparison.models import restorable_task, size_and_speed
 from bertology.corpora import Corpus, kept_name, load_corpus
 from bertology.errors import CorpusError, ModelError, NameNotFoundError
 from bertology.families.models import compare_models

@@ -14,7 +14,7 @@ import numpy as np
 from bertology._files import cache_folder
 from bertology._names import name_not_found
 from bertology.activations.progress import Progress, silent
-from bertology.corpora import Sentence, Sentences, load_corpus
+from bertology.corpora import Corpus, Sentence, Sentences, load_corpus
 from bertology.encoders import model_fingerprint, model_shape, resolve_model
 from bertology.errors import BertologyError, FitError
 from bertology.families.request import CorpusSettings, parse_layers
@@ -75,11 +75,18 @@ def sentence_of_corpus(name: str, corpus: str, *, columns: str | None = None, sp
     """The sentence of that id in a corpus' test split; ``columns`` are those of column files."""
     loaded = load_corpus(corpus, columns=columns)
     split = next((name for name in (split, *loaded.splits) if name in loaded), split)
-    sentences = loaded[split]
-    ids = [sentences.id(number) for number in range(len(sentences))]
-    if name not in ids:
-        raise name_not_found(f"sentence of {loaded.name} {split}", name, ids, remedy="give the id of one of them")
-    return sentences[ids.index(name)]
+    return sentence_by_id(name, loaded, (split,))
+
+
+def sentence_by_id(name: str, corpus: Corpus, splits: Sequence[str]) -> Sentence:
+    """The sentence of that id in some splits of a corpus."""
+    places = [(corpus[split], number) for split in splits for number in range(len(corpus[split]))]
+    found = next((sentences[number] for sentences, number in places if sentences.id(number) == name), None)
+    if found is None:
+        ids = [sentences.id(number) for sentences, number in places]
+        where = f"{corpus.name} {splits[0]}" if len(splits) == 1 else corpus.name
+        raise name_not_found(f"sentence of {where}", name, ids, remedy="give the id of one of them")
+    return found
 
 
 def parse(

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from bertology import causal
 from bertology.causal import CausalItems, CausalProbe
-from bertology.causal.sums import cluster_sums
+from bertology.causal.probes import cluster_sums
 from bertology.measures import share_metric, sum_metric
 from bertology.measures.sums import LayerSums
 from bertology.probing import GeometryCounts, ProbeFamily, Splits

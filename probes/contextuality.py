@@ -52,20 +52,22 @@ class Contextuality(GeometryProbe):
     question = "How much of a word's vector is the word, and how much its context?"
     reference = "Ethayarajh 2019"
     metrics = (
-        sum_metric("self_similarity_adjusted", "mean cosine of a word's occurrences, less that of words at random"),
+        sum_metric("self_similarity_adjusted", "self-similarity less its baseline of random words"),
         sum_metric("self_similarity", "mean cosine of a word's occurrences, mean over words"),
-        sum_metric("self_similarity_baseline", "the same of as many occurrences of any of these words"),
+        sum_metric("self_similarity_baseline", "mean cosine of as many occurrences of any of these words"),
         sum_metric("anisotropy", "mean cosine of two words, of all pairs of words", higher_is_better=False),
         sum_metric("self_similarity_ratio", "(self-similarity − its baseline) / (1 − its baseline)"),
         sum_metric("self_similarity_by_token", "self-similarity less its baseline, words weighted by occurrences"),
-        sum_metric("self_similarity_standardised", "the same difference in standardised dimensions"),
-        sum_metric("self_similarity_without_top", "the same without the mean and the largest principal components"),
-        sum_metric("self_similarity_cluster_centred", "the same around the means of clusters of vectors"),
-        sum_metric("self_similarity_cluster_centred_baseline", "that of any of these words around these means"),
+        sum_metric("self_similarity_standardised", "self-similarity less its baseline, in standardised dimensions"),
+        sum_metric(
+            "self_similarity_without_top", "self-similarity less its baseline, without the top principal components"
+        ),
+        sum_metric("self_similarity_cluster_centred", "self-similarity after each cluster's mean is subtracted"),
+        sum_metric("self_similarity_cluster_centred_baseline", "the baseline after each cluster's mean is subtracted"),
         sum_metric("intra_sentence_similarity", "mean cosine of words with the mean of their sentence"),
-        sum_metric("intra_sentence_similarity_adjusted", "the same, less that of words at random"),
+        sum_metric("intra_sentence_similarity_adjusted", "intra-sentence similarity less that of random words"),
         sum_metric("explainable_variance", "share of a word's variance on its first principal component"),
-        sum_metric("explainable_variance_adjusted", "the same, less that of as many words at random"),
+        sum_metric("explainable_variance_adjusted", "explainable variance less that of as many random words"),
         sum_metric("variance_between_types", "share of variance between word types"),
         sum_metric("variance_between_tags", "share of variance between the tags of a type"),
         sum_metric("variance_within", "share of variance within the tags of a type"),

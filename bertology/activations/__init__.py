@@ -8,11 +8,11 @@ exchanges vectors with other tools, ``progress.py`` shows how far a long job is.
 from typing import TYPE_CHECKING
 
 from bertology._lazy import lazy_attributes
-from bertology.activations._neurox import export_neurox, import_neurox
 from bertology.activations.store import Entry, Recipe
 
 if TYPE_CHECKING:
     from bertology.activations._extract import Extraction, extract
+    from bertology.activations._neurox import export_neurox, import_neurox
     from bertology.activations._vectors import SpanVectors, WordVectors
     from bertology.encoders.encoder import read_words
 

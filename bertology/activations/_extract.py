@@ -136,17 +136,18 @@ class Extraction:
         self._shards = _plan_shards(self._reader, layers, np.dtype(recipe.stored_dtype).itemsize)
         self.pieces = tuple(sum(map(self._reader.pieces_in, batches)) for batches, _ in self._shards)
         """``[shard]`` number of pieces of text that each is computed from."""
+        pieces = self._reader.pieces
         manifest = Manifest(
             recipe=recipe,
             layers=layers,
             dim=encoder.dim,
-            n_words=self._reader.n_vectors,
+            n_words=pieces.n_words,
             shards=tuple((shard_name(number), len(words), "") for number, (_, words) in enumerate(self._shards)),
             index_checksum="",
-            skipped=self._reader.skipped,
-            joined=tuple(self._reader.pieces.joined.tolist()),
-            n_unknown=self._reader.pieces.n_unknown,
-            n_long=self._reader.pieces.n_long,
+            skipped=tuple((int(one.word), one.sentence_id, one.form, one.reason) for one in pieces.skipped),
+            joined=tuple(pieces.joined.tolist()),
+            n_unknown=pieces.n_unknown,
+            n_long=pieces.n_long,
             model=encoder.name,
             about={"torch": torch.__version__, "device": encoder.device},
         )

@@ -7,8 +7,10 @@ joined with single spaces, which is the text that these tools read; sentences wi
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,25 +19,15 @@ from filelock import FileLock
 from numpy.typing import NDArray
 
 from bertology._files import digest_file, explained_write_errors, parse_json, shortened
-from bertology.activations.store import (
-    Entry,
-    Manifest,
-    OpenShard,
-    Recipe,
-    make_folder,
-    shard_name,
-    write_index,
-    write_shard,
-)
+from bertology.activations import store
+from bertology.activations.store import Entry, Manifest, OpenShard, Recipe
 from bertology.corpora import Sentence, Sentences
-from bertology.encoders.alignment import CLS
+from bertology.encoders.batching import CLS
 from bertology.errors import BertologyError, StoreError
 
 _INDEX = "sentence_to_index"
 _MOST_COMPRESSION = 2000
 """Bytes of values by bytes of file; gzip, the closest of HDF5's filters, packs at most 1032 into one."""
-_HDF5_ERRORS = (OSError, RuntimeError, ValueError, KeyError, TypeError, AttributeError, MemoryError, OverflowError)
-"""Raised by h5py for damaged files, whatever its C library meets in them."""
 
 
 def export_neurox(entry: Entry, sentences: Sentences, path: Path) -> None:
@@ -46,19 +38,16 @@ def export_neurox(entry: Entry, sentences: Sentences, path: Path) -> None:
             express.
         BertologyError: h5py is not installed.
     """
-    h5py = _h5py()
-    if entry.manifest.recipe.text_fingerprint != sentences.text_fingerprint:
+    h5py, manifest = _h5py(), entry.manifest
+    if manifest.recipe.text_fingerprint != sentences.text_fingerprint:
         raise StoreError(f"{entry.folder.name} holds the vectors of another text: give the sentences it was read from")
-    if entry.manifest.recipe.pooling == CLS:
+    if manifest.recipe.pooling == CLS:
         raise StoreError(f"{entry.folder.name} holds one vector a sentence, where the format has words: give another")
-    if (entry.place < 0).any():
-        word = int(np.flatnonzero(entry.place[:, 0] < 0)[0])
+    for word in np.flatnonzero(entry.place[:, 0] < 0)[:1].tolist():
         of_sentence = sentences.id(int(sentences.sentence_of_word[word]))
-        raise StoreError(
-            f"word {sentences.word(word)!r} of sentence {of_sentence} has no vector, which the format has no place "
-            "for: leave that sentence out"
-        )
-    partial, manifest = path.with_name(f".{path.name}.part"), entry.manifest
+        which = f"word {sentences.word(word)!r} of sentence {of_sentence}"
+        raise StoreError(f"{which} has no vector, which the format has no place for: leave that sentence out")
+    partial = path.with_name(f".{path.name}.part")
     with explained_write_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         with h5py.File(partial, "w") as file:
@@ -101,36 +90,32 @@ def import_neurox(path: Path, sentences: Sentences) -> Entry:
         raise StoreError(f"{path}: no such file; it should be a NeuroX-style HDF5 file")
     if not len(sentences):
         raise StoreError(f"{path}: no sentence to look up in it: give those that it was made from")
-    try:
+    with _explained(f"{path}: not an HDF5 file"):
         file = h5py.File(path, "r")
-    except _HDF5_ERRORS as error:
-        raise StoreError(f"{path}: not an HDF5 file ({_first_line(error)})") from error
     with file:
         names = _index(file, path)
-        recipe = Recipe(
-            model_fingerprint=f"neurox-{digest_file(path)}",
-            text_fingerprint=sentences.text_fingerprint,
-            pooling="file",
-            compute_dtype="file",
-            stored_dtype="float32",
-        )
+        fingerprints = {
+            "model_fingerprint": f"neurox-{digest_file(path)}",
+            "text_fingerprint": sentences.text_fingerprint,
+        }
+        recipe = Recipe(**fingerprints, pooling="file", compute_dtype="file", stored_dtype="float32")
         layers = tuple(range(_dataset(path, file, names, sentences[0]).shape[0]))
-        folder = recipe.folder(layers)
-        make_folder(folder)
+        folder, n_words = recipe.folder(layers), sentences.n_words
+        store.make_folder(folder)
         with FileLock(folder.with_suffix(".lock")):
             entry = recipe.find(layers)
             if entry is not None and not entry.damaged_files():
                 return entry
-            vectors = _vectors(path, file, names, sentences)
-            checksum = write_shard(folder / shard_name(0), vectors, layers)
-            place = np.stack([np.zeros(sentences.n_words), np.arange(sentences.n_words)], axis=1).astype(np.int32)
+            vectors, name = _vectors(path, file, names, sentences), store.shard_name(0)
+            checksum = store.write_shard(folder / name, vectors, layers)
+            place = np.stack([np.zeros(n_words), np.arange(n_words)], axis=1).astype(np.int32)
             manifest = Manifest(
                 recipe=recipe,
                 layers=layers,
                 dim=vectors.shape[2],
-                n_words=sentences.n_words,
-                shards=((shard_name(0), sentences.n_words, checksum),),
-                index_checksum=write_index(folder, place),
+                n_words=n_words,
+                shards=((name, n_words, checksum),),
+                index_checksum=store.write_index(folder, place),
                 skipped=(),
                 model=path.name,
             )
@@ -144,7 +129,7 @@ def _vectors(path: Path, file: Any, names: dict[str, str], sentences: Sentences)
         other = _dataset(path, file, names, sentence).shape
         if (other[0], other[2]) != (n_layers, dim):
             sizes = f"{other[0]} layers of {other[2]} values where the first has {n_layers} of {dim}"
-            raise _refused(path, sentence, f"has {sizes}")
+            raise StoreError(f"{_place(path, sentence)} has {sizes}")
     try:
         whole = np.empty((n_layers, sentences.n_words, dim), dtype=np.float32)
     except (MemoryError, ValueError) as error:
@@ -152,29 +137,25 @@ def _vectors(path: Path, file: Any, names: dict[str, str], sentences: Sentences)
         raise StoreError(f"{path}: its vectors take {size / 1e9:,.1f} GB of memory; import fewer") from error
     for number, sentence in enumerate(sentences):
         of_sentence = whole[:, sentences.starts[number] : sentences.starts[number + 1]]
-        try:
-            with np.errstate(over="ignore"):  # values too large for float32 become infinite, an error below
-                of_sentence[:] = _dataset(path, file, names, sentence)[:]
-        except _HDF5_ERRORS as error:
-            raise _refused(path, sentence, f"cannot be read ({_first_line(error)})") from error
+        # Values too large for float32 become infinite.
+        with _explained(f"{_place(path, sentence)} cannot be read"), np.errstate(over="ignore"):
+            of_sentence[:] = _dataset(path, file, names, sentence)[:]
         finite = np.isfinite(of_sentence).all(axis=(1, 2))
         if not finite.all():
             layer = int(np.flatnonzero(~finite)[0])
-            raise _refused(path, sentence, f"has values in layer {layer} that are not finite in float32")
+            raise StoreError(f"{_place(path, sentence)} has values in layer {layer} that are not finite in float32")
     return whole
 
 
 def _dataset(path: Path, file: Any, names: dict[str, str], sentence: Sentence) -> Any:
     """The vectors ``[layer, word, dim]`` of a sentence, not read yet, after a check that they are of its words."""
-    key = names.get(" ".join(sentence.words))
+    key, place = names.get(" ".join(sentence.words)), _place(path, sentence)
     if key is None:
-        raise _refused(path, sentence, f"is not in it ({shortened(' '.join(sentence.words[:6]))} …)")
-    try:
+        raise StoreError(f"{place} is not in it ({shortened(' '.join(sentence.words[:6]))} …)")
+    with _explained(f"{place} cannot be read"):
         dataset = file.get(key)
         shape, kind = tuple(getattr(dataset, "shape", None) or ()), getattr(dataset, "dtype", None)
         n_stored = dataset.id.get_storage_size() if kind is not None else 0
-    except _HDF5_ERRORS as error:
-        raise _refused(path, sentence, f"cannot be read ({_first_line(error)})") from error
     if kind is None:
         why = f"has no dataset {shortened(key)!r}, which {_INDEX} names"
     elif kind.kind != "f":
@@ -187,24 +168,21 @@ def _dataset(path: Path, file: Any, names: dict[str, str], sentence: Sentence) -
         why = f"has an array of shape {shape}, whose values are not in the file"
     else:
         return dataset
-    raise _refused(path, sentence, why)
+    raise StoreError(f"{place} {why}")
 
 
-def _refused(path: Path, sentence: Sentence, why: str) -> StoreError:
-    return StoreError(f"{path}: sentence {shortened(sentence.id or ' '.join(sentence.words))} {why}")
+def _place(path: Path, sentence: Sentence) -> str:
+    return f"{path}: sentence {shortened(sentence.id or ' '.join(sentence.words))}"
 
 
 def _index(file: Any, path: Path) -> dict[str, str]:
     """The dataset of each sentence; an error where two sentences share one."""
-    try:
+    with _explained(f"{path}: {_INDEX} cannot be read"):
         dataset = file.get(_INDEX)
-        if dataset is None:
-            raise StoreError(f"{path}: no dataset {_INDEX}, so it is not a NeuroX-style file")
         text = dataset[0] if getattr(dataset, "shape", None) == (1,) else None
-    except _HDF5_ERRORS as error:
-        raise StoreError(f"{path}: {_INDEX} cannot be read ({_first_line(error)})") from error
     if not isinstance(text, str | bytes):
-        raise StoreError(f"{path}: {_INDEX} is not one text, so it is not a NeuroX-style file")
+        problem = f"no dataset {_INDEX}" if dataset is None else f"{_INDEX} is not one text"
+        raise StoreError(f"{path}: {problem}, so it is not a NeuroX-style file")
     form, remedy = "a JSON object from sentences to datasets", "write the file anew with the tool that made it"
     index: dict[str, str] = parse_json(text, where=f"{path}: {_INDEX}", what=form, form=dict[str, str], remedy=remedy)
     owners: dict[str, str] = {}
@@ -215,8 +193,23 @@ def _index(file: Any, path: Path) -> dict[str, str]:
     return index
 
 
-def _first_line(error: Exception) -> str:
-    return shortened(next(iter(str(error).splitlines()), type(error).__name__))
+@contextlib.contextmanager
+def _explained(what: str) -> Iterator[None]:
+    """Turn what h5py raises for damaged files, whatever its C library meets in them, into one line."""
+    try:
+        yield
+    except (
+        OSError,
+        RuntimeError,
+        ValueError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        MemoryError,
+        OverflowError,
+    ) as error:
+        line = shortened(next(iter(str(error).splitlines()), type(error).__name__))
+        raise StoreError(f"{what} ({line})") from error
 
 
 def _h5py() -> Any:

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import replace
-from typing import Generic, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
 import torch
@@ -16,11 +16,11 @@ from torch import Tensor
 
 from bertology._names import name_not_found
 from bertology._spans import SpanChunk, check_spans
-from bertology.activations.store import Entry, OpenShard, StoredType
+from bertology.activations.store import Entry, OpenShard
+from bertology.encoders.alignment import numbers_in
 
 CHUNK_WORDS = 2048
 DEFAULT_MEMORY = 2 << 30
-_TYPES: dict[StoredType, torch.dtype] = {"float16": torch.float16, "float32": torch.float32}
 _GAP = 64
 """Two words with more rows than these between them are read apart."""
 
@@ -28,7 +28,14 @@ Chunk = TypeVar("Chunk")
 
 
 class _StoredItems(ABC, Generic[Chunk]):
-    """Items with the vectors of a store entry, in float32 chunks, of which up to ``memory`` bytes are cached."""
+    """Items with the vectors of a store entry, in float32 chunks, of which up to ``memory`` bytes are kept.
+
+    They are kept in float32 or else in the type in which they are stored; ``are_kept_whole`` if only all of them are,
+    since passes would be little faster for a part.
+    """
+
+    n_items: int
+    are_kept_whole = False
 
     def __init__(self, entry: Entry, layers: Sequence[int] | None, memory: int) -> None:
         self.layers = tuple(entry.manifest.layers if layers is None else layers)
@@ -36,7 +43,7 @@ class _StoredItems(ABC, Generic[Chunk]):
             if layer not in entry.manifest.layers:
                 raise name_not_found("layer of the stored vectors", str(layer), map(str, entry.manifest.layers))
         self.n_layers, self.dim = len(self.layers), entry.manifest.dim
-        self.dtype = _TYPES[entry.manifest.recipe.stored_dtype]
+        self.dtype: torch.dtype = getattr(torch, entry.manifest.recipe.stored_dtype)
         self._entry, self._memory = entry, memory
         self._kept: dict[int, Chunk] = {}
         self._kept_bytes = 0
@@ -53,23 +60,20 @@ class _StoredItems(ABC, Generic[Chunk]):
         """All items once, in the same order every time."""
         for number, (first, last) in enumerate(self._cuts()):
             # A chunk with a name here would be held while the next is read.
-            yield self._in_float32(self._stored(number, first, last))
+            yield _in_float32(self._stored(number, first, last))
 
     def _stored(self, number: int, first: int, last: int) -> Chunk:
         if number in self._kept:
             return self._kept[number]
         chunk, n_bytes = self._read(first, last)
-        in_float32 = n_bytes * 4 // self.dtype.itemsize
-        for n_kept, converted in ((in_float32, True), (n_bytes, False)):
-            if self._keeps(n_kept, n_kept / n_bytes):
-                self._kept[number] = self._in_float32(chunk) if converted else chunk
-                self._kept_bytes += n_kept
-                return self._kept[number]
+        needed = self._kept_bytes + n_bytes
+        if self.are_kept_whole:
+            needed = self.n_layers * self.n_items * self.dim * self.dtype.itemsize
+        if needed <= self._memory:
+            fits_converted = self.are_kept_whole and needed * 4 // self.dtype.itemsize <= self._memory
+            chunk = self._kept[number] = _in_float32(chunk) if fits_converted else chunk
+            self._kept_bytes += n_bytes
         return chunk
-
-    def _keeps(self, n_bytes: int, factor: float) -> bool:
-        """Whether a chunk of ``n_bytes``, which is ``factor`` times what it takes as stored, stays in memory."""
-        return factor == 1 and self._kept_bytes + n_bytes <= self._memory
 
     @abstractmethod
     def _cuts(self) -> Iterator[tuple[int, int]]:
@@ -78,10 +82,6 @@ class _StoredItems(ABC, Generic[Chunk]):
     @abstractmethod
     def _read(self, first: int, last: int) -> tuple[Chunk, int]:
         """A chunk of items in the type in which it is kept, and the bytes of its vectors."""
-
-    @abstractmethod
-    def _in_float32(self, chunk: Chunk) -> Chunk:
-        """A chunk with its vectors converted."""
 
     def _vectors(self, place: NDArray[np.int32]) -> Tensor:
         """Vectors ``[layer, word, dim]`` of the words at ``place`` ``[word, 2]`` (shard and row), in any order."""
@@ -94,8 +94,7 @@ class _StoredItems(ABC, Generic[Chunk]):
         # Rows far apart are read apart, so that no more is read than is needed.
         far = (np.diff(ordered[:, 0]) != 0) | (np.diff(ordered[:, 1]) > _GAP)
         for first, last in itertools.pairwise([0, *(np.flatnonzero(far) + 1).tolist(), len(ordered)]):
-            shard = shards[int(ordered[first, 0])]
-            rows = ordered[first:last, 1]
+            shard, rows = shards[int(ordered[first, 0])], ordered[first:last, 1]
             low, high = int(rows[0]), int(rows[-1]) + 1
             into = slice(first, last) if is_sorted else torch.from_numpy(order[first:last])
             for layer_vectors, layer in zip(vectors, self.layers, strict=True):
@@ -104,23 +103,27 @@ class _StoredItems(ABC, Generic[Chunk]):
         return vectors
 
 
+def _in_float32(chunk: Any) -> Any:
+    if isinstance(chunk, SpanChunk):
+        return replace(chunk, words=chunk.words.float())
+    return chunk[0], chunk[1].float()
+
+
 class WordVectors(_StoredItems[tuple[Tensor, Tensor]]):
     """Features ``[layer, item, dim]`` of chosen words, for readouts.
 
-    Items come in the order of the store, in chunks of their numbers ``[m]`` and their vectors ``[layer, m, dim]``.
-    If all of them take no more than ``memory`` bytes, in float32 or else in the type in which they are stored, they
-    stay in memory, so that passes after the first are faster and memory does not grow with the corpus; all are handed
-    out in float32. Some of the layers (:meth:`at`) have their share of ``memory``.
+    Items come in the order of the store, in chunks of their numbers ``[m]`` and their vectors ``[layer, m, dim]``, in
+    float32. If all of them take no more than ``memory`` bytes they stay in memory, so that passes after the first are
+    faster and memory does not grow with the corpus. Some of the layers (:meth:`at`) have their share of ``memory``.
 
     Args:
         entry: the stored vectors.
         words: ``[item]`` numbers of the words; a ValueError is raised for one without a vector (see ``Entry.place``).
-        layers: those to read, in this order; all that the entry holds when left out.
-        memory: bytes of chunks to keep, all or none: passes would be little faster for a part of them.
-
-    Raises:
-        NameNotFoundError: the entry has no such layer.
+        layers: those to read, in this order; all that the entry holds when left out, a NameNotFoundError for others.
+        memory: bytes of chunks to keep.
     """
+
+    are_kept_whole = True
 
     def __init__(
         self,
@@ -131,8 +134,7 @@ class WordVectors(_StoredItems[tuple[Tensor, Tensor]]):
         memory: int = DEFAULT_MEMORY,
     ) -> None:
         super().__init__(entry, layers, memory)
-        self.n_items = len(words)
-        place = entry.place[words]
+        self.n_items, place = len(words), entry.place[words]
         if (place < 0).any():
             raise ValueError("words without vectors were chosen; leave them out by Entry.place")
         self._order = np.lexsort((place[:, 1], place[:, 0]))
@@ -145,40 +147,32 @@ class WordVectors(_StoredItems[tuple[Tensor, Tensor]]):
             whole[:, items.numpy()] = vectors.numpy()
         return whole
 
-    def _keeps(self, n_bytes: int, factor: float) -> bool:
-        return factor * self.n_layers * self.n_items * self.dim * self.dtype.itemsize <= self._memory
-
-    def _read(self, first: int, last: int) -> tuple[tuple[Tensor, Tensor], int]:
-        vectors = self._vectors(self._place[first:last])
-        return (torch.from_numpy(self._order[first:last]), vectors), vectors.nbytes
-
-    def _in_float32(self, chunk: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
-        return chunk[0], chunk[1].float()
-
     def _cuts(self) -> Iterator[tuple[int, int]]:
         shards = self._place[:, 0]
         for start, end in itertools.pairwise([0, *(np.flatnonzero(np.diff(shards)) + 1).tolist(), len(shards)]):
             for first in range(start, end, CHUNK_WORDS):
                 yield first, min(first + CHUNK_WORDS, end)
 
+    def _read(self, first: int, last: int) -> tuple[tuple[Tensor, Tensor], int]:
+        vectors = self._vectors(self._place[first:last])
+        return (torch.from_numpy(self._order[first:last]), vectors), vectors.nbytes
+
 
 class SpanVectors(_StoredItems[SpanChunk]):
     """Items of one or two spans of words, with the vectors of the words in these spans.
 
     Items come in the order of the store by their first word, in chunks of a bounded number of words. A sentence that
-    was read in windows may have its words in several shards; a chunk then takes them from each. Chunks are kept as in
-    :class:`WordVectors`, whose arguments and errors these have too.
+    was read in windows may have its words in several shards; a chunk then takes them from each. Arguments and errors
+    are those of :class:`WordVectors`, except that chunks are kept as they are stored, as many as ``memory`` holds.
 
     Args:
         entry: the stored vectors.
-        spans: ``[item, span, 2]`` numbers of words through the split, end exclusive, one or two spans an item.
+        spans: ``[item, span, 2]`` numbers of words through the split, end exclusive, one or two spans an item; a
+            FitError is raised for one that is empty, reversed or outside the split.
         layers: those to read.
         memory: bytes of chunks to keep.
         read: ``[word]`` which words to read; the others are left out of their spans, each of which must have one that
             is read and has a vector.
-
-    Raises:
-        FitError: a span is empty, reversed or outside the split.
     """
 
     def __init__(
@@ -220,21 +214,15 @@ class SpanVectors(_StoredItems[SpanChunk]):
 
     def _read(self, first: int, last: int) -> tuple[SpanChunk, int]:
         spans = self._spans[first:last]
-        lengths = (spans[:, :, 1] - spans[:, :, 0]).ravel()
-        inside = np.arange(lengths.sum()) - np.repeat(lengths.cumsum() - lengths, lengths)
-        words = np.unique(np.repeat(spans[:, :, 0].ravel(), lengths) + inside)
+        _, inside = numbers_in(spans[:, :, 0].ravel(), spans[:, :, 1].ravel())
+        words = np.unique(inside)
         words = words[self._is_read[words]]
-        vectors = self._vectors(self._entry.place[words])
-        places = np.searchsorted(words, spans)
-        items = torch.from_numpy(self._order[first:last])
-        return SpanChunk(items, vectors, torch.from_numpy(places)), vectors.nbytes
-
-    def _in_float32(self, chunk: SpanChunk) -> SpanChunk:
-        return replace(chunk, words=chunk.words.float())
+        vectors, places = self._vectors(self._entry.place[words]), np.searchsorted(words, spans)
+        return SpanChunk(torch.from_numpy(self._order[first:last]), vectors, torch.from_numpy(places)), vectors.nbytes
 
 
 class _PooledVectors(_StoredItems[tuple[Tensor, Tensor]]):
-    """One vector for each item of spans, in chunks as those of :class:`WordVectors`, and kept as they are."""
+    """One vector for each item of spans, in chunks as those of :class:`WordVectors`, as many kept as memory holds."""
 
     def __init__(self, spans: SpanVectors, pool: Callable[[SpanChunk], Tensor], *, dim: int, memory: int) -> None:
         super().__init__(spans._entry, spans.layers, memory)
@@ -246,13 +234,10 @@ class _PooledVectors(_StoredItems[tuple[Tensor, Tensor]]):
         chosen._spans = self._spans.at(places)
         return chosen
 
-    def _cuts(self) -> Iterator[tuple[int, int]]:
-        return self._spans._cuts()
-
     def _read(self, first: int, last: int) -> tuple[tuple[Tensor, Tensor], int]:
-        chunk = self._spans._in_float32(self._spans._read(first, last)[0])
+        chunk: SpanChunk = _in_float32(self._spans._read(first, last)[0])
         vectors = self._pool(chunk)
         return (chunk.items, vectors), vectors.nbytes
 
-    def _in_float32(self, chunk: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
-        return chunk
+    def _cuts(self) -> Iterator[tuple[int, int]]:
+        return self._spans._cuts()

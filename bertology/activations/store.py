@@ -9,9 +9,11 @@ left alone.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import re
+import shutil
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -36,7 +38,7 @@ from bertology._files import (
     signature,
     write_atomically,
 )
-from bertology.encoders.alignment import CLS, Encoding
+from bertology.encoders.batching import CLS, Encoding
 from bertology.errors import BertologyError, StoreError
 
 MANIFEST = "manifest.json"
@@ -230,11 +232,9 @@ def write_shard(path: Path, vectors: NDArray[np.generic], layers: Sequence[int])
 
     The file is what ``safetensors.numpy.save`` makes, which would hold all of it in memory once more.
     """
-    rows = {
-        _LAYER.format(layer): np.ascontiguousarray(values).data for layer, values in zip(layers, vectors, strict=True)
-    }
+    arrays = zip(layers, map(np.ascontiguousarray, vectors), strict=True)
     # safetensors lays tensors of one type out by name, which is the order of layers here.
-    parts = dict(sorted(rows.items()))
+    parts = dict(sorted((_LAYER.format(layer), values.data) for layer, values in arrays))
     header: dict[str, Any] = {"__metadata__": {"blake2b": _NO_CHECKSUM}}
     for number, (name, part) in enumerate(parts.items()):
         offsets = [number * part.nbytes, (number + 1) * part.nbytes]
@@ -246,8 +246,9 @@ def write_shard(path: Path, vectors: NDArray[np.generic], layers: Sequence[int])
     for part in parts.values():
         state.update(part)
     checksum = state.hexdigest()
-    head = head.replace(_NO_CHECKSUM.encode(), checksum.encode(), 1)
-    write_atomically(path, [length, head, *parts.values()], remedy=_REMEDY)
+    write_atomically(
+        path, [length, head.replace(_NO_CHECKSUM.encode(), checksum.encode(), 1), *parts.values()], remedy=_REMEDY
+    )
     return checksum
 
 
@@ -288,9 +289,6 @@ class OpenShard:
         """Rows ``first … last − 1`` of ``layer``, ``[word, dim]``."""
         rows: NDArray[np.generic] = self._file.get_slice(_LAYER.format(layer))[first:last]  # type: ignore[no-untyped-call]
         return rows
-
-
-_OTHER_FOLDER = "name another folder in BERTOLOGY_CACHE"
 
 
 @dataclass(frozen=True)
@@ -341,11 +339,8 @@ class StoreStatus:
 def store_status() -> list[StoreStatus]:
     """Everything in the folder of the store except locks; a :class:`StoreError` where that cannot be read."""
     store = store_folder()
-    with explained_write_errors(store, verb="read", remedy=_OTHER_FOLDER):
-        try:
-            paths = sorted(store.iterdir())
-        except FileNotFoundError:
-            return []
+    with explained_write_errors(store, verb="read", remedy="name another folder in BERTOLOGY_CACHE"):
+        paths = sorted(store.iterdir()) if store.exists() else []
     return [_status(path) for path in paths if path.suffix != ".lock"]
 
 
@@ -361,12 +356,11 @@ def _status(path: Path) -> StoreStatus:
                 return StoreStatus(path, foreign=f"it holds {file.name!r}, which the store does not write")
         # The manifest is opened to list an entry, so its time is no sign of use.
         used = [max(stat.st_atime, stat.st_mtime) for file, stat in stats.items() if file.name != MANIFEST]
-        entry = open_entry(path)
+        n_bytes, entry = sum(stat.st_size for stat in stats.values()), open_entry(path)
     except OSError as error:
         return StoreStatus(path, foreign=f"it cannot be read ({error.strerror})")
     except BertologyError as error:
         return StoreStatus(path, damage=str(error))
-    n_bytes = sum(stat.st_size for stat in stats.values())
     return StoreStatus(path, entry, n_bytes, max(used, default=path.stat().st_mtime))
 
 
@@ -396,20 +390,16 @@ def prune_store(
     ]
     if wanted and not dry_run:
         confirm(wanted)
-    return [status for status in wanted if _delete(status, dry_run=dry_run)]
-
-
-def _delete(status: StoreStatus, *, dry_run: bool) -> bool:
-    """Whether an entry was, or could be, deleted: not while another process writes it, nor if it has changed since."""
-    lock = status.folder.with_suffix(".lock")
-    try:
-        with FileLock(lock, timeout=0):
-            if dry_run or _status(status.folder) != status:
-                return dry_run
-            for path in status.folder.iterdir():
-                path.unlink()
-            status.folder.rmdir()
-    except Timeout:
-        return False
-    lock.unlink(missing_ok=True)
-    return True
+    gone = []
+    for status in wanted:
+        lock = status.folder.with_suffix(".lock")
+        # Not while another process writes it, nor if it has changed since.
+        with contextlib.suppress(Timeout), FileLock(lock, timeout=0):
+            if not dry_run and _status(status.folder) != status:
+                continue
+            gone.append(status)
+            if not dry_run:
+                shutil.rmtree(status.folder)
+        if not dry_run and status in gone:
+            lock.unlink(missing_ok=True)
+    return gone

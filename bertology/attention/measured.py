@@ -17,7 +17,6 @@ from torch import Tensor
 
 from bertology._machine import Workers
 from bertology.activations.progress import Progress, silent
-from bertology.attention._texts import Units
 from bertology.attention.maps import (
     ClusterSums,
     HeadStatistic,
@@ -25,6 +24,7 @@ from bertology.attention.maps import (
     MapBatch,
     PerBatch,
     SumsStatistic,
+    Units,
     row_sums,
     stream_maps,
 )

@@ -23,8 +23,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from bertology.attention._texts import Units
-from bertology.attention.maps import ClusterSums, MapBatch, PerBatch, SumsStatistic
+from bertology.attention.maps import ClusterSums, MapBatch, PerBatch, SumsStatistic, Units
 from bertology.attention.measured import row_entropy, weighted_sums
 from bertology.errors import BertologyError, ModelError
 from bertology.measures.sums import Scope

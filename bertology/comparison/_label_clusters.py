@@ -35,17 +35,20 @@ _STEPS = 20_000
 
 @dataclass(frozen=True, eq=False)
 class LabelClusters:
-    """The clusters of labels in a model B and in its reference A; returned by :func:`label_clusters`."""
+    """The clusters of labels in a model B and in its reference A; returned by :func:`label_clusters`.
+
+    What is known of a model are ``centroids`` ``[layer, pair]``, distances of centroids, the squared ones less what
+    their sampling adds; ``spread`` ``[layer]``, root mean squared distance of a word from the centroid of its label;
+    both as ``…_left_out`` without each block of sentences ``[layer, block, …]``; ``hulls`` ``[layer, pair]``, distances
+    of convex hulls of a sample of words, 0 of labels that no hyperplane separates; ``shuffled``, the same of shuffled
+    labels.
+    """
 
     labels: tuple[str, ...]
     """Most frequent first."""
     layers: tuple[tuple[int, int], ...]
     """Each layer of B, and the one of A that it is compared with."""
     model: Mapping[str, Floats]
-    """``centroids`` ``[layer, pair]``, distances of centroids, the squared ones less what their sampling adds;
-    ``spread`` ``[layer]``, root mean squared distance of a word from the centroid of its label; both as ``…_left_out``
-    without each block of sentences ``[layer, block, …]``; ``hulls`` ``[layer, pair]``, distances of convex hulls of a
-    sample of words, 0 of labels that no hyperplane separates; ``shuffled``, the same of shuffled labels."""
     reference: Mapping[str, Floats]
     n_words: int
 
@@ -82,12 +85,13 @@ class LabelClusters:
         """A row for each layer and pair of labels: both distances in both models."""
         import pandas as pd
 
-        layers, n = [layer for layer, _ in self.layers], len(self.pairs)
-        columns: dict[str, object] = {"layer": np.repeat(layers, n)}
-        columns["label"], columns["other"] = ([pair[side] for pair in self.pairs] * len(layers) for side in (0, 1))
-        for name, layout in (("reference", self.reference), ("model", self.model)):
-            columns |= {f"{what}_{name}": layout[what].ravel() for what in ("centroids", "hulls")}
-        return pd.DataFrame(columns)
+        rows = ((layer, *pair) for layer, _ in self.layers for pair in self.pairs)
+        found = {
+            f"{what}_{name}": layout[what].ravel()
+            for name, layout in (("reference", self.reference), ("model", self.model))
+            for what in ("centroids", "hulls")
+        }
+        return pd.DataFrame(rows, columns=["layer", "label", "other"]).assign(**found)
 
     def statistics(self) -> Iterator[LayerSums]:
         """The columns of :meth:`table` as statistics of layers; of centroids with what blocks of sentences add."""
@@ -100,18 +104,19 @@ class LabelClusters:
         without["centroids_change"] = without["centroids_model"] - without["centroids_reference"]
         frame["centroids_change"] = frame["centroids_model"] - frame["centroids_reference"]
         single = [name for name in frame.columns if name not in {*without, "layer", "reference_layer"}]
-
-        def measure(place: int) -> Iterator[LayerSums]:
-            for name in (*without, *single):
+        # One that is undefined in the first layers keeps its place.
+        for name in (*without, *single):
+            of_layers = []
+            for place, (layer, _) in enumerate(self.layers):
                 whole = np.array([frame[name][place]], dtype=np.float64)
-                if np.isfinite(whole[0]) and name in without:
-                    yield left_out_sums(name, np.append(whole, without[name][place]), "blocks")
-                elif np.isfinite(whole[0]):
-                    yield ratio_sums(name, whole, None, "blocks")
-
-        order = [*without, *single]  # one that is undefined in the first layers keeps its place
-        sums = by_layer((layer, measure(place)) for place, (layer, _) in enumerate(self.layers))
-        return iter(sorted(sums, key=lambda one: order.index(one.metric)))
+                if not np.isfinite(whole[0]):
+                    continue
+                if name in without:
+                    one = left_out_sums(name, np.append(whole, without[name][place]), "blocks")
+                else:
+                    one = ratio_sums(name, whole, None, "blocks")
+                of_layers.append((layer, [one]))
+            yield from by_layer(of_layers)
 
 
 def label_clusters(
@@ -183,8 +188,7 @@ class _Drawn:
         places = [np.flatnonzero(codes == label) for label in range(self.n_labels)]
         parts = [np.sort(chance.permutation(of)[:per_label]) for of in places]
         self.sample = np.concatenate(parts)
-        starts = np.cumsum([0, *map(len, parts)])
-        self.members = [np.arange(first, last) for first, last in itertools.pairwise(starts)]
+        self.of_sample = np.repeat(np.arange(self.n_labels), [len(part) for part in parts])
         self.orders = [chance.permutation(len(parts[one]) + len(parts[other])) for one, other in self.pairs]
 
 
@@ -195,9 +199,14 @@ def _layout(layers: Iterator[NDArray[np.float32]], drawn: _Drawn) -> dict[str, F
         for name, values in zip(("centroids", "spread"), _centroids(centred, drawn), strict=True):
             found[name].append(values[0])
             found[f"{name}_left_out"].append(values[1:])
-        products, pairs = centred[drawn.sample] @ centred[drawn.sample].T, range(len(drawn.pairs))
-        found["hulls"].append([_hull_distance(products, drawn, pair) for pair in pairs])
-        found["shuffled"].append([_hull_distance(products, drawn, pair, shuffle=True) for pair in pairs])
+        products, hulls = centred[drawn.sample] @ centred[drawn.sample].T, []
+        for (one, other), order in zip(drawn.pairs, drawn.orders, strict=True):
+            # The labels of the first come first, as the sample is by label.
+            words = np.flatnonzero((drawn.of_sample == one) | (drawn.of_sample == other))
+            of_pair, labels = products[np.ix_(words, words)], (drawn.of_sample[words] == other).astype(int)
+            hulls.append((_hull_distance(of_pair, labels), _hull_distance(of_pair, labels[order])))
+        for name, distances in zip(("hulls", "shuffled"), zip(*hulls, strict=True), strict=True):
+            found[name].append(distances)
     return {name: np.array(values, dtype=np.float64) for name, values in found.items()}
 
 
@@ -223,25 +232,19 @@ def _centroids(vectors: Floats, drawn: _Drawn) -> tuple[Floats, Floats]:
     return np.sqrt(np.maximum(squared, 0)), spread
 
 
-def _hull_distance(products: Floats, drawn: _Drawn, pair: int, *, shuffle: bool = False) -> float:
-    """The distance of the convex hulls of two labels in a sample, from its inner products."""
+def _hull_distance(products: Floats, labels: Integers) -> float:
+    """The distance of the convex hulls of two labels ``[word]``, from inner products ``[word, word]``."""
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.svm import SVC
 
-    one, other = drawn.pairs[pair]
-    words = np.concatenate([drawn.members[one], drawn.members[other]])
-    of_pair = products[np.ix_(words, words)]
-    label = np.repeat([0, 1], [len(drawn.members[one]), len(drawn.members[other])])
-    if shuffle:
-        label = label[drawn.orders[pair]]
     with warnings.catch_warnings():
         # Where nothing separates the labels, the solver cannot converge, which is the answer.
         warnings.simplefilter("ignore", ConvergenceWarning)
-        fitted = SVC(kernel="precomputed", C=_COST, max_iter=_STEPS).fit(of_pair, label)
-    if (fitted.predict(of_pair) != label).any():
+        fitted = SVC(kernel="precomputed", C=_COST, max_iter=_STEPS).fit(products, labels)
+    if (fitted.predict(products) != labels).any():
         return 0.0
     weights, support = fitted.dual_coef_[0], fitted.support_
-    return float(2 / np.sqrt(weights @ of_pair[np.ix_(support, support)] @ weights))
+    return float(2 / np.sqrt(weights @ products[np.ix_(support, support)] @ weights))
 
 
 def _pearson(one: Floats, other: Floats) -> Floats:

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 from typing import ClassVar
@@ -17,7 +16,15 @@ from numpy.typing import NDArray
 
 from bertology._files import digest
 from bertology._names import name_not_found
-from bertology.corpora._files import Oddities, corpus_name, files_in, language_of, split_files, suffix_of
+from bertology.corpora._files import (
+    Oddities,
+    at_least_one,
+    corpus_name,
+    files_in,
+    language_of,
+    split_files,
+    suffix_of,
+)
 from bertology.corpora._sentences import Sentence, Sentences
 from bertology.errors import CorpusError, NameNotFoundError
 
@@ -274,11 +281,16 @@ class Format:
             CorpusError: there is no such file, or one is not as it should be.
         """
         oddities, files = Oddities(), split_files(path, self.suffixes, what=self.title)
-        splits = {
-            split: chain.from_iterable(self.read(file, oddities) for file in paths) for split, paths in files.items()
-        }
+        splits = {split: self.read_all(paths, oddities) for split, paths in files.items()}
         language = language_of(files) if self.names_language else self.language
         return corpus_at(path, splits, oddities, language=language, reference=self.reference)
+
+    def read_all(self, files: Iterable[Path], oddities: Oddities) -> Iterator[Sentence]:
+        """The sentences of some files, each of which must have one."""
+        for file in files:
+            yield from at_least_one(
+                self.read(file, oddities), f"{file}: no sentence in it; give a file of {self.title} with some"
+            )
 
 
 def join_corpora(annotation: Corpus, words: Corpus) -> Corpus:

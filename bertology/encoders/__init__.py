@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 from bertology._lazy import lazy_attributes
 
 if TYPE_CHECKING:
-    from bertology.encoders.alignment import Encoding, Pieces
+    from bertology.encoders.alignment import Pieces
+    from bertology.encoders.batching import Encoding
     from bertology.encoders.encoder import Encoder, LabelledArray
     from bertology.encoders.interventions import Intervention
     from bertology.encoders.loading import load_classifier, load_encoder

@@ -1,4 +1,4 @@
-"""Batches: windows of text that go through the model together, and their size on each kind of device.
+"""Input forms of texts, and batches: windows that go through the model together, with their size on each device.
 
 On a processor the shapes decide the speed: batches hold about the same number of pieces, nearly all have windows of
 exactly one length (so nothing is padded and no mask is needed), and shapes repeat. An accelerator needs larger batches
@@ -8,7 +8,8 @@ to be busy.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,10 +17,44 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     import torch
 
+OnLong = Literal["window", "error", "skip"]
+"""Treatment of a sentence longer than the model takes: overlapping windows, an error, or its words are skipped."""
+Pooling = Literal["mean", "first", "last"]
+"""Pooling of a word's pieces into its vector: the mean of all, the first or the last."""
+CLS = "cls"
+"""In place of a pooling of words: the vectors of the first special tokens, one a sentence."""
+NOT_APART = -2
+"""The window of a word that shares all its subwords with another, and so is not asked about."""
+SHARED = "sharing all subwords with another word"
+"""Why words are left out that have exactly the subwords of another word."""
 PIECES_IN_BATCH = 1024
 """Pieces in a batch on a processor."""
 _PIECES_ON_ACCELERATOR = 1 << 14
 _MOST_PADDING = 0.125
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """Input form of a sentence; the default is by itself, from the first position on, as the first segment."""
+
+    shift: int = 0
+    """Added to the position of every piece. Relative positions stay as they are."""
+    is_opened_at_0: bool = False
+    """Whether special tokens before the text, such as ``[CLS]``, keep their positions."""
+    other_segment: bool = False
+    """Whether token types are exchanged: 1 for 0 and 0 for 1."""
+    after: str = ""
+    """A text that the model reads before the sentence, joined as the first and the second of a pair."""
+    is_hidden: bool = False
+    """Whether attention leaves out the pieces of ``after`` and the separator behind it, so that the sentence has
+    another position and segment, but no other context."""
+
+    def __str__(self) -> str:
+        of = " of the text" if self.is_opened_at_0 else ""
+        shift = [f"positions{of} + {self.shift}"] if self.shift else []
+        segment = ["segments exchanged"] if self.other_segment else []
+        after = [f"after {self.after!r}{', which is hidden' if self.is_hidden else ''}"] if self.after else []
+        return ", ".join(shift + segment + after)
 
 
 class Batch(NamedTuple):
@@ -54,9 +89,8 @@ def plan_batches(lengths: NDArray[np.int64], *, pieces: int = PIECES_IN_BATCH) -
         del waiting[:n]
 
     order = np.argsort(-lengths, kind="stable")
-    ordered = lengths[order]
-    for length in np.unique(lengths)[::-1].tolist():
-        same = order[np.searchsorted(-ordered, -length, "left") : np.searchsorted(-ordered, -length, "right")]
+    of_length, firsts = np.unique(-lengths[order], return_index=True)
+    for length, same in zip((-of_length).tolist(), np.split(order, firsts[1:]), strict=False):
         if waiting and length < (1 - _MOST_PADDING) * lengths[waiting[0]]:
             close(len(waiting))
         rows = max(1, pieces // length)
@@ -71,10 +105,7 @@ def plan_batches(lengths: NDArray[np.int64], *, pieces: int = PIECES_IN_BATCH) -
 
 
 def join_batches(batches: Sequence[Batch], *, pieces: int) -> list[Batch]:
-    """Join neighbours of about one length into larger batches, which hold the same windows in the same order.
-
-    A batch that is joined of several has at most ``pieces`` pieces, padding included.
-    """
+    """Neighbours of about one length joined into batches of at most ``pieces`` pieces, padding included, in order."""
     joined: list[Batch] = []
     for batch in batches:
         if joined:

@@ -24,19 +24,9 @@ from bertology._names import layer_number, name_not_found
 from bertology.corpora import Sentences, Texts, as_sentences
 from bertology.corpora.prompts import with_masks
 from bertology.encoders import heads
-from bertology.encoders._faster import can_pack, pack, states_at
-from bertology.encoders._modules import LoadedModel, check_finite, run_to_layers
-from bertology.encoders.alignment import (
-    CLS,
-    Encoding,
-    OnLong,
-    PieceReader,
-    Pieces,
-    Pooling,
-    WordPooling,
-    encoded,
-)
-from bertology.encoders.batching import Batch, pieces_in_batch, plan_batches
+from bertology.encoders._modules import LoadedModel, can_pack, check_finite, pack, run_to_layers, states_at
+from bertology.encoders.alignment import PieceReader, Pieces, WordPooling
+from bertology.encoders.batching import CLS, Batch, Encoding, OnLong, Pooling, pieces_in_batch, plan_batches
 from bertology.encoders.interventions import Gates, Intervention, Words, check_gates, gating, intervening
 from bertology.encoders.sources import Init, ModelShape, ModelSource, layers_from_end, model_fingerprint
 from bertology.errors import CorpusError, ModelError, ShortMemoryError, listed, quoted
@@ -80,8 +70,7 @@ class LabelledArray:
     def at(self, **labels: Any) -> LabelledArray:
         """The values at one label of each axis named, which is dropped: ``at(layer=8, head=10)``, ``at(layer=-1)``.
 
-        Raises:
-            NameNotFoundError: there is no such axis or label.
+        A NameNotFoundError is raised where there is no such axis or label.
         """
         values, names = self.values, list(self.labels)
         if self.n_layers is not None and isinstance(labels.get("layer"), int):
@@ -116,13 +105,8 @@ class LabelledArray:
     def plot(self, *, title: str | None = None) -> Figure:
         """One attention map, such as ``at(layer=8, head=10)``, as a heatmap from rows to columns.
 
-        The figure has ``.save("head.svg")``, whose text is text, and shows itself in a notebook.
-
-        Args:
-            title: above the map; the name of the head, such as ``L8H10``, when left out.
-
-        Raises:
-            ResultsError: the array is not one map.
+        The figure has ``.save("head.svg")``, whose text is text, and shows itself in a notebook. Its title is the name
+        of the head when left out. A ResultsError is raised for an array that is not one map.
         """
         figure: Figure = PROVIDED["plot"](self, title=title)
         return figure
@@ -144,31 +128,6 @@ class EncoderRun:
             return None
         above = np.exp(self.logits.values - self.logits.values.max(axis=1, keepdims=True))
         return replace(self.logits, values=above / above.sum(axis=1, keepdims=True))
-
-
-def _shifted_positions(body: Any, ids: Tensor, shift: Tensor | int, *, name: str) -> dict[str, Tensor]:
-    """The ``position_ids [1, piece]`` that add a shift to the positions that a model counts itself, if it has any."""
-    shifts = torch.as_tensor(shift).cpu()
-    if not shifts.any():
-        return {}
-    if "position_ids" not in inspect.signature(body.forward).parameters:
-        if hasattr(body.config, "relative_attention_num_buckets"):
-            return {}
-        raise ModelError(
-            f"model {name}: {type(body).__name__} takes no position_ids, so that its positions cannot be shifted: "
-            "leave the shift out"
-        )
-    positions = torch.arange(ids.shape[1]) + shifts
-    for place, module in body.named_modules():
-        if place.endswith("position_embeddings") and isinstance(module, nn.Embedding):
-            if module.padding_idx is not None:
-                positions = positions + module.padding_idx + 1  # RoBERTa and its kin count from there
-            if (last := int(positions.max())) >= module.num_embeddings:
-                raise ModelError(
-                    f"model {name}: position {last} of {ids.shape[1]} pieces is not among its {module.num_embeddings} "
-                    "positions: give a smaller shift or shorter texts"
-                )
-    return {"position_ids": positions[None]}
 
 
 class Encoder:
@@ -319,9 +278,7 @@ class Encoder:
             CorpusError: a text cannot be encoded.
         """
         reader = self._reader if max_pieces is None else replace(self._reader, max_pieces=max_pieces)
-        if encoding is not None:
-            return encoded(as_sentences(sentences), encoding, reader, on_long=on_long)
-        return reader.tokenize(sentences, on_long=on_long)
+        return reader.tokenize(sentences, on_long=on_long, encoding=encoding)
 
     def first_tokens(self, sentences: Texts, *, on_long: OnLong = "window") -> Pieces:
         """The first special token of each sentence (``[CLS]`` of BERT), in the place of words; see :meth:`tokenize`.
@@ -375,19 +332,15 @@ class Encoder:
         """``[batch, head, piece, piece]`` attention maps by layer, computed by the plain ("eager") attention.
 
         They are from (rows) each piece to (columns) each piece. Inputs are those of :meth:`hidden_states`; ``layers``
-        count from 1.
-
-        Raises:
-            ModelError: a layer that the model does not have, or a model that gives no maps.
-            SignalError: maps that are not finite.
+        count from 1. Errors are those of :meth:`hidden_states`, and a ModelError for a model that gives no maps.
         """
-        checked = frozenset(layers_from_end(layers, lowest=1, n_layers=self.n_layers))
+        checked = layers_from_end(layers, lowest=1, n_layers=self.n_layers)
         inputs = self._inputs(input_ids, attention_mask, token_type_ids)
         with self._forward(), self.plain_attention():
             maps = self.model.body(**inputs, return_dict=True, output_attentions=True).attentions
         if maps is None or len(maps) != self.n_layers or any(part is None for part in maps):
             raise ModelError(f"model {self.name}: {type(self.model.body).__name__} gives no attention maps")
-        chosen = {layer: maps[layer - 1] for layer in sorted(checked)}
+        chosen = {layer: maps[layer - 1] for layer in sorted({*checked})}
         self.check_finite("attention maps", chosen, by_head=True)
         return chosen
 
@@ -435,12 +388,10 @@ class Encoder:
     ) -> dict[int, Tensor]:
         """``[place, feature]`` input, by layer, of the masked-LM head's projection; see :meth:`masked_logits`."""
         self.masked_head  # noqa: B018 - raises where there is none
-        checked = frozenset(
-            layers_from_end(self.n_layers if layers is None else layers, lowest=0, n_layers=self.n_layers)
-        )
-        inputs = self._inputs(input_ids, attention_mask, token_type_ids)
+        wanted = self.n_layers if layers is None else layers
+        checked = frozenset(layers_from_end(wanted, lowest=0, n_layers=self.n_layers))
+        inputs, places = self._inputs(input_ids, attention_mask, token_type_ids), positions.to(self.device)
         with self._forward():
-            places = positions.to(self.device)
             states = states_at(self.model, inputs, checked, places, family=self.family, n_heads=self.n_heads)
             self.check_finite("hidden states", states)
             return {layer: self.head_features(state, layer=layer) for layer, state in states.items()}
@@ -460,14 +411,12 @@ class Encoder:
     ) -> Tensor:
         """Logits ``[batch, class]`` of the sequence classifier of an encoder from :func:`load_classifier`.
 
-        Raises:
-            ModelError: the encoder has no classifier.
-            SignalError: logits that are not finite.
+        A ModelError is raised where it has none, a SignalError for logits that are not finite.
         """
         if self.model.classifier is None:
             raise ModelError(f"model {self.name} has no classifier of texts: load one with load_classifier")
+        inputs = self._inputs(input_ids, attention_mask, token_type_ids)
         with self._forward():
-            inputs = self._inputs(input_ids, attention_mask, token_type_ids)
             logits: Tensor = self.model.classifier(**inputs, return_dict=True).logits
         self.check_finite("class logits", {self.n_layers: logits})
         return logits
@@ -616,11 +565,28 @@ class Encoder:
         finally:
             self._gates = {}
 
-    def plain_attention(self) -> contextlib.AbstractContextManager[None]:
+    @contextlib.contextmanager
+    def plain_attention(self) -> Iterator[None]:
         """The plain ("eager") attention, which gives maps, in every pass inside the context."""
-        return contextlib.nullcontext() if self._eager else self.model.plain_attention(self.name)
+        body: Any = self.model.body
+        before = body.config._attn_implementation
+        if not (before in ("eager", "sdpa") or self.model.is_stock):
+            raise ModelError(
+                f"model {self.name} computes attention by {before!r}, which gives no maps: set eager or sdpa"
+            )
+        try:
+            if not self._eager:
+                body.set_attn_implementation("eager")
+        except (ValueError, NotImplementedError) as error:
+            reason = str(error).splitlines()[0][:120]
+            raise ModelError(f"model {self.name} has no plain attention, so gives no maps ({reason})") from None
+        try:
+            yield
+        finally:
+            if not self._eager:
+                body.set_attn_implementation(before)
 
-    def _forward(self) -> contextlib.AbstractContextManager[Any]:
+    def _forward(self) -> AbstractContextManager[Any]:
         """Gradients are recorded for gates that require them alone."""
         need_gradients = any(isinstance(gate, Tensor) and gate.requires_grad for gate in self._gates.values())
         return torch.enable_grad() if need_gradients else torch.inference_mode()
@@ -628,8 +594,27 @@ class Encoder:
     def _inputs(
         self, ids: Tensor, mask: Tensor | None, types: Tensor | None, shift: Tensor | int = 0
     ) -> dict[str, Tensor]:
+        """The inputs of the body; with a shift, the positions that it would count itself, if it has any, and more."""
         tensors = {"input_ids": ids, "attention_mask": mask, "token_type_ids": types}
-        tensors |= _shifted_positions(self.model.body, ids, shift, name=self.name)
+        body, shifts = cast(Any, self.model.body), torch.as_tensor(shift).cpu()
+        takes_positions = "position_ids" in inspect.signature(body.forward).parameters
+        if shifts.any() and takes_positions:
+            positions = torch.arange(ids.shape[1]) + shifts
+            for place, module in body.named_modules():
+                if place.endswith("position_embeddings") and isinstance(module, nn.Embedding):
+                    if module.padding_idx is not None:
+                        positions = positions + module.padding_idx + 1  # RoBERTa and its kin count from there
+                    if (last := int(positions.max())) >= module.num_embeddings:
+                        raise ModelError(
+                            f"model {self.name}: position {last} of {ids.shape[1]} pieces is not among its "
+                            f"{module.num_embeddings} positions: give a smaller shift or shorter texts"
+                        )
+            tensors["position_ids"] = positions[None]
+        elif shifts.any() and not hasattr(body.config, "relative_attention_num_buckets"):
+            raise ModelError(
+                f"model {self.name}: {type(body).__name__} takes no position_ids, so that its positions cannot be "
+                "shifted: leave the shift out"
+            )
         return {name: tensor.to(self.device) for name, tensor in tensors.items() if tensor is not None}
 
 
@@ -666,12 +651,8 @@ class WindowReader:
             else encoder.tokenize(sentences, on_long=long, encoding=encoding)
         )
         """The text as windows of subwords."""
-        self.n_vectors = self.pieces.n_words
-        """Number of words, or of sentences, those without a vector included."""
         self.lengths = self.pieces.window_lengths
         """``[window]`` pieces in each window, special ones included."""
-        self.skipped = tuple((int(s.word), s.sentence_id, s.form, s.reason) for s in self.pieces.skipped)
-        """Words that have no vector: number, sentence id, form, reason."""
         self._most_windows: int | None = None
         # Words by the window they are read from; those read from none (−1) come first and are left out.
         window_of_word = self.pieces.word_window
@@ -714,11 +695,10 @@ class WindowReader:
 
     def read_all(self, layers: Sequence[int]) -> Tensor:
         """The vectors ``[layer, word, dim]`` (float32) of all words; a ModelError where a word has none."""
-        if self.skipped:
-            _, _, form, reason = self.skipped[0]
-            what = "sentence" if self._is_cls else "word"
-            raise ModelError(f"{what} {quoted(form)} has no vector ({reason}): leave it out, or take another model")
-        vectors = torch.empty(len(layers), self.n_vectors, self.encoder.dim)
+        for lost in self.pieces.skipped[:1]:
+            what = f"{'sentence' if self._is_cls else 'word'} {quoted(lost.form)}"
+            raise ModelError(f"{what} has no vector ({lost.reason}): leave it out, or take another model")
+        vectors = torch.empty(len(layers), self.pieces.n_words, self.encoder.dim)
         for batch in plan_batches(self.lengths, pieces=pieces_in_batch(self.encoder.device)):
             words = self.words_in(batch)
             of_batch = torch.empty(len(layers), len(words), self.encoder.dim)
@@ -759,19 +739,15 @@ class WindowReader:
         return self._most_windows
 
     def _read(self, encoder: Encoder, batch: Batch, layers: Sequence[int], into: Tensor) -> None:
-        pieces, device = self.pieces, encoder.device
+        pieces, words = self.pieces, self.words_in(batch)
         arrays = pieces.inputs(batch.windows, batch.length, is_padded=batch.is_padded)
         if encoder.n_segments == 1:
             arrays.pop("token_type_ids", None)  # both segments are one to it
         inputs: dict[str, Any] = {name: torch.from_numpy(values) for name, values in arrays.items()}
-        words = self.words_in(batch)
         n_words = self._word_starts[batch.windows + 1] - self._word_starts[batch.windows]
         starts = np.repeat(np.arange(len(batch.windows)) * batch.length, n_words)  # of the row that a word is in
-        pool = WordPooling(
-            torch.from_numpy(starts + pieces.word_first[words]).to(device),
-            torch.from_numpy(starts + pieces.word_last[words]).to(device),
-            self._pooling,
-        )
+        bounds = (torch.from_numpy(starts + of_word[words]) for of_word in (pieces.word_first, pieces.word_last))
+        pool = WordPooling(*(bound.to(encoder.device) for bound in bounds), self._pooling)
         with self._around(batch):
             hidden = encoder.hidden_states(inputs.pop("input_ids"), **inputs, layers=layers)
         with torch.inference_mode():
@@ -817,17 +793,13 @@ def _spelled(texts: Any, mask: str) -> Any:
 
 def _is_chosen(words: Words, labels: Sequence[_Label]) -> NDArray[np.bool_]:
     """``[word]`` whether a word is one of those named; a CorpusError where one that is named stands in no text."""
-    asked = [words] if isinstance(words, int | str) else list(words)
     chosen = np.zeros(len(labels), dtype=bool)
-    for name in asked:
-        of_name = [
-            form.lower() == name.lower() if isinstance(name, str) else place == name for _, place, form in labels
-        ]
+    for name in [words] if isinstance(words, int | str) else words:
+        wanted = name.lower() if isinstance(name, str) else name
+        of_name = [wanted in (place, form.lower()) for _, place, form in labels]
         if not any(of_name):
-            which = quoted(name) if isinstance(name, str) else str(name)
-            raise CorpusError(
-                f"word {which} of an intervention stands in none of the texts: their words are "
-                f"{listed([f'{place} {form}' for _, place, form in labels])}"
-            )
+            known = listed([f"{place} {form}" for _, place, form in labels])
+            which = quoted(name) if isinstance(name, str) else name
+            raise CorpusError(f"word {which} of an intervention stands in none of the texts: their words are {known}")
         chosen |= np.array(of_name)
     return chosen

@@ -1,11 +1,14 @@
 """Interventions: context managers that observe, change or skip what an encoder computes in the passes inside them.
 
 - :func:`watching` counts the blocks as they run, and calls a function before each;
-- :func:`gating` multiplies the output of heads by gates (Michel et al. 2019);
-- :func:`changing` replaces the hidden states of one layer by a function of them;
-- :func:`intervening` does so at other sites too: the output of attention or of the feed-forward part of a block, of one
-  head, or its values; several :class:`Intervention` at once. :meth:`Encoder.run` finds their words;
+- :func:`intervening` replaces values at several sites by functions of them, each an :class:`Intervention`: the hidden
+  states of a layer, the output of attention or of the feed-forward part of a block, of one head, or its values;
+  :func:`changing` does so for one layer, :func:`gating` multiplies heads (Michel et al. 2019), and
+  :meth:`Encoder.run` finds words;
 - :func:`starting_from` begins with given hidden states of a layer, :class:`Replay` repeats the outputs of lower blocks.
+
+``body`` is always the module whose forward pass runs all blocks once, ``blocks`` are these in the order in which they
+run, where one module may run several times (ALBERT).
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from __future__ import annotations
 import contextlib
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal, get_args
@@ -32,8 +36,6 @@ parts of a block add to the residual stream. ``head``: the output of one head be
 """
 SITES: tuple[str, ...] = get_args(Site)
 
-OnBlock = Callable[[int, Tensor], None]
-"""Called with a block's number (from 1) and its input ``[batch, piece, dim]``."""
 Gates = Mapping[tuple[int, int], "float | Tensor"]
 """Gate by (layer, head), both from 1: one number, or ``[batch]`` one for each row of the batch."""
 Change = Callable[[Tensor], Tensor]
@@ -58,10 +60,10 @@ _PARTS: dict[str, tuple[str, str | None, str]] = {
     "mpnet": ("attention.attn.o", "attention.attn.v", "output.dense"),
 }
 _UNKNOWN = (
-    "heads of {family} models cannot be gated: it is known for {known}",
-    "heads of {family} models cannot be made to attend to everything alike: where values are projected is known for "
-    "{known}; gate them instead",
-    "the feed-forward part of {family} models cannot be changed: it is known for {known}",
+    "heads of {} models cannot be gated: it is known for {}",
+    "heads of {} models cannot be made to attend to everything alike: where values are projected is known for {}; gate "
+    "them instead",
+    "the feed-forward part of {} models cannot be changed: it is known for {}",
 )
 _PART_OF_SITE = {"head": 0, "attention_output": 0, "values": 1, "feed_forward_output": 2}
 
@@ -78,14 +80,10 @@ class BlockWatch:
 
 
 @contextlib.contextmanager
-def watching(body: nn.Module, blocks: list[nn.Module], on_block: OnBlock | None = None) -> Iterator[BlockWatch]:
-    """Count the blocks as they run, also where one module runs several times (ALBERT).
-
-    Args:
-        body: the module whose forward pass runs all blocks once, in order.
-        blocks: its blocks in that order.
-        on_block: called before each block.
-    """
+def watching(
+    body: nn.Module, blocks: list[nn.Module], on_block: Callable[[int, Tensor], None] | None = None
+) -> Iterator[BlockWatch]:
+    """Count the blocks as they run; ``on_block`` is called before each with its number and ``[batch, piece, dim]``."""
     watch = BlockWatch()
 
     def begin(module: nn.Module, args: Any) -> None:
@@ -119,28 +117,31 @@ def find_part(block: nn.Module, family: str, site: str) -> nn.Module:
     path = _PARTS[family][part] if family in _PARTS else None
     if path is None:
         known = ", ".join(name for name, paths in sorted(_PARTS.items()) if paths[part])
-        raise ModelError(_UNKNOWN[part].format(family=family, known=known))
+        raise ModelError(_UNKNOWN[part].format(family, known))
     return block.get_submodule(path)
 
 
 def check_gates(gates: Gates, *, n_layers: int, n_heads: int) -> None:
     """Raise a ModelError for a head that a model does not have, or a gate that is not one number or one a row."""
     for (layer, head), gate in gates.items():
-        name = f"L{layer}H{head}"
         if not 1 <= layer <= n_layers:
-            raise ModelError(f"head {name}: the model has {n_layers} layers, so gates are of layers 1…{n_layers}")
-        if not 1 <= head <= n_heads:
-            raise ModelError(f"head {name}: each layer has {n_heads} heads, so heads are 1…{n_heads}")
-        if isinstance(gate, Tensor) and gate.numel() != 1 and gate.ndim != 1:
             raise ModelError(
-                f"head {name}: a gate is one number, or one for each row of the batch, "
-                f"not a tensor of shape {tuple(gate.shape)}"
+                f"head L{layer}H{head}: the model has {n_layers} layers, so gates are of layers 1…{n_layers}"
             )
+        _check_head(layer, head, n_heads)
+        if isinstance(gate, Tensor) and gate.numel() != 1 and gate.ndim != 1:
+            shape = tuple(gate.shape)
+            raise ModelError(f"head L{layer}H{head}: a gate is one number, or one for each row of a batch, not {shape}")
+
+
+def _check_head(layer: int, head: int, n_heads: int) -> None:
+    if not 1 <= head <= n_heads:
+        raise ModelError(f"head L{layer}H{head}: each layer has {n_heads} heads, so heads are 1…{n_heads}")
 
 
 def gating(
     body: nn.Module, blocks: list[nn.Module], gates: Gates, *, n_heads: int, family: str
-) -> contextlib.AbstractContextManager[None]:
+) -> AbstractContextManager[None]:
     """Multiply the output of each head in ``gates`` by its gate, in every forward pass inside the context."""
 
     def scaled(layer: int, state: Tensor) -> Tensor:
@@ -157,42 +158,6 @@ def gating(
     # At every layer, so that each pass inside the context runs whole blocks, whatever heads are gated.
     changes = [Intervention(layer, partial(scaled, layer), site="head") for layer in range(1, len(blocks) + 1)]
     return intervening(body, blocks, changes, n_heads=n_heads, family=family)
-
-
-@contextlib.contextmanager
-def changing(body: nn.Module, blocks: list[nn.Module], layer: int, change: Change) -> Iterator[None]:
-    """Replace the hidden states of a layer by ``change`` of them, in every forward pass inside the context.
-
-    Args:
-        body: as in :func:`watching`.
-        blocks: as in :func:`watching`.
-        layer: 0 for the embeddings, then the blocks; the last one (-1) is what the body returns, final norm included.
-        change: called with the hidden states of all pieces, special ones and padding among them.
-
-    Raises:
-        ModelError: in a pass, if ``change`` does not keep shape and type.
-    """
-    layer = layer_number(layer, len(blocks))
-
-    def before(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if watch.current != layer + 1:
-            return None
-        if args:
-            return (_changed(change, args[0]), *args[1:]), kwargs
-        return args, {**kwargs, "hidden_states": _changed(change, kwargs["hidden_states"])}
-
-    def after(module: nn.Module, args: Any, output: Any) -> Any:
-        if watch.current != len(blocks):  # a body that only hands states to the masked-LM head runs no block
-            return None
-        output.last_hidden_state = _changed(change, output.last_hidden_state)
-        return output
-
-    with watching(body, blocks) as watch, contextlib.ExitStack() as stack:
-        if layer == len(blocks):
-            stack.callback(body.register_forward_hook(after).remove)
-        for block in dict.fromkeys(blocks):
-            stack.callback(block.register_forward_pre_hook(before, with_kwargs=True).remove)
-        yield
 
 
 @dataclass(frozen=True, eq=False)
@@ -261,70 +226,34 @@ class Intervention:
             changed = state.clone()
             for row, of_row in enumerate(pieces):
                 if len(of_row):
-                    changed[row, of_row] = _changed(self.change, state[row, of_row][None])[0]
+                    changed[row, of_row] = self._changed(state[row, of_row][None])[0]
             return changed
 
         return replace(self, change=change, words=None)
 
-    def check(self, *, n_layers: int, n_heads: int) -> None:
+    def check(self, *, n_layers: int, n_heads: int | None) -> None:
         """Raise an error for a site, layer or head that the model does not have, or a head where the site has none."""
         if self.site not in SITES:
             raise name_not_found("site of an intervention", self.site, SITES)
         lowest = 0 if self.site == "hidden_state" else 1
         if not lowest <= self.layer <= n_layers:
-            what = self.site.replace("_", " ")
-            known = f"layers of {what}s are {lowest}…{n_layers}"
+            known = f"layers of {self.site.replace('_', ' ')}s are {lowest}…{n_layers}"
             raise ModelError(f"layer {self.layer}: the model has {n_layers}, so {known}")
         if self.words is not None:
             raise ModelError("words of an intervention are found by Encoder.run: give it to that, or leave words out")
         if self.head is not None and self.site not in ("head", "values"):
             raise ModelError(f"L{self.layer}H{self.head}: {self.site} belongs to no head: leave head out")
-        if self.head is not None and not 1 <= self.head <= n_heads:
-            raise ModelError(f"L{self.layer}H{self.head}: each layer has {n_heads} heads, so heads are 1…{n_heads}")
+        if self.head is not None and n_heads is not None:
+            _check_head(self.layer, self.head, n_heads)
 
-
-@contextlib.contextmanager
-def intervening(
-    body: nn.Module, blocks: list[nn.Module], interventions: Sequence[Intervention], *, n_heads: int, family: str
-) -> Iterator[None]:
-    """Make several changes, in every forward pass inside the context; those of one site one after the other.
-
-    ``body`` and ``blocks`` are as in :func:`watching`.
-
-    Raises:
-        ModelError: the model has no such site, or it is not known where its family has it; in a pass, if a change does
-            not keep shape and type.
-    """
-    interventions = [replace(one, layer=layer_number(one.layer, len(blocks))) for one in interventions]
-    with watching(body, blocks) as watch, contextlib.ExitStack() as stack:
-        for one in interventions:
-            one.check(n_layers=len(blocks), n_heads=n_heads)
-            if one.site == "hidden_state":
-                stack.enter_context(changing(body, blocks, one.layer, one.change))
-            else:
-                stack.callback(_hooked(blocks[one.layer - 1], one, watch, n_heads, family).remove)
-        yield
-
-
-def _hooked(block: nn.Module, one: Intervention, watch: BlockWatch, n_heads: int, family: str) -> Any:
-    """A hook of a part of a block, which may run as several blocks."""
-
-    def changed(values: Tensor) -> Tensor | None:
-        if watch.current != one.layer:
-            return None
-        if one.head is None:
-            return _changed(one.change, values)
-        heads = list(torch.unflatten(values, -1, (n_heads, -1)).unbind(-2))
-        heads[one.head - 1] = _changed(one.change, heads[one.head - 1])
-        return torch.cat(heads, dim=-1)
-
-    def before(module: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...] | None:
-        return None if (values := changed(args[0])) is None else (values, *args[1:])
-
-    part = find_part(block, family, one.site)
-    if one.site == "head":
-        return part.register_forward_pre_hook(before)
-    return part.register_forward_hook(lambda module, args, output: changed(output))
+    def _changed(self, state: Tensor) -> Tensor:
+        changed = self.change(state)
+        if changed.shape != state.shape or changed.dtype != state.dtype:
+            raise ModelError(
+                f"a change of hidden states made {list(changed.shape)} of {changed.dtype} "
+                f"from {list(state.shape)} of {state.dtype}: give one that keeps shape and type"
+            )
+        return changed
 
 
 def _fitted(values: Tensor, state: Tensor) -> Tensor:
@@ -335,14 +264,78 @@ def _fitted(values: Tensor, state: Tensor) -> Tensor:
     return values.to(state).expand_as(state)
 
 
-def _changed(change: Change, state: Tensor) -> Tensor:
-    changed = change(state)
-    if changed.shape != state.shape or changed.dtype != state.dtype:
-        raise ModelError(
-            f"a change of hidden states made {list(changed.shape)} of {changed.dtype} "
-            f"from {list(state.shape)} of {state.dtype}: give one that keeps shape and type"
-        )
-    return changed
+def changing(body: nn.Module, blocks: list[nn.Module], layer: int, change: Change) -> AbstractContextManager[None]:
+    """Replace the hidden states of a layer by ``change`` of them, in every forward pass inside the context.
+
+    Layer 0 is the embeddings; the last one (-1) is what the body returns, final norm included. A ModelError is raised
+    in a pass if ``change`` does not keep shape and type.
+    """
+    return intervening(body, blocks, [Intervention(layer, change)])
+
+
+@contextlib.contextmanager
+def intervening(
+    body: nn.Module,
+    blocks: list[nn.Module],
+    interventions: Sequence[Intervention],
+    *,
+    n_heads: int | None = None,
+    family: str = "",
+) -> Iterator[None]:
+    """Make several changes, in every forward pass inside the context; those of one site one after the other.
+
+    Raises:
+        ModelError: the model has no such site, or it is not known where its family has it; in a pass, if a change does
+            not keep shape and type.
+    """
+    with watching(body, blocks) as watch, contextlib.ExitStack() as stack:
+        for one in interventions:
+            one = replace(one, layer=layer_number(one.layer, len(blocks)))
+            one.check(n_layers=len(blocks), n_heads=n_heads)
+            for handle in _hooks(one, body, blocks, watch, n_heads, family):
+                stack.callback(handle.remove)
+        yield
+
+
+def _hooks(
+    one: Intervention, body: nn.Module, blocks: list[nn.Module], watch: BlockWatch, n_heads: int | None, family: str
+) -> Iterator[Any]:
+    """Hooks of the modules where an intervention is made, each of which may run as several blocks."""
+    is_state, n_layers = one.site == "hidden_state", len(blocks)
+    # The states of a layer are the input of the next block.
+    turn = one.layer + 1 if is_state and one.layer < n_layers else one.layer
+
+    def changed(values: Tensor) -> Tensor:
+        if one.head is None:
+            return one._changed(values)
+        heads = list(torch.unflatten(values, -1, (n_heads or 1, -1)).unbind(-2))
+        heads[one.head - 1] = one._changed(heads[one.head - 1])
+        return torch.cat(heads, dim=-1)
+
+    def before(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if watch.current != turn:
+            return None
+        if args:
+            return (changed(args[0]), *args[1:]), kwargs
+        return args, {**kwargs, "hidden_states": changed(kwargs["hidden_states"])}
+
+    def after(module: nn.Module, args: Any, output: Any) -> Any:
+        if watch.current != turn:  # also a body that only hands states to the masked-LM head, and runs no block
+            return None
+        if module is not body:
+            return changed(output)
+        output.last_hidden_state = changed(output.last_hidden_state)
+        return output
+
+    if is_state and one.layer == n_layers:
+        yield body.register_forward_hook(after)
+    elif is_state:
+        for block in dict.fromkeys(blocks):
+            yield block.register_forward_pre_hook(before, with_kwargs=True)
+    elif one.site == "head":
+        yield find_part(blocks[one.layer - 1], family, one.site).register_forward_pre_hook(before, with_kwargs=True)
+    else:
+        yield find_part(blocks[one.layer - 1], family, one.site).register_forward_hook(after)
 
 
 @contextlib.contextmanager
@@ -370,16 +363,10 @@ def is_plain_linear(module: Any) -> bool:
 
 @contextlib.contextmanager
 def starting_from(body: nn.Module, blocks: list[nn.Module], layer: int, state: Tensor) -> Iterator[None]:
-    """Begin passes inside the context with hidden states of a layer: blocks up to it do not compute.
+    """Begin passes inside the context with ``state [batch, piece, dim]`` of a layer: blocks up to it do not compute.
 
     The model's own forward runs, on an input with as many rows and pieces as ``state``. Not for encoders whose blocks
-    return more than hidden states (T5).
-
-    Args:
-        body: as in :func:`watching`.
-        blocks: as in :func:`watching`.
-        layer: 0 for the embeddings, then the blocks.
-        state: ``[batch, piece, dim]`` hidden states of that layer.
+    return more than hidden states (T5). Layer 0 is the embeddings.
     """
     with _skipping(body, blocks, layer, lambda _, hidden: hidden), changing(body, blocks, layer, lambda _: state):
         yield
@@ -410,7 +397,7 @@ class Replay:
                 stack.callback(block.register_forward_hook(keep, prepend=True).remove)
             yield
 
-    def from_layer(self, layer: int) -> contextlib.AbstractContextManager[None]:
+    def from_layer(self, layer: int) -> AbstractContextManager[None]:
         """Context in which blocks below ``layer`` (from 1) return recorded outputs, for passes over the same input."""
         return _skipping(self._body, self._blocks, layer - 1, lambda block, _: self._outputs[block])
 
@@ -422,16 +409,11 @@ def _skipping(
     """Replace the output of the first blocks by a function of their number and input."""
     with watching(body, blocks) as watch, contextlib.ExitStack() as stack:
 
-        def replace_forward(block: nn.Module) -> None:
-            compute = block.forward
-
-            def forward(*args: Any, **kwargs: Any) -> Any:
-                if watch.current > n_skipped:
-                    return compute(*args, **kwargs)
-                return output(watch.current, args[0] if args else kwargs["hidden_states"])
-
-            stack.enter_context(forward_replaced(block, forward))
+        def forward(compute: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+            if watch.current > n_skipped:
+                return compute(*args, **kwargs)
+            return output(watch.current, args[0] if args else kwargs["hidden_states"])
 
         for block in dict.fromkeys(blocks[:n_skipped]):
-            replace_forward(block)
+            stack.enter_context(forward_replaced(block, partial(forward, block.forward)))
         yield

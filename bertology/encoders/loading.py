@@ -74,8 +74,13 @@ def piece_reader(source: ModelSource, tokenizer: Any, body: nn.Module, *, max_pi
     backend = tokenizer.backend_tokenizer
     check_embeddings(body, str(getattr(body.config, "model_type", "such")))
     with one_line(f"{source.folder}: its tokenizer cannot be used", remedy="save it again"):
-        unknown = _check_vocabulary(source, tokenizer, body)
-        prefix, suffix = _special_tokens(source, backend, tokenizer)
+        # Some words, and a few entries of the vocabulary that look like words, for models of any script.
+        vocabulary: dict[str, int] = tokenizer.get_vocab()
+        special = set(tokenizer.all_special_tokens)
+        entries = (entry for entry in vocabulary if entry.isalpha() and entry not in special)
+        words = [*_PLAIN_WORDS, *heapq.nsmallest(8, entries)]
+        unknown = _check_vocabulary(source, tokenizer, body, words)
+        prefix, suffix = _special_tokens(source, backend, words)
     limit = _length_limit(source, tokenizer, body)
     lowest = len(prefix) + len(suffix) + 1
     if limit < lowest:
@@ -88,25 +93,11 @@ def piece_reader(source: ModelSource, tokenizer: Any, body: nn.Module, *, max_pi
     steps = f"{backend.normalizer!r} {backend.pre_tokenizer!r}"
     pieces = backend.get_vocab().items() if _BOUNDARY in steps or "Metaspace" in steps else ()
     marks = sorted(number for piece, number in pieces if piece and not piece.strip(_BOUNDARY))
-    return PieceReader(
-        backend=backend,
-        prefix=np.array(prefix, dtype=np.int32),
-        suffix=np.array(suffix, dtype=np.int32),
-        marker_ids=np.array(marks, dtype=np.int32),
-        unknown_id=unknown,
-        pad_id=int(tokenizer.pad_token_id or 0),
-        max_pieces=limit if max_pieces is None else max_pieces,
-    )
+    ids = (np.array(numbers, dtype=np.int32) for numbers in (prefix, suffix, marks))
+    return PieceReader(backend, *ids, unknown, int(tokenizer.pad_token_id or 0), max_pieces or limit)
 
 
-def _plain_words(tokenizer: Any) -> list[str]:
-    """Some words, and a few entries of the vocabulary that look like words, for models of any script."""
-    special = set(tokenizer.all_special_tokens)
-    entries = (entry for entry in tokenizer.get_vocab() if entry.isalpha() and entry not in special)
-    return [*_PLAIN_WORDS, *heapq.nsmallest(8, entries)]
-
-
-def _check_vocabulary(source: ModelSource, tokenizer: Any, body: Any) -> int | None:
+def _check_vocabulary(source: ModelSource, tokenizer: Any, body: Any, words: list[str]) -> int | None:
     """The number of the unknown piece of a vocabulary that fits the weights; None where any text can be spelled."""
     backend, rows = tokenizer.backend_tokenizer, int(body.get_input_embeddings().num_embeddings)
     vocabulary: dict[str, int] = tokenizer.get_vocab()
@@ -115,7 +106,7 @@ def _check_vocabulary(source: ModelSource, tokenizer: Any, body: Any) -> int | N
     if token is None and type(backend.model).__name__ == "Unigram":
         unknown = tokenizer.unk_token_id
     highest = max(vocabulary.values(), default=-1)
-    encodings = backend.encode_batch(_plain_words(tokenizer), add_special_tokens=False)
+    encodings = backend.encode_batch(words, add_special_tokens=False)
     if highest >= rows:
         reason = f"its numbers go up to {highest}, the embeddings have {rows} rows"
         trouble = f"the vocabulary does not fit the weights ({reason})"
@@ -128,9 +119,9 @@ def _check_vocabulary(source: ModelSource, tokenizer: Any, body: Any) -> int | N
     raise ModelError(f"{source.folder}: {trouble}; give the tokenizer that belongs to the weights")
 
 
-def _special_tokens(source: ModelSource, backend: Any, tokenizer: Any) -> tuple[list[int], list[int]]:
+def _special_tokens(source: ModelSource, backend: Any, words: list[str]) -> tuple[list[int], list[int]]:
     """The special tokens put before and after a text."""
-    for word in _plain_words(tokenizer):
+    for word in words:
         bare, whole = backend.encode(word, add_special_tokens=False).ids, backend.encode(word).ids
         for start in range(len(whole) - len(bare) + 1):
             if bare and whole[start : start + len(bare)] == bare:
@@ -210,8 +201,18 @@ def load_encoder(
         if value not in known:
             raise ModelError(f"unknown {what} {value!r}: give {', '.join(known)}")
     place, shape = choose_device(device), model_shape(source)
+    eager = attention == "eager" and not isinstance(source, MemorySource)
     if isinstance(source, MemorySource):
-        dtype, tokenizer, loaded = source.dtype, source.tokenizer, _copy_of(source, init, seed, dtype, place)
+        if dtype not in (None, source.dtype):
+            raise ModelError(
+                f"model {source.name} is held in memory in {source.dtype}: ask for dtype {source.dtype!r}, or change "
+                f"the object itself (model.to(torch.{dtype}))"
+            )
+        # Copied around the same weights where these are on the device.
+        is_there = place == next(source.model.outermost.parameters()).device
+        loaded = source.model.copied(share=is_there) if init == "pretrained" else source.fresh(init, seed)
+        dtype, tokenizer = source.dtype, source.tokenizer
+        no_parameters_learn(loaded.outermost)
     else:
         dtype = dtype or "float32"
         needed = check_files(source, init, _DTYPES[dtype])
@@ -219,13 +220,11 @@ def load_encoder(
         with quiet_loading(), explained_shortage(doing, needed=needed, remedy=_SMALLER):
             tokenizer = load_tokenizer(source, trust_remote_code=trust_remote_code)
             options = {"trust_remote_code": trust_remote_code, "dtype": _DTYPES[dtype]}
-            options |= {"attn_implementation": "eager"} if attention == "eager" else {}
-            model, head = _load_model(source, init, seed, classifier, options)
-            loaded = _take_apart(source, shape, model, head)
-            loaded.outermost.to(place)
+            options |= {"attn_implementation": "eager"} if eager else {}
+            loaded = _load_model(source, shape, init, seed, classifier, options)
+    loaded.outermost.to(place)
     if classifier and loaded.classifier is None:
         raise ModelError(f"model {source.name}: it has no classifier of texts; give a model that sorts texts")
-    eager = attention == "eager" and not isinstance(source, MemorySource)
     reader = piece_reader(source, tokenizer, loaded.body, max_pieces=max_pieces)
     facts: dict[str, Any] = {"init": init, "seed": seed, "dtype": dtype, "eager": eager}
     encoder = Encoder(source, shape, loaded, tokenizer=tokenizer, reader=reader, **facts)
@@ -271,25 +270,10 @@ def check_files(source: ModelSource, init: Init, dtype: torch.dtype) -> int | No
     return needed
 
 
-def _copy_of(source: MemorySource, init: Init, seed: int, dtype: str | None, place: torch.device) -> LoadedModel:
-    """The modules of a model in memory, copied around the same weights where these are on the device."""
-    if dtype not in (None, source.dtype):
-        raise ModelError(
-            f"model {source.name} is held in memory in {source.dtype}: ask for dtype {source.dtype!r}, or change "
-            f"the object itself (model.to(torch.{dtype}))"
-        )
-    held: LoadedModel = source.model
-    is_there = place == next(held.outermost.parameters()).device
-    loaded: LoadedModel = held.copied(share=is_there) if init == "pretrained" else source.fresh(init, seed)
-    loaded.outermost.to(place)
-    no_parameters_learn(loaded.outermost)
-    return loaded
-
-
 def _load_model(
-    source: ModelSource, init: Init, seed: int, classifier: bool, options: dict[str, Any]
-) -> tuple[Any, Literal["masked", "classifier"] | None]:
-    """The transformers model, and the head that came with it."""
+    source: ModelSource, shape: ModelShape, init: Init, seed: int, classifier: bool, options: dict[str, Any]
+) -> LoadedModel:
+    """The modules of a model of files, with the head that came with it, checked against the configuration."""
     import transformers
     from transformers.models.auto.modeling_auto import MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING
 
@@ -297,33 +281,47 @@ def _load_model(
     config = load_config(source, options["trust_remote_code"])
     if classifier and (config.is_encoder_decoder or type(config) not in MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING):
         raise ModelError(f"model {source.name}: no classifier of texts is known for {config.model_type} models")
-    head: Any = "classifier" if classifier else "masked" if claims_masked_lm_head(config) else None
-    kind = getattr(library, _TASK_CLASSES["sentence"] if classifier else f"AutoModel{'ForMaskedLM' if head else ''}")
+    has_head = classifier or claims_masked_lm_head(config)
+    kind = getattr(library, _TASK_CLASSES["sentence"] if classifier else f"AutoModel{'ForMaskedLM' * has_head}")
+    model: Any = None
     if init != "pretrained":
         with one_line(f"{source.folder / 'config.json'}: no model can be made of it", remedy=AGAIN):
-            fresh = drawn(kind, config, seed, **options)
-        if init == "random":
-            return fresh, head
-    remedy = "check that they belong to its config.json, or download the model again"
-    with one_line(f"{source.folder}: the weights cannot be loaded", remedy=remedy):
-        model, missing = pretrained(kind, source, config=config, **options)
-    in_body = {id(parameter) for parameter in body_of(model).parameters()}
-    names = {name for name, value in model.named_parameters(remove_duplicate=False) if id(value) in in_body}
-    if lost := sorted(name for name in names & missing if "pooler." not in name):
-        more = f" and {len(lost) - 1} more" if len(lost) > 1 else ""
+            model = drawn(kind, config, seed, **options)
+    if init != "random":
+        remedy = "check that they belong to its config.json, or download the model again"
+        with one_line(f"{source.folder}: the weights cannot be loaded", remedy=remedy):
+            stored, missing = pretrained(kind, source, config=config, **options)
+        in_body = {id(parameter) for parameter in body_of(stored).parameters()}
+        names = {name for name, value in stored.named_parameters(remove_duplicate=False) if id(value) in in_body}
+        if lost := sorted(name for name in names & missing if "pooler." not in name):
+            more = f" and {len(lost) - 1} more" if len(lost) > 1 else ""
+            raise ModelError(
+                f"{source.folder}: the weights lack {lost[0]}{more}, which would be random: give weights that belong "
+                "to its config.json, or ask for `init: random` in an experiment"
+            )
+        if classifier and missing:
+            raise ModelError(
+                f"model {source.name}: no classifier in its weights ({min(missing)} is missing); choose a model that "
+                "was fine-tuned to sort texts"
+            )
+        if model is None:
+            model, has_head = stored, has_head and missing <= names
+        else:
+            copy_embeddings(stored, model)
+    no_parameters_learn(model)
+    body: Any = body_of(model)
+    body.config.use_cache = False
+    read_languages_apart(body)
+    blocks = find_blocks(body, n_layers=shape.n_layers, family=shape.family)
+    loaded = (len(blocks), body.config.hidden_size, body.config.num_attention_heads)
+    if loaded != (shape.n_layers, shape.dim, shape.n_heads):
         raise ModelError(
-            f"{source.folder}: the weights lack {lost[0]}{more}, which would be random: give weights that belong to "
-            "its config.json, or ask for `init: random` in an experiment"
+            f"{source.folder}: the loaded model has {loaded[0]} layers of {loaded[1]} with {loaded[2]} heads, where "
+            f"its config.json reads as {shape.n_layers} of {shape.dim} with {shape.n_heads}: not supported"
         )
-    if classifier and missing:
-        raise ModelError(
-            f"model {source.name}: no classifier in its weights ({min(missing)} is missing); choose a model that was "
-            "fine-tuned to sort texts"
-        )
-    if init == "random_blocks":
-        copy_embeddings(model, fresh)
-        return fresh, head
-    return model, head if missing <= names else None
+    check_unfamiliar(body, blocks, family=shape.family)
+    masked, own = (model if has_head and is_own == classifier else None for is_own in (False, True))
+    return LoadedModel(body, blocks, masked, classifier=own)
 
 
 def copy_embeddings(pretrained: Any, fresh: Any) -> None:
@@ -372,8 +370,8 @@ def _check_weights(encoder: Encoder) -> None:
     weight = damaged_weight(encoder.model.outermost, left_out="pooler.")  # part of no signal
     if weight is None:
         return
-    body = encoder.model.body
-    ids = torch.arange(body.get_input_embeddings().num_embeddings)[-7:][None]  # type: ignore[operator]
+    table: Any = encoder.model.body.get_input_embeddings()  # type: ignore[operator]
+    ids = torch.arange(table.num_embeddings)[-7:][None]
     try:
         with encoder.plain_attention():
             encoder.hidden_states(ids, layers=[0])
@@ -382,10 +380,10 @@ def _check_weights(encoder: Encoder) -> None:
                 encoder.hidden_states(ids, layers=[layer])
             if encoder.has_masked_lm_head:
                 encoder.masked_logits(ids, torch.tensor([[0, 0]]))
-    except ModelError as error:
-        if isinstance(error, SignalError):
-            raise
-    # No signal shows it, or the family gives no maps.
+    except SignalError:
+        raise
+    except ModelError:
+        pass  # the family gives no maps
     raise SignalError(f"model {encoder.name}: {refused_weight(weight)}")
 
 
@@ -501,38 +499,35 @@ def load_tunable(
     """
     import transformers
 
-    source = encoder.source
+    source, name = encoder.source, encoder.name
     if isinstance(source, MemorySource):
-        raise ModelError(f"model {source.name} is in memory alone, as no files hold it: tune a model that was saved")
+        raise ModelError(f"model {name} is in memory alone, as no files hold it: tune a model that was saved")
     if encoder.tokenizer.pad_token_id is None:
-        raise ModelError(f"model {source.name}: its tokenizer has no padding, as decoders'; give an encoder")
+        raise ModelError(f"model {name}: its tokenizer has no padding, as decoders'; give an encoder")
     config = load_config(source, trust_remote_code)
     kind: Any = getattr(transformers, _TASK_CLASSES[head])
     if config.is_encoder_decoder or type(config) not in kind._model_mapping:
-        raise ModelError(f"model {source.name}: no head for {head} is known for {config.model_type} models")
+        raise ModelError(f"model {name}: no head for {head} is known for {config.model_type} models")
     options: dict[str, Any] = {"dtype": torch.float32, "trust_remote_code": trust_remote_code}
     new = frozenset[str]()
-    if seed is not None:
-        _set_outputs(config, head, labels)
-        model, new = _with_new_head(source, kind, config, seed, options)
-    else:
+    if seed is None:
         model, missing = pretrained(kind, source, config=config, **options)
         if missing:
             raise ModelError(
-                f"model {source.name}: no such head in its weights ({min(missing)} is missing); fine-tune it first"
+                f"model {name}: no such head in its weights ({min(missing)} is missing); fine-tune it first"
             )
+    else:
+        if head == "answers":
+            config.num_labels = 2
+        else:
+            names = list(labels) if labels is not None else ["number"]
+            config.id2label = dict(enumerate(names))
+            config.label2id = {label: number for number, label in enumerate(names)}
+        if head == "sentence":
+            config.problem_type = "regression" if labels is None else "single_label_classification"
+        model, new = _with_new_head(source, kind, config, seed, options)
     model.requires_grad_(True)
-    return TunableModel(model, blocks_of(model, encoder.n_layers, encoder.family), source.name, new)
-
-
-def _set_outputs(config: Any, head: HeadKind, labels: Sequence[str] | None) -> None:
-    if head == "answers":
-        config.num_labels = 2
-        return
-    names = list(labels) if labels is not None else ["number"]
-    config.id2label, config.label2id = dict(enumerate(names)), {name: number for number, name in enumerate(names)}
-    if head == "sentence":
-        config.problem_type = "regression" if labels is None else "single_label_classification"
+    return TunableModel(model, blocks_of(model, encoder.n_layers, encoder.family), name, new)
 
 
 def _with_new_head(

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bertology.corpora import Sentences, Texts, as_sentences
-from bertology.encoders.alignment import OnLong
-from bertology.encoders.batching import pieces_in_batch
+from bertology.encoders.batching import OnLong, pieces_in_batch
 from bertology.encoders.encoder import Encoder
 from bertology.encoders.interventions import Change, changing
 from bertology.errors import ModelError

@@ -27,6 +27,7 @@ from bertology._files import (
     digest,
     digest_file,
     explained_write_errors,
+    signature,
     sweep,
     temporary_folder,
 )
@@ -68,6 +69,7 @@ TOKENIZER_FILES = (
 )
 """Files that decide how text is cut into pieces."""
 AGAIN = "copy or download the model again"
+_SAVE_AGAIN = "give a folder written by save_pretrained (config.json, tokenizer.json, model.safetensors)"
 _TYPES: dict[str, tuple[type, str]] = {
     "model_type": (str, "a name"),
     "architectures": (list, "a list of names"),
@@ -75,8 +77,6 @@ _TYPES: dict[str, tuple[type, str]] = {
     "is_decoder": (bool, "true or false"),
     "auto_map": (dict, "an object"),
 }
-"""Fields of ``config.json`` that decide what is loaded, checked before any library reads them."""
-_SAVE_AGAIN = "give a folder written by save_pretrained (config.json, tokenizer.json, model.safetensors)"
 
 
 def read_config(folder: Path) -> dict[str, Any]:
@@ -163,40 +163,6 @@ def tokenizer_files(folder: Path) -> tuple[Path, ...]:
     return files
 
 
-WAIT_SECONDS = 10.0
-
-
-def download(name: str, revision: str | None, patterns: tuple[str, ...], *, offline: bool) -> Path:
-    """The folder with those files of a repository whose names fit the patterns."""
-    from huggingface_hub import snapshot_download
-
-    options: dict[str, Any] = {"revision": revision, "allow_patterns": list(patterns), "local_files_only": offline}
-    options |= {"cache_dir": hub_cache(), "endpoint": os.environ.get("HF_ENDPOINT") or None}
-    with quiet_download():
-        return Path(snapshot_download(name, **options, etag_timeout=WAIT_SECONDS))
-
-
-def is_offline() -> bool:
-    """Whether the environment forbids to ask the hub."""
-    # Read at each call, not when the hub's library was imported, so that setting it later still counts.
-    said = (os.environ.get(name, "").upper() for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"))
-    return not {"1", "ON", "YES", "TRUE"}.isdisjoint(said)
-
-
-def hub_cache() -> str | None:
-    """The hub's cache folder, where the environment names one."""
-    home = os.environ.get("HF_HOME")
-    return os.environ.get("HF_HUB_CACHE") or (str(Path(home) / "hub") if home else None)
-
-
-def reason_of(error: Exception) -> str:
-    """Why the hub gave no files, in a few words."""
-    if is_offline():
-        return "not in its cache, and HF_HUB_OFFLINE is set"
-    line = (str(error).strip() or type(error).__name__).splitlines()[0]
-    return line.removeprefix("Got: ")[:160]
-
-
 def code_files(folder: Path) -> list[Path]:
     """The Python files of a model whose configuration or tokenizer names classes in them; none for others."""
     names, tokenizer = list[str](), folder / "tokenizer_config.json"
@@ -208,12 +174,11 @@ def code_files(folder: Path) -> list[Path]:
     # Two hyphens stand between a repository and a class in it, where code lies in another one than the model.
     for repository in sorted({name.partition("--")[0] for name in names if "--" in name}):
         try:
-            files += sorted(download(repository, None, ("*.py",), offline=is_offline()).glob("*.py"))
+            files += sorted(download(repository, None, ("*.py",), offline=_is_offline()).glob("*.py"))
         except Exception as error:
             # Errors of the connection and of the hub itself, and names that are no hub ids: each becomes one line.
-            raise ModelError(
-                f"{folder}: cannot get its code from {repository} ({reason_of(error)}): check the connection"
-            ) from None
+            why = f"cannot get its code from {repository} ({_reason_of(error)})"
+            raise ModelError(f"{folder}: {why}: check the connection") from None
     return files
 
 
@@ -314,15 +279,25 @@ def model_shape(source: ModelSource) -> ModelShape:
 
 def shape_of(config: Mapping[str, Any], path: Path | str) -> ModelShape:
     """The :func:`model_shape` of a configuration that was read from ``path``."""
-    from_library: Mapping[str, Any] = {}
-    family, sizes = config.get("model_type"), list[int]()
+    family, sizes, from_library = config.get("model_type"), list[int](), dict[str, Any]()
     if not isinstance(family, str):
         raise ModelError(f"{path}: no model_type, so the architecture is not known; add it")
+
+    def first_of(values: Mapping[str, Any], names: Sequence[str]) -> int | None:
+        known = (values.get(name) for name in names)
+        return next((one for one in known if isinstance(one, int) and not isinstance(one, bool) and one > 0), None)
+
     for what, names in _FIELDS.items():
-        value = _first_of(config, names)
-        if value is None:
-            from_library = from_library or _with_defaults(path, config)
-            value = _first_of(from_library, names)
+        value = first_of(config, names)
+        if value is None and not from_library:
+            from transformers import CONFIG_MAPPING
+
+            if family not in CONFIG_MAPPING:
+                raise ModelError(f"{path}: model_type {family!r} is not known to transformers")
+            with one_line(f"{path}: not a usable configuration", remedy=AGAIN):
+                filled = CONFIG_MAPPING[family](**config)
+            from_library = {name: getattr(filled, name, None) for names in _FIELDS.values() for name in names}
+        value = first_of(from_library, names) if value is None else value
         if value is None:
             raise ModelError(f"{path}: no {what} (one of {', '.join(names)}): not an encoder of text")
         sizes.append(value)
@@ -331,26 +306,9 @@ def shape_of(config: Mapping[str, Any], path: Path | str) -> ModelShape:
         inner = config.get("inner_group_num", 1)
         n_layers *= inner if isinstance(inner, int) else 1
     if n_layers > _MOST_LAYERS or dim > _MOST_DIMENSIONS:
-        raise ModelError(
-            f"{path}: more than {_MOST_LAYERS:,} layers, or than {_MOST_DIMENSIONS:,} dimensions: "
-            "not an encoder of text"
-        )
+        most = f"more than {_MOST_LAYERS:,} layers, or than {_MOST_DIMENSIONS:,} dimensions"
+        raise ModelError(f"{path}: {most}: not an encoder of text")
     return ModelShape(n_layers, dim, n_heads, family)
-
-
-def _first_of(config: Mapping[str, Any], names: Sequence[str]) -> int | None:
-    values = (config.get(name) for name in names)
-    return next((one for one in values if isinstance(one, int) and not isinstance(one, bool) and one > 0), None)
-
-
-def _with_defaults(path: Path | str, config: Mapping[str, Any]) -> dict[str, Any]:
-    from transformers import CONFIG_MAPPING
-
-    if config["model_type"] not in CONFIG_MAPPING:
-        raise ModelError(f"{path}: model_type {config['model_type']!r} is not known to transformers")
-    with one_line(f"{path}: not a usable configuration", remedy=AGAIN):
-        filled = CONFIG_MAPPING[config["model_type"]](**config)
-    return {name: getattr(filled, name, None) for names in _FIELDS.values() for name in names}
 
 
 def model_fingerprint(source: ModelSource, *, init: Init = "pretrained", seed: int = 0) -> str:
@@ -371,15 +329,17 @@ def model_fingerprint(source: ModelSource, *, init: Init = "pretrained", seed: i
             return source.content
         source.fresh(init, seed)  # raises where there are no random weights
         return digest([source.content.encode(), init.encode(), str(seed).encode(), *reversed(libraries)])
-    config = read_config(source.folder)
-    files = [*tokenizer_files(source.folder), *code_files(source.folder)]
-    parts = [b"config", config_content(config)]
-    for path in files:
-        parts += [path.name.encode(), _json_content(path)]
+    parts = [b"config", config_content(read_config(source.folder))]
+    for path in (*tokenizer_files(source.folder), *code_files(source.folder)):
+        content = _file_digest(path, signature(path)).encode()
+        if path.name.endswith("_config.json"):
+            value = read_model_json(path)
+            content = config_content(value) if isinstance(value, dict) else canonical_json(value)
+        parts += [path.name.encode(), content]
     if init != "pretrained":
         parts += [init.encode(), str(seed).encode(), *libraries]
     if init != "random":
-        parts += [_file_digest(path).encode() for path in weight_files(source.folder)]
+        parts += [_file_digest(path, signature(path)).encode() for path in weight_files(source.folder)]
     return digest(parts)
 
 
@@ -394,22 +354,9 @@ def config_content(value: Mapping[str, Any]) -> bytes:
     return canonical_json({key: item for key, item in value.items() if key not in _NOT_CONTENT})
 
 
-def _json_content(path: Path) -> bytes:
-    """Content of a tokenizer file: its settings for ``*_config.json``, the hash of its bytes otherwise."""
-    if not path.name.endswith("_config.json"):
-        return _file_digest(path).encode()
-    value = read_model_json(path)
-    return config_content(value) if isinstance(value, dict) else canonical_json(value)
-
-
-def _file_digest(path: Path) -> str:
-    """Hash of a file's bytes; read once as long as its size and time stay."""
-    status = path.stat()
-    return _digest_of(path, status.st_size, status.st_mtime_ns)
-
-
 @lru_cache(maxsize=256)
-def _digest_of(path: Path, size: int, changed: int) -> str:
+def _file_digest(path: Path, signature: tuple[int, int, int]) -> str:
+    """Hash of a file's bytes; read once as long as the signature stays."""
     return digest_file(path)
 
 
@@ -561,12 +508,7 @@ def prune_copies(*, older_than_days: float = 0.0, dry_run: bool = False) -> list
 ADAPTER = "adapter_config.json"
 """The file by which a folder is one of adapters."""
 ADAPTER_WEIGHTS = ("adapter_model.safetensors", "adapter_model.bin")
-_CLASSES = {
-    "SEQ_CLS": "SequenceClassification",
-    "TOKEN_CLS": "TokenClassification",
-    "QUESTION_ANS": "QuestionAnswering",
-}
-_HEADS = ("classifier", "score", "qa_outputs")
+_HEADS = {"SEQ_CLS": "SequenceClassification", "TOKEN_CLS": "TokenClassification", "QUESTION_ANS": "QuestionAnswering"}
 
 
 def _unwrapped(folder: Path) -> Path:
@@ -594,8 +536,8 @@ def _merged(folder: Path) -> Path:
     try:
         whole = weight_files(folder)[0].name
     except ModelError:
-        whole = ""
-    if whole:
+        pass
+    else:
         raise ModelError(f"{folder}: holds an adapter and a whole model ({whole}); put one of them elsewhere")
     name, revision = settings.get("base_model_name_or_path"), settings.get("revision")
     where = f"{folder / ADAPTER}: base_model_name_or_path"
@@ -608,36 +550,55 @@ def _merged(folder: Path) -> Path:
     except BertologyError as error:
         raise ModelError(f"{where}: {error}") from None
     known = digest([model_fingerprint(base).encode(), canonical_json(settings), digest_file(weights).encode()])
-    title = folder.resolve().name
-    copy = cache_folder() / MODELS / known / title
+    copy = cache_folder() / MODELS / known / folder.resolve().name
+
+    def write(out: Path) -> str:
+        _merge(folder, settings, base, out)
+        return known
+
     if not copy.is_dir():
-        keep_copy(title, lambda path: _merge(folder, settings, base, path, known))
+        keep_copy(copy.name, write)
     return copy
 
 
-def _merge(folder: Path, settings: dict[str, Any], base: ModelSource, out: Path, known: str) -> str:
-    """Write the model of an adapter with the adapter merged into its weights, ``known`` by a fingerprint."""
+def _merge(folder: Path, settings: dict[str, Any], base: ModelSource, out: Path) -> None:
+    """Write the model of an adapter with the adapter merged into its weights."""
     if importlib.util.find_spec("peft") is None:
         raise ModelError(f"{folder}: adapters need peft: pip install 'bertology[peft]'")
     with quiet_loading():
         import peft
+        import torch
+        import transformers
+    library: Any = transformers
     with quiet_loading(), one_line(f"{folder}: the adapter cannot be merged into {base.name}", remedy=AGAIN):
-        config: Any = peft.PeftConfig.from_pretrained(str(folder))
-        if config.is_prompt_learning:
-            raise ModelError(f"{folder}: {config.peft_type.value} gives no weights that can be merged into a model")
+        adapter: Any = peft.PeftConfig.from_pretrained(str(folder))
+        if adapter.is_prompt_learning:
+            raise ModelError(f"{folder}: {adapter.peft_type.value} gives no weights that can be merged into a model")
         given = peft.utils.load_peft_weights(str(folder), device="cpu")
-        model, absent = _base_model(base, settings, given)
+        # Of the class that the adapter was made for.
+        config, task = load_config(base, False), _HEADS.get(str(settings.get("task_type")))
+        mapping = settings.get("auto_mapping")
+        own = mapping.get("base_model_class") if isinstance(mapping, dict) else None
+        if task is not None:
+            kind = getattr(library, f"AutoModelFor{task}")
+            heads = {"classifier", "score", "qa_outputs"}
+            sizes = [len(value) for name, value in given.items() if value.ndim > 1 and heads & set(name.split("."))]
+            config.num_labels = sizes[-1] if sizes else config.num_labels
+        elif isinstance(own, str) and hasattr(getattr(library, own, None), "from_pretrained"):
+            kind = getattr(library, own)
+        else:
+            kind = library.AutoModelForMaskedLM if claims_masked_lm_head(config) else library.AutoModel
+        model, absent = pretrained(kind, base, config=config, dtype=torch.float32)
         adapted: Any = peft.PeftModel.from_pretrained(model, str(folder))
         needed = peft.get_peft_model_state_dict(adapted, save_embedding_layers=False).keys()
         if other := sorted(needed ^ given.keys()):
             fault = "its weights lack" if other[0] in needed else f"{base.name} has no place for"
             raise ModelError(f"{folder}: {fault} {other[0]}; name the model that the adapter was made for")
         merged = merge_adapters(adapted)
-    own = [name for name in TOKENIZER_FILES if name not in NO_VOCABULARY and (folder / name).is_file()]
+    has_vocabulary = any(name not in NO_VOCABULARY and (folder / name).is_file() for name in TOKENIZER_FILES)
     saved = {name.removeprefix("base_model.model.") for name in given}
     # What neither the model nor the adapter has would be random, and is left out.
-    save_model(merged, out, tokenizer=folder if own else base.folder, left_out=absent - saved)
-    return known
+    save_model(merged, out, tokenizer=folder if has_vocabulary else base.folder, left_out=absent - saved)
 
 
 def merge_adapters(adapted: Any) -> Any:
@@ -652,33 +613,11 @@ def merge_adapters(adapted: Any) -> Any:
     return adapted.merge_and_unload()
 
 
-def _base_model(base: ModelSource, settings: dict[str, Any], given: dict[str, Any]) -> tuple[Any, frozenset[str]]:
-    """The model that an adapter was made for, of the class that it needs, and the weights that its files lack."""
-    import torch
-    import transformers
-
-    library: Any = transformers
-    config, kind = load_config(base, False), _CLASSES.get(str(settings.get("task_type")))
-    mapping = settings.get("auto_mapping")
-    own = mapping.get("base_model_class") if isinstance(mapping, dict) else None
-    if kind is not None:
-        loader = getattr(library, f"AutoModelFor{kind}")
-        sizes = [len(value) for name, value in given.items() if value.ndim > 1 and set(name.split(".")) & {*_HEADS}]
-        if sizes:
-            config.num_labels = sizes[-1]
-    elif isinstance(own, str) and hasattr(getattr(library, own, None), "from_pretrained"):
-        loader = getattr(library, own)
-    else:
-        loader = library.AutoModelForMaskedLM if claims_masked_lm_head(config) else library.AutoModel
-    return pretrained(loader, base, config=config, dtype=torch.float32)
-
-
 Wanted = str | Sequence[int | str]
 """``all``; a pattern of names such as ``step*``; or steps and names."""
 _FOLDER = re.compile(r"(?:step|checkpoint)[-_]?\d+")
 _AFTER_WORD = re.compile(r"(?:step|checkpoint|ckpt)[-_]?(\d+(?:\.\d+)?)([km]?)(?![a-z])", re.IGNORECASE)
 _NUMBER = re.compile(r"(\d+(?:\.\d+)?)([km]?)(?![a-z0-9])", re.IGNORECASE)
-_TIMES = {"": 1, "k": 1_000, "m": 1_000_000}
 _LAYOUT = "a folder has them as checkpoints/step-500 or checkpoint-500, a model of the hub as revisions such as step500"
 
 
@@ -744,17 +683,16 @@ def find_checkpoints(name: str, wanted: Wanted = "all") -> tuple[Checkpoint, ...
 def _refs(name: str) -> list[str]:
     from huggingface_hub import HfApi, constants
 
-    if not is_offline():
-        try:
-            refs = HfApi(endpoint=os.environ.get("HF_ENDPOINT") or None).list_repo_refs(name)
-            return [ref.name for ref in (*refs.branches, *refs.tags)]
-        except Exception as error:
-            # Errors of the connection and of the hub itself, and names that are no hub ids: each becomes one line.
-            reason = (str(error).strip() or type(error).__name__).splitlines()[0][:160]
-            remedy = "list its revisions by name, or give a folder"
-            raise ModelError(f"cannot list the revisions of model {cut(name)} ({reason}): {remedy}") from None
-    folder = Path(hub_cache() or constants.HF_HUB_CACHE) / f"models--{name.replace('/', '--')}" / "refs"
-    return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+    if _is_offline():
+        folder = Path(_hub_cache() or constants.HF_HUB_CACHE) / f"models--{name.replace('/', '--')}" / "refs"
+        return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+    try:
+        refs = HfApi(endpoint=os.environ.get("HF_ENDPOINT") or None).list_repo_refs(name)
+        return [ref.name for ref in (*refs.branches, *refs.tags)]
+    except Exception as error:
+        # Errors of the connection and of the hub itself, and names that are no hub ids: each becomes one line.
+        remedy = "list its revisions by name, or give a folder"
+        raise ModelError(f"cannot list the revisions of model {cut(name)} ({_reason_of(error)}): {remedy}") from None
 
 
 def _step_of(name: str, model: str) -> int:
@@ -766,7 +704,7 @@ def _step_of(name: str, model: str) -> int:
             "revision: and step:"
         )
     value, unit = numbers[-1]
-    return round(float(value) * _TIMES[unit.lower()])
+    return round(float(value) * {"": 1, "k": 1_000, "m": 1_000_000}[unit.lower()])
 
 
 POCKET = "pocket"
@@ -854,13 +792,62 @@ def held_dtype(name: str) -> str | None:
     return getattr(_KEPT.get(name), "dtype", None)
 
 
+WAIT_SECONDS = 10.0
+
+
+def _is_offline() -> bool:
+    # Read at each call, not when the hub's library was imported, so that setting it later still counts.
+    values = (os.environ.get(name, "").upper() for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"))
+    return not {"1", "ON", "YES", "TRUE"}.isdisjoint(values)
+
+
+def _hub_cache() -> str | None:
+    """The hub's cache folder, where the environment names one."""
+    home = os.environ.get("HF_HOME")
+    return os.environ.get("HF_HUB_CACHE") or (str(Path(home) / "hub") if home else None)
+
+
+def _reason_of(error: Exception) -> str:
+    """Why the hub gave no files, in a few words."""
+    if _is_offline():
+        return "not in its cache, and HF_HUB_OFFLINE is set"
+    line = (str(error).strip() or type(error).__name__).splitlines()[0]
+    return line.removeprefix("Got: ")[:160]
+
+
+def download(name: str, revision: str | None, patterns: tuple[str, ...], *, offline: bool) -> Path:
+    """The folder with those files of a repository whose names fit the patterns."""
+    from huggingface_hub import snapshot_download
+
+    options: dict[str, Any] = {"revision": revision, "allow_patterns": list(patterns), "local_files_only": offline}
+    options |= {"cache_dir": _hub_cache(), "endpoint": os.environ.get("HF_ENDPOINT") or None}
+    with quiet_download():
+        return Path(snapshot_download(name, **options, etag_timeout=WAIT_SECONDS))
+
+
 def _fetch(name: str, revision: str | None) -> Path:
     """The folder of the files of a hub model: weights in safetensors, pickled ones where there are no others."""
+    from huggingface_hub import HfApi, try_to_load_from_cache
     from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError, RevisionNotFoundError
 
-    reason = "the hub has none of that name that you may read"
+    def is_silent() -> bool:
+        """Whether the hub, which the download would wait for without end, gives no answer but the cache has the model.
+
+        Without a copy in the cache, the error is the one to report.
+        """
+        try:
+            hub = HfApi(endpoint=os.environ.get("HF_ENDPOINT") or None)
+            hub.model_info(name, revision=revision, timeout=WAIT_SECONDS)
+        except Exception as error:
+            is_missing = isinstance(error, RepositoryNotFoundError | RevisionNotFoundError)
+            cached = [try_to_load_from_cache(name, file, _hub_cache(), revision) for file in ("config.json", ADAPTER)]
+            if is_missing or not any(isinstance(path, str) for path in cached):
+                raise
+            return True
+        return False
+
     try:
-        offline = is_offline() or not _answers(name, revision)
+        offline = _is_offline() or is_silent()
         folder = download(name, revision, (*_DESCRIPTION, *_SAFE), offline=offline)
         if not any(folder.glob("*.safetensors")):
             folder = download(name, revision, (*_DESCRIPTION, *_PICKLED), offline=offline)
@@ -871,31 +858,11 @@ def _fetch(name: str, revision: str | None) -> Path:
         raise ModelError(f"model {name} has no revision {revision!r}: check the branch, tag or commit") from None
     except Exception as error:
         # Errors of the connection, of files and of the hub itself: each becomes one line.
-        if not isinstance(error, RepositoryNotFoundError):
-            why, reason = reason_of(error), f"the hub cannot be asked for others ({reason_of(error)})"
-            if name in _KNOWN or "/" in name:
-                at, place = f" at {revision}" if revision else "", os.environ.get("HF_ENDPOINT") or "the hub"
-                remedy = "check the connection, or give a folder"
-                raise ModelError(f"cannot get model {name}{at} from {place} ({why}): {remedy}") from None
+        reason = f"the hub cannot be asked for others ({_reason_of(error)})"
+        if isinstance(error, RepositoryNotFoundError):
+            reason = "the hub has none of that name that you may read"
+        elif name in _KNOWN or "/" in name:
+            at, place = f" at {revision}" if revision else "", os.environ.get("HF_ENDPOINT") or "the hub"
+            remedy = "check the connection, or give a folder"
+            raise ModelError(f"cannot get model {name}{at} from {place} ({_reason_of(error)}): {remedy}") from None
         raise name_not_found("model", name, _KNOWN, remedy=f"{reason}; {_LIST}") from None
-
-
-def _answers(name: str, revision: str | None) -> bool:
-    """Whether the hub answers in time; false where it does not but the cache has the model.
-
-    Tried first because the download itself would wait for a silent hub without end.
-    """
-    from huggingface_hub import HfApi, try_to_load_from_cache
-    from huggingface_hub.errors import RepositoryNotFoundError, RevisionNotFoundError
-
-    try:
-        HfApi(endpoint=os.environ.get("HF_ENDPOINT") or None).model_info(name, revision=revision, timeout=WAIT_SECONDS)
-    except (RepositoryNotFoundError, RevisionNotFoundError):
-        raise
-    except Exception:
-        # No answer, or an error of the hub: the cache will do; without it, this is the error to report.
-        cached = (try_to_load_from_cache(name, file, hub_cache(), revision) for file in ("config.json", ADAPTER))
-        if not any(isinstance(path, str) for path in cached):
-            raise
-        return False
-    return True

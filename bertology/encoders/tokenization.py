@@ -17,13 +17,12 @@ from numpy.typing import NDArray
 
 from bertology._files import opened
 from bertology.corpora import Sentences, Texts, as_sentences
-from bertology.encoders.alignment import PieceReader
+from bertology.encoders.alignment import Integers, PieceReader, numbers_in
 from bertology.errors import CorpusError, ModelError, quoted
 from bertology.measures import bootstrap_ratio
 from bertology.measures.intervals import ratio_intervals
 
 Floats = NDArray[np.float64]
-Integers = NDArray[np.integer[Any]]
 ALPHA = 2.5
 """The order of Rényi's entropy that goes best with translation quality (Zouhar et al. 2023)."""
 _UNBOUNDED = 1 << 30
@@ -60,40 +59,48 @@ def tokenizer_scores(reader: PieceReader, texts: Texts, *, n_resamples: int = 20
     """
     sentences = as_sentences(texts)
     all_ids, ranges = _read(reader, sentences)
-    n_pieces = ranges[:, 1] - ranges[:, 0]
-    read = np.flatnonzero(n_pieces)
+    read = np.flatnonzero(ranges[:, 1] > ranges[:, 0])
     if not len(read):
         raise CorpusError("no word of the text can be tokenised: give text with words")
-    word, places = _places(ranges[read])
+    word, places = numbers_in(*ranges[read].T)
     has_unknown = np.bincount(word, all_ids[places] == reader.unknown_id, minlength=len(read)) > 0
     places, firsts = np.unique(places, return_index=True)
     ids = all_ids[places]
     vocabulary = reader.backend.get_vocab_size(with_added_tokens=True)
     spelled = (reader.backend.id_to_token(number) or "" for number in range(vocabulary))
     lone = [len(one.removeprefix(_CONTINUED).lstrip(_MARKS).removesuffix("</w>")) == 1 for one in spelled]
-    is_single = np.array(lone)[ids]  # [piece] whether it is one character, marks of words aside
-    lengths = _new_characters(sentences)[read]
     _, cluster = np.unique(sentences.sentence_of_word[read], return_inverse=True)
-    of_piece = cluster[word[firsts]]
+    of_piece, n_clusters = cluster[word[firsts]], int(cluster[-1]) + 1
 
     def by_sentence(values: Any, clusters: Integers) -> Floats:
-        return np.bincount(clusters, np.asarray(values, np.float64), int(cluster[-1]) + 1).astype(np.float64)
+        return np.bincount(clusters, np.asarray(values, np.float64), n_clusters).astype(np.float64)
 
     words, all_pieces = by_sentence(np.ones(len(read)), cluster), by_sentence(np.ones(len(ids)), of_piece)
+    # The characters of a word that no word before it has.
+    begin, end = sentences.char_spans.T + sentences.sentence_of_word.astype(np.int64) * _UNBOUNDED
+    lengths = np.maximum(end - np.maximum(begin, np.append(0, np.maximum.accumulate(end)[:-1])), 0)
+    # Rényi efficiency as a mean over sentences: itself, and to first order, by the derivative of Σ p^α by the weight
+    # of each piece of the text, what each sentence changes of it.
+    _, codes = np.unique(ids, return_inverse=True)
+    shares = np.bincount(codes) / len(ids)
+    total = (shares**ALPHA).sum()
+    of_pieces = ALPHA * (shares[codes] ** (ALPHA - 1) - total) / len(ids)
+    changes = by_sentence(of_pieces, of_piece) / (total * (1 - ALPHA) * np.log(vocabulary))
+    efficiency = np.log(total) / (1 - ALPHA) / np.log(vocabulary) + n_clusters * (changes - changes.mean())
     ratios = {
         "fertility": (all_pieces, words),
-        "continued_share": (by_sentence(n_pieces[read] > 1, cluster), words),
+        "continued_share": (by_sentence(ranges[read, 1] - ranges[read, 0] > 1, cluster), words),
         "unknown_share": (by_sentence(has_unknown, cluster), words),
-        "characters_per_piece": (by_sentence(lengths, cluster), all_pieces),
-        "single_character_share": (by_sentence(is_single, of_piece), all_pieces),
-        "renyi_efficiency": _renyi(ids, of_piece, vocabulary),
+        "characters_per_piece": (by_sentence(lengths[read], cluster), all_pieces),
+        "single_character_share": (by_sentence(np.array(lone)[ids], of_piece), all_pieces),
+        "renyi_efficiency": (efficiency, np.ones(n_clusters)),
     }
     over, under = (np.stack(part) for part in zip(*ratios.values(), strict=True))
     are_shares = [name.endswith("_share") for name in ratios]
     found = ratio_intervals(over, under, are_shares=are_shares, n_resamples=n_resamples)
     columns = zip(ratios, *(part.tolist() for part in (found.values, found.ci_low, found.ci_high)), strict=True)
     scores = [TokenizerScore(*column) for column in columns]
-    return (*scores, TokenizerScore("vocabulary_used", len(np.unique(ids)) / vocabulary, float("nan"), float("nan")))
+    return (*scores, TokenizerScore("vocabulary_used", len(shares) / vocabulary, float("nan"), float("nan")))
 
 
 def piece_ranges(reader: PieceReader, texts: Texts) -> NDArray[np.int64]:
@@ -120,7 +127,7 @@ def tokenizer_parity(
     """
     lengths = []
     for one in (as_sentences(texts), as_sentences(reference)):
-        word, places = _places(piece_ranges(reader, one))
+        word, places = numbers_in(*piece_ranges(reader, one).T)
         _, firsts = np.unique(places, return_index=True)
         of_sentence = np.bincount(one.sentence_of_word[word[firsts]], minlength=len(one))
         lengths.append({one.id(number): n for number, n in enumerate(of_sentence.tolist()) if one.id(number) and n})
@@ -137,34 +144,6 @@ def _read(reader: PieceReader, sentences: Sentences) -> tuple[Integers, NDArray[
     pieces = replace(reader, max_pieces=_UNBOUNDED).tokenize(sentences)
     ranges = np.stack([pieces.word_first, pieces.word_last], axis=1).astype(np.int64)
     return pieces.ids, ranges + pieces.window_starts[pieces.word_window][:, None]
-
-
-def _places(ranges: Integers) -> tuple[Integers, Integers]:
-    """``[range · piece]`` the number of each range, and its pieces."""
-    lengths = ranges[:, 1] - ranges[:, 0]
-    number = np.repeat(np.arange(len(ranges)), lengths)
-    return number, np.arange(len(number)) - np.repeat(lengths.cumsum() - lengths - ranges[:, 0], lengths)
-
-
-def _new_characters(sentences: Sentences) -> Integers:
-    """``[word]`` number of its characters that no word before it has."""
-    base = sentences.sentence_of_word.astype(np.int64) * _UNBOUNDED
-    begin, end = sentences.char_spans.T + base
-    before = np.append(0, np.maximum.accumulate(end)[:-1]) if len(end) else end
-    return np.asarray(np.maximum(end - np.maximum(begin, before), 0))
-
-
-def _renyi(ids: Integers, clusters: Integers, vocabulary: int) -> tuple[Floats, Floats]:
-    """Rényi efficiency as a mean over sentences: itself, and to first order what each sentence changes of it."""
-    n_clusters = int(clusters.max()) + 1
-    _, codes = np.unique(ids, return_inverse=True)
-    shares = np.bincount(codes) / len(ids)
-    total = (shares**ALPHA).sum()
-    efficiency = np.log(total) / (1 - ALPHA) / np.log(vocabulary)
-    # The derivative of Σ p^α by the weight of each piece of the text.
-    of_pieces = ALPHA * (shares[codes] ** (ALPHA - 1) - total) / len(ids)
-    changes = np.bincount(clusters, of_pieces, minlength=n_clusters) / (total * (1 - ALPHA) * np.log(vocabulary))
-    return efficiency + n_clusters * (changes - changes.mean()), np.ones(n_clusters)
 
 
 class MorphScores(NamedTuple):
@@ -248,7 +227,6 @@ def read_morphs(path: Path) -> Iterator[tuple[str, ...]]:
 _UNKNOWN_PENALTY = 10.0
 """Distance of the logarithm of an unknown character's probability below that of the least probable subword: the
 constant of SentencePiece."""
-_Way = tuple[float, tuple[str, ...]]
 
 
 class TokenStep(NamedTuple):
@@ -303,17 +281,21 @@ def trace_tokens(tokenizer: Any, text: str, *, n_best: int = 3) -> TokenTrace:
         raise ModelError(f"{type(tokenizer).__name__} has no fast implementation, whose rules could be followed")
     model = json.loads(backend.to_str())["model"]
     kind: str = model["type"]
-    tracers: dict[str, Callable[[str], Iterator[TokenStep]]] = {
-        "WordPiece": partial(_word_piece, model),
-        "BPE": partial(_bpe, model, {}),
-        "Unigram": partial(_unigram, model, [], n_best),
-    }
-    if kind not in tracers:
-        raise ModelError(f"a tokenizer of kind {kind} cannot be followed: {', '.join(tracers)} can")
+    steps: Callable[[str], Iterator[TokenStep]]
+    if kind == "WordPiece":
+        steps = partial(_word_piece, model)
+    elif kind == "BPE":
+        pairs = (tuple(merge.split(" ") if isinstance(merge, str) else merge) for merge in model["merges"])
+        steps = partial(_bpe, model, {pair: number for number, pair in enumerate(pairs, 1)})
+    elif kind == "Unigram":
+        scores = dict(model["vocab"])
+        steps = partial(_unigram, model, scores, max(map(len, scores)), min(scores.values()) - _UNKNOWN_PENALTY, n_best)
+    else:
+        raise ModelError(f"a tokenizer of kind {kind} cannot be followed: WordPiece, BPE, Unigram can")
     normalised = text if backend.normalizer is None else backend.normalizer.normalize_str(text)
     cut = backend.pre_tokenizer
     parts = [normalised] if cut is None else [part for part, _ in cut.pre_tokenize_str(normalised)]
-    return TokenTrace(kind, tuple(WordTrace(part, tuple(tracers[kind](part))) for part in parts if part))
+    return TokenTrace(kind, tuple(WordTrace(part, tuple(steps(part))) for part in parts if part))
 
 
 def _word_piece(model: Mapping[str, Any], word: str) -> Iterator[TokenStep]:
@@ -339,11 +321,7 @@ def _word_piece(model: Mapping[str, Any], word: str) -> Iterator[TokenStep]:
         yield TokenStep((*found, *left), f"{found[-1]} is the longest piece that the rest begins with")
 
 
-def _bpe(model: Mapping[str, Any], rank: dict[tuple[str, ...], int], word: str) -> Iterator[TokenStep]:
-    """``rank`` of each pair among the merges is filled at the first word."""
-    if not rank:
-        pairs = (tuple(merge.split(" ") if isinstance(merge, str) else merge) for merge in model["merges"])
-        rank |= {pair: number for number, pair in enumerate(pairs, 1)}
+def _bpe(model: Mapping[str, Any], rank: Mapping[tuple[str, ...], int], word: str) -> Iterator[TokenStep]:
     if model.get("ignore_merges") and word in model["vocab"]:
         yield TokenStep((word,), "the word is in the vocabulary")
         return
@@ -368,16 +346,14 @@ def _as_bytes(text: str, model: Mapping[str, Any], vocabulary: Collection[str]) 
     return as_bytes if model.get("byte_fallback") and all(piece in vocabulary for piece in as_bytes) else []
 
 
-def _unigram(model: Mapping[str, Any], known: list[Any], n_best: int, word: str) -> Iterator[TokenStep]:
-    """The best ways to cut a word, best last; what is ``known`` of the vocabulary is filled at the first word."""
-    if not known:
-        vocabulary = dict(model["vocab"])
-        known += [vocabulary, max(map(len, vocabulary)), min(vocabulary.values()) - _UNKNOWN_PENALTY]
-    scores, longest, of_unknown = known
+def _unigram(
+    model: Mapping[str, Any], scores: Mapping[str, float], longest: int, of_unknown: float, n_best: int, word: str
+) -> Iterator[TokenStep]:
+    """The best ways to cut a word, best last."""
     unknown = model["vocab"][model["unk_id"]][0] if model.get("unk_id") is not None else None
-    ways: list[list[_Way]] = [[(0.0, ())]]
+    ways: list[list[tuple[float, tuple[str, ...]]]] = [[(0.0, ())]]  # to each place of the word
     for end in range(1, len(word) + 1):
-        found: list[_Way] = []
+        found: list[tuple[float, tuple[str, ...]]] = []
         for start in range(max(0, end - longest), end):
             piece = word[start:end]
             is_known = piece in scores and piece != unknown

@@ -65,7 +65,7 @@ _BY_FORM = ControlNote(
 _LENGTH = ControlNote("length", "length alone", "the label most frequent in training, of texts with as many words")
 _LEXICAL = ControlNote(
     "lexical",
-    "words alone",
+    "lexical baseline",
     "a logistic regression on the words and their places: no vector, no context; layer 0 reads subwords, so it knows "
     "more of words new to it",
 )

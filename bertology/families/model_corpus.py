@@ -20,7 +20,7 @@ from bertology.activations import Entry, Recipe
 from bertology.corpora import Corpus, Sentence, Sentences
 from bertology.corpora.prompts import with_masks
 from bertology.encoders import Encoding, ModelShape, ModelSource, model_fingerprint
-from bertology.encoders.alignment import NOT_APART, SHARED
+from bertology.encoders.batching import NOT_APART, SHARED
 from bertology.encoders.sources import MemorySource
 from bertology.errors import BertologyError, CorpusError, quoted
 from bertology.families.request import Init, ProbeRequest, ReadoutConfig, parse_layers

@@ -450,7 +450,7 @@ class Experiment(_Settings):
     """Fits: one on all of train, further ones on resamples of its sentences."""
     controls: Annotated[Controls, BeforeValidator(_controls), Field(json_schema_extra=_or_with_commas)] = ALL_CONTROLS
     """Controls: `all`, `none`, a list or a text with commas: `majority`, `word_majority`, of spans
-    `lexical` (their words without a vector), of sentences `length` (the number of words alone), of trees
+    `lexical` (their words without a vector), of sentences `length` (the number of words), of trees
     `linear_chain`, `random` (a pretrained encoder with random weights), `control_task` (Hewitt & Liang 2019); of texts
     `blind` (without what decides); of attention heads `offset` (the word at a fixed place), and of mentions `nearest`,
     `head_match` (the same word) and `rule`; of numbers `mean` and `word_mean`; of word order `first` and `last`; of

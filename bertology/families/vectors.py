@@ -18,7 +18,7 @@ from bertology._files import canonical_json, digest
 from bertology._machine import memory_for_vectors
 from bertology.corpora import Sentences
 from bertology.encoders import ModelShape
-from bertology.encoders.alignment import SHARED
+from bertology.encoders.batching import SHARED
 from bertology.errors import BertologyError, CorpusError, FitError, cut, listed, quoted
 from bertology.families.contract import (
     BaselineCells,

@@ -7,7 +7,8 @@ import math
 import operator
 import re
 import typing
-from collections.abc import Callable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -350,6 +351,9 @@ def comparison_of(row: ComparisonRow, a: int, b: int) -> Comparison:
     return Comparison(a=a, b=b, **known)
 
 
+RowT = TypeVar("RowT", ResultRow, ComparisonRow)
+
+
 def sort_key(row: ResultRow | ComparisonRow) -> tuple[tuple[bool, Any], ...]:
     """Orders rows the same whatever order they were computed in."""
     values = (getattr(row, name) for name in _ORDER[type(row)])
@@ -444,6 +448,14 @@ def counterpart(layer: int, depth: int, other_depth: int) -> int:
     return max(1, int(layer * other_depth / depth + 0.5)) if layer else 0
 
 
+def grouped(rows: Iterable[RowT], *names: str) -> dict[Any, list[RowT]]:
+    """The rows by their values in some columns, several of which make a tuple, in order of first appearance."""
+    groups: dict[Any, list[RowT]] = defaultdict(list)
+    for row in rows:
+        groups[operator.attrgetter(*names)(row)].append(row)
+    return dict(groups)
+
+
 def own_init(rows: Sequence[ResultRow]) -> str:
     """The weights that scores are about: where there are several, random ones are the control."""
     inits = {row.init for row in rows}
@@ -464,8 +476,6 @@ def mean_score(rows: Sequence[ResultRow]) -> Score | None:
 
     return Score(float(np.mean([row.value for row in rows])), mean("ci_low"), mean("ci_high"))
 
-
-RowT = TypeVar("RowT", ResultRow, ComparisonRow)
 
 RESULTS = "results.parquet"
 COMPARISONS = "comparisons.parquet"

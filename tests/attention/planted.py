@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from bertology.attention import HeadStatistic, MapBatch
-from bertology.attention._texts import MapText
+from bertology.attention.maps import MapText
 from bertology.corpora import Sentences
 from bertology.encoders import Encoder
 from bertology.encoders.batching import Batch

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from bertology.attention import MapBatch, stream_maps
-from bertology.attention._texts import MapText
+from bertology.attention.maps import MapText
 from bertology.attention.measured import Masses
 from bertology.attention.patterns import PatternShares
 from bertology.attention.viewer import read_attention

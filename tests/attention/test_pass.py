@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from bertology.attention import HeadStatistic, MapBatch, stream_maps
-from bertology.attention._texts import MapText, Units
+from bertology.attention.maps import MapText, Units
 from bertology.attention.measured import Divergences, Masses, NormShares, Offsets, Sharpness
 from bertology.corpora import Sentence, Sentences
 from bertology.encoders import Encoder
@@ -135,7 +135,7 @@ def test_long_texts_are_merged_in_bands(
     encoder: Callable[..., Encoder], sentences: Sentences, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = stream_maps(encoder("bert"), sentences, [Recorder]).results[0]
-    monkeypatch.setattr("bertology.attention._texts._UNITS_IN_BAND", 3)
+    monkeypatch.setattr("bertology.attention.maps._UNITS_IN_BAND", 3)
     in_bands = stream_maps(encoder("bert"), sentences, [Recorder]).results[0]
     for one, other in zip(whole, in_bands, strict=True):
         torch.testing.assert_close(other.maps, one.maps)

@@ -7,8 +7,7 @@ import pytest
 import torch
 
 from bertology.causal import PatchPair, agreement_pairs, fact_pairs, patch
-from bertology.causal._pairs import AlignedPair, align_pairs
-from bertology.causal.items import read_facts
+from bertology.causal.items import AlignedPair, align_pairs, read_facts
 from bertology.causal.patching import donors, known_facts, mean_differences, trace
 from bertology.encoders import Encoder, load_encoder
 from bertology.errors import ClozeError, ModelError

@@ -22,7 +22,6 @@ from bertology.attention.importance import MaskedWords, head_importance
 from bertology.attention.measured import Sharpness
 from bertology.attention.viewer import read_attention
 from bertology.cloze import Prompt, ask, next_sentence
-from bertology.cloze.asking import distribution
 from bertology.corpora import Sentences
 from bertology.encoders import Encoder, load_encoder, masked_lm_loss
 from bertology.errors import CorpusError, ModelError, NameNotFoundError, SignalError
@@ -307,7 +306,6 @@ READERS: dict[str, tuple[Callable[[Encoder, Sentences], object], str, str]] = {
         BIAS,
     ),
     "lens": (lambda own, text: ask(own, PROMPTS, layers=[1, 2]), "hidden states of layer 2", QUERY),
-    "distribution": (lambda own, text: distribution(own, PROMPTS[0]), "masked-LM logits of layer 3", BIAS),
 }
 
 

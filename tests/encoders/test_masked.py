@@ -13,9 +13,8 @@ import transformers
 from torch import Tensor, nn
 
 from bertology.corpora import Sentences, load_corpus
-from bertology.encoders import Encoder, _faster, batching, load_encoder, masked_lm_loss, masked_loss
-from bertology.encoders._faster import states_at
-from bertology.encoders._modules import LoadedModel, find_blocks, run_to_layers
+from bertology.encoders import Encoder, _modules, batching, load_encoder, masked_lm_loss, masked_loss
+from bertology.encoders._modules import LoadedModel, find_blocks, run_to_layers, states_at
 from bertology.encoders.heads import MaskedHead, head_logits
 from bertology.errors import ModelError
 from bertology.pocket import load_corpus as load_pocket
@@ -198,13 +197,13 @@ def both(
 def narrow(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Gets one more entry, how many places, whenever a block is computed at places alone."""
     taken: list[int] = []
-    real = _faster._block_at
+    real = _modules._block_at
 
     def block_at(parts: Any, hidden: Tensor, mask: Any, positions: Tensor, n_heads: int) -> Tensor:
         taken.append(len(positions))
         return real(parts, hidden, mask, positions, n_heads)
 
-    monkeypatch.setattr(_faster, "_block_at", block_at)
+    monkeypatch.setattr(_modules, "_block_at", block_at)
     return taken
 
 

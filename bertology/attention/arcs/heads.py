@@ -16,9 +16,8 @@ from torch.nn.utils.rnn import pad_sequence
 from bertology.activations import read_words
 from bertology.activations.progress import Progress, silent
 from bertology.attention._kept import KeptMaps
-from bertology.attention._texts import Units
 from bertology.attention.arcs.questions import WAYS, Arcs, Candidates, TextTrees
-from bertology.attention.maps import ClusterSums, MapBatch, PerBatch, SumsStatistic, stream_maps
+from bertology.attention.maps import ClusterSums, MapBatch, PerBatch, SumsStatistic, Units, stream_maps
 from bertology.corpora import Sentences
 from bertology.encoders import Encoder
 from bertology.encoders.batching import padded

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertology.corpora import Sentences, Target
-from bertology.encoders.alignment import NOT_APART
+from bertology.encoders.batching import NOT_APART
 from bertology.errors import CorpusError, NameNotFoundError, listed, quoted
 from bertology.measures.sums import HeadRatios, text_ratios
 

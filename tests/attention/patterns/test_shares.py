@@ -9,7 +9,7 @@ import torch
 
 from benchmarks.head_patterns.maps import PieceMap, layout_of, read_maps, stacked
 from bertology.attention import MapBatch, stream_maps
-from bertology.attention._texts import Units
+from bertology.attention.maps import Units
 from bertology.attention.patterns import CLS, PATTERNS, PUNCTUATION, SEP, PatternShares, load_classifier
 from bertology.corpora import Sentences
 from bertology.encoders import Encoder

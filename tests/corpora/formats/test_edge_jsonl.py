@@ -90,7 +90,7 @@ def test_info_is_kept(tmp_path):
         ([_line(PAIR, ONE)], r"targets\[1\] has one span .* where that of .*targets\[0\] has two spans .*; give"),
         ([_line(ONE, text="  ")], r"jsonl:1: there is no word in its text; write the words"),
         ([json.dumps({"text": "a b"})], r"jsonl:1: not readable as edge JSONL \(targets: "),
-        (["\n"], r"edges.jsonl: no example in it; give one JSON object a line"),
+        (["\n"], r"edges.jsonl: no sentence in it; give a file of edge JSONL"),
     ],
 )
 def test_what_is_wrong_is_named(tmp_path, lines, message):

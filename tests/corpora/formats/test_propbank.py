@@ -90,10 +90,10 @@ def test_what_is_not_annotated_is_counted(tmp_path):
     [
         (_rows("a root 0 a.01 V _"), r"conllu:2: 1 rolesets but 2 columns of roles; give each predicate one"),
         (_rows("a root 0 a.01 V", "b obj 1 b.01 ARG1"), r"conllu:2: 2 rolesets but 1 columns of roles"),
-        (_rows("a root 0 a.01 V", "b obj 1 _"), r"conllu:3: 11 columns where the sentence has 12"),
-        (_rows("a root 0"), r"conllu:2: 10 columns, but the eleventh should hold a roleset; write _ for none"),
+        (_rows("a root 0 a.01 V", "b obj 1 _"), r"conllu:3: 11 columns where the first word has 12; a roleset"),
+        (_rows("a root 0"), r"conllu:2: 10 columns where the first word has 10; a roleset"),
         (_rows("a root _ a.01 V", "b obj _ _ ARG1"), r"conllu:2: roles in a sentence without heads"),
-        (_rows("a root 7 a.01 V"), r"conllu:2: HEAD 7 in a sentence of 1 words"),
+        (_rows("a root 7 a.01 V"), r"conllu:2: HEAD '7' in a sentence of 1 words"),
         ("\n", r"no sentence in it; give a CoNLL-U file with words"),
     ],
 )

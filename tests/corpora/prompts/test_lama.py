@@ -283,10 +283,10 @@ def test_another_folder_than_pararel(tmp_path: Path, root: Path) -> None:
     with pytest.raises(CorpusError, match="nowhere: no such file or folder; give ParaRel's data folder"):
         read_pararel(tmp_path / "nowhere")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(CorpusError, match="empty: not ParaRel; give ParaRel's data folder"):
+    with pytest.raises(CorpusError, match="empty: no facts in it; give ParaRel's data folder"):
         read_pararel(tmp_path / "empty")
     (root / "data/trex_lms_vocab/P19.jsonl").unlink()
-    with pytest.raises(CorpusError, match="trex_lms_vocab: no facts in it"):
+    with pytest.raises(CorpusError, match="no facts in it; give ParaRel"):
         read_pararel(root)
 
 
@@ -407,6 +407,7 @@ def test_another_folder(tmp_path: Path) -> None:
     with pytest.raises(CorpusError, match="no such file or folder"):
         read_primed(tmp_path / "nowhere")
     write_lines(tmp_path / "relations.jsonl", {})
+    write_lines(tmp_path / "P19.jsonl", {})
     with pytest.raises(CorpusError, match="LAMA as it was first, without negated or misprimed sentences"):
         read_primed(tmp_path)
 

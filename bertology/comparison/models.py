@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial, reduce
 from operator import add
@@ -19,7 +19,7 @@ from torch import Tensor
 
 from bertology._files import given_path
 from bertology._names import name_not_found
-from bertology.compression import Compressed, read_compressed, timed_passes
+from bertology.compression import read_compressed, timed_passes
 from bertology.corpora import Sentences, Texts, as_sentences, load_corpus
 from bertology.encoders import (
     Encoder,
@@ -34,7 +34,7 @@ from bertology.encoders.alignment import OnLong
 from bertology.encoders.interventions import Replay
 from bertology.encoders.loading import blocks_of
 from bertology.encoders.masked_loss import SHARE, MaskedLoss, words_to_mask
-from bertology.encoders.weights import LoadedWeights, StoredWeights, WeightKind, WeightPlace, weight_places
+from bertology.encoders.weights import LoadedWeights, StoredWeights, WeightKind, weight_places
 from bertology.errors import BertologyError, CorpusError, ModelError
 from bertology.finetuning import FineTuned, TunedModel, load_tuned, read_finetuned, read_record
 from bertology.landscapes import placed
@@ -93,10 +93,10 @@ class WeightChanges:
         groups = frame.groupby(names, sort=False)
         rows = [dict(zip(names, key, strict=True)) | _distances(part) for key, part in groups]
         table = pd.DataFrame(rows, columns=[*names, "relative_l2", "cosine", "changed", "n_weights"])
-        if "kind" in names:
-            rank = {"kind": [_ORDER[kind] for kind in table["kind"]]}
-            table = table.loc[table.assign(**rank).sort_values(names, kind="stable").index].reset_index(drop=True)
-        return table
+        if "kind" not in names:
+            return table
+        ranked = table.sort_values(names, kind="stable", key=lambda of: of.map(_ORDER) if of.name == "kind" else of)
+        return ranked.reset_index(drop=True)
 
 
 def _distances(tensors: pd.DataFrame) -> dict[str, float]:
@@ -134,41 +134,38 @@ def weight_changes(reference: Any, model: Any, *, layers: Sequence[tuple[int, in
     import pandas as pd
 
     with contextlib.ExitStack() as stack:
-        of_a, of_b = (_opened(given, stack) for given in (reference, model))
-        name_in_a = {name: _counterpart(name, place, layers) for name, place in of_b.places.items()}
-        both = {name: other for name, other in name_in_a.items() if other in of_a.places}
+        of_a, of_b = (
+            LoadedWeights(given.model, given.source.title)
+            if isinstance(given, Encoder)
+            else stack.enter_context(StoredWeights(resolve_model(model_name(given))))
+            for given in (reference, model)
+        )
+        both: dict[str, str] = {}
+        for name, place in of_b.places.items():
+            other = name
+            if layers is not None and len(place.layers) == 1 and place.layers != (0,):
+                # The number of a block, from 0, is the first in a name; what comes after the last block has none.
+                number = dict(layers).get(place.layers[0])
+                other = "" if number is None else re.sub(r"\.\d+\.", f".{number - 1}.", name, count=1)
+            if other in of_a.places:
+                both[name] = other
         if not any(of_b.places[name].layers for name in both):
             raise ModelError(
                 f"models {of_a.name} and {of_b.name} have no tensor of the encoder in common: give a model and one "
                 "that was made from it"
             )
+        places = of_b.places
         rows = [
-            (name, place.kind, place.layers, *_compared(name, both[name], of_a, of_b))
-            for name, place in of_b.places.items()
-            if name in both
+            (name, places[name].kind, places[name].layers, *_compared(name, other, of_a, of_b))
+            for name, other in both.items()
         ]
         return WeightChanges(
             of_a.name,
             of_b.name,
             pd.DataFrame(rows, columns=["tensor", "kind", "layers", *_SUMS]),
             tuple(name for name in of_a.places if name not in both.values()),
-            tuple(name for name in of_b.places if name not in both),
+            tuple(name for name in places if name not in both),
         )
-
-
-def _opened(given: Any, stack: contextlib.ExitStack) -> StoredWeights | LoadedWeights:
-    if isinstance(given, Encoder):
-        return LoadedWeights(given.model, given.source.title)
-    return stack.enter_context(StoredWeights(resolve_model(model_name(given))))
-
-
-def _counterpart(name: str, place: WeightPlace, layers: Sequence[tuple[int, int]] | None) -> str:
-    """The name in A of what a tensor of B is compared with; empty for one of a layer that is not compared."""
-    if layers is None or len(place.layers) != 1 or place.layers == (0,):
-        return name
-    other = dict(layers).get(place.layers[0])
-    # The number of a block, from 0, is the first in a name; what comes after the last block has none.
-    return "" if other is None else re.sub(r"\.\d+\.", f".{other - 1}.", name, count=1)
 
 
 def _compared(
@@ -187,9 +184,6 @@ def _compared(
         parts = len(one), int(np.count_nonzero(one != two)), *squares
         sums = tuple(total + part for total, part in zip(sums, parts, strict=True))
     return sums
-
-
-_ALL = "all"
 
 
 @dataclass(frozen=True, eq=False)
@@ -223,10 +217,8 @@ class MaskedLosses:
 
         groups, n = self.groups(by), len(self.sentences)
         of_sentence = np.searchsorted(self.sentences.starts, self.losses[0].words, side="right") - 1
-        ones = np.ones(len(of_sentence))
-        values = np.stack(
-            [getattr(loss, name) for name in ("word_bits", "word_right") for loss in self.losses] + [ones]
-        )
+        of_words = [getattr(loss, name) for name in ("word_bits", "word_right") for loss in self.losses]
+        values = np.stack([*of_words, np.ones(len(of_sentence))])
         sums = np.stack([cluster_sums(values * chosen, of_sentence, n) for chosen in groups.values()])
         # [group, 5, sentence] of sentences in which a word was masked: bits and right words of A and B, and words
         sums = sums[:, :, sums[0, 4] > 0]
@@ -236,15 +228,15 @@ class MaskedLosses:
         pairs = [(2 * place + 1, 2 * place) for place in range(len(groups))]
         compared = compare(scores.values, scores.replicates, n_clusters=(n_of > 0).sum(axis=1), pairs=pairs)
         columns = {"words": list(groups), "bits_reference": scores.values[::2], "bits_model": scores.values[1::2]}
-        for column, name in (("difference", "diff"), *((one, one) for one in ("ci_low", "ci_high", "p_raw", "p_adj"))):
-            columns[column] = [getattr(one, name) for one in compared]
+        for name in ("diff", "ci_low", "ci_high", "p_raw", "p_adj"):
+            columns["difference" if name == "diff" else name] = [getattr(one, name) for one in compared]
         columns |= {f"accuracy_{name}": totals[:, row] / totals[:, 4] for name, row in (("reference", 2), ("model", 3))}
         return pd.DataFrame({**columns, "n_words": totals[:, 4].astype(int)})
 
     def groups(self, by: str | None) -> dict[str, NDArray[np.bool_]]:
         """``[masked word]`` masks by label of ``by``, the most frequent first after ``all``."""
         masked = self.losses[0].words
-        groups = {_ALL: np.ones(len(masked), dtype=bool)}
+        groups = {"all": np.ones(len(masked), dtype=bool)}
         if by is None:
             return groups
         if by not in self.sentences.layers:
@@ -308,21 +300,12 @@ def masked_losses(
 def _readable(encoder: Encoder, sentences: Sentences, on_long: OnLong) -> NDArray[np.bool_]:
     """``[word]`` whether a word has pieces, none of them the one for what a tokenizer does not know."""
     pieces = encoder.tokenize(sentences, on_long=on_long)
-    unknown = encoder.tokenizer.unk_token_id
-    here = np.flatnonzero(pieces.word_window >= 0)
-    start = pieces.window_starts[pieces.word_window[here]]
-    first, last = start + pieces.word_first[here], start + pieces.word_last[here]
-
-    def count(which: NDArray[np.bool_]) -> NDArray[np.int64]:
-        total = np.concatenate([[0], np.cumsum(which)])
-        return np.asarray(total[last] - total[first])
-
-    readable = np.zeros(len(pieces.word_window), dtype=bool)
-    readable[here] = True if unknown is None else count(pieces.ids == unknown) == 0
-    return readable
-
-
-_COMPRESSED = "compress.json"
+    readable = pieces.word_window >= 0
+    start = pieces.window_starts[pieces.word_window[readable]]
+    unknown = np.append(0, np.cumsum(pieces.ids == encoder.tokenizer.unk_token_id))
+    first, last = start + pieces.word_first[readable], start + pieces.word_last[readable]
+    readable[readable] = unknown[last] == unknown[first]
+    return np.asarray(readable)
 
 
 def size_and_speed(models: Sequence[Any], sentences: Texts, *, repeats: int = 5, device: str = "cpu") -> pd.DataFrame:
@@ -358,31 +341,28 @@ def size_and_speed(models: Sequence[Any], sentences: Texts, *, repeats: int = 5,
     encoders = [open_encoder(given, device=device) for given in models]
     n_pieces, seconds = timed_passes(encoders, text, repeats=repeats)
     rates, turns = 1 / np.median(seconds, axis=1), seconds[0] / seconds
-    rows = [
-        {
-            "model": encoder.source.title,
-            **_size(resolve_model(model_name(given))),
-            "pieces_per_second": float(n_pieces[place] * rates[place]),
-            "words_per_second": float(text.n_words * rates[place]),
-            "speedup": float(np.median(turns[place])),
-            "speedup_low": float(turns[place].min()),
-            "speedup_high": float(turns[place].max()),
-        }
-        for place, (given, encoder) in enumerate(zip(models, encoders, strict=True))
-    ]
+    rows = []
+    for given, encoder, of_model, rate, turn in zip(models, encoders, n_pieces, rates, turns, strict=True):
+        source = resolve_model(model_name(given))
+        made = read_compressed(source.folder) if (source.folder / "compress.json").is_file() else None
+        with StoredWeights(source) as stored:
+            counts = [(values.numel(), int(torch.count_nonzero(values))) for values in map(stored.read, stored.places)]
+            n_parameters, n_nonzero = (sum(some) for some in zip(*counts, strict=True))
+            rows.append(
+                {
+                    "model": encoder.source.title,
+                    "bytes_on_disk": stored.n_bytes,
+                    "bytes_estimated": None if made is None else made.record.bytes_estimated,
+                    "parameters": n_parameters,
+                    "nonzero": n_nonzero,
+                    "pieces_per_second": float(of_model * rate),
+                    "words_per_second": float(text.n_words * rate),
+                    "speedup": float(np.median(turn)),
+                    "speedup_low": float(turn.min()),
+                    "speedup_high": float(turn.max()),
+                }
+            )
     return pd.DataFrame(rows).astype({"bytes_estimated": "Int64"})
-
-
-def _size(source: ModelSource) -> dict[str, int | None]:
-    made: Compressed | None = read_compressed(source.folder) if (source.folder / _COMPRESSED).is_file() else None
-    with StoredWeights(source) as stored:
-        counts = [(values.numel(), int(torch.count_nonzero(values))) for values in map(stored.read, stored.places)]
-        return {
-            "bytes_on_disk": stored.n_bytes,
-            "bytes_estimated": None if made is None else made.record.bytes_estimated,
-            "parameters": sum(n for n, _ in counts),
-            "nonzero": sum(n for _, n in counts),
-        }
 
 
 Order = Literal["each", "up_to", "from"]
@@ -416,7 +396,8 @@ class Restored:
 
     def restored(self, order: Order, layer: int) -> tuple[int, ...]:
         """The layers that are restored with a layer, as a key of :attr:`scores`."""
-        return _layers(order, layer, self.n_layers)
+        first, last = (layer if order != "up_to" else 0), (layer if order != "from" else self.n_layers)
+        return tuple(range(first, last + 1))
 
     def table(self, metric: str | None = None) -> pd.DataFrame:
         """A row for the model as it is, then for each order and layer.
@@ -442,14 +423,14 @@ class Restored:
         replicates = np.concatenate([column.replicates for column in columns], axis=1)
         values = [float(column.values[0]) for column in columns]
         pairs = [(place, 0) for place in range(1, len(keys))]
-        compared = [None, *compare(values, replicates, n_clusters=columns[0].n_clusters, pairs=pairs)]
+        compared = compare(values, replicates, n_clusters=columns[0].n_clusters, pairs=pairs)
         rows: list[dict[str, Any]] = []
         for order, layer in [("none", None), *((o, ly) for o in get_args(Order) for ly in range(self.n_layers + 1))]:
-            place = 0 if layer is None else keys.index(_layers(order, layer, self.n_layers))
-            column, one = columns[place], compared[place]
-            rows.append({"order": order, "layer": layer, "value": values[place]})
-            rows[-1] |= {"ci_low": float(column.ci_low[0]), "ci_high": float(column.ci_high[0])}
-            if one is not None:
+            place = 0 if layer is None else keys.index(self.restored(order, layer))
+            interval = {name: float(getattr(columns[place], name)[0]) for name in ("ci_low", "ci_high")}
+            rows.append({"order": order, "layer": layer, "value": values[place], **interval})
+            if place:
+                one = compared[place - 1]
                 rows[-1] |= {"difference": one.diff, "difference_low": one.ci_low, "difference_high": one.ci_high}
                 rows[-1] |= {"p_raw": one.p_raw, "p_adj": one.p_adj}
         return pd.DataFrame(rows).astype({"layer": "Int64"})
@@ -489,34 +470,75 @@ def restored_scores(
         CorpusError: there is no such split, or it lacks such labels.
     """
     part = load_corpus(corpus)[split]
-    tuned = load_tuned(_folder(model), part[:sentences] if sentences is not None else part, device=device)
+    folder: Path | Encoder
+    if isinstance(model, Encoder):
+        folder = model
+    elif isinstance(model, FineTuned):
+        folder = model.folder()
+    else:
+        path = given_path(model)
+        folder = path if (path / "config.json").is_file() else read_finetuned(path).folder()
+    tuned = load_tuned(folder, part[:sentences] if sentences is not None else part, device=device)
     encoder = open_encoder(reference, device="cpu")
-    variants = _Restoring(tuned, encoder).variants()
+    variants = _restorations(tuned, encoder)
     predictions = dict(zip(variants, tuned.predictions_under(list(variants.values())), strict=True))
-    return Restored(
-        encoder.source.title,
-        tuned.encoder.source.title,
-        tuned.record.task,
-        encoder.n_layers,
-        len(tuned.inputs.items),
-        predictions,
-        tuned.scores,
-    )
+    facts = encoder.source.title, tuned.encoder.source.title, tuned.record.task, encoder.n_layers
+    return Restored(*facts, len(tuned.inputs.items), predictions, tuned.scores)
+
+
+_Context = Callable[[], contextlib.AbstractContextManager[None]]
+
+
+def _restorations(tuned: TunedModel, reference: Encoder) -> dict[tuple[int, ...], _Context]:
+    """Contexts in which layers of a model are restored, by these layers; recordings come before their replays."""
+    encoder, model, last = tuned.encoder, tuned.model, tuned.encoder.n_layers
+    if tuned.record.settings.layers == "none":
+        raise ModelError(f"model {encoder.name}: its encoder was frozen, so that there is no layer to restore")
+    sizes = [(one.family, one.n_layers, one.dim) for one in (reference, encoder)]
+    if sizes[0] != sizes[1] or reference.tokenizer.get_vocab() != encoder.tokenizer.get_vocab():
+        problem = f"model {reference.name} is of another family, shape or vocabulary than {encoder.name}"
+        raise ModelError(f"{problem}: give the model that was fine-tuned")
+    body = model.base_model
+    blocks = blocks_of(model, last, encoder.family)
+    if len(set(map(id, blocks))) < len(blocks):
+        raise ModelError(f"model {encoder.name}: its blocks share their weights, so that none is restored alone")
+    # Values of the reference by layer, under the names of the fine-tuned model.
+    own = {name: value.data for name, value in model.named_parameters()}
+    names = {id(value): name for name, value in model.named_parameters()}
+    stored, of_body = dict(reference.model.body.named_parameters()), dict(body.named_parameters())
+    by_layer: dict[int, dict[str, Tensor]] = {layer: {} for layer in range(last + 1)}
+    for name, place in weight_places(body, blocks).items():
+        if place.layers and name in of_body:
+            if name not in stored or stored[name].shape != of_body[name].shape:
+                problem = f"model {reference.name}: {name} is not of the shape that it has in the fine-tuned model"
+                raise ModelError(f"{problem}: give the model that was fine-tuned")
+            by_layer[place.layers[0]][names[id(of_body[name])]] = stored[name].data.to(of_body[name])
+
+    @contextlib.contextmanager
+    def restored(layers: tuple[int, ...], running: _Context) -> Iterator[None]:
+        weights = dict(own)
+        for layer in layers:
+            weights |= by_layer[layer]
+        with placed(model, weights), running():
+            yield
+
+    of_b, of_a, whole = Replay(body, blocks), Replay(body, blocks), tuple(range(last + 1))
+    found: dict[tuple[int, ...], _Context] = {(): of_b.recording, whole: partial(restored, whole, of_a.recording)}
+    for layer in range(last):
+        lower = tuple(range(layer + 1))
+        found[lower] = partial(restored, lower, partial(of_a.from_layer, layer + 1))
+    for is_each in (True, False):
+        for layer in range(1, last + 1):
+            upper = (layer,) if is_each else tuple(range(layer, last + 1))
+            found[upper] = partial(restored, upper, partial(of_b.from_layer, layer))
+    return found
 
 
 def restorable_task(reference: ModelSource, model: ModelSource) -> str | None:
     """The task that B was fine-tuned for, where B was made from A and layers of A can be put back into it.
 
-    Args:
-        reference: A.
-        model: B.
-
-    Returns:
-        The name of a task that is scored by accuracy; None where B was not fine-tuned from these weights, with all or
-        some of its encoder's layers, for such a task.
-
-    Raises:
-        ModelError: a file of A is missing or unreadable.
+    The task is one that is scored by accuracy; None where B was not fine-tuned from these weights, with all or some of
+    its encoder's layers, for such a task. A file of A that is missing or unreadable is a ModelError.
     """
     try:
         record = read_record(model.folder)
@@ -525,88 +547,3 @@ def restorable_task(reference: ModelSource, model: ModelSource) -> str | None:
     has_accuracy = any("accuracy" in scores for scores in record.scores.values())
     is_made_of_it = record.model_fingerprint == model_fingerprint(reference)
     return record.task if has_accuracy and is_made_of_it and record.settings.layers != "none" else None
-
-
-def _folder(model: FineTuned | str | Path | Encoder) -> Path | Encoder:
-    """The folder of one fine-tuned model, or its encoder."""
-    if isinstance(model, Encoder):
-        return model
-    if isinstance(model, FineTuned):
-        return model.folder()
-    path = given_path(model)
-    return path if (path / "config.json").is_file() else read_finetuned(path).folder()
-
-
-def _layers(order: Order, layer: int, n_layers: int) -> tuple[int, ...]:
-    first, last = (layer if order != "up_to" else 0), (layer if order != "from" else n_layers)
-    return tuple(range(first, last + 1))
-
-
-class _Restoring:
-    """A fine-tuned model in which layers are put back."""
-
-    def __init__(self, tuned: TunedModel, reference: Encoder) -> None:
-        encoder, self._model = tuned.encoder, tuned.model
-        if tuned.record.settings.layers == "none":
-            raise ModelError(f"model {encoder.name}: its encoder was frozen, so that there is no layer to restore")
-        _check_alike(reference, encoder)
-        self._n_layers = encoder.n_layers
-        body = self._model.base_model
-        blocks = blocks_of(self._model, encoder.n_layers, encoder.family)
-        if len(set(map(id, blocks))) < len(blocks):
-            raise ModelError(f"model {encoder.name}: its blocks share their weights, so that none is restored alone")
-        self._own = {name: value.data for name, value in self._model.named_parameters()}
-        self._by_layer = self._of_reference(reference, body, blocks)
-        self._of_b, self._of_a = Replay(body, blocks), Replay(body, blocks)
-
-    def _of_reference(self, reference: Encoder, body: Any, blocks: list[Any]) -> dict[int, dict[str, Tensor]]:
-        """Values of the reference by layer, under the names of the fine-tuned model."""
-        names = {id(value): name for name, value in self._model.named_parameters()}
-        stored = dict(reference.model.body.named_parameters())
-        of_body = dict(body.named_parameters())
-        found: dict[int, dict[str, Tensor]] = {layer: {} for layer in range(self._n_layers + 1)}
-        for name, place in weight_places(body, blocks).items():
-            if not place.layers or name not in of_body:
-                continue
-            own = of_body[name]
-            if name not in stored or stored[name].shape != own.shape:
-                raise ModelError(
-                    f"model {reference.name}: {name} is not of the shape that it has in the fine-tuned model: give the "
-                    "model that was fine-tuned"
-                )
-            found[place.layers[0]][names[id(own)]] = stored[name].data.to(own)
-        return found
-
-    def variants(self) -> dict[tuple[int, ...], Callable[[], contextlib.AbstractContextManager[None]]]:
-        """Contexts in which layers are restored, by these layers; recordings come before their replays."""
-        last = self._n_layers
-        whole = tuple(range(last + 1))
-        found: dict[tuple[int, ...], Callable[[], contextlib.AbstractContextManager[None]]]
-        found = {(): self._of_b.recording, whole: partial(self._restored, whole, self._of_a.recording)}
-        for layer in range(last):
-            lower = _layers("up_to", layer, last)
-            found[lower] = partial(self._restored, lower, partial(self._of_a.from_layer, layer + 1))
-        for order in ("each", "from"):
-            for layer in range(1, last + 1):
-                upper = _layers(order, layer, last)
-                found[upper] = partial(self._restored, upper, partial(self._of_b.from_layer, layer))
-        return found
-
-    @contextlib.contextmanager
-    def _restored(
-        self, layers: Collection[int], running: Callable[[], contextlib.AbstractContextManager[None]]
-    ) -> Iterator[None]:
-        weights = dict(self._own)
-        for layer in layers:
-            weights |= self._by_layer[layer]
-        with placed(self._model, weights), running():
-            yield
-
-
-def _check_alike(reference: Encoder, tuned: Encoder) -> None:
-    sizes = [(encoder.family, encoder.n_layers, encoder.dim) for encoder in (reference, tuned)]
-    if sizes[0] != sizes[1] or reference.tokenizer.get_vocab() != tuned.tokenizer.get_vocab():
-        raise ModelError(
-            f"model {reference.name} is of another family, shape or vocabulary than {tuned.name}: give the model that "
-            "was fine-tuned"
-        )
