@@ -66,20 +66,13 @@ def train(
     """Train a model in place, from the last whole checkpoint in ``folder`` where there is one.
 
     Args:
-        model: the module; where no ``loss`` is given, with a ``loss`` in its output.
+        model: the module; where no ``loss`` of a batch is given, with a ``loss`` in its output.
         data: rows, of which ``collate`` makes batches; a ``range`` of steps is taken one by one in order.
-        collate: makes a batch, a mapping of tensors.
-        optimizer: over the weights that are trained.
-        folder: of the checkpoints, made every ``checkpoint_every`` steps, or after each epoch.
-        device: to train on.
-        clip_norm: greatest norm of the gradient.
-        checkpoint_every: see ``folder``.
+        optimizer: over the weights that are trained; by ``rate`` of each step from 0, or that of ``arguments``.
+        folder: of the checkpoints, made every ``checkpoint_every`` steps, or after each epoch; with the ``tokenizer``.
         remedy: what to change where the loss is not finite.
-        loss: computes the loss of a batch.
-        rate: learning rate of each step from 0; that of ``arguments`` when left out.
-        tokenizer: is saved with each checkpoint.
         measure: scores, taken after each epoch.
-        progress: a progress report that is started with the number of steps, and counts them.
+        progress: a report that is started with the number of steps, and counts them.
         began: is called with the steps that are done already, and the number of all.
         stepped: is called after each step with the steps so far and its loss.
         arguments: of ``transformers.TrainingArguments``.

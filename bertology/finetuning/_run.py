@@ -7,7 +7,7 @@ import json
 import math
 import platform
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -641,25 +641,22 @@ class FineTunedGrid(Tables):
         ``difference_low`` … ``difference_high``; NaN of the first run itself.
         """
         first, *_ = self.models.values()
-        rows = [row for task in first for run in self.models for row in self._rows(run, task, first[task])]
-        frame = pd.DataFrame(rows)
-        keys = ["task", "split", "metric", "run"]
+        rows: list[dict[str, Any]] = []
+        for task, run in itertools.product(first, self.models):
+            tuned, base = self.models[run][task], first[task]
+            what = {name: getattr(tuned.record, name) for name in ("model", "corpus", "recipe", "n_trained")}
+            what |= tuned.record.settings.model_dump(mode="json", include={"layers", "features", "head"})
+            for split, seeds in tuned.bootstraps.items():
+                for row in score_table(split, seeds, n_items=tuned.record.n_items[split]):
+                    found, metric = dict.fromkeys(_DIFFERENCE, math.nan), str(row["metric"])
+                    if tuned is not base:
+                        pairs = zip(seeds, base.bootstraps[split], strict=True)
+                        compared = score_rows([difference(a[metric], b[metric], metric=metric) for a, b in pairs])
+                        found = dict(zip(_DIFFERENCE, (compared[name] for name in BOUNDS), strict=True))
+                    rows.append({"task": task, "run": run, **row, **found, **what})
+        frame, keys = pd.DataFrame(rows), ["task", "split", "metric", "run"]
         order = {key: {value: place for place, value in enumerate(frame[key].unique())} for key in keys}
         return frame.sort_values(keys, key=lambda column: column.map(order[str(column.name)]), ignore_index=True)
-
-    def _rows(self, run: str, task: str, first: FineTuned) -> Iterator[dict[str, Any]]:
-        tuned = self.models[run][task]
-        record = tuned.record
-        what = {"model": record.model, "corpus": record.corpus, "recipe": record.recipe, "n_trained": record.n_trained}
-        what |= record.settings.model_dump(mode="json", include={"layers", "features", "head"})
-        for split, seeds in tuned.bootstraps.items():
-            for row in score_table(split, seeds, n_items=record.n_items[split]):
-                found, metric = dict.fromkeys(_DIFFERENCE, math.nan), str(row["metric"])
-                if tuned is not first:
-                    pairs = zip(seeds, first.bootstraps[split], strict=True)
-                    compared = score_rows([difference(one[metric], base[metric], metric=metric) for one, base in pairs])
-                    found = dict(zip(_DIFFERENCE, (compared[name] for name in BOUNDS), strict=True))
-                yield {"task": task, "run": run, **row, **found, **what}
 
     def table(self, split: str | None = None) -> pd.DataFrame:
         """The rows of :attr:`frame` of one split, or of all: task, metric, run, value and difference from the first."""
@@ -747,14 +744,14 @@ def finetune_grid(
     """
     grid = load_grid(settings, changes=changes, trust_remote_code=trust_remote_code)
     folder = given_path(out) if out is not None else Path("runs") / grid.name
-    named = dict.fromkeys((task.corpus, task.columns) for task in grid.tasks)
-    corpora = {(name, columns): load_corpus(name, columns=columns) for name, columns in named}
+    corpora: dict[tuple[str, str | None], Corpus] = {}
     data: dict[str, dict[str, Any]] = {}
     for task in grid.tasks:
-        loaded = corpora[task.corpus, task.columns]
-        splits = {"sentences": task.sentences, "train_split": task.train_split, "test_split": task.test_split}
+        key = task.corpus, task.columns
+        loaded = corpora[key] = corpora[key] if key in corpora else load_corpus(task.corpus, columns=task.columns)
         # The error of a corpus that lacks the labels, before anything is trained.
         tuning_task(task.name, loaded, train=task.train_split, test=task.test_split, sentences=task.sentences)
+        splits = task.model_dump(include={"sentences", "train_split", "test_split"})
         data[task.title] = {"corpus": loaded, "task": task.name, **splits}
     for run in grid.runs:
         resolve_model(run.model, revision=run.revision)
@@ -762,9 +759,10 @@ def finetune_grid(
     common: dict[str, Any] = {"seeds": grid.seeds, "device": device, "threads": threads, "progress": progress}
     for run, task in itertools.product(grid.runs, grid.tasks):
         where = folder / run.id / task.folder
-        of_run = {name: getattr(run, name) for name in type(run).model_fields if name != "id"}
         try:
-            models[run.id][task.title] = finetune(out=where, **of_run, **data[task.title], **common)
+            models[run.id][task.title] = finetune(
+                out=where, **run.model_dump(exclude={"id"}), **data[task.title], **common
+            )
         except BertologyError as error:
             raise type(error)(f"run {run.id}, task {task.title}: {error}") from error
     found = FineTunedGrid(folder, models)

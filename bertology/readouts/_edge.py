@@ -151,10 +151,7 @@ class Design:
         return shapes | {"out": (last, self.n_classes), "out_bias": (1, self.n_classes)}
 
     def start(self, n_problems: int, seed: int) -> dict[str, Tensor]:
-        """Initial parameters ``[problem, column, …]``: each problem has its own, in which every column begins alike.
-
-        Uniform within ±1/√inputs, as torch's own linear layers and the authors' begin; mixes with equal weights.
-        """
+        """Initial parameters ``[problem, column, …]``, uniform within ±1/√inputs; mixes with equal weights."""
         shapes = self.shapes()
         fixed = {"mix": 0.0, "norm_bias": 0.0, "gamma": 1.0, "norm": 1.0}
 
@@ -319,7 +316,6 @@ class FittedEdge(FittedReadout):
         return facts
 
     def predict(self, source: AnySource) -> Predictions:
-        """Predict every item of ``source`` in every column: see :meth:`FittedReadout.predict`."""
         shape = (*self.parameters["out"].shape[:2], source.n_items)
         by_fit = shape[0] * shape[1], shape[2]
         multi = self.is_multi_label
@@ -598,7 +594,8 @@ class SpanReadout(Readout):
         if self.reads == "one" and is_linear and not is_sigmoid:
             pooling, regression = cast(PlainPooling, self.pooling), get_readout("linear", extensions=0)
             on_pooled = replace(data, train=pooled(train, pooling=pooling), dev=pooled(dev, pooling=pooling))
-            return replace(regression.fit_to(on_pooled), name=self.name, pooling=pooling, layers=layers)
+            fitted: FittedScores = regression.fit_to(on_pooled)
+            return replace(fitted, name=self.name, pooling=pooling, layers=layers)
         n_parts = 2 if self.pooling == "endpoints" else 1
         design = Design(
             columns=tuple(tuple(map(layers.index, column)) for column in self.columns(layers)),

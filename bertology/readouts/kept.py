@@ -190,11 +190,9 @@ class TreeProbe:
             wide = self.origin.dim + (name == "relation")
             if value.ndim != 2 or len(value) != wide:
                 raise FitError(f"the map of {name} has shape {list(value.shape)}: give [{wide}, …]")
-        names = self.origin.relations
-        if self.relation is not None and self.relation.shape[1] != len(names):
-            raise FitError(
-                f"the map of relation is of {self.relation.shape[1]} relations, of which {len(names)} have names"
-            )
+        n, n_names = 0 if self.relation is None else self.relation.shape[1], len(self.origin.relations)
+        if self.relation is not None and n != n_names:
+            raise FitError(f"the map of relation is of {n} relations, of which {n_names} have names")
 
     def _tensors(self) -> dict[str, Tensor]:
         tensors = {name: getattr(self, name) for name in ("distance", "depth", "relation")}
@@ -203,17 +201,16 @@ class TreeProbe:
     def check(self, *, model_fingerprint: str, layer: int, pooling: str) -> None:
         """Raise :class:`FitError` unless vectors of this model, layer and pooling are what the probe was fitted on."""
         origin = self.origin
+        wrong = None
         if model_fingerprint != origin.model_fingerprint:
-            raise FitError(
-                f"the probe was fitted on {origin.model}: it cannot read another encoder's vectors; "
-                "ask it of that one, or fit one on this"
-            )
-        if layer != origin.layer:
-            raise FitError(f"the probe was fitted on layer {origin.layer}: it cannot read layer {layer}")
-        if pooling != origin.pooling:
-            raise FitError(
-                f"the probe was fitted on the {origin.pooling} of a word's pieces: it cannot read their {pooling}"
-            )
+            remedy = "ask it of that one, or fit one on this"
+            wrong = origin.model, f"another encoder's vectors; {remedy}"
+        elif layer != origin.layer:
+            wrong = f"layer {origin.layer}", f"layer {layer}"
+        elif pooling != origin.pooling:
+            wrong = f"the {origin.pooling} of a word's pieces", f"their {pooling}"
+        if wrong:
+            raise FitError(f"the probe was fitted on {wrong[0]}: it cannot read {wrong[1]}")
 
     def distances(self, vectors: Tensor) -> NDArray[np.float32] | None:
         """``[word, word]`` squared distances of ``[word, dim]`` vectors; None where the probe has no map for them."""
@@ -227,18 +224,16 @@ class TreeProbe:
 
     def relations(self, vectors: Tensor) -> tuple[str, ...] | None:
         """``[word]`` the most probable relation of each word to its head; None where the probe has no map for them."""
-        if self.relation is None:
+        mapped = self._mapped(vectors, None if self.relation is None else self.relation[:-1])
+        if mapped is None or self.relation is None:
             return None
-        mapped = self._mapped(vectors, self.relation[:-1])
-        assert mapped is not None
         scores = mapped + self.relation[-1]
         return tuple(self.origin.relations[place] for place in scores.argmax(1).tolist())
 
     def _mapped(self, vectors: Tensor, by: Tensor | None) -> Tensor | None:
-        if vectors.ndim != 2 or vectors.shape[1] != self.origin.dim:
-            raise FitError(
-                f"the probe was fitted on vectors {self.origin.dim} wide: it cannot read {list(vectors.shape)}"
-            )
+        dim = self.origin.dim
+        if vectors.ndim != 2 or vectors.shape[1] != dim:
+            raise FitError(f"the probe was fitted on vectors {dim} wide: it cannot read {list(vectors.shape)}")
         return None if by is None else vectors.float() @ by
 
     def save(self, path: Path) -> None:
