@@ -39,11 +39,7 @@ Variant = Callable[[], AbstractContextManager[Any]]
 
 
 def predictions(
-    model: Any,
-    task: TuningTask,
-    inputs: Inputs,
-    collator: Collator,
-    variants: Sequence[Variant] = (nullcontext,),
+    model: Any, task: TuningTask, inputs: Inputs, collator: Collator, variants: Sequence[Variant] = (nullcontext,)
 ) -> list[pd.DataFrame]:
     """One table for each variant of a model, with one row for each item: what is true and what is predicted.
 

@@ -36,9 +36,7 @@ from bertology.errors import BertologyError, NameNotFoundError, quoted
 from bertology.finetuning._items import full_name
 
 _LAYERS = re.compile(r"all|none|lora|ia3|frozen:-?[0-9]{1,4}|top:[0-9]{1,4}")
-_FEATURES = re.compile(
-    r"last|second_to_last|embeddings|sum_last_four|concat_last_four|sum_all|layer:-?[0-9]{1,4}",
-)
+_FEATURES = re.compile(r"last|second_to_last|embeddings|sum_last_four|concat_last_four|sum_all|layer:-?[0-9]{1,4}")
 
 
 class FineTuneSettings(BaseModel):
@@ -154,10 +152,7 @@ def with_recipe(written: Written, recipe: str | None) -> Written:
 
 
 _WHAT = "a file of fine-tunings"
-_INHERITED_WITH = {
-    "corpus": ("columns", "train_split", "test_split"),
-    "model": ("revision", "trust_remote_code"),
-}
+_INHERITED_WITH = {"corpus": ("columns", "train_split", "test_split"), "model": ("revision", "trust_remote_code")}
 """Keys that a task or run does not inherit if it has a corpus or model of its own."""
 Name = Annotated[str, Field(strict=True, pattern=r"^[\w][\w.-]*$", max_length=100)]
 

@@ -32,15 +32,7 @@ from bertology.readouts._base import (
     check_same_shape,
     get_readout,
 )
-from bertology.readouts._fitting import (
-    IMPOSSIBLE,
-    AdamState,
-    EarlyStopping,
-    FitLoop,
-    FittedScores,
-    drawn_alike,
-    moved,
-)
+from bertology.readouts._fitting import IMPOSSIBLE, AdamState, EarlyStopping, FitLoop, FittedScores, drawn_alike, moved
 from bertology.readouts._sources import (
     AnySource,
     JoinedChunks,
