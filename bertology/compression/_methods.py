@@ -46,12 +46,9 @@ class Storage:
     """Rank of the product of two matrices of 32 bits; None where the tensor is no such product."""
 
     def n_bytes(self, tensor: Tensor) -> int:
-        """The least of three: all values; those that are not zero, and a bit a value that marks them; two factors.
-
-        Biases and norms, which no method changes, count with all their values.
-        """
+        """The least of three: all values; those that are not zero, and a bit a value that marks them; two factors."""
         n_values, n_rows = tensor.numel(), len(tensor)
-        if tensor.ndim < 2:
+        if tensor.ndim < 2:  # biases and norms, which no method changes
             return n_values * _FULL_BITS // 8
         nonzero = int(torch.count_nonzero(tensor))
         scales = _FULL_BITS * n_rows if self.bits < _FULL_BITS else 0
@@ -91,12 +88,11 @@ class CompressedModel:
         self.n_heads = int(model.config.num_attention_heads)
 
     def matrices(self, *, embeddings: bool) -> dict[str, nn.Parameter]:
-        """The weights of all linear layers by name; with ``embeddings`` those of embedding tables as well.
+        """The weights of all linear layers by name, shared ones once; with ``embeddings`` those of embedding tables as
+        well.
 
-        A projection onto the vocabulary counts as an embedding, tied or not. What is shared is there once.
-
-        Raises:
-            ModelError: blocks hold matrices that are no linear layers.
+        A projection onto the vocabulary counts as an embedding, tied or not. ModelError where blocks hold other
+        matrices.
         """
         modules, last = dict(self.model.named_modules()), self.model.get_output_embeddings()
         tables = [name for name, one in modules.items() if isinstance(one, nn.Embedding) or one is last]
@@ -123,11 +119,7 @@ class CompressedModel:
         module.out_features, module.in_features = weight.shape
 
     def keep_layers(self, keep: Sequence[int]) -> None:
-        """Keep only these layers (from 1, ascending).
-
-        Raises:
-            ModelError: the model's layers cannot be taken out in this way.
-        """
+        """Keep only these layers (from 1, ascending); ModelError where layers cannot be taken out in this way."""
         config, blocks, n_layers = self.model.config, self.blocks, len(self.blocks)
         about = f"model {self.source.name}: its {self.family}"
         if list(keep) == list(range(1, n_layers + 1)):
@@ -164,11 +156,7 @@ class CompressedModel:
             yield load_encoder(ModelSource(self.source.name, Path(made)), device=self.device)
 
     def check_saved(self, folder: Path) -> None:
-        """Check that a saved model computes what the one in memory does.
-
-        Raises:
-            ModelError: it does not: its architecture cannot be changed in this way.
-        """
+        """Raise :class:`ModelError` unless a saved model computes what the one in memory does."""
         saved = load_encoder(ModelSource(self.source.name, folder), device="cpu")
         ids = torch.arange(saved.model.body.get_input_embeddings().num_embeddings)[-7:][None]  # type: ignore[operator]
         with torch.inference_mode():
@@ -215,11 +203,7 @@ class Method(ABC):
 
     @abstractmethod
     def apply(self, compressed: CompressedModel) -> dict[str, Any]:
-        """Change a model in memory; returns what was done, in values of JSON.
-
-        Raises:
-            BertologyError: it cannot be done to this model.
-        """
+        """Change a model in memory; returns what was done in values of JSON, or raises where it cannot be done."""
 
 
 @dataclass(frozen=True)

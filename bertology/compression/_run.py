@@ -140,11 +140,7 @@ def _card(record: Record) -> bytes:
 
 
 def read_compressed(path: str | Path) -> Compressed:
-    """The compressed model in a folder, as :func:`compress` returned it.
-
-    Raises:
-        BertologyError: the folder holds no such record.
-    """
+    """The compressed model in a folder, as :func:`compress` returned it; BertologyError where there is none."""
     folder = given_path(path)
     return Compressed(folder, RECORD.read(folder))
 

@@ -316,11 +316,8 @@ def encode(task: TuningTask, items: Items, encoder: Encoder, *, max_pieces: int 
 
     Texts and pairs longer than the model takes are cut at their end, the longer text of a pair first; sentences whose
     words are labelled and texts with answers are read in overlapping windows. A word is predicted at its first subword
-    that no word before it is predicted at; words that share all their subwords with another word, as *de* and *le* of
-    French *du*, or have no such subword are left out and counted.
-
-    Raises:
-        ModelError: the model takes fewer pieces than are asked for, or not even a question.
+    that no word before it is predicted at; words without one, or that share all subwords as *de* and *le* of French
+    *du*, are left out and counted.
     """
     most = encoder.max_pieces if max_pieces is None else max_pieces
     if most > encoder.max_pieces:

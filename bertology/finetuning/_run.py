@@ -205,12 +205,11 @@ class TunedModel:
         return self.predictions_under([nullcontext])[0]
 
     def predictions_under(self, variants: Sequence[Variant]) -> list[pd.DataFrame]:
-        """The table of :meth:`predictions` of each variant of the model.
+        """The table of :meth:`predictions` of each variant, a function that makes a context inside which the model is
+        changed.
 
-        Args:
-            variants: each makes a context manager inside which the model is changed, or is as it is. A batch of items
-                is read by all variants in turn before the next batch: what one pass computes can be kept for those
-                that follow it.
+        A batch of items is read by all variants in turn before the next batch: what one pass computes can be kept for
+        those that follow it.
         """
         return predictions(self.model, self.record.task_of_labels, self.inputs, self.collator, variants)
 
@@ -228,9 +227,7 @@ def load_tuned(folder: Path | Encoder, sentences: Sentences, *, device: str = "a
         device: to compute on; that of the encoder where one is given.
 
     Raises:
-        BertologyError: the folder is of no fine-tuned model.
-        ModelError: it lacks the head.
-        CorpusError: the sentences lack such labels.
+        BertologyError: the folder is of no fine-tuned model, or lacks the head; or the sentences lack such labels.
     """
     path = folder.source.folder if isinstance(folder, Encoder) else folder
     record = read_record(path)
@@ -252,11 +249,7 @@ class FineTuned(Tables):
     seeds: tuple[int, ...]
 
     def folder(self, seed: int | None = None) -> Path:
-        """The model folder of a seed, the first one when left out.
-
-        Raises:
-            ResultsError: there is no such seed.
-        """
+        """The model folder of a seed, the first one when left out; ResultsError where there is no such seed."""
         chosen = self.seeds[0] if seed is None else seed
         if chosen not in self.seeds:
             raise ResultsError(f"{self.path}: no seed {chosen}; there are {', '.join(map(str, self.seeds))}")
@@ -389,11 +382,7 @@ def known_cell(value: float | None, metric: str) -> Cell:
 
 
 def read_finetuned(path: str | Path) -> FineTuned:
-    """The fine-tuned models in a folder, as :func:`finetune` returned them; of unfinished seeds none.
-
-    Raises:
-        BertologyError: there is no finished model in it.
-    """
+    """The fine-tuned models in a folder, as :func:`finetune` returned them; BertologyError where none is finished."""
     folder = given_path(path)
     names = [file.parent.name.partition("-")[2] for file in folder.glob(f"seed-*/{RECORD.name}")]
     if not names:

@@ -122,17 +122,12 @@ RECIPES: Mapping[str, Mapping[str, Any]] = {
 
 
 def recipe_of(layers: str) -> str:
-    """The recipe where none is named: it depends on what is trained."""
+    """The recipe where none is named, by what is trained."""
     return {"none": "frozen", "lora": "hu-2022", "ia3": "hu-2022"}.get(layers, "devlin-2019")
 
 
 def settings_of(recipe: str | None, given: Mapping[str, Any], changes: Sequence[str] = ()) -> FineTuneSettings:
-    """A recipe with some settings replaced.
-
-    Args:
-        recipe: its name; None for that of :func:`recipe_of`.
-        given: settings by name.
-        changes: further ones, as ``key=value``.
+    """A recipe (None for that of :func:`recipe_of`) with some settings replaced, and ``changes`` as ``key=value``.
 
     Raises:
         NameNotFoundError: there is no such recipe.
@@ -143,7 +138,7 @@ def settings_of(recipe: str | None, given: Mapping[str, Any], changes: Sequence[
 
 
 def with_recipe(written: Written, recipe: str | None) -> Written:
-    """Settings over those of a recipe; arguments and errors are those of :func:`settings_of`."""
+    """Settings over those of a recipe, as by :func:`settings_of`."""
     layers = written.value.get("layers")
     name = recipe if recipe is not None else recipe_of(str(layers.value) if layers is not None else "all")
     if name not in RECIPES:
@@ -260,12 +255,7 @@ def grid_schema() -> Mapping[str, Any]:
 def load_grid(
     given: str | Path | Mapping[str, Any], *, changes: Sequence[str] = (), trust_remote_code: bool = False
 ) -> FineTuneGrid:
-    """The fine-tunings that a YAML file, or a mapping like one, describes.
-
-    Args:
-        given: a file; or a mapping, whose corpora and models may be objects, as of :func:`bertology.finetune`.
-        changes: settings to replace, each as ``key=value``: ``epochs=1``, ``runs[0].lr=1e-3``.
-        trust_remote_code: whether models for which a file asks it may run the Python code that comes with them.
+    """The fine-tunings that a YAML file, or a mapping like one, describes; arguments are those of ``finetune_grid``.
 
     Raises:
         BertologyError: no such file, or something in it is not as it should be, or it asks to run code and that is not

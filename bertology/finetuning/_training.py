@@ -55,8 +55,7 @@ def layers_read(features: str, n_layers: int, *, name: str) -> tuple[int, ...]:
 class FrozenStates:
     """Hidden states of a frozen encoder, ``[layer, input, piece, dim]``; of inputs that were kept they are read once.
 
-    A head is trained for many epochs on the same inputs, and nothing that it reads changes. What is kept depends on the
-    inputs alone, so that a run that goes on after a stop has the same states, bit for bit.
+    What is kept depends on the inputs alone, so that a run that goes on after a stop has the same states, bit for bit.
     """
 
     def __init__(self, encoder: Encoder, layers: Sequence[int]) -> None:
@@ -212,12 +211,7 @@ class Trained:
 def build(
     encoder: Encoder, task: TuningTask, settings: FineTuneSettings, *, seed: int, trust_remote_code: bool = False
 ) -> Trained:
-    """A model to train, its new weights drawn by the seed; with ``layers: none`` a head.
-
-    Raises:
-        ModelError: the model has no such head or layers, or cannot take adapters.
-        BertologyError: adapters are asked for and peft is not installed.
-    """
+    """A model to train, its new weights drawn by the seed; with ``layers: none`` a head."""
     how, _, number = settings.layers.partition(":")
     if how == "none":
         with torch.random.fork_rng(devices=[]):

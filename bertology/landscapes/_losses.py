@@ -95,10 +95,8 @@ def gram_matrix(directions: Sequence[Tensor]) -> np.ndarray[tuple[int, int], np.
 def project(displacement: Tensor, directions: Sequence[Tensor]) -> tuple[tuple[float, ...], float]:
     """The nearest point to a displacement in the line or plane spanned by directions; sums are in float64.
 
-    Of one direction these are x and y of Hao et al. (2019): x = ⟨d, δ⟩ / ‖δ‖², y = √(‖d‖² − x²‖δ‖²) / ‖δ‖.
-
-    Returns:
-        Its step in each direction, and the distance from it, as a multiple of the length of the first direction.
+    Of one direction these are x and y of Hao et al. (2019): x = ⟨d, δ⟩ / ‖δ‖², y = √(‖d‖² − x²‖δ‖²) / ‖δ‖. Returns its
+    step in each direction, and the distance from it, as a multiple of the length of the first direction.
     """
     gram, rest = gram_matrix(directions), displacement.double()
     steps = np.linalg.solve(gram, [float(rest @ direction.double()) for direction in directions]).tolist()

@@ -225,10 +225,9 @@ class Probes:
 
 
 def log_probs(scores: Tensor, labels: Tensor, *, is_sigmoid: bool) -> Tensor:
-    """``[fit, m]`` natural logarithm of the probability of given classes.
+    """``[fit, m]`` natural logarithm of the probability of classes ``[fit, m]``, or of sets ``[fit, m, class]``.
 
-    Scores are ``[fit, m, class]``, labels ``[fit, m]`` one class or ``[fit, m, class]`` the whole set of them. If
-    ``is_sigmoid``, each class is judged on its own: of one class it is then the probability of that and no other.
+    If ``is_sigmoid``, each class is judged on its own: of one class it is then the probability of that and no other.
     """
     if not is_sigmoid:
         flat = functional.cross_entropy(scores.flatten(0, 1), labels.flatten(), reduction="none")
@@ -320,10 +319,8 @@ class FittedEdge(FittedReadout):
         return Predictions(labels.reshape(*shape, *labels.shape[2:]), log_prob.reshape(shape))
 
     def log_probs(self, source: AnySource, labels: Integers | NDArray[np.bool_]) -> Floats:
-        """``[problem, column, item]`` natural logarithm of the probability of the labels of each item.
-
-        Labels are ``[problem, item]`` classes, as in :meth:`FittedReadout.log_probs`, or ``[problem, item, class]``
-        bool, the whole set of an item's classes.
+        """``[problem, column, item]`` log-probability of classes ``[problem, item]``, or of sets ``[problem, item,
+        class]``.
         """
         multi, shape = self.is_multi_label, (*self.parameters["out"].shape[:2], source.n_items)
         targets = check_labels(source, labels, shape[0], self.design.n_classes)
@@ -356,10 +353,7 @@ class FittedEdge(FittedReadout):
 
 
 class EdgeLoop(FitLoop):
-    """The training loop of all probes of a design; unfinished fits are distributed over one shard for each worker.
-
-    A fit that has run out of patience goes back to its best round, and its learning rate falls to 0.
-    """
+    """The training loop of all probes of a design; unfinished fits are distributed over one shard for each worker."""
 
     what = "edge probes: round"
 

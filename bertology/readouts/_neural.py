@@ -55,10 +55,7 @@ def surprisals(scores: Tensor, items: Items, numbers: Tensor) -> Tensor:
 
 
 class Perceptrons(Standardised):
-    """One perceptron a problem and layer: standardised features, a hidden layer of ReLUs, class scores.
-
-    If ``is_linear``, the hidden layer hands on what it gets, without biases of its own: a product of two matrices.
-    """
+    """One perceptron a problem and layer; if ``is_linear``, the hidden layer is no more than a matrix."""
 
     def __init__(self, moments: Moments, items: Items, hidden: int, seed: int, *, is_linear: bool) -> None:
         super().__init__(moments, n_classes := items.frequency.shape[1])
@@ -105,10 +102,10 @@ class Perceptrons(Standardised):
 class PerceptronReadout(Readout):
     """A perceptron or bilinear map, trained by Adam (Kingma & Ba 2015) until dev accuracy stops rising.
 
-    All layers and problems see the same batches and are trained in the same matrix products, yet none depends on
-    another: each has its own parameters and stops at its own best epoch, whose parameters are kept. In the report
-    ``iterations`` counts epochs, and ``converged`` says that dev accuracy had stopped rising. The seed is that of the
-    initial weights (each problem its own) and of the order of the items.
+    All layers and problems see the same batches, yet none depends on another: each has its own parameters and stops at
+    its own best epoch, whose parameters are kept. In the report ``iterations`` counts epochs, and ``converged`` says
+    that dev accuracy had stopped rising. The seed is that of the initial weights (each problem its own) and of the
+    order of the items.
     """
 
     learning_rate: float = field(default=1e-3, kw_only=True)

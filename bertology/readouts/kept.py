@@ -38,11 +38,7 @@ def save_fit(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, Any]
 
 
 def load_fit(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """The tensors and the description that :func:`save_fit` wrote.
-
-    Raises:
-        ResultsError: a file is missing, broken or of another format.
-    """
+    """The tensors and the description that :func:`save_fit` wrote; ResultsError where files are missing or broken."""
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
@@ -171,11 +167,7 @@ class ProbeOrigin:
 
 @dataclass(frozen=True, eq=False)
 class TreeProbe:
-    """Linear maps of one layer: of distances, of depths, of relations, or of several of these.
-
-    Raises:
-        FitError: a map has another width than the vectors, or that of relations another number of them.
-    """
+    """Linear maps of one layer: of distances, of depths, of relations, or of several of these."""
 
     origin: ProbeOrigin
     distance: Tensor | None = None
@@ -213,17 +205,17 @@ class TreeProbe:
             raise FitError(f"the probe was fitted on {wrong[0]}: it cannot read {wrong[1]}")
 
     def distances(self, vectors: Tensor) -> NDArray[np.float32] | None:
-        """``[word, word]`` squared distances of ``[word, dim]`` vectors; None where the probe has no map for them."""
+        """``[word, word]`` squared distances of ``[word, dim]`` vectors; None without a map for them."""
         mapped = self._mapped(vectors, self.distance)
         return None if mapped is None else np.asarray(squared_distances(mapped).clamp_(min=0).numpy())
 
     def depths(self, vectors: Tensor) -> NDArray[np.float32] | None:
-        """``[word]`` depths of ``[word, dim]`` vectors; None where the probe has no map for them."""
+        """``[word]`` depths of ``[word, dim]`` vectors; None without a map for them."""
         mapped = self._mapped(vectors, self.depth)
         return None if mapped is None else np.asarray(mapped.square().sum(-1).numpy())
 
     def relations(self, vectors: Tensor) -> tuple[str, ...] | None:
-        """``[word]`` the most probable relation of each word to its head; None where the probe has no map for them."""
+        """``[word]`` the most probable relation of each word to its head; None without a map for them."""
         mapped = self._mapped(vectors, None if self.relation is None else self.relation[:-1])
         if mapped is None or self.relation is None:
             return None
@@ -242,11 +234,7 @@ class TreeProbe:
 
     @classmethod
     def load(cls, path: Path) -> TreeProbe:
-        """Read what :meth:`save` wrote.
-
-        Raises:
-            ResultsError: a file is missing, broken or of another format.
-        """
+        """Read what :meth:`save` wrote; ResultsError where a file is missing, broken or of another format."""
         tensors, plain = load_fit(path)
         try:
             return cls(ProbeOrigin(**{**plain, "relations": tuple(plain["relations"])}), **tensors)

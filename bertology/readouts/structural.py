@@ -215,10 +215,7 @@ def _missing(vectors: Tensor, block: Block, asks: Asks) -> Tensor:
 
 
 class MapLoop(FitLoop):
-    """The training of the maps of several ranks (Hewitt & Manning 2019, appendix), in shards for each worker.
-
-    After an epoch without a new minimum of the dev loss, the optimiser of a map begins anew at a lower rate.
-    """
+    """The training of the maps of several ranks (Hewitt & Manning 2019, appendix), in shards for each worker."""
 
     what = "structural probes: epoch"
 
@@ -354,11 +351,8 @@ class FittedStructural:
         return self.dim * self.rank
 
     def read(self, source: SpanSource) -> Iterator[tuple[int, NDArray[np.float32]]]:
-        """The number of each sentence, in the order of the chunks of ``source``, and its squared distances
-        ``[problem, layer, word, word]`` or depths ``[problem, layer, word]``.
-
-        Raises:
-            FitError: the source has other layers or another width than the maps were fitted on.
+        """The number of each sentence, in the order of ``source``, and its squared distances ``[problem, layer, word,
+        word]`` or depths ``[problem, layer, word]``; FitError where the source has other layers or another width.
         """
         n_problems, n_layers, dim, rank = self.maps.shape
         check_same_shape(source, n_layers, dim, what="probe")
