@@ -211,6 +211,8 @@ class GridRun(FineTuneSettings):
 
 
 _KINDS: dict[str, type[BaseModel]] = {"tasks": GridTask, "runs": GridRun}
+_COMMON = {part: [name for name in kind.model_fields if name not in ("name", "id")] for part, kind in _KINDS.items()}
+"""Keys that may be common to all tasks, or to all runs."""
 
 
 class FineTuneGrid(BaseModel):
@@ -245,10 +247,10 @@ class FineTuneGrid(BaseModel):
 def grid_schema() -> Mapping[str, Any]:
     """JSON Schema of a file of fine-tunings, by which editors complete and check."""
     common: dict[str, Any] = {}
-    for kind in _KINDS.values():
+    for part, kind in _KINDS.items():
         schema = kind.model_json_schema()
         properties = schema.get("anyOf", [{}, schema])[1]["properties"]
-        common |= {key: about for key, about in properties.items() if key in _common_keys(kind)}
+        common |= {key: properties[key] for key in properties if key in _COMMON[part]}
     return file_schema(FineTuneGrid, "finetune", title="fine-tunings", further=common)
 
 
@@ -267,7 +269,21 @@ def load_grid(
         written = read_file_of("finetune", Path(given), what=_WHAT, example="name: trial")
     written = changed(written, changes)
     check_trust(written, granted=trust_remote_code or isinstance(given, Mapping))
-    return checked(FineTuneGrid, _resolved(written), known=_known)
+    values = dict(written.value)
+    for part, keys in _COMMON.items():
+        shared = {key: values.pop(key) for key in keys if key in values}
+        common = Written(written.place, shared, {key: written.key_places[key] for key in shared})
+        if part in values and isinstance(values[part].value, list):
+            each = [_with_common(one, common, part) for one in values[part].value]
+            values[part] = Written(values[part].place, each)
+
+    def known(path: Keys) -> list[str]:
+        """The keys beside an unknown one."""
+        if len(path) > 1:
+            return list(_KINDS[str(path[0])].model_fields)
+        return [*FineTuneGrid.model_fields, *_COMMON["tasks"], *_COMMON["runs"]]
+
+    return checked(FineTuneGrid, Written(written.place, values, written.key_places), known=known)
 
 
 def _with_names(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -283,44 +299,19 @@ def _with_names(given: Mapping[str, Any]) -> dict[str, Any]:
     return plain
 
 
-def _common_keys(kind: type[BaseModel]) -> list[str]:
-    """Keys that may be common to all tasks, or to all runs."""
-    return [name for name in kind.model_fields if name not in ("name", "id")]
-
-
-def _resolved(written: Written) -> Written:
-    """The file with what is common to its tasks or runs, and each run's recipe, put into these."""
-    values = dict(written.value)
-    for part, kind in _KINDS.items():
-        keys = [key for key in _common_keys(kind) if key in values]
-        places = {key: written.key_places[key] for key in keys}
-        common = Written(written.place, {key: values.pop(key) for key in keys}, places)
-        if part in values and isinstance(values[part].value, list):
-            each = [_with_common(one, common, kind) for one in values[part].value]
-            values[part] = Written(values[part].place, each)
-    return Written(written.place, values, written.key_places)
-
-
-def _with_common(one: Written, common: Written, kind: type[BaseModel]) -> Written:
+def _with_common(one: Written, common: Written, part: str) -> Written:
     """A task or run over what is common, and a run over its recipe."""
-    if isinstance(one.value, str) and kind is GridTask:
+    if isinstance(one.value, str) and part == "tasks":
         one = Written(one.place, {"name": one})
     if not isinstance(one.value, dict):
         return one
     left_out = {key for owner, keys in _INHERITED_WITH.items() if owner in one.value for key in keys}
     kept = {key: value for key, value in common.value.items() if key not in left_out}
     whole = merged(one, Written(common.place, kept, common.key_places))
-    if kind is GridTask:
+    if part == "tasks":
         return whole
     recipe = whole.value.get("recipe", Written(whole.place, None))
     try:
         return with_recipe(whole, recipe.value if isinstance(recipe.value, str) else None)
     except NameNotFoundError as error:
         raise BertologyError(f"{recipe.place}: {error}") from None
-
-
-def _known(path: Keys) -> list[str]:
-    """The keys beside an unknown one."""
-    if len(path) > 1:
-        return list(_KINDS[str(path[0])].model_fields)
-    return [*FineTuneGrid.model_fields, *_common_keys(GridTask), *_common_keys(GridRun)]
