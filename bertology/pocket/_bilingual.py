@@ -299,17 +299,14 @@ def _ordered(parts: Sequence[Part]) -> list[Part]:
             rank = _LAST if place == len(parts) - 1 else ranks[-1] if ranks else _FIRST
         elif part.relation == HEAD:
             rank = 0
-        elif part.relation == "cc" or _is_wh(part.tree) or place + 1 in commas:
+        elif part.relation == "cc" or place + 1 in commas:
             rank = _FIRST
+        elif isinstance(part.tree, Phrase) and (part.tree.label or "").startswith("WH"):
+            rank = _FIRST  # an interrogative or relative phrase
         else:
             rank = _RANKS[part.relation]
         ranks.append(rank)
     return [parts[place] for place in sorted(range(len(parts)), key=ranks.__getitem__)]
-
-
-def _is_wh(tree: Tree) -> bool:
-    """Whether a part is an interrogative or relative phrase."""
-    return isinstance(tree, Phrase) and (tree.label or "").startswith("WH")
 
 
 MOST_ALIKE = 0.3
@@ -461,7 +458,9 @@ def _translated(line: Line, sentence: Sentence, second: Language) -> tuple[Sente
     """A sentence of the first language and its translation, both with senses, and their links."""
     made = second.translator(line.tree)
     other = read(line._replace(tree=made.tree), id=sentence.id, english=False)
-    senses = _senses(sentence)
+    rows = zip(sentence.words, sentence.layers["lemma"], sentence.layers["upos"], strict=True)
+    ambiguous = ambiguous_forms()
+    senses = tuple(f"{lemma}/{upos}" if upos in ambiguous.get(word.lower(), ()) else None for word, lemma, upos in rows)
     translated: list[str | None] = [None] * len(other)
     for source, place in sorted(made.sure, reverse=True):  # of several words, the first
         translated[place] = senses[source]
@@ -470,12 +469,6 @@ def _translated(line: Line, sentence: Sentence, second: Language) -> tuple[Sente
         replace(other, layers={**other.layers, "sense": tuple(translated)}),
         Links(sure=made.sure, possible=made.possible),
     )
-
-
-def _senses(sentence: Sentence) -> tuple[str | None, ...]:
-    rows = zip(sentence.words, sentence.layers["lemma"], sentence.layers["upos"], strict=True)
-    ambiguous = ambiguous_forms()
-    return tuple(f"{lemma}/{upos}" if upos in ambiguous.get(word.lower(), ()) else None for word, lemma, upos in rows)
 
 
 @lru_cache(maxsize=1)

@@ -17,7 +17,6 @@ from bertology.pocket._words import (
     Fact,
     Frame,
     Lexicon,
-    Noun,
     Relation,
     Verb,
     candidates,
@@ -86,7 +85,9 @@ def _item(dice: Dice, words: Lexicon, structure: Structure, n_attractors: int, s
     elif structure != "simple":
         verb = dice.one_of(words.verbs(("see", "like", "watch", "help", "follow", "fear")))
         relative = dice.one_of(("that", "who" if kind == "person" else "which"))
-        attractor = _noun_phrase(dice, words, "person", other) + _prepositional(dice, words, other, n_attractors - 1)
+        attractor = _noun_phrases(dice, words, "person", other)[0] + _prepositional(
+            dice, words, other, n_attractors - 1
+        )
         if structure == "subject_relative":
             opening += f" {relative} {verb.present[subject].form} {attractor}"
         else:
@@ -105,13 +106,9 @@ def _sentence(text: str) -> str:
 def _prepositional(dice: Dice, words: Lexicon, agreement: Agreement, number: int) -> str:
     kinds = ("person", "place", "animal")
     return "".join(
-        f" {dice.one_of(_PREPOSITIONS)} {_noun_phrase(dice, words, dice.one_of(kinds), agreement)}"
+        f" {dice.one_of(_PREPOSITIONS)} {_noun_phrases(dice, words, dice.one_of(kinds), agreement)[0]}"
         for _ in range(number)
     )
-
-
-def _noun_phrase(dice: Dice, words: Lexicon, kind: str, agreement: Agreement) -> str:
-    return _noun_phrases(dice, words, kind, agreement)[0]
 
 
 def _noun_phrases(dice: Dice, words: Lexicon, kind: str, agreement: Agreement) -> tuple[str, str]:
@@ -196,9 +193,9 @@ def role_prompts() -> tuple[RolePrompt, ...]:
     A verb is taken with a kind of subject and a kind of object if no frame of it allows these kinds the other way
     about. Nouns that belong to several kinds are not used.
     """
-    words = lexicon("known")
-    dice = Dice("pocket roles")
-    nouns = _plain_nouns(words)
+    words, dice = lexicon("known"), Dice("pocket roles")
+    counts = Counter(noun.lemma for kind in _KINDS for noun in words.nouns[kind].items)
+    nouns = {kind: [noun for noun in words.nouns[kind].items if counts[noun.lemma] == 1] for kind in _KINDS}
     prompts: dict[str, RolePrompt] = {}
     for verb, kinds in _asymmetric(words):
         subjects = [(kind, noun) for kind in sorted({one for one, _ in kinds}) for noun in nouns[kind]]
@@ -206,17 +203,18 @@ def role_prompts() -> tuple[RolePrompt, ...]:
         for _ in range(20 * _SENTENCES_OF_A_VERB):
             kind, subject = dice.one_of(subjects)
             target = dice.one_of(sorted(other for one, other in kinds if one == kind))
-            prompt = _role_prompt(verb, subject, dice.one_of(nouns[target]))
+            one, other = (f"the {noun.singular.form}" for noun in (subject, dice.one_of(nouns[target])))
+            prompt = RolePrompt(
+                verb.base.form,
+                f"{one.capitalize()} will {{mask}} {other}.",
+                f"{other.capitalize()} will {{mask}} {one}.",
+                f"They will {{mask}} {other}.",
+                f"{one.capitalize()} will {{mask}} them.",
+            )
             prompts.setdefault(prompt.text + verb.lemma, prompt)
             if len(prompts) - before == _SENTENCES_OF_A_VERB:
                 break
     return tuple(prompts.values())
-
-
-def _plain_nouns(words: Lexicon) -> dict[str, list[Noun]]:
-    """The nouns of each kind that are of no other."""
-    counts = Counter(noun.lemma for kind in _KINDS for noun in words.nouns[kind].items)
-    return {kind: [noun for noun in words.nouns[kind].items if counts[noun.lemma] == 1] for kind in _KINDS}
 
 
 def _asymmetric(words: Lexicon) -> Iterator[tuple[Verb, set[tuple[str, str]]]]:
@@ -229,14 +227,3 @@ def _asymmetric(words: Lexicon) -> Iterator[tuple[Verb, set[tuple[str, str]]]]:
         pairs = {(one, other) for frame in frames for one in frame.subjects for other in frame.objects}
         if kept := {pair for pair in pairs if {*pair} <= {*_KINDS} and pair[::-1] not in pairs}:
             yield frames[0].verb, kept
-
-
-def _role_prompt(verb: Verb, subject: Noun, thing: Noun) -> RolePrompt:
-    one, other = f"the {subject.singular.form}", f"the {thing.singular.form}"
-    return RolePrompt(
-        verb.base.form,
-        f"{one.capitalize()} will {{mask}} {other}.",
-        f"{other.capitalize()} will {{mask}} {one}.",
-        f"They will {{mask}} {other}.",
-        f"{one.capitalize()} will {{mask}} them.",
-    )

@@ -423,7 +423,15 @@ def pretraining_documents(
 
 def document_trees(n_documents: int, *, seed: int, stated: Sequence[Fact] | None = None) -> Iterator[list[Phrase]]:
     """The sentences of :func:`pretraining_documents` as trees."""
-    schedule = _schedule(facts() if stated is None else stated, n_documents, seed)
+    turns = (
+        (fact, n % len(fact.templates))
+        for fact in (facts() if stated is None else stated)
+        for n in range(fact.n_stated)
+    )
+    shuffled = Dice(f"pocket schedule {seed}").shuffled(turns)
+    schedule: dict[int, list[tuple[Fact, int]]] = defaultdict(list)
+    for place, statement_due in enumerate(shuffled):
+        schedule[place * n_documents // len(shuffled)].append(statement_due)
     words = lexicon("all")
     for number in range(n_documents):
         dice = Dice(f"pocket document {seed} {number}")
@@ -435,16 +443,6 @@ def document_trees(n_documents: int, *, seed: int, stated: Sequence[Fact] | None
         for fact, template in due:
             sentences.insert(dice.below(len(sentences) + 1), statement(fact, template).tree)
         yield sentences
-
-
-def _schedule(stated: Sequence[Fact], n_documents: int, seed: int) -> dict[int, list[tuple[Fact, int]]]:
-    """The statements of each document, by its number."""
-    turns = ((fact, turn % len(fact.templates)) for fact in stated for turn in range(fact.n_stated))
-    due = Dice(f"pocket schedule {seed}").shuffled(turns)
-    schedule: dict[int, list[tuple[Fact, int]]] = defaultdict(list)
-    for place, statement_due in enumerate(due):
-        schedule[place * n_documents // len(due)].append(statement_due)
-    return schedule
 
 
 _PACKED = Path(__file__).with_name("corpus.json.gz")
@@ -469,19 +467,8 @@ def load_corpus(n_train: int | None = None) -> Corpus:
         StoreError: the cache cannot be written.
     """
     base = _loaded()
-    return base if n_train is None else _enlarged(base, n_train)
-
-
-@lru_cache(maxsize=1)
-def _loaded() -> Corpus:
-    try:
-        packed = _PACKED.read_bytes()
-    except FileNotFoundError:
-        raise CorpusError(f"{_PACKED} is missing: install bertology again") from None
-    return corpus_of(unpack(packed))
-
-
-def _enlarged(base: Corpus, n_train: int) -> Corpus:
+    if n_train is None:
+        return base
     if not SIZES["train"] <= n_train <= MOST_SENTENCES:
         raise CorpusError(
             f"pocket:{n_train}: give from {SIZES['train']} (those that are embedded) to {MOST_SENTENCES} sentences"
@@ -496,6 +483,15 @@ def _enlarged(base: Corpus, n_train: int) -> Corpus:
         write_atomically(path, pack(made), remedy="name another in BERTOLOGY_CACHE")
     train = unpack(path.read_bytes())["train"]
     return replace(base, name=f"pocket:{n_train}", splits={**base.splits, "train": train})
+
+
+@lru_cache(maxsize=1)
+def _loaded() -> Corpus:
+    try:
+        packed = _PACKED.read_bytes()
+    except FileNotFoundError:
+        raise CorpusError(f"{_PACKED} is missing: install bertology again") from None
+    return corpus_of(unpack(packed))
 
 
 def unpack(packed: bytes) -> dict[str, Sentences]:
@@ -529,10 +525,9 @@ def _unpacked(row: list[Any], split: str, number: int) -> Sentence:
         name: tuple(None if value == _NOTHING else value for value in written.split())
         for name, written in layers.items()
     }
-    stated = {name: tuple(map(_target, rows)) for name, rows in targets.items()}
+    stated = {
+        name: tuple(Target((row[0], row[1]), row[2], (row[3], row[4]) if len(row) > 3 else None) for row in rows)
+        for name, rows in targets.items()
+    }
     is_glued = [mark == "1" for mark in glued]
     return annotated(words.split(), is_glued, values, tuple(heads), stated, id=f"{split}-{number}")
-
-
-def _target(plain: list[Any]) -> Target:
-    return Target((plain[0], plain[1]), plain[2], (plain[3], plain[4]) if len(plain) > 3 else None)
