@@ -185,26 +185,23 @@ def new_model(
         initializer_range=settings.initializer_range,
         pad_token_id=0,
     )
-    if settings.second_language is not None and second_from is not None:
-        _declare_languages(config, settings.second_language, second_from=second_from)
+    second = settings.second_language
+    if second is not None and second_from is not None:
+        # Noted in the configuration is what is apart for the second language; its embeddings come last.
+        declared = {"first_piece": second_from}
+        if not second.shared_specials:
+            declared["specials_from"] = config.vocab_size
+            config.vocab_size += len(OWN_SPECIALS)
+        if not second.shared_positions:
+            declared["positions_from"] = config.max_position_embeddings
+            config.max_position_embeddings *= 2
+        if len(declared) > 1:
+            config.second_language = declared
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(settings.seed)
         model = BertForPreTraining(config)
     read_languages_apart(model.bert)
     return model
-
-
-def _declare_languages(config: Any, second: SecondLanguage, *, second_from: int) -> None:
-    """Note in a model's configuration what is apart for the second language, and make room for its embeddings."""
-    declared = {"first_piece": second_from}
-    if not second.shared_specials:
-        declared["specials_from"] = config.vocab_size
-        config.vocab_size += len(OWN_SPECIALS)
-    if not second.shared_positions:
-        declared["positions_from"] = config.max_position_embeddings
-        config.max_position_embeddings *= 2
-    if len(declared) > 1:
-        config.second_language = declared
 
 
 def first_of_second(tokenizer: Tokenizer) -> int | None:
@@ -729,13 +726,23 @@ def pretrain(
         check_plan(out / "training", {"settings": settings.model_dump(mode="json")}, unplanned=lambda: None)
         sweep(out, *(out / "checkpoints").glob("*"))
         tokenizer, examples, held_out = _text(settings, echo)
-        _check_length(settings, tokenizer)
+        # The last figures are of items that no one has looked at while the recipe was made.
+        agreement = {last: agreement_items(seed=settings.seed + last * _HELD_OUT_SEED) for last in (False, True)}
+        prompts = [
+            *(item.text for items in agreement.values() for item in items),
+            *(fact.sentence() for fact in facts()),
+        ]
+        longest = max(len(encoding.ids) for encoding in tokenizer.encode_batch(prompts))
+        if longest > settings.max_pieces:
+            raise BertologyError(
+                f"max_pieces is {settings.max_pieces}, but evaluation has prompts of {longest} pieces: "
+                f"give {longest} or more, or a larger vocabulary_size"
+            )
         model = new_model(settings, tokenizer.get_vocab_size(), second_from=first_of_second(tokenizer))
         torch.nn.Module.to(model, device)  # its own ``to`` is not typed for device names
 
         def measured(step: int, *, at_last: bool = False) -> Evaluation:
-            items = _agreement_items(settings, at_last=at_last)
-            evaluation = evaluate(model, tokenizer, held_out=held_out, agreement=items, facts=facts())
+            evaluation = evaluate(model, tokenizer, held_out=held_out, agreement=agreement[at_last], facts=facts())
             echo(f"step {step}: {evaluation}")
             return evaluation
 
@@ -755,23 +762,6 @@ def pretrain(
         }
         write_atomically(out / "training.json", (json.dumps(record, indent=2) + "\n").encode())
     return Pretrained(out, evaluation)
-
-
-def _agreement_items(settings: PretrainSettings, *, at_last: bool) -> tuple[AgreementItem, ...]:
-    # The last figures are of items that no one has looked at while the recipe was made.
-    return agreement_items(seed=settings.seed + at_last * _HELD_OUT_SEED)
-
-
-def _check_length(settings: PretrainSettings, tokenizer: Tokenizer) -> None:
-    """Refuse settings with which the model could not read what it is evaluated on."""
-    items = (item.text for last in (False, True) for item in _agreement_items(settings, at_last=last))
-    prompts = [*items, *(fact.sentence() for fact in facts())]
-    longest = max(len(encoding.ids) for encoding in tokenizer.encode_batch(prompts))
-    if longest > settings.max_pieces:
-        raise BertologyError(
-            f"max_pieces is {settings.max_pieces}, but evaluation has prompts of {longest} pieces: "
-            f"give {longest} or more, or a larger vocabulary_size"
-        )
 
 
 def _text(settings: PretrainSettings, echo: Echo) -> tuple[Tokenizer, Examples, list[Examples]]:

@@ -262,14 +262,6 @@ def make_verb(parts: list[str], novelty: str | None) -> Verb:
     )
 
 
-def _make_noun(entry: str, kind: str, novelty: str | None) -> Noun:
-    lemma, slash, stated = entry.partition("/")
-    singular = Word(lemma, lemma, "NOUN", "NN", "Number=Sing", novelty=novelty)
-    plural = stated if slash else with_s(lemma)
-    word = Word(plural, lemma, "NOUN", "NNS", "Number=Plur", novelty=novelty) if plural else None
-    return Noun(lemma, kind, singular, word)
-
-
 def _make_frames(line: str, novelty: str | None) -> Iterator[Frame]:
     parts, subject, frames = (column.strip() for column in line.split("|"))
     verb = make_verb(parts.split(), novelty)
@@ -326,7 +318,13 @@ class Lexicon:
     def __init__(self, reach: Reach) -> None:
         self.nouns: dict[str, Menu[Noun]] = {}
         for kind, listed in _NOUNS.items():
-            made = [(_make_noun(e, kind, novelty), weight) for e, novelty, weight in _ranked(listed.split(), reach)]
+            made: list[tuple[Noun, float]] = []
+            for entry, novelty, weight in _ranked(listed.split(), reach):
+                lemma, slash, stated = entry.partition("/")
+                word = Word(lemma, lemma, "NOUN", "NN", "Number=Sing", novelty=novelty)
+                plural = stated if slash else with_s(lemma)
+                several = word._replace(form=plural, xpos="NNS", feats="Number=Plur") if plural else None
+                made.append((Noun(lemma, kind, word, several), weight))
             self.nouns[kind] = Menu(made)
             for noun, weight in made:
                 self.nouns.setdefault(noun.lemma, Menu([(noun, weight)]))
