@@ -465,7 +465,9 @@ def rows_to_table(rows: Sequence[RowT], kind: type[RowT]) -> pa.Table:
     """Rows in their fixed order as an Arrow table."""
     import pyarrow as pa
 
-    return pa.Table.from_pylist(list(map(vars, sorted(rows, key=sort_key))), schema=row_schema(kind))
+    ordered, schema = sorted(rows, key=sort_key), row_schema(kind)
+    columns = [pa.array([getattr(row, field.name) for row in ordered], field.type) for field in schema]
+    return pa.Table.from_arrays(columns, schema=schema)
 
 
 def rows_to_pandas(rows: Sequence[RowT], kind: type[RowT]) -> pd.DataFrame:
