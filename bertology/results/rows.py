@@ -399,9 +399,9 @@ def counterpart(layer: int, depth: int, other_depth: int) -> int:
 
 def grouped(rows: Iterable[RowT], *names: str) -> dict[Any, list[RowT]]:
     """The rows by their values in some columns, several of which make a tuple, in order of first appearance."""
-    groups: dict[Any, list[RowT]] = defaultdict(list)
+    groups, key = defaultdict[Any, list[RowT]](list), operator.attrgetter(*names)
     for row in rows:
-        groups[operator.attrgetter(*names)(row)].append(row)
+        groups[key(row)].append(row)
     return dict(groups)
 
 
