@@ -524,10 +524,10 @@ def multibootstrap(
         raise ValueError("there is nothing to average: give a run of each seed")
     every = [run for side in sides for of_seed in side for run in of_seed]
     check_paired(every)
-    first, means = every[0], []
-    for side in sides:
+    first, means = every[0], list[list[list[Floats]]]()
+    for of_side in sides:
         inside: list[list[Floats]] = []  # of each seed, means of values, replicates, and pseudo-values of the jackknife
-        for runs in side:
+        for runs in of_side:
             # What each cluster adds to the value, to first order.
             pseudo = (run.n_clusters * run.values - (run.n_clusters - 1) * run.jackknife for run in runs)
             parts = [run.values for run in runs], [run.replicates for run in runs], pseudo

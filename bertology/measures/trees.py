@@ -13,8 +13,6 @@ Heads = Sequence[int]
 """The head of each word, numbered from 1 as in CoNLL-U; 0 is the head of the root."""
 Edge = tuple[int, int]
 """Two words by their places from 0, the smaller first."""
-_Round = tuple[Integers, Integers, Integers, Integers]
-"""Trees not finished yet; ``[tree, word]`` the part each word is in, and the edge ``source → word`` into that part."""
 
 
 def check_tree(heads: Heads) -> None:
@@ -140,10 +138,18 @@ def spanning_arborescences(scores: ArrayLike, roots: ArrayLike) -> Integers:
     words = np.arange(n)
     left[:, words, words] = -np.inf
     left[np.arange(n_trees), :, root] = -np.inf
-    rounds: list[_Round] = []
+    # Of each round the trees that are not finished; [tree, word] the part each word is in, and the edge source → word
+    # into that part.
+    rounds: list[tuple[Integers, Integers, Integers, Integers]] = []
     trees, parts = np.arange(n_trees), np.tile(words, (n_trees, 1))
     while len(trees):
-        value, source, word = _best_into(left, parts)
+        # The best edge into each part: its score, where it comes from, and the word it leads to, all [tree, part].
+        outside = np.where(parts[:, :, None] == parts[:, None], -np.inf, left)
+        source = outside.argmax(1)  # [tree, word]
+        best = np.take_along_axis(outside, source[:, None], 1)[:, 0]
+        own = np.where(parts[:, None] == words[:, None], best[:, None], -np.inf)  # [tree, part, word]
+        word = own.argmax(2)
+        value, source = np.take_along_axis(own, word[..., None], 2)[..., 0], np.take_along_axis(source, word, 1)
         rounds.append((trees, parts, np.take_along_axis(source, parts, 1), np.take_along_axis(word, parts, 1)))
         # What comes into the root is −∞, as is what comes into numbers that are no longer a part.
         reached = np.isfinite(value)
@@ -153,17 +159,16 @@ def spanning_arborescences(scores: ArrayLike, roots: ArrayLike) -> Integers:
         go_on = in_circle.any(1)
         parts = np.take_along_axis(joined, parts, 1)[go_on]
         trees, left = trees[go_on], left[go_on]
-    return _opened(rounds, n_trees, n, root)
-
-
-def _best_into(left: Floats, parts: Integers) -> tuple[Floats, Integers, Integers]:
-    """``[tree, part]`` the best edge into each part: its score, where it comes from, and the word it leads to."""
-    outside = np.where(parts[:, :, None] == parts[:, None], -np.inf, left)
-    source = outside.argmax(1)  # [tree, word]
-    value = np.take_along_axis(outside, source[:, None], 1)[:, 0]
-    own = np.where(parts[:, None] == np.arange(parts.shape[1])[:, None], value[:, None], -np.inf)  # [tree, part, word]
-    word = own.argmax(2)
-    return np.take_along_axis(own, word[..., None], 2)[..., 0], np.take_along_axis(source, word, 1), word
+    # Contracted parts are opened, last round first: a part keeps its edge unless a later round chose one into it from
+    # outside the circle that it was in.
+    heads, into = (np.full((n_trees, n), -1, dtype=np.int64) for _ in range(2))
+    for trees, parts, source, word in reversed(rounds):
+        known = into[trees]
+        keeps = (known >= 0) & (np.take_along_axis(parts, np.maximum(known, 0), 1) == parts)
+        into[trees] = np.where(keeps, known, word)
+        heads[trees] = np.where(keeps, heads[trees], source)
+    heads[np.arange(n_trees), root] = -1
+    return heads
 
 
 def _circles(above: Integers, reached: NDArray[np.bool_]) -> tuple[Integers, NDArray[np.bool_]]:
@@ -179,18 +184,3 @@ def _circles(above: Integers, reached: NDArray[np.bool_]) -> tuple[Integers, NDA
     np.put_along_axis(in_circle, jump, True, 1)
     in_circle &= reached
     return np.where(in_circle, least, np.arange(n)), in_circle
-
-
-def _opened(rounds: list[_Round], n_trees: int, n: int, root: Integers) -> Integers:
-    """Heads of words, from the edges into contracted parts, last round first.
-
-    A part keeps its edge unless a later round chose one into it from outside the circle that it was in.
-    """
-    heads, into = (np.full((n_trees, n), -1, dtype=np.int64) for _ in range(2))
-    for trees, parts, source, word in reversed(rounds):
-        known = into[trees]
-        keeps = (known >= 0) & (np.take_along_axis(parts, np.maximum(known, 0), 1) == parts)
-        into[trees] = np.where(keeps, known, word)
-        heads[trees] = np.where(keeps, heads[trees], source)
-    heads[np.arange(n_trees), root] = -1
-    return heads

@@ -124,7 +124,8 @@ class View(Tables):
             shown += [table.table(), *[groups.table() for groups in self.groups if groups.of is table]]
         shown += [summary_table(self.overview)] if len(self.overview) > 1 else []
         shown += [pipeline_table(self.pipelines)] if self.pipelines else []
-        return (*shown, *[one.table() for one in (*self.head_tables, *self.step_tables)], *self.wholes)
+        shown += [table.table() for table in self.head_tables] + [steps.table() for steps in self.step_tables]
+        return (*shown, *self.wholes)
 
     def to_csv(self) -> str:
         """One line a layer and baseline, or where there are only heads one a number; fractions, not percentages."""
@@ -540,7 +541,8 @@ class Results:
         parts, words = list[dict[str, Any]](), dict[tuple[str, str], Any]()
         for row in self._with_items(found, any_init="init" in chosen):
             split = row.corpus_fingerprint, row.split
-            if split not in words and row.split in (corpus := corpora.get(row.corpus_fingerprint, {})):
+            corpus = corpora.get(row.corpus_fingerprint)
+            if split not in words and corpus is not None and row.split in corpus:
                 # Kept from cell to cell: the cells of a task share their items.
                 words[split] = functools.lru_cache(maxsize=1)(SplitTexts(corpus[row.split]).columns)
             part = item_columns(row, kept_of(self.kept, row), words.get(split))

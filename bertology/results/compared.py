@@ -158,14 +158,14 @@ def pair_statistics(rows: Sequence[ResultRow]) -> tuple[PairStatistic, ...]:
         if reference is not None and is_whole and row.control == ITSELF and row.init == inits[row.model]:
             found[row.task, row.corpus, row.metric, str(row.model), str(reference)].append(row)
     statistics = []
-    for (*question, model, reference), same in found.items():
+    for (task, corpus, metric, model, reference), same in found.items():
         by_layer = {row.layer: row.score for row in same if row.layer is not None and row.head is None}
         by_head = {row.head: row.score for row in same if row.head is not None}
         whole = next((row.score for row in same if row.layer is None and row.head is None), None)
         layers = {row.layer: row.param("reference_layer") for row in same if row.layer is not None}
         known = {layer: int(other) for layer, other in layers.items() if other is not None}
-        pair = names[model], names.get(reference, reference)
-        statistics.append(PairStatistic(*question, *pair, by_layer, by_head, whole, known, same[0]))
+        about = task, corpus, metric, names[model], names.get(reference, reference)
+        statistics.append(PairStatistic(*about, by_layer, by_head, whole, known, same[0]))
     return tuple(statistics)
 
 
@@ -254,7 +254,7 @@ def model_frame(rows: Sequence[ResultRow], comparisons: Sequence[ComparisonRow])
     families = grouped(comparisons, "family")
     for family in dict.fromkeys(row.family for row in of_models):
         is_best = ": models at their best layers " in family
-        layers = {row.layer_a for row in families[family]} - {None}
+        layers = {row.layer_a for row in families[family] if row.layer_a is not None}
         for layer in [None] if is_best else sorted(layers):
             pairs = [row for row in families[family] if layer in (None, row.layer_a)]
             cells = list(dict.fromkeys(cell for row in pairs for cell in (row.cell_a, row.cell_b)))

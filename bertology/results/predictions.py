@@ -199,11 +199,12 @@ def read_predictions(folder: Path, cell_id: str) -> Predictions:
         ResultsError: the file is missing or broken.
     """
     table = _read_columns(folder, cell_id)
-    (codes, labels), (cluster, clusters) = _recoded(table["gold"], table["pred"]), _recoded(table["cluster_id"])
+    (gold, pred), labels = _recoded(table["gold"], table["pred"])
+    (cluster,), clusters = _recoded(table["cluster_id"])
     item_ids, score, names = table["item_id"].to_pylist(), table["score"].to_numpy(), table.column_names
     extra = {name: table[name].to_pylist() for name in CLOZE if name in names}
     fold = table["fold"].to_numpy() if "fold" in names else None
-    return Predictions(item_ids, *cluster, clusters, *codes, score, labels, _has_sets(table), extra, fold)
+    return Predictions(item_ids, cluster, clusters, gold, pred, score, labels, _has_sets(table), extra, fold)
 
 
 @dataclass(frozen=True, eq=False)
@@ -280,7 +281,7 @@ def read_outcomes(folder: Kept, cell_ids: Sequence[str], *, among: Collection[st
         if len(table) != len(kept):
             raise ResultsError(f"{folder}: cells {cell_ids[0]} and {cell_id} were not asked about the same items")
     words, _ = _recoded(*[table["pred"] for table in tables])
-    columns = {"pred": np.stack(words)[:, kept].astype(np.int64)}
+    columns: dict[str, NDArray[Any]] = {"pred": np.stack(words)[:, kept].astype(np.int64)}
     for name, kind in (("score", np.float64), ("rival", np.float64), ("rank", np.int64)):
         columns[name] = np.stack([table[name].to_numpy().astype(kind)[kept] for table in tables])
     # Clusters without a scored item are none: they would widen nothing and be drawn all the same.
@@ -708,9 +709,9 @@ class FittedProbe:
         sentences, of_items = self._items(texts, places)
         encoder, at = model, self.origin
         if not isinstance(model, Encoder):  # the one it was fitted on, loaded by its name unless another is given
-            source, revision = (at.model, at.revision) if model is None else (model_name(model), None)
+            name, revision = (at.model, at.revision) if model is None else (model_name(model), None)
             weights: dict[str, Any] = {"init": at.init, "seed": at.init_seed}
-            encoder = load_encoder(source, revision=revision, dtype=at.dtype, max_pieces=at.max_pieces, **weights)
+            encoder = load_encoder(name, revision=revision, dtype=at.dtype, max_pieces=at.max_pieces, **weights)
         if encoder.fingerprint != at.model_fingerprint:
             other = f"it cannot read the vectors of {encoder.name}; give model="
             raise FitError(f"the probe was fitted on {at.model}: {other}")

@@ -399,9 +399,9 @@ def counterpart(layer: int, depth: int, other_depth: int) -> int:
 
 def grouped(rows: Iterable[RowT], *names: str) -> dict[Any, list[RowT]]:
     """The rows by their values in some columns, several of which make a tuple, in order of first appearance."""
-    groups: dict[Any, list[RowT]] = defaultdict(list)
+    groups, key = defaultdict[Any, list[RowT]](list), operator.attrgetter(*names)
     for row in rows:
-        groups[operator.attrgetter(*names)(row)].append(row)
+        groups[key(row)].append(row)
     return dict(groups)
 
 
@@ -465,7 +465,9 @@ def rows_to_table(rows: Sequence[RowT], kind: type[RowT]) -> pa.Table:
     """Rows in their fixed order as an Arrow table."""
     import pyarrow as pa
 
-    return pa.Table.from_pylist(list(map(vars, sorted(rows, key=sort_key))), schema=row_schema(kind))
+    ordered, schema = sorted(rows, key=sort_key), row_schema(kind)
+    columns = [pa.array([getattr(row, field.name) for row in ordered], field.type) for field in schema]
+    return pa.Table.from_arrays(columns, schema=schema)
 
 
 def rows_to_pandas(rows: Sequence[RowT], kind: type[RowT]) -> pd.DataFrame:

@@ -469,7 +469,9 @@ def layers_named(layers: Sequence[int]) -> str:
             spans[-1].append(layer)
         else:
             spans.append([layer])
-    names = [name for span in spans for name in ([f"{span[0]}–{span[-1]}"] if len(span) > 2 else map(str, span))]
+    names: list[str] = []
+    for span in spans:
+        names += [f"{span[0]}–{span[-1]}"] if len(span) > 2 else map(str, span)
     *first, last = names
     return f"layer{'s' * (len(layers) > 1)} {', '.join(first)}{' and ' if first else ''}{last}"
 

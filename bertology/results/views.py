@@ -175,21 +175,20 @@ class LayerTable:
         shown, rows, best = self.shown, dict[str, list[Any]](), list[tuple[str, int]]()
         metrics = [_metric_of_column(name, self.metric, self.second_metric, self.control_metric) for name in shown]
         headers = [LAYER_COLUMNS[name].title or metric_title(one) for name, one in zip(shown, metrics, strict=True)]
+        with_spread = [line for line in self.lines if line.spread] != []
         for line in self.lines:
             label = layer_label(line.layer)
-            rows[label] = [*[line.scores[name] for name in shown], line.spread]
+            rows[label] = [line.scores[name] for name in shown] + [line.spread] * with_spread
             best += [(label, 0)] if line.in_best_set else []
         for baseline in self.baselines:
             # Columns that are not the task's own are empty in lines of baselines.
-            rows[baseline.label] = [*[getattr(baseline, name, "") for name in shown], ""]
-        if any(line.spread for line in self.lines):
-            headers, metrics = [*headers, "seed s.d."], [*metrics, self.metric]
+            rows[baseline.label] = [getattr(baseline, name, "") for name in shown] + [""] * with_spread
         return Table.of(
             self.title("") + (" · silver labels" if self.about.annotation == "silver" else ""),
-            headers,
-            {label: values[: len(headers)] for label, values in rows.items()},
+            headers + ["seed s.d."] * with_spread,
+            rows,
             _notes(self),
-            metric=metrics,
+            metric=metrics + [self.metric] * with_spread,
             intervals=[place for place, name in enumerate(shown) if LAYER_COLUMNS[name].with_interval],
             best=best,
             baselines=[line.label for line in self.baselines],
@@ -326,11 +325,10 @@ def refuse_mixtures(rows: Sequence[ResultRow]) -> None:
         (pretrained, ("model",), "model_fingerprint"),
     ):
         for key, same in grouped(some, *within).items():
-            values = {str(getattr(row, of)) for row in same}
+            values = sorted(dict.fromkeys([str(getattr(row, of)) for row in same]))
             if len(values) > 1:
                 names = key if isinstance(key, tuple) else (key,)
-                place = ", ".join(map(" ".join, zip(within, map(str, names), strict=True)))
-                both = " and ".join(sorted(values))
+                place, both = ", ".join(map(" ".join, zip(within, map(str, names), strict=True))), " and ".join(values)
                 raise ResultsError(f"{place}: rows of {of} {both} cannot stand in one view; keep one with only({of}=…)")
 
 
@@ -444,9 +442,9 @@ def _best_layers(
 
 def _baselines(rows: Sequence[ResultRow], main: str, second: str | None) -> tuple[BaselineLine, ...]:
     first: dict[tuple[str, str], ResultRow] = {}
-    for row in rows:
-        if row.value is not None:
-            first.setdefault((row.control, row.metric), row)
+    for one in rows:
+        if one.value is not None:
+            first.setdefault((one.control, one.metric), one)
     lines = []
     for control in CONTROLS:
         row, other = first.get((control, main)), first.get((control, second or ""))
@@ -939,7 +937,10 @@ def head_tables(rows: Sequence[ResultRow]) -> tuple[HeadTable, ...]:
                 of_table[*asked, row.model, row.reading].append(row)
             elif row.is_baseline:
                 baselines[asked].append(row)
-    return tuple(_head_table(same, own_baselines(baselines[key[:3]], same[0].model)) for key, same in of_table.items())
+    tables = []
+    for key, same in of_table.items():
+        tables.append(_head_table(same, own_baselines(baselines[key[:3]], same[0].model)))
+    return tuple(tables)
 
 
 def head_place(head: str) -> tuple[int, ...]:
@@ -959,7 +960,7 @@ def _head_table(rows: Sequence[ResultRow], baselines: Sequence[ResultRow]) -> He
         ordered = _from_best(heads, on_dev := dev.get((init, metric, group), []))
         random = test.get(("random", metric, group), []) if init != "random" else []
         best = _from_best(random, dev.get(("random", metric, group), []))[:1]
-        same = {row.control: row.score for row in baselines if (row.metric, row.group) == (metric, group)}
+        same = {str(row.control): row.score for row in baselines if (row.metric, row.group) == (metric, group)}
         lines.append(
             HeadLine(
                 name=group or metric,
@@ -1129,8 +1130,8 @@ class PipelineLine:
 
 def overview_of(tables: Sequence[LayerTable]) -> tuple[LayerTable, ...]:
     """The tables that are laid side by side: of tasks read from single layers, those alone."""
-    single = {_asked(table.about) for table in tables if table.about.readout != CUMULATIVE}
-    return tuple(t for t in tables if t.about.readout != CUMULATIVE or _asked(t.about) not in single)
+    single = [_asked(table.about) for table in tables if table.about.readout != CUMULATIVE]
+    return tuple([t for t in tables if t.about.readout != CUMULATIVE or _asked(t.about) not in single])
 
 
 _asked = operator.attrgetter("task", "corpus", "split", "model", "pooling")
@@ -1138,9 +1139,12 @@ _asked = operator.attrgetter("task", "corpus", "split", "model", "pooling")
 
 def pipeline_lines(rows: Sequence[ResultRow], tables: Sequence[LayerTable]) -> tuple[PipelineLine, ...]:
     """A line for each task, corpus and model that was read by a mixture, in order of first appearance."""
-    mixed = [row for row in rows if row.readout in (MIX, CUMULATIVE) and row.control == ITSELF and row.status == "ok"]
-    lines = []
-    for key in dict.fromkeys(map(_asked, mixed)):
+    lines: list[PipelineLine] = []
+    mixed: dict[Any, None] = {}
+    for row in rows:
+        if row.readout in (MIX, CUMULATIVE) and row.control == ITSELF and row.status == "ok":
+            mixed[_asked(row)] = None
+    for key in mixed:
         of_key = [row for row in rows if row.model and _asked(row) == key]
         scored = [row for row in of_key if row.control == ITSELF and row.value is not None]
         # Random weights stand beside pretrained ones as a control, but may be what is asked about.

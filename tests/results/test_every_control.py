@@ -88,19 +88,16 @@ def test_it_is_in_the_terminal_and_in_every_file(name: str, tmp_path) -> None:
     found = Results(rows_of(probe, control, is_baseline=is_baseline))
     title = control.label if is_baseline else LAYER_COLUMNS[control.name].title
     shown = number(VALUE, metric="accuracy" if control.name == "control_task" else probe.scores[0].name)
-    for text in (str(found), found.to_markdown(), found.to_latex(), found.to_html(), report_of(found, tmp_path)):
+    found.save(tmp_path / "run", tables=(), plots=())
+    page = write_report([tmp_path / "run"], tmp_path / "report.html").read_text(encoding="utf-8")
+    for text in (str(found), found.to_markdown(), found.to_latex(), found.to_html(), page):
         words = " ".join(text.replace(latex_escaped(title), title).split())
         assert title in words or title.split()[0] in words, text
         assert shown in words, text
     lines = list(csv.DictReader(io.StringIO(found.to_csv())))
     assert any(value == str(VALUE) for line in lines for value in line.values())
-    for text in (found.to_markdown(), str(found), report_of(found, tmp_path)):
+    for text in (found.to_markdown(), str(found), page):
         assert control.text[:40] in " ".join(text.replace("&#x27;", "'").split()), text
-
-
-def report_of(found: Results, tmp_path) -> str:
-    found.save(tmp_path / "run", tables=(), plots=())
-    return write_report([tmp_path / "run"], tmp_path / "report.html").read_text(encoding="utf-8")
 
 
 def test_a_control_that_is_unknown_is_refused() -> None:
