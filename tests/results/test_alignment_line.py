@@ -145,8 +145,7 @@ def literate(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("task", ["comparison:vectors", "frozen_probe:pos"])
-@pytest.mark.parametrize("is_reference", [False, True])
+@pytest.mark.parametrize(("task", "is_reference"), [("comparison:vectors", False), ("frozen_probe:pos", True)])
 def test_words_shared_in_either_of_two_models_are_counted(
     task: str, is_reference: bool, tiny_bert: Path, literate: Path, tiny_corpus: Path
 ) -> None:
