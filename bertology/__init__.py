@@ -31,7 +31,7 @@ def _attention(*given: Any, **settings: Any) -> Any:
 
 
 def _plot(*given: Any, **settings: Any) -> Any:
-    from bertology.results.head_maps import plot_head
+    from bertology.results.figures import plot_head
 
     return plot_head(*given, **settings)
 

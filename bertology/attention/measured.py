@@ -373,7 +373,7 @@ class HeadStatistics:
 
     def plot(self, names: Sequence[str] | None = None) -> Figure:
         """Layers by heads as shades, a panel for each of ``names``, all that have values when left out."""
-        from bertology.results.head_maps import plot_heads
+        from bertology.results.figures import plot_heads
 
         if names is None:
             names = [name for name in self.names if np.isfinite(self.of(name)).any()]

@@ -88,7 +88,7 @@ class AttentionView:
         Raises:
             ResultsError: there are several heads, or a text is too long for a figure.
         """
-        from bertology.results.head_maps import plot_head
+        from bertology.results.figures import plot_head
 
         maps, titles = [], []
         for reading, *_ in self.panels:

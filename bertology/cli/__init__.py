@@ -1,4 +1,4 @@
-"""The command line: one module a command."""
+"""The command line: a module for each panel of the help, whose functions are the commands."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ import typer
 from typer.core import TyperGroup
 
 from bertology import __version__
-from bertology.cli import ask, change, cloze, keep, look, lookup, neighbours, tree  # noqa: F401 - they register commands
+from bertology.cli import ask, change, keep, look, lookup  # noqa: F401 - they register commands
 from bertology.cli._options import COMMANDS, closing
 
 # Typer itself names only one of the errors of a command that is not written as it should be; this is what all are.

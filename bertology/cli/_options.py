@@ -8,7 +8,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import NoneType
@@ -109,7 +109,11 @@ class Command:
         about, _, listed = str(inspect.getdoc(self.function)).partition("\n\nArgs:\n")
         parts = re.split(r"^ {4}(\w+): ", listed, flags=re.MULTILINE)
         described = {name: " ".join(text.split()) for name, text in zip(parts[1::2], parts[2::2], strict=True)}
-        parameters = list(self._parameters(described))
+        signature = inspect.signature(self.function, eval_str=True)
+        own = [one for one in signature.parameters.values() if one.kind is not one.VAR_KEYWORD]
+        n_first = sum(one.kind is one.POSITIONAL_OR_KEYWORD for one in own) + 1  # settings follow the first option
+        parameters = [_own(one, described) for one in own]
+        parameters[n_first:n_first] = [_of_setting(name, self.changed or {}) for name in self.settings]
 
         def function(**given: Any) -> None:
             self.function(**given)
@@ -118,24 +122,11 @@ class Command:
         function.__annotations__ = {one.name: one.annotation for one in parameters}
         app.command(name, help=about, epilog=closing(self.page, *self.examples) if self.page else None)(function)
 
-    def _parameters(self, described: Mapping[str, str]) -> Iterator[inspect.Parameter]:
-        own = list(inspect.signature(self.function, eval_str=True).parameters.values())
-        n_first = sum(one.kind is one.POSITIONAL_OR_KEYWORD for one in own) + 1  # settings follow the first option
-        for one in own[:n_first]:
-            yield from _own(one, described)
-        for name in self.settings:
-            yield _of_setting(name, self.changed or {})
-        for one in own[n_first:]:
-            yield from _own(one, described)
 
-
-def _own(one: inspect.Parameter, described: Mapping[str, str]) -> Iterator[inspect.Parameter]:
-    """The argument or option of a parameter; none of the mapping of settings."""
-    if one.kind is one.VAR_KEYWORD:
-        return
+def _own(one: inspect.Parameter, described: Mapping[str, str]) -> inspect.Parameter:
+    """A parameter of a command as an argument or option."""
     if one.annotation is typer.Context:
-        yield one
-        return
+        return one
     extra = {**_OPTIONS.get(one.name, {})}
     extra["help"] = described.get(one.name, extra.get("help"))
     flags = extra.pop("flags", "").split()
@@ -143,7 +134,7 @@ def _own(one: inspect.Parameter, described: Mapping[str, str]) -> Iterator[inspe
         option = typer.Option(*flags, **extra)
     else:
         option = typer.Argument(metavar=extra.get("metavar"), help=extra["help"])
-    yield one.replace(annotation=Annotated[one.annotation, option])
+    return one.replace(annotation=Annotated[one.annotation, option])
 
 
 def _of_setting(name: str, changed: Mapping[str, Any]) -> inspect.Parameter:

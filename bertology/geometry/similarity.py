@@ -560,7 +560,7 @@ class LayerMatrix:
     def plot(self, *, title: str | None = None) -> ShownFigure:
         """A heatmap with the layers of a on the vertical axis, from the bottom up, and those of b on the other."""
         from bertology.encoders import LabelledArray
-        from bertology.results.head_maps import plot_head
+        from bertology.results.figures import plot_head
 
         labels = {"from": list(map(str, self.layers_a[::-1])), "to": list(map(str, self.layers_b))}
         shades = LabelledArray(np.clip(self.values[::-1], 0, None).astype(np.float32), labels, {})

@@ -14,7 +14,7 @@ from transformers import AutoModel, AutoTokenizer
 
 from bertology import Encoder, load_encoder
 from bertology.errors import ResultsError, StoreError
-from bertology.results.head_maps import plot_head
+from bertology.results.figures import plot_head
 
 TEXT, SECOND = "The dogs chased $a cat.", "It slept."
 

@@ -7,8 +7,7 @@ import pytest
 
 from bertology._names import short_names
 from bertology.results import Results
-from bertology.results.report._page import render_report
-from bertology.results.report._runs import group_questions, read_runs
+from bertology.results.report._page import group_questions, read_runs, render_report
 from bertology.results.table import number
 from tests.results.conftest import made_up_cloze_results, made_up_results
 

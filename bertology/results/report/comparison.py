@@ -15,7 +15,7 @@ from bertology._page import full_page
 from bertology.measures.metrics import ITSELF, Part, metric_form
 from bertology.results._results import Results
 from bertology.results.compared import ComparedTask, Difference, PairStatistic, at_null
-from bertology.results.report._runs import probe_of
+from bertology.results.report._page import probe_of
 from bertology.results.rows import FALSE_DISCOVERY_RATE, ResultRow, Score
 from bertology.results.table import (
     NOTHING,

@@ -8,8 +8,7 @@ import pytest
 
 from bertology.pocket import load_corpus
 from bertology.results import Results
-from bertology.results.report._page import render_report
-from bertology.results.report._runs import find_sentences, read_runs
+from bertology.results.report._page import find_sentences, read_runs, render_report
 
 HOSTILE = "</script><img src=x onerror=document.title='owned'>{{data}}"
 
