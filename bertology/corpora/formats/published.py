@@ -12,7 +12,16 @@ from typing import Final
 from bertology._files import opened, parse_json, read_text
 from bertology.corpora._corpus import Corpus, Format, corpus_at
 from bertology.corpora._derived import MAIN_AUXILIARY, SUBJECT_NOUN, alternating
-from bertology.corpora._files import Oddities, files_in, first_line, line_blocks, numbered_lines, split_of, text_lines
+from bertology.corpora._files import (
+    Oddities,
+    at_least_one,
+    files_in,
+    first_line,
+    line_blocks,
+    numbered_lines,
+    split_of,
+    text_lines,
+)
 from bertology.corpora._sentences import Sentence, Target
 from bertology.corpora._tables import joined
 from bertology.corpora._words import MASK, Span, sentence_of, sentence_of_text, text_words, words_within
@@ -348,7 +357,8 @@ class OpenSesame(Format):
     def load(self, path: Path) -> Corpus:
         """The corpus in a folder with the files of one of their questions, or of both."""
         files = self.files(path)
-        read = {file.name: list(self._lines(file)) for file in files}
+        empty = "nothing in it; give a file with sentences"
+        read = {file.name: list(at_least_one(self._lines(file), f"{file}: {empty}")) for file in files}
         stems = sorted({file.stem for file in files})
         for name in (f"{stem}{suffix}" for stem in stems for suffix in self.suffixes):
             if name not in read:
