@@ -283,7 +283,6 @@ PUBLISHED = {
     ("minimal_pairs", "blimp", "data"): (23_000, "1d1a9922a522751e9c80ae3e0d08d450"),
     ("agreement", "bert_syntax", "generated.tab"): (396, "718d84548a123693e02d819e1b0b5a0a"),
     ("lama", "lama", "data"): (20_164, "dda68ce458f7a3e1ea8f962f264979dc"),
-    ("lama:paraphrases", "pararel", "data"): (224_010, "c0065cd3deb12fd4c7af246d19fc6947"),
     ("lama:negated", "lama_primed_negated", "data"): (10_829, "f884375d166ed4b135fa3bf4f0df80a7"),
     ("diagnostics:cprag", "lm_diagnostics", ""): (34, "5e7de39c66f14afcccf45c39401cf25a"),
     ("diagnostics:role_words", "lm_diagnostics", ""): (88, "2ccbb139b91c9ed53c250d5fe3709523"),
