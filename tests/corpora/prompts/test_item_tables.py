@@ -14,8 +14,8 @@ import pytest
 import spacy
 
 from bertology import load_encoder
-from bertology.causal import CausalProbe, agreement_pairs, fact_pairs, sensitive_pairs
-from bertology.causal.items import read_facts, subject_pairs
+from bertology.causal import CausalProbe, agreement_pairs, sensitive_pairs
+from bertology.causal.items import fact_pairs, read_facts, subject_pairs
 from bertology.cloze import ClozeProbe
 from bertology.corpora import _words
 from bertology.corpora.prompts import LeftOut, read_item_table
