@@ -13,8 +13,7 @@ import pandas as pd
 import pytest
 import spacy
 
-from bertology import load_encoder
-from bertology.causal import CausalProbe, agreement_pairs, sensitive_pairs
+from bertology.causal import agreement_pairs
 from bertology.causal.items import fact_pairs, read_facts, subject_pairs
 from bertology.cloze import ClozeProbe
 from bertology.corpora import _words
@@ -330,19 +329,3 @@ def test_the_language_of_texts_reaches_tasks_that_need_words(by_character: None,
     assert alone is not None
     assert alone.places == pair.places
     assert alone.sentences()[0].words == ("我", "们", "[MASK]", "公", "园", "。")
-
-
-def test_minimal_pairs_of_a_language_without_spaces_are_patched(by_character: None) -> None:
-    probe = get_probe("patching:minimal_pairs")
-    assert isinstance(probe, CausalProbe)
-    pairs = pd.DataFrame({"good": ["我们去公园。"], "bad": ["我们来公园。"]})
-    known, named = probe.items(pairs), probe.items(pairs, columns="good=good,bad=bad,language=zh")
-    assert named is not None
-    assert known is not None
-    assert (known.language, named.language) == (None, "zh")
-    assert known.fingerprint != named.fingerprint
-    encoder = load_encoder("pocket")
-    with pytest.raises(CorpusError, match="name the language"):
-        sensitive_pairs(encoder, [("我们去公园。", "我们来公园。")])
-    found = sensitive_pairs(encoder, [("我们去公园。", "我们来公园。")], language="zh")
-    assert found.excluded == ((0, "no shared word is a single piece"),)
