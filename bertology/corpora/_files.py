@@ -11,9 +11,9 @@ import zlib
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar, cast
+from typing import BinaryIO, TypeVar, cast
 
-from bertology._files import NotJson, described, opened, parsed_json
+from bertology._files import opened
 from bertology.errors import CorpusError
 
 T = TypeVar("T")
@@ -146,19 +146,6 @@ def line_blocks(path: Path) -> Iterator[tuple[int, list[str]]]:
         elif block:
             yield number - len(block), block
             block = []
-
-
-def json_objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The objects of a file of one JSON object a line, with the numbers of their lines."""
-    lines = at_least_one(numbered_lines(path), f"{path}: nothing in it; give one JSON object a line")
-    for number, line in lines:
-        try:
-            value = parsed_json(line)
-        except NotJson as error:
-            raise CorpusError(f"{path}:{number}: not JSON ({error}); one object a line is due") from None
-        if not isinstance(value, dict):
-            raise CorpusError(f"{path}:{number}: {described(value)} where an object was due")
-        yield number, value
 
 
 def at_least_one(items: Iterable[T], message: str) -> Iterator[T]:

@@ -190,44 +190,6 @@ def _is_text(path: Path, language: str) -> bool:
     return path.suffix == f".{language}" or may_be_text
 
 
-def read_links(
-    path: Path, lengths: Mapping[int, tuple[int, int]], *, start: LinkStart | None = None
-) -> dict[int, Links]:
-    """Gold alignments, one line a pair of sentences: ``i-j`` links word i of the first with word j of the second.
-
-    ``ipj`` is a possible link. Words are numbered from 0 or from 1; which of both is inferred where a 0 occurs, or a
-    number that is as high as its sentence is long.
-
-    Args:
-        path: the file.
-        lengths: numbers of words of both sentences by line, from 1; lines without both are left out.
-        start: the number of a first word; inferred when left out.
-
-    Returns:
-        By line the links, words from 0; those of words that sentences do not have included.
-    """
-    by_line: dict[int, list[tuple[str, int, int]]] = {}
-    n_lines = 0
-    for n_lines, line in enumerate(text_lines(path), 1):
-        matches = [(text, _LINK.fullmatch(text)) for text in line.split()]
-        if (wrong := next((text for text, match in matches if match is None), None)) is not None:
-            raise CorpusError(f"{path}:{n_lines}: {quoted(wrong)} is no link: write 3-4, or 3p4 for a possible one")
-        if n_lines in lengths:
-            by_line[n_lines] = [(match[2], int(match[1]), int(match[3])) for _, match in matches if match]
-    if lengths and max(lengths) > n_lines:
-        raise CorpusError(f"{path}: {n_lines:,} lines, but the texts have {max(lengths):,}; give a line for each")
-    if start is None:
-        every = [(i, j, *lengths[number]) for number, links in by_line.items() for _, i, j in links]
-        start = 0 if any(min(i, j) == 0 for i, j, *_ in every) else 1
-        if start and not any(i == n_first or j == n_second for i, j, n_first, n_second in every):
-            what = "no word is numbered 0, and no number equals a sentence length"
-            raise CorpusError(f"{path}: {what}: write links0= or links1= to state the number of a first word")
-    return {
-        number: Links(*(frozenset((i - start, j - start) for kind, i, j in links if kind == which) for which in "-p"))
-        for number, links in by_line.items()
-    }
-
-
 PARALLEL, MULTILINGUAL = "parallel:", "multilingual:"
 _STARTS: Final[Mapping[str, LinkStart | None]] = {"links": None, "links0": 0, "links1": 1}
 _LANGUAGE = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,19}")
@@ -416,6 +378,11 @@ class LanguageParts:
         return parallel_corpus(corpora, links=self._links(corpora) if self.links and len(corpora) > 1 else None)
 
     def _links(self, corpora: Mapping[str, Corpus]) -> dict[tuple[str, str], dict[str, Links]]:
+        """Gold alignments, one line a pair of sentences: ``i-j`` links word i of the first with word j of the second.
+
+        ``ipj`` is a possible link. Words are numbered from 0 or from 1; which of both is inferred, unless it is stated,
+        where a 0 occurs, or a number that is as high as its sentence is long.
+        """
         (first, one), (second, other), *_ = corpora.items()
         path = given_path(self.links or "", error=CorpusError)
         some = [sentence for corpus in (one, other) for of_split in corpus.splits.values() for sentence in of_split]
@@ -423,11 +390,29 @@ class LanguageParts:
             due = "links are of one file of each language with one sentence a line; give two .txt files"
             raise CorpusError(f"{path}: {due}")
         ((of_one,), (of_other,)) = (corpus.splits.values() for corpus in (one, other))
-        numbered = [{int(each.id): len(each) for each in sentences} for sentences in (of_one, of_other)]
-        both = sorted(numbered[0].keys() & numbered[1])
-        lengths = {number: (numbered[0][number], numbered[1][number]) for number in both}
-        found = read_links(path, lengths, start=self.start)
-        return {(first, second): {str(number): links for number, links in found.items()}}
+        n_first, n_second = ({int(each.id): len(each) for each in sentences} for sentences in (of_one, of_other))
+        by_line: dict[int, list[tuple[str, int, int]]] = {}
+        n_lines, last = 0, max(n_first.keys() & n_second, default=0)
+        for n_lines, line in enumerate(text_lines(path), 1):
+            matches = [(text, _LINK.fullmatch(text)) for text in line.split()]
+            if (wrong := next((text for text, match in matches if match is None), None)) is not None:
+                raise CorpusError(f"{path}:{n_lines}: {quoted(wrong)} is no link: write 3-4, or 3p4 for a possible one")
+            if n_lines in n_first and n_lines in n_second:
+                by_line[n_lines] = [(match[2], int(match[1]), int(match[3])) for _, match in matches if match]
+        if last > n_lines:
+            raise CorpusError(f"{path}: {n_lines:,} lines, but the texts have {last:,}; give a line for each")
+        start = self.start
+        if start is None:
+            every = [(number, i, j) for number, links in by_line.items() for _, i, j in links]
+            start = 0 if any(min(i, j) == 0 for _, i, j in every) else 1
+            if start and not any(i == n_first[number] or j == n_second[number] for number, i, j in every):
+                what = "no word is numbered 0, and no number equals a sentence length"
+                raise CorpusError(f"{path}: {what}: write links0= or links1= to state the number of a first word")
+        gold: dict[str, Links] = {}
+        for number, links in by_line.items():
+            kinds = (frozenset((i - start, j - start) for kind, i, j in links if kind == which) for which in "-p")
+            gold[str(number)] = Links(*kinds)
+        return {(first, second): gold}
 
 
 def _load_bitext(path: Path, languages: Sequence[str]) -> dict[str, Corpus]:

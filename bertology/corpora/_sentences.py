@@ -202,7 +202,8 @@ class Sentences(Sequence[Sentence]):
     """
 
     def __init__(self, sentences: Iterable[Sentence] = ()) -> None:
-        self._ids, self._texts, self._comments = StringColumn(), StringColumn(), StringColumn()
+        # Strings as UTF-8 (one emoji must not widen all of them) and where each ends.
+        self._strings = {name: (bytearray(), array("q", [0])) for name in ("id", "text", "comments")}
         forms, groups = CodeColumn(), CodeColumn()
         columns: dict[str, CodeColumn] = {}
         starts, spans, heads = array("q", [0]), array("i"), array("i")
@@ -215,12 +216,15 @@ class Sentences(Sequence[Sentence]):
             if any(len(column) != n for column in (sentence.spans, heads_of, *sentence.layers.values())):
                 what = f"{n} words, but spans, heads or a layer of another length"
                 raise ValueError(f"sentence {sentence.id!r}: {what}")
-            self._ids.append(sentence.id)
-            self._texts.append(sentence.text)
             # What the sentence holds anyway, its id and text, is kept as a mark.
             marks = {f" sent_id = {sentence.id}": _ID_MARK, f" text = {sentence.text}": _TEXT_MARK}
             packed = (marks.get(comment) or comment.replace(_MARK, _MARK * 2) for comment in sentence.comments)
-            self._comments.append("".join(comment + "\n" for comment in packed))
+            comments = "".join(comment + "\n" for comment in packed)
+            for value, (content, ends) in zip(
+                (sentence.id, sentence.text, comments), self._strings.values(), strict=True
+            ):
+                content += value.encode("utf-8", "surrogatepass")
+                ends.append(len(content))
             groups.extend((sentence.group or None,), number)
             forms.extend(sentence.words, before)
             for name, values in sentence.layers.items():
@@ -274,10 +278,13 @@ class Sentences(Sequence[Sentence]):
             raise IndexError(index)
         first, last = self.starts[number], self.starts[number + 1]
         targets, multiword, empty_nodes, derived = self._extras.get(number, _NO_EXTRAS)
-        name, text = self._ids[number], self._texts[number]
+        name, text = self.id(number), self.text(number)
         heads = self.heads[first:last].tolist() if self.heads is not None else None
         layers = {name: layer.decoded(first, last) for name, layer in self.layers.items()}
-        marked, comments = {_ID_MARK: f" sent_id = {name}", _TEXT_MARK: f" text = {text}"}, self._comments[number]
+        marked, comments = (
+            {_ID_MARK: f" sent_id = {name}", _TEXT_MARK: f" text = {text}"},
+            self._string("comments", number),
+        )
         packed = comments[:-1].split("\n") if comments else []
         return Sentence(
             id=name,
@@ -336,16 +343,20 @@ class Sentences(Sequence[Sentence]):
     def document_of_sentence(self) -> Integers:
         """``[sentence]`` number of the document of each: see :func:`document_starts`."""
         groups = [name or "" for name in self.groups.decoded(0, len(self))]
-        starts = [start for start, _ in document_starts(groups, [self._ids[number] for number in range(len(self))])]
+        starts = [start for start, _ in document_starts(groups, list(map(self.id, range(len(self)))))]
         return np.searchsorted(starts, np.arange(len(self)), side="right") - 1
 
     def text(self, number: int) -> str:
         """The natural text of sentence ``number``."""
-        return self._texts[number]
+        return self._string("text", number)
 
     def id(self, number: int) -> str:
         """The identifier of sentence ``number`` in its corpus."""
-        return self._ids[number]
+        return self._string("id", number)
+
+    def _string(self, name: str, number: int) -> str:
+        content, ends = self._strings[name]
+        return content[ends[number] : ends[number + 1]].decode("utf-8", "surrogatepass")
 
     def word(self, number: int) -> str:
         """The form of word ``number``, counted through the whole sequence."""
@@ -362,7 +373,7 @@ class Sentences(Sequence[Sentence]):
             return self.forms
         shown = list(self.forms.decoded(0, self.n_words))
         for number in tokens:
-            text, words = self._texts[number], range(*self.starts[number : number + 2].tolist())
+            text, words = self.text(number), range(*self.starts[number : number + 2].tolist())
             for word, (begin, end) in zip(words, self.char_spans[words.start : words.stop].tolist(), strict=True):
                 shown[word] = text[begin:end]
         column = CodeColumn()
@@ -372,7 +383,7 @@ class Sentences(Sequence[Sentence]):
     @cached_property
     def text_fingerprint(self) -> str:
         """Hash of the input of a model, text and positions of words, independent of annotation."""
-        return digest([*self._texts.parts(), self.starts.data, self.char_spans.tobytes()])
+        return digest([*map(memoryview, self._strings["text"]), self.starts.data, self.char_spans.tobytes()])
 
     @cached_property
     def fingerprint(self) -> str:
@@ -385,7 +396,8 @@ class Sentences(Sequence[Sentence]):
             values = "\0".join(layer.values).encode("utf-8", "surrogatepass")
             return [name.encode(), layer.packed.astype(np.int32).data, values]
 
-        parts = [self.text_fingerprint.encode(), *of("form", self.forms), *self._ids.parts(), *of("group", self.groups)]
+        parts = [self.text_fingerprint.encode(), *of("form", self.forms), *map(memoryview, self._strings["id"])]
+        parts += of("group", self.groups)
         for name in sorted(self.layers):
             parts += of(name, self.layers[name])
         if self.heads is not None:
@@ -437,26 +449,6 @@ class WordLayer:
     def decoded(self, first: int, last: int) -> tuple[str | None, ...]:
         """The values of the words from ``first`` up to, not including, ``last``."""
         return tuple(map(self._value_of.__getitem__, self.packed[first:last].tolist()))
-
-
-class StringColumn:
-    """An append-only column of strings, kept as UTF-8 (one emoji must not widen all of them) and its boundaries."""
-
-    def __init__(self) -> None:
-        self._bytes = bytearray()
-        self._ends = array("q", [0])
-
-    def append(self, value: str) -> None:
-        """Add one string at the end."""
-        self._bytes += value.encode("utf-8", "surrogatepass")
-        self._ends.append(len(self._bytes))
-
-    def __getitem__(self, index: int) -> str:
-        return self._bytes[self._ends[index] : self._ends[index + 1]].decode("utf-8", "surrogatepass")
-
-    def parts(self) -> tuple[memoryview, memoryview]:
-        """All of the text and its boundaries, for hashing."""
-        return memoryview(self._bytes), memoryview(self._ends)
 
 
 class CodeColumn:

@@ -20,9 +20,9 @@ from bertology._names import name_not_found
 from bertology.corpora._corpus import SPLITS, TEXTS, UNLABELLED, Corpus, Format
 from bertology.corpora._files import (
     Oddities,
+    at_least_one,
     corpus_name,
     first_line,
-    json_objects,
     numbered_lines,
     split_files,
     split_named,
@@ -509,8 +509,18 @@ def read_table(path: Path, *, has_header: bool = True) -> Table:
         return _with_names_of_classes(Table(table.to_pydict(), path), features)
     if suffix_of(path) in JSON_SUFFIXES:
         if not first_line(path).lstrip().startswith("["):
-            numbers, objects = zip(*json_objects(path), strict=True)
-            return _of_records(objects, path, array("q", numbers))
+            numbers, objects = array("q"), list[dict[str, Any]]()
+            rows_of_file = at_least_one(numbered_lines(path), f"{path}: nothing in it; give one JSON object a line")
+            for number, line in rows_of_file:
+                try:
+                    value = parsed_json(line)
+                except NotJson as error:
+                    raise CorpusError(f"{path}:{number}: not JSON ({error}); one object a line is due") from None
+                if not isinstance(value, dict):
+                    raise CorpusError(f"{path}:{number}: {described(value)} where an object was due")
+                numbers.append(number)
+                objects.append(value)
+            return _of_records(objects, path, numbers)
         try:
             rows = parsed_json("".join(text_lines(path)))
         except NotJson as error:

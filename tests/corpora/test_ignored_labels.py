@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -24,7 +23,6 @@ WORDS = [["the", "dog", f"barks{number}"] for number in range(N)]
 TAGS: dict[str, list[list[Any]]] = {
     "numbers": [[0, -100, 1 + number % 2] for number in range(N)],
     "strings": [["a", "-100", "bc"[number % 2]] for number in range(N)],
-    "mixed": [["a", -100, "bc"[number % 2]] for number in range(N)],
     "entities": [["B-X", "-100", "O"] for _ in range(N)],
 }
 
@@ -33,22 +31,10 @@ def in_lists(folder: Path, tags: list[list[Any]]) -> Any:
     return list(zip(WORDS, tags, strict=True))
 
 
-def in_frame(folder: Path, tags: list[list[Any]]) -> Any:
-    return pd.DataFrame({"words": WORDS, "tags": tags})
-
-
 def in_json_lines(folder: Path, tags: list[list[Any]]) -> Any:
     rows = (json.dumps({"tokens": words, "tags": tags}) for words, tags in zip(WORDS, tags, strict=True))
     (folder / "data.jsonl").write_text("".join(f"{row}\n" for row in rows))
     return folder / "data.jsonl"
-
-
-def in_csv(folder: Path, tags: list[list[Any]]) -> Any:
-    with (folder / "data.csv").open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(["words", "tags"])
-        writer.writerows((json.dumps(words), json.dumps(of)) for words, of in zip(WORDS, tags, strict=True))
-    return folder / "data.csv"
 
 
 def in_columns(folder: Path, tags: list[list[Any]]) -> Any:
@@ -61,7 +47,7 @@ def in_columns(folder: Path, tags: list[list[Any]]) -> Any:
     return folder
 
 
-READERS: tuple[Callable[[Path, list[list[Any]]], Any], ...] = (in_lists, in_frame, in_json_lines, in_csv, in_columns)
+READERS: tuple[Callable[[Path, list[list[Any]]], Any], ...] = (in_lists, in_json_lines, in_columns)
 
 
 def skipped_of(data: TaskData) -> int:

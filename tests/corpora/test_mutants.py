@@ -26,8 +26,8 @@ from tests.corpora.docbins import write_docbin
 from tests.long_numbers import dumped
 from tests.mutations import MAX_MESSAGE, accepted, mutated_bytes, mutated_tree, times
 
-COUNT = times(100)
-"""Mutants of a file; a test takes about a second."""
+COUNT = times(60)
+"""Mutants of a file."""
 
 LONG, DIGITS = "x" * 100_000, "9" * 5000
 

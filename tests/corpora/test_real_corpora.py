@@ -72,23 +72,6 @@ def test_conll_2000(real_data):
     assert list(corpus.notes) == ["sentences without spacing, words joined by single spaces"]
 
 
-def test_universal_ner(real_data):
-    corpus = load_corpus(real_data("uner_english_ewt"))
-    assert {split: len(sentences) for split, sentences in corpus.splits.items()} == {"dev": 2_001, "test": 2_077}
-    spans = {}
-    for split, sentences in corpus.splits.items():
-        ner = sentences.layers["ner"]
-        spans[split] = sum(ner.values[code].startswith("B-") for code in ner.codes)
-    assert spans == {"dev": 966, "test": 1_088}
-    assert corpus.notes == {}
-    sentence = corpus["dev"][0]
-    assert sentence.text == (
-        "where can I get morcillas in tampa bay , I will like the argentinian type , but I will to try anothers please?"
-    )
-    treebank = load_corpus(real_data("ud_english_ewt") / "en_ewt-ud-dev.conllu")["dev"]
-    assert {s.id for s in corpus["dev"]} == {s.id for s in treebank}
-
-
 def _glue(path: Path, **options: Any) -> pd.DataFrame:
     return pd.read_csv(path, sep="\t", quoting=csv.QUOTE_NONE, encoding="utf-8-sig", dtype=str, **options)
 

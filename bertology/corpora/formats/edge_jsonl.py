@@ -64,7 +64,7 @@ class EdgeJsonl(Format):
         if not _LAYER_NAME.fullmatch(layer := self._layer or ""):
             raise CorpusError(f"layer {quoted(layer)} is no name for targets; write small letters, digits and _")
         for number, line in numbered_lines(file):
-            where = f"{file}:{number}"
+            where, targets = f"{file}:{number}", list[Target]()
             try:
                 example: _Example = parse_json(line, where=where, what="edge JSONL", form=_Example, remedy=_REMEDY)
             except BertologyError as error:
@@ -72,33 +72,32 @@ class EdgeJsonl(Format):
             words = [word for word in _GAPS.split(example.text) if word]
             if not words or not example.text.strip():
                 raise CorpusError(f"{where}: there is no word in its text; write the words, parted by spaces")
-            targets = [self._target(one, f"{where}: targets[{n}]", len(words)) for n, one in enumerate(example.targets)]
+            for place, plain in ((f"{where}: targets[{n}]", one) for n, one in enumerate(example.targets)):
+                label = str(plain.label) if isinstance(plain.label, int | float) else plain.label
+                if label == "" or not all(label) or (label is not plain.label and label not in IGNORED):
+                    what = f"{quoted(plain.label)}; write a string, or a list of strings"
+                    raise CorpusError(f"{place}.label is {what}")
+                for name, span in (("span1", plain.span1), ("span2", plain.span2)):
+                    if span is not None and not 0 <= span[0] < span[1] <= len(words):
+                        due = f"write [start, end] in words of the text, 0 to {len(words)}, end exclusive"
+                        raise CorpusError(f"{place}.{name} {list(span)} is empty, reversed or outside the text; {due}")
+                form = "a string" if isinstance(label, str) else "a list"
+                kind = f"{'one span' if plain.span2 is None else 'two spans'} and {form}"
+                self._kind, self._first = self._kind or kind, self._first or place
+                if kind != self._kind:
+                    what = f"has {kind} where that of {self._first} has {self._kind}"
+                    raise CorpusError(f"{place} {what}; give the targets of one task a file")
+                targets.append(Target(plain.span1, label, plain.span2))
             stated: dict[str, Any] = example.info if isinstance(example.info, dict) else {}
-            natural, name = stated.get("text"), stated.get("sent_id")
+            natural, sent_id = stated.get("text"), stated.get("sent_id")
             spacing = spacing_in(natural, words) if isinstance(natural, str) else None
             if spacing is None:
                 oddities.note(JOINED, f"{file.name}:{number}")
             info = json.dumps(example.info, ensure_ascii=False, sort_keys=True)
             yield Sentence.from_words(
                 words,
-                id=name if isinstance(name, str) else str(number),
+                id=sent_id if isinstance(sent_id, str) else str(number),
                 space_after=spacing,
                 targets={layer: targets},
                 comments=(f" info = {info}",) if example.info else (),
             )
-
-    def _target(self, plain: _Target, where: str, n_words: int) -> Target:
-        label = str(plain.label) if isinstance(plain.label, int | float) else plain.label
-        if label == "" or not all(label) or (label is not plain.label and label not in IGNORED):
-            raise CorpusError(f"{where}.label is {quoted(plain.label)}; write a string, or a list of strings")
-        for name, span in (("span1", plain.span1), ("span2", plain.span2)):
-            if span is not None and not 0 <= span[0] < span[1] <= n_words:
-                due = f"write [start, end] in words of the text, 0 to {n_words}, end exclusive"
-                raise CorpusError(f"{where}.{name} {list(span)} is empty, reversed or outside the text; {due}")
-        form = "a string" if isinstance(label, str) else "a list"
-        kind = f"{'one span' if plain.span2 is None else 'two spans'} and {form}"
-        self._kind, self._first = self._kind or kind, self._first or where
-        if kind != self._kind:
-            what = f"has {kind} where that of {self._first} has {self._kind}"
-            raise CorpusError(f"{where} {what}; give the targets of one task a file")
-        return Target(plain.span1, label, plain.span2)

@@ -12,7 +12,16 @@ from typing import Final
 from bertology._files import opened, parse_json, read_text
 from bertology.corpora._corpus import Corpus, Format, corpus_at
 from bertology.corpora._derived import MAIN_AUXILIARY, SUBJECT_NOUN, alternating
-from bertology.corpora._files import Oddities, files_in, first_line, line_blocks, numbered_lines, split_of, text_lines
+from bertology.corpora._files import (
+    Oddities,
+    at_least_one,
+    files_in,
+    first_line,
+    line_blocks,
+    numbered_lines,
+    split_of,
+    text_lines,
+)
 from bertology.corpora._sentences import Sentence, Target
 from bertology.corpora._tables import joined
 from bertology.corpora._words import MASK, Span, sentence_of, sentence_of_text, text_words, words_within
@@ -29,12 +38,10 @@ class SemEval(Format):
     """
 
     title, suffixes, language = "SemEval-2010 Task 8", (".txt",), "en"
+    _label = re.compile(r"Other|[A-Z][A-Za-z]*(-[A-Z][A-Za-z]*)+\((e1,e2|e2,e1)\)")
     _lines = (
         (re.compile(r'(\d+)\t"(.*)"\s*'), "a number, a tab and a sentence in quotes"),
-        (
-            re.compile(r"Other|[A-Z][A-Za-z]*(-[A-Z][A-Za-z]*)+\((e1,e2|e2,e1)\)"),
-            "a label, Other or Cause-Effect(e1,e2),",
-        ),
+        (_label, "a label, Other or Cause-Effect(e1,e2),"),
         (re.compile(r"(Comment.*)?"), "a comment or a blank line"),
     )
     _tag = re.compile(r"(</?e[12]>)")
@@ -48,14 +55,14 @@ class SemEval(Format):
     def read(self, file: Path, oddities: Oddities) -> Iterator[Sentence]:
         """One sentence an item."""
         for first, item in line_blocks(file):
-            number = tagged = ""
+            matches = list[re.Match[str]]()
             for place, line in enumerate([*item, *[""] * (3 - len(item))]):
                 pattern, due = self._lines[min(place, 2)]
                 if (match := pattern.fullmatch(line.strip())) is None:
                     raise CorpusError(f"{file}:{first + place}: {quoted(line)} where {due} was due")
-                number, tagged = (match[1], match[2]) if place == 0 else (number, tagged)
+                matches.append(match)
             # White space goes outside of tags.
-            tagged = re.sub(r"(<e[12]>)\s+", r" \1", re.sub(r"\s+(</e[12]>)", r"\1 ", tagged))
+            tagged = re.sub(r"(<e[12]>)\s+", r" \1", re.sub(r"\s+(</e[12]>)", r"\1 ", matches[0][2]))
             texts = self._tag.split(" ".join(tagged.split()))
             names, ends = texts[1::2], list(accumulate(map(len, texts[::2])))
             if names not in (self._tags, self._tags[2:] + self._tags[:2]) or ends[0] == ends[1] or ends[2] == ends[3]:
@@ -69,7 +76,7 @@ class SemEval(Format):
                 spans.append((start, end))
                 if (words[start][0], words[end - 1][1]) != (ends[place], ends[place + 1]):
                     oddities.note("nominals that are part of a word, given by the word", f"{file.name}:{first}")
-            yield sentence_of(text, words, number, {"relations": (Target(spans[0], item[1].strip(), spans[1]),)})
+            yield sentence_of(text, words, matches[0][1], {"relations": (Target(spans[0], item[1].strip(), spans[1]),)})
 
 
 class SentEval(Format):
@@ -348,7 +355,8 @@ class OpenSesame(Format):
     def load(self, path: Path) -> Corpus:
         """The corpus in a folder with the files of one of their questions, or of both."""
         files = self.files(path)
-        read = {file.name: list(self._lines(file)) for file in files}
+        empty = "nothing in it; give a file with sentences"
+        read = {file.name: list(at_least_one(self._lines(file), f"{file}: {empty}")) for file in files}
         stems = sorted({file.stem for file in files})
         for name in (f"{stem}{suffix}" for stem in stems for suffix in self.suffixes):
             if name not in read:

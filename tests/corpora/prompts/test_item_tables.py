@@ -13,8 +13,7 @@ import pandas as pd
 import pytest
 import spacy
 
-from bertology import load_encoder
-from bertology.causal import CausalProbe, agreement_pairs, sensitive_pairs
+from bertology.causal import agreement_pairs
 from bertology.causal.items import fact_pairs, read_facts, subject_pairs
 from bertology.cloze import ClozeProbe
 from bertology.corpora import _words
@@ -62,22 +61,16 @@ def written(folder: Path, kind: str, frame: pd.DataFrame) -> Any:
     records = frame.to_dict("records")
     path = folder / f"t.{kind}"
     match kind:
-        case "csv" | "tsv":
-            frame.to_csv(path, index=False, sep="\t" if kind == "tsv" else ",")
-        case "parquet":
-            frame.to_parquet(path)
+        case "csv" | "tsv" | "tsv.gz":
+            frame.to_csv(path, index=False, sep="," if kind == "csv" else "\t")
         case "json":
             path.write_text(json.dumps(records))
         case "jsonl":
             path.write_text("".join(json.dumps(record) + "\n" for record in records))
-        case "tsv.gz":
-            frame.to_csv(path, index=False, sep="\t")
         case "records":
             return records
         case "dict":
             return {str(name): list(column) for name, column in frame.items()}
-        case "data set":
-            return DataSet(records)
         case "one split":
             return {"train": DataSet(records)}
         case _:
@@ -95,7 +88,7 @@ class DataSet(list[dict[str, Any]]):
         return list(self[0])
 
 
-KINDS = ("csv", "tsv", "parquet", "json", "jsonl", "tsv.gz", "frame", "records", "dict", "data set", "one split")
+KINDS = ("csv", "json", "jsonl", "tsv.gz", "frame", "records", "dict", "one split")
 
 
 @pytest.mark.parametrize("kind", ["csv", "tsv", "jsonl", "frame"])
@@ -289,7 +282,6 @@ PUBLISHED = {
     ("minimal_pairs", "blimp", "data"): (23_000, "1d1a9922a522751e9c80ae3e0d08d450"),
     ("agreement", "bert_syntax", "generated.tab"): (396, "718d84548a123693e02d819e1b0b5a0a"),
     ("lama", "lama", "data"): (20_164, "dda68ce458f7a3e1ea8f962f264979dc"),
-    ("lama:paraphrases", "pararel", "data"): (224_010, "c0065cd3deb12fd4c7af246d19fc6947"),
     ("lama:negated", "lama_primed_negated", "data"): (10_829, "f884375d166ed4b135fa3bf4f0df80a7"),
     ("diagnostics:cprag", "lm_diagnostics", ""): (34, "5e7de39c66f14afcccf45c39401cf25a"),
     ("diagnostics:role_words", "lm_diagnostics", ""): (88, "2ccbb139b91c9ed53c250d5fe3709523"),
@@ -337,19 +329,3 @@ def test_the_language_of_texts_reaches_tasks_that_need_words(by_character: None,
     assert alone is not None
     assert alone.places == pair.places
     assert alone.sentences()[0].words == ("我", "们", "[MASK]", "公", "园", "。")
-
-
-def test_minimal_pairs_of_a_language_without_spaces_are_patched(by_character: None) -> None:
-    probe = get_probe("patching:minimal_pairs")
-    assert isinstance(probe, CausalProbe)
-    pairs = pd.DataFrame({"good": ["我们去公园。"], "bad": ["我们来公园。"]})
-    known, named = probe.items(pairs), probe.items(pairs, columns="good=good,bad=bad,language=zh")
-    assert named is not None
-    assert known is not None
-    assert (known.language, named.language) == (None, "zh")
-    assert known.fingerprint != named.fingerprint
-    encoder = load_encoder("pocket")
-    with pytest.raises(CorpusError, match="name the language"):
-        sensitive_pairs(encoder, [("我们去公园。", "我们来公园。")])
-    found = sensitive_pairs(encoder, [("我们去公园。", "我们来公园。")], language="zh")
-    assert found.excluded == ((0, "no shared word is a single piece"),)

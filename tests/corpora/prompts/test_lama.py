@@ -290,16 +290,10 @@ def plain(prime: str = "Kabul", **more: object) -> dict[str, object]:
     }
 
 
-def write_lines(path: Path, *objects: object) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(json.dumps(one) + "\n" for one in objects), encoding="utf-8")
-    return path
-
-
 @pytest.fixture
 def primed(tmp_path: Path) -> Path:
-    write_lines(tmp_path / "data/TREx/high_ranked/P19.jsonl", plain())
-    write_lines(tmp_path / "data/TREx/random/P19_random.jsonl", plain("Paper", sub_label="Ada"))
+    write(tmp_path / "data/TREx/high_ranked/P19.jsonl", plain())
+    write(tmp_path / "data/TREx/random/P19_random.jsonl", plain("Paper", sub_label="Ada"))
     return tmp_path
 
 
@@ -323,17 +317,17 @@ def test_a_fact_with_several_primes_is_one_fact(primed: Path) -> None:
 
 
 def test_a_set_of_one_file_and_a_file_of_ones_own(tmp_path: Path) -> None:
-    write_lines(tmp_path / "SQUAD/random/Squad.jsonl", plain(sub_label="Squad"))
+    write(tmp_path / "SQUAD/random/Squad.jsonl", plain(sub_label="Squad"))
     ((squad,), _) = read_primed(tmp_path)
     assert (squad.id, squad.group, squad.subject) == ("SQuAD:1", "SQuAD", "")
     one = plain()
     del one["masked_misprimed"]
-    ((own,), _) = read_primed(write_lines(tmp_path / "mine/births.jsonl", one))
+    ((own,), _) = read_primed(write(tmp_path / "mine/births.jsonl", one))
     assert (own.id, own.group, own.variants) == ("mine:births:1", "mine births", {})
 
 
 def test_what_primed_cannot_be_asked_is_listed(primed: Path) -> None:
-    write_lines(
+    write(
         primed / "data/TREx/low_ranked/P20.jsonl",
         plain(obj_label=""),
         plain(masked_sentences=["none"]),
@@ -358,13 +352,13 @@ def test_what_primed_cannot_be_asked_is_listed(primed: Path) -> None:
     ],
 )
 def test_what_is_wrong_is_named(primed: Path, one: dict[str, object], message: str) -> None:
-    write_lines(primed / "data/TREx/low_ranked/P19.jsonl", one)
+    write(primed / "data/TREx/low_ranked/P19.jsonl", one)
     with pytest.raises(CorpusError, match=message):
         read_primed(primed)
 
 
 def test_one_prompt_primed_in_two_ways(primed: Path) -> None:
-    write_lines(primed / "data/TREx/high_ranked/P19.jsonl", plain(), plain("Paris"))
+    write(primed / "data/TREx/high_ranked/P19.jsonl", plain(), plain("Paris"))
     with pytest.raises(CorpusError, match=r"P19.jsonl:2: 'Ada was .*' is primed in another way than before"):
         read_primed(primed)
 
@@ -374,8 +368,8 @@ def test_another_folder(tmp_path: Path) -> None:
         read_primed(tmp_path)
     with pytest.raises(CorpusError, match="no such file or folder"):
         read_primed(tmp_path / "nowhere")
-    write_lines(tmp_path / "relations.jsonl", {})
-    write_lines(tmp_path / "P19.jsonl", {})
+    write(tmp_path / "relations.jsonl", {})
+    write(tmp_path / "P19.jsonl", {})
     with pytest.raises(CorpusError, match="LAMA as it was first, without negated or misprimed sentences"):
         read_primed(tmp_path)
 
