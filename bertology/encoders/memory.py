@@ -16,7 +16,7 @@ import json
 import re
 import uuid
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -47,6 +47,7 @@ from bertology.encoders.sources import (
     keep_copy,
     keep_source,
     model_fingerprint,
+    one_line,
     pretrained,
     quiet_loading,
     read_config,
@@ -377,6 +378,10 @@ def _never_truncating(tokenizer: Any) -> Any:
     return made
 
 
+def _run(name: str) -> contextlib.AbstractContextManager[None]:
+    return one_line(f"model {name} does not run a few texts", remedy="mend its forward or hooks")
+
+
 def _returned_by(run: Any, model: LoadedModel, tokenizer: Any, *, name: str) -> _Returned:
     """Hidden states of all layers, and logits, that an object returns for each of a few texts alone."""
     found: dict[str, list[Tensor]] = defaultdict(list)
@@ -391,7 +396,7 @@ def _returned_by(run: Any, model: LoadedModel, tokenizer: Any, *, name: str) -> 
 
     run.eval()
     try:
-        with _explained(name), torch.no_grad(), contextlib.ExitStack() as stack:
+        with _run(name), torch.no_grad(), contextlib.ExitStack() as stack:
             stack.enter_context(watching(body, model.blocks, lambda block, state: keep(f"layer {block - 1}", state)))
             stack.callback(body.register_forward_hook(keep_last).remove)
             for ids in _ids_of(tokenizer):
@@ -419,7 +424,7 @@ def _returned_in(encoder: Encoder) -> _Returned:
     ids = nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=encoder.pad_id)
     mask = (torch.arange(ids.shape[1]) < torch.tensor(list(map(len, rows)))[:, None]).long()
     last = encoder.n_layers
-    with _explained(encoder.name):
+    with _run(encoder.name):
         states = encoder.hidden_states(ids, mask, layers=range(last + 1))
         found = {f"layer {layer}": state[mask.bool()] for layer, state in states.items()}
         if encoder.has_masked_lm_head:
@@ -512,19 +517,6 @@ def _redrawn(held: LoadedModel, name: str, init: Init, seed: int) -> LoadedModel
     if init == "random_blocks":
         copy_embeddings(held.outermost, whole)
     return made
-
-
-@contextlib.contextmanager
-def _explained(name: str) -> Iterator[None]:
-    """Errors of modules, hooks and forwards of a person's own become one line."""
-    try:
-        yield
-    except BertologyError:
-        raise
-    except Exception as error:
-        lines = str(error).strip().splitlines()
-        reason = f"{type(error).__name__}: {lines[0][:160]}" if lines else type(error).__name__
-        raise ModelError(f"model {name} does not run a few texts ({reason}); mend its forward or hooks") from error
 
 
 _NOT_CONTENT = frozenset(
