@@ -23,7 +23,7 @@ from benchmarks._common import MODEL, Line, sample, show, side_by_side
 from benchmarks.memory import peak, write_corpus
 from bertology._machine import Workers
 from bertology.attention import head_statistics, stream_maps
-from bertology.attention._texts import MapText
+from bertology.attention.maps import MapText
 from bertology.attention.measured import Divergences, Masses, Offsets, Sharpness
 from bertology.corpora import Sentences
 from bertology.encoders import Encoder, load_encoder

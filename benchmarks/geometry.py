@@ -35,11 +35,11 @@ from benchmarks._common import MODEL, Line, sample, seconds, show, side_by_side
 from benchmarks.extraction import own_cache
 from benchmarks.memory import fit_peaks
 from bertology.activations import Entry, Recipe, extract
-from bertology.activations.layers import LayerVectors
+from bertology.activations.layers import LayerVectors, group_sums
 from bertology.corpora import Sentences
 from bertology.encoders import load_encoder
 from bertology.geometry import GeometryProbe, layer_similarity
-from bertology.geometry.text import WordSample, self_similarity
+from bertology.geometry.text import WordSample
 from bertology.probing import get_probe
 
 _PEER_WORDS, _PEER_PAIRS = 5000, 3
@@ -167,13 +167,18 @@ def _with_extraction(text: Sentences, repeats: int) -> Line:
 
 
 def _by_sums(vectors: NDArray[np.float32], chosen: WordSample) -> tuple[NDArray[np.float64], ...]:
-    return tuple(self_similarity(vectors, chosen.starts, order=places) for places in (chosen.places, chosen.shuffled))
+    weights, n = np.reciprocal(np.linalg.norm(vectors, axis=1)), chosen.counts
+    both = (
+        group_sums(vectors, chosen.starts, order=places, weights=weights).astype(np.float64)
+        for places in (chosen.places, chosen.places[chosen.order])
+    )
+    return tuple((np.einsum("gd,gd->g", sums, sums) - n) / (n * (n - 1)) for sums in both)
 
 
 def _by_pairs(vectors: NDArray[np.float32], chosen: WordSample) -> list[list[float]]:
     """Cosines of all pairs of the occurrences of each type, one by one."""
     found = []
-    for places in (chosen.places, chosen.shuffled):
+    for places in (chosen.places, chosen.places[chosen.order]):
         means = []
         for first, last in itertools.pairwise(chosen.starts):
             group = vectors[places[first:last]]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -18,6 +18,7 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colorbar import Colorbar
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties, fontManager
@@ -82,8 +83,55 @@ def draw_grid(ax: Axes) -> None:
 
 
 def write_caption(figure: Figure, text: str) -> None:
-    """Set small text below all panels, from the left."""
-    figure.supxlabel(text, fontsize=7.5, color=GREY, x=0.01, ha="left", multialignment="left")
+    """Set small text below all panels, from the left; nothing where it is empty."""
+    if text:
+        figure.supxlabel(text, fontsize=7.5, color=GREY, x=0.01, ha="left", multialignment="left")
+
+
+def draw_bar(figure: Figure, mesh: Any, axes: Any, label: str, **style: Any) -> Colorbar:
+    """Draw the bar of the shades of some axes."""
+    bar = figure.colorbar(mesh, ax=axes, **style)
+    bar.set_label(label, fontsize=7, color=TEXT)
+    bar.ax.tick_params(labelsize=7.5, color=GREY, labelcolor=TEXT)
+    bar.outline.set_visible(False)
+    return bar
+
+
+def clipped(word: str, most: int) -> str:
+    """A word that names a row or column; of a web address, say, its beginning."""
+    return word if len(word) <= most else f"{word[: most - 1]}…"
+
+
+def draw_shades(
+    ax: Axes,
+    shades: NDArray[np.float64],
+    *,
+    rows: Sequence[str],
+    columns: Sequence[str],
+    texts: Mapping[Any, str] | None = None,
+    size: float = 8.5,
+    text_size: float = 7.5,
+    bold: Collection[Any] = (),
+    most: float = 1.0,
+    linewidth: float = 1.0,
+) -> Any:
+    """Draw ``[row, column]`` shades from 0 to ``most`` with texts in their cells; NaN is left empty.
+
+    Rows are named on the left, from the bottom up, and columns below.
+    """
+    # A mesh stays sharp in vector formats, where an image would be resampled.
+    masked = np.ma.masked_invalid(shades)
+    mesh = ax.pcolormesh(masked, cmap=SHADES, vmin=0, vmax=most, edgecolors="white", linewidth=linewidth)
+    for (row, column), text in (texts or {}).items():
+        weight = "bold" if (row, column) in bold else "normal"
+        color = "white" if shades[row, column] > DARK_SHADE * most else TEXT
+        style: dict[str, Any] = {"fontsize": text_size, "fontweight": weight, "color": color}
+        ax.text(column + 0.5, row + 0.5, text, ha="center", va="center", **style)
+    ax.set_xticks(np.arange(len(columns)) + 0.5, columns, fontsize=size, color=TEXT)
+    ax.set_yticks(np.arange(len(rows)) + 0.5, rows, fontsize=size, color=TEXT)
+    ax.tick_params(length=0)
+    ax.spines[:].set_visible(False)
+    return mesh
 
 
 def draw_cells(
@@ -97,16 +145,14 @@ def draw_cells(
 ) -> ShownFigure:
     """``[row, column]`` values as shades from 0 to 1 with their numbers; NaN is left empty."""
     figure = new_figure(1.6 + 0.62 * len(columns), 1.7 + 0.34 * len(rows))
-    axes: Any = figure.subplots()
-    axes.imshow(np.clip(values, 0, 1), cmap=SHADES, vmin=0, vmax=1, origin=origin, aspect="auto")
-    axes.set_xticks(range(len(columns)), columns, rotation=40, ha="right")
-    axes.set_yticks(range(len(rows)), rows)
-    if row_title:
-        axes.set_ylabel(row_title)
-    for (i, j), value in np.ndenumerate(values):
-        if np.isfinite(value):
-            color = "white" if value > DARK_SHADE else "black"
-            axes.text(j, i, decimals(float(value)), ha="center", va="center", fontsize=7, color=color)
+    ax: Any = figure.subplots()
+    texts = {place: decimals(float(value)) for place, value in np.ndenumerate(values) if np.isfinite(value)}
+    draw_shades(ax, np.clip(values, 0, 1), rows=rows, columns=columns, texts=texts, text_size=7)
+    for label in ax.get_xticklabels():
+        label.set(rotation=40, ha="right", rotation_mode="anchor")
+    ax.set_ylabel(row_title, fontsize=9, color=TEXT)
+    if origin == "upper":
+        ax.invert_yaxis()
     write_caption(figure, caption)
     return figure
 

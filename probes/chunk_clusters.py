@@ -19,7 +19,7 @@ import numpy as np
 from bertology.corpora import Sentences
 from bertology.errors import CorpusError
 from bertology.geometry import GeometryProbe
-from bertology.geometry.senses import SpanItems, span_clusters
+from bertology.geometry.senses import SpanItems, span_clusters, words_of_spans
 from bertology.measures import sum_metric
 from bertology.measures.sums import LayerSums
 from bertology.probing import GeometryCounts, Splits
@@ -45,7 +45,7 @@ class ChunkClusters(GeometryProbe):
     def words(self, sentences: Splits) -> SplitWords:
         """The first and last words of chunks."""
         items = self._items(sentences)
-        return {split: np.unique(np.concatenate([some.first, some.last])) for split, some in items.items()}
+        return {split: words_of_spans(some.spans) for split, some in items.items()}
 
     def counts(self, sentences: Splits, words: SplitWords) -> GeometryCounts:
         """Chunks of which both ends can be read, and their kinds."""
@@ -82,7 +82,8 @@ def _chunks(text: Sentences, kinds: dict[str, int]) -> SpanItems:
     last = stops[np.searchsorted(stops, first, side="right")] - 1
     names = [tags.values[code].removeprefix("B-") for code in tags.codes[first]]
     labels = np.array([kinds.setdefault(name, len(kinds)) for name in names], dtype=np.int64)
-    return SpanItems(first, last, labels, text.sentence_of_word[first])
+    ends = np.stack([first, last], axis=1)
+    return SpanItems(np.stack([ends, ends + 1], axis=2), labels, text.sentence_of_word[first])
 
 
 PROBE = ChunkClusters()

@@ -39,7 +39,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertology import comparison
-from bertology.comparison import AttentionComparison, EncoderComparison, EncoderPair, LayerPair, VectorComparison
+from bertology.comparison import AttentionComparison, EncoderComparison, EncoderPair, VectorComparison
 from bertology.corpora import Corpus, Sentences
 from bertology.errors import CorpusError, ModelError, listed
 from bertology.geometry import similarity
@@ -55,7 +55,11 @@ _ABOUT = {
 }
 
 
-_ORDERS: Mapping[comparison.Order, str] = {"each": "restored_alone", "up_to": "restored_up_to", "from": "restored_from"}
+_ORDERS: Mapping[Literal["each", "up_to", "from"], str] = {
+    "each": "restored_alone",
+    "up_to": "restored_up_to",
+    "from": "restored_from",
+}
 
 
 @dataclass(frozen=True)
@@ -91,21 +95,20 @@ class ComparedVectors(VectorComparison):
             ),
             *(sum_metric(f"{metric}_null", f"{metric} with words in random order") for metric, _ in shown),
             sum_metric("anisotropy", "mean cosine of two words, of all pairs of words"),
-            sum_metric("anisotropy_reference", "the same of the reference"),
+            sum_metric("anisotropy_reference", "mean cosine of two words, of all pairs of words, in the reference"),
             sum_metric("anisotropy_change", "the former less the latter"),
             sum_metric("cosine_reference", "mean cosine of a word's vector with that of the reference"),
-            sum_metric("moved_reference", "mean distance of both, over the length of that of the reference"),
+            sum_metric("moved_reference", "mean distance of a word's two vectors, over the length of the reference's"),
         )
 
     def statistics(
-        self, model: SplitVectors, reference: SplitVectors, sentences: Splits, *, layers: Sequence[LayerPair]
+        self, model: SplitVectors, reference: SplitVectors, sentences: Splits, *, layers: Sequence[tuple[int, int]]
     ) -> Iterator[LayerSums]:
         """Likenesses on the words of test; layers are matched by those of dev."""
         both = model["test"], reference["test"]
         of_sentence = sentences["test"].sentence_of_word[both[0].words]
         yield from similarity.model_similarity(*both, of_sentence, layers=layers, measures=self._names)
-        yield from similarity.anisotropy_change(*both, of_sentence, layers=layers)
-        yield from similarity.cosine_to_reference(*both, of_sentence, layers=layers)
+        yield from similarity.moves_from_reference(*both, of_sentence, layers=layers)
 
     @property
     def _names(self) -> list[str]:
@@ -127,15 +130,15 @@ class ClustersOfLabels(VectorComparison):
     reference = "Zhou & Srikumar 2022"
     metrics = (
         sum_metric("layout", "correlation with the reference of distances between labels"),
-        sum_metric("layout_hulls", "the same of distances of hulls"),
-        sum_metric("centroids_model", "mean distance of the centroids of two labels, over the spread of their words"),
-        sum_metric("centroids_reference", "the same of the reference"),
-        sum_metric("centroids_change", "the former less the latter"),
-        sum_metric("hulls_model", "mean distance of the hulls of two labels, over that with shuffled labels"),
-        sum_metric("hulls_reference", "the same of the reference"),
+        sum_metric("layout_hulls", "correlation with the reference of distances between convex hulls of labels"),
+        sum_metric("centroids_model", "mean distance of two labels' centroids, over the spread of their words"),
+        sum_metric("centroids_reference", "distance of centroids, over the spread of words, in the reference"),
+        sum_metric("centroids_change", "distance of centroids in the model less that in the reference"),
+        sum_metric("hulls_model", "mean distance of two labels' convex hulls, over that of shuffled labels"),
+        sum_metric("hulls_reference", "distance of hulls, over that of shuffled labels, in the reference"),
         sum_metric("separable_model", "share of pairs of labels that a hyperplane separates"),
-        sum_metric("separable_reference", "the same of the reference"),
-        sum_metric("separable_shuffled", "the same of the model with shuffled labels"),
+        sum_metric("separable_reference", "share of pairs of labels that a hyperplane separates in the reference"),
+        sum_metric("separable_shuffled", "share of pairs of shuffled labels that a hyperplane separates in the model"),
     )
 
     def words(self, sentences: Splits) -> SplitWords:
@@ -150,7 +153,7 @@ class ClustersOfLabels(VectorComparison):
         return found
 
     def statistics(
-        self, model: SplitVectors, reference: SplitVectors, sentences: Splits, *, layers: Sequence[LayerPair]
+        self, model: SplitVectors, reference: SplitVectors, sentences: Splits, *, layers: Sequence[tuple[int, int]]
     ) -> Iterator[LayerSums]:
         """Divergences on the words of test."""
         text, words = sentences["test"], model["test"].words
@@ -245,9 +248,9 @@ class ComparedLosses(EncoderComparison):
     metrics = (
         sum_metric("change_bits", "bits of a masked word more than in the reference", higher_is_better=False),
         sum_metric("masked_loss_bits", "bits of a masked word", higher_is_better=False),
-        sum_metric("reference_bits", "the same of the reference", higher_is_better=False),
+        sum_metric("reference_bits", "bits of a masked word in the reference", higher_is_better=False),
         share_metric("accuracy", "share of masked words whose pieces are all predicted"),
-        share_metric("accuracy_reference", "the same of the reference"),
+        share_metric("accuracy_reference", "accuracy of the reference"),
     )
     columns: Literal["model"] = "model"
     about = "Any text will do."
@@ -281,11 +284,11 @@ class RestoredLayers(EncoderComparison):
     question = "What does a fine-tuned task lose with layers as they were before?"
     reference = "Hao et al. 2019"
     metrics = (
-        sum_metric("restored_alone", "accuracy with the layer put back, less that of the model"),
-        sum_metric("restored_up_to", "with all layers up to it put back, less that of the model"),
-        sum_metric("restored_from", "with all layers from it on put back, less that of the model"),
+        sum_metric("restored_alone", "accuracy with this layer of the reference put back, less the model's accuracy"),
+        sum_metric("restored_up_to", "accuracy with all layers up to this one put back, less the model's accuracy"),
+        sum_metric("restored_from", "accuracy with all layers from this one on put back, less the model's accuracy"),
         share_metric("accuracy", "accuracy of the model"),
-        share_metric("accuracy_reference", "accuracy of the reference under the head of the model"),
+        share_metric("accuracy_reference", "accuracy of the reference"),
     )
     columns: Literal["both"] = "both"
     about = "The labels are known when the model is open."

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from bertology.activations.layers import LayerVectors
 from bertology.corpora import Sentences
 from bertology.geometry import GeometryProbe
-from bertology.geometry.text import WordSample, text_statistics
+from bertology.geometry.text import TextStatistics, WordSample
 from bertology.measures import sum_metric
 from bertology.measures.sums import LayerSums
 from bertology.probing import Splits
@@ -52,20 +52,22 @@ class Contextuality(GeometryProbe):
     question = "How much of a word's vector is the word, and how much its context?"
     reference = "Ethayarajh 2019"
     metrics = (
-        sum_metric("self_similarity_adjusted", "mean cosine of a word's occurrences, less that of words at random"),
+        sum_metric("self_similarity_adjusted", "self-similarity less its baseline of random words"),
         sum_metric("self_similarity", "mean cosine of a word's occurrences, mean over words"),
-        sum_metric("self_similarity_baseline", "the same of as many occurrences of any of these words"),
+        sum_metric("self_similarity_baseline", "mean cosine of as many occurrences of any of these words"),
         sum_metric("anisotropy", "mean cosine of two words, of all pairs of words", higher_is_better=False),
         sum_metric("self_similarity_ratio", "(self-similarity − its baseline) / (1 − its baseline)"),
         sum_metric("self_similarity_by_token", "self-similarity less its baseline, words weighted by occurrences"),
-        sum_metric("self_similarity_standardised", "the same difference in standardised dimensions"),
-        sum_metric("self_similarity_without_top", "the same without the mean and the largest principal components"),
-        sum_metric("self_similarity_cluster_centred", "the same around the means of clusters of vectors"),
-        sum_metric("self_similarity_cluster_centred_baseline", "that of any of these words around these means"),
+        sum_metric("self_similarity_standardised", "self-similarity less its baseline, in standardised dimensions"),
+        sum_metric(
+            "self_similarity_without_top", "self-similarity less its baseline, without the top principal components"
+        ),
+        sum_metric("self_similarity_cluster_centred", "self-similarity after each cluster's mean is subtracted"),
+        sum_metric("self_similarity_cluster_centred_baseline", "the baseline after each cluster's mean is subtracted"),
         sum_metric("intra_sentence_similarity", "mean cosine of words with the mean of their sentence"),
-        sum_metric("intra_sentence_similarity_adjusted", "the same, less that of words at random"),
+        sum_metric("intra_sentence_similarity_adjusted", "intra-sentence similarity less that of random words"),
         sum_metric("explainable_variance", "share of a word's variance on its first principal component"),
-        sum_metric("explainable_variance_adjusted", "the same, less that of as many words at random"),
+        sum_metric("explainable_variance_adjusted", "explainable variance less that of as many random words"),
         sum_metric("variance_between_types", "share of variance between word types"),
         sum_metric("variance_between_tags", "share of variance between the tags of a type"),
         sum_metric("variance_within", "share of variance within the tags of a type"),
@@ -87,7 +89,7 @@ class Contextuality(GeometryProbe):
         names = sentences.layers["upos"].values if tags is not None else ()
         documents = sentences.document_of_sentence[of_sentence] if self.clusters == "documents" else None
         sample = replace(sample, groups=_groups(sample, tags, names))
-        return text_statistics(vectors, of_sentence, sample, tags, documents=documents)
+        return TextStatistics(of_sentence, sample, tags, documents).measure(vectors)
 
 
 def _groups(sample: WordSample, tags: NDArray[np.int32] | None, names: tuple[str, ...]) -> dict[str, NDArray[np.bool_]]:

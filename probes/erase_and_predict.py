@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 from bertology import causal
 from bertology.causal import CausalItems, CausalProbe
-from bertology.causal.sums import pair_reason
+from bertology.causal.probes import pair_reason
 from bertology.corpora import Sentences
 from bertology.errors import CorpusError, quoted
 from bertology.measures import Metric, share_metric, sum_metric
@@ -52,15 +52,17 @@ _KINDS = ("", "_masked", "_visible")
 def _metrics(prefix: str, what: str) -> Iterator[Metric]:
     yield sum_metric(f"{prefix}beyond_random_bits", f"bits of {what} more than without as many random directions")
     yield sum_metric(f"{prefix}loss_increase_bits", f"bits of {what} more once the property is erased")
-    yield sum_metric(f"{prefix}random_increase_bits", "the same for as many random directions")
-    yield sum_metric(f"{prefix}shuffled_increase_bits", "the same for an erasure of labels put to words at random")
-    yield sum_metric(f"{prefix}moved_increase_bits", "the same for moves of the same length in random directions")
+    yield sum_metric(f"{prefix}random_increase_bits", f"bits of {what} more without as many random directions")
+    yield sum_metric(f"{prefix}shuffled_increase_bits", f"bits of {what} more once shuffled labels are erased")
+    yield sum_metric(f"{prefix}moved_increase_bits", f"bits of {what} more after random moves of the same length")
     yield sum_metric(f"{prefix}loss_bits", f"bits of {what}, nothing erased", higher_is_better=False)
-    yield share_metric(f"{prefix}accuracy_plain", f"share of {what} that is predicted, nothing erased")
-    yield share_metric(f"{prefix}accuracy_erased", "the same once the property is erased")
-    yield share_metric(f"{prefix}accuracy_random", "the same without as many random directions")
-    yield sum_metric(f"{prefix}divergence_erased_bits", "KL divergence of predictions from those of before")
-    yield sum_metric(f"{prefix}divergence_random_bits", "the same for as many random directions")
+    yield share_metric(f"{prefix}accuracy_plain", f"share of {what} predicted with nothing erased")
+    yield share_metric(f"{prefix}accuracy_erased", f"share of {what} predicted once the property is erased")
+    yield share_metric(f"{prefix}accuracy_random", f"share of {what} predicted without as many random directions")
+    yield sum_metric(f"{prefix}divergence_erased_bits", "KL divergence of predictions after erasure from those before")
+    yield sum_metric(
+        f"{prefix}divergence_random_bits", "KL divergence of predictions without as many random directions"
+    )
 
 
 def _judgements(kind: str) -> Iterator[Metric]:
@@ -102,11 +104,11 @@ class EraseAndPredict(CausalProbe):
         *_metrics("", "masked words"),
         *(metric for kind in _KINDS for metric in _judgements(kind)),
         *_metrics("visible_", "words that are not masked"),
-        share_metric("choice_accuracy", "share of agreement items on which the right form is the more probable one"),
-        share_metric("choice_accuracy_erased", "the same once the property is erased"),
-        share_metric("choice_accuracy_random", "the same without as many random directions"),
-        share_metric("choice_accuracy_shuffled", "the same for an erasure of labels put to words at random"),
-        share_metric("choice_accuracy_moved", "the same for moves of the same length in random directions"),
+        share_metric("choice_accuracy", "share of agreement items in which the correct form is more probable"),
+        share_metric("choice_accuracy_erased", "accuracy of choices once the property is erased"),
+        share_metric("choice_accuracy_random", "accuracy of choices without as many random directions"),
+        share_metric("choice_accuracy_shuffled", "accuracy of choices once shuffled labels are erased"),
+        share_metric("choice_accuracy_moved", "accuracy of choices after random moves of the same length"),
     )
 
     @property
@@ -226,9 +228,9 @@ class ErasedAgreement(CausalProbe):
     about = "Pairs; which of them the model cannot read is seen when it reads them."
     reference = "Elazar et al. 2021; Lasri et al. 2022"
     metrics = (
-        share_metric("accuracy_erased", "share of right choices, the subject's number erased", higher_is_better=False),
-        share_metric("accuracy_random", "the same without as many random directions"),
-        share_metric("accuracy_plain", "the same with nothing erased"),
+        share_metric("accuracy_erased", "accuracy of choices once the number is erased", higher_is_better=False),
+        share_metric("accuracy_random", "accuracy of choices without as many random directions"),
+        share_metric("accuracy_plain", "accuracy of choices with nothing erased"),
     )
 
     def items(self, source: str, *, columns: str | None = None) -> CausalItems:

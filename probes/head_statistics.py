@@ -37,7 +37,7 @@ class Statistics(AttentionProbe):
         share_metric("argmax_share", "share of words whose most attended word stands at an offset, in words"),
         share_metric("confidence", "mean over words of the largest weight to a word"),
         sum_metric("entropy_nats", "mean entropy of the attention of words, in nats", higher_is_better=False),
-        sum_metric("cls_entropy_nats", "the same of the token that opens the text", higher_is_better=False),
+        sum_metric("cls_entropy_nats", "mean entropy of attention of the first token, in nats", higher_is_better=False),
         sum_metric("distance", "mean distance of attention between words, in words, weighted by attention"),
         share_metric("norm_share", "share of ‖αf(x)‖ of words that comes from a kind of unit"),
     )

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,12 +86,14 @@ class Identity(_OfSentences):
     task = "languages:identity"
     question = "Does a linear classifier find the language of a sentence, before and after it is removed?"
     metrics = (
-        share_metric("identity", "share of sentences whose language a linear classifier finds"),
-        share_metric("identity_centred", "the same less the mean of each language", higher_is_better=False),
-        share_metric("identity_erased", "the same after LEACE of language", higher_is_better=False),
-        share_metric("same_language", "share of sentences whose nearest one, no translation, is of their language"),
-        share_metric("same_language_centred", "the same less the mean of each language", higher_is_better=False),
-        share_metric("same_language_erased", "the same after LEACE of language", higher_is_better=False),
+        share_metric("identity", "share of sentences whose language a linear classifier identifies"),
+        share_metric("identity_centred", "identity without each language's mean vector", higher_is_better=False),
+        share_metric("identity_erased", "identity after LEACE of the language", higher_is_better=False),
+        share_metric("same_language", "share of sentences with a nearest sentence, no translation, in their language"),
+        share_metric(
+            "same_language_centred", "same_language without each language's mean vector", higher_is_better=False
+        ),
+        share_metric("same_language_erased", "same_language after LEACE of the language", higher_is_better=False),
     )
     fits = "a linear classifier of language, fitted and scored on different parts of the test split"
     baselines = (ControlNote("majority", "majority", "the most frequent language"),)
@@ -113,9 +115,13 @@ class Centroids(_OfSentences):
     task = "languages:centroids"
     question = "How far apart do languages lie, and do they cluster by family?"
     metrics = (
-        sum_metric("between_languages", "share of the variance of sentences between languages", higher_is_better=False),
-        sum_metric("merged_at", "height at which two languages are joined, of that of the last join"),
-        sum_metric("family_v_measure", "agreement of clusters of centroids with families of languages"),
+        sum_metric(
+            "between_languages",
+            "share of the variance of sentences that lies between languages",
+            higher_is_better=False,
+        ),
+        sum_metric("merged_at", "height at which the dendrogram joins two languages, divided by its greatest height"),
+        sum_metric("family_v_measure", "V-measure of clusters of language centroids against language families"),
     )
 
     def _statistics(self, read: LayerVectors, items: languages.LanguageItems) -> Iterator[LayerSums]:
@@ -133,12 +139,12 @@ class Retrieval(_OfSentences):
     task = "languages:retrieval"
     question = "Is the nearest sentence of another language the translation?"
     metrics = (
-        share_metric("retrieval", "share of sentences whose nearest one of the other language translates them (P@1)"),
-        share_metric("retrieval_centred", "the same less the mean of each language"),
-        share_metric("retrieval_erased", "the same after LEACE of language"),
-        share_metric("retrieval_projected", "the same by the orthogonal map fitted to other sentences"),
-        share_metric("retrieval_csls", "the same by cosines less those to nearest neighbours"),
-        share_metric("retrieval_centred_csls", "the same of vectors less the mean of each language"),
+        share_metric("retrieval", "share of sentences whose nearest one in the other language translates them (P@1)"),
+        share_metric("retrieval_centred", "retrieval without each language's mean vector"),
+        share_metric("retrieval_erased", "retrieval after LEACE of the language"),
+        share_metric("retrieval_projected", "retrieval after an orthogonal map that is fitted to other sentences"),
+        share_metric("retrieval_csls", "retrieval by CSLS: cosine less the mean cosine to the nearest neighbours"),
+        share_metric("retrieval_centred_csls", "retrieval_csls without each language's mean vector"),
     )
     fits = "none but the orthogonal map of `retrieval_projected`, fitted to other parts of the test split"
     baselines = (
@@ -179,11 +185,9 @@ class Translation(GeometryProbe):
     question = "Is the nearest word of another language what a word is translated by?"
     reference = "cf. Dufter & Schütze 2020"
     metrics = (
-        share_metric("type", "share of words whose nearest type of the other language is their translation (P@1)"),
-        share_metric("type_raw", "the same of vectors that hold the mean of their language"),
-        share_metric(
-            "occurrence", "share of words whose nearest occurrence in other sentences is of their translation"
-        ),
+        share_metric("type", "share of words whose nearest word type in the other language is their translation (P@1)"),
+        share_metric("type_raw", "type of vectors from which no language mean is subtracted"),
+        share_metric("occurrence", "share of words whose nearest occurrence elsewhere is of their translation"),
     )
     baselines = (
         ControlNote("lexical", "same spelling", "the word of the other language that is spelled alike"),
@@ -193,16 +197,15 @@ class Translation(GeometryProbe):
     def words(self, sentences: Splits) -> SplitWords:
         """All words of sentences with gold links."""
         directions = self._translated(sentences["test"])
-        return {
-            "test": np.unique(np.concatenate([part for one in directions for part in (one.source, one.candidates)]))
-        }
+        parts = [part for one in directions for part in (one.source, one.candidates["word"])]
+        return {"test": np.unique(np.concatenate(parts))}
 
     def counts(self, sentences: Splits, words: SplitWords) -> GeometryCounts:
         """Words asked about, types of candidates; those whose translation is in no other sentence are left out."""
         whole = [one.readable(words["test"]) for one in self._translated(sentences["test"])]
         n_answerable = sum(len(one.answerable(self.folds)) for one in whole)
         rare = sum(map(len, whole)) - n_answerable
-        n_types = sum(len(np.unique(one.types)) for one in whole)
+        n_types = sum(one.candidates["type"].nunique() for one in whole)
         skipped = {"words whose translation occurs in no other sentence": rare} if rare else {}
         return GeometryCounts(n_answerable, n_classes=n_types, skipped=skipped)
 
@@ -215,15 +218,18 @@ class Translation(GeometryProbe):
         """The same spelling; or the type that the word's own is most often linked with in other sentences."""
         some = self._asked(sentences["test"], words["test"])
         if name == "lexical":
-            right = [(one.forms == one.gold).astype(np.float64) for one in some]
+            right = [(one.queries["form"] == one.queries["gold"]).to_numpy(np.float64) for one in some]
         else:
             right = [alignment.by_dictionary(one, self.folds) for one in some]
         return alignment.translation_scores("type", right, some)
 
     def _asked(self, sentences: Sentences, words: NDArray[np.int64]) -> list[alignment.TranslatedWords]:
-        found, dice = self._translated(sentences), np.random.default_rng(0)
-        found = [one.readable(words).answerable(self.folds) for one in found]
-        return [one.queries(np.sort(dice.permutation(len(one))[: self.most_words])) for one in found]
+        dice, found = np.random.default_rng(0), []
+        for one in self._translated(sentences):
+            asked = one.readable(words).answerable(self.folds)
+            chosen = np.sort(dice.permutation(len(asked))[: self.most_words])
+            found.append(replace(asked, queries=asked.queries.iloc[chosen]))
+        return found
 
     def _translated(self, sentences: Sentences) -> list[alignment.TranslatedWords]:
         return alignment.translated_words(sentences, self._types(sentences))
@@ -266,11 +272,11 @@ class Alignment(GeometryProbe):
         found = []
         for method in alignment.METHODS:
             found += [
-                sum_metric(f"{method}_f1", f"F1 of links by {method}: precision of possible, recall of sure ones"),
-                share_metric(f"{method}_precision", "share of links that are possible ones"),
-                share_metric(f"{method}_recall", "share of sure links that are found"),
+                sum_metric(f"{method}_f1", f"F1 of links of {method}: precision of possible, recall of sure links"),
+                share_metric(f"{method}_precision", "share of predicted links that are possible gold links"),
+                share_metric(f"{method}_recall", "share of sure gold links that are predicted"),
                 sum_metric(f"{method}_error", "alignment error rate (AER)", higher_is_better=False),
-                sum_metric(f"{method}_centred_f1", "F1 of vectors less the mean of each language"),
+                sum_metric(f"{method}_centred_f1", "F1 of links without each language's mean vector"),
             ]
         return tuple(found)
 
@@ -327,8 +333,8 @@ class Transfer(GeometryProbe):
     )
     metrics = (
         share_metric("transfer", "accuracy in a language that the readout was not fitted to"),
-        share_metric("transfer_centred", "the same of vectors moved to the mean of the language it was fitted to"),
-        share_metric("transfer_standardised", "the same of vectors given its mean and spread in each dimension"),
+        share_metric("transfer_centred", "transfer of vectors moved to the mean of the language of the fit"),
+        share_metric("transfer_standardised", "transfer of vectors with mean and variance of the language of the fit"),
         share_metric("own", "accuracy in the language that the readout was fitted to"),
     )
 

@@ -46,7 +46,8 @@ import numpy as np
 
 from bertology import causal
 from bertology.causal import CausalItems, CausalProbe
-from bertology.causal.sums import cluster_sums, effect_sums, pair_reason, share_sums
+from bertology.causal.items import fact_pairs
+from bertology.causal.probes import cluster_sums, effect_sums, pair_reason, share_sums
 from bertology.cloze import ClozeItem
 from bertology.corpora.prompts import split_language
 from bertology.errors import ClozeError, CorpusError, NameNotFoundError, listed, quoted
@@ -66,14 +67,14 @@ _HEADS, _ALL = "head", "all"
 
 def _metrics() -> Iterator[Metric]:
     yield sum_metric("effect", "share of what the whole text changes that states of the words that differ carry")
-    yield sum_metric("unrelated_effect", "the same, with states of an unrelated text of the other value")
-    yield sum_metric("same_value_effect", "the same, with states of an unrelated text of the same value")
-    yield sum_metric("moved_effect", "the same, with states moved by the difference of means")
+    yield sum_metric("unrelated_effect", "effect with states of an unrelated text of the other value")
+    yield sum_metric("same_value_effect", "effect with states of an unrelated text of the same value (null)")
+    yield sum_metric("moved_effect", "effect with states moved by the difference of means")
     yield share_metric("accuracy", "share of texts in which the word is chosen that the new states call for")
-    yield share_metric("interchange_accuracy", "the same, with states of unrelated texts of either value")
-    yield share_metric("moved_accuracy", "the same, with states moved by the difference of means")
-    yield sum_metric("fall_nats", "of minimal pairs, by how much the log-probability of the masked word falls")
-    yield sum_metric("rise_nats", "by how much that of another shared word rises", higher_is_better=False)
+    yield share_metric("interchange_accuracy", "accuracy with states of unrelated texts of either value")
+    yield share_metric("moved_accuracy", "accuracy with states moved by the difference of means")
+    yield sum_metric("fall_nats", "fall of the masked word's log-probability in minimal pairs")
+    yield sum_metric("rise_nats", "largest rise of log-probability of another shared word", higher_is_better=False)
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,7 @@ class Patching(CausalProbe):
     def items(self, source: str, *, columns: str | None = None) -> CausalItems:
         """Pairs of texts; of minimal pairs the two sentences."""
         if self.of == "facts":
-            return CausalItems(tuple(causal.fact_pairs(source, columns=columns)))
+            return CausalItems(tuple(fact_pairs(source, columns=columns)))
         if self.of == "agreement":
             return CausalItems(tuple(causal.agreement_pairs(source, columns=columns, structure=self.structure or None)))
         found = MINIMAL_PAIRS.read_items(source, columns=columns)

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from bertology.errors import BertologyError
-from bertology.geometry import EncodingProbe
+from bertology.geometry import GeometryProbe
 from bertology.geometry.position import encoding_effects
 from bertology.measures import Metric, share_metric, sum_metric
 from bertology.measures.sums import LayerSums
@@ -35,7 +35,7 @@ _CHANGES = ("shift", "shift_text", "segment", "after", "after_hidden")
 
 
 @dataclass(frozen=True)
-class Position(EncodingProbe):
+class Position(GeometryProbe):
     """How far does a word move when its position or its segment changes?"""
 
     changes: str = "shift,shift_text,segment,after"

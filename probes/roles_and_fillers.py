@@ -77,7 +77,7 @@ class RolesAndFillers(GeometryProbe):
             *(sum_metric(f"gain_{name}", f"R² with {_SCHEMES[name]} less that of the bag of words") for name in names),
             *(sum_metric(f"tree_over_{name}", f"R² with tree less that with {_SCHEMES[name]}") for name in trees),
             sum_metric("r2_bag", "share of the variance of sentence vectors that a bag of words predicts"),
-            *(sum_metric(f"r2_{name}", f"the same, words having roles: {_SCHEMES[name]}") for name in names),
+            *(sum_metric(f"r2_{name}", f"R² of words with {_SCHEMES[name]}") for name in names),
         )
 
     def words(self, sentences: Splits) -> SplitWords:
@@ -145,7 +145,7 @@ class RolesAndFillers(GeometryProbe):
             if 0 not in read["test"].words.layers:
                 raise FitError("fillers are vectors of layer 0, which is not read: read it too, or set fillers=forms")
             lowest = np.concatenate([of_split.words.of(0)[of_split.places] for of_split in read.values()])
-            embeddings = roles.filler_embeddings(lowest, fillers, roles.clipped_positions(every))
+            embeddings = roles.filler_embeddings(lowest, fillers, every)
         of_words = roles.position_roles(every.tolist(), self.n_roles)
         texts, numbers = ({split: getattr(one, name) for split, one in read.items()} for name in ("text", "numbers"))
         trees = self._trees(texts, numbers)

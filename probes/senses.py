@@ -64,7 +64,7 @@ class Senses(GeometryProbe):
     fits = "centroids of senses, and nearest occurrences"
     baselines = (
         ControlNote("majority", "majority", "the sense that the word has most often in train"),
-        ControlNote("lexical", "words alone", "the same rules on the words of the context (TF-IDF)"),
+        ControlNote("lexical", "lexical baseline", "the same rules on the words of the context (TF-IDF)"),
     )
 
     @property
@@ -83,7 +83,7 @@ class Senses(GeometryProbe):
         """Number of occurrences and of senses."""
         data = senses.sense_data(sentences, known="train", words=words)
         test, n_train = data.items["test"], len(data.items["train"])
-        return GeometryCounts(len(test), n_train, data.n_senses, int((test.senses < 0).sum()), data.skipped)
+        return GeometryCounts(len(test), n_train, data.n_senses, int((test.labels < 0).sum()), data.skipped)
 
     def statistics(self, vectors: SplitVectors, sentences: Splits) -> Iterator[LayerSums]:
         """Predictions by nearest centroid and by nearest neighbours."""
@@ -94,7 +94,7 @@ class Senses(GeometryProbe):
             of_layer = {}
             for split, items in data.items.items():
                 read, summed = vectors[split], layers[max(0, place + 1 - self.layers_summed) : place + 1]
-                whole = np.sum([items.means(read.of(one), read.words) for one in summed], axis=0)
+                whole = np.sum([items.means(read.of(one), read.words)[:, 0] for one in summed], axis=0)
                 of_layer[split] = unit_vectors(whole, layer)
             return senses.sense_scores(senses.predict_senses(of_layer, data.items), data.items["test"], data.words)
 
@@ -108,13 +108,7 @@ class Senses(GeometryProbe):
             always = np.zeros(len(test), dtype=np.int64)
             predicted = senses.SensePredictions(always, always, None)
         else:
-            contexts = {}
-            for split, items in data.items.items():
-                text = sentences[split]
-                bounds = [text.starts[number : number + 2].tolist() for number in items.clusters]
-                both = zip(bounds, items.spans.tolist(), strict=True)
-                contexts[split] = [senses.context(text, *of_item) for of_item in both]
-            predicted = senses.predict_senses(senses.context_vectors(contexts), data.items)
+            predicted = senses.predict_senses(senses.context_vectors(data.items, sentences), data.items)
         return senses.sense_scores(predicted, test, data.words)
 
 
@@ -148,7 +142,7 @@ class SenseClusters(GeometryProbe):
         """Scores by word, and means over words."""
         read = vectors["test"]
         data = senses.sense_data(sentences, known="test", words={"test": read.words})
-        return senses.sense_clusters(read, data.items["test"], names=data.words)
+        return senses.sense_clusters(read, data.items["test"], data.words)
 
 
 @dataclass(frozen=True)
@@ -163,29 +157,29 @@ class PairsOfSenses(GeometryProbe):
     reference = "Pilehvar & Camacho-Collados 2019"
     metrics = (
         share_metric("accuracy", "share of pairs on the right side of the threshold from train"),
-        sum_metric("area_under_curve", "share of pairs of pairs that cosines put in order"),
+        sum_metric("area_under_curve", "area under the ROC curve of cosines"),
         share_metric("accuracy_standardised", "accuracy in standardised dimensions"),
-        sum_metric("area_under_curve_standardised", "area under the curve in standardised dimensions"),
+        sum_metric("area_under_curve_standardised", "area under the ROC curve of cosines in standardised dimensions"),
     )
     reads = ("train", "test")
     fits = "a threshold of cosines"
     baselines = (
         ControlNote("majority", "majority", "the more frequent answer of train"),
-        ControlNote("lexical", "words alone", "the same by the cosine of the words of both contexts (TF-IDF)"),
+        ControlNote("lexical", "lexical baseline", "the same by the cosine of the words of both contexts (TF-IDF)"),
     )
 
     def words(self, sentences: Splits) -> SplitWords:
         """All words of both spans of all pairs."""
         pairs = {split: senses.read_pairs(text, self.column) for split, text in sentences.items()}
         for split, of_split in pairs.items():
-            if of_split.same.all() or not of_split.same.any():
+            if of_split.labels.all() or not of_split.labels.any():
                 raise CorpusError(f"all pairs of {split} have the same label: give some of both")
         return {split: senses.words_of_spans(of_split.spans) for split, of_split in pairs.items()}
 
     def counts(self, sentences: Splits, words: SplitWords) -> GeometryCounts:
         """Pairs."""
         pairs = self._readable(sentences, words)
-        return GeometryCounts(len(pairs["test"].same), len(pairs["train"].same), n_classes=2)
+        return GeometryCounts(len(pairs["test"]), len(pairs["train"]), n_classes=2)
 
     def statistics(self, vectors: SplitVectors, sentences: Splits) -> Iterator[LayerSums]:
         """Scores of raw and of standardised vectors."""
@@ -197,7 +191,7 @@ class PairsOfSenses(GeometryProbe):
         pairs = self._readable(sentences, words)
         return senses.lexical_pair_statistics(sentences, pairs, by_context=name == "lexical")
 
-    def _readable(self, sentences: Splits, words: SplitWords) -> dict[str, senses.SensePairs]:
+    def _readable(self, sentences: Splits, words: SplitWords) -> dict[str, senses.SpanItems]:
         return {split: senses.read_pairs(text, self.column).readable(words[split]) for split, text in sentences.items()}
 
 
@@ -210,26 +204,26 @@ class SenseConcatenation(GeometryProbe):
     question = "What does a sentence with another sense of a word do to the vector of the word before it?"
     reference = "Reif et al. 2019"
     metrics = (
-        sum_metric("fall", "ratio of sentences alone, less that with another sense following"),
-        sum_metric("fall_beyond_same", "ratio with the same sense following, less that with another sense"),
-        sum_metric("ratio_alone", "cosine to the own sense over that to the other, of sentences alone"),
-        sum_metric("ratio_other", "the same, followed by a sentence with another sense"),
-        sum_metric("ratio_same", "the same, followed by a sentence with the same sense"),
-        share_metric("own_share_alone", "share of words that are nearer to their own sense, of sentences alone"),
-        share_metric("own_share_other", "the same, followed by a sentence with another sense"),
-        share_metric("own_share_same", "the same, followed by a sentence with the same sense"),
+        sum_metric("fall", "ratio of sentences alone less the ratio with another sense following"),
+        sum_metric("fall_beyond_same", "ratio with the same sense following less that with another sense"),
+        sum_metric("ratio_alone", "cosine to the own sense's centroid over that to the other, sentences alone"),
+        sum_metric("ratio_other", "ratio of words followed by a sentence with another sense"),
+        sum_metric("ratio_same", "ratio of words followed by a sentence with the same sense"),
+        share_metric("own_share_alone", "share of words nearer to their own sense, in sentences alone"),
+        share_metric("own_share_other", "share of words nearer to their own sense, another sense following"),
+        share_metric("own_share_same", "share of words nearer to their own sense, the same sense following"),
     )
     reads = ("train", "test")
     fits = "centroids of senses"
 
     def words(self, sentences: Splits) -> SplitWords:
         """All words with senses in train, and those of the test whose senses train has."""
-        return senses.concatenated(sentences).every_word
+        return {split: senses.words_of_spans(one.spans) for split, one in senses.concatenated(sentences).items()}
 
     def counts(self, sentences: Splits, words: SplitWords) -> GeometryCounts:
         """Words of the test, and occurrences and senses in train."""
         read = senses.concatenated(sentences, words)
-        return GeometryCounts(len(read.items), sum(map(len, read.known.values())), n_classes=len(read.known))
+        return GeometryCounts(len(read["test"]), len(read["train"]), n_classes=int(read["train"].labels.max()) + 1)
 
     def statistics(self, vectors: SplitVectors, sentences: Splits) -> Iterator[LayerSums]:
         """Ratios of cosines in each form of the sentence, and their differences."""

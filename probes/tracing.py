@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bertology.causal import CausalItems, CausalProbe
-from bertology.causal.sums import cluster_sums, effect_sums
+from bertology.causal.probes import cluster_sums, effect_sums
 from bertology.measures import share_metric, sum_metric
 from bertology.measures.sums import LayerSums
 from bertology.probing import GeometryCounts, Splits
@@ -50,11 +50,11 @@ class Tracing(CausalProbe):
     reference = "Meng et al. 2022"
     metrics = (
         sum_metric("effect", "share of what noise takes away that hidden states of the subject bring back"),
-        sum_metric("attention_effect", "the same of what attention adds to states of the subject"),
-        sum_metric("feed_forward_effect", "the same of what the feed-forward part adds"),
-        share_metric("known", "share of the facts asked that the model knows"),
+        sum_metric("attention_effect", "effect of restoring what attention adds to states of the subject"),
+        sum_metric("feed_forward_effect", "effect of restoring what feed-forward layers add to states of the subject"),
+        share_metric("known", "share of the facts read that the model knows"),
         sum_metric("probability_plain", "probability of the object"),
-        sum_metric("probability_noised", "the same with the subject noised", higher_is_better=False),
+        sum_metric("probability_noised", "probability of the object with the subject noised", higher_is_better=False),
     )
 
     def items(self, source: str, *, columns: str | None = None) -> CausalItems:

@@ -66,7 +66,7 @@ class WordOrder(GeometryProbe):
             ControlNote("majority", "majority", "the word at the place that is most frequent in train"),
             ControlNote("first", "first", f"the first {kind} of the sentence"),
             ControlNote("last", "last", f"the last {kind} of the sentence"),
-            ControlNote("lexical", "words alone", "a logistic regression on word forms and their places"),
+            ControlNote("lexical", "lexical baseline", "a logistic regression on word forms and their places"),
         )
 
     @property
@@ -169,7 +169,7 @@ class SubjectAttention(AttentionProbe):
     reference = "Lin et al. 2019"
     metrics = (
         sum_metric("confusion_bits", "mean of −log₂ of the subject's share of attention", higher_is_better=False),
-        sum_metric("confusion_above_chance_bits", "the same, less that of equal shares", higher_is_better=False),
+        sum_metric("confusion_above_chance_bits", "confusion less that of uniform attention", higher_is_better=False),
     )
 
     def statistics(self, sentences: Sentences) -> Sequence[MakeStatistic]:

@@ -270,8 +270,12 @@ def _differing_text(name: str, first: Path, second: Path) -> list[str]:
     """The first line that differs, times apart; of what is no text, that it does."""
     if first.suffix in (".parquet", ".safetensors"):
         return [f"{name}: other bytes"]
-    text = _reworded(first.read_text(encoding="utf-8", errors="replace"))
-    one, two = (_TIMES.sub("", of).splitlines() for of in (text, second.read_text(encoding="utf-8", errors="replace")))
+    before, after = (_TIMES.sub("", path.read_text(encoding="utf-8", errors="replace")) for path in (first, second))
+    reworded = _reworded(before)
+    if reworded == before:
+        one, two = before.splitlines(), after.splitlines()
+    else:  # another wording may take more room in a column, or another line
+        one, two = ([" ".join(text.replace("─", " ").split())] for text in (reworded, after))
     for number, (old, new) in enumerate(zip(one, two, strict=False), 1):
         if old != new:
             alike = next((at for at, pair in enumerate(zip(old, new, strict=False)) if len({*pair}) > 1), 0)

@@ -13,7 +13,7 @@ import torch
 from filelock import FileLock
 from numpy.typing import NDArray
 
-from bertology._files import explained_write_errors
+from bertology._files import explained_write_errors, sweep
 from bertology._machine import Workers, give_back_freed_memory, size_in_words
 from bertology.activations.progress import Progress, silent
 from bertology.activations.store import (
@@ -175,8 +175,7 @@ class Extraction:
                 "free some, name another folder in BERTOLOGY_CACHE, run `bertology cache prune` or ask fewer layers"
             )
             raise StoreError(f"{folder.parent}: {what}; {remedy}")
-        for stale in folder.glob(".*.tmp"):
-            stale.unlink()  # left by a run that was killed while it wrote; no one else writes here under the lock
+        sweep(folder)  # what a run left that was killed while it wrote
         place = np.full((manifest.n_words, 2), -1, dtype=np.int32)
         for number, (_, words) in enumerate(self._shards):
             place[words, 0], place[words, 1] = number, np.arange(len(words))

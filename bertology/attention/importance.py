@@ -1,8 +1,8 @@
 """Importance of heads: the loss of a model without them, by gates, gradients, and curves of heads taken out.
 
-A :class:`ScoredTask` is a loss and a score by item; there are two, to restore masked words and to sort texts. Gradients
-of the loss at gates and weights come next, then the losses without heads. All of them count passes as progress, and
-raise a :class:`ModelError` where heads are gated already or cannot be gated in the model's family.
+:class:`MaskedWords` is the task on which a model is scored. Gradients of its loss at gates and weights come next, then
+the losses without heads. All of them count passes as progress, and raise a :class:`ModelError` where heads are gated
+already or cannot be gated in the model's family.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from bertology.activations.progress import Progress, silent
@@ -24,10 +23,9 @@ from bertology.attention.maps import MOST_WORKERS, checked_layers, on_each_core,
 from bertology.corpora import Sentences
 from bertology.encoders import Encoder
 from bertology.encoders.alignment import OnLong
-from bertology.encoders.batching import Batch, padded, padded_inputs, plan_batches
 from bertology.encoders.interventions import Replay, changing, check_gates, head_projection, value_projection, watching
 from bertology.encoders.masked_loss import SHARE, MaskedBatch, MaskedText
-from bertology.errors import CorpusError, ModelError
+from bertology.errors import ModelError
 from bertology.measures.sums import Floats, HeadRatios, Integers, Scope
 
 TARGETS = ("[CLS]", "[SEP]", "[MASK]", "punctuation", "other")
@@ -38,6 +36,8 @@ DELTAS = ("delta_loss_bits", "delta_accuracy")
 REDUCED = ("all off", "all but one off")
 ORDERS = ("least important", "most important", "random")
 """Orders in which heads are disabled."""
+_FOLDS = 2
+"""Folds of the clusters: heads are ranked by their importance in the others, so that none has seen what it scores."""
 
 Head = tuple[int, int]
 """Layer and head, both from 1."""
@@ -64,54 +64,12 @@ class TaskBatch(NamedTuple):
     """
 
 
-class ScoredTask:
-    """A task that a model does item by item on so many texts; the items are the same whatever is done to the model."""
-
-    batches: tuple[TaskBatch, ...]
-    """All items, each once; set by subclasses."""
-
-    def __init__(self, encoder: Encoder, n_texts: int) -> None:
-        self.encoder = encoder
-        self.layers = tuple(range(1, encoder.n_layers + 1))
-        self._scope = Scope(n_texts, self.layers, encoder.n_heads, "piece")
-        self.n_clusters = self._scope.n_clusters
-        """Number of clusters of texts over which scores are summed: one a text, as long as there are few enough."""
-
-
-def summed(
-    task: ScoredTask,
-    shapes: Sequence[tuple[int, ...]],
-    add: Callable[[Encoder, TaskBatch, Sequence[Floats]], None],
-    *,
-    passes: int,
-    progress: Progress,
-) -> list[Floats]:
-    """Sums of these shapes over all batches of a task, a batch a core: ``add`` adds what a batch comes to with an
-    encoder that no other thread uses, and counts its ``passes``. A :class:`ModelError` where heads are gated already.
-    """
-    if task.encoder.is_gated:
-        raise ModelError("heads are gated already: measure them outside gated_heads")
-    progress.start(len(task.batches) * passes, unit="passes")
-
-    def work(reader: Encoder, part: slice) -> list[Floats]:
-        sums = [np.zeros(shape) for shape in shapes]
-        for batch in task.batches[part]:
-            add(reader, batch, sums)
-        return sums
-
-    first, *others = on_each_core(task.encoder, work, most=min(MOST_WORKERS, len(task.batches)))
-    progress.finish()
-    for other in others:
-        for total, part in zip(first, other, strict=True):
-            total += part
-    return first
-
-
-class MaskedWords(ScoredTask):
+class MaskedWords:
     """Restore masked words: an item is a word, all its pieces masked at once.
 
     Its loss is −ln of the probability of all its pieces, and it is correct where each of them is the most probable one.
-    In each sentence the same words are masked as by :func:`masked_lm_loss`, whose arguments and errors it has.
+    In each sentence the same words are masked as by :func:`masked_lm_loss`, whose arguments and errors it has; they are
+    the same whatever is done to the model.
     """
 
     def __init__(
@@ -123,9 +81,14 @@ class MaskedWords(ScoredTask):
         seed: int = 0,
         on_long: OnLong = "window",
     ) -> None:
-        super().__init__(encoder, len(sentences))
+        self.encoder = encoder
+        self.layers = tuple(range(1, encoder.n_layers + 1))
+        self._scope = Scope(len(sentences), self.layers, encoder.n_heads, "piece")
+        self.n_clusters = self._scope.n_clusters
+        """Number of clusters of texts over which scores are summed: one a text, as long as there are few enough."""
         self._text = MaskedText(encoder, sentences, share=share, seed=seed, on_long=on_long)
-        self.batches = tuple(self._batch(masked) for masked in self._text.batches())
+        self.batches = tuple(map(self._batch, self._text.batches()))
+        """All items, each once."""
 
     def _batch(self, masked: MaskedBatch) -> TaskBatch:
         words = self._text.places.word[masked.places]
@@ -137,72 +100,42 @@ class MaskedWords(ScoredTask):
             nats, best = masked.ask(encoder)
             by_word = item.to(nats.device)
             wrong = torch.bincount(by_word, weights=(~best).double(), minlength=len(distinct))
-            summed = nats.new_zeros(len(distinct)).index_add(0, by_word, nats)
-            return Answers(summed, wrong == 0, rows.to(nats.device))
+            whole = nats.new_zeros(len(distinct)).index_add(0, by_word, nats)
+            return Answers(whole, wrong == 0, rows.to(nats.device))
 
         sentences = self._text.pieces.window_sentence[masked.windows].astype(np.int64)
         return TaskBatch(masked.ids, masked.mask, self._scope.clusters(sentences), ask)
 
+    def summed(
+        self,
+        shapes: Sequence[tuple[int, ...]],
+        add: Callable[[Encoder, TaskBatch, Sequence[Floats]], None],
+        *,
+        passes: int,
+        progress: Progress,
+    ) -> list[Floats]:
+        """Sums of these shapes over all batches, a batch a core: ``add`` adds what a batch comes to with an encoder
+        that no other thread uses, in so many ``passes``. A :class:`ModelError` where heads are gated already."""
+        if self.encoder.is_gated:
+            raise ModelError("heads are gated already: measure them outside gated_heads")
+        progress.start(len(self.batches) * passes, unit="passes")
 
-class SequenceClassifier(ScoredTask):
-    """Sort texts with a model that was fine-tuned for it (Michel et al. 2019, section 2.3): an item is a text.
+        def work(reader: Encoder, part: slice) -> list[Floats]:
+            sums = [np.zeros(shape) for shape in shapes]
+            for batch in self.batches[part]:
+                add(reader, batch, sums)
+                progress.advance(passes)
+            return sums
 
-    Args:
-        encoder: from :func:`load_classifier`.
-        texts: what to sort; where pairs are sorted, the first of each.
-        labels: ``[text]`` the correct class of each, as the model numbers them.
-        pairs: the second text of each.
-
-    Raises:
-        ModelError: the encoder has no classifier, or a text is longer than the model takes.
-        CorpusError: no texts, or not a label (and a second text) for each, or a label that the model does not have.
-    """
-
-    def __init__(
-        self, encoder: Encoder, texts: Sequence[str], labels: Sequence[int], *, pairs: Sequence[str] | None = None
-    ) -> None:
-        if encoder.model.classifier is None:
-            raise ModelError(f"model {encoder.name} has no classifier of texts: load one with load_classifier")
-        _check_texts(texts, labels, pairs, n_classes=int(encoder.model.classifier.config.num_labels))
-        super().__init__(encoder, len(texts))
-        encoded = encoder.tokenizer(list(texts), None if pairs is None else list(pairs), verbose=False)
-        self._labels = torch.tensor(list(labels))
-        self._ids, self._types = encoded["input_ids"], encoded.get("token_type_ids")
-        lengths = np.array([len(ids) for ids in self._ids])
-        for number in np.flatnonzero(lengths > encoder.max_pieces).tolist():
-            most = f"model {encoder.name} takes {encoder.max_pieces}"
-            raise ModelError(f"text {number} has {lengths[number]} pieces: {most}; shorten it")
-        self.batches = tuple(self._batch(planned) for planned in plan_batches(lengths))
-
-    def _batch(self, planned: Batch) -> TaskBatch:
-        texts = planned.windows.tolist()
-        ids, padding = padded_inputs([self._ids[text] for text in texts], planned, self.encoder.pad_id)
-        segments: Tensor | None = None
-        if self._types is not None:
-            segments = torch.from_numpy(padded([self._types[text] for text in texts], planned.length, 0))
-        gold = self._labels[torch.from_numpy(planned.windows)]
-
-        def ask(encoder: Encoder) -> Answers:
-            logits = encoder.class_logits(ids, padding, token_type_ids=segments).float()
-            labels = gold.to(logits.device)
-            nats = -logits.log_softmax(1).gather(1, labels[:, None])[:, 0]
-            return Answers(nats, logits.detach().argmax(1) == labels, torch.arange(len(labels), device=logits.device))
-
-        return TaskBatch(ids, padding, self._scope.clusters(planned.windows), ask)
+        first, *others = on_each_core(self.encoder, work, most=min(MOST_WORKERS, len(self.batches)))
+        progress.finish()
+        for total, *parts in zip(first, *others, strict=True):
+            for part in parts:
+                total += part
+        return first
 
 
-def _check_texts(texts: Sequence[str], labels: Sequence[int], pairs: Sequence[str] | None, *, n_classes: int) -> None:
-    if not texts:
-        raise CorpusError("there is no text to sort: give texts with their labels")
-    if len(labels) != len(texts) or (pairs is not None and len(pairs) != len(texts)):
-        second = "" if pairs is None else f" and {len(pairs)} second texts"
-        raise CorpusError(f"{len(texts)} texts have {len(labels)} labels{second}: give one for each")
-    for number, label in enumerate(labels):
-        if not 0 <= label < n_classes:
-            raise CorpusError(f"text {number} has label {label}: the model's classes are 0…{n_classes - 1}")
-
-
-def head_importance(task: ScoredTask, *, progress: Progress = silent) -> HeadRatios:
+def head_importance(task: MaskedWords, *, progress: Progress = silent) -> HeadRatios:
     """The expected sensitivity of the loss to each head: I_h = E_x |∂L(x)/∂ξ_h| (Michel et al. 2019, equation 2).
 
     ξ_h is a gate of 1 on the head, x a text and L(x) the mean loss of its items. Every row of a batch has its own
@@ -213,41 +146,33 @@ def head_importance(task: ScoredTask, *, progress: Progress = silent) -> HeadRat
     does before it ranks heads of all layers; and ``gradient_bits``, as they come. The norms are taken as given in
     intervals.
     """
-    encoder = task.encoder
+    n_layers, n_heads = task.encoder.n_layers, task.encoder.n_heads
 
     def add(reader: Encoder, batch: TaskBatch, sums: Sequence[Floats]) -> None:
-        over, under = sums
-        gradients, counted = _gate_gradients(reader, batch)
-        clusters = batch.clusters[counted]
-        np.add.at(over.transpose(2, 0, 1), clusters, np.abs(gradients[:, counted]).transpose(1, 0, 2))
-        np.add.at(under, clusters, 1)
-        progress.advance(1)
+        (over, under), n_rows = sums, len(batch.ids)
+        gates = torch.ones(n_layers, n_rows, n_heads, device=reader.device, requires_grad=True)
+        places = np.ndindex(n_layers, n_heads)
+        with reader.gated_heads({(layer + 1, head + 1): gates[layer, :, head] for layer, head in places}):
+            answers = batch.ask(reader)
+        with torch.enable_grad():
+            losses, has_items = _row_loss(answers, n_rows)
+            if not losses.requires_grad:
+                raise ModelError("no head has a say in the loss: the task reads the model below its first block")
+            losses.sum().backward()  # type: ignore[no-untyped-call]
+        assert gates.grad is not None, "the loss depends on some gate"
+        gradients, counted = np.abs(_numpy(gates.grad)) / math.log(2), has_items.cpu().numpy()  # [layer, row, head]
+        np.add.at(over.transpose(2, 0, 1), batch.clusters[counted], gradients[:, counted].transpose(1, 0, 2))
+        np.add.at(under, batch.clusters[counted], 1)
 
-    shapes: list[tuple[int, ...]] = [(encoder.n_layers, encoder.n_heads, task.n_clusters), (task.n_clusters,)]
-    over, under = summed(task, shapes, add, passes=1, progress=progress)
+    shapes: list[tuple[int, ...]] = [(n_layers, n_heads, task.n_clusters), (task.n_clusters,)]
+    over, under = task.summed(shapes, add, passes=1, progress=progress)
     norms = np.sqrt(((over.sum(-1) / under.sum()) ** 2).sum(-1))[:, None, None]  # [layer, 1, 1]
     normalised = np.divide(over, norms, out=np.zeros_like(over), where=norms != 0)
     both, under = np.stack([normalised, over]), np.broadcast_to(under, (2, 1, 1, task.n_clusters))
     return HeadRatios(("importance", "gradient_bits"), task.layers, both, under)
 
 
-def _gate_gradients(encoder: Encoder, batch: TaskBatch) -> tuple[Floats, NDArray[np.bool_]]:
-    """``[layer, row, head]`` in bits, and ``[row]`` which rows have items."""
-    n_rows = len(batch.ids)
-    gates = torch.ones(encoder.n_layers, n_rows, encoder.n_heads, device=encoder.device, requires_grad=True)
-    heads = np.ndindex(encoder.n_layers, encoder.n_heads)
-    with encoder.gated_heads({(layer + 1, head + 1): gates[layer, :, head] for layer, head in heads}):
-        answers = batch.ask(encoder)
-    with torch.enable_grad():
-        losses, counted = _row_loss(answers, n_rows)
-        if not losses.requires_grad:
-            raise ModelError("no head has a say in the loss: the task reads the model below its first block")
-        losses.sum().backward()  # type: ignore[no-untyped-call]
-    assert gates.grad is not None, "the loss depends on some gate"
-    return gates.grad.cpu().double().numpy() / math.log(2), counted.cpu().numpy()
-
-
-def attention_gradients(task: ScoredTask, *, progress: Progress = silent) -> tuple[HeadRatios, HeadRatios]:
+def attention_gradients(task: MaskedWords, *, progress: Progress = silent) -> tuple[HeadRatios, HeadRatios]:
     """How much attention to ``[SEP]``, and to other kinds of pieces, matters for the loss (Clark et al. 2019, §3.3).
 
     With α the weight that a head gives from one piece to another, and L the mean loss of a text's items,
@@ -259,16 +184,32 @@ def attention_gradients(task: ScoredTask, *, progress: Progress = silent) -> tup
 
     Each has a statistic a kind of target: ``[CLS]``, ``[SEP]``, ``[MASK]``, ``punctuation``, ``other``.
     """
-    encoder = task.encoder
-    kinds = _kinds(encoder)
+    encoder, kinds = task.encoder, _kinds(task.encoder)
 
     def add(reader: Encoder, batch: TaskBatch, sums: Sequence[Floats]) -> None:
-        _add_batch(reader, batch, kinds, *sums)
-        progress.advance(1)
+        over, under = sums
+        real = (torch.ones_like(batch.ids) if batch.mask is None else batch.mask).bool().to(reader.device)
+        kind = torch.where(real, kinds[batch.ids].to(reader.device), len(TARGETS))
+        member = nn.functional.one_hot(kind, len(TARGETS) + 1)[..., :-1].float()  # [row, piece, target]
+        maps, counted = _maps_with_gradients(reader, batch)
+        rows = (real & counted[:, None]).float()  # pieces that attend, in texts with items
+        n_targets, n_rows = member.sum(1), rows.sum(1)  # [row, target], [row]
+        n_pairs = torch.stack([n_targets * n_rows[:, None], (n_targets > 0) * counted[:, None]], dim=1)
+        np.add.at(under.transpose(2, 0, 1), batch.clusters, _numpy(n_pairs))
+        for layer, weights in maps.items():
+            if weights.grad is None:
+                problem = f"its maps in layer {layer} are not what the loss is computed from"
+                raise ModelError(f"model {reader.name}: {problem}")
+            slope, weights = weights.grad.float(), weights.detach().float()
+            pairs, effect = (
+                torch.einsum("bhij,bi,bjt->bth", each, rows, member) for each in (slope.abs(), slope * weights)
+            )
+            of_layer = torch.stack([pairs, effect.abs()], dim=1)  # [row, statistic, target, head]
+            np.add.at(over[:, :, layer - 1].transpose(3, 0, 1, 2), batch.clusters, _numpy(of_layer) / math.log(2))
 
     both, n = (len(STATISTICS), len(TARGETS)), task.n_clusters
     shapes = [(*both, encoder.n_layers, encoder.n_heads, n), (*both, n)]
-    over, under = summed(task, shapes, add, passes=1, progress=progress)
+    over, under = task.summed(shapes, add, passes=1, progress=progress)
     gradient, effect = (
         HeadRatios(TARGETS, task.layers, above, below[:, None, None], metric=metric)
         for metric, above, below in zip(STATISTICS, over, under, strict=True)
@@ -276,25 +217,20 @@ def attention_gradients(task: ScoredTask, *, progress: Progress = silent) -> tup
     return gradient, effect
 
 
-def _add_batch(encoder: Encoder, batch: TaskBatch, kinds: Tensor, over: Floats, under: Floats) -> None:
-    real = (torch.ones_like(batch.ids) if batch.mask is None else batch.mask).bool().to(encoder.device)
-    kind = torch.where(real, kinds[batch.ids].to(encoder.device), len(TARGETS))
-    member = torch.nn.functional.one_hot(kind, len(TARGETS) + 1)[..., :-1].float()  # [row, piece, target]
-    maps, counted = _maps_with_gradients(encoder, batch)
-    rows = (real & counted[:, None]).float()  # pieces that attend, in texts with items
-    n_targets, n_rows = member.sum(1), rows.sum(1)  # [row, target], [row]
-    present = (n_targets > 0) * counted[:, None]
-    n_pairs = torch.stack([n_targets * n_rows[:, None], present], dim=1)
-    np.add.at(under.transpose(2, 0, 1), batch.clusters, _numpy(n_pairs))
-    for layer, weights in maps.items():
-        if weights.grad is None:
-            raise ModelError(f"model {encoder.name}: its maps in layer {layer} are not what the loss is computed from")
-        slope, weights = weights.grad.float(), weights.detach().float()
-        pairs, effect = (
-            torch.einsum("bhij,bi,bjt->bth", each, rows, member) for each in (slope.abs(), slope * weights)
-        )
-        sums = torch.stack([pairs, effect.abs()], dim=1)  # [row, statistic, target, head]
-        np.add.at(over[:, :, layer - 1].transpose(3, 0, 1, 2), batch.clusters, _numpy(sums) / math.log(2))
+def _kinds(encoder: Encoder) -> Tensor:
+    """``[vocabulary]`` the kind of each piece, by its place in ``TARGETS``."""
+    body: Any = encoder.model.body
+    tokenizer = encoder.tokenizer
+    n_entries = max(len(tokenizer), int(body.get_input_embeddings().num_embeddings))
+    kinds = torch.full((n_entries,), TARGETS.index("other"))
+    for form, number in tokenizer.get_vocab().items():
+        bare = form.removeprefix("##").lstrip("▁Ġ")
+        if bare and all(unicodedata.category(letter).startswith("P") for letter in bare):
+            kinds[number] = TARGETS.index("punctuation")
+    for place, number in enumerate((tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.mask_token_id)):
+        if number is not None:
+            kinds[number] = place
+    return kinds
 
 
 def _maps_with_gradients(encoder: Encoder, batch: TaskBatch) -> tuple[dict[int, Tensor], Tensor]:
@@ -328,22 +264,6 @@ def _maps_with_gradients(encoder: Encoder, batch: TaskBatch) -> tuple[dict[int, 
     return maps, counted
 
 
-def _kinds(encoder: Encoder) -> Tensor:
-    """``[vocabulary]`` the kind of each piece, by its place in ``TARGETS``."""
-    tokenizer = encoder.tokenizer
-    body: Any = encoder.model.body
-    n_entries = max(len(tokenizer), int(body.get_input_embeddings().num_embeddings))
-    kinds = torch.full((n_entries,), TARGETS.index("other"))
-    for form, number in tokenizer.get_vocab().items():
-        bare = form.removeprefix("##").lstrip("▁Ġ")
-        if bare and all(unicodedata.category(letter).startswith("P") for letter in bare):
-            kinds[number] = TARGETS.index("punctuation")
-    for place, number in enumerate((tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.mask_token_id)):
-        if number is not None:
-            kinds[number] = place
-    return kinds
-
-
 def _numpy(values: Tensor) -> Floats:
     return np.asarray(values.detach().cpu().double().numpy())
 
@@ -356,7 +276,7 @@ def _row_loss(answers: Answers, n_rows: int) -> tuple[Tensor, Tensor]:
 
 
 def leave_one_out(
-    task: ScoredTask,
+    task: MaskedWords,
     *,
     ways: Sequence[Way] = ("off",),
     layers: Sequence[int] | None = None,
@@ -377,7 +297,7 @@ def leave_one_out(
 
 
 def leave_one_layer_out(
-    task: ScoredTask,
+    task: MaskedWords,
     importance: Floats,
     *,
     layers: Sequence[int] | None = None,
@@ -392,83 +312,67 @@ def leave_one_layer_out(
     """
     _check_importance(task, importance)
     chosen = checked_layers(task.encoder, layers)
-    all_of = {layer: frozenset((layer, head + 1) for head in range(task.encoder.n_heads)) for layer in chosen}
-    best = {layer: (layer, int(importance[layer - 1].argmax()) + 1) for layer in chosen}
-    states = [Without(all_of[layer]) for layer in chosen]
-    states += [Without(all_of[layer] - {best[layer]}) for layer in chosen]
-    return _changes(scores_without(task, [Without(), *states], progress=progress), REDUCED, chosen, "layer")
+    every = [frozenset((layer, head + 1) for head in range(task.encoder.n_heads)) for layer in chosen]
+    best = [{(layer, int(importance[layer - 1].argmax()) + 1)} for layer in chosen]
+    off = [*every, *(heads - kept for heads, kept in zip(every, best, strict=True))]
+    scores = scores_without(task, [Without(), *map(Without, off)], progress=progress)
+    return _changes(scores, REDUCED, chosen, "layer")
 
 
 def pruning_curves(
-    task: ScoredTask,
+    task: MaskedWords,
     importance: HeadRatios,
     *,
     n_steps: int = 10,
     seeds: Sequence[int] = (0, 1, 2),
-    folds: int = 2,
     progress: Progress = silent,
 ) -> tuple[HeadRatios, ...]:
     """The loss and score of a task as more and more heads are disabled (Michel et al. 2019, section 4.2).
 
-    Three orders: the least important heads first; the most important first; and at random, the mean over several
-    orders. So that no order has seen what it is scored on, heads are ranked anew for each fold of the clusters by
-    their importance in the others.
+    Three orders: the least important heads first; the most important first; and at random, the mean over the orders of
+    several ``seeds``. So that no order has seen what it is scored on, heads are ranked anew for each half of the
+    clusters by their importance in the other, as :func:`head_importance` finds it for all layers of this task. The
+    ``n_steps`` lead from the whole model to none of its heads: 10 % of them at a time.
 
-    Args:
-        task: of the model.
-        importance: of :func:`head_importance`, for all layers and over the task's own clusters.
-        n_steps: from the whole model to none of its heads: 10 % of them at a time.
-        seeds: of the random orders.
-        folds: of the clusters; 1 ranks and scores on the same items.
-        progress: counts passes.
-
-    Returns:
-        ``loss_bits`` and ``accuracy``, means over items, then how much they differ from those of the whole model on the
-        same items, ``delta_loss_bits`` and ``delta_accuracy``, whose intervals tell from where on heads are missed.
-        Statistics are named by the heads that are off, such as ``least important 10 %``.
+    Returns ``loss_bits`` and ``accuracy``, means over items, then how much they differ from those of the whole model on
+    the same items, ``delta_loss_bits`` and ``delta_accuracy``, whose intervals tell from where on heads are missed.
+    Statistics are named by the heads that are off, such as ``least important 10 %``.
     """
-    ranks = importance.over[importance.names.index("importance")]  # [layer, head, cluster]
+    ranks, n_clusters = importance.over[importance.names.index("importance")], task.n_clusters  # [layer, head, cluster]
     _check_importance(task, ranks.sum(-1))
-    n_clusters = task.n_clusters
     if ranks.shape[-1] != n_clusters:
         problem = f"importances are of {ranks.shape[-1]} clusters and the task of {n_clusters}"
         raise ModelError(f"{problem}: give those that head_importance finds for this task")
     if n_steps < 1 or not seeds:
         raise ModelError(f"{n_steps} steps and {len(seeds)} random orders: give at least one of each")
-    if not 1 <= folds <= n_clusters:
-        raise ModelError(f"{folds} folds of {n_clusters} clusters: give 1 … {n_clusters}")
     heads = list(product(range(1, len(ranks) + 1), range(1, ranks.shape[1] + 1)))
-    orders = []  # [fold, upwards and downwards]
-    for fold in range(folds):
-        known = np.arange(task.n_clusters) % folds != fold if folds > 1 else np.ones(task.n_clusters, dtype=bool)
-        rising = np.argsort(ranks[..., known].sum(-1).ravel(), kind="stable")
+    if n_clusters < _FOLDS:
+        raise ModelError(f"{_FOLDS} folds of {n_clusters} clusters: give more sentences")
+    fold, orders, n_ranked = np.arange(n_clusters) % _FOLDS, [], 2 * _FOLDS  # [fold, upwards and downwards]
+    for one in range(_FOLDS):
+        rising = np.argsort(ranks[..., fold != one].sum(-1).ravel(), kind="stable")
         orders += [rising, rising[::-1]]
     orders += [np.random.default_rng(seed).permutation(len(heads)) for seed in seeds]
     sizes = [round(step / n_steps * len(heads)) for step in range(n_steps + 1)]
     states = [Without(frozenset(heads[number] for number in order[:size])) for order in orders for size in sizes]
-    bits, right, items = scores_without(task, states, progress=progress)
+    *scores, items = scores_without(task, states, progress=progress)
     percents = [f"{100 * step / n_steps:.3g} %" for step in range(n_steps + 1)]
     names = tuple(f"{order} {percent}" for order in ORDERS for percent in percents)
-    under = np.broadcast_to(items, (len(names), 1, 1, task.n_clusters))
-    curves = [_curves(sums, len(orders), folds) for sums in (bits, right)]
+    under, curves = np.broadcast_to(items, (len(names), 1, 1, n_clusters)), []
+    for sums in scores:  # each cluster's from the orders of its fold
+        by_order = sums.reshape(len(orders), -1, n_clusters)  # [order, step, cluster]
+        ranked = by_order[:n_ranked].reshape(-1, 2, *by_order.shape[1:])
+        mine = np.take_along_axis(ranked, fold[None, None, None], axis=0)[0]  # [up or down, step, cluster]
+        curves.append(np.concatenate([mine, by_order[n_ranked:].mean(0, keepdims=True)]).reshape(-1, n_clusters))
     # The first state of every order is the whole model.
-    changes = [curve - sums[:1] for curve, sums in zip(curves, (bits, right), strict=True)]
+    changes = [curve - sums[:1] for curve, sums in zip(curves, scores, strict=True)]
     return tuple(
         HeadRatios(names, (), over[:, None, None], under, metric=metric, unit="model")
         for metric, over in zip((*SCORES, *DELTAS), (*curves, *changes), strict=True)
     )
 
 
-def _curves(sums: Floats, n_orders: int, folds: int) -> Floats:
-    """Each cluster's sums from the orders of its fold: ``[order · step, cluster]``."""
-    by_order = sums.reshape(n_orders, -1, sums.shape[-1])  # [order, step, cluster]
-    ranked = by_order[: 2 * folds].reshape(folds, 2, -1, sums.shape[-1])
-    fold = np.arange(sums.shape[-1]) % folds
-    mine = np.take_along_axis(ranked, fold[None, None, None], axis=0)[0]  # [up or down, step, cluster]
-    return np.concatenate([mine, by_order[2 * folds :].mean(0, keepdims=True)]).reshape(-1, sums.shape[-1])
-
-
-def _check_importance(task: ScoredTask, importance: Floats) -> None:
+def _check_importance(task: MaskedWords, importance: Floats) -> None:
     shape = (task.encoder.n_layers, task.encoder.n_heads)
     if importance.shape != shape or not np.isfinite(importance).all():
         remedy = f"give finite numbers [layer, head], {list(shape)}, as head_importance finds them"
@@ -503,14 +407,13 @@ class TaskScores(NamedTuple):
     items: Floats  # [cluster] number of items
 
 
-def scores_without(task: ScoredTask, states: Sequence[Without], *, progress: Progress = silent) -> TaskScores:
+def scores_without(task: MaskedWords, states: Sequence[Without], *, progress: Progress = silent) -> TaskScores:
     """Scores of a task with each of some sets of heads disabled, on the same items.
 
     Each batch is read once by the whole model; then, for every state, only from the first layer with a disabled head,
     since nothing below has changed. A batch goes to a core.
     """
-    distinct = list(dict.fromkeys(states))
-    encoder = task.encoder
+    distinct, encoder = list(dict.fromkeys(states)), task.encoder
     for state in distinct:
         check_gates(dict.fromkeys(state.heads, 0.0), n_layers=encoder.n_layers, n_heads=encoder.n_heads)
         if state.way == "uniform":
@@ -523,21 +426,19 @@ def scores_without(task: ScoredTask, states: Sequence[Without], *, progress: Pro
             whole = batch.ask(reader)
         cluster = batch.clusters[whole.rows.cpu().numpy()]
         np.add.at(items, cluster, 1)
-        for number, state in enumerate(distinct):
+        for number, (heads, way) in enumerate(distinct):
             answers = whole
-            if state.heads:
-                lowest, off = min(layer for layer, _ in state.heads), dict.fromkeys(state.heads, 0.0)
-                is_uniform = state.way == "uniform"
-                disabled = uniform_heads(reader, state.heads) if is_uniform else reader.gated_heads(off)
-                with replay.from_layer(lowest), disabled:
+            if heads:
+                off = dict.fromkeys(heads, 0.0)
+                disabled = uniform_heads(reader, heads) if way == "uniform" else reader.gated_heads(off)
+                with replay.from_layer(min(layer for layer, _ in heads)), disabled:
                     answers = batch.ask(reader)
-            bits = answers.nats.cpu().double().numpy() / math.log(2)
-            loss[number] += np.bincount(cluster, weights=bits, minlength=len(items))
+            loss[number] += np.bincount(cluster, weights=_numpy(answers.nats) / math.log(2), minlength=len(items))
             right[number] += np.bincount(cluster, weights=answers.right.cpu().numpy(), minlength=len(items))
-            progress.advance(1)
 
     by_state = len(distinct), task.n_clusters
-    loss, right, items = summed(task, [by_state, by_state, by_state[1:]], add, passes=len(distinct), progress=progress)
+    shapes = [by_state, by_state, by_state[1:]]
+    loss, right, items = task.summed(shapes, add, passes=len(distinct), progress=progress)
     place = [distinct.index(state) for state in states]
     return TaskScores(loss[place], right[place], items)
 

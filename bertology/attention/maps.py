@@ -1,27 +1,32 @@
-"""One streaming pass over attention maps: each is shown to every statistic, and none is kept."""
+"""One streaming pass over attention maps: each is shown to every statistic, and none is kept.
+
+:class:`MapText` makes inputs of a text, in windows and pairs, and says what the rows and columns of their maps are.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import re
+import unicodedata
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, NamedTuple, Self, TypeVar
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from bertology._machine import Workers, give_back_freed_memory
 from bertology._names import layer_number
 from bertology.activations.progress import Progress, silent
-from bertology.attention._texts import Inputs, MapText, Units
-from bertology.corpora import Texts, as_sentences
+from bertology.corpora import Sentences, Texts, as_sentences
 from bertology.encoders import Encoder
-from bertology.encoders.alignment import SHARED, OnLong
+from bertology.encoders.alignment import SHARED, OnLong, column_weights, row_weights
+from bertology.encoders.batching import Batch, padded, padded_inputs, pieces_in_batch, plan_batches
 from bertology.encoders.interventions import (
     StopForward,
     head_projection,
@@ -29,22 +34,324 @@ from bertology.encoders.interventions import (
     value_projection,
     watching,
 )
-from bertology.errors import ModelError
-from bertology.measures.sums import Floats, HeadRatios, Integers, Level, Scope
+from bertology.errors import CorpusError, ModelError
+from bertology.measures.sums import HeadRatios, Level, Scope
 
 MOST_WORKERS = 16
 """Each holds maps and sums, or the activations of a batch for a backward pass, of its own."""
 _BATCHES_BETWEEN = 4
 """After so many batches, memory that maps of ever new shapes have left behind is given back."""
+_MAP_VALUES = 1 << 23
+"""Weights of the maps of one layer in a batch; a single window may have more."""
+_WORD, _CLS, _SEP, _OTHER = range(4)
+_CUT = -2
+"""Number of a word that a window shows in part, whose pieces are one unit of no word."""
+_UNBOUNDED = 1 << 30
+_UNITS_IN_BAND = 64
 
 # Families in which a head's output is α (x W_V + b_V) W_O and nothing else.
 _FAMILIES = ("albert", "bert", "camembert", "distilbert", "electra", "mpnet", "roberta", "xlm-roberta")
 
+Booleans = NDArray[np.bool_]
+Integers = NDArray[np.int64]
+Bands = tuple[tuple[slice, slice], ...]
 Part = TypeVar("Part")
 Made = TypeVar("Made")
 OnLayer = Callable[[int, Tensor, "Tensor | None"], None]
 """Called with a layer (from 1), its maps ``[batch, head, piece, piece]`` and, where norms were requested, the lengths
 of its transformed values ``[batch, head, piece]``; else None."""
+
+
+@dataclass(frozen=True, eq=False)
+class Units:
+    """The rows and columns of a batch's maps: words, or pieces, and special tokens where they stand in the text.
+
+    All tensors are ``[sentence, unit]``. A sentence that is read in windows has several rows, one a window.
+    """
+
+    sentences: Integers  # [sentence] number of each in the text that is read
+    windows: Integers  # [sentence] number of the window that shows it
+    lengths: Integers  # [sentence] number of units, without padding
+    word: Tensor  # number of the word through all sentences; −1 for special tokens, padding and pieces of no word
+    position: Tensor
+    """Place in the sentence, in words; at piece level in the window, in pieces. Differences are offsets."""
+    form: Tensor  # code of the word's form, the same for forms that differ in case alone; −1 where there is no word
+    is_word: Tensor  # words, or pieces of words
+    is_cls: Tensor  # the special tokens that open a text: [CLS], <s>
+    is_sep: Tensor  # the special tokens that close a text: [SEP], </s>
+    is_punctuation: Tensor  # words of nothing but punctuation (all characters of Unicode category P)
+    counts: Tensor
+    """Units whose rows are counted: all but padding, words that are left out, and, in windows, words that are read from
+    another window."""
+    left_out: Integers = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    """Words that are not asked about, as they share all their subwords with another word; the first of such words is a
+    unit nonetheless, so that what is attended to is in the map once."""
+
+    @cached_property
+    def word_rows(self) -> Tensor:
+        """Words, or pieces of words, whose rows are counted."""
+        return self.is_word & self.counts
+
+    def __len__(self) -> int:
+        return len(self.sentences)
+
+
+@dataclass(frozen=True, eq=False)
+class Inputs:
+    """A batch of windows as the model takes it, and how pieces become units."""
+
+    ids: Tensor  # [sentence, piece]
+    mask: Tensor | None  # [sentence, piece] None where nothing is padded
+    types: Tensor | None  # [sentence, piece] token types; None where all are 0
+    member: Tensor | None  # [sentence, unit, piece] 1 where a piece belongs to a unit; None at piece level
+    units: Units
+    bands: Bands
+    """Runs of units, and the pieces that belong to any of them: in long texts ``member`` is nothing but a band of ones,
+    and a product with all of it would take longer than the model does."""
+
+    def merged(self, maps: Tensor) -> Tensor:
+        """Maps between pieces ``[sentence, head, piece, piece]`` as maps between units."""
+        maps = maps.float()
+        if self.member is None:
+            return maps
+        n_heads, n_pieces = maps.shape[1:3]
+        flat, turned, shares = maps.flatten(1, 2), self.columns.transpose(1, 2), self._shares[:, None]
+        columns = [torch.bmm(flat[..., pieces], turned[:, pieces, units]) for units, pieces in self.bands]
+        # A single band, as short texts have, is not copied.
+        joined = columns[0] if len(columns) == 1 else torch.cat(columns, -1)
+        to_units = joined.view(len(maps), n_heads, n_pieces, -1)
+        rows = [shares[:, :, units, pieces] @ to_units[:, :, pieces] for units, pieces in self.bands]
+        return rows[0] if len(rows) == 1 else torch.cat(rows, 2)
+
+    @cached_property
+    def row_shares(self) -> Tensor:
+        """``[sentence, piece]`` how much the row of a piece counts in a sum over the words whose rows count."""
+        rows = self.units.word_rows.float()
+        return rows if self.member is None else torch.einsum("su,sup->sp", rows, self._shares)
+
+    @cached_property
+    def own_cells(self) -> tuple[Tensor, Tensor, Tensor]:
+        """``[sentence, cell]`` row and column of the cells that lie within a word whose row counts, and how much each
+        adds to what that word keeps; 0 where a sentence has fewer such cells than another."""
+        rows = self.units.word_rows.float()
+        if self.member is None:
+            within = torch.diag_embed(rows)
+        else:
+            within = (rows[:, :, None] * self._shares).transpose(1, 2) @ self.columns  # [sentence, piece, piece]
+        n_cells = int((within > 0).flatten(1).sum(1).max())
+        weights, cells = within.flatten(1).topk(n_cells, dim=1)
+        return cells // within.shape[-1], cells % within.shape[-1], weights
+
+    @cached_property
+    def _shares(self) -> Tensor:
+        """``[sentence, unit, piece]`` weight of each piece in the row of its unit."""
+        assert self.member is not None, "pieces are units of their own"
+        return row_weights(self.member)
+
+    @cached_property
+    def columns(self) -> Tensor:
+        """``[sentence, unit, piece]`` share of each piece in the column of a unit."""
+        assert self.member is not None, "pieces are units of their own"
+        return column_weights(self.member)
+
+
+class _Rows(NamedTuple):
+    """The units of one input, special tokens included."""
+
+    word: Integers  # number through all sentences; −1 for special tokens, or _CUT
+    counts: Booleans  # whether its row counts
+    kind: Integers
+    first: Integers  # first piece
+    last: Integers  # end of its pieces, exclusive
+
+
+class MapText:
+    """A text cut into windows, ready to be read for its maps; the arguments are those of :func:`stream_maps`.
+
+    A pair goes by the window of its first sentence.
+    """
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        sentences: Sentences,
+        *,
+        level: Level,
+        on_long: OnLong,
+        pairs: bool = False,
+        exclude_shared: bool = False,
+    ) -> None:
+        self._encoder, self._sentences, self._level = encoder, sentences, level
+        self.pieces = encoder.tokenize(sentences, on_long=on_long)
+        nothing = np.zeros(0, dtype=np.int64)
+        self._joined, self.left_out = (self.pieces.joined, self.pieces.shared) if exclude_shared else (nothing, nothing)
+        window = self.pieces.word_window.copy()
+        window[self._joined] = -1
+        self._words = np.argsort(window, kind="stable")
+        self._starts = np.searchsorted(window[self._words], np.arange(self.pieces.n_windows + 1))
+        self.windows = np.flatnonzero(np.diff(self._starts))
+        """Windows that some word is read from; of pairs the first one."""
+        if not len(self.windows):
+            raise CorpusError("no word to read: every sentence is empty or was skipped")
+        self.n_sentences = len(np.unique(self.pieces.window_sentence[self.windows]))
+        """Number of sentences of which some word is read."""
+        self.lengths = self.pieces.window_lengths.copy()
+        """``[window]`` number of pieces; of the first windows of pairs that of the pair."""
+        self._second: dict[int, int] = {}  # by the window of a first sentence that of the second
+        self.n_apart = 0
+        """Number of pairs that were too long, so that each sentence is read alone."""
+        if pairs:
+            self._pair_up()
+        folded: dict[str, int] = {}
+        codes = [folded.setdefault(form.casefold(), len(folded)) for form in sentences.forms.values]
+        self._forms = np.array(codes, dtype=np.int64)[sentences.forms.codes]  # [word]
+        self._is_punctuation = np.array(
+            [bool(form) and all(unicodedata.category(letter).startswith("P") for letter in form) for form in folded]
+        )
+        # First and last pieces of the words of each sentence in several windows, as if one window held them all: as a
+        # column a word is wanted in more windows than the one that it is read from.
+        self._whole: dict[int, tuple[Integers, Integers]] = {}
+        n_windows = np.bincount(self.pieces.window_sentence, minlength=len(sentences))
+        for number in np.flatnonzero(n_windows > 1).tolist():
+            whole = encoder.tokenize([sentences[number]], max_pieces=_UNBOUNDED)
+            self._whole[number] = whole.word_first.astype(np.int64), whole.word_last.astype(np.int64)
+
+    @property
+    def n_pairs(self) -> int:
+        """Number of windows that hold two sentences."""
+        return len(self._second)
+
+    def _pair_up(self) -> None:
+        """Pair neighbours, so that no sentence is read twice. Where one of two has no window that is read, the other is
+        read alone; where they are too long, both are."""
+        encoder = self._encoder
+        encoding: Any = encoder.tokenizer("a", "a").encodings[0]
+        of_sentence = encoding.sequence_ids
+        end, start = len(of_sentence) - of_sentence[::-1].index(0), of_sentence.index(1)
+        if end == start:
+            problem = "puts no separator between two sentences, so takes no pairs"
+            raise ModelError(f"model {encoder.name} {problem}: read sentences one by one (setting texts: sentences)")
+        # What stands between two sentences, and the token types of the first sentence with what opens it, of what
+        # stands between, and of the second with what closes it.
+        types = (encoding.type_ids[0], encoding.type_ids[end], encoding.type_ids[-1])
+        self._middle = np.array(encoding.ids[end:start], dtype=np.int64)
+        self._segments = types if max(types) < encoder.n_segments else (0, 0, 0)
+        more = len(self._middle) - encoder.n_prefix - encoder.n_suffix
+        n_sentences, of_window = len(self._sentences), self.pieces.window_sentence[self.windows]
+        window, n_windows = np.full(n_sentences, -1), np.bincount(of_window, minlength=n_sentences)
+        window[of_window] = self.windows
+        couples = np.arange(n_sentences // 2 * 2).reshape(-1, 2)  # [pair, 2]
+        couples = couples[(n_windows[couples] > 0).all(1)]
+        together = self.lengths[window[couples]].sum(1) + more <= encoder.max_pieces
+        fits = (n_windows[couples] == 1).all(1) & together
+        firsts, seconds = window[couples[fits]].T
+        self._second, self.n_apart = dict(zip(firsts.tolist(), seconds.tolist(), strict=True)), int((~fits).sum())
+        self.lengths[firsts] += self.lengths[seconds] + more
+        self.windows = np.setdiff1d(self.windows, seconds)
+
+    def batches(self) -> Iterator[Batch]:
+        """Windows of like length together, fewer of them where maps are large."""
+        for batch in plan_batches(self.lengths[self.windows], pieces=pieces_in_batch(self._encoder.device)):
+            most = max(1, _MAP_VALUES // (self._encoder.n_heads * batch.length**2))
+            for start in range(0, len(batch.windows), most):
+                chosen = batch.windows[start : start + most]
+                yield Batch(self.windows[chosen], batch.length, batch.is_padded)
+
+    def inputs(self, batch: Batch) -> Inputs:
+        """The inputs of the model, and how their pieces become units."""
+        every_ids, every_types, every_row = zip(*map(self._window, batch.windows.tolist()), strict=True)
+        ids, mask = padded_inputs(list(every_ids), batch, self.pieces.pad_id)
+        types = padded(every_types, batch.length, 0)
+        words, counts, kinds, first, last = zip(*every_row, strict=True)
+        n_units = np.array([len(row) for row in words])
+        by_word = self._level == "word"
+        width = int(n_units.max()) if by_word else batch.length
+        word, kind = np.maximum(padded(words, width, -1), -1), padded(kinds, width, _OTHER)
+        pieces, member, bands = np.arange(batch.length), None, list[tuple[slice, slice]]()
+        position = np.tile(pieces, (len(words), 1))
+        if by_word:
+            is_member = pieces >= padded(first, width, 0)[:, :, None]
+            is_member &= pieces < padded(last, width, 0)[:, :, None]
+            member, needed = self._tensor(is_member).float(), np.asarray(is_member.any(axis=0))  # [unit, piece]
+            for start in range(0, width, _UNITS_IN_BAND):
+                shown = np.flatnonzero(needed[start : start + _UNITS_IN_BAND].any(0))
+                bands.append((slice(start, start + _UNITS_IN_BAND), slice(int(shown[0]), int(shown[-1]) + 1)))
+            # Of a pair, places go on through the second sentence.
+            begins = self._sentences.starts[self.pieces.window_sentence[batch.windows]][:, None]
+            position = np.where(word < 0, 0, word - begins)
+        is_word = kind == _WORD
+        form = np.where(is_word, self._forms[np.maximum(word, 0)], -1)
+        units = Units(
+            sentences=self.pieces.window_sentence[batch.windows].astype(np.int64),
+            windows=np.asarray(batch.windows),
+            lengths=n_units,
+            word=self._tensor(word),
+            position=self._tensor(position),
+            form=self._tensor(form),
+            is_word=self._tensor(is_word),
+            is_cls=self._tensor(kind == _CLS),
+            is_sep=self._tensor(kind == _SEP),
+            is_punctuation=self._tensor(is_word & self._is_punctuation[np.maximum(form, 0)]),
+            counts=self._tensor(padded(counts, width, False)),
+            left_out=self.left_out,
+        )
+        return Inputs(ids, mask, torch.from_numpy(types) if types.any() else None, member, units, tuple(bands))
+
+    def _window(self, number: int) -> tuple[Integers, Integers, _Rows]:
+        """``[piece]`` vocabulary numbers and token types of the input that begins with a window, the window alone or a
+        pair, and its units."""
+        ids, rows = self._alone(number)
+        types = np.zeros(len(ids), dtype=np.int64)
+        if number in self._second:
+            n_prefix, n_suffix = self._encoder.n_prefix, self._encoder.n_suffix
+            (of_second, second), start, middle = self._alone(self._second[number]), len(ids) - n_suffix, self._middle
+            places, shift = start + np.arange(len(middle)), start + len(middle) - n_prefix
+            between = np.full(len(middle), -1), middle >= 0, np.full(len(middle), _SEP), places, places + 1
+            before, n_units = ids[:start], len(rows.word) - n_suffix
+            other = second._replace(first=second.first + shift, last=second.last + shift)
+            joined = zip(rows, between, other, strict=True)
+            rows = _Rows(*(np.concatenate([a[:n_units], b, c[n_prefix:]]) for a, b, c in joined))
+            lengths = len(before), len(middle), len(of_second) - n_prefix
+            ids, types = np.concatenate([before, middle, of_second[n_prefix:]]), np.repeat(self._segments, lengths)
+        if self._level == "word":
+            return ids, types, rows
+        pieces = np.arange(len(ids))
+        word, counts, kind = np.full(len(ids), -1), np.zeros(len(ids), dtype=bool), np.full(len(ids), _OTHER)
+        # Where two words share a piece, it belongs to the first of them.
+        for unit in reversed(range(len(rows.word))):
+            inside = slice(rows.first[unit], rows.last[unit])
+            word[inside], counts[inside], kind[inside] = rows.word[unit], rows.counts[unit], rows.kind[unit]
+        return ids, types, _Rows(word, counts, kind, pieces, pieces + 1)
+
+    def _alone(self, number: int) -> tuple[Integers, _Rows]:
+        """``[piece]`` vocabulary numbers of a window, and its units."""
+        pieces, words = self.pieces, self._words[self._starts[number] : self._starts[number + 1]]
+        ids, sentence = pieces.window(number).astype(np.int64), int(pieces.window_sentence[number])
+        first, last = pieces.word_first[words].astype(np.int64), pieces.word_last[words].astype(np.int64)
+        is_read = np.ones(len(words), dtype=bool)
+        low, high = self._encoder.n_prefix, len(ids) - self._encoder.n_suffix
+        if sentence in self._whole:
+            begins = int(self._sentences.starts[sentence])
+            shift = self._whole[sentence][0][words[0] - begins] - first[0]
+            first, last = (ends - shift for ends in self._whole[sentence])
+            is_unit = ~np.isin(np.arange(len(first)) + begins, self._joined)
+            shown = np.flatnonzero((last > low) & (first < high) & (last > first) & is_unit)
+            words, is_read = shown + begins, pieces.word_window[shown + begins] == number
+            words = np.where((first[shown] >= low) & (last[shown] <= high), words, _CUT)
+            first, last = np.maximum(first[shown], low), np.minimum(last[shown], high)
+        is_read &= ~np.isin(words, self.left_out)
+        opening, closing = np.arange(low), np.arange(high, len(ids))
+        rows = _Rows(
+            word=np.concatenate([np.full(len(opening), -1), words, np.full(len(closing), -1)]),
+            counts=np.concatenate([opening >= 0, is_read, closing >= 0]),
+            kind=np.repeat([_CLS, _WORD, _SEP], [len(opening), len(words), len(closing)]),
+            first=np.concatenate([opening, first, closing]),
+            last=np.concatenate([opening + 1, last, closing + 1]),
+        )
+        return ids, rows._replace(kind=np.where(rows.word == _CUT, _OTHER, rows.kind))
+
+    def _tensor(self, values: NDArray[np.generic]) -> Tensor:
+        return torch.from_numpy(np.ascontiguousarray(values)).to(self._encoder.device)
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,18 +470,15 @@ class ClusterSums:
     def add(self, layer: int, units: Units, over: Tensor, under: Tensor) -> None:
         """Add sums over the rows of each sentence in a layer: ``[sentence, head, statistic]`` numerators, and
         denominators, ``[sentence, statistic]`` where heads share them."""
-        place = self._scope.layers.index(layer)
-        clusters = self._scope.clusters(units.sentences)
-        _add_by_cluster(self._over[:, place], clusters, over)
-        if not self._shared:
-            _add_by_cluster(self._under[:, place], clusters, under)
-        elif place == 0:
-            _add_by_cluster(self._under[:, 0, 0], clusters, under)
-
-    def merge(self, other: ClusterSums) -> None:
-        """Add the sums of another thread."""
-        self._over += other._over
-        self._under += other._under
+        place, clusters = self._scope.layers.index(layer), self._scope.clusters(units.sentences)
+        # A cluster may stand in a batch more than once, which plain indexed addition would count once.
+        order = np.argsort(clusters, kind="stable")
+        distinct, starts = np.unique(clusters[order], return_index=True)
+        parts = [(self._over[:, place], over)]
+        if not self._shared or place == 0:
+            parts.append((self._under[:, 0, 0] if self._shared else self._under[:, place], under))
+        for sums, values in parts:
+            sums[distinct] += np.add.reduceat(values.cpu().double().numpy()[order], starts, axis=0)
 
     def finish(self) -> HeadRatios:
         """The result, frozen."""
@@ -183,15 +487,24 @@ class ClusterSums:
 
 
 class SumsStatistic(HeadStatistic):
-    """A statistic that keeps sums by cluster of sentences and nothing else; subclasses implement ``update``."""
+    """A statistic that keeps sums by cluster of sentences and nothing else; subclasses implement ``update``.
 
-    def __init__(self, *sums: ClusterSums) -> None:
-        self._sums = sums
+    Either a subclass names one set of ratios, all of them with the same denominators unless ``shared`` is False, or it
+    passes its sums to the constructor.
+    """
+
+    names: tuple[str, ...] = ()
+    metric = ""
+    shared = True
+
+    def __init__(self, scope: Scope, *sums: ClusterSums) -> None:
+        self._sums = sums or (ClusterSums(scope, self.names, shared=self.shared, metric=self.metric),)
 
     def merge(self, other: Self) -> None:
         """Add the sums of another thread."""
         for sums, more in zip(self._sums, other._sums, strict=True):
-            sums.merge(more)
+            sums._over += more._over
+            sums._under += more._under
 
     def finish(self) -> tuple[HeadRatios, ...]:
         """The ratios, one object for each of the sums."""
@@ -202,14 +515,6 @@ def row_sums(rows: Tensor, counted: Tensor) -> Tensor:
     """``[sentence, head]`` of values ``[sentence, head, unit]``, summed over the counted rows ``[sentence, unit]``."""
     # What stands in rows of padding is not defined, so it is put aside and not multiplied by zero.
     return torch.where(counted[:, None], rows, 0).sum(-1)
-
-
-def _add_by_cluster(sums: Floats, clusters: Integers, values: Tensor) -> None:
-    """Add ``[sentence, …]`` to ``[cluster, …]``. A cluster may stand in a batch more than once, which plain indexed
-    addition would count once."""
-    order = np.argsort(clusters, kind="stable")
-    distinct, starts = np.unique(clusters[order], return_index=True)
-    sums[distinct] += np.add.reduceat(values.cpu().double().numpy()[order], starts, axis=0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -278,13 +583,18 @@ def stream_maps(
     scope = Scope(len(sentences), chosen, encoder.n_heads, level)
     batches = list(text.batches())
 
+    def show(filled: Sequence[HeadStatistic], inputs: Inputs, layer: int, maps: Tensor, lengths: Tensor | None) -> None:
+        of_norms = None if lengths is None else MapNorms(maps, lengths, inputs)
+        shown = MapBatch(layer, inputs.merged(maps), of_norms, inputs.units)
+        for statistic in filled:
+            statistic.update(shown)
+
     def read(reader: Encoder, part: slice) -> list[HeadStatistic]:
         filled = [make(scope) for make in statistics]
-        maps = LayerMaps(reader, layers=frozenset(scope.layers), norms=norms)
-        with maps.hooked():
+        with reading_maps(reader, scope.layers, norms=norms) as run:
             for number, batch in enumerate(batches[part], start=1):
                 inputs = text.inputs(batch)
-                maps.run(inputs.ids, inputs.mask, partial(_show, filled, inputs), types=inputs.types)
+                run(inputs.ids, inputs.mask, partial(show, filled, inputs), types=inputs.types)
                 if not number % _BATCHES_BETWEEN:
                     give_back_freed_memory()
                 progress.advance(int(inputs.ids.numel() if inputs.mask is None else inputs.mask.sum()))
@@ -312,15 +622,6 @@ def stream_maps(
     )
 
 
-def _show(
-    statistics: Sequence[HeadStatistic], inputs: Inputs, layer: int, maps: Tensor, value_norms: Tensor | None
-) -> None:
-    norms = None if value_norms is None else MapNorms(maps, value_norms, inputs)
-    batch = MapBatch(layer, inputs.merged(maps), norms, inputs.units)
-    for statistic in statistics:
-        statistic.update(batch)
-
-
 def on_each_core(encoder: Encoder, work: Callable[[Encoder, slice], Part], *, most: int) -> list[Part]:
     """Run ``work`` on each core, with the encoder or a twin of it and with every n-th batch of n cores."""
     with Workers(torch.device(encoder.device), most=most) as workers:
@@ -340,58 +641,51 @@ def checked_layers(encoder: Encoder, layers: Sequence[int] | None) -> tuple[int,
     return chosen
 
 
-class LayerMaps:
-    """Forward passes of an encoder as far as the deepest layer asked for, whose maps go to a callback layer by layer:
-    each is taken where its attention module returns it, so that one layer's are in memory at a time."""
+@contextlib.contextmanager
+def reading_maps(encoder: Encoder, layers: Sequence[int], *, norms: bool) -> Iterator[Callable[..., None]]:
+    """A function ``run(ids, mask, on_layer, types=None)`` for one forward pass as far as the deepest of the layers.
 
-    def __init__(self, encoder: Encoder, *, layers: frozenset[int], norms: bool) -> None:
-        self._encoder, self._layers, self._norms = encoder, layers, norms
-        self._on_layer: OnLayer | None = None
-        self._values: Tensor | None = None
+    Maps go to ``on_layer`` layer by layer: each is taken where its attention module returns it, so that one layer's are
+    in memory at a time. Token types are all 0 when left out.
+    """
+    body, device, deepest = encoder.model.body, encoder.device, max(layers)
+    on_layer: OnLayer = lambda *_: None  # noqa: E731
+    values: Tensor | None = None
 
-    @contextlib.contextmanager
-    def hooked(self) -> Iterator[None]:
-        """Hooks on every block, and the plain attention, for the length of the block."""
-        encoder = self._encoder
-        with contextlib.ExitStack() as stack:
-            self._taken = stack.enter_context(taking_maps(encoder, self._take))
-            for block in dict.fromkeys(encoder.model.blocks) if self._norms else ():
-                projection = value_projection(block, encoder.family)
-                stack.callback(projection.register_forward_hook(self._keep_values).remove)
-            yield
+    def keep_values(module: nn.Module, args: Any, output: Tensor) -> None:
+        nonlocal values
+        values = output
 
-    def run(
-        self, input_ids: Tensor, attention_mask: Tensor | None, on_layer: OnLayer, *, types: Tensor | None = None
-    ) -> None:
-        """One forward pass, inside :meth:`hooked`; ``types`` are those of tokens, all 0 when left out."""
-        self._on_layer = on_layer
-        self._taken.clear()
-        body, device = self._encoder.model.body, self._encoder.device
-        inputs = {"input_ids": input_ids, "attention_mask": attention_mask, "token_type_ids": types}
-        on_device = {name: value.to(device) for name, value in inputs.items() if value is not None}
-        with torch.inference_mode(), contextlib.suppress(StopForward):
-            body(**on_device, return_dict=True, output_attentions=True)
-        if self._layers - self._taken:
-            raise ModelError(f"model {self._encoder.name}: {type(body).__name__} gives no attention maps")
-
-    def _keep_values(self, module: nn.Module, args: Any, output: Tensor) -> None:
-        self._values = output
-
-    def _take(self, layer: int, output: tuple[Any, ...], place: int) -> tuple[Any, ...]:
-        encoder, maps = self._encoder, output[place]
-        if layer in self._layers and self._on_layer is not None:
+    def take(layer: int, output: tuple[Any, ...], place: int) -> tuple[Any, ...]:
+        maps, lengths = output[place], None
+        if layer in layers:
             encoder.check_finite("attention maps", {layer: maps}, by_head=True)
-            norms = None
-            if self._norms:
-                if self._values is None:
-                    raise ModelError(
-                        f"model {encoder.name}: layer {layer} ran without projecting values: not supported"
-                    )
-                norms = value_norms(self._values, layer, encoder)
-            self._on_layer(layer, maps, norms)
-        if layer == max(self._layers):
+            if norms and values is None:
+                problem = f"layer {layer} ran without projecting values: not supported"
+                raise ModelError(f"model {encoder.name}: {problem}")
+            if values is not None:
+                lengths = value_norms(values, layer, encoder)
+            on_layer(layer, maps, lengths)
+        if layer == deepest:
             raise StopForward
         return (*output[:place], None, *output[place + 1 :])
+
+    with taking_maps(encoder, take) as taken, contextlib.ExitStack() as stack:
+        for block in dict.fromkeys(encoder.model.blocks) if norms else ():
+            stack.callback(value_projection(block, encoder.family).register_forward_hook(keep_values).remove)
+
+        def run(ids: Tensor, mask: Tensor | None, shown: OnLayer, *, types: Tensor | None = None) -> None:
+            nonlocal on_layer
+            on_layer = shown
+            taken.clear()
+            inputs = {"input_ids": ids, "attention_mask": mask, "token_type_ids": types}
+            on_device = {name: value.to(device) for name, value in inputs.items() if value is not None}
+            with torch.inference_mode(), contextlib.suppress(StopForward):
+                body(**on_device, return_dict=True, output_attentions=True)
+            if not taken.issuperset(layers):
+                raise ModelError(f"model {encoder.name}: {type(body).__name__} gives no attention maps")
+
+        yield run
 
 
 @contextlib.contextmanager
@@ -403,11 +697,14 @@ def taking_maps(encoder: Encoder, take: Callable[[int, tuple[Any, ...], int], An
     def hook(module: nn.Module, args: Any, output: Any) -> Any:
         if watch.current in taken or not isinstance(output, tuple):
             return None
-        place = _place_of_maps(output, encoder.n_heads)
-        if place is None:
-            return None
-        taken.add(watch.current)
-        return take(watch.current, output, place)
+        # The last that fits: a bias of positions may have their shape.
+        for place, part in reversed(list(enumerate(output))):
+            if isinstance(part, Tensor) and part.ndim == 4 and part.shape[1] == encoder.n_heads:
+                if part.shape[2] != part.shape[3]:
+                    return None
+                taken.add(watch.current)
+                return take(watch.current, output, place)
+        return None
 
     body, blocks = encoder.model.body, encoder.model.blocks
     with encoder.plain_attention(), watching(body, blocks) as watch, contextlib.ExitStack() as stack:
@@ -416,15 +713,6 @@ def taking_maps(encoder: Encoder, take: Callable[[int, tuple[Any, ...], int], An
                 # Before the hooks by which transformers gathers them: it then finds nothing to gather.
                 stack.callback(module.register_forward_hook(hook, prepend=True).remove)
         yield taken
-
-
-def _place_of_maps(output: tuple[Any, ...], n_heads: int) -> int | None:
-    """The place of the maps in a module's output: the last that fits, as a bias of positions may have their shape."""
-    for place in reversed(range(len(output))):
-        part = output[place]
-        if isinstance(part, Tensor) and part.ndim == 4 and part.shape[1] == n_heads:
-            return place if part.shape[2] == part.shape[3] else None
-    return None
 
 
 def knows_norms(encoder: Encoder) -> bool:

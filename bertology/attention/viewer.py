@@ -25,7 +25,7 @@ from torch import Tensor
 
 from bertology._names import folder_name, layer_number, name_not_found
 from bertology._page import asset, framed, full_page, write_page
-from bertology.attention.maps import LayerMaps, check_norms, knows_norms
+from bertology.attention.maps import check_norms, knows_norms, reading_maps
 from bertology.corpora import Sentence, Text, as_sentence, as_sentences
 from bertology.encoders import Encoder, LabelledArray, open_encoder
 from bertology.encoders.alignment import column_weights, row_weights
@@ -135,11 +135,9 @@ class AttentionView:
         return framed(self.html, title="Attention", height=_HEIGHT)
 
     def __repr__(self) -> str:
-        reading = self.reading
-        n_heads = sum(len(heads) for heads in reading.heads.values())
-        several = f"{len(self.panels)} panels, first " if len(self.panels) > 1 else ""
-        n_pieces = len(reading.given.pieces.labels)
-        return f"<AttentionView of {reading.model}: {several}{n_heads} heads over {n_pieces} pieces>"
+        reading, several = self.reading, f"{len(self.panels)} panels, first " if len(self.panels) > 1 else ""
+        of = f"{several}{reading.n_maps} heads over {reading.given.pieces.n} pieces"
+        return f"<AttentionView of {reading.model}: {of}>"
 
 
 def view(
@@ -192,60 +190,36 @@ def view(
         raise BertologyError(f"threshold {threshold}: give a share from 0 to 1, such as 0.1")
     sentence_of = partial(as_sentence, language=language, split_at_spaces=split_at_spaces)
     several: Sequence[Any] = sentence if isinstance(sentence, list | tuple) else [sentence]
-    texts = list(map(sentence_of, several))
-    models = _side_by_side(texts, model, second=second, target=target)
-    named = None if heads is None else parse_heads(heads)
-    encoders = [open_encoder(one) for one in models]
-    norms = weights == "norm" or (target is None and all(map(knows_norms, encoders)))
-    chosen: dict[str, Any] = {"layers": layers, "heads": named}
-    panels: list[tuple[AttentionReading, ...]] = []
-    for encoder in encoders:
-        for text in texts:
-            if target is not None:
-                panels.append(_with_target(encoder, text, sentence_of(target), norms=norms, **chosen))
-                continue
-            both = [text] if second is None else [text, sentence_of(second)]
-            panels.append((read_attention(encoder, both, norms=norms, **chosen),))
-    return AttentionView(tuple(panels), level, weights, threshold)
-
-
-def _side_by_side(texts: list[Sentence], model: Any, *, second: Text | None, target: Text | None) -> list[Any]:
-    """One model or two, after a check that no more than one of texts and models is two."""
-    models = model if isinstance(model, list) else [model]
-    for what, several in (("texts", texts), ("models", models)):
-        if not 1 <= len(several) <= 2:
-            raise BertologyError(f"{len(several)} {what}: give one, or two to see them side by side")
+    texts, models = list(map(sentence_of, several)), model if isinstance(model, list) else [model]
+    for what, given in (("texts", texts), ("models", models)):
+        if not 1 <= len(given) <= 2:
+            raise BertologyError(f"{len(given)} {what}: give one, or two to see them side by side")
     if len(texts) > 1 and len(models) > 1:
         raise BertologyError("two texts and two models: give two of one and one of the other")
     if len(texts) > 1 and not (second is None and target is None):
         raise BertologyError("two texts side by side are each read alone: leave the second or the target out")
     if second is not None and target is not None:
         raise BertologyError("a target belongs to one text: leave the second out")
-    return models
-
-
-def _with_target(
-    encoder: Encoder,
-    source: Sentence,
-    target: Sentence,
-    *,
-    layers: Sequence[int] | None,
-    heads: Sequence[tuple[int, int]] | None,
-    norms: bool,
-) -> tuple[AttentionReading, ...]:
-    """Cross-attention, the decoder's own and the encoder's; layers and heads are those of the decoder, and of the
-    encoder those that it has."""
-    if norms:
-        check_norms(encoder)
-    cross, decoder = read_decoder_attention(encoder, source, target, layers=layers, heads=heads)
-    n_layers, n_heads = encoder.n_layers, encoder.n_heads
-    if layers is not None:
-        layers = [layer for layer in layers if layer <= n_layers]
-    if heads is not None:
-        heads = [(layer, head) for layer, head in heads if layer <= n_layers and head <= n_heads]
-    if (layers is not None and not layers) or (heads is not None and not heads):
-        return cross, decoder
-    return cross, decoder, read_attention(encoder, [source], layers=layers, heads=heads)
+    named = None if heads is None else parse_heads(heads)
+    encoders = [open_encoder(one) for one in models]
+    norms = weights == "norm" or (target is None and all(map(knows_norms, encoders)))
+    panels: list[tuple[AttentionReading, ...]] = []
+    for encoder, text in product(encoders, texts):
+        if target is None:
+            both = [text] if second is None else [text, sentence_of(second)]
+            panels.append((read_attention(encoder, both, layers=layers, heads=named, norms=norms),))
+            continue
+        if norms:
+            check_norms(encoder)
+        of_decoder = read_decoder_attention(encoder, text, sentence_of(target), layers=layers, heads=named)
+        # Layers and heads are those of the decoder, and of the encoder those that it has.
+        n_layers, n_heads = encoder.n_layers, encoder.n_heads
+        own = None if layers is None else [layer for layer in layers if layer <= n_layers]
+        own_heads = named and [(layer, head) for layer, head in named if layer <= n_layers and head <= n_heads]
+        has_none = own == [] or own_heads == []
+        of_encoder = () if has_none else (read_attention(encoder, [text], layers=own, heads=own_heads),)
+        panels.append((*of_decoder, *of_encoder))
+    return AttentionView(tuple(panels), level, weights, threshold)
 
 
 def parse_heads(spec: str | Sequence[str]) -> tuple[tuple[int, int], ...]:
@@ -284,6 +258,11 @@ class ShownUnits:
             word=word,
             spans=spans,
         )
+
+    @property
+    def n(self) -> int:
+        """Number of units."""
+        return len(self.labels)
 
     @property
     def breaks(self) -> tuple[int, ...]:
@@ -332,6 +311,11 @@ class AttentionReading:
     def layers(self) -> tuple[int, ...]:
         """Numbers of the layers, from 1, ascending."""
         return tuple(self.heads)
+
+    @property
+    def n_maps(self) -> int:
+        """Number of heads of all layers."""
+        return sum(map(len, self.heads.values()))
 
     def units(self, level: Level) -> ShownUnits:
         """The rows of maps, and the columns unless they are another text's."""
@@ -401,10 +385,9 @@ def read_attention(
         if value_norms is not None:
             lengths[layer] = value_norms[0, rows[layer]].cpu()
 
-    reader = LayerMaps(encoder, layers=frozenset(chosen), norms=norms)
-    with reader.hooked():
+    with reading_maps(encoder, list(chosen), norms=norms) as run:
         types = None if given.types is None else torch.tensor([given.types])
-        reader.run(torch.tensor([given.ids]), None, keep, types=types)
+        run(torch.tensor([given.ids]), None, keep, types=types)
     return AttentionReading(
         sentences=tuple(sentences),
         model=encoder.name,
@@ -526,28 +509,28 @@ def lay_out(encoder: Encoder, sentences: Sequence[Sentence]) -> Input:
         raise ModelError(f"{both} {pieces_of}, model {encoder.name} takes {most}: shorten it")
     if not {*range(len(sentences))} <= {*encoding.sequence_ids}:
         raise BertologyError("the tokenizer makes no piece of the sentence: give some other text")
-    spans: list[tuple[int, int] | None] = []
-    for number, sentence in enumerate(sentences):
-        shift = encoding.sequence_ids.index(number) - encoder.n_prefix
-        for word in range(len(spans), len(spans) + len(sentence)):
-            span = int(pieces.word_first[word]) + shift, int(pieces.word_last[word]) + shift
-            spans.append(span if pieces.word_window[word] >= 0 else None)
-    forms = [form for sentence in sentences for form in sentence.words]
-    words = [(span, number, forms[number]) for number, span in enumerate(spans) if span]
-    of_piece = [-1] * len(encoding.ids)
-    # Where two words share a piece, it belongs to the first of them.
-    for (first, last), number, _ in reversed(words):
-        of_piece[first:last] = [number] * (last - first)
+    words: list[tuple[tuple[int, int], int, str]] = []
+    of_piece, left_out, number = [-1] * len(encoding.ids), [], 0
+    for of_sentence, sentence in enumerate(sentences):
+        shift = encoding.sequence_ids.index(of_sentence) - encoder.n_prefix
+        for form in sentence.words:
+            if pieces.word_window[number] >= 0:
+                span = int(pieces.word_first[number]) + shift, int(pieces.word_last[number]) + shift
+                words.append((span, number, form))
+                # Where two words share a piece, it belongs to the first of them.
+                of_piece[slice(*span)] = [number if owner < 0 else owner for owner in of_piece[slice(*span)]]
+            else:
+                left_out.append(form)
+            number += 1
     labels = (_label(encoder, encoding, sentences, place) for place in range(len(of_piece)))
     single = [((place, place + 1), *unit) for place, unit in enumerate(zip(of_piece, labels, strict=True))]
     specials = [unit for unit, of in zip(single, encoding.sequence_ids, strict=True) if of is None]
-    highest = max(encoding.type_ids)
     return Input(
         ids=tuple(encoding.ids),
-        types=tuple(encoding.type_ids) if 0 < highest < encoder.n_segments else None,
+        types=tuple(encoding.type_ids) if 0 < max(encoding.type_ids) < encoder.n_segments else None,
         words=ShownUnits.of(sorted(words + specials, key=lambda unit: (unit[0][0], unit[1])), encoding),
         pieces=ShownUnits.of(single, encoding),
-        left_out=tuple(form for form, span in zip(forms, spans, strict=True) if span is None),
+        left_out=tuple(left_out),
     )
 
 
@@ -599,23 +582,42 @@ def payload(
     """
     readings = [reading for panel in panels for reading in panel]
     every: list[tuple[Level, Weights]] = [(one, other) for one in LEVELS for other in readings[0].weights]
-    n_cells = (
-        sum(map(len, one.heads.values())) * len(one.units(of).labels) * len(one.columns(of).labels)
-        for one in readings
-        for of, _ in every
-    )
+    n_cells = (one.n_maps * one.units(of).n * one.columns(of).n for one, (of, _) in product(readings, every))
     is_part = sum(n_cells) > MOST_CELLS
-    sets = [(level, weights)] if is_part else every
     cells = MOST_CELLS // len(readings) if is_part else MOST_CELLS
     maps: dict[str, str] = {}
     sheets = []
     for number, panel in enumerate(panels):
-        kinds = {reading.kind: _sheet(reading) for reading in panel}
-        for reading, (of_level, of_weights) in product(panel, sets):
-            about, packed = _packed(reading, of_level, of_weights, cells=cells)
-            kinds[reading.kind]["sets"][f"{of_level}-{of_weights}"] = about
-            name = f"{number}-{reading.kind}-{of_level}-{of_weights}"
-            maps |= {f"{name}-{layer}": content for layer, content in packed.items()}
+        kinds: dict[str, Any] = {}
+        for reading in panel:
+            shown = {
+                (place, one): {
+                    "labels": list(units.labels),
+                    "special": list(map(int, units.special)),
+                    "segment": list(units.segment),
+                    "word": list(units.word),
+                }
+                for one in LEVELS
+                for place, units in (("rows", reading.units(one)), ("columns", reading.columns(one)))
+            }
+            inputs = [reading.given, *([reading.source] if reading.source else [])]
+            sets: dict[str, Any] = {}
+            for of_level, of_weights in [(level, weights)] if is_part else every:
+                n_rows, n_units = reading.units(of_level).n, reading.columns(of_level).n
+                kept, covered = most_kept(reading.n_maps, n_units, cells=cells, n_rows=n_rows), []
+                for layer in reading.layers:
+                    content, share = pack(reading.maps(layer, level=of_level, weights=of_weights), kept=kept)
+                    name = f"{number}-{reading.kind}-{of_level}-{of_weights}-{layer}"
+                    maps[name] = base64.b64encode(content).decode()
+                    covered.append(share)
+                sets[f"{of_level}-{of_weights}"] = {"kept": kept, "covered": round(float(np.mean(covered)), 4)}
+            kinds[reading.kind] = {
+                "layers": [{"layer": layer, "heads": list(heads)} for layer, heads in reading.heads.items()],
+                "levels": {one: shown["rows", one] | {"arcs": _arcs(reading, one)} for one in LEVELS},
+                "columns": {one: shown["columns", one] for one in LEVELS} if reading.source else None,
+                "leftOut": [form for one in inputs for form in one.left_out],
+                "sets": sets,
+            }
         first = panel[0]  # which has all texts
         sheet = {
             "texts": [sentence.text for sentence in first.sentences],
@@ -626,36 +628,6 @@ def payload(
         sheets.append({**sheet, "kinds": kinds})
     start = {"level": level, "weights": weights, "threshold": threshold, "kind": readings[0].kind}
     return {"panels": sheets, "start": start, "isPart": is_part}, maps
-
-
-def _sheet(reading: AttentionReading) -> dict[str, Any]:
-    """Metadata of the attention maps of one kind: their layers and heads, and the labels of their rows and columns."""
-    inputs = [reading.given, *([reading.source] if reading.source else [])]
-
-    def shown(units: ShownUnits) -> dict[str, Any]:
-        special = list(map(int, units.special))
-        labels, segment, word = map(list, (units.labels, units.segment, units.word))
-        return {"labels": labels, "special": special, "segment": segment, "word": word}
-
-    return {
-        "layers": [{"layer": layer, "heads": list(heads)} for layer, heads in reading.heads.items()],
-        "levels": {one: shown(reading.units(one)) | {"arcs": _arcs(reading, one)} for one in LEVELS},
-        "columns": {one: shown(reading.columns(one)) for one in LEVELS} if reading.source else None,
-        "leftOut": [form for one in inputs for form in one.left_out],
-        "sets": {},
-    }
-
-
-def _packed(
-    reading: AttentionReading, level: Level, weights: Weights, *, cells: int
-) -> tuple[dict[str, Any], dict[int, str]]:
-    """The share of weights that a set of maps keeps, and the maps of each layer in base64."""
-    n_maps, n_units = sum(map(len, reading.heads.values())), len(reading.columns(level).labels)
-    kept = most_kept(n_maps, n_units, cells=cells, n_rows=len(reading.units(level).labels))
-    packed = {layer: pack(reading.maps(layer, level=level, weights=weights), kept=kept) for layer in reading.layers}
-    covered = round(float(np.mean([share for _, share in packed.values()])), 4)
-    maps = {layer: base64.b64encode(content).decode() for layer, (content, _) in packed.items()}
-    return {"kept": kept, "covered": covered}, maps
 
 
 def _arcs(reading: AttentionReading, level: Level) -> list[list[Any]]:

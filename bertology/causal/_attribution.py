@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from html import escape
+from itertools import product
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -20,8 +21,8 @@ from bertology._names import aligned, folder_name, name_not_found
 from bertology._page import PageAndFigure, full_page, number_cell
 from bertology.attention import attention_rollout
 from bertology.attention.maps import check_norms, knows_norms, value_norms
-from bertology.causal._pairs import SPECIAL, AlignedPair, PatchPair, align_pairs, refused
-from bertology.causal.patching import Target, intervening_in
+from bertology.causal.items import SPECIAL, AlignedPair, PatchPair, fitting_pairs
+from bertology.causal.patching import Target, check_changes, intervening_in
 from bertology.encoders.batching import pieces_in_batch
 from bertology.encoders.interventions import Intervention, starting_from, value_projection
 from bertology.errors import ClozeError, ModelError
@@ -92,49 +93,38 @@ def attribute(
         NameNotFoundError: no such method or baseline.
     """
     if methods is None:
-        methods = [method for method in METHODS if method not in _needs_values(encoder)]
-    for method in methods:
-        if method not in METHODS:
-            raise name_not_found("method of attribution", method, METHODS)
-    if baseline not in ("mask", "pad"):
-        raise name_not_found("baseline", baseline, ("mask", "pad"))
+        methods = [method for method in METHODS if method not in _unreadable(encoder)]
+    for what, asked, known in (("method of attribution", methods, METHODS), ("baseline", [baseline], ("mask", "pad"))):
+        if wrong := [name for name in asked if name not in known]:
+            raise name_not_found(what, wrong[0], known)
     if not questions:
         raise ClozeError("no question: give at least one text")
-    if encoder.is_gated:
-        raise ModelError("heads are gated: attribute outside of gated_heads")
-    encoder.masked_head  # noqa: B018 - raises where there is none
+    chosen = (0, encoder.n_layers) if layers is None else tuple(layers)
+    check_changes(encoder, chosen, verb="attribute")
     if "attention_norms" in methods:
         check_norms(encoder)
-    chosen = (0, encoder.n_layers) if layers is None else tuple(layers)
-    for layer in chosen:
-        Intervention(layer, lambda states: states).check(n_layers=encoder.n_layers, n_heads=encoder.n_heads)
     layers_of = {"gradient_times_input": (0,) if layers is None else chosen}
     layers_of |= dict.fromkeys(OF_BLOCKS, tuple(layer for layer in chosen if layer))
     alone = [replace(one, other=one.text, places=()) for one in questions]
-    aligned_pairs = align_pairs(encoder, alone, by_word=True)
-    excluded = tuple((number, one) for number, one in enumerate(aligned_pairs) if isinstance(one, str))
-    if len(excluded) == len(questions):
-        raise refused(questions[0], excluded[0][1])
-    found = []
-    for number, one in enumerate(aligned_pairs):
-        if isinstance(one, AlignedPair):
-            reader = _Reader(encoder, one, baseline, steps, (seed, number))
-            scores: dict[Key, Floats] = {}
-            for method in (method for method in METHODS if method in methods):
-                of_method = reader.scores(method, layers_of.get(method, (0,)))
-                scores |= {(method, layer): of_layer for layer, of_layer in of_method.items()}
-            found.append(Attributed(number, reader.words, reader.plain, scores, reader.error, one))
-    return Attributions(encoder, tuple(questions), tuple(found), excluded)
+    (kept, reasons), found = fitting_pairs(encoder, alone, by_word=True), []
+    for number, one in kept.items():
+        reader = _Reader(encoder, one, baseline, steps, (seed, number))
+        scores: dict[Key, Floats] = {}
+        for method in (method for method in METHODS if method in methods):
+            of_method = reader.scores(method, layers_of.get(method, (0,)))
+            scores |= {(method, layer): of_layer for layer, of_layer in of_method.items()}
+        found.append(Attributed(number, reader.words, reader.plain, scores, reader.error, one))
+    return Attributions(encoder, tuple(questions), tuple(found), tuple(reasons.items()))
 
 
-def _needs_values(encoder: Encoder) -> tuple[str, ...]:
+def _unreadable(encoder: Encoder) -> list[str]:
     """Methods that need to know where the family projects values, where that is not known."""
-    unknown = []
+    unknown = [] if knows_norms(encoder) else ["attention_norms"]
     try:
         value_projection(encoder.model.blocks[0], encoder.family)
     except ModelError:
         unknown.append("value_zeroing")
-    return (*unknown, *(() if knows_norms(encoder) else ("attention_norms",)))
+    return unknown
 
 
 class _Reader:
@@ -146,9 +136,8 @@ class _Reader:
         """Error of completeness of integrated gradients, once they are computed."""
         body: Any = encoder.model.body
         self._look_up: Callable[[Tensor], Tensor] = body.get_input_embeddings()
-        names = [name for name in one.places if name != SPECIAL]
-        self.words = tuple(name.partition(" ")[2] for name in names)
-        self._pieces = [one.places[name] for name in names]
+        self.words = tuple(name.partition(" ")[2] for name in one.places if name != SPECIAL)
+        self._pieces = [pieces for name, pieces in one.places.items() if name != SPECIAL]
         self._n_owners = np.bincount(np.concatenate(self._pieces), minlength=len(one.ids[0]))
         self._ids = torch.from_numpy(one.ids[0]).to(encoder.device)
         self._candidates = torch.tensor(one.candidates, device=encoder.device)
@@ -162,26 +151,26 @@ class _Reader:
                 return {0: self.plain - np.array(list(masked.values()))}
             case "random":
                 return {0: np.random.default_rng(self._seed).standard_normal(len(self.words))}
-            case "integrated_gradients":
-                return {0: self._integrated_gradients()}
-            case "gradient_times_input":
-                return self._gradients(layers)
             case "value_zeroing":
                 return {layer: self._value_zeroing(layer) for layer in layers}
+            case "integrated_gradients":
+                of_pieces = {0: self._integrated_gradients()}
+            case "gradient_times_input":
+                of_pieces = self._gradients(layers)
             case _:
-                return self._attention(method, layers) if layers else {}
+                of_pieces = self._attention(method, layers) if layers else {}
+        by_owner = {layer: scores / np.maximum(self._n_owners, 1) for layer, scores in of_pieces.items()}
+        return {layer: np.array([one[pieces].sum() for pieces in self._pieces]) for layer, one in by_owner.items()}
 
     def _integrated_gradients(self) -> Floats:
-        encoder = self._encoder
-        empty = self._ids.clone()
+        encoder, empty = self._encoder, self._ids.clone()
         of_words = torch.from_numpy(np.concatenate(self._pieces)).to(empty.device)
         empty[of_words] = encoder.mask_id if self._baseline == "mask" else encoder.pad_id
         with torch.no_grad():
             full, start = self._look_up(self._ids), self._look_up(empty)
         shares = ((torch.arange(self._steps, device=full.device) + 0.5) / self._steps).to(full.dtype)
         total = torch.zeros_like(full)
-        size = max(1, pieces_in_batch(encoder.device) // len(full))
-        for some in torch.split(shares, size):
+        for some in torch.split(shares, max(1, pieces_in_batch(encoder.device) // len(full))):
             between = (start + some[:, None, None] * (full - start)).detach().requires_grad_(True)
             (gradient,) = torch.autograd.grad(self._difference_of(between).sum(), between)
             total += gradient.sum(0)
@@ -190,7 +179,7 @@ class _Reader:
             ends = self._difference_of(torch.stack([full, start])).double()
         whole = float(ends[0] - ends[1])
         self.error = abs(float(scores.sum()) - whole) / abs(whole) if whole else float("nan")
-        return self._by_word(scores)
+        return np.asarray(scores)
 
     def _difference_of(self, embeddings: Tensor) -> Tensor:
         """``[row]`` good minus bad, from word embeddings; a gradient passes through."""
@@ -203,18 +192,16 @@ class _Reader:
         kept: dict[int, Tensor] = {}
 
         def keep(layer: int) -> Callable[[Tensor], Tensor]:
-            def change(state: Tensor) -> Tensor:
-                kept[layer] = state if state.requires_grad else state.detach().requires_grad_(True)
-                return kept[layer]
-
-            return change
+            return lambda state: kept.setdefault(
+                layer, state if state.requires_grad else state.detach().requires_grad_(True)
+            )
 
         with torch.enable_grad(), intervening_in(self._encoder, [Intervention(layer, keep(layer)) for layer in layers]):
             embeddings = self._look_up(self._ids[None]).detach().requires_grad_(True)
             difference = self._difference_of(embeddings).sum()
             found = torch.autograd.grad(difference, [kept[layer] for layer in layers])
         products = {layer: (kept[layer] * gradient)[0].sum(1) for layer, gradient in zip(layers, found, strict=True)}
-        return {layer: self._by_word(one.detach().double().cpu().numpy()) for layer, one in products.items()}
+        return {layer: one.detach().double().cpu().numpy() for layer, one in products.items()}
 
     def _attention(self, method: str, layers: Sequence[int]) -> dict[int, Floats]:
         values: dict[int, Tensor] = {}
@@ -231,7 +218,7 @@ class _Reader:
         if method == "rollout":
             rolled = attention_rollout(np.stack([means[layer] for layer in sorted(means)]))
             means = dict(zip(sorted(means), rolled, strict=True))
-        return {layer: self._by_word(means[layer][self._one.mask]) for layer in layers}
+        return {layer: means[layer][self._one.mask] for layer in layers}
 
     def _value_zeroing(self, layer: int) -> Floats:
         encoder, mask = self._encoder, self._one.mask
@@ -248,16 +235,11 @@ class _Reader:
         likeness = torch.cosine_similarity(changed[:, mask].double(), states[layer][:, mask].double(), dim=1)
         return np.asarray((1 - likeness).cpu().numpy())
 
-    def _by_word(self, of_pieces: Floats) -> Floats:
-        return np.array([(of_pieces[pieces] / self._n_owners[pieces]).sum() for pieces in self._pieces])
-
 
 def differences(encoder: Encoder, one: AlignedPair, texts: Sequence[Integers]) -> Floats:
     """``[text]`` the logit of the good word minus that of the bad one, in texts as long as that of the question."""
-    size = max(1, pieces_in_batch(encoder.device) // len(one.ids[0]))
-    found = []
-    for start in range(0, len(texts), size):
-        some = texts[start : start + size]
+    size, found = max(1, pieces_in_batch(encoder.device) // len(one.ids[0])), []
+    for some in (texts[start : start + size] for start in range(0, len(texts), size)):
         target = Target.of(encoder, [one] * len(some))
         found.append(target.of_texts(torch.from_numpy(np.stack(some))).numpy())
     return np.concatenate(found)
@@ -349,30 +331,23 @@ class Attributions(PageAndFigure):
         """
         from scipy.stats import kendalltau
 
-        parts: dict[Key, list[tuple[float, float, float]]] = {key: [] for key in self.methods}
+        steps, parts = range(1, most + 1), dict[Key, list[tuple[float, ...]]]()
         for one in self.found:
             words = [word for word in range(len(one.words)) if word != one.mask]
-            if not words:
-                for of_key in parts.values():
-                    of_key.append((np.nan, np.nan, np.nan))
-                continue
             masked: dict[Any, Integers] = {("alone", word): one.subwords([word]) for word in words}
-            for key in self.methods:
+            for key, k in product(self.methods, steps[: len(words)]):
                 order = one.ranked(*key)
-                for k in range(1, min(most, len(order)) + 1):
-                    masked[key, k, "without"] = highest = one.subwords(order[:k])
-                    # A subword that is shared with a word that is kept is kept.
-                    masked[key, k, "only"] = np.setdiff1d(one.subwords(order[k:]), highest)
-            scores = masked_differences(self.encoder, one.aligned, masked)
-            whole = _probability(one.difference)
+                masked[key, k, "without"] = highest = one.subwords(order[:k])
+                # A subword that is shared with a word that is kept is kept.
+                masked[key, k, "only"] = np.setdiff1d(one.subwords(order[k:]), highest)
+            scores = masked_differences(self.encoder, one.aligned, masked) if words else {}
             left_out = [one.difference - scores["alone", word] for word in words]
+            whole, shares = _probability(one.difference), {key: _probability(value) for key, value in scores.items()}
             for key in self.methods:
-                steps = range(1, min(most, len(words)) + 1)
-                lost = [
-                    np.mean([whole - _probability(scores[key, k, kind]) for k in steps]) for kind in ("without", "only")
-                ]
+                lost = [[whole - shares[key, k, kind] for k in steps[: len(words)]] for kind in ("without", "only")]
                 tau = kendalltau(one.scores[key][words], left_out).statistic if len(words) > 1 else np.nan
-                parts[key].append((float(lost[0]), float(lost[1]), float(tau)))
+                means = (float(np.mean(of_kind)) if words else np.nan for of_kind in lost)
+                parts.setdefault(key, []).append((*means, float(tau)))
         return {key: Faithfulness(*np.array(of_key).T) for key, of_key in parts.items()}
 
     def to_pandas(self) -> pd.DataFrame:
@@ -424,47 +399,44 @@ class Attributions(PageAndFigure):
 
         How faithful the methods are is measured for it, see :meth:`faithfulness`.
         """
-        folder = "causal/assets/attribute."
-        n_texts = len(self.found)
+        folder, model, n_texts = "causal/assets/attribute.", self.encoder.source.title, len(self.found)
+        texts = []
+        for one in self.found:
+            question, (difference, _, *completeness) = self.questions[one.number], self.notes(one)
+            texts.append(
+                {
+                    "words": one.words,
+                    "mask": one.mask,
+                    "good": question.good,
+                    "bad": question.bad,
+                    "difference": difference.removeprefix(f"{model}: "),
+                    "completeness": "".join(completeness),
+                    "scores": [scores.tolist() for scores in one.scores.values()],
+                }
+            )
+        methods = [
+            {"name": name, "layer": layer, "title": _title(name, layer), "isSigned": name in _SIGNED}
+            for name, layer in self.methods
+        ]
         return full_page(
             f"{folder}html",
             title=f"{self.page_title}: {' '.join(self.found[0].words)}",
             styles=["assets/cells.css", f"{folder}css"],
             scripts=["assets/cells.js", f"{folder}js"],
             values={
-                "model": escape(folder_name(self.encoder.source.title)),
+                "model": escape(folder_name(model)),
                 "n_texts": "" if n_texts == 1 else f"Means over {n_texts} texts, in brackets 95 % intervals.",
             },
-            data={
-                "methods": [
-                    {"name": name, "layer": layer, "title": _title(name, layer), "isSigned": name in _SIGNED}
-                    for name, layer in self.methods
-                ],
-                "texts": [self._text(one) for one in self.found],
-                "tables": {"faithfulness": self._faithfulness_table},
-            },
+            data={"methods": methods, "texts": texts, "tables": {"faithfulness": self._faithfulness_table}},
         )
-
-    def _text(self, one: Attributed) -> dict[str, Any]:
-        question, (difference, _, *completeness) = self.questions[one.number], self.notes(one)
-        return {
-            "words": one.words,
-            "mask": one.mask,
-            "good": question.good,
-            "bad": question.bad,
-            "difference": difference.removeprefix(f"{self.encoder.source.title}: "),
-            "completeness": "".join(completeness),
-            "scores": [scores.tolist() for scores in one.scores.values()],
-        }
 
     @cached_property
     def _faithfulness_table(self) -> dict[str, Any]:
         """Means over texts with intervals, as the page's script fills its table."""
-        by_method = self.faithfulness().values()
-        values = np.array([(one.comprehensiveness, one.sufficiency, one.rank_correlation) for one in by_method])
-        has_value = np.isfinite(values).astype(np.float64)
+        values = np.array(list(self.faithfulness().values()))  # [method, measure, text]
+        has_value, sums = np.isfinite(values).astype(np.float64), np.nan_to_num(values)
         clusters = [self.questions[one.number].cluster or f"text {one.number}" for one in self.found]
-        means, sums = np.full(values.shape[:2], np.nan), np.nan_to_num(values)
+        means = np.full(values.shape[:2], np.nan)
         np.divide(sums.sum(axis=2), has_value.sum(axis=2), out=means, where=has_value.any(axis=2))
         numbers = np.stack([means, *intervals_over_clusters(sums, has_value, clusters)], axis=2).tolist()
         return {

@@ -11,20 +11,22 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal, NamedTuple, TypeVar
+from itertools import product
+from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from bertology.causal._pairs import SPECIAL, AlignedPair, PatchPair, align_pairs, check_choices, refused
-from bertology.causal.patching import Target, batches, halves_of_clusters, last_states, place_states, two_values
+from bertology.causal.items import SPECIAL, AlignedPair, PatchPair, fitting_pairs
+from bertology.causal.patching import Target, batches, last_states, place_states, values_and_halves
 from bertology.corpora import Sentences
 from bertology.encoders import Encoder
 from bertology.encoders.alignment import OnLong
 from bertology.encoders.interventions import starting_from
 from bertology.encoders.masked_loss import SHARE, MaskedBatch, MaskedText, words_to_mask
+from bertology.errors import ClozeError, quoted
 from bertology.measures import majority
 from bertology.measures.sums import LayerSums, jackknife_sums, mean_sums
 from bertology.readouts import ArrayFeatures, FeatureSource, Targets, fit_erasure, get_readout
@@ -36,7 +38,6 @@ Bools = NDArray[np.bool_]
 Kind = Literal["masked", "visible"]
 KINDS: tuple[Kind, ...] = ("masked", "visible")
 """Kinds of pieces. A mask represents its word in other directions than the word itself: each kind has an erasure."""
-Key = TypeVar("Key")
 Layers = tuple[int, ...]
 METHODS = {"leace": fit_erasure, "inlp": fit_nullspace}
 """Fits of an erasure: Belrose et al. 2023, Ravfogel et al. 2020."""
@@ -111,24 +112,10 @@ def erase_and_predict(
     random; and moves of the same length in random directions. Oracles fitted to dev tell whether the property is gone
     and others are not (Canby et al. 2024).
 
-    Args:
-        encoder: a masked language model.
-        sentences: ``train``, ``dev`` and ``test``.
-        labels: what is erased.
-        others: properties that should stay, by name.
-        layers: each by itself, 0 for the embeddings.
-        method: how erasures are fitted.
-        oracle: readout that looks for what is left of the property, and for others.
-        groups: ``[word]`` masks of test words by name, such as parts of speech, for which losses are given too.
-        pairs: texts with two words each, between which the model chooses with and without the property.
-        on_long: as in :meth:`Encoder.tokenize`.
-
-    Yields:
-        Statistics by layer, as sums over sentences of test, and choices over clusters of pairs.
-
-    Raises:
-        FitError: the property is constant in train, or has too few items.
-        ModelError: the model has no masked-LM head.
+    Yields statistics by layer, as sums over sentences of test, and choices over clusters of pairs. ``labels`` are
+    erased, ``others`` should stay; ``groups`` are ``[word]`` masks of test words, such as parts of speech, for which
+    losses are given too; ``pairs`` are texts with two words each, between which the model chooses with and without the
+    property. A :class:`FitError` where the property is constant in train, or has too few items.
     """
     layers, test = tuple(layers), sentences["test"]
     reading = MaskedReading(encoder, layers, SHARE, on_long)
@@ -138,10 +125,9 @@ def erase_and_predict(
     yield from _losses(reading.predictions(test, changes, seed=SEED), test, layers, groups or {})
     if pairs:
         choices = choose_changed(encoder, pairs, changes, layers=layers)
-        means = {f"_{control}": _mean(choices.right, control)[:, 0] for control in _CONTROLS}
-        plain = np.broadcast_to(choices.plain, (len(layers), len(choices.plain)))
-        for name, right in {"": plain, **means}.items():
-            yield choices.sums(f"choice_accuracy{name}", right)
+        yield choices.sums("choice_accuracy", choices.plain)
+        for control in _CONTROLS:
+            yield choices.sums(f"choice_accuracy_{control}", _mean(choices.right, control)[:, 0])
     held = {split: reading.states(sentences[split], n_maskings=N_MASKINGS, seed=SEED) for split in ("dev", "test")}
     judged: dict[str, list[Judged]] = {name: [] for name in ("", *others)}
     for kind in KINDS:
@@ -162,12 +148,12 @@ def _changes(
     train: Mapping[Kind, States], labels: WordLabels, method: str
 ) -> tuple[dict[str, StateChange], dict[Kind, Erasure]]:
     """The erasure and its controls, by name, and the erasure itself."""
-    fit, n_values, random = METHODS[method], len(labels.values), np.random.default_rng(SEED)
+    n_values, random = len(labels.values), np.random.default_rng(SEED)
     own: dict[Kind, Erasure] = {}
     shuffled: dict[Kind, Erasure] = {}
     for kind, states in train.items():
         codes, groups = labels.codes["train"][states.words], labels.group("train", states.words)
-        own[kind] = fit(states.vectors, codes, n_values, within=groups)
+        own[kind] = METHODS[method](states.vectors, codes, n_values, within=groups)
         mixed = codes.copy()
         for group in np.unique(groups):
             which = (codes >= 0) & (groups == group)
@@ -176,8 +162,8 @@ def _changes(
         shuffled[kind] = fit_erasure(states.vectors, mixed, n_values, within=groups)
     changes = {"erased": StateChange(own), "shuffled": StateChange(shuffled), "moved": StateChange(own, SEED)}
     for draw in range(N_RANDOM):
-        first = 2 * (SEED + draw)
-        drawn = {kind: random_erasure(one, seed=first + place) for place, (kind, one) in enumerate(own.items())}
+        seeds = range(2 * (SEED + draw), 2 * (SEED + draw) + len(own))
+        drawn = {kind: random_erasure(one, seed=seed) for seed, (kind, one) in zip(seeds, own.items(), strict=True)}
         changes[f"random {draw}"] = StateChange(drawn)
     return changes, own
 
@@ -192,21 +178,19 @@ def _losses(
     """Losses of predictions, of masked words (names without a prefix) and of visible ones."""
     for kind, words in found.words.items():
         bits, right, _ = found.plain[kind]
-        prefix = "" if kind == "masked" else "visible_"
         of_kind = {name: values[kind] for name, values in found.changed.items()}
         after = {control: _mean(of_kind, control) for control in _CONTROLS}
         rise = {control: values[0] - bits for control, values in after.items()}
-        names = {"loss_increase": "erased", **{f"{control}_increase": control for control in _CONTROLS[1:]}}
-        compared = ("erased", "random")
         values = {
             "beyond_random_bits": rise["erased"] - rise["random"],
-            **{f"{of}_bits": rise[control] for of, control in names.items()},
+            "loss_increase_bits": rise["erased"],
+            **{f"{control}_increase_bits": rise[control] for control in _CONTROLS[1:]},
             "loss_bits": bits,
             "accuracy_plain": right,
-            **{f"accuracy_{control}": after[control][1] for control in compared},
-            **{f"divergence_{control}_bits": after[control][2] for control in compared},
+            **{f"accuracy_{control}": after[control][1] for control in ("erased", "random")},
+            **{f"divergence_{control}_bits": after[control][2] for control in ("erased", "random")},
         }
-        of_sentence = sentences.sentence_of_word[words].astype(np.int64)
+        prefix, of_sentence = "" if kind == "masked" else "visible_", sentences.sentence_of_word[words].astype(np.int64)
         for group, which in {"": np.ones(sentences.n_words, dtype=bool), **groups}.items():
             chosen = which[words]
             for name, of_word in values.items() if chosen.any() else ():
@@ -313,10 +297,15 @@ class MaskedReading:
                     with starting_from(encoder.model.body, encoder.model.blocks, layer, state):
                         last = encoder.hidden_states(ids, mask, layers=(top,))[top]
                     found[name][:, place, places] = _measures(_log_probs(encoder, last, at), plain, gold)
-        of_kind = {
-            name: {kind: _of_words(values, every.word, which) for kind, which in asked.items()}
-            for name, values in found.items()
-        }
+        of_kind: dict[str, dict[Kind, Floats]] = {name: {} for name in found}
+        for name, kind in product(found, asked):  # [bits, right, divergence; layer, word] over the subwords of words
+            chosen, words = np.isin(every.word, asked[kind]), asked[kind]
+            order, values = np.searchsorted(words, every.word[chosen]), found[name][..., chosen]
+            sums = np.zeros((*values.shape[:2], len(words)))
+            for row in np.ndindex(values.shape[:2]):
+                sums[row] = np.bincount(order, weights=values[row], minlength=len(words))
+            sums[1] = sums[1] == 0
+            of_kind[name][kind] = sums
         return Predictions(asked, of_kind.pop(_PLAIN), of_kind)
 
     def _text(self, sentences: Sentences, seed: int) -> MaskedText:
@@ -333,17 +322,6 @@ def _visible(text: MaskedText) -> Bools:
     visible[every.word[np.isin(every.window, masked.window)]] = True
     visible[every.word[is_masked]] = False
     return visible
-
-
-def _of_words(values: Floats, of_place: Integers, words: Integers) -> Floats:
-    """``[bits, right, divergence; layer, word]`` over the subwords of words, from ``[bits, wrong, divergence; …]``."""
-    chosen = np.isin(of_place, words)
-    order = np.searchsorted(words, of_place[chosen])
-    sums = np.zeros((*values.shape[:2], len(words)))
-    for row in np.ndindex(values.shape[:2]):
-        sums[row] = np.bincount(order, weights=values[row][chosen], minlength=len(words))
-    sums[1] = sums[1] == 0
-    return sums
 
 
 def _log_probs(encoder: Encoder, last: Tensor, positions: Tensor) -> Tensor:
@@ -408,10 +386,8 @@ def reliability_sums(judged: Mapping[str, Judged], layers: Layers, kind: str) ->
     distances of probability distributions; shares of right answers have intervals over sentences, and are the same
     where all or nothing is lost.
 
-    Args:
-        judged: counts for the property that is erased, which has no name, and for those that should stay, by name.
-        layers: numbers of the layers.
-        kind: ``_masked`` or ``_visible`` pieces, which metrics are named after; empty of both.
+    ``judged`` are counts for the property that is erased, which has no name, and for those that should stay, by name;
+    ``kind`` is ``_masked`` or ``_visible``, which metrics are named after, or empty for both kinds of pieces.
     """
     own = judged[""]
     complete = _share(f"completeness{kind}", layers, own.before - own.after, own.before - own.guessed)
@@ -424,7 +400,17 @@ def reliability_sums(judged: Mapping[str, Judged], layers: Layers, kind: str) ->
     yield select
     for name, of_label in kept.items():
         yield _share(f"others_kept{kind}", layers, *of_label, name)
-    yield _harmonic_mean(f"reliability{kind}", complete, select)
+    # Their harmonic mean, linear in the weights of sentences around all of them.
+    (a, b), slopes = (complete.values, select.values), []
+    for ratio, sums in ((a, complete), (b, select)):
+        total = sums.under.sum(axis=1, keepdims=True)
+        slopes.append((sums.over - ratio[:, None] * sums.under) / np.where(total == 0, np.nan, total))
+    whole = np.asarray(2 * a * b / (a + b))
+    change = 2 * ((b / (a + b))[:, None] ** 2 * slopes[0] + (a / (a + b))[:, None] ** 2 * slopes[1])
+    # Of a share below zero, which few words and guessing make, there is no such mean.
+    known = np.flatnonzero((a > 0) & (b > 0))
+    of_known = tuple(layers[place] for place in known)
+    yield jackknife_sums(f"reliability{kind}", whole[known], change[known], layers=of_known)
 
 
 def _share(metric: str, layers: Layers, over: Floats, found: Floats, group: str = "") -> LayerSums:
@@ -435,20 +421,6 @@ def _share(metric: str, layers: Layers, over: Floats, found: Floats, group: str 
     """
     is_found = found.sum(axis=1) > _STANDARD_ERRORS * found.std(axis=1) * np.sqrt(found.shape[1])
     return LayerSums(metric, layers, over * is_found[:, None], found * is_found[:, None], "sentences", group)
-
-
-def _harmonic_mean(metric: str, one: LayerSums, other: LayerSums) -> LayerSums:
-    """Harmonic mean of two ratios, linear in the weights of sentences around all of them."""
-    (a, b), slopes = (one.values, other.values), []
-    for ratio, sums in ((a, one), (b, other)):
-        total = sums.under.sum(axis=1, keepdims=True)
-        slopes.append((sums.over - ratio[:, None] * sums.under) / np.where(total == 0, np.nan, total))
-    whole = np.asarray(2 * a * b / (a + b))
-    change = 2 * ((b / (a + b))[:, None] ** 2 * slopes[0] + (a / (a + b))[:, None] ** 2 * slopes[1])
-    # Of a share below zero, which few words and guessing make, there is no such mean.
-    known = np.flatnonzero((a > 0) & (b > 0))
-    layers = tuple(one.layers[place] for place in known)
-    return jackknife_sums(metric, whole[known], change[known], layers=layers)
 
 
 # Choices between two words.
@@ -468,11 +440,11 @@ class Choices:
     """Numbers of the pairs that do not fit the model, and why; they are in no array."""
 
     def sums(self, metric: str, right: Floats, group: str = "") -> LayerSums:
-        """The share of right choices, from ``[layer, pair]`` numbers of them."""
-        _, clusters = np.unique(np.array(self.clusters), return_inverse=True)
+        """The share of right choices, from ``[layer, pair]`` or, of all layers, ``[pair]`` numbers of them."""
+        right, clusters = np.broadcast_to(right, (len(self.layers), len(self.plain))), np.array(self.clusters)
         twice = np.where(np.isfinite(right).all(axis=0), 2.0, 0.0)  # both texts of a pair
-        values = np.nan_to_num(right) / 2
-        return mean_sums(metric, values, clusters, weights=twice, kind="frames", group=group, layers=self.layers)
+        of_pair, values = np.unique(clusters, return_inverse=True)[1], np.nan_to_num(right) / 2
+        return mean_sums(metric, values, of_pair, weights=twice, kind="frames", group=group, layers=self.layers)
 
     def every_sum(self) -> Iterator[LayerSums]:
         """Shares of right choices with something erased at each place, which are groups, and with nothing."""
@@ -480,7 +452,7 @@ class Choices:
             for number, place in enumerate(self.places):
                 for group in ("", place) if number == len(self.places) - 1 else (place,):
                     yield self.sums(f"accuracy_{name}", right[:, number], group)
-        yield self.sums("accuracy_plain", np.broadcast_to(self.plain, (len(self.layers), len(self.plain))))
+        yield self.sums("accuracy_plain", self.plain)
 
 
 _Change = Callable[[Tensor, int, Sequence[int], int], Tensor]
@@ -491,7 +463,7 @@ def choose_changed(
     encoder: Encoder, pairs: Sequence[PatchPair], changes: Mapping[str, StateChange], *, layers: Layers
 ) -> Choices:
     """Choose between the two words of each pair, in both of its texts, with the states of all words changed."""
-    kept, excluded, clusters = _fitting(encoder, pairs)
+    kept, excluded = _choices(encoder, pairs)
     ones = list(kept.values())
 
     def change(name: str, state: Tensor, layer: int, rows: Sequence[int], batch: int) -> Tensor:
@@ -501,9 +473,8 @@ def choose_changed(
             masked[row, one.mask] = visible[row, one.mask]
         return changes[name](state, {"masked": masked, "visible": visible & ~masked}, layer=layer, batch=batch)
 
-    plain, right = _choose(encoder, ones, layers, {name: partial(change, name) for name in changes})
-    of_changes = {name: of_change[:, None] for name, of_change in right.items()}
-    return Choices(layers, (_ALL_PLACES,), plain, of_changes, clusters, excluded)
+    every = {(name, _ALL_PLACES): partial(change, name) for name in changes}
+    return _choose(encoder, pairs, kept, excluded, layers, {_ALL_PLACES: None}, every)
 
 
 def choose_erased(encoder: Encoder, pairs: Sequence[PatchPair], *, layers: Sequence[int], seed: int = 0) -> Choices:
@@ -514,20 +485,13 @@ def choose_erased(encoder: Encoder, pairs: Sequence[PatchPair], *, layers: Seque
     text: where the subject is plural, the article is too, whatever it shows. Special tokens stay as they are. The
     control removes as many random directions from the same states.
 
-    Args:
-        encoder: a masked language model.
-        pairs: with two values, such as those of :func:`agreement_pairs`; those that do not fit the model are left out.
-        layers: each is changed by itself, 0 for the embeddings.
-        seed: random seed of the directions.
-
-    Raises:
-        ClozeError: no pair fits the model, pairs have other than two values, all are of one cluster, or a pair has one
-            word alone.
+    The pairs have two values, such as those of :func:`agreement_pairs`. A :class:`ClozeError` where no pair fits the
+    model, pairs have other than two values, all are of one cluster, or a pair has one word alone.
     """
     layers = tuple(layers)
-    kept, excluded, clusters = _fitting(encoder, pairs)
-    ones, numbers, half = list(kept.values()), list(kept), list(halves_of_clusters(pairs, kept).values())
-    values = two_values(pairs, kept)
+    kept, excluded = _choices(encoder, pairs)
+    values, halves = values_and_halves(pairs, kept)
+    ones, numbers, half = list(kept.values()), list(kept), list(halves.values())
     # By half of the clusters and place.
     vectors: dict[tuple[int, str], list[Tensor]] = defaultdict(list)
     labels: dict[tuple[int, str], list[int]] = defaultdict(list)
@@ -542,7 +506,7 @@ def choose_erased(encoder: Encoder, pairs: Sequence[PatchPair], *, layers: Seque
     random = {key: random_erasure(one, seed=seed + number) for number, (key, one) in enumerate(erasures.items())}
     named = {"erased": erasures, "random": random}
     singles = tuple(dict.fromkeys(name for one in ones for name in one.places if name != SPECIAL))
-    sets: dict[str, tuple[str, ...]] = {name: (name,) for name in singles}
+    sets: dict[str, tuple[str, ...] | None] = {name: (name,) for name in singles}
     if {"subject", "mask"} <= set(singles):
         sets[_CAUSE_AND_MASK] = ("subject", "mask")
     sets[_ALL_PLACES] = singles
@@ -553,7 +517,7 @@ def choose_erased(encoder: Encoder, pairs: Sequence[PatchPair], *, layers: Seque
         for (of_half, member), erasure in named[name].items():
             at = [
                 (row, piece)
-                for row, number in enumerate(rows if member in sets[place] else ())
+                for row, number in enumerate(rows if member in (sets[place] or ()) else ())
                 if half[number] == 1 - of_half
                 for piece in ones[number].places.get(member, np.zeros(0, dtype=np.int64)).tolist()
             ]
@@ -562,34 +526,39 @@ def choose_erased(encoder: Encoder, pairs: Sequence[PatchPair], *, layers: Seque
                 changed[index] = erasure.layer(layer)(changed[index])
         return changed
 
-    plain, found = _choose(
-        encoder, ones, layers, {(name, place): partial(change, name, place) for name in named for place in sets}
-    )
-    has_place = np.array([[bool({*members} & {*one.places}) for one in ones] for members in sets.values()])
-    right = {name: np.stack([found[name, place] for place in sets], axis=1) for name in named}
-    right = {name: np.where(has_place, of_change, np.nan) for name, of_change in right.items()}
-    return Choices(layers, tuple(sets), plain, right, clusters, excluded)
+    every = {(name, place): partial(change, name, place) for name in named for place in sets}
+    return _choose(encoder, pairs, kept, excluded, layers, sets, every)
 
 
-def _fitting(
-    encoder: Encoder, pairs: Sequence[PatchPair]
-) -> tuple[dict[int, AlignedPair], tuple[tuple[int, str], ...], tuple[str, ...]]:
-    """The pairs that fit the model by number, the reasons why others do not, and the cluster of each that does."""
-    check_choices(pairs)
-    aligned = align_pairs(encoder, pairs, by_word=False)
-    kept = {number: one for number, one in enumerate(aligned) if isinstance(one, AlignedPair)}
-    if not kept:
-        raise refused(pairs[0], str(aligned[0]))
-    excluded = tuple((number, one) for number, one in enumerate(aligned) if isinstance(one, str))
-    return kept, excluded, tuple(pairs[number].cluster or f"pair {number}" for number in kept)
+def _choices(encoder: Encoder, pairs: Sequence[PatchPair]) -> tuple[dict[int, AlignedPair], dict[int, str]]:
+    """The pairs that fit the model, each with two words to choose between, and the reasons why others do not."""
+    for pair in pairs:
+        if not pair.bad:
+            raise ClozeError(f"{quoted(pair.text)}: a choice is between two words, and the pair has one: give it bad")
+    return fitting_pairs(encoder, pairs, by_word=False)
 
 
 def _choose(
-    encoder: Encoder, ones: Sequence[AlignedPair], layers: Sequence[int], changes: Mapping[Key, _Change]
-) -> tuple[Floats, dict[Key, Floats]]:
-    """``[pair]`` right choices as the model is, and by change ``[layer, pair]``; blocks below are computed once."""
-    plain, top = np.zeros(len(ones)), encoder.n_layers
-    right = {key: np.zeros((len(layers), len(ones))) for key in changes}
+    encoder: Encoder,
+    pairs: Sequence[PatchPair],
+    kept: Mapping[int, AlignedPair],
+    excluded: Mapping[int, str],
+    layers: Layers,
+    sets: Mapping[str, tuple[str, ...] | None],
+    changes: Mapping[tuple[str, str], _Change],
+) -> Choices:
+    """Choices of the model as it is, and with each change, by its name and place; blocks below are computed once.
+
+    ``sets`` are the places that each place stands for; None for any. A pair without them has no value there.
+    """
+    ones, top = list(kept.values()), encoder.n_layers
+
+    def n_right(differences: Tensor) -> Floats:
+        """``[pair]`` in how many of its two texts, neighbouring rows, the right word is above the other."""
+        return np.asarray((differences > 0).double().reshape(-1, 2).sum(1).numpy())
+
+    plain = np.zeros(len(ones))
+    right = {name: np.zeros((len(layers), len(sets), len(ones))) for name, _ in changes}
     for number, batch in enumerate(batches(encoder, ones, 2)):
         rows = [place for place in batch for _ in (0, 1)]
         some = [ones[row] for row in rows]
@@ -597,14 +566,15 @@ def _choose(
         wanted = torch.tensor([one.candidates[:: 1 - 2 * (row % 2)] for row, one in enumerate(some)])
         target = Target(encoder, torch.tensor([one.mask for one in some]), wanted)
         states = encoder.hidden_states(ids, layers=sorted({*layers, top}))
-        plain[batch] = _n_right(target(states[top]))
+        plain[batch] = n_right(target(states[top]))
         for at, layer in enumerate(layers):
-            for key, change in changes.items():
+            for (name, place), change in changes.items():
                 state = change(states[layer], layer, rows, number)
-                right[key][at, batch] = _n_right(target(last_states(encoder, ids, resumed=(layer, state))))
-    return plain, right
-
-
-def _n_right(differences: Tensor) -> Floats:
-    """``[pair]`` how many of its two texts, which are neighbouring rows, have the right word above the other."""
-    return np.asarray((differences > 0).double().reshape(-1, 2).sum(1).numpy())
+                found = n_right(target(last_states(encoder, ids, resumed=(layer, state))))
+                right[name][at, list(sets).index(place), batch] = found
+    for number, members in enumerate(sets.values()):
+        has_place = np.array([members is None or bool({*members} & {*one.places}) for one in ones])
+        for of_change in right.values():
+            of_change[:, number, ~has_place] = np.nan
+    clusters = tuple(pairs[number].cluster or f"pair {number}" for number in kept)
+    return Choices(layers, tuple(sets), plain, right, clusters, tuple(excluded.items()))

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import fields, replace
 from typing import cast
 
-from bertology.causal._probes import CausalItems, CausalProbe
+from bertology.causal.probes import CausalItems, CausalProbe
 from bertology.errors import CorpusError
 from bertology.families.contract import CellGrid, Cost, FitCells, FitGroup, Resources, named_task
 from bertology.families.model_corpus import ModelCorpus, text_counts

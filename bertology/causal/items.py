@@ -1,28 +1,152 @@
-"""Pairs of texts to patch, made of agreement items, of facts and of minimal pairs."""
+"""Pairs of texts that differ in a few words: made of agreement items, facts and minimal pairs, and aligned with the
+pieces of a model."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from bertology.causal._pairs import PatchPair
 from bertology.cloze import MASK, Prompt, ask
-from bertology.corpora import Sentence, as_sentences
+from bertology.corpora import Sentence, Sentences, as_sentences
 from bertology.corpora.prompts import TableItem, read_item_table, source_name, split_language
 from bertology.corpora.prompts.lama import read_lama
 from bertology.corpora.prompts.pairs import read_agreement
-from bertology.errors import ClozeError
+from bertology.errors import ClozeError, quoted
 
 if TYPE_CHECKING:
-    from bertology.encoders import Encoder
+    from bertology.encoders import Encoder, Pieces
 
+SPECIAL = "special"
+"""The place of special tokens, all together."""
 _MASK = "[MASK]"
 _LONGEST_ENDING = 2
 _Made = TypeVar("_Made")
+
+
+@dataclass(frozen=True)
+class PatchPair:
+    """Two texts with one mask each, and one or two words for it.
+
+    The texts have the same number of words, such as *The keys to the cabinet [MASK]* and *The key to the cabinet
+    [MASK]*; the score at the mask is the logit of the first word minus that of the second, or the log-probability of
+    the first where there is no second.
+    """
+
+    text: str
+    """The mask is written ``{mask}``, ``[MASK]`` or ``<mask>``."""
+    other: str
+    """The text that differs."""
+    good: str
+    """The word that ``text`` calls for."""
+    bad: str = ""
+    """The word that ``other`` calls for; all pairs that are patched together have one, or none has."""
+    cluster: str = ""
+    """Pairs of one cluster are resampled together; each pair by itself where it is left out."""
+    places: tuple[str, ...] = ()
+    """``[word]`` names of words in tables, such as ``subject``; words of one name are patched together. When left
+    out: ``changed`` where the texts differ, ``mask``, ``other word``."""
+    values: tuple[str, str] = ("", "")
+    """Values of ``text`` and ``other`` that decide the prediction, such as ``singular`` and ``plural``."""
+    language: str | None = None
+    """Language of both texts, by whose rules words are found (:func:`bertology.corpora.sentence_of_text`)."""
+    split_at_spaces: bool = False
+    """Whether words are separated by white space alone."""
+
+    def sentences(self, mask: str = _MASK) -> list[Sentence]:
+        """Both texts with their words."""
+        texts = [Prompt(text).written(mask) for text in (self.text, self.other)]
+        return list(as_sentences(texts, language=self.language, split_at_spaces=self.split_at_spaces))
+
+
+@dataclass(frozen=True, eq=False)
+class AlignedPair:
+    """A pair in the pieces of a model."""
+
+    ids: tuple[NDArray[np.int64], NDArray[np.int64]]
+    """``[piece]`` of the text and of the other text, special tokens included; equally many."""
+    mask: int  # the piece that is masked, in both
+    candidates: tuple[int, ...]  # vocabulary numbers of the one or two words
+    places: dict[str, NDArray[np.int64]]  # pieces of each place by name; the special tokens come last
+
+
+def align_pairs(encoder: Encoder, pairs: Sequence[PatchPair], *, by_word: bool) -> list[AlignedPair | str]:
+    """Align pairs with the pieces of a model, or give the reason why one cannot be patched.
+
+    With ``by_word`` each word is a place of its own, named by its number and form.
+    """
+    texts = Sentences(text for pair in pairs for text in pair.sentences(encoder.mask_token))
+    pieces = encoder.tokenize(texts)
+    return [_aligned(encoder, pair, texts, pieces, 2 * number, by_word) for number, pair in enumerate(pairs)]
+
+
+def fitting_pairs(
+    encoder: Encoder, pairs: Sequence[PatchPair], *, by_word: bool
+) -> tuple[dict[int, AlignedPair], dict[int, str]]:
+    """The pairs that fit the model, and the reasons why others do not, both by number; a :class:`ClozeError` where none
+    does."""
+    aligned = align_pairs(encoder, pairs, by_word=by_word)
+    kept = {number: one for number, one in enumerate(aligned) if isinstance(one, AlignedPair)}
+    reasons = {number: one for number, one in enumerate(aligned) if isinstance(one, str)}
+    if not kept:
+        raise ClozeError(f"{quoted(pairs[0].text)} with {quoted(pairs[0].other)}: {reasons[0]}")
+    return kept, reasons
+
+
+def _aligned(
+    encoder: Encoder, pair: PatchPair, texts: Sentences, pieces: Pieces, number: int, by_word: bool
+) -> AlignedPair | str:
+    words = [tuple(texts[side].words) for side in (number, number + 1)]
+    n_words = len(words[0])
+    for text in (pair.text, pair.other):
+        if (n_masks := Prompt(text).n_masks) != 1:
+            return f"{quoted(text)} has {n_masks} masks: write {encoder.mask_token} once, where a word is left out"
+    if len(words[1]) != n_words:
+        return f"the texts have {n_words} and {len(words[1])} words: give two of the same number"
+    of_text = [slice(start, start + n_words) for start in texts.starts[number : number + 2].tolist()]
+    windows = [np.unique(pieces.word_window[chosen]) for chosen in of_text]
+    if any(len(window) != 1 or window[0] < 0 for window in windows):
+        return "a text is longer than the model takes, or a word has no piece"
+    ids = [pieces.window(int(window[0])).astype(np.int64) for window in windows]
+    spans = [np.stack([pieces.word_first[chosen], pieces.word_last[chosen]]) for chosen in of_text]
+    if differ := np.flatnonzero((spans[0] != spans[1]).any(axis=0)).tolist():
+        counts = [int(np.diff(span[:, differ[0]])[0]) for span in spans]
+        forms = " and ".join(quoted(of_side[differ[0]]) for of_side in words)
+        remedy = "states are exchanged piece by piece, so give words of as many"
+        return f"{forms} have {counts[0]} and {counts[1]} pieces: {remedy}"
+    masked = [np.flatnonzero(one == encoder.mask_id).tolist() for one in ids]
+    if masked[0] != masked[1] or len(masked[0]) != 1:
+        return "the mask stands in different places of the two texts"
+    candidates = []
+    for word in filter(None, (pair.good, pair.bad)):
+        before, both = (encoder.tokenizer(text, add_special_tokens=False)["input_ids"] for text in ("a", f"a {word}"))
+        piece = both[len(before) :]
+        if both[: len(before)] != before or len(piece) != 1 or piece[0] == encoder.tokenizer.unk_token_id:
+            return f"{quoted(word)} is no single piece of the model's vocabulary: give a word that is"
+        candidates.append(int(piece[0]))
+    names = word_names(words) if by_word else pair.places
+    if not names:
+        is_mask = (spans[0][0] <= masked[0][0]) & (masked[0][0] < spans[0][1])
+        named = zip(is_mask.tolist(), *words, strict=True)
+        names = tuple("mask" if masks else "changed" if a != b else "other word" for masks, a, b in named)
+    if len(names) != n_words:
+        return f"{len(names)} places are named for {n_words} words: name one for each word"
+    places: dict[str, list[int]] = {}
+    for name, first, last in zip(names, *spans[0].tolist(), strict=True):
+        places.setdefault(name, []).extend(range(first, last))
+    places[SPECIAL] = sorted(set(range(len(ids[0]))).difference(*places.values()))
+    as_arrays = {name: np.array(some, dtype=np.int64) for name, some in places.items() if some}
+    return AlignedPair((ids[0], ids[1]), int(masked[0][0]), tuple(candidates), as_arrays)
+
+
+def word_names(words: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
+    """``[word]`` its number and form, or both forms where the two texts differ."""
+    forms = zip(*words, strict=True)
+    return tuple(f"{n} {a}" if a == b else f"{n} {a}/{b}" for n, (a, b) in enumerate(forms, 1))
 
 
 def agreement_pairs(
@@ -52,8 +176,16 @@ def agreement_pairs(
         ClozeError: there is no such pair.
         BertologyError: the source cannot be read.
     """
-    is_pocket = isinstance(source, str) and source == "pocket" and columns is None
-    made = list(_of_pocket(structure) if is_pocket else _of_items(source, structure, columns))
+    made: list[PatchPair] = []
+    if isinstance(source, str) and source == "pocket" and columns is None:
+        from bertology.pocket import agreement_items
+
+        for one in agreement_items():
+            if one.other and structure in (None, one.structure):
+                values = ("plural", "singular") if one.plural else ("singular", "plural")
+                made.append(PatchPair(one.text, one.other, one.good, one.bad, values=values))
+    else:
+        made = _of_items(source, structure, columns)
     if not made:
         of = "" if structure is None else f" of structure {structure}"
         raise ClozeError(f"{source_name(source)}: no two items{of} differ in the number of one noun alone")
@@ -69,18 +201,10 @@ def _drawn(made: list[_Made], most: int | None, seed: int) -> list[_Made]:
     return [made[number] for number in np.sort(np.random.default_rng(seed).choice(len(made), most, replace=False))]
 
 
-def _of_pocket(structure: str | None) -> Iterator[PatchPair]:
-    from bertology.pocket import agreement_items
-
-    for item in agreement_items():
-        if item.other and structure in (None, item.structure):
-            values = ("plural", "singular") if item.plural else ("singular", "plural")
-            yield PatchPair(item.text, item.other, item.good, item.bad, values=values)
-
-
-def _of_items(source: Any, structure: str | None, columns: str | None) -> Iterator[PatchPair]:
+def _of_items(source: Any, structure: str | None, columns: str | None) -> list[PatchPair]:
     """Pairs in the order of the source; each two items once, the text that comes first in it first."""
     waiting: dict[tuple[object, ...], list[TableItem]] = defaultdict(list)
+    made: list[PatchPair] = []
     for item in read_agreement(source, columns=columns):
         if not isinstance(item, TableItem) or structure not in (None, item.group):
             continue
@@ -90,16 +214,15 @@ def _of_items(source: Any, structure: str | None, columns: str | None) -> Iterat
         for place in range(mask):
             key = (item.group, forms, place, *words[:place], "", *words[place + 1 :])
             for earlier in waiting[key]:
-                before = Prompt(earlier.text).written(_MASK).split()[place]
-                if earlier.good == item.bad[0] and _are_numbers_of_one_noun(before, words[place]):
-                    values = ("singular", "plural") if len(before) < len(words[place]) else ("plural", "singular")
-                    yield PatchPair(earlier.text, item.text, earlier.good, item.good, earlier.cluster, values=values)
+                before, after = Prompt(earlier.text).written(_MASK).split()[place], words[place]
+                singular, plural = sorted((before, after), key=len)
+                is_longer = 0 < len(plural) - len(singular) <= _LONGEST_ENDING
+                if earlier.good == item.bad[0] and is_longer and plural.startswith(singular) and plural.endswith("s"):
+                    values = ("singular", "plural") if len(before) < len(after) else ("plural", "singular")
+                    words_of = earlier.good, item.good
+                    made.append(PatchPair(earlier.text, item.text, *words_of, earlier.cluster, values=values))
             waiting[key].append(item)
-
-
-def _are_numbers_of_one_noun(one: str, other: str) -> bool:
-    singular, plural = sorted((one, other), key=len)
-    return plural.startswith(singular) and plural.endswith("s") and 0 < len(plural) - len(singular) <= _LONGEST_ENDING
+    return made
 
 
 def named_places(words: Sequence[str], others: Sequence[str], changed: str = "subject") -> tuple[str, ...]:
@@ -120,13 +243,11 @@ def named_places(words: Sequence[str], others: Sequence[str], changed: str = "su
 class Fact:
     """A fact as a text whose mask is its object."""
 
-    text: str
-    """The mask is written ``{mask}``."""
+    text: str  # the mask is written {mask}
     subject: str
     answer: str
     relation: str
-    language: str | None = None
-    """Language of the text, by whose rules words are found."""
+    language: str | None = None  # of the text, by whose rules words are found
 
     def as_pair(self) -> PatchPair:
         """The fact with itself; its cluster is the subject."""
@@ -141,21 +262,16 @@ def read_facts(source: Any = "pocket", *, columns: str | None = None) -> list[Fa
     ``"text=prompt,answer=object,subject=name,group=relation"``, which may also name the language, as ``"language=zh"``.
     """
     _, language = split_language(columns)
-    if (items := read_item_table(source, "facts", columns=columns)) is not None:
-        rows = [item for item in items if isinstance(item, TableItem)]
-        return _with_subject(source, [Fact(item.text, item.subject, item.good, item.group, language) for item in rows])
-    if source == "pocket":
+    items = read_item_table(source, "facts", columns=columns)
+    if items is None and source == "pocket":
         from bertology.pocket import facts
 
         stated = [(fact, fact.templates[0]) for fact in facts() if fact.n_stated]
         texts = [template.replace("[X]", fact.subject).replace("[Y]", MASK) for fact, template in stated]
         return [Fact(text, one.subject, one.object, one.relation) for text, (one, _) in zip(texts, stated, strict=True)]
-    found, _ = read_lama(source)
-    return _with_subject(source, [Fact(one.text, one.subject, one.good, one.group, language) for one in found])
-
-
-def _with_subject(source: Any, facts: Sequence[Fact]) -> list[Fact]:
-    made = [fact for fact in facts if fact.subject and fact.subject in fact.text]
+    every = read_lama(source)[0] if items is None else [item for item in items if isinstance(item, TableItem)]
+    made = [Fact(one.text, one.subject, one.good, one.group, language) for one in every]
+    made = [fact for fact in made if fact.subject and fact.subject in fact.text]
     if not made:
         raise ClozeError(f"{source_name(source)}: no fact with a subject in its text")
     return made
@@ -188,14 +304,13 @@ def fact_pairs(
             of_kind.append(fact)
     if not pairs:
         raise ClozeError(f"{source_name(source)}: no two facts of one relation with subjects of equally many words")
-    drawn = _drawn(pairs, most, seed)
+    drawn, made = _drawn(pairs, most, seed), []
     language = drawn[0][0].language  # of one source
-    texts = [_words([pair[side].text for pair in drawn], language) for side in (0, 1)]
-    made = []
-    for (one, other), words, of_other in zip(drawn, *texts, strict=True):
-        values = (f"{one.relation}: {one.answer}", f"{other.relation}: {other.answer}")
-        named = {"places": named_places(words, of_other), "values": values, "language": language}
-        made.append(PatchPair(one.text, other.text, one.answer, other.answer, one.subject, **named))  # type: ignore[arg-type]
+    words = (_words([pair[side].text for pair in drawn], language) for side in (0, 1))
+    for (one, other), *of_texts in zip(drawn, *words, strict=True):
+        values = f"{one.relation}: {one.answer}", f"{other.relation}: {other.answer}"
+        of_pair = one.text, other.text, one.answer, other.answer, one.subject
+        made.append(PatchPair(*of_pair, named_places(*of_texts), values, language))
     return made
 
 
@@ -209,8 +324,7 @@ def subject_pairs(facts: Sequence[Fact]) -> list[PatchPair | None]:
         if not starts or _MASK not in words:
             made.append(None)
             continue
-        of_subject = range(starts[0], starts[0] + len(subject))
-        changed = tuple("" if number in of_subject else word for number, word in enumerate(words))
+        changed = (*words[: starts[0]], *("" for _ in subject), *words[starts[0] + len(subject) :])
         made.append(replace(fact.as_pair(), places=named_places(words, changed)))
     return made
 
@@ -269,65 +383,58 @@ def sensitive_pairs(
     if not pairs:
         raise ClozeError("no pair: give at least one")
     texts = list(as_sentences([text for pair in pairs for text in pair], language=language))
+    sides = list(zip(texts[::2], texts[1::2], strict=True))
     reasons: dict[int, str] = {}
+    differ: dict[int, list[int]] = {}
     asked: list[tuple[int, int]] = []
     prompts: list[Prompt] = []
-    for number, sides in enumerate(zip(texts[::2], texts[1::2], strict=True)):
-        shared = _shared_words(*sides)
-        if isinstance(shared, str):
-            reasons[number] = shared
+    for number, (one, other) in enumerate(sides):
+        if len(one) != len(other):
+            reasons[number] = "sentences of different numbers of words"
             continue
-        for place in shared:
-            asked.append((number, place))
-            prompts += [Prompt(_masked(side, place), (side.words[place],)) for side in sides]
+        differ[number] = [place for place in range(len(one)) if one.words[place] != other.words[place]]
+        if not differ[number]:
+            reasons[number] = "the two sentences are the same"
+        elif differ[number][-1] - differ[number][0] >= len(differ[number]):
+            reasons[number] = "sentences that differ in several places"
+        else:
+            for place, word in enumerate(one.words):
+                if place not in differ[number] and any(map(str.isalpha, word)):
+                    asked.append((number, place))
+                    prompts += [Prompt(_masked(side, place), (side.words[place],)) for side in (one, other)]
     best: dict[int, tuple[float, int]] = {}
     rises: dict[int, float] = {}
-    if prompts:
-        values = ask(encoder, prompts).values[-1].reshape(-1, 2)
-        for (number, place), fall in zip(asked, (values[:, 0] - values[:, 1]).tolist(), strict=True):
-            if np.isfinite(fall):
-                best[number] = max(best.get(number, (fall, place)), (fall, place))
-                rises[number] = max(rises.get(number, 0.0), -fall)
+    values = ask(encoder, prompts).values[-1].reshape(-1, 2) if prompts else np.zeros((0, 2))
+    for (number, place), fall in zip(asked, (values[:, 0] - values[:, 1]).tolist(), strict=True):
+        if np.isfinite(fall):
+            best[number] = max(best.get(number, (fall, place)), (fall, place))
+            rises[number] = max(rises.get(number, 0.0), -fall)
     made: dict[int, PatchPair] = {}
-    for number in (n for n in range(len(pairs)) if n not in reasons):
+    for number, (one, other) in enumerate(sides):
+        fall, place = best.get(number, (np.nan, 0))
+        if number in reasons:
+            continue
         if number not in best:
             reasons[number] = "no shared word is a single piece"
-        elif best[number][0] <= 0:
+        elif fall <= 0:
             reasons[number] = "no shared word is less probable in the ungrammatical sentence"
         else:
-            cluster = f"pair {number}" if clusters is None else clusters[number]
-            group = "" if groups is None else groups[number]
-            made[number] = replace(
-                _pair(texts[2 * number], texts[2 * number + 1], best[number][1], cluster, group), language=language
+            words = [_MASK if at == place else form for at, form in enumerate(one.words)]
+            changed = ["" if at in differ[number] else form for at, form in enumerate(words)]
+            value = f"{'' if groups is None else groups[number]} {one.words[place]}, "
+            made[number] = PatchPair(
+                text=_masked(one, place),
+                other=_masked(other, place),
+                good=one.words[place],
+                cluster=f"pair {number}" if clusters is None else clusters[number],
+                places=named_places(words, changed, "changed"),
+                values=(f"{value}grammatical", f"{value}ungrammatical"),
+                language=language,
             )
     falls, of_made = tuple(best[number][0] for number in made), tuple(rises[number] for number in made)
     return SensitivePairs(tuple(made.values()), falls, of_made, tuple(sorted(reasons.items())))
 
 
-def _shared_words(one: Sentence, other: Sentence) -> list[int] | str:
-    """Places of shared words that stand by themselves, or why the sentences cannot be patched into one another."""
-    if len(one) != len(other):
-        return "sentences of different numbers of words"
-    differ = _differing(one, other)
-    if not differ:
-        return "the two sentences are the same"
-    if differ[-1] - differ[0] >= len(differ):
-        return "sentences that differ in several places"
-    return [place for place, word in enumerate(one.words) if place not in differ and any(map(str.isalpha, word))]
-
-
-def _differing(one: Sentence, other: Sentence) -> list[int]:
-    return [place for place in range(len(one)) if one.words[place] != other.words[place]]
-
-
 def _masked(sentence: Sentence, place: int) -> str:
     start, end = sentence.spans[place]
     return f"{sentence.text[:start]}{MASK}{sentence.text[end:]}"
-
-
-def _pair(one: Sentence, other: Sentence, place: int, cluster: str, group: str) -> PatchPair:
-    word, differ = one.words[place], _differing(one, other)
-    words = ["[MASK]" if number == place else form for number, form in enumerate(one.words)]
-    places = named_places(words, ["" if n in differ else form for n, form in enumerate(words)], "changed")
-    values = f"{group} {word}, grammatical", f"{group} {word}, ungrammatical"
-    return PatchPair(_masked(one, place), _masked(other, place), word, "", cluster, places, values)

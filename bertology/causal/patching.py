@@ -1,32 +1,47 @@
 """States of other texts, or of clean ones, put into the forward pass over a text, layer by layer and place by place.
 
 :func:`patch` exchanges states of two texts (interchange intervention), :func:`trace` restores states of a text whose
-subject is noised. Both read a :class:`Target` off the last layer of :class:`Passes` and fill one kind of map.
+subject is noised. Both read a :class:`Target` off the last layer of :class:`Passes` and fill a :class:`PatchingMap`.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar, get_args
+from functools import cached_property
+from html import escape
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeVar, get_args
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from bertology._names import name_not_found
-from bertology.causal._map import PatchingMap
-from bertology.causal._pairs import SPECIAL, AlignedPair, PatchPair, align_pairs, refused
-from bertology.causal.items import Fact, subject_pairs
+from bertology._names import aligned as in_columns
+from bertology._names import decimals, folder_name, layer_label, name_not_found, signed
+from bertology._page import PageAndFigure, full_page, number_cell
+from bertology.causal.items import (
+    SPECIAL,
+    AlignedPair,
+    Fact,
+    PatchPair,
+    align_pairs,
+    fitting_pairs,
+    subject_pairs,
+    word_names,
+)
 from bertology.cloze import Prompt, ask
 from bertology.encoders.batching import pieces_in_batch
 from bertology.encoders.interventions import SITES, Change, Intervention, Site, intervening, starting_from
 from bertology.errors import ClozeError, ModelError, listed
+from bertology.measures.intervals import intervals_over_clusters
 
 if TYPE_CHECKING:
+    import pandas as pd
+
+    from bertology._figures import ShownFigure
     from bertology.encoders import Encoder
 
 Floats = NDArray[np.float64]
@@ -34,6 +49,228 @@ Item = TypeVar("Item")
 Direction = Literal["denoise", "noise"]
 Source = Literal["pair", "unrelated", "same_value", "mean_difference"]
 _ALL_PIECES, _SUBJECT = "all", "subject"
+_MOST_SHOWN = 200
+"""Pairs whose texts stand on a page."""
+_WHENCE = {
+    "pair": "",
+    "unrelated": ", states of unrelated texts of its value",
+    "same_value": ", states of unrelated texts of the same value",
+    "mean_difference": ", moved by the difference of means",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class PatchingMap(PageAndFigure):
+    """Effects on a prediction of taking one place of one layer from another text; returned by :func:`patch`.
+
+    The effect of a place is the change of the score (difference of the two logits, or log-probability of the one word)
+    ÷ the change that the whole other text makes, both summed over pairs: 0 where patching changes nothing, 1 where it
+    changes all. A notebook displays the page of :meth:`to_html`; ``.save(path)`` writes it (``.html``) or the figure
+    (``.svg``, ``.pdf`` or ``.png``).
+    """
+
+    page_title: ClassVar[str] = "Effects of exchanged states"
+    page_height: ClassVar[int] = 720
+
+    model: str
+    site: str
+    direction: str
+    source: str
+    """Where states come from: ``pair``, ``unrelated``, ``same_value``, ``mean_difference``; or ``noise``, of a pass
+    over the same text into one whose subject is noised (:func:`trace`)."""
+    layers: tuple[int, ...]
+    places: tuple[str, ...]
+    """Names of places; of the site ``head`` the heads."""
+    changes: Floats
+    """``[layer, place, pair]`` change of the score; NaN where a pair has no such place."""
+    whole: Floats
+    """``[pair]`` the change that the whole other text makes."""
+    base: Floats
+    """``[pair]`` the score in the text that is patched, as it is."""
+    pairs: tuple[PatchPair, ...]
+    """``[pair]`` the texts and their two words; of :func:`trace` the fact in both, with its object."""
+    clusters: tuple[str, ...]
+    """``[pair]`` clusters that are resampled."""
+    excluded: tuple[tuple[int, str], ...]
+    """Numbers of the pairs that could not be patched, and why; they are in no array."""
+
+    @cached_property
+    def effects(self) -> Floats:
+        """``[layer, place]`` effect; NaN where the whole text changes nothing."""
+        changes, whole = np.nansum(self.changes, axis=2), self._denominators.sum(axis=2)
+        unknown = np.full(whole.shape, np.nan)
+        return np.asarray(np.divide(changes, whole, out=unknown, where=whole != 0), dtype=np.float64)
+
+    @property
+    def _denominators(self) -> Floats:
+        """``[layer, place, pair]`` the whole change of pairs that have the place."""
+        return np.where(np.isnan(self.changes), 0.0, self.whole)
+
+    @cached_property
+    def right(self) -> Floats:
+        """``[layer, place, pair]`` of two words, 1 where the one chosen is that which the source's value calls for; NaN
+        where a pair has no such place. Its mean is interchange-intervention accuracy (Geiger et al. 2021, section 3.2).
+        """
+        wanted = (1 if self.direction == "denoise" else -1) * (-1 if self.source == "same_value" else 1)
+        right = (np.sign(self.base + self.changes) == wanted).astype(np.float64)
+        return np.where(np.isnan(self.changes), np.nan, right)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """A line for each layer and place: ``layer``, ``place``, ``effect``, ``ci_low``, ``ci_high``, ``n_pairs``.
+
+        Intervals of 95 % are by bootstrap over clusters of pairs; NaN for fewer than two clusters. In every line are
+        the scores between which the effects lie, means over pairs: ``base_score`` where the effect is 0,
+        ``source_score`` where it is 1, and their ``measure`` in words.
+        """
+        import pandas as pd
+
+        index = pd.MultiIndex.from_product([self.layers, self.places], names=["layer", "place"])
+        (low, high), n_pairs = self._intervals, np.isfinite(self.changes).sum(axis=2)
+        columns = {"effect": self.effects, "ci_low": low, "ci_high": high, "n_pairs": n_pairs}
+        frame = pd.DataFrame({name: values.ravel() for name, values in columns.items()}, index=index).reset_index()
+        base, source = self._ends
+        return frame.assign(base_score=base, source_score=source, measure=self._measure)
+
+    @property
+    def _ends(self) -> tuple[float, float]:
+        """The scores of effect 0 and of effect 1, means over pairs."""
+        return float(self.base.mean()), float((self.base + self.whole).mean())
+
+    @cached_property
+    def _intervals(self) -> tuple[Floats, Floats]:
+        return intervals_over_clusters(np.nan_to_num(self.changes), self._denominators, self.clusters)
+
+    def __str__(self) -> str:
+        rows = zip(self.layers, self.effects.tolist(), strict=True)
+        lines = [[str(layer), *(f"{decimals(value):>5}" for value in row)] for layer, row in rows]
+        return "\n".join([*in_columns([["layer", *self.places], *lines], right=0), "", self.about, self.scores])
+
+    @property
+    def about(self) -> str:
+        """Meaning of the numbers, in one line."""
+        meaning = (
+            "0 brings back nothing, 1 all that noise took" if self._is_noised else "0 changes nothing, 1 changes all"
+        )
+        return f"{self.model}, {self._exchange}; {meaning}"
+
+    @property
+    def scores(self) -> str:
+        """The scores of both texts, between which the effects lie: ``logit of are − logit of is: …``."""
+        (base, source), mean = map(signed, self._ends), "" if len(self.pairs) == 1 else ", means over pairs"
+        zero, one = "in the base text, which is patched", "in the source text"
+        if self._is_noised:
+            zero, one = "with the subject noised", "as it is"
+        return f"{self._measure}: {base} {zero} (effect 0), {source} {one} (effect 1){mean}"
+
+    @property
+    def _is_noised(self) -> bool:
+        return self.source == "noise"
+
+    @property
+    def _exchange(self) -> str:
+        """The states that are exchanged, and the number of pairs."""
+        n_pairs, site = len(self.whole), self.site.replace("_", " ")
+        kind = "fact" if self._is_noised else "pair"
+        pairs = f"one {kind}" if n_pairs == 1 else f"{n_pairs} {kind}s"
+        if self._is_noised:
+            return f"{site} restored: {pairs}"
+        left_out = f", {len(self.excluded)} left out" if self.excluded else ""
+        into = "other text into text" if self.direction == "noise" else "text into other text"
+        return f"{site}, {into}{_WHENCE[self.source]}: {pairs}{left_out}"
+
+    @property
+    def _measure(self) -> str:
+        """Name of the score at the mask."""
+        if self._is_noised:
+            return "probability of the object"
+        words = {(pair.good, pair.bad) for pair in self.pairs}
+        if not any(pair.bad for pair in self.pairs):
+            return f"log-probability of {self.pairs[0].good if len(words) == 1 else 'the masked word'}"
+        first, second = words.pop() if len(words) == 1 else ("the first word", "the second")
+        return f"logit of {first} − logit of {second}"
+
+    def plot(self) -> ShownFigure:
+        """The effects as a heatmap, layers from the bottom up; the figure has ``.save("patching.svg")``."""
+        from bertology._figures import draw_cells
+
+        layers = [str(layer) for layer in self.layers]
+        return draw_cells(
+            self.effects, rows=layers, columns=self.places, caption=self.about, row_title="layer", origin="lower"
+        )
+
+    def to_html(self) -> str:
+        """A page with the texts and the effects, as a table of shaded cells; it makes no request."""
+        reasons = Counter(reason for _, reason in self.excluded).most_common()
+        (base, source), is_noised, measure = map(signed, self._ends), self._is_noised, self._measure
+        done = "restoring" if is_noised else "exchanging"
+        zero = "with the subject noised" if is_noised else "in the base text, which is patched"
+        one = "in the text as it is" if is_noised else "in the source text"
+        mean = "" if len(self.pairs) == 1 else "; all values are means over pairs of texts"
+        values = {
+            "heading": f"Effects of {'restored' if is_noised else 'exchanged'} states",
+            "model": escape(folder_name(self.model)),
+            "exchange": escape(self._exchange),
+            "meaning": escape(
+                f"An effect of 0 means that {done} the states of a place leaves the {measure} at {base}, its value "
+                f"{zero}; an effect of 1 that it becomes {source}, its value {one}{mean}. Effects below 0 or above 1 "
+                "go beyond."
+            ),
+            "place": "head" if self.site == "head" else "place",
+            "open": "open" if len(self.pairs) == 1 else "",
+            "more": f"The first {_MOST_SHOWN} of {len(self.pairs)} pairs." if len(self.pairs) > _MOST_SHOWN else "",
+            "is_complete": "" if reasons else "hidden",
+            "n_left_out": str(len(self.excluded)),
+            "reasons": "".join(f"<li>{n} × {escape(reason)}</li>" for reason, n in reasons),
+        }
+        return full_page(
+            "causal/assets/patch.html",
+            title=f"{self.page_title}: {self.pairs[0].text}",
+            styles=["assets/cells.css"],
+            scripts=["assets/cells.js"],
+            values=values,
+            data={"tables": {"texts": self._texts(), "effects": self._cells()}},
+        )
+
+    def _texts(self) -> dict[str, Any]:
+        """The texts as the page's script fills their table: of each pair that of effect 0, then that of effect 1."""
+        shown, cells = self.pairs[:_MOST_SHOWN], []
+        names = ("0 · subject noised", "1 · as it is") if self._is_noised else ("0 · base", "1 · source")
+        for pair, base, whole in zip(shown, self.base, self.whole, strict=False):
+            texts, parts = pair.sentences(), []
+            for one, other in (texts, texts[::-1]):  # in parts, each with whether it is a word that differs
+                ends, of_text = [0, *(stop for _, stop in one.spans)], list[tuple[str, bool]]()
+                for (start, stop), end, a, b in zip(one.spans, ends, one.words, other.words, strict=False):
+                    of_text += [(one.text[end:start], False), (one.text[start:stop], a != b)]
+                parts.append([*of_text, (one.text[ends[-1] :], False)])
+            words = {"text": " / ".join(dict.fromkeys(filter(None, (pair.good, pair.bad))))}
+            for text, score in zip(
+                parts[:: -1 if self.direction == "denoise" else 1], (base, base + whole), strict=True
+            ):
+                cells.append([{"parts": text}, words, {"text": signed(score)}])
+        columns = ["text", "words", self._measure]
+        return {"corner": "effect", "columns": columns, "rows": names * len(shown), "cells": cells}
+
+    def _cells(self) -> dict[str, Any]:
+        """The effects as the page's script fills their table, the embeddings at the bottom."""
+        words = [one.words for one in self.pairs[0].sentences()]
+        differ = {name for name, a, b in zip(word_names(words), *words, strict=True) if a != b} | {"changed"}
+        (low, high), cells = self._intervals, []
+        for i, layer in reversed(list(enumerate(map(layer_label, self.layers)))):
+            cells.append([number_cell(self.effects[i, j], low[i, j], high[i, j]) for j in range(len(self.places))])
+            for j, cell in enumerate(cells[-1]):
+                if cell is not None:
+                    after = (self.base + self.changes[i, j])[np.isfinite(self.changes[i, j])]
+                    mean = "" if len(self.pairs) == 1 else f", the mean of {len(after)} pairs"
+                    says = f"Layer {layer}, {self.places[j]}: effect {cell['text']} {cell['more']}".rstrip()
+                    says += f"; the {self._measure} becomes {signed(after.mean())}{mean}."
+                    cell |= {"share": self.effects[i, j], "says": says}
+        return {
+            "corner": "layer",
+            "columns": self.places,
+            "marked": [number for number, place in enumerate(self.places) if place in differ],
+            "rows": [layer_label(layer) for layer in reversed(self.layers)],
+            "cells": cells,
+        }
 
 
 @dataclass(frozen=True)
@@ -51,8 +288,7 @@ class Target:
     @classmethod
     def of(cls, encoder: Encoder, rows: Sequence[AlignedPair]) -> Target:
         """The target of pairs that all have one word, or all two."""
-        masks, words = (torch.tensor(one) for one in ([one.mask for one in rows], [one.candidates for one in rows]))
-        return cls(encoder, masks, words)
+        return cls(encoder, torch.tensor([one.mask for one in rows]), torch.tensor([one.candidates for one in rows]))
 
     def __call__(self, last: Tensor, rows: Tensor | None = None) -> Tensor:
         """``[cell]`` scores from ``[cell, piece, dim]`` states of the last layer, and the row that each is of."""
@@ -75,10 +311,9 @@ class Target:
 
 def last_states(encoder: Encoder, ids: Tensor, *, resumed: tuple[int, Tensor] | None = None) -> Tensor:
     """``[row, piece, dim]`` states of the last layer; the pass may be resumed from the states of another one."""
-    if resumed is not None:
-        with starting_from(encoder.model.body, encoder.model.blocks, *resumed):
-            return last_states(encoder, ids)
-    return encoder.hidden_states(ids, layers=(encoder.n_layers,))[encoder.n_layers]
+    resuming = starting_from(encoder.model.body, encoder.model.blocks, *resumed) if resumed else nullcontext()
+    with resuming:
+        return encoder.hidden_states(ids, layers=(encoder.n_layers,))[encoder.n_layers]
 
 
 def batches(encoder: Encoder, aligned: Sequence[AlignedPair], n_rows: int) -> Iterator[list[int]]:
@@ -122,14 +357,9 @@ class Passes:
 
     Blocks below what is patched are computed once.
 
-    Args:
-        encoder: a masked language model.
-        source: ``[row, piece]`` the texts whose states are put in.
-        base: ``[row, piece]`` the texts that they are put into.
-        score: the target, which is read off the last layer.
-        site: what is exchanged.
-        noise: ``[row, piece, dim]`` added to the embeddings of the base.
-        window: number of layers in which what a block computes is exchanged together, around the one named.
+    Texts are ``[row, piece]``; the score is read off the last layer. ``noise`` ``[row, piece, dim]`` is added to the
+    embeddings of the base, which is then the source; ``window`` is the number of layers in which what a block computes
+    is exchanged together, around the one named.
     """
 
     def __init__(
@@ -146,21 +376,25 @@ class Passes:
         self._encoder, self._site, self._ids, self._score, self._window = encoder, site, base, score, window
         self._of_source: dict[int, Tensor] = {}
         last, every = encoder.n_layers, range(encoder.n_layers + 1)
-        keeping = [Intervention(n, self._keep(n), site) for n in every[1:]] if site != "hidden_state" else []
-        with intervening_in(encoder, keeping):
+
+        def keeping(layer: int) -> Intervention:
+            def keep(values: Tensor) -> Tensor:
+                self._of_source[layer] = values.clone()
+                return values
+
+            return Intervention(layer, keep, site)
+
+        with intervening_in(encoder, [keeping(n) for n in every[1:]] if site != "hidden_state" else []):
             of_source = encoder.hidden_states(source, layers=every)
-        self.source_scores = score(of_source[last])
-        """``[row]`` of the source texts."""
-        if site == "hidden_state":
-            self._of_source = of_source
-        if noise is None:
-            self._states = encoder.hidden_states(base, layers=every)
-        else:  # the base is the source
+        self._of_source = of_source if site == "hidden_state" else self._of_source
+        noised: AbstractContextManager[None] = nullcontext()
+        if noise is not None:
             start = of_source[0] + noise.to(of_source[0])
-            with starting_from(encoder.model.body, encoder.model.blocks, 0, start):
-                self._states = encoder.hidden_states(base, layers=every)
-        self.base_scores = score(self._states[last])
-        """``[row]`` of the base texts."""
+            noised = starting_from(encoder.model.body, encoder.model.blocks, 0, start)
+        with noised:
+            self._states = encoder.hidden_states(base, layers=every)
+        self.source_scores, self.base_scores = score(of_source[last]), score(self._states[last])
+        """``[row]`` of the source and of the base texts."""
 
     def move(self, shifts: dict[int, Tensor]) -> None:
         """Set the source to the base shifted by ``[row, piece, dim]`` in each layer."""
@@ -177,27 +411,22 @@ class Passes:
             dims = slice(None) if cell.head is None else slice((cell.head - 1) * width, cell.head * width)
             is_patched[number, torch.from_numpy(cell.pieces), dims] = True
         is_patched = is_patched.to(self._states[0].device)
-        lowest = layer - (self._window - 1) // 2
-        layers = [] if is_state else range(max(lowest, 1), min(lowest + self._window, encoder.n_layers + 1))
-        begin = layer if is_state else layers[0] - 1
-        start = self._states[begin][rows]
+
+        def exchange(layer: int) -> Change:
+            source = self._of_source[layer][rows]
+            return lambda values: torch.where(is_patched, source, values)
+
         if is_state:
-            start = torch.where(is_patched, self._of_source[layer][rows], start)
-        exchanged = [Intervention(n, self._exchange(n, rows, is_patched), self._site) for n in layers]
+            begin, exchanged = layer, []
+            start = exchange(layer)(self._states[layer][rows])
+        else:
+            lowest = layer - (self._window - 1) // 2
+            layers = range(max(lowest, 1), min(lowest + self._window, encoder.n_layers + 1))
+            begin, exchanged = layers[0] - 1, [Intervention(n, exchange(n), self._site) for n in layers]
+            start = self._states[begin][rows]
         with intervening_in(encoder, exchanged):
             last = last_states(encoder, self._ids[rows], resumed=(begin, start))
         return self._score(last, rows) - self.base_scores[rows]
-
-    def _exchange(self, layer: int, rows: Tensor, is_patched: Tensor) -> Change:
-        source = self._of_source[layer][rows]
-        return lambda values: torch.where(is_patched, source, values)
-
-    def _keep(self, layer: int) -> Change:
-        def keep(values: Tensor) -> Tensor:
-            self._of_source[layer] = values.clone()
-            return values
-
-        return keep
 
 
 def intervening_in(encoder: Encoder, interventions: Sequence[Intervention]) -> AbstractContextManager[None]:
@@ -241,11 +470,22 @@ def patch(
         NameNotFoundError: no such site, direction or source.
     """
     asked = [pairs] if isinstance(pairs, PatchPair) else list(pairs)
-    chosen = _checked(encoder, asked, site, layers, direction, source)
-    by_word = len(asked) == 1 if by_word is None else by_word
-    aligned = align_pairs(encoder, asked, by_word=by_word)
-    reasons = {number: one for number, one in enumerate(aligned) if isinstance(one, str)}
-    kept = {number: one for number, one in enumerate(aligned) if not isinstance(one, str)}
+    for what, name, known in (
+        ("site of an intervention", site, SITES),
+        ("direction of patching", direction, get_args(Direction)),
+        ("source of states", source, get_args(Source)),
+    ):
+        if name not in known:
+            raise name_not_found(what, name, known)
+    if source == "mean_difference" and site != "hidden_state":
+        raise ModelError(f"source {source}: it moves hidden states: leave the site out, or take another source")
+    if not asked:
+        raise ClozeError("no pair: give at least one")
+    if len({bool(pair.bad) for pair in asked}) > 1:
+        raise ClozeError("pairs with one word and with two: give all of them a second word (bad), or none")
+    chosen = _layers(encoder, site, layers)
+    check_changes(encoder, chosen, site, verb="patch")
+    kept, reasons = fitting_pairs(encoder, asked, by_word=len(asked) == 1 if by_word is None else by_word)
     from_, into = (0, 1) if direction == "denoise" else (1, 0)
     sources = {number: one.ids[from_] for number, one in kept.items()}
     if source in ("unrelated", "same_value"):
@@ -253,9 +493,6 @@ def patch(
         without = "no other pair with its words in the same places has the same value"
         reasons |= {number: without for number in kept if number not in sources}
         kept = {number: kept[number] for number in sources}
-    if not kept:
-        first = min(reasons)
-        raise refused(asked[first], reasons[first])
     shifts = mean_differences(encoder, asked, kept, from_, into, chosen) if source == "mean_difference" else None
     numbers, ones = list(kept), list(kept.values())
 
@@ -270,42 +507,24 @@ def patch(
 
     cells = [_cells(one, encoder.n_heads if site == "head" else 0) for one in ones]
     return PatchingMap(
-        encoder.source.title, site, direction, source, chosen,
-        *_measured(encoder, ones, cells, chosen, start, last=(SPECIAL, _ALL_PIECES)),
-        tuple(asked[number] for number in kept),
-        tuple(asked[number].cluster or f"pair {number}" for number in kept),
-        tuple(sorted(reasons.items())),
-    )  # fmt: skip
+        model=encoder.source.title,
+        site=site,
+        direction=direction,
+        source=source,
+        pairs=tuple(asked[number] for number in kept),
+        clusters=tuple(asked[number].cluster or f"pair {number}" for number in kept),
+        excluded=tuple(sorted(reasons.items())),
+        **_measured(encoder, ones, cells, chosen, start, last=(SPECIAL, _ALL_PIECES)),
+    )
 
 
-def _checked(
-    encoder: Encoder,
-    asked: Sequence[PatchPair],
-    site: Site,
-    layers: Sequence[int] | None,
-    direction: Direction,
-    source: Source,
-) -> tuple[int, ...]:
-    """Check the arguments and give the chosen layers."""
-    if site not in SITES:
-        raise name_not_found("site of an intervention", site, SITES)
-    if direction not in ("denoise", "noise"):
-        raise name_not_found("direction of patching", direction, ("denoise", "noise"))
-    if source not in get_args(Source):
-        raise name_not_found("source of states", source, get_args(Source))
-    if source == "mean_difference" and site != "hidden_state":
-        raise ModelError(f"source {source}: it moves hidden states: leave the site out, or take another source")
+def check_changes(encoder: Encoder, layers: Sequence[int], site: Site = "hidden_state", *, verb: str) -> None:
+    """Raise a :class:`ModelError` where the predictions of a model at a mask cannot be changed in these layers."""
     if encoder.is_gated:
-        raise ModelError("heads are gated: patch outside of gated_heads")
+        raise ModelError(f"heads are gated: {verb} outside of gated_heads")
     encoder.masked_head  # noqa: B018 - raises where there is none
-    if not asked:
-        raise ClozeError("no pair: give at least one")
-    if len({bool(pair.bad) for pair in asked}) > 1:
-        raise ClozeError("pairs with one word and with two: give all of them a second word (bad), or none")
-    chosen = _layers(encoder, site, layers)
-    for layer in chosen:
+    for layer in layers:
         Intervention(layer, lambda state: state, site).check(n_layers=encoder.n_layers, n_heads=encoder.n_heads)
-    return chosen
 
 
 def _layers(encoder: Encoder, site: Site, layers: Sequence[int] | None) -> tuple[int, ...]:
@@ -329,11 +548,11 @@ def _measured(
     *,
     last: Sequence[str],
     n_draws: int = 1,
-) -> tuple[tuple[str, ...], Floats, Floats, Floats]:
-    """Names of places, changes ``[layer, place, pair]``, the whole changes ``[pair]`` and the scores of the base.
+) -> dict[str, Any]:
+    """Places, changes, whole changes and base scores of a :class:`PatchingMap`, from ``[pair]`` cells.
 
-    Of ``[pair]`` cells, one after the other, in each layer by itself; ``start`` makes for numbers of pairs the passes,
-    with ``n_draws`` rows for each, whose mean is taken, and the scores of the source. The names ``last`` come last.
+    ``start`` makes for numbers of pairs the passes, with ``n_draws`` rows for each, whose mean is taken, and the scores
+    of the source. The places ``last`` come last.
     """
     every = dict.fromkeys(cell.name for of_pair in cells for cell in of_pair)
     names = tuple([name for name in every if name not in last] + [name for name in last if name in every])
@@ -350,7 +569,7 @@ def _measured(
         for at, layer in enumerate(layers):
             for (place, cell), change in zip(of_batch, means(passes.changes(layer, rows)), strict=True):
                 changes[at, names.index(cell.name), batch[place]] = change
-    return names, changes, whole, base
+    return {"layers": tuple(layers), "places": names, "changes": changes, "whole": whole, "base": base}
 
 
 class NoOtherTextError(ClozeError):
@@ -368,20 +587,21 @@ def donors(
     """
     if not all(all(pairs[number].values) for number in aligned):
         raise ClozeError("pairs without values of what decides, such as singular and plural: give each its values")
+    layouts: dict[int, object] = {}
     by_layout: dict[object, list[tuple[int, int]]] = defaultdict(list)
     for number, one in aligned.items():
+        places = tuple((name, tuple(pieces.tolist())) for name, pieces in one.places.items())
+        layouts[number] = len(one.ids[0]), one.mask, places
         for of in (0, 1):
-            by_layout[_layout(one), pairs[number].values[of]].append((number, of))
-    random = np.random.default_rng(seed)
-    chosen = {}
+            by_layout[layouts[number], pairs[number].values[of]].append((number, of))
+    random, chosen = np.random.default_rng(seed), {}
     for number, one in aligned.items():
-        differ = one.ids[0] != one.ids[1]
+        differ, own = one.ids[0] != one.ids[1], pairs[number].cluster or number
         of_others = [
             aligned[donor].ids[of]
-            for donor, of in by_layout[_layout(one), pairs[number].values[side]]
-            if _cluster(pairs, donor) != _cluster(pairs, number)
+            for donor, of in by_layout[layouts[number], pairs[number].values[side]]
+            if (pairs[donor].cluster or donor) != own and (aligned[donor].ids[of] != one.ids[side])[differ].any()
         ]
-        of_others = [ids for ids in of_others if (ids != one.ids[side])[differ].any()]
         if of_others:
             chosen[number] = of_others[int(random.integers(len(of_others)))]
     if aligned and not chosen:
@@ -389,29 +609,19 @@ def donors(
     return chosen
 
 
-def _layout(pair: AlignedPair) -> object:
-    return len(pair.ids[0]), pair.mask, tuple((name, tuple(pieces.tolist())) for name, pieces in pair.places.items())
-
-
-def _cluster(pairs: Sequence[PatchPair], number: int) -> object:
-    return pairs[number].cluster or number
-
-
-def two_values(pairs: Sequence[PatchPair], aligned: Mapping[int, AlignedPair]) -> list[str]:
-    """The two values that pairs have of what decides; a :class:`ClozeError` where there are not just two."""
+def values_and_halves(
+    pairs: Sequence[PatchPair], aligned: Mapping[int, AlignedPair]
+) -> tuple[list[str], dict[int, int]]:
+    """The two values that pairs have of what decides, and by number of the pair the half of the clusters, 0 or 1, that
+    it is in: fits to the texts of one half are applied to the other."""
     values = sorted({value for number in aligned for value in pairs[number].values})
     if len(values) != 2 or not all(values):
         raise ClozeError(f"{len(values)} values of what decides ({listed(values)}): there should be two")
-    return values
-
-
-def halves_of_clusters(pairs: Sequence[PatchPair], aligned: Mapping[int, AlignedPair]) -> dict[int, int]:
-    """Half of the clusters, 0 or 1, by number of the pair: fits to the texts of one half are applied to the other."""
-    clusters = list(dict.fromkeys(_cluster(pairs, number) for number in aligned))
-    if len(clusters) < 2:
+    cluster = {number: pairs[number].cluster or number for number in aligned}
+    half = {name: place % 2 for place, name in enumerate(dict.fromkeys(cluster.values()))}
+    if len(half) < 2:
         raise ClozeError("all pairs are of one cluster: what changes a text is fitted to those of other clusters")
-    half = {cluster: place % 2 for place, cluster in enumerate(clusters)}
-    return {number: half[_cluster(pairs, number)] for number in aligned}
+    return values, {number: half[name] for number, name in cluster.items()}
 
 
 def mean_differences(
@@ -427,7 +637,7 @@ def mean_differences(
     Each place is moved by the difference between its mean states in texts of the two values, of the half of the
     clusters that the pair is not in. All texts are read once.
     """
-    values, half, numbers = two_values(pairs, aligned), halves_of_clusters(pairs, aligned), list(aligned)
+    (values, half), numbers = values_and_halves(pairs, aligned), list(aligned)
     sums: dict[tuple[int, str, int], Tensor] = {}  # by half, place and value
     counts: dict[tuple[int, str, int], int] = defaultdict(int)
     for at, side, name, states in place_states(encoder, list(aligned.values()), layers):
@@ -467,10 +677,13 @@ def known_facts(encoder: Encoder, facts: Sequence[Fact], *, most: int = 300, see
     n_asked = n_known = 0
     for some in _in_random_order(facts, 4 * most, seed):
         scores = ask(encoder, [Prompt(fact.text, (fact.answer,)) for fact in some], ranks=True)
-        pairs, unscored = subject_pairs(some), {one.item for one in scores.excluded}
-        known = [n for n in range(len(some)) if n not in unscored and scores.ranks_of(n)[-1, 0] == 1 and pairs[n]]
-        aligned = align_pairs(encoder, [pair for n in known if (pair := pairs[n])], by_word=False)
-        found += [(some[n], one) for n, one in zip(known, aligned, strict=True) if isinstance(one, AlignedPair)]
+        assert scores.ranks is not None
+        is_first = (scores.ranks[-1] == 1).tolist()  # 0 where a fact is not scored
+        known = [
+            (one, pair) for one, pair, yes in zip(some, subject_pairs(some), is_first, strict=True) if yes and pair
+        ]
+        aligned = align_pairs(encoder, [pair for _, pair in known], by_word=False)
+        found += [(one, at) for (one, _), at in zip(known, aligned, strict=True) if isinstance(at, AlignedPair)]
         n_known, n_asked = n_known + len(known), n_asked + len(some)
         if len(found) >= most:
             break
@@ -492,9 +705,9 @@ def known_pairs(
         for batch in batches(encoder, [one for _, one in fitting], 2):
             rows = [fitting[place][1] for place in batch]
             differences = [Target.of(encoder, rows).of_texts(ids_of(rows, side)) for side in (0, 1)]
-            is_known = (differences[0] > 0) & (differences[1] < 0)
-            kept += [fitting[place][0] for place, known in zip(batch, is_known.tolist(), strict=True) if known]
-            reasons += ["the model does not know both facts"] * int((~is_known).sum())
+            is_known = ((differences[0] > 0) & (differences[1] < 0)).tolist()
+            kept += [fitting[place][0] for place, known in zip(batch, is_known, strict=True) if known]
+            reasons += ["the model does not know both facts"] * is_known.count(False)
         if len(kept) >= most:
             break
     return kept[:most], reasons
@@ -524,65 +737,49 @@ def trace(
     three times that of the components of the subjects' embeddings. What comes back is given as a share of what noise
     takes away, with probabilities of the answer summed over facts.
 
-    Args:
-        encoder: a masked language model.
-        known: the facts.
-        site: ``hidden_state``, ``attention_output`` or ``feed_forward_output``.
-        layers: all when left out.
-        window: for what blocks compute, the number of layers restored together, around the one named.
-        n_draws: number of draws of the noise, whose mean is taken.
-        n_deviations: deviation of the noise, in those of the components of embeddings.
-        seed: random seed of the noise.
-
-    Returns:
-        Effects by layer and place; the subject's pieces are told apart. Clusters are subjects.
+    Of what blocks compute, a ``window`` of layers is restored together, around the one named. Effects are by layer and
+    place, the subject's pieces told apart; clusters are subjects.
     """
     if not known.facts:
         raise ClozeError(f"the model knows none of the {known.n_asked} facts: their object is never its first word")
-    chosen = _layers(encoder, site, layers)
-    deviation = n_deviations * _deviation(encoder, known.aligned)
+    values, cells = [], list[list[Cell]]()
+    for batch in batches(encoder, known.aligned, 1):
+        states = encoder.hidden_states(ids_of([known.aligned[n] for n in batch], 0), layers=(0,))[0].float().cpu()
+        for row, number in enumerate(batch):
+            values.append(states[row, torch.from_numpy(known.aligned[number].places[_SUBJECT])].flatten())
+    deviation = n_deviations * float(torch.cat(values).std())
+    for one in known.aligned:
+        cells.append([])
+        for cell in _cells(one, 0):
+            if cell.name == _SUBJECT:  # its subwords by position, and all together
+                first, between, end = cell.pieces[:-1][:1], cell.pieces[1:-1], cell.pieces[-1:]
+                parts = {"first piece of subject": first, "pieces between": between, "last piece of subject": end}
+                cells[-1] += [Cell(part, chosen) for part, chosen in parts.items() if len(chosen)]
+            cells[-1].append(cell)
 
     def start(batch: Sequence[int]) -> tuple[Passes, Tensor]:
         some = [known.aligned[number] for number in batch for _ in range(n_draws)]
         ids, target = ids_of(some, 0), Target.of(encoder, some)
-        noise = torch.cat([_noise(known.aligned[n], encoder.dim, n_draws, deviation, (seed, n)) for n in batch])
+        # At the subject, zero elsewhere; the same whatever the batch.
+        noise = np.zeros((len(batch), n_draws, ids.shape[1], encoder.dim), dtype=np.float32)
+        for row, number in enumerate(batch):
+            pieces, random = known.aligned[number].places[_SUBJECT], np.random.default_rng((seed, number))
+            noise[row][:, pieces] = deviation * random.standard_normal((n_draws, len(pieces), encoder.dim))
         target = replace(target, words=target.words[:, :1], is_probability=True)
-        passes = Passes(encoder, ids, ids, target, site=site, noise=noise, window=window)
+        noises = torch.from_numpy(noise).flatten(0, 1)
+        passes = Passes(encoder, ids, ids, target, site=site, noise=noises, window=window)
         return passes, passes.source_scores
 
-    cells, last = [_subject_cells(one) for one in known.aligned], (_SUBJECT, SPECIAL, _ALL_PIECES)
     return PatchingMap(
-        encoder.source.title, site, "denoise", "noise", chosen,
-        *_measured(encoder, known.aligned, cells, chosen, start, last=last, n_draws=n_draws),
-        tuple(fact.as_pair() for fact in known.facts), tuple(fact.subject for fact in known.facts), (),
+        model=encoder.source.title,
+        site=site,
+        direction="denoise",
+        source="noise",
+        pairs=tuple(fact.as_pair() for fact in known.facts),
+        clusters=tuple(fact.subject for fact in known.facts),
+        excluded=(),
+        **_measured(
+            encoder, known.aligned, cells, _layers(encoder, site, layers), start,
+            last=(_SUBJECT, SPECIAL, _ALL_PIECES), n_draws=n_draws,
+        ),
     )  # fmt: skip
-
-
-def _subject_cells(one: AlignedPair) -> list[Cell]:
-    """Places, with the subject's subwords distinguished by position and also taken together."""
-    cells: list[Cell] = []
-    for cell in _cells(one, 0):
-        if cell.name == _SUBJECT:
-            first, between, last = cell.pieces[:-1][:1], cell.pieces[1:-1], cell.pieces[-1:]
-            parts = {"first piece of subject": first, "pieces between": between, "last piece of subject": last}
-            cells += [Cell(part, chosen) for part, chosen in parts.items() if len(chosen)]
-        cells.append(cell)
-    return cells
-
-
-def _deviation(encoder: Encoder, aligned: Sequence[AlignedPair]) -> float:
-    """Standard deviation of the components of the embeddings of all subjects' pieces."""
-    values = []
-    for batch in batches(encoder, aligned, 1):
-        states = encoder.hidden_states(ids_of([aligned[n] for n in batch], 0), layers=(0,))[0].float().cpu()
-        values += [states[row, torch.from_numpy(aligned[n].places[_SUBJECT])].flatten() for row, n in enumerate(batch)]
-    return float(torch.cat(values).std())
-
-
-def _noise(one: AlignedPair, dim: int, n_draws: int, deviation: float, seed: tuple[int, int]) -> Tensor:
-    """``[draw, piece, dim]`` noise at the subject, zero elsewhere; the same whatever the batch."""
-    random = np.random.default_rng(seed)
-    pieces = one.places[_SUBJECT]
-    noise = np.zeros((n_draws, len(one.ids[0]), dim), dtype=np.float32)
-    noise[:, pieces] = deviation * random.standard_normal((n_draws, len(pieces), dim))
-    return torch.from_numpy(noise)

@@ -1,85 +1,50 @@
-"""The commands together, in panels. A module of commands is imported when one of them is used."""
+"""The commands together, in panels."""
 
 from __future__ import annotations
 
-import ast
-from pathlib import Path
 from typing import Annotated, Any, cast
 
 import typer
 from typer.core import TyperGroup
 
 from bertology import __version__
+from bertology.cli import ask, change, cloze, keep, look, lookup, neighbours, tree  # noqa: F401 - they register commands
+from bertology.cli._options import COMMANDS, closing
 
 # Typer itself names only one of the errors of a command that is not written as it should be; this is what all are.
 UsageError = cast(type[typer.BadParameter], typer.BadParameter.__base__)
 _PANELS = {
-    "Ask": {"probe": "ask", "compare": "ask", "run": "ask"},
-    "Look at one text": {
-        **{"cloze": "cloze", "attention": "look", "tree": "tree", "patch": "look", "attribute": "look"},
-        **{"align": "neighbours", "neighbours": "neighbours", "tokenize": "look"},
-    },
-    "Change a model": {"finetune": "change", "compress": "change", "pretrain": "change", "landscape": "change"},
-    "Keep": {
-        **{"plan": "keep", "merge": "keep", "verify": "keep", "rerun": "keep", "report": "keep", "explain": "keep"},
-        "cache": "keep",
-    },
-    "Look up": {
-        **{"tasks": "lookup", "readouts": "lookup", "models": "lookup", "corpora": "lookup"},
-        **{"schema": "lookup", "doctor": "lookup"},
-    },
+    "Ask": ("probe", "compare", "run"),
+    "Look at one text": ("cloze", "attention", "tree", "patch", "attribute", "align", "neighbours", "tokenize"),
+    "Change a model": ("finetune", "compress", "pretrain", "landscape"),
+    "Keep": ("plan", "merge", "verify", "rerun", "report", "explain", "cache"),
+    "Look up": ("tasks", "readouts", "models", "corpora", "schema", "doctor"),
 }
-"""The commands of each panel of the help, with the modules they are in."""
-_MODULES = {command: module for commands in _PANELS.values() for command, module in commands.items()}
-
-
-def _imported(module: str) -> typer.Typer:
-    """The commands of one module."""
-    if module == "ask":
-        from bertology.cli.ask import app
-    elif module == "cloze":
-        from bertology.cli.cloze import app
-    elif module == "look":
-        from bertology.cli.look import app
-    elif module == "tree":
-        from bertology.cli.tree import app
-    elif module == "neighbours":
-        from bertology.cli.neighbours import app
-    elif module == "change":
-        from bertology.cli.change import app
-    elif module == "keep":
-        from bertology.cli.keep import app
-    else:
-        from bertology.cli.lookup import app
-    return app
-
-
-def _summaries() -> dict[str, str]:
-    """The first sentence of each command's docstring, without importing the command."""
-    found = {"cache": "List, verify and prune stored activations and copies of models that were in memory."}
-    for module in dict.fromkeys(_MODULES.values()):
-        tree = ast.parse(Path(__file__).with_name(f"{module}.py").read_text(encoding="utf-8"))
-        functions = (node for node in tree.body if isinstance(node, ast.FunctionDef))
-        docs = {node.name: ast.get_docstring(node) for node in functions if node.name in _MODULES}
-        found |= {name: doc.partition("\n\n")[0] for name, doc in docs.items() if doc}
-    return found
+"""The commands of each panel of the help."""
+_CACHE = "List, verify and prune stored activations and copies of models that were in memory."
 
 
 class _Commands(TyperGroup):
-    """The commands by name, each imported when it is used."""
+    """The commands by name; the options of each are made when it is used."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        return list(_MODULES)
+        return [name for names in _PANELS.values() for name in names]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        if cmd_name not in _MODULES:
+        if cmd_name not in self.list_commands(ctx):
             return None
-        return typer.main.get_group(_imported(_MODULES[cmd_name])).commands[cmd_name]
+        examples = "bertology cache list", "bertology cache prune --older-than-days 30 --dry-run"
+        one = typer.Typer(
+            rich_markup_mode=None, add_completion=False, help=_CACHE, epilog=closing("how-to/cache", *examples)
+        )
+        for name in [cmd_name] if cmd_name in COMMANDS else [f"cache {name}" for name in ("list", "verify", "prune")]:
+            COMMANDS[name].add(one, name.rpartition(" ")[2])
+        return typer.main.get_command(one)
 
     @property
     def commands(self) -> dict[str, Any]:
-        """All of them, imported."""
-        return {name: self.get_command(None, name) for name in _MODULES}
+        """All of them, with their options."""
+        return {name: self.get_command(None, name) for name in self.list_commands(None)}
 
     @commands.setter
     def commands(self, value: object) -> None:
@@ -87,10 +52,9 @@ class _Commands(TyperGroup):
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the commands of each panel with their summaries."""
-        summaries = _summaries()
-        for panel, commands in _PANELS.items():
+        for panel, names in _PANELS.items():
             with formatter.section(panel):
-                formatter.write_dl([(name, summaries[name]) for name in commands])
+                formatter.write_dl([(name, COMMANDS[name].summary if name in COMMANDS else _CACHE) for name in names])
 
 
 app = typer.Typer(

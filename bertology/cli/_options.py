@@ -1,4 +1,4 @@
-"""Options of commands, most of them made from the settings they set; and how commands print and write results."""
+"""Commands made from functions, their options from signatures and settings; how commands print and write results."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import inspect
 import json
 import os
 import re
+import shutil
 import sys
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import NoneType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_args
@@ -15,122 +17,180 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_args
 import typer
 
 from bertology._machine import MEMORY_VARIABLE, memory_for_vectors
-from bertology._page import PageAndFigure, is_page
 from bertology.errors import BertologyError, cut_path
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from bertology._page import PageAndFigure
     from bertology.activations.progress import Progress
 
-Command = TypeVar("Command", bound=Callable[..., None])
-
-_FLAGS = {
-    "model": ("--model", "-m"),
-    "corpus": ("--corpus", "-c"),
-    "layers": ("--layers", "-l"),
-    "stored_dtype": ("--store-dtype",),
-    "test_split": ("--split", "--test-split"),
-}
-"""Names on the command line that are not those of the setting."""
-_OF_TEXTS = {
-    "language": (str | None, None, "Language of the text, such as en or zh: its rules find words, not Unicode's."),
-    "split_at_spaces": (bool, False, "The words of the text are separated by spaces."),
-}
-"""Options of commands that read a text, by name: type, default and help."""
-EXAMPLES = "Examples:"
-_DOCS = "Documentation:"
-
-
-def closing(page: str, *examples: str) -> str:
-    """The end of a command's help: two examples, and the page of the documentation that explains it."""
-    lines = "\n".join(f"  {example}" for example in examples)
-    return f"\b\n{EXAMPLES}\n{lines}\n\n{_DOCS} docs/{page}.md"
-
-
-def with_options(*names: str, **changed: Any) -> Callable[[Command], Command]:
-    """Give a command the options of settings, which it takes as ``**settings``.
-
-    Type, default and help are those of the setting, described once, in :mod:`bertology.families.request`.
-
-    Args:
-        names: settings of :class:`~bertology.families.request.ProbeRequest`, or options of commands that read a text.
-        changed: by name, a default of this command's own; or a default and a help text.
-    """
-
-    def decorated(command: Command) -> Command:
-        signature = inspect.signature(command, eval_str=True)
-        own = [one for one in signature.parameters.values() if one.kind is not inspect.Parameter.VAR_KEYWORD]
-        n_first = 1 + sum(one.kind is not inspect.Parameter.KEYWORD_ONLY for one in own)
-        parameters = [*own[:n_first], *(_parameter(name, changed) for name in names), *own[n_first:]]
-        command.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-        command.__annotations__ = {one.name: one.annotation for one in parameters}
-        return command
-
-    return decorated
-
-
-def _parameter(name: str, changed: Mapping[str, Any]) -> inspect.Parameter:
-    """The option of one setting."""
-    from bertology.families.request import flat_setting
-
-    if name in _OF_TEXTS:
-        kind, default, text = _OF_TEXTS[name]
-    else:
-        field = flat_setting(name)
-        kind, default, text = _kind_of(field.annotation), field.get_default(), field.description
-        default = None if field.is_required() else default
-    if name in changed:
-        default, text = changed[name] if isinstance(changed[name], tuple) else (changed[name], text)
-    if default is None:
-        kind = kind | None
-    plain = " ".join(re.sub(r"`|\*(\w+)\*", r"\1", text).split())
-    option = typer.Option(*_FLAGS.get(name, ()), help=plain)
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option])
-
-
-def _kind_of(annotation: Any) -> Any:
-    """The type of an option for a setting: a flag, a whole number, or a text that the settings check."""
-    parts = [part for part in get_args(annotation) if part is not NoneType]
-    is_number = annotation is int or (parts and all(int in (part, *get_args(part)[:1]) for part in parts))
-    return bool if annotation is bool else int if is_number else str
+Function = TypeVar("Function", bound=Callable[..., None])
+Format = Literal["table", "csv", "json"]
+_WIDTH = 100
 
 
 def _with_memory(size: str | None) -> str | None:
+    """Put the size into the environment, where other processes of the run find it."""
     if size is not None:
         os.environ[MEMORY_VARIABLE] = size
         memory_for_vectors()
     return size
 
 
-Memory = Annotated[
-    str | None,
-    typer.Option(
-        callback=_with_memory,
-        metavar="SIZE",
-        help="Memory that the run may use, such as 4GB. Default: free memory. A quarter of it caches vectors.",
-    ),
-]
-"""Put into the environment, where other processes of the run find it."""
-Trust = Annotated[bool, typer.Option(help="Run Python code that comes with a model; a file alone cannot grant it.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")]
-Format = Annotated[Literal["table", "csv", "json"], typer.Option("--format", "-f", help="What to print.")]
-Changes = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Replace a setting: models[0].dtype=bfloat16; may be repeated."),
-]
+_OPTIONS: dict[str, dict[str, Any]] = {
+    **{name: {"flags": f"--{name} -{name[0]}"} for name in ("model", "corpus", "layers", "layer", "task", "word", "k")},
+    **{name: {"flags": f"--{name}"} for name in ("surprisal", "models")},
+    "file": {"help": "Experiment, such as experiments/quickstart.yaml."},
+    "format": {"flags": "--format -f", "help": "What to print."},
+    "jobs": {"flags": "--jobs -j", "min": 1, "help": "Number of processes. Default: all processors."},
+    "memory": {
+        **{"metavar": "SIZE", "callback": _with_memory},
+        "help": "Memory that the run may use, such as 4GB. Default: free memory. A quarter of it caches vectors.",
+    },
+    "n_best": {"min": 1},
+    "older_than_days": {"min": 0},
+    "open_page": {"flags": "--open"},
+    "out": {"flags": "--out -o"},
+    "patience": {"metavar": "SECONDS", "min": 1},
+    "quiet": {"flags": "--quiet -q", "help": "No progress bar."},
+    "run": {"help": "Folder of a run."},
+    "runs": {"metavar": "RUN"},
+    "scheduler": {"metavar": "ADDRESS|FILE"},
+    "seeds": {"min": 1, "max": 1000},
+    "sentences": {"min": 1},
+    "set_": {
+        **{"flags": "--set", "metavar": "KEY=VALUE"},
+        "help": "Replace a setting: models[0].dtype=bfloat16; may be repeated.",
+    },
+    "shard": {"metavar": "I/N"},
+    "slurm": {"metavar": "FILE"},
+    "stored_dtype": {"flags": "--store-dtype"},
+    "test_split": {"flags": "--split --test-split"},
+    "tasks": {"flags": "--tasks --task -t"},
+    "threads": {"min": 1, "max": 1024, "help": "Processor threads."},
+    "trust_remote_code": {"help": "Run Python code that comes with a model; a file alone cannot grant it."},
+    "with_": {"flags": "--with"},
+    "words": {"metavar": "[NAME|WORD...]"},
+    "yes": {"flags": "--yes -y"},
+}
+"""What parameters of commands have in common: their names on the command line, bounds, and help where a command's own
+docstring describes none. A flag that is named here has no negation."""
 
 
-def _with_ending(path: Path | None) -> Path | None:
-    is_page(path)
-    return path
+_OF_TEXTS: dict[str, tuple[Any, Any, str]] = {
+    "language": (str, None, "Language of the text, such as en or zh: its rules find words, not Unicode's."),
+    "split_at_spaces": (bool, False, "The words of the text are separated by spaces."),
+}
+"""Settings of commands that read a text: type, default and help."""
 
 
-PageOrFigure = Annotated[
-    Path | None,
-    typer.Option("--out", "-o", callback=_with_ending, help="Page (.html) or figure (.svg, .pdf or .png) to write."),
-]
-"""Its ending is checked before anything is computed."""
+@dataclass(frozen=True)
+class Command:
+    """A function as a command; its options are the keyword-only parameters, and the settings it takes as a mapping."""
+
+    function: Callable[..., None]
+    page: str
+    """The page of the documentation that explains it."""
+    examples: tuple[str, ...]
+    settings: Sequence[str] = ()
+    """Settings of :class:`~bertology.families.request.ProbeRequest`, where type, default and help are described, or of
+    texts."""
+    changed: Mapping[str, Any] | None = None
+    """By setting, a default of this command's own; or a default and a help text."""
+
+    @property
+    def summary(self) -> str:
+        """The first sentence of the docstring."""
+        return str(inspect.getdoc(self.function)).partition("\n\n")[0]
+
+    def add(self, app: typer.Typer, name: str) -> None:
+        """Add the command to an application."""
+        about, _, listed = str(inspect.getdoc(self.function)).partition("\n\nArgs:\n")
+        parts = re.split(r"^ {4}(\w+): ", listed, flags=re.MULTILINE)
+        described = {name: " ".join(text.split()) for name, text in zip(parts[1::2], parts[2::2], strict=True)}
+        parameters = list(self._parameters(described))
+
+        def function(**given: Any) -> None:
+            self.function(**given)
+
+        function.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        function.__annotations__ = {one.name: one.annotation for one in parameters}
+        app.command(name, help=about, epilog=closing(self.page, *self.examples) if self.page else None)(function)
+
+    def _parameters(self, described: Mapping[str, str]) -> Iterator[inspect.Parameter]:
+        own = list(inspect.signature(self.function, eval_str=True).parameters.values())
+        n_first = sum(one.kind is one.POSITIONAL_OR_KEYWORD for one in own) + 1  # settings follow the first option
+        for one in own[:n_first]:
+            yield from _own(one, described)
+        for name in self.settings:
+            yield _of_setting(name, self.changed or {})
+        for one in own[n_first:]:
+            yield from _own(one, described)
+
+
+def _own(one: inspect.Parameter, described: Mapping[str, str]) -> Iterator[inspect.Parameter]:
+    """The argument or option of a parameter; none of the mapping of settings."""
+    if one.kind is one.VAR_KEYWORD:
+        return
+    if one.annotation is typer.Context:
+        yield one
+        return
+    extra = {**_OPTIONS.get(one.name, {})}
+    extra["help"] = described.get(one.name, extra.get("help"))
+    flags = extra.pop("flags", "").split()
+    if one.kind is one.KEYWORD_ONLY:
+        option = typer.Option(*flags, **extra)
+    else:
+        option = typer.Argument(metavar=extra.get("metavar"), help=extra["help"])
+    yield one.replace(annotation=Annotated[one.annotation, option])
+
+
+def _of_setting(name: str, changed: Mapping[str, Any]) -> inspect.Parameter:
+    """The option of one setting: a flag, a whole number, or a text that the settings check."""
+    from bertology.families.request import flat_setting
+
+    if name in _OF_TEXTS:
+        kind, default, text = _OF_TEXTS[name]
+    else:
+        field = flat_setting(name)
+        default, text = None if field.is_required() else field.get_default(), str(field.description)
+        parts = [part for part in get_args(field.annotation) if part is not NoneType]
+        is_number = field.annotation is int or (parts and all(int in (part, *get_args(part)[:1]) for part in parts))
+        kind = bool if field.annotation is bool else int if is_number else str
+    if name in changed:
+        default, text = changed[name] if isinstance(changed[name], tuple) else (changed[name], text)
+    kind = kind | None if default is None else kind
+    plain = " ".join(re.sub(r"`|\*(\w+)\*", r"\1", text).split())
+    option = typer.Option(*_OPTIONS.get(name, {}).get("flags", "").split(), help=plain)
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option])
+
+
+COMMANDS: dict[str, Command] = {}
+"""The commands by name; those of a group as ``cache list``."""
+
+
+def command(
+    page: str = "", *examples: str, name: str = "", settings: str = "", **changed: Any
+) -> Callable[[Function], Function]:
+    """Register a function as a command of its name, or of another; otherwise as :class:`Command`."""
+
+    def decorated(function: Function) -> Function:
+        COMMANDS[name or function.__name__] = Command(function, page, examples, settings.split(), changed)
+        return function
+
+    return decorated
+
+
+def closing(page: str, *examples: str) -> str:
+    """The end of a command's help: two examples, and the page of the documentation that explains it."""
+    lines = "\n".join(f"  {example}" for example in examples)
+    return f"\b\nExamples:\n{lines}\n\nDocumentation: docs/{page}.md"
+
+
+def terminal_width() -> int:
+    """Columns of a table: those of the terminal, and 100 where standard output is none."""
+    return shutil.get_terminal_size((_WIDTH, 0)).columns if sys.stdout.isatty() else _WIDTH
 
 
 def shows_progress(quiet: bool) -> bool:
@@ -148,14 +208,7 @@ def bars(quiet: bool) -> Callable[[str], Progress]:
 def print_found(
     format: str, table: Callable[[], str], frame: Callable[[], pd.DataFrame], plain: Callable[[], Any] | None = None
 ) -> None:
-    """Print what was found.
-
-    Args:
-        format: ``table``, ``csv`` or ``json``.
-        table: the text for people.
-        frame: the rows of CSV, and of JSON where ``plain`` is left out.
-        plain: the value of JSON.
-    """
+    """Print a result as text for people, as CSV, or as JSON, which has the rows of CSV where ``plain`` is left out."""
     if format == "json":
         value = records(frame()) if plain is None else plain()
         text = json.dumps(value, ensure_ascii=False, indent=1) + "\n"
@@ -171,7 +224,7 @@ def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def save_found(found: PageAndFigure, out: Path | None, *, what: str) -> None:
-    """Write the page or figure of what was found, and its path on standard error; nothing without a path."""
+    """Write the page or figure of a result, and its path on standard error; nothing without a path."""
     if out is not None:
         found.save(out)
         typer.echo(f"{what} in {out}", err=True)

@@ -3,84 +3,40 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
-from bertology.cli._options import (
-    Changes,
-    Quiet,
-    changed_settings,
-    closing,
-    only_with_file,
-    shows_progress,
-    with_options,
-)
+from bertology.cli._options import changed_settings, command, only_with_file, shows_progress
 from bertology.errors import BertologyError
 
-app = typer.Typer(rich_markup_mode=None)
-_ENDINGS = (".yaml", ".yml")
 _TRAINED_WITH_FILE = ("file", "out", "set_", "device", "threads", "trust_remote_code", "quiet")
 _MEASURED_WITH_FILE = ("models", "out", "overwrite", "set_", "device", "quiet")
-Threads = Annotated[int | None, typer.Option(min=1, max=1024, help="Processor threads.")]
 
 
-@app.command(
-    epilog=closing(
-        "how-to/finetune",
-        "bertology finetune --task pos --model pocket --out tuned --seeds 3",
-        "bertology finetune experiments/devlin-2019-layer-choices.yaml",
-    )
-)
-@with_options(
-    *("model", "corpus", "columns", "train_split", "test_split", "device", "revision", "trust_remote_code"),
+@command(
+    "how-to/finetune",
+    "bertology finetune --task pos --model pocket --out tuned --seeds 3",
+    "bertology finetune experiments/devlin-2019-layer-choices.yaml",
+    settings="model corpus columns train_split test_split device revision trust_remote_code",
     model="pocket",
     corpus="pocket",
     test_split=("test", "Split to score on besides dev."),
 )
 def finetune(
     context: typer.Context,
-    file: Annotated[
-        Path | None,
-        typer.Argument(help="Several fine-tunings, such as experiments/devlin-2019-layer-choices.yaml."),
-    ] = None,
+    file: Path | None = None,
     *,
-    task: Annotated[
-        str | None,
-        typer.Option(
-            "--task",
-            "-t",
-            help="sentence_label:COLUMN, pair_label:COLUMN, sentence_number:COLUMN, pair_number:COLUMN, pos, ner, "
-            "word_label:COLUMN, or span: answers as in SQuAD.",
-        ),
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", help="Folder for the models, as seed-1, …; with a FILE, runs/NAME."),
-    ] = None,
-    recipe: Annotated[
-        str | None, typer.Option(help="devlin-2019, mosbach-2021, frozen or hu-2022; by --layers when left out.")
-    ] = None,
-    layers: Annotated[
-        str, typer.Option("--layers", "-l", help="What is trained: all, frozen:6, top:2, none, lora or ia3.")
-    ] = "all",
-    features: Annotated[
-        str,
-        typer.Option(
-            help="With --layers none: embeddings, second_to_last, last, sum_last_four, concat_last_four, sum_all, "
-            "layer:6."
-        ),
-    ] = "last",
-    seeds: Annotated[int, typer.Option(min=1, max=1000, help="Number of runs, with seeds 1, 2, …")] = 1,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Replace a setting, lr=1e-5, or key of FILE; may be repeated."),
-    ] = None,
-    sentences: Annotated[
-        int | None, typer.Option(min=1, help="Maximum number of sentences of each split; the first ones are used.")
-    ] = None,
-    threads: Threads = None,
-    quiet: Quiet = False,
+    task: str | None = None,
+    out: Path | None = None,
+    recipe: str | None = None,
+    layers: str = "all",
+    features: str = "last",
+    seeds: int = 1,
+    set_: list[str] | None = None,
+    sentences: int | None = None,
+    threads: int | None = None,
+    quiet: bool = False,
     **settings: Any,
 ) -> None:
     """Train an encoder further on a task, once for each seed; or with a FILE, in several runs on several tasks.
@@ -89,18 +45,25 @@ def finetune(
     with a run that was stopped. Each seed's folder is a Hugging Face model folder with a model card, which
     `bertology probe --model` takes; settings and scores are in its finetune.json. With a FILE, tables compare all
     runs with the first.
+
+    Args:
+        file: Several fine-tunings, such as experiments/devlin-2019-layer-choices.yaml.
+        task: sentence_label:COLUMN, pair_label:COLUMN, sentence_number:COLUMN, pair_number:COLUMN, pos, ner,
+            word_label:COLUMN, or span: answers as in SQuAD.
+        out: Folder for the models, as seed-1, …; with a FILE, runs/NAME.
+        recipe: devlin-2019, mosbach-2021, frozen or hu-2022; by --layers when left out.
+        layers: What is trained: all, frozen:6, top:2, none, lora or ia3.
+        features: With --layers none: embeddings, second_to_last, last, sum_last_four, concat_last_four, sum_all,
+            layer:6.
+        seeds: Number of runs, with seeds 1, 2, …
+        set_: Replace a setting, lr=1e-5, or key of FILE; may be repeated.
+        sentences: Maximum number of sentences of each split; the first ones are used.
     """
     from bertology.finetuning import finetune as finetune_model
     from bertology.finetuning import finetune_grid
 
-    shared: dict[str, Any] = {
-        "out": out,
-        "changes": set_ or (),
-        "device": settings.pop("device"),
-        "threads": threads,
-        "trust_remote_code": settings.pop("trust_remote_code"),
-        "progress": shows_progress(quiet),
-    }
+    shared: dict[str, Any] = {name: settings.pop(name) for name in ("device", "trust_remote_code")}
+    shared |= {"out": out, "changes": set_ or (), "threads": threads, "progress": shows_progress(quiet)}
     if file is not None:
         only_with_file(context, _TRAINED_WITH_FILE, file)
         grid = finetune_grid(file, **shared)
@@ -109,60 +72,39 @@ def finetune(
         return
     if task is None or out is None:
         raise BertologyError("finetune: give --task and --out, or a FILE of fine-tunings")
-    model, corpus = settings.pop("model"), settings.pop("corpus")
-    tuned = finetune_model(
-        model,
-        corpus,
-        task=task,
-        recipe=recipe,
-        layers=layers,
-        features=features,
-        seeds=seeds,
-        sentences=sentences,
-        **shared,
-        **settings,
-    )
+    settings |= {"recipe": recipe, "layers": layers, "features": features, "seeds": seeds, "sentences": sentences}
+    tuned = finetune_model(settings.pop("model"), settings.pop("corpus"), task=task, **shared, **settings)
     typer.echo(tuned.to_markdown())
     typer.echo(f"models in {tuned.path}", err=True)
 
 
-@app.command(
-    epilog=closing(
-        "how-to/compress",
-        "bertology compress pocket --method magnitude --set share=0.5 --out pruned",
-        "bertology compress pocket --method heads,quantise --out small --speed pocket",
-    )
+@command(
+    "how-to/compress",
+    "bertology compress pocket --method magnitude --set share=0.5 --out pruned",
+    "bertology compress pocket --method heads,quantise --out small --speed pocket",
+    settings="device",
 )
-@with_options("device")
 def compress(
-    model: Annotated[str, typer.Argument(help="pocket, a folder, or a hub id.")],
+    model: str,
     *,
-    method: Annotated[
-        str,
-        typer.Option(
-            "--method",
-            help="magnitude, heads, neurons, layers, low_rank, quantise or distil; several with commas.",
-        ),
-    ],
-    out: Annotated[Path, typer.Option("--out", "-o", help="Model folder to be written.")],
-    set_: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="KEY=VALUE",
-            help="A setting of the method, such as share=0.5; of several methods magnitude.share=0.5. May be repeated.",
-        ),
-    ] = None,
-    speed: Annotated[
-        str | None, typer.Option(help="Measure speed on this corpus: the model, the new one, and int8 arithmetic.")
-    ] = None,
-    quiet: Quiet = False,
+    method: str,
+    out: Path,
+    set_: list[str] | None = None,
+    speed: str | None = None,
+    quiet: bool = False,
     **settings: Any,
 ) -> None:
     """Prune, quantise, shorten or distil an encoder.
 
     Writes a Hugging Face model folder with a model card, which `bertology probe --model` reads like any other. A
     distillation that was stopped goes on when the same command is given again.
+
+    Args:
+        model: pocket, a folder, or a hub id.
+        method: magnitude, heads, neurons, layers, low_rank, quantise or distil; several with commas.
+        out: Model folder to be written.
+        set_: A setting of the method, such as share=0.5; of several methods magnitude.share=0.5. May be repeated.
+        speed: Measure speed on this corpus: the model, the new one, and int8 arithmetic.
     """
     from bertology.compression import compress as compress_model
     from bertology.compression import dynamic_int8, pieces_per_second, weight_bytes
@@ -176,37 +118,37 @@ def compress(
     if speed is not None:
         corpus = load_corpus(speed)
         sentences = corpus[next(iter(corpus.splits))][:400]
-        before, after = load_encoder(model, device="cpu"), made.encoder(device="cpu")
-        for what, encoder in (
-            (before.source.title, before),
-            (str(out), after),
-            (f"{before.source.title}, int8 arithmetic", dynamic_int8(before)),
-        ):
+        before = load_encoder(model, device="cpu")
+        named = {before.source.title: before, str(out): made.encoder(device="cpu")}
+        for name, encoder in (*named.items(), (f"{before.source.title}, int8 arithmetic", dynamic_int8(before))):
             rate, size = pieces_per_second(encoder, sentences), weight_bytes(encoder)
-            typer.echo(f"{what}: {rate:,.0f} pieces/s on the processor, {size / 1e6:.2f} MB of weights without heads")
+            typer.echo(f"{name}: {rate:,.0f} pieces/s on the processor, {size / 1e6:.2f} MB of weights without heads")
     typer.echo(f"model in {out}", err=True)
 
 
-@app.command(
-    epilog=closing(
-        "how-to/over-training",
-        "bertology pretrain experiments/pretrain-pocket.yaml --out my-pocket",
-        "bertology pretrain experiments/pretrain-pocket.yaml --set seed=2 --threads 4",
-    )
+@command(
+    "how-to/over-training",
+    "bertology pretrain experiments/pretrain-pocket.yaml --out my-pocket",
+    "bertology pretrain experiments/pretrain-pocket.yaml --set seed=2 --threads 4",
+    settings="device",
+    device=("auto", "cpu, cuda, or auto: a GPU where there is one."),
 )
-@with_options("device", device=("auto", "cpu, cuda, or auto: a GPU where there is one."))
 def pretrain(
-    experiment: Annotated[Path, typer.Argument(help="Pretraining file, such as experiments/pretrain-pocket.yaml.")],
+    experiment: Path,
     *,
-    out: Annotated[Path, typer.Option(help="Folder for the model.")] = Path("pocket-model"),
-    set_: Changes = None,
-    threads: Threads = None,
+    out: Path = Path("pocket-model"),
+    set_: list[str] | None = None,
+    threads: int | None = None,
     **settings: Any,
 ) -> None:
     """Pretrain a small BERT on the pocket world.
 
     Start the same command again to go on with a run that was stopped. The folder is a Hugging Face model folder with
     a model card; settings and held-out figures are in its training.json.
+
+    Args:
+        experiment: Pretraining file, such as experiments/pretrain-pocket.yaml.
+        out: Folder for the model.
     """
     from bertology.pocket import load_settings
     from bertology.pocket import pretrain as pretrain_model
@@ -216,59 +158,48 @@ def pretrain(
     typer.echo(f"model in {made.folder}")
 
 
-@app.command(
-    epilog=closing(
-        "how-to/landscape",
-        "bertology landscape pocket --out landscape",
-        "bertology landscape experiments/hao-2019-landscape.yaml",
-    )
+@command(
+    "how-to/landscape",
+    "bertology landscape pocket --out landscape",
+    "bertology landscape experiments/hao-2019-landscape.yaml",
+    settings="corpus columns device",
+    corpus="pocket",
 )
-@with_options("corpus", "columns", "device", corpus="pocket")
 def landscape(
     context: typer.Context,
-    models: Annotated[
-        list[str],
-        typer.Argument(
-            help="One to three models of one shape: pocket, folders, or hub ids. Or a FILE that names them, such as "
-            "experiments/hao-2019-landscape.yaml."
-        ),
-    ],
+    models: list[str],
     *,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Folder for table, record and figure; with a FILE, runs/NAME.")
-    ] = None,
-    overwrite: Annotated[bool, typer.Option(help="Replace an existing landscape.")] = False,
-    split: Annotated[str, typer.Option(help="Split whose sentences the loss is computed on.")] = "dev",
-    sentences: Annotated[int, typer.Option(min=1, help="Maximum number of sentences; the first ones are used.")] = 200,
-    head: Annotated[
-        str | None,
-        typer.Option(help="A fine-tuned model's folder, tuned/seed-1: the loss is that of its task, not of masks."),
-    ] = None,
-    trajectory: Annotated[
-        list[str] | None,
-        typer.Option(help="A checkpoint, or a folder with checkpoint-N in it, to project; may be repeated."),
-    ] = None,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="KEY=VALUE",
-            help="points=21, extent=[-1,1], radius=0.1, iterations=0 …, or a key of FILE; may be repeated.",
-        ),
-    ] = None,
-    quiet: Quiet = False,
+    out: Path | None = None,
+    overwrite: bool = False,
+    split: str = "dev",
+    sentences: int = 200,
+    head: str | None = None,
+    trajectory: list[str] | None = None,
+    set_: list[str] | None = None,
+    quiet: bool = False,
     **settings: Any,
 ) -> None:
     """Evaluate the loss around a model, on the line between two, or in the plane of three.
 
     Prints the loss of each model, the barrier between them, sharpness, and the top and the least eigenvalue of the
     Hessian. Every point is evaluated on the same items with the same masks.
+
+    Args:
+        models: One to three models of one shape: pocket, folders, or hub ids. Or a FILE that names them, such as
+            experiments/hao-2019-landscape.yaml.
+        out: Folder for table, record and figure; with a FILE, runs/NAME.
+        overwrite: Replace an existing landscape.
+        split: Split whose sentences the loss is computed on.
+        sentences: Maximum number of sentences; the first ones are used.
+        head: A fine-tuned model's folder, tuned/seed-1: the loss is that of its task, not of masks.
+        trajectory: A checkpoint, or a folder with checkpoint-N in it, to project; may be repeated.
+        set_: points=21, extent=[-1,1], radius=0.1, iterations=0 …, or a key of FILE; may be repeated.
     """
     from bertology.landscapes import landscape as measure
     from bertology.landscapes import load_landscape
 
     device = settings.pop("device")
-    if any(model.endswith(_ENDINGS) for model in models):
+    if any(model.endswith((".yaml", ".yml")) for model in models):
         file, *others = models
         if others:
             raise BertologyError(f"landscape: give models, or one FILE that names them, not {' '.join(models)}")

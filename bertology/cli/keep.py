@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from shutil import get_terminal_size
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from bertology.cli._options import Changes, Trust, closing, confirm, with_options
-from bertology.cli.ask import File, Jobs
+from bertology.cli._options import command, confirm
 
 if TYPE_CHECKING:
     from bertology.activations.store import StoreStatus
@@ -18,31 +18,21 @@ if TYPE_CHECKING:
     Stored = StoreStatus | ModelCopy
 
 _MOST_LINES = 20
-Run = Annotated[Path, typer.Argument(help="Folder of a run.")]
-app = typer.Typer(rich_markup_mode=None)
-cache = typer.Typer(
-    rich_markup_mode=None,
-    help="List, verify and prune stored activations and copies of models that were in memory.",
-    epilog=closing("how-to/cache", "bertology cache list", "bertology cache prune --older-than-days 30 --dry-run"),
-)
-app.add_typer(cache, name="cache")
 
 
-@app.command(
-    epilog=closing(
-        "how-to/experiments",
-        "bertology plan experiments/quickstart.yaml",
-        "bertology plan experiments/quickstart.yaml --set seeds=5 --out runs/five",
-    )
+@command(
+    "how-to/experiments",
+    "bertology plan experiments/quickstart.yaml",
+    "bertology plan experiments/quickstart.yaml --set seeds=5 --out runs/five",
 )
 def plan(
-    file: File,
-    *,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="Folder of the run; runs/NAME when left out.")] = None,
-    set_: Changes = None,
-    trust_remote_code: Trust = False,
+    file: Path, *, out: Path | None = None, set_: list[str] | None = None, trust_remote_code: bool = False
 ) -> None:
-    """Show an experiment's cells, progress and cost without computing anything."""
+    """Show an experiment's cells, progress and cost without computing anything.
+
+    Args:
+        out: Folder of the run; runs/NAME when left out.
+    """
     from bertology.runner.estimate import estimate
     from bertology.runner.experiment import load_experiment
     from bertology.runner.plan import resolve_work
@@ -51,19 +41,18 @@ def plan(
     typer.echo(estimate(work, out or Path("runs") / work.experiment.name).to_text(), nl=False)
 
 
-@app.command(
-    epilog=closing(
-        "how-to/cluster",
-        "bertology merge shards/1 shards/2 --out runs/whole",
-        "bertology merge shards/* --out runs/whole",
-    )
+@command(
+    "how-to/cluster",
+    "bertology merge shards/1 shards/2 --out runs/whole",
+    "bertology merge shards/* --out runs/whole",
 )
-def merge(
-    runs: Annotated[list[Path], typer.Argument(help="Folders of runs of one experiment, such as its shards.")],
-    *,
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the merged run.")],
-) -> None:
-    """Put the shards of an experiment together; computes nothing, and needs neither models nor corpora."""
+def merge(runs: list[Path], *, out: Path) -> None:
+    """Put the shards of an experiment together; computes nothing, and needs neither models nor corpora.
+
+    Args:
+        runs: Folders of runs of one experiment, such as its shards.
+        out: Folder for the merged run.
+    """
     from bertology.runner import merge_runs
 
     results = merge_runs(runs, out)
@@ -71,14 +60,12 @@ def merge(
     typer.echo(f"{cells:,} cells of {len(runs)} runs; tables and plots in {out}")
 
 
-@app.command(
-    epilog=closing(
-        "how-to/experiments",
-        "bertology verify runs/quickstart",
-        "bertology verify runs/quickstart && bertology report runs/quickstart",
-    )
+@command(
+    "how-to/experiments",
+    "bertology verify runs/quickstart",
+    "bertology verify runs/quickstart && bertology report runs/quickstart",
 )
-def verify(run: Run) -> None:
+def verify(run: Path) -> None:
     """Compare every file of a run with its checksum; exit status 1 if something was altered."""
     from bertology.runner import verify_run
 
@@ -88,23 +75,17 @@ def verify(run: Run) -> None:
     raise typer.Exit(1 if problems else 0)
 
 
-@app.command(
-    epilog=closing(
-        "how-to/experiments",
-        "bertology rerun runs/quickstart",
-        "bertology rerun runs/quickstart --out runs/second --jobs 2",
-    )
+@command(
+    "how-to/experiments",
+    "bertology rerun runs/quickstart",
+    "bertology rerun runs/quickstart --out runs/second --jobs 2",
 )
-def rerun(
-    run: Run,
-    *,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Folder for the repetition; RUN-again when left out.")
-    ] = None,
-    jobs: Jobs = None,
-    trust_remote_code: Trust = False,
-) -> None:
-    """Repeat a run from its own record and print which scores differ; exit status 1 if any do."""
+def rerun(run: Path, *, out: Path | None = None, jobs: int | None = None, trust_remote_code: bool = False) -> None:
+    """Repeat a run from its own record and print which scores differ; exit status 1 if any do.
+
+    Args:
+        out: Folder for the repetition; RUN-again when left out.
+    """
     from bertology import runner
     from bertology._files import real_path
 
@@ -119,34 +100,25 @@ def rerun(
     raise typer.Exit(1 if repeated.moved else 0)
 
 
-@app.command(
-    epilog=closing(
-        "how-to/results",
-        "bertology report runs/quickstart",
-        "bertology report runs/a runs/b --corpus pocket --out both.html",
-    )
+@command(
+    "how-to/results",
+    "bertology report runs/quickstart",
+    "bertology report runs/a runs/b --corpus pocket --out both.html",
+    settings="columns",
 )
-@with_options("columns")
 def report(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Folders written by --out of other commands.")],
-    *,
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", help="File to write; RUN/report.html for one run, report.html for several."),
-    ] = None,
-    corpus: Annotated[
-        list[str] | None,
-        typer.Option("--corpus", "-c", help="Name or path of a corpus to take sentences from; may be repeated."),
-    ] = None,
-    text: Annotated[
-        bool, typer.Option("--text/--no-text", help="Show sentences of the corpora, or only their ids.")
-    ] = True,
-    **settings: Any,
+    runs: list[Path], *, out: Path | None = None, corpus: list[str] | None = None, text: bool = True, **settings: Any
 ) -> None:
-    """Write one HTML file of what runs found; it opens from disk and needs no network.
+    """Write one HTML file of the results of runs; it opens from disk and needs no network.
 
     It holds a summary in words, a table of layers by tasks, a chart, labels, confusions, the words that one layer got
     wrong and another right, and where the numbers come from.
+
+    Args:
+        runs: Folders written by --out of other commands.
+        out: File to write; RUN/report.html for one run, report.html for several.
+        corpus: Name or path of a corpus to take sentences from; may be repeated.
+        text: Show sentences of the corpora, or only their ids.
     """
     from bertology._files import real_path
     from bertology.results.report import write_report
@@ -156,24 +128,20 @@ def report(
     typer.echo(f"report in {path}")
 
 
-@app.command(
-    epilog=closing("how-to/results", "bertology explain runs/quickstart pos@2", "bertology explain runs/one 3f9a1c")
-)
-def explain(
-    run: Annotated[Path, typer.Argument(help="Folder written by --out of `probe` or `run`.")],
-    cell: Annotated[
-        str, typer.Argument(help="Cell id of results.parquet, its first characters, or TASK@LAYER such as pos@7.")
-    ],
-) -> None:
-    """Explain how one number came about: items, vectors, fit, predictions and interval, from the run's folder alone."""
-    from shutil import get_terminal_size
+@command("how-to/results", "bertology explain runs/quickstart pos@2", "bertology explain runs/one 3f9a1c")
+def explain(run: Path, cell: str) -> None:
+    """Explain how one number came about: items, vectors, fit, predictions and interval, from the run's folder alone.
 
+    Args:
+        run: Folder written by --out of `probe` or `run`.
+        cell: Cell id of results.parquet, its first characters, or TASK@LAYER such as pos@7.
+    """
     from bertology.runner.explain import explain_cell
 
     typer.echo(explain_cell(run, cell, width=min(get_terminal_size().columns, 100)))
 
 
-@cache.command("list")
+@command(name="cache list")
 def list_entries() -> None:
     """List what is stored, largest first, copies of models, and what lies there but is not the store's."""
     from bertology.activations.store import store_status
@@ -182,12 +150,11 @@ def list_entries() -> None:
     status = sorted(store_status(), key=lambda entry: (entry.is_left_alone, -entry.n_bytes))
     copies = sorted(model_copies(), key=lambda copy: -copy.n_bytes)
     entries: list[Stored] = [*status, *copies]
-    for entry in entries:
-        typer.echo(_line(entry))
+    typer.echo("".join(f"{_line(entry)}\n" for entry in entries), nl=False)
     typer.echo(_sum([*(entry for entry in status if not entry.is_left_alone), *copies]))
 
 
-@cache.command("verify")
+@command(name="cache verify")
 def verify_store() -> None:
     """Check every stored file against its checksum; exit status 1 if one is damaged.
 
@@ -195,54 +162,50 @@ def verify_store() -> None:
     """
     from bertology.activations.store import store_status
 
-    damaged = 0
+    damaged = False
     for entry in store_status():
         problems = entry.problems()
-        damaged += bool(problems)
+        damaged |= bool(problems)
         typer.echo(f"{entry.name}  {'; '.join(problems) or (entry.describe() if entry.foreign else 'ok')}")
     raise typer.Exit(1 if damaged else 0)
 
 
-@cache.command()
+@command(name="cache prune")
 def prune(
     *,
-    older_than_days: Annotated[float, typer.Option(min=0, help="Only entries not read for so many days.")] = 0.0,
-    unfinished: Annotated[bool, typer.Option(help="Only unfinished extractions.")] = False,
-    models: Annotated[bool, typer.Option("--models", help="Copies of models in memory, and only these.")] = False,
-    dry_run: Annotated[bool, typer.Option(help="Only print what would be deleted.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Delete without asking.")] = False,
+    older_than_days: float = 0.0,
+    unfinished: bool = False,
+    models: bool = False,
+    dry_run: bool = False,
+    yes: bool = False,
 ) -> None:
     """Delete stored activations; they are computed again when needed. Results are not touched.
 
-    Says what will go and asks first. What the store did not write is left alone; so are copies of models that were in
-    memory, but for --models: runs on them cannot be repeated without.
+    Prints what would be deleted and asks first. What the store did not write is left alone; so are copies of models
+    that were in memory, but for --models: runs on them cannot be repeated without.
+
+    Args:
+        older_than_days: Only entries not read for so many days.
+        unfinished: Only unfinished extractions.
+        models: Copies of models in memory, and only these.
+        dry_run: Only print what would be deleted.
+        yes: Delete without asking.
     """
     from bertology.activations.store import prune_store
-
-    gone: Sequence[Stored] = () if not models else _prune_models(older_than_days, dry_run=dry_run, yes=yes)
-    gone = (
-        gone
-        if models
-        else prune_store(
-            older_than_days=older_than_days,
-            only_unfinished=unfinished,
-            dry_run=dry_run,
-            confirm=(lambda _: None) if yes else _ask,
-        )
-    )
-    if dry_run or yes:
-        for entry in gone:
-            typer.echo(_line(entry))
-    typer.echo(f"{'would free' if dry_run else 'freed'} {_sum(gone)}")
-
-
-def _prune_models(older_than_days: float, *, dry_run: bool, yes: bool) -> Sequence[Stored]:
     from bertology.encoders.sources import prune_copies
 
-    wanted = prune_copies(older_than_days=older_than_days, dry_run=True)
-    if wanted and not (dry_run or yes):
-        _ask(wanted)
-    return wanted if dry_run else prune_copies(older_than_days=older_than_days)
+    ask = (lambda _: None) if yes else _ask
+    gone: Sequence[Stored]
+    if models:
+        gone = prune_copies(older_than_days=older_than_days, dry_run=True)
+        if gone and not dry_run:
+            ask(gone)
+        gone = gone if dry_run else prune_copies(older_than_days=older_than_days)
+    else:
+        gone = prune_store(older_than_days=older_than_days, only_unfinished=unfinished, dry_run=dry_run, confirm=ask)
+    if dry_run or yes:
+        typer.echo("".join(f"{_line(entry)}\n" for entry in gone), nl=False)
+    typer.echo(f"{'would free' if dry_run else 'freed'} {_sum(gone)}")
 
 
 def _ask(entries: Sequence[Stored]) -> None:

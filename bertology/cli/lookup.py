@@ -10,23 +10,22 @@ import re
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from difflib import get_close_matches
 from importlib.metadata import PackageNotFoundError, version
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import typer
 
-from bertology._names import Component, Registered
-from bertology.cli._options import closing
+from bertology._names import Registered
+from bertology.cli._options import command
 from bertology.errors import BertologyError, NameNotFoundError
 
 if TYPE_CHECKING:
-    from bertology.probing import Probe, ProbeFamily
+    from bertology.probing import Probe
 
-app = typer.Typer(rich_markup_mode=None)
 _LEAST = 30
 """Columns of a text, however narrow the terminal is."""
 _ALIKE = 0.85
@@ -35,6 +34,7 @@ _LEAST_LETTERS = 5
 """Letters that a word to search needs to be the beginning of one that is found."""
 _CORPUS = "pocket"
 _MOST_LABELS = 40
+_BROKEN = "cannot be used"
 _CORE = ("torch", "transformers", "tokenizers", "scikit-learn", "pandas", "pyarrow", "matplotlib", "spacy")
 _OPTIONAL = {
     "h5py": "reads and writes NeuroX files (pip install 'bertology[hdf5]')",
@@ -44,61 +44,44 @@ _OPTIONAL = {
 }
 
 
-@app.command(
-    epilog=closing("how-to/own-probe", "bertology tasks morphology", "bertology tasks feats"),
-)
-def tasks(
-    words: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[NAME|WORD...]", help="A task to explain, or words to search for; else all are listed."
-        ),
-    ] = None,
-) -> None:
-    """List the tasks by subject, search them, or explain one: its question, data, scores, controls and readouts."""
+@command("how-to/own-probe", "bertology tasks morphology", "bertology tasks feats")
+def tasks(words: list[str] | None = None) -> None:
+    """List the tasks by subject, search them, or explain one: its question, data, scores, controls and readouts.
+
+    Args:
+        words: A task to explain, or words to search for; else all are listed.
+    """
     from bertology.probing import registered_probes
     from bertology.probing.probes import Subject
 
-    known, name, found = registered_probes(), " ".join(words or ()), {}
+    known, name = registered_probes(), " ".join(words or ())
     if name:
         try:
             _show(task_page(name))
             return
         except NameNotFoundError:
             is_typo = get_close_matches(name, [entry.stem for entry in known.values()], n=1, cutoff=_ALIKE)
-            found = {} if is_typo else {key: entry for key, entry in known.items() if _is_about(entry, name)}
-            if not found:
+            known = {} if is_typo else {key: entry for key, entry in known.items() if _is_about(entry, name)}
+            if not known:
                 raise
     is_short = sys.stdout.isatty()
     by_subject: dict[str, list[tuple[str, str]]] = {subject: [] for subject in (*get_args(Subject), _BROKEN)}
-
-    def described(probe: Probe | ProbeFamily, version: int) -> tuple[str, str]:
-        text = probe.question if is_short else f"{probe.question} ({probe.reference}; v{version})"
-        instances = getattr(probe, "instances", None)
-        if instances is None:
-            return "", text
-        suffix = "[:…]" if getattr(probe, "default", None) is not None else ":…"
-        return suffix, text if is_short else f"{text}; … is {', '.join(instances)}"
-
-    for entry, line in _components(found or known, described):
-        by_subject[_subject_of(entry)].append(line)
+    for label, probe, text in _components(known):
+        if probe is None:
+            by_subject[_BROKEN].append((f"  {label}", text))
+            continue
+        about = probe.question if is_short else f"{probe.question} ({probe.reference}; {text})"
+        if (instances := getattr(probe, "instances", None)) is not None:
+            label += ":…" if getattr(probe, "default", None) is None else "[:…]"
+            about += "" if is_short else f"; … is {', '.join(instances)}"
+        by_subject[probe.subject].append((f"  {label}", about))
     width = max(len(label) for lines in by_subject.values() for label, _ in lines)
     for subject, lines in by_subject.items():
         if lines:
             typer.echo(f"{subject}:")
-            _show([(f"  {label}", text) for label, text in lines], is_cut=True, width=width + 2)
+            _show(lines, is_cut=True, width=width)
     if is_short:
         typer.echo("\n`bertology tasks NAME` explains one, `bertology tasks WORD` searches")
-
-
-_BROKEN = "cannot be used"
-
-
-def _subject_of(entry: Registered[Any]) -> str:
-    try:
-        return str(entry.load().subject)
-    except BertologyError:
-        return _BROKEN
 
 
 def _is_about(entry: Registered[Any], words: str) -> bool:
@@ -115,34 +98,31 @@ def _is_about(entry: Registered[Any], words: str) -> bool:
     return all(re.search(pattern, text) for pattern in asked)
 
 
-@app.command(epilog=closing("how-to/readouts", "bertology readouts", "bertology readouts | grep edge"))
+@command("how-to/readouts", "bertology readouts", "bertology readouts | grep edge")
 def readouts() -> None:
-    """List the readouts there are, each with what it reads."""
+    """List the readouts, each with what it reads."""
     from bertology.readouts import registered_readouts
 
-    found = _components(registered_readouts(), lambda kind, v: ("", f"{kind.about} (reads {kind.reads}; v{v})"))
-    _show([line for _, line in found])
+    found = _components(registered_readouts())
+    _show(
+        (label, text if kind is None else f"{kind.about} (reads {kind.reads}; {text})") for label, kind, text in found
+    )
 
 
-def _components(
-    known: Mapping[str, Registered[Component]], described: Callable[[Component, int], tuple[str, str]]
-) -> list[tuple[Registered[Component], tuple[str, str]]]:
-    """Each component with its name and description, which ``described`` makes from the component and its version.
+def _components(known: Mapping[str, Registered[Any]]) -> Iterator[tuple[str, Any, str]]:
+    """Name, component and version of each; of a broken one, which does not hide the others, None and the reason.
 
-    The newest version goes by its name alone; a broken component is shown as such and does not hide the others.
+    The newest version goes by its name alone.
     """
-    lines = []
     newest = {entry.stem: entry.name for entry in sorted(known.values(), key=lambda entry: entry.version)}
     for name, entry in sorted(known.items()):
         try:
-            suffix, text = described(entry.load(), entry.version)
-            lines.append((entry, ((entry.stem if newest[entry.stem] == name else name) + suffix, text)))
+            yield entry.stem if newest[entry.stem] == name else name, entry.load(), f"v{entry.version}"
         except BertologyError as error:
-            lines.append((entry, (name, f"cannot be used: {error}")))
-    return lines
+            yield name, None, f"cannot be used: {error}"
 
 
-@app.command(epilog=closing("how-to/own-model", "bertology models", "bertology probe --model bilingual"))
+@command("how-to/own-model", "bertology models", "bertology probe --model bilingual")
 def models() -> None:
     """List models by name; any folder in Hugging Face layout and any hub id does as well."""
     from bertology.encoders.sources import known_models
@@ -150,7 +130,7 @@ def models() -> None:
     _show(known_models().items())
 
 
-@app.command(epilog=closing("how-to/own-data", "bertology corpora", "bertology probe --corpus ud:en_ewt"))
+@command("how-to/own-data", "bertology corpora", "bertology probe --corpus ud:en_ewt")
 def corpora() -> None:
     """List corpora by name; any folder or file of annotated sentences does as well."""
     from bertology.corpora import known_corpora
@@ -172,118 +152,92 @@ def _show(lines: Iterable[tuple[str, str]], *, is_cut: bool = False, width: int 
             typer.echo(f"{label:<{width}}  {part}")
 
 
-@app.command(
-    epilog=closing("how-to/experiments", "bertology schema > run.json", "bertology schema finetune > finetune.json")
-)
-def schema(
-    command: Annotated[
-        Literal["run", "finetune", "landscape", "pretrain"], typer.Argument(help="The command that reads the files.")
-    ] = "run",
-) -> None:
-    """Print the JSON Schema of the YAML files of a command, by which editors complete and check them."""
+@command("how-to/experiments", "bertology schema > run.json", "bertology schema finetune > finetune.json")
+def schema(command: Literal["run", "finetune", "landscape", "pretrain"] = "run") -> None:
+    """Print the JSON Schema of the YAML files of a command, by which editors complete and check them.
+
+    Args:
+        command: The command that reads the files.
+    """
     from bertology.finetuning import grid_schema
     from bertology.landscapes import landscape_schema
     from bertology.pocket import recipe_schema
     from bertology.runner.experiment import experiment_schema
 
-    schemas = {
-        "run": experiment_schema,
-        "finetune": grid_schema,
-        "landscape": landscape_schema,
-        "pretrain": recipe_schema,
-    }
-    typer.echo(json.dumps(schemas[command](), indent=2, ensure_ascii=False))
+    made = {"run": experiment_schema, "finetune": grid_schema, "landscape": landscape_schema, "pretrain": recipe_schema}
+    typer.echo(json.dumps(made[command](), indent=2, ensure_ascii=False))
 
 
-@app.command(epilog=closing("how-to/gpu", "bertology doctor", "bertology doctor | grep FAIL"))
+@command("how-to/gpu", "bertology doctor", "bertology doctor | grep FAIL")
 def doctor() -> None:
     """Check what works on this machine; exit status 1 if the main job does not."""
-    from bertology.probing import registered_probes
-    from bertology.readouts import registered_readouts
-
-    checks: dict[str, Callable[[], str]] = {
-        "versions": lambda: ", ".join(f"{name} {version(name)}" for name in ("bertology", *_CORE)),
-        "optional": lambda: ", ".join(_optional(name, use) for name, use in _OPTIONAL.items()),
-        "compute": _compute,
-        "cache": _cache,
-        "tasks": lambda: _loaded(registered_probes()),
-        "readouts": lambda: _loaded(registered_readouts()),
-        "model pocket": _pocket_model,
-        "corpus pocket": _pocket_corpus,
-        "hub": _hub,
-        "spaCy pipelines": _spacy,
-    }
     failed = False
-    for name, check in checks.items():
+    names = "versions", "optional", "compute", "cache", "tasks", "readouts", "model pocket", "corpus pocket", "hub"
+    for name in (*names, "spaCy pipelines"):
         try:
-            typer.echo(f"ok    {name}: {check()}")
+            typer.echo(f"ok    {name}: {_checked(name)}")
         except (BertologyError, ImportError, PackageNotFoundError, OSError) as error:
             failed = True
             typer.echo(f"FAIL  {name}: {error}")
     raise typer.Exit(1 if failed else 0)
 
 
-def _optional(name: str, use: str) -> str:
-    try:
-        return f"{name} {version(name)}"
-    except PackageNotFoundError:
-        return f"no {name}, which {use}"
+def _checked(what: str) -> str:
+    """What is there of one thing that the instrument needs; an error where it does not work."""
+    if what == "versions":
+        return ", ".join(f"{name} {version(name)}" for name in ("bertology", *_CORE))
+    if what == "optional":
+        found = []
+        for name, use in _OPTIONAL.items():
+            try:
+                found.append(f"{name} {version(name)}")
+            except PackageNotFoundError:
+                found.append(f"no {name}, which {use}")
+        return ", ".join(found)
+    if what == "compute":
+        import torch
 
+        from bertology._machine import bfloat16_is_fast, choose_device
 
-def _compute() -> str:
-    import torch
+        device, threads = choose_device("auto"), f"{torch.get_num_threads()} threads of {os.cpu_count()} processors"
+        speed = "fast" if bfloat16_is_fast(device) else "slow here, stay with float32"
+        return f"device {device}, {threads}; bfloat16 is {speed}"
+    if what == "cache":
+        from bertology._files import cache_folder, explained_write_errors
+        from bertology._machine import size_in_words
 
-    from bertology._machine import bfloat16_is_fast, choose_device
+        folder = cache_folder()
+        with explained_write_errors(folder, remedy="name another folder in BERTOLOGY_CACHE"):
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / ".doctor").write_bytes(b"")
+            (folder / ".doctor").unlink()
+        return f"{folder}, {size_in_words(shutil.disk_usage(folder).free)} free"
+    if what in ("tasks", "readouts"):
+        from bertology.probing import registered_probes
+        from bertology.readouts import registered_readouts
 
-    device = choose_device("auto")
-    speed = "fast" if bfloat16_is_fast(device) else "slow here, stay with float32"
-    return f"device {device}, {torch.get_num_threads()} threads of {os.cpu_count()} processors; bfloat16 is {speed}"
+        components: Mapping[str, Registered[Any]] = registered_probes() if what == "tasks" else registered_readouts()
+        for component in components.values():
+            component.load()
+        return ", ".join(sorted(components))
+    if what == "model pocket":
+        from bertology.encoders import model_fingerprint, model_shape, resolve_model
 
+        source = resolve_model("pocket")
+        shape, fingerprint = model_shape(source), model_fingerprint(source)[:12]
+        return f"{shape.n_layers} layers of {shape.dim}, {shape.n_heads} heads, fingerprint {fingerprint}"
+    if what == "corpus pocket":
+        from bertology.corpora import load_corpus
 
-def _cache() -> str:
-    from bertology._files import cache_folder, explained_write_errors
-    from bertology._machine import size_in_words
+        splits = load_corpus("pocket").splits
+        return ", ".join(f"{name} {len(sentences):,} sentences" for name, sentences in splits.items())
+    if what == "hub":
+        from huggingface_hub.constants import HF_HUB_CACHE
 
-    folder = cache_folder()
-    with explained_write_errors(folder, remedy="name another folder in BERTOLOGY_CACHE"):
-        folder.mkdir(parents=True, exist_ok=True)
-        probe = folder / ".doctor"
-        probe.write_bytes(b"")
-        probe.unlink()
-    return f"{folder}, {size_in_words(shutil.disk_usage(folder).free)} free"
-
-
-def _loaded(components: Mapping[str, Registered[Any]]) -> str:
-    for component in components.values():
-        component.load()
-    return ", ".join(sorted(components))
-
-
-def _pocket_model() -> str:
-    from bertology.encoders import model_fingerprint, model_shape, resolve_model
-
-    source = resolve_model("pocket")
-    shape = model_shape(source)
-    fingerprint = model_fingerprint(source)[:12]
-    return f"{shape.n_layers} layers of {shape.dim}, {shape.n_heads} heads, fingerprint {fingerprint}"
-
-
-def _pocket_corpus() -> str:
-    from bertology.corpora import load_corpus
-
-    splits = load_corpus("pocket").splits
-    return ", ".join(f"{name} {len(sentences):,} sentences" for name, sentences in splits.items())
-
-
-def _hub() -> str:
-    from huggingface_hub.constants import HF_HUB_CACHE
-
-    offline = os.environ.get("HF_HUB_OFFLINE", "").lower() in ("1", "true", "yes", "on")
-    state = "offline by HF_HUB_OFFLINE" if offline else "asked when a model is not in its cache"
-    return f"{state}, cache {HF_HUB_CACHE}"
-
-
-def _spacy() -> str:
+        offline = os.environ.get("HF_HUB_OFFLINE", "").lower() in ("1", "true", "yes", "on")
+        return (
+            f"{'offline by HF_HUB_OFFLINE' if offline else 'used for a model not in its cache'}, cache {HF_HUB_CACHE}"
+        )
     from spacy.util import get_installed_models
 
     return ", ".join(get_installed_models()) or "none (needed only to label raw text: python -m spacy download …)"
@@ -298,16 +252,25 @@ def task_page(name: str) -> list[tuple[str, str]]:
     Raises:
         NameNotFoundError: there is no such task; the message names the nearest ones.
     """
-    from bertology.probing import get_probe
+    from bertology.probing import ProbeFamily, get_probe, registered_probes
 
-    several = _several(name)
-    probe = get_probe(_with_argument(name, several))
+    stem = name.partition(":")[0].strip().lower().replace("-", "_")
+    versions = [entry for entry in registered_probes().values() if stem in (entry.stem, entry.name)]
+    newest = max(versions, key=lambda entry: entry.version, default=None)
+    family = newest.load() if newest else None
+    after_colon = ""
+    if isinstance(family, ProbeFamily):
+        after_colon = f"after a colon: {family.argument}, such as {', '.join(family.instances)}"
+        if family.default is None and ":" not in name:
+            # COLUMN stands for a name that only a person knows.
+            name += f":{next((one for one in family.instances if not one.isupper()), family.instances[0])}"
+    probe = get_probe(name)
     controls, lack, labels = _on_pocket(probe)
     splits = ", ".join(probe.splits_needed)
     models = " --model B --reference A" if probe.needs_reference else ""
     lines = [
         ("task", f"{probe.task}, version {probe.version}"),
-        ("", "" if several is None else f"after a colon: {several.argument}, such as {', '.join(several.instances)}"),
+        ("", after_colon),
         ("question", probe.question),
         ("about", probe.about),
         ("corpus", f"splits {splits}" if splits else "a source of texts, which has no splits"),
@@ -322,26 +285,8 @@ def task_page(name: str) -> list[tuple[str, str]]:
     return [(heading, text) for heading, text in lines if text]
 
 
-def _several(name: str) -> ProbeFamily | None:
-    """The tasks among which a name chooses by an argument, if it is of that kind."""
-    from bertology.probing import ProbeFamily, registered_probes
-
-    stem = name.partition(":")[0].strip().lower().replace("-", "_")
-    versions = [entry for entry in registered_probes().values() if stem in (entry.stem, entry.name)]
-    newest = max(versions, key=lambda entry: entry.version, default=None)
-    known = None if newest is None else newest.load()
-    return known if isinstance(known, ProbeFamily) else None
-
-
-def _with_argument(name: str, several: ProbeFamily | None) -> str:
-    if several is None or several.default is not None or ":" in name:
-        return name
-    # COLUMN stands for a name that only a person knows.
-    return f"{name}:{next((one for one in several.instances if not one.isupper()), several.instances[0])}"
-
-
 def _on_pocket(probe: Probe) -> tuple[list[str], str, str]:
-    """The controls; what the embedded corpus lacks of what is asked about, or nothing; and the labels that it has."""
+    """The controls; what the embedded corpus lacks for the task, or nothing; and the labels that it has."""
     from bertology.families.contract import family_of
     from bertology.families.request import RANDOM, Controls, ProbeRequest
     from bertology.probing.probes import labels_in

@@ -1,65 +1,59 @@
-"""``bertology tree``: the tree that a structural probe finds in a sentence."""
+"""``bertology tree``: the tree that a structural probe predicts for a sentence."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
 from bertology._names import aligned, folder_name
-from bertology.cli._options import Quiet, bars, closing, with_options
+from bertology.cli._options import bars, command
 
 if TYPE_CHECKING:
     from bertology.results.trees import TreeReading
 
-Picture = Literal["arcs", "depths", "distances"]
-app = typer.Typer(rich_markup_mode=None)
 
-
-@app.command(
-    epilog=closing(
-        "how-to/trees",
-        'bertology tree "The keys to the cabinet are lost."',
-        "bertology tree --sentence test-1 --corpus pocket --out tree.svg",
-    )
-)
-@with_options(
-    *("model", "corpus", "columns", "language", "split_at_spaces", "pooling", "device", "revision"),
-    "trust_remote_code",
+@command(
+    "how-to/trees",
+    'bertology tree "The keys to the cabinet are lost."',
+    "bertology tree --sentence test-1 --corpus pocket --out tree.svg",
+    settings="model corpus columns language split_at_spaces pooling device revision trust_remote_code",
     model=(None, "A folder, or a hub id; pocket, or the model of --probe, when left out."),
     corpus=(None, "Treebank to fit the probe on: pocket, or that of --probe, when left out."),
-    pooling=(None, "A word's vector from its pieces': mean, first or last; mean, or as --probe has."),
+    pooling=(None, "A word's vector from its subwords': mean, first or last; mean, or as --probe has."),
 )
 def tree(
-    text: Annotated[str | None, typer.Argument(help="A sentence; omit it with --sentence.")] = None,
+    text: str | None = None,
     *,
-    layer: Annotated[
-        int | None,
-        typer.Option("--layer", "-l", help="0 is the embeddings; -1 the last layer; the best on dev when left out."),
-    ] = None,
-    probe: Annotated[Path | None, typer.Option(help="Use a fitted probe: its file, or the folder of a run.")] = None,
-    sentence: Annotated[
-        str | None, typer.Option(help="Id of a sentence of the corpus' test split, drawn beside its gold tree.")
-    ] = None,
-    rank: Annotated[int | None, typer.Option(help="Rank of a probe that is fitted now.")] = None,
-    picture: Annotated[Picture, typer.Option(help="What a picture shows.")] = "arcs",
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Picture to write: a .svg, .png or .tex file.")
-    ] = None,
-    format: Annotated[
-        Literal["table", "conllu", "tikz", "displacy"], typer.Option("--format", "-f", help="What to print.")
-    ] = "table",
-    quiet: Quiet = False,
+    layer: int | None = None,
+    probe: Path | None = None,
+    sentence: str | None = None,
+    rank: int | None = None,
+    picture: Literal["arcs", "depths", "distances"] = "arcs",
+    out: Path | None = None,
+    format: Literal["table", "conllu", "tikz", "displacy"] = "table",
+    quiet: bool = False,
     **settings: Any,
 ) -> None:
     """Parse a sentence by a structural probe: heads, relations and depths that are linear in one layer.
 
     The probe is fitted on the treebank the first time, and kept.
+
+    Args:
+        text: A sentence; omit it with --sentence.
+        layer: 0 is the embeddings; -1 the last layer; the best on dev when left out.
+        probe: Use a fitted probe: its file, or the folder of a run.
+        sentence: Id of a sentence of the corpus' test split, drawn beside its gold tree.
+        rank: Rank of a probe that is fitted now.
+        picture: What a picture shows.
+        out: Picture to write: a .svg, .png or .tex file.
     """
+    from bertology._files import write_derived
     from bertology.corpora import sentence_of_text
     from bertology.parsing import ParseRequest, parse, sentence_of_request
+    from bertology.results.trees import to_displacy, to_svg, to_tikz
 
     if out is not None and out.suffix not in (".svg", ".png", ".tex"):
         raise typer.BadParameter(f"{out}: name a .svg, .png or .tex file", param_hint="--out")
@@ -69,29 +63,16 @@ def tree(
         raise typer.BadParameter("give a sentence, or the id of one with --sentence")
     chosen = sentence_of_request(str(sentence), request) if text is None else sentence_of_text(text, **of_text)
     reading = parse(chosen, request, progress=bars(quiet))
-    typer.echo(_printed(reading, format), nl=False)
-    if out is not None:
-        _write(reading, out, picture)
-        typer.echo(f"{picture} in {out}", err=True)
-
-
-def _printed(reading: TreeReading, format: str) -> str:
-    from bertology.results.trees import to_displacy, to_tikz
-
     if format == "displacy":
-        return json.dumps(to_displacy(reading), ensure_ascii=False, indent=1) + "\n"
-    return {"table": _table, "conllu": _conllu, "tikz": to_tikz}[format](reading)
-
-
-def _write(reading: TreeReading, out: Path, picture: Picture) -> None:
-    from bertology._files import write_derived
-    from bertology.results.trees import to_png, to_svg, to_tikz
-
-    if out.suffix == ".tex":
-        content = to_tikz(reading).encode()
+        printed = json.dumps(to_displacy(reading), ensure_ascii=False, indent=1) + "\n"
     else:
-        content = (to_svg if out.suffix == ".svg" else to_png)(reading, picture=picture)
-    write_derived(out.parent, {out.name: content})
+        printed = {"table": _table, "conllu": _conllu, "tikz": to_tikz}[format](reading)
+    typer.echo(printed, nl=False)
+    if out is not None:
+        ending: Any = out.suffix.removeprefix(".")
+        content = to_tikz(reading).encode() if ending == "tex" else to_svg(reading, picture=picture, ending=ending)
+        write_derived(out.parent, {out.name: content})
+        typer.echo(f"{picture} in {out}", err=True)
 
 
 def _table(reading: TreeReading) -> str:
@@ -101,7 +82,7 @@ def _table(reading: TreeReading) -> str:
     def named(head: int) -> str:
         return "–" if head < 0 else f"{head} {words[head - 1]}" if head else "0 · root"
 
-    columns = [["", *(str(place) for place in range(1, len(words) + 1))], ["word", *words]]
+    columns = [["", *map(str, range(1, len(words) + 1))], ["word", *words]]
     if reading.heads:
         columns.append(["head", *map(named, reading.heads)])
     if reading.relations:
@@ -126,8 +107,9 @@ def _conllu(reading: TreeReading) -> str:
         raise BertologyError("the probe knows no depths, so its tree has no direction: print it as table or tikz")
     root = reading.heads.index(0) + 1
     lines = []
-    for place, word in enumerate(reading.words):
-        head = reading.heads[place] if reading.heads[place] >= 0 else root
-        relation = (reading.relations[place] if reading.relations else None) or ("punct" if head == root else "dep")
-        lines.append("\t".join([str(place + 1), word, *["_"] * 4, str(head), relation, "_", "_"]))
+    for place, (word, predicted) in enumerate(zip(reading.words, reading.heads, strict=True), 1):
+        head = predicted if predicted >= 0 else root
+        named = reading.relations[place - 1] if reading.relations else None
+        relation = named or ("punct" if head == root else "dep")
+        lines.append("\t".join([str(place), word, *["_"] * 4, str(head), relation, "_", "_"]))
     return "\n".join(lines) + "\n\n"

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from bertology._names import name_not_found
 from bertology.activations.progress import Progress, silent
-from bertology.cloze.asking import Questions, Wanted, chosen_layers, question_batches, read_questions
+from bertology.cloze.asking import Questions, Wanted, chosen_layers, read_texts
 from bertology.cloze.prompts import (
     AnswerForm,
     Excluded,
@@ -21,7 +21,7 @@ from bertology.cloze.prompts import (
     Integers,
     check_form,
     encode,
-    encode_each,
+    excluded,
     masked_copies,
     spell_pieces,
     too_long,
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from bertology.encoders import Encoder
-    from bertology.encoders.heads import CausalHead
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,43 +132,39 @@ def pseudo_log_likelihood(
         raise ClozeError("no sentence: give at least one")
     wanted = Wanted(layers=chosen_layers(encoder, layers), pieces=pieces)
     distinct = {text: number for number, text in enumerate(dict.fromkeys(sentences))}
-    unknown = encoder.tokenizer.unk_token_id
+    ids_of: list[list[int]] = []  # of each distinct text, without special tokens; empty where there is a reason
+    reasons: list[str] = []  # why it has no score; empty if it has one
+    log_probs, n_inputs, unknown = [], 0, encoder.tokenizer.unk_token_id
     special = frozenset(encoder.tokenizer.all_special_ids) - {unknown}
-    ids_of: list[list[int]] = []  # of each sentence, without special tokens; empty where there is a reason
-    reasons: list[str] = []  # of each sentence, why it has no score; empty if it has one
-    log_probs, n_inputs = [], 0
 
     def add(questions: Questions, encoding: Any) -> None:
         """Cut a sentence into pieces, each masked in turn."""
-        pieces = range(encoder.n_prefix, len(encoding.ids) - encoder.n_suffix)
-        ids, words = (every[pieces.start : pieces.stop] for every in (encoding.ids, encoding.word_ids))
+        inside = range(encoder.n_prefix, len(encoding.ids) - encoder.n_suffix)
+        ids, words = (every[inside.start : inside.stop] for every in (encoding.ids, encoding.word_ids))
         reasons.append(_unreadable(encoder, ids, special) or too_long(encoder, len(encoding.ids)))
         ids_of.append([] if reasons[-1] else ids)
-        for copy in () if reasons[-1] else masked_copies(encoding.ids, pieces, words, encoder.mask_id, form):
+        for copy in () if reasons[-1] else masked_copies(encoding.ids, inside, words, encoder.mask_id, form):
             questions.term(*copy)
 
     progress.start(len(distinct), unit="sentences")
-    for questions in question_batches(encode_each(encoder, list(distinct)), add):
-        log_probs.append(read_questions(encoder, questions, wanted).values)
+    for questions, read in read_texts(encoder, encode(encoder, list(distinct)), add, wanted, progress):
+        log_probs.append(read.values)
         n_inputs += len(questions.inputs)
-        progress.advance(questions.n_texts)
-    progress.finish()
+    starts = np.cumsum([0, *map(len, ids_of)])
     numbers = [distinct[text] for text in sentences]
-    lengths = [len(ids) for ids in ids_of]
-    starts = np.cumsum([0, *lengths])
-    places = np.concatenate([np.arange(starts[number], starts[number + 1]) for number in numbers])
     ids = [entry for number in numbers for entry in ids_of[number]]
+    places = np.concatenate([np.arange(*starts[number : number + 2]) for number in numbers])
     return SentenceScores(
         layers=wanted.layers,
         form=form,
-        piece_starts=np.cumsum([0, *(lengths[number] for number in numbers)]),
+        piece_starts=np.cumsum([0, *(len(ids_of[number]) for number in numbers)]),
         piece_ids=np.array(ids, dtype=np.int64),
         piece_log_probs=np.concatenate(log_probs, axis=1)[:, places],
         n_unknown=np.array([ids_of[number].count(unknown) for number in numbers], dtype=np.int64),
-        excluded=_excluded([reasons[number] for number in numbers]),
+        excluded=excluded([reasons[number] for number in numbers]),
         n_inputs=n_inputs,
         sentences=tuple(sentences),
-        pieces=_written(encoder, ids),
+        pieces=tuple(spell_pieces(encoder, ids)),
     )
 
 
@@ -187,12 +182,6 @@ def _unreadable(encoder: Encoder, ids: Sequence[int], special: frozenset[int]) -
     return "" if spelt is None else f"it spells a special token, {encoder.tokenizer.convert_ids_to_tokens(spelt)}"
 
 
-def _written(encoder: Encoder, ids: Sequence[int]) -> tuple[str, ...]:
-    """The spelling of each piece."""
-    written = dict(zip(distinct := sorted(set(ids)), spell_pieces(encoder, distinct), strict=True))
-    return tuple(written[entry] for entry in ids)
-
-
 def _states(
     encoder: Encoder,
     inputs: Sequence[Sequence[int]],
@@ -208,9 +197,8 @@ def _states(
     progress.advance(len(inputs) - len(kept))
     lengths = np.array([len(inputs[number]) for number in kept.tolist()], dtype=np.int64)
     for batch in plan_batches(lengths, pieces=pieces_in_batch(encoder.device)) if len(kept) else ():
-        here = kept[batch.windows]
+        here, segments = kept[batch.windows], None
         ids, mask = padded_inputs([inputs[number] for number in here.tolist()], batch, encoder.pad_id)
-        segments = None
         if types is not None:
             segments = torch.from_numpy(padded([types[number] for number in here.tolist()], batch.length, 0))
         yield here, encoder.hidden_states(ids, mask, layers=layers, token_type_ids=segments)
@@ -250,22 +238,16 @@ def next_sentence(
     """
     if not pairs:
         raise ClozeError("no pair of sentences: give at least one")
-    wanted = chosen_layers(encoder, layers)
-    head = encoder.next_sentence_head
-    encodings = encode(encoder, pairs)
+    wanted, head = chosen_layers(encoder, layers), encoder.next_sentence_head
+    encodings = list(encode(encoder, pairs))
     reasons = [too_long(encoder, len(encoding.ids)) for encoding in encodings]
-    inputs, types = ([getattr(one, name) for one in encodings] for name in ("ids", "type_ids"))
-    inputs = [[] if reason else ids for ids, reason in zip(inputs, reasons, strict=True)]
+    inputs = [[] if reason else encoding.ids for encoding, reason in zip(encodings, reasons, strict=True)]
     log_probs = np.full((len(wanted), len(pairs), 2), np.nan)
     progress.start(len(pairs), unit="pairs")
-    for here, states in _states(encoder, inputs, wanted, progress, types):
+    for here, states in _states(encoder, inputs, wanted, progress, [encoding.type_ids for encoding in encodings]):
         for place, layer in enumerate(wanted):
             log_probs[place, here] = head.log_probs(states[layer], layer=layer).double().cpu().numpy()
-    return NextSentenceScores(wanted, log_probs, _excluded(reasons))
-
-
-def _excluded(reasons: Sequence[str]) -> tuple[Excluded, ...]:
-    return tuple(Excluded(number, None, reason) for number, reason in enumerate(reasons) if reason)
+    return NextSentenceScores(wanted, log_probs, excluded(reasons))
 
 
 First = Literal["bos", "exclude"]
@@ -386,88 +368,85 @@ def surprisal(
     if not len(sentences):
         raise ClozeError("no text: give at least one")
     encoder = open_encoder(model)
-    read = _Read(encoder, sentences)
+    ids_of, words_of, reasons, prefix = _cut(encoder, sentences)
+    written = tuple(sentences.text(number) for number in range(len(sentences)))
     if encoder.causal_head is None:
-        return read.surprisals(_masked(encoder, read, form, progress), "pseudo")
-    return read.surprisals(_causal(encoder, encoder.causal_head, read, first, progress), "causal")
+        scores = pseudo_log_likelihood(encoder, written, form=form, progress=progress)
+        for one in scores.excluded:
+            reasons[one.item] = one.reason
+        values = [-part for part in np.split(scores.piece_log_probs[-1], scores.piece_starts[1:-1])]
+    else:
+        values = _causal(encoder, ids_of, reasons, prefix if first == "bos" else None, progress)
+    read = [number for number, reason in enumerate(reasons) if not reason]
+    empty = [np.zeros(0)]
+    piece_word = np.concatenate([*empty, *(words_of[number] for number in read)]).astype(np.int64)
+    piece_nats = np.concatenate([*empty, *(values[number] for number in read)])
+    n_words = int(sentences.starts[-1])
+    nats = np.bincount(piece_word, weights=piece_nats, minlength=n_words).astype(np.float64)
+    nats[np.bincount(piece_word, minlength=n_words) == 0] = np.nan
+    lengths = [0 if reason else len(ids) for ids, reason in zip(ids_of, reasons, strict=True)]
+    return Surprisals(
+        model=encoder.name,
+        kind="pseudo" if encoder.causal_head is None else "causal",
+        texts=written,
+        word_starts=np.asarray(sentences.starts, dtype=np.int64),
+        words=tuple(sentences.word(word) for word in range(n_words)),
+        nats=nats,
+        piece_starts=np.cumsum([0, *lengths]),
+        pieces=tuple(spell_pieces(encoder, [entry for number in read for entry in ids_of[number]])),
+        piece_nats=piece_nats,
+        piece_word=piece_word,
+        excluded=excluded(reasons),
+    )
 
 
-class _Read:
-    """Texts as a model reads them: the pieces of each, the word of each piece, and why a text cannot be read."""
-
-    def __init__(self, encoder: Encoder, sentences: Sentences) -> None:
-        self.encoder, self.sentences = encoder, sentences
-        cut = encoder.tokenize(sentences, on_long="window")
-        window_of = dict(zip(cut.window_sentence.tolist(), range(cut.n_windows), strict=True))
-        n_windows = np.bincount(cut.window_sentence, minlength=len(sentences))
-        # An unknown piece is scored like any other, unless it is also what GPT-2 separates texts by.
-        unknown = {encoder.tokenizer.unk_token_id} - {encoder.tokenizer.bos_token_id, encoder.tokenizer.eos_token_id}
-        special = frozenset(encoder.tokenizer.all_special_ids) - unknown
-        self.prefix: list[int] = cut.ids[: encoder.n_prefix].tolist()  # special tokens before every text
-        self.ids: list[list[int]] = []  # of each text, without special tokens; empty where it cannot be read
-        self.word_of: list[Integers] = []  # of each text, the word of each piece, numbered through all texts
-        self.reasons: list[str] = []
-        for number in range(len(sentences)):
-            inside = slice(encoder.n_prefix, -encoder.n_suffix or None)
-            ids = cut.window(window_of[number])[inside].tolist() if n_windows[number] else []
-            reason = _unreadable(encoder, ids, special)
-            if n_windows[number] > 1:
-                reason = too_long(encoder, encoder.max_pieces + 1).partition(":")[0]
-            words = range(*sentences.starts[number : number + 2].tolist())
-            firsts, lasts = (
-                ends[words.start : words.stop].astype(np.int64) - encoder.n_prefix
-                for ends in (cut.word_first, cut.word_last)
-            )
-            owner = np.zeros(len(ids), dtype=np.int64)
-            for word in np.flatnonzero(lasts > firsts)[::-1]:  # of words that share a piece the first
-                owner[firsts[word] : lasts[word]] = word
-            self.ids.append([] if reason else ids)
-            self.word_of.append((owner + words.start)[: len(self.ids[-1])])
-            self.reasons.append(reason)
-
-    def leave_out(self, number: int, reason: str) -> None:
-        """Keep a text from being read."""
-        self.ids[number], self.word_of[number], self.reasons[number] = [], self.word_of[number][:0], reason
-
-    def surprisals(self, values: Sequence[Floats], kind: Literal["causal", "pseudo"]) -> Surprisals:
-        """The surprisals of all texts, from ``[piece]`` surprisals of each in nats."""
-        ids = [entry for of_text in self.ids for entry in of_text]
-        piece_word, piece_nats = np.concatenate(self.word_of).astype(np.int64), np.concatenate(values)
-        sentences, n_words = self.sentences, int(self.sentences.starts[-1])
-        nats = np.bincount(piece_word, weights=piece_nats, minlength=n_words).astype(np.float64)
-        nats[np.bincount(piece_word, minlength=n_words) == 0] = np.nan
-        return Surprisals(
-            model=self.encoder.name,
-            kind=kind,
-            texts=tuple(sentences.text(number) for number in range(len(sentences))),
-            word_starts=np.asarray(sentences.starts, dtype=np.int64),
-            words=tuple(sentences.word(word) for word in range(n_words)),
-            nats=nats,
-            piece_starts=np.cumsum([0, *map(len, self.ids)]),
-            pieces=_written(self.encoder, ids),
-            piece_nats=piece_nats,
-            piece_word=piece_word,
-            excluded=_excluded(self.reasons),
+def _cut(encoder: Encoder, sentences: Sentences) -> tuple[list[list[int]], list[Integers], list[str], list[int]]:
+    """Of each text the pieces without special tokens, the word of each piece, numbered through all texts, and the
+    reason why it cannot be read, empty if it can; and the special tokens before every text."""
+    cut = encoder.tokenize(sentences, on_long="window")
+    # An unknown piece is scored like any other, unless it is also what GPT-2 separates texts by.
+    unknown = {encoder.tokenizer.unk_token_id} - {encoder.tokenizer.bos_token_id, encoder.tokenizer.eos_token_id}
+    special = frozenset(encoder.tokenizer.all_special_ids) - unknown
+    window_of = dict(zip(cut.window_sentence.tolist(), range(cut.n_windows), strict=True))
+    n_windows = np.bincount(cut.window_sentence, minlength=len(sentences))
+    ids_of, words_of, reasons = [], [], []
+    for number, (start, stop) in enumerate(itertools.pairwise(sentences.starts.tolist())):
+        inside = slice(encoder.n_prefix, -encoder.n_suffix or None)
+        ids = cut.window(window_of[number])[inside].tolist() if n_windows[number] else []
+        reasons.append(_unreadable(encoder, ids, special))
+        if n_windows[number] > 1:
+            reasons[-1] = too_long(encoder, encoder.max_pieces + 1).partition(":")[0]
+        firsts, lasts = (
+            ends[start:stop].astype(np.int64) - encoder.n_prefix for ends in (cut.word_first, cut.word_last)
         )
+        owner = np.zeros(len(ids), dtype=np.int64)
+        for word in np.flatnonzero(lasts > firsts)[::-1]:  # of words that share a piece the first
+            owner[firsts[word] : lasts[word]] = word
+        ids_of.append(ids)
+        words_of.append(owner + start)
+    return ids_of, words_of, reasons, cut.ids[: encoder.n_prefix].tolist()
 
 
-def _causal(encoder: Encoder, head: CausalHead, read: _Read, first: First, progress: Progress) -> list[Floats]:
-    """``[piece]`` nats of each text, each piece given those before it."""
-    inputs, start = [], list[int]()
-    if first == "bos":
-        # The special pieces that stand for the beginning of a text: those that the tokenizer puts there, or its own.
-        bos = encoder.tokenizer.bos_token_id
-        if not encoder.n_prefix and bos is None:
+def _causal(
+    encoder: Encoder, ids_of: Sequence[list[int]], reasons: list[str], start: list[int] | None, progress: Progress
+) -> list[Floats]:
+    """``[piece]`` nats of each text, each piece given those before it and the special tokens that ``start`` a text, if
+    any are to be read; adds reasons why texts are not read."""
+    head, bos = encoder.causal_head, encoder.tokenizer.bos_token_id
+    assert head is not None
+    if start == []:  # the tokenizer puts none there
+        if bos is None:
             problem = "its tokenizer has no token for the beginning of a text"
             raise ModelError(f"model {encoder.name}: {problem}; leave the first piece out (first='exclude')")
-        start = read.prefix if encoder.n_prefix else [int(bos)]
-    for number, ids in enumerate(read.ids):
-        reason = too_long(encoder, len(start) + len(ids))
-        if reason:
-            read.leave_out(number, reason)
-        is_read = ids and not reason and len(start) + len(ids) > 1  # of a single piece nothing is predicted
-        inputs.append([*start, *ids] if is_read else [])
-    values = [np.full(len(ids), np.nan) for ids in read.ids]
+        start = [int(bos)]
+    start = start or []
+    reasons[:] = [
+        reason or too_long(encoder, len(start) + len(ids)) for ids, reason in zip(ids_of, reasons, strict=True)
+    ]
+    # Of a single piece nothing is predicted.
+    is_read = [not reason and len(start) + len(ids) > 1 for ids, reason in zip(ids_of, reasons, strict=True)]
+    inputs = [[*start, *ids] if one else [] for ids, one in zip(ids_of, is_read, strict=True)]
+    values = [np.full(len(ids), np.nan) for ids in ids_of]
     progress.start(len(inputs), unit="texts")
     for here, states in _states(encoder, inputs, (encoder.n_layers,), progress):
         for number, hidden in zip(here.tolist(), states[encoder.n_layers], strict=True):
@@ -476,13 +455,3 @@ def _causal(encoder: Encoder, head: CausalHead, read: _Read, first: First, progr
             scored = head.log_probs(hidden[begin : len(entries) - 1], entries[begin + 1 :])
             values[number][len(values[number]) - len(scored) :] = -scored.double().cpu().numpy()
     return values
-
-
-def _masked(encoder: Encoder, read: _Read, form: AnswerForm, progress: Progress) -> list[Floats]:
-    """``[piece]`` nats of each text, each piece masked in turn."""
-    texts = [read.sentences.text(number) for number in range(len(read.sentences))]
-    scores = pseudo_log_likelihood(encoder, texts, form=form, progress=progress)
-    for excluded in scores.excluded:
-        read.leave_out(excluded.item, excluded.reason)
-    nats = [-part for part in np.split(scores.piece_log_probs[-1], scores.piece_starts[1:-1])]
-    return [part if len(ids) else part[:0] for part, ids in zip(nats, read.ids, strict=True)]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 from filelock import FileLock
@@ -17,7 +18,7 @@ from bertology._names import folder_name
 from bertology.activations.progress import Progress
 from bertology.cloze import Prompt, ask, next_sentence, pseudo_log_likelihood
 from bertology.cloze.probes import ClozeAsks, ClozeItem, ClozeItems, ClozeProbe
-from bertology.cloze.prompts import AnswerForm, Excluded, anchor_of, spell_pieces, vocabulary_ids
+from bertology.cloze.prompts import AnswerForm, Excluded, Floats, anchor_of, spell_pieces, vocabulary_ids
 from bertology.corpora import Sentences, load_corpus
 from bertology.encoders import ModelShape
 from bertology.errors import BertologyError, ClozeError, CorpusError
@@ -141,22 +142,37 @@ class _Cloze(Family):
         assert isinstance(probe, ClozeProbe)
         if cells.config.readout == _TUNED_LENS:
             encoder = encoder.through(_kept_lens(encoder, cells.config, job))
-        whole = _items_of(job.pair, probe)
+        whole, layers = _items_of(job.pair, probe), tuple(layer for layer in cells.layers if layer is not None)
         ranked = any(metric.count_kind in ("answers", "agreement") for metric in probe.scores)
         words = read_vocabulary(probe.vocabulary) if probe.vocabulary else ()
-        layers = tuple(layer for layer in cells.layers if layer is not None)
         asked = Asked(encoder, layers, probe.form, ranked=ranked, vocabulary=words)
         aligned = text_counts(encoder, (text for item in whole.items for text in (item.text, item.other) if text))
         for problem in cells.problems:
-            watch = Stopwatch()
-            items = _blinded(whole) if problem.control == "blind" else whole
+            watch, items = Stopwatch(), whole
+            if problem.control == "blind":  # the items whose texts have a version without what decides, in it
+                reason = "no text without what decides"
+                without = tuple(LeftOut(item.id, item.group, reason) for item in whole.items if not item.blind)
+                kept = tuple(replace(item, text=item.blind) for item in whole.items if item.blind)
+                items = replace(whole, items=kept, left_out=(*whole.left_out, *without))
             answers = asked.answers(probe.asks, items, job.progress)
             if all(answers.reason):
                 raise ClozeError(f"task {probe.task}: no item can be asked of {encoder.name} ({answers.reason[0]})")
+            params: dict[str, Any] = {"clusters": items.clusters}
+            if probe.knows_chance or probe.asks == "contexts":
+                by_group: dict[str, list[float]] = {}
+                for item in items.items:
+                    by_group.setdefault(item.group, []).append(1 / (1 + max(1, len(item.rivals))))
+                chances = {group: round(sum(values) / len(values), 6) for group, values in by_group.items()}
+                params["chance"] = chances  # the mean probability of a correct random choice
+            if probe.asks != "next_sentence":
+                params["form"] = probe.form or ("original" if probe.asks == "sentences" else "one_piece")
+            if cells.config.readout == _TUNED_LENS:
+                params["lens"] = folder_name(_lens_corpus(cells.config, job.pair))
+            if cells.config.changes:
+                params["settings"] = cells.config.changes
             provenance = watch.provenance("torch", "transformers", "numpy", device=job.device, n_cells=len(layers))
-            facts = {"params": _params(cells, probe, items, job), **aligned}
             for place, cell in enumerate(cells.cells_of(problem)):
-                _write(job.run, cell, items, answers, place, provenance, facts)
+                _write(job.run, cell, items, answers, place, provenance, {"params": params, **aligned})
 
     def compute_baselines(self, baselines: BaselineCells, job: Resources) -> None:
         """The answers most frequent in each group, whatever the text (the baseline Freq of Petroni et al. 2019)."""
@@ -240,18 +256,8 @@ def _items_of(pair: ModelCorpus, probe: Probe) -> ClozeItems:
     return items
 
 
-def _blinded(items: ClozeItems) -> ClozeItems:
-    """The items whose texts have a version without what decides, in that version."""
-    kept = tuple(replace(item, text=item.blind) for item in items.items if item.blind)
-    if not kept:
-        raise CorpusError("no item has a text without what decides: leave out the control blind")
-    without = (LeftOut(item.id, item.group, "no text without what decides") for item in items.items if not item.blind)
-    return replace(items, items=kept, left_out=(*items.left_out, *without))
-
-
 def _by_frequency(items: ClozeItems) -> Answers:
     """Answers as one would guess them who knows how often each is right in a group (of equals the first one)."""
-
     counts: dict[str, Counter[str]] = {}
     for item in items.items:
         counts.setdefault(item.group, Counter())[item.answer] += 1
@@ -263,26 +269,9 @@ def _by_frequency(items: ClozeItems) -> Answers:
     for number, item in enumerate(items.items):
         ranks = ranks_of[item.group]
         rank = min(ranks.get(word, len(ranks) + 1) for word in (item.answer, *item.accepted))
-        answers.first[0][number] = next(iter(ranks))
+        answers.first[0, number] = next(iter(ranks))
         answers.rank[0, number] = rank - sum(ranks.get(word, rank) < rank for word in set(item.ignored))
     return answers
-
-
-_CHOICES = frozenset({"choices", "contexts", "sentences", "next_sentence"})
-"""The questions whose chance level is known."""
-
-
-def _params(cells: FitCells, probe: ClozeProbe, items: ClozeItems, job: Resources) -> dict[str, Any]:
-    params: dict[str, Any] = {"clusters": items.clusters}
-    if probe.asks in _CHOICES:
-        params["chance"] = _chances(items)
-    if probe.asks != "next_sentence":
-        params["form"] = probe.form or ("original" if probe.asks == "sentences" else "one_piece")
-    if cells.config.readout == _TUNED_LENS:
-        params["lens"] = folder_name(_lens_corpus(cells.config, job.pair))
-    if cells.config.changes:
-        params["settings"] = cells.config.changes
-    return params
 
 
 def read_vocabulary(path: str) -> tuple[str, ...]:
@@ -295,14 +284,6 @@ def read_vocabulary(path: str) -> tuple[str, ...]:
     return words
 
 
-def _chances(items: ClozeItems) -> dict[str, float]:
-    """The chance level of each group: the mean probability of a correct random choice."""
-    by_group: dict[str, list[float]] = {}
-    for item in items.items:
-        by_group.setdefault(item.group, []).append(1 / (1 + max(1, len(item.rivals))))
-    return {group: round(sum(values) / len(values), 6) for group, values in by_group.items()}
-
-
 def _write(
     run: Path,
     cell: Cell,
@@ -312,14 +293,11 @@ def _write(
     provenance: Mapping[str, Any],
     facts: Mapping[str, Any],
 ) -> None:
-    left, every = items.left_out, list[ClozeItem | LeftOut]([*items.items, *items.left_out])
+    left, pad = items.left_out, partial(np.pad, pad_width=(0, len(items.left_out)))
+    every: list[ClozeItem | LeftOut] = [*items.items, *left]
     cluster, clusters = _coded([item.cluster if isinstance(item, ClozeItem) else item.id for item in every])
     group, groups = _coded([item.group for item in every])
     reasons = [*answers.reason, *(one.reason for one in left)]
-
-    def filled(values: Any, filling: float) -> Any:
-        return np.concatenate([values[layer], np.full(len(left), filling, dtype=values.dtype)])
-
     predictions = Predictions.of_cloze(
         item_ids=[item.id for item in every],
         cluster=cluster,
@@ -328,9 +306,9 @@ def _write(
         groups=groups,
         gold=[*answers.gold[layer], *[""] * len(left)],
         pred=[*answers.first[layer], *[""] * len(left)],
-        score=filled(answers.score, np.nan),
-        rival=filled(answers.rival, np.nan),
-        rank=filled(answers.rank, 0),
+        score=pad(answers.score[layer], constant_values=np.nan),
+        rival=pad(answers.rival[layer], constant_values=np.nan),
+        rank=pad(answers.rank[layer]),
         reason=reasons,
     )
     counts = _counts_of(reasons, cluster, group, groups)
@@ -349,17 +327,15 @@ def _counts_of(
 ) -> dict[str, Any]:
     """Counts of scored items in all and in each group, and the ``[item]`` reasons of the others (empty: scored)."""
     scored = np.array([not reason for reason in reasons], dtype=bool)
-
-    def counts(inside: NDArray[np.bool_]) -> list[int]:
-        """Items scored, the clusters they stand in, and items left out."""
+    counts = []  # of all, then of each group: items scored, the clusters they stand in, and items left out
+    for inside in (np.ones(len(reasons), dtype=bool), *(group == code for code in range(len(groups)))):
         n_scored = int((scored & inside).sum())
-        return [n_scored, len(np.unique(cluster[scored & inside])), int(inside.sum()) - n_scored]
-
-    whole = counts(np.ones(len(reasons), dtype=bool))
+        counts.append([n_scored, len(np.unique(cluster[scored & inside])), int(inside.sum()) - n_scored])
+    kinds = Counter(kind_of(reason) for reason in reasons if reason)
     return {
-        **dict(zip(("n_items", "n_clusters", "n_skipped"), whole, strict=True)),
-        "skip_reasons": dict(Counter(kind_of(reason) for reason in reasons if reason).most_common()),
-        "groups": {name: counts(group == code) for code, name in enumerate(groups)},
+        **dict(zip(("n_items", "n_clusters", "n_skipped"), counts[0], strict=True)),
+        "skip_reasons": dict(kinds.most_common()),
+        "groups": dict(zip(groups, counts[1:], strict=True)),
     }
 
 
@@ -369,8 +345,6 @@ def kind_of(reason: str) -> str:
         reason = reason[end + 2 :]
     return reason.partition(":")[0]
 
-
-Floats = NDArray[np.float64]
 
 # Items whose scores are reduced before more are read: what is kept of an item is a few numbers a layer.
 _AT_ONCE = 8192
@@ -383,40 +357,25 @@ class Answers:
     score: Floats  # [layer, item] natural log probability of the correct answer; NaN where an item was not scored
     rival: Floats  # [layer, item] the same of the distractor that it is compared with; NaN where there is none
     rank: NDArray[np.int64]  # [layer, item] rank of the correct answer; 0 where it has none
-    first: list[list[str]]
-    """``[layer][item]`` the answer that the model ranks first, or chooses; empty where an item was not scored."""
-    gold: list[list[str]]
-    """``[layer][item]`` the correct answer; for changes the word that each layer ranks first in the original text."""
+    first: NDArray[np.object_]
+    """``[layer, item]`` the answer that the model ranks first, or chooses; empty where an item was not scored."""
+    gold: NDArray[np.object_]
+    """``[layer, item]`` the correct answer; for changes the word that each layer ranks first in the original text."""
     reason: list[str]  # [item] the reason why it was not scored; empty where it was
 
     @classmethod
-    def none(cls, n_layers: int, items: Sequence[ClozeItem], reason: str = "") -> Answers:
-        """The empty answers of items that are not scored yet, or for a reason."""
+    def none(cls, n_layers: int, items: Sequence[ClozeItem]) -> Answers:
+        """The empty answers of items that are not scored yet."""
         score, rival = np.full((2, n_layers, len(items)), np.nan)
-        first = [[""] * len(items) for _ in range(n_layers)]
-        gold = [[item.answer for item in items] for _ in range(n_layers)]
-        return cls(score, rival, np.zeros(score.shape, dtype=np.int64), first, gold, [reason] * len(items))
+        rank, first = np.zeros(score.shape, dtype=np.int64), np.full(score.shape, "", dtype=object)
+        return cls(score, rival, rank, first, first + _strings([item.answer for item in items]), [""] * len(items))
 
-    def put(self, places: Sequence[int], other: Answers) -> None:
-        """Take over the answers to some of the items."""
-        self.score[:, places], self.rival[:, places], self.rank[:, places] = other.score, other.rival, other.rank
-        rows = zip((*self.first, *self.gold, self.reason), (*other.first, *other.gold, other.reason), strict=True)
-        for row, values in rows:
-            for place, value in zip(places, values, strict=True):
-                row[place] = value
 
-    def leave_out(self, excluded: Sequence[Excluded], item_of: Sequence[int]) -> Answers:
-        """Note why items were not scored: the first reason of each."""
-        for one in excluded:
-            item = item_of[one.item]
-            word = "" if one.candidate is None else f"{one.candidate!r} "
-            self.reason[item] = self.reason[item] or f"{word}{one.reason}"
-        left = np.array([bool(reason) for reason in self.reason], dtype=bool)
-        self.score[:, left], self.rival[:, left], self.rank[:, left] = np.nan, np.nan, 0
-        for first in self.first:
-            for item in np.flatnonzero(left).tolist():
-                first[item] = ""
-        return self
+class _Found(NamedTuple):
+    """What is found of some items: fields of :class:`Answers`, and why some are not scored."""
+
+    fields: dict[str, Any]  # by name [layer, item]
+    excluded: Sequence[tuple[int, Excluded]] = ()  # place of the item; the first reason of each counts
 
 
 @dataclass(frozen=True)
@@ -446,151 +405,138 @@ class Asked:
         if asks == "answers" and self.form not in (None, "one_piece"):
             raise ClozeError(f"answers scored as {self.form} have no place in a vocabulary: leave the form out")
         answers = Answers.none(len(self.layers), items.items)
+        # Asked together are items whose answers have a place among the same words; where there are such words, what
+        # stands before the mask decides which entries they are.
+        by_words: dict[tuple[str, str], list[int]] = {}
+        for place, item in enumerate(items.items):
+            group = item.group if item.group in items.vocabularies else ""
+            before = anchor_of(_before(item)) if group or self.vocabulary else ""
+            by_words.setdefault((group, before), []).append(place)
         progress.start(len(items), unit="items")
-        for places, words in self._portions(items):
-            some = [items.items[place] for place in places]
-            answers.put(places, self._of_some(asks, some, words))
-            progress.advance(len(some))
+        for (group, _), of_words in by_words.items():
+            words = items.vocabularies.get(group, self.vocabulary)
+            for some in (of_words[start : start + _AT_ONCE] for start in range(0, len(of_words), _AT_ONCE)):
+                found = self._found(asks, [items.items[place] for place in some], words)
+                for name, values in found.fields.items():
+                    getattr(answers, name)[:, some] = values
+                for place, one in found.excluded:
+                    word = "" if one.candidate is None else f"{one.candidate!r} "
+                    answers.reason[some[place]] = answers.reason[some[place]] or f"{word}{one.reason}"
+                progress.advance(len(some))
         progress.finish()
+        left = np.array([bool(reason) for reason in answers.reason], dtype=bool)
+        answers.score[:, left], answers.rival[:, left], answers.rank[:, left] = np.nan, np.nan, 0
+        answers.first[:, left] = ""
         for place in np.flatnonzero(np.isnan(answers.score).any(axis=0)).tolist():
             answers.reason[place] = answers.reason[place] or "the model's score is not a number"
         return answers
 
-    def _portions(self, items: ClozeItems) -> Iterator[tuple[list[int], tuple[str, ...]]]:
-        """Places of items that are asked together, and the words among which their answers have a place.
-
-        Where there are such words, what stands before the mask decides which entries they are.
-        """
-        by_words: dict[tuple[str, str], list[int]] = {}
-        for place, item in enumerate(items.items):
-            group = item.group if item.group in items.vocabularies else ""
-            limited = bool(group or self.vocabulary)
-            by_words.setdefault((group, anchor_of(_before(item)) if limited else ""), []).append(place)
-        for (group, _), places in by_words.items():
-            for start in range(0, len(places), _AT_ONCE):
-                yield places[start : start + _AT_ONCE], items.vocabularies.get(group, self.vocabulary)
-
-    def _of_some(self, asks: ClozeAsks, items: Sequence[ClozeItem], words: tuple[str, ...]) -> Answers:
-        if asks in ("answers", "choices"):
-            entries = None
-            if words and self.form in (None, "one_piece"):  # those of several pieces have no place in a vocabulary
-                entries = vocabulary_ids(self.encoder, words, before=_before(items[0]))[0].tolist()
-            if entries == []:
-                reason = "no word of the vocabulary is a single piece there"
-                return Answers.none(len(self.layers), items, reason)
-            return self._ranked(items, entries) if asks == "answers" else self._chosen(items, entries)
+    def _found(self, asks: ClozeAsks, items: Sequence[ClozeItem], words: tuple[str, ...]) -> _Found:
+        entries = None
+        # Answers of several pieces have no place in a vocabulary.
+        if words and asks in ("answers", "choices") and self.form in (None, "one_piece"):
+            entries = vocabulary_ids(self.encoder, words, before=_before(items[0]))[0].tolist()
+            if not entries:
+                reason = Excluded(0, None, "no word of the vocabulary is a single piece there")
+                return _Found({}, [(place, reason) for place in range(len(items))])
+        if asks == "answers":
+            return self._ranked(items, entries)
+        if asks in ("choices", "contexts"):
+            return self._chosen(items, entries, of_texts=asks == "contexts")
         if asks == "changes":
             return self._changed(items)
         if asks == "next_sentence":
-            return self._following(items)
-        # One answer at the masks of two texts, or whole sentences beside each other.
+            following = next_sentence(self.encoder, [(item.text, item.other) for item in items], layers=self.layers)
+            right, places = np.array([item.answer != "next" for item in items], dtype=np.int64), np.arange(len(items))
+            score, rival = (following.log_probs[:, places, which] for which in (right, 1 - right))
+            first = np.where(following.log_probs[..., 0] > following.log_probs[..., 1], *_strings(["next", "other"]))
+            excluded = [(one.item, one) for one in following.excluded]
+            return _Found({"score": score, "rival": rival, "first": first}, excluded)
         texts = [text for item in items for text in (item.text, item.other)]
-        if asks == "contexts":
-            prompts = [Prompt(text, (items[number // 2].answer,), at=-1) for number, text in enumerate(texts)]
-            scores = ask(self.encoder, prompts, layers=self.layers, form=self.form or "one_piece")
-            return self._of_pairs(items, scores.values, scores.excluded)
         found = pseudo_log_likelihood(self.encoder, texts, layers=self.layers, form=self.form or "original")
-        return self._of_pairs(items, found.totals, found.excluded)
+        pairs = found.totals[:, 0::2], found.totals[:, 1::2]
+        return _Found(_of_texts(items, *pairs), [(one.item // 2, one) for one in found.excluded])
 
-    def _of_pairs(self, items: Sequence[ClozeItem], values: Floats, excluded: Sequence[Excluded]) -> Answers:
-        """Answers from ``[layer, 2 · item]`` values, the correct one of each two first."""
-        answers = Answers.none(len(self.layers), items)
-        answers.score, answers.rival = values[:, 0::2].copy(), values[:, 1::2].copy()
-        # What is chosen is one of two texts, whatever goes into them.
-        answers.gold = [[item.text for item in items] for _ in self.layers]
-        for layer, better in enumerate((answers.score > answers.rival).tolist()):
-            chosen = zip(items, better, strict=True)
-            answers.first[layer] = [item.text if right else item.other for item, right in chosen]
-        return answers.leave_out(excluded, [place for place in range(len(items)) for _ in range(2)])
-
-    def _ranked(self, items: Sequence[ClozeItem], entries: Sequence[int] | None) -> Answers:
+    def _ranked(self, items: Sequence[ClozeItem], entries: Sequence[int] | None) -> _Found:
         """The place of each answer, or of the best of those that are as right."""
         prompts = [Prompt(item.text, (item.answer, *item.accepted, *item.ignored), at=-1) for item in items]
         scores = ask(self.encoder, prompts, layers=self.layers, ranks=True, top=1, vocabulary=entries)
-        answers = Answers.none(len(self.layers), items)
-        lost = []
+        score, rank = np.full((len(self.layers), len(items)), np.nan), np.zeros((len(self.layers), len(items)), int)
         for place, item in enumerate(items):
-            n = 1 + len(item.accepted)
-            values, ranks = scores.of(place), scores.ranks_of(place)
+            n, values, ranks = 1 + len(item.accepted), scores.of(place), scores.ranks_of(place)
             # An item is lost only if none of its answers can be scored.
             if np.isnan(values[:, :n]).all():
-                lost += [one for one in scores.excluded if one.item == place]
                 continue
             best = np.where(ranks[:, :n] > 0, ranks[:, :n], np.iinfo(np.int64).max).min(axis=1)
-            for layer in range(len(self.layers)):
+            for layer, limit in enumerate(best.tolist()):
                 # Several spellings may be one entry.
-                above = {int(rank) for rank in ranks[layer, n:] if 0 < rank < best[layer]}
-                answers.rank[layer, place] = best[layer] - len(above)
-            answers.score[:, place] = np.nanmax(values[:, :n], axis=1)
-        answers.first = self._spelled(scores.top_ids[:, scores.mask_starts[1:] - 1, 0])
-        return answers.leave_out(lost, range(len(items)))
+                above = {one for one in ranks[layer, n:].tolist() if 0 < one < limit}
+                rank[layer, place] = limit - len(above)
+            score[:, place] = np.nanmax(values[:, :n], axis=1)
+        first = self._spelled(scores.top_ids[:, scores.mask_starts[1:] - 1, 0])
+        lost = [(one.item, one) for one in scores.excluded if np.isnan(score[:, one.item]).all()]
+        return _Found({"score": score, "rank": rank, "first": first}, lost)
 
-    def _chosen(self, items: Sequence[ClozeItem], entries: Sequence[int] | None) -> Answers:
-        """Correct answers and their distractors at one mask."""
-        prompts: list[Prompt] = []
-        item_of: list[int] = []
-        for place, item in enumerate(items):
-            if item.other:
-                prompts += [Prompt(item.text, (item.answer,), at=-1), Prompt(item.other, item.rivals, at=-1)]
-            else:
-                prompts.append(Prompt(item.text, (item.answer, *item.rivals), at=-1))
-            item_of += [place] * (2 if item.other else 1)
-        # The prompts with the answer, and with its rivals, of each item.
-        own = np.searchsorted(item_of, range(len(items))).tolist()
-        against = (np.searchsorted(item_of, range(len(items)), side="right") - 1).tolist()
+    def _chosen(self, items: Sequence[ClozeItem], entries: Sequence[int] | None, *, of_texts: bool) -> _Found:
+        """Correct answers and their distractors at one mask, or answers at the masks of two texts."""
+        prompts = []
+        for item in items:
+            others = (item.answer,) if of_texts else item.rivals
+            prompts += [Prompt(item.text, (item.answer,), at=-1), Prompt(item.other or item.text, others, at=-1)]
         form = self.form or "one_piece"
-        ranks = self.ranked and form == "one_piece"
+        ranks = self.ranked and form == "one_piece" and not of_texts
         scores = ask(self.encoder, prompts, layers=self.layers, form=form, ranks=ranks, vocabulary=entries)
-        answers = Answers.none(len(self.layers), items)
+        starts, excluded = scores.candidate_starts, [(one.item // 2, one) for one in scores.excluded]
+        right = scores.values[:, starts[:-1:2]]
+        if of_texts:
+            return _Found(_of_texts(items, right, scores.values[:, starts[1:-1:2]]), excluded)
+        fields = {"score": right, "rival": np.full(right.shape, np.nan), "first": np.full(right.shape, "", object)}
         for place, item in enumerate(items):
-            right = scores.of(own[place])[:, 0]
-            wrong = scores.of(against[place])[:, -len(item.rivals) :]
-            answers.score[:, place], answers.rival[:, place] = right, wrong.max(axis=1)
-            if ranks:
-                answers.rank[:, place] = scores.ranks_of(own[place])[:, 0]
-            for layer, best in enumerate(wrong.argmax(axis=1).tolist()):
-                chosen = item.answer if right[layer] > wrong[layer, best] else item.rivals[best]
-                answers.first[layer][place] = chosen
-        return answers.leave_out(scores.excluded, item_of)
+            wrong = scores.of(2 * place + 1)
+            fields["rival"][:, place] = wrong.max(axis=1)
+            best = _strings(item.rivals)[wrong.argmax(axis=1)]
+            fields["first"][:, place] = np.where(right[:, place] > wrong.max(axis=1), item.answer, best)
+        if scores.ranks is not None:
+            fields["rank"] = scores.ranks[:, starts[:-1:2]]
+        return _Found(fields, excluded)
 
-    def _changed(self, items: Sequence[ClozeItem]) -> Answers:
+    def _changed(self, items: Sequence[ClozeItem]) -> _Found:
         """Ranks and values, in another text, of the word that each layer ranks first."""
         before = ask(self.encoder, [Prompt(item.text) for item in items], layers=self.layers, top=1)
         ids = before.top_ids[:, before.mask_starts[1:] - 1, 0]
         kept = np.flatnonzero((ids >= 0).all(axis=0)).tolist()
-        wanted = [tuple(dict.fromkeys(ids[:, place].tolist())) for place in kept]
-        answers = Answers.none(len(self.layers), items)
+        score, rank = np.full(ids.shape, np.nan), np.zeros(ids.shape, dtype=np.int64)
+        first, excluded = np.full(ids.shape, "", dtype=object), [(one.item, one) for one in before.excluded]
         if kept:
+            wanted = [tuple(dict.fromkeys(ids[:, place].tolist())) for place in kept]
             prompts = [Prompt(items[place].other, entries, at=-1) for place, entries in zip(kept, wanted, strict=True)]
             after = ask(self.encoder, prompts, layers=self.layers, ranks=True, top=1)
-            first = self._spelled(after.top_ids[:, after.mask_starts[1:] - 1, 0])
+            first[:, kept] = self._spelled(after.top_ids[:, after.mask_starts[1:] - 1, 0])
             for number, (place, entries) in enumerate(zip(kept, wanted, strict=True)):
-                for layer in range(len(self.layers)):
-                    entry = entries.index(int(ids[layer, place]))
-                    answers.score[layer, place] = after.of(number)[layer, entry]
-                    answers.rank[layer, place] = after.ranks_of(number)[layer, entry]
-                    answers.first[layer][place] = first[layer][number]
-            answers.leave_out(after.excluded, kept)
-        answers.rival = before.top_values[:, before.mask_starts[1:] - 1, 0].copy()
-        answers.gold = self._spelled(ids)
-        return answers.leave_out(before.excluded, range(len(items)))
+                chosen = range(len(self.layers)), [entries.index(entry) for entry in ids[:, place].tolist()]
+                score[:, place], rank[:, place] = after.of(number)[chosen], after.ranks_of(number)[chosen]
+            excluded += [(kept[one.item], one) for one in after.excluded]
+        rival = before.top_values[:, before.mask_starts[1:] - 1, 0]
+        found = {"score": score, "rival": rival, "rank": rank, "first": first, "gold": self._spelled(ids)}
+        return _Found(found, excluded)
 
-    def _following(self, items: Sequence[ClozeItem]) -> Answers:
-        """Whether one sentence follows another."""
-        scores = next_sentence(self.encoder, [(item.text, item.other) for item in items], layers=self.layers)
-        answers = Answers.none(len(self.layers), items)
-        right = np.array([item.answer != "next" for item in items], dtype=np.int64)
-        places = np.arange(len(items))
-        answers.score, answers.rival = scores.log_probs[:, places, right], scores.log_probs[:, places, 1 - right]
-        for layer, better in enumerate((scores.log_probs[..., 0] > scores.log_probs[..., 1]).tolist()):
-            answers.first[layer] = ["next" if follows else "other" for follows in better]
-        return answers.leave_out(scores.excluded, range(len(items)))
+    def _spelled(self, ids: NDArray[np.int64]) -> NDArray[np.object_]:
+        """``[layer, item]`` entries as text; empty for none."""
+        distinct, places = np.unique(ids, return_inverse=True)
+        known = iter(spell_pieces(self.encoder, [entry for entry in distinct.tolist() if entry >= 0]))
+        names = _strings([next(known) if entry >= 0 else "" for entry in distinct.tolist()])
+        return names[places.reshape(ids.shape)]
 
-    def _spelled(self, ids: NDArray[np.int64]) -> list[list[str]]:
-        """``[layer][item]`` entries as text; empty for none."""
-        distinct = [entry for entry in np.unique(ids).tolist() if entry >= 0]
-        name = dict(zip(distinct, spell_pieces(self.encoder, distinct), strict=True))
-        return [[name.get(entry, "") for entry in row] for row in ids.tolist()]
+
+def _strings(values: Sequence[str]) -> NDArray[np.object_]:
+    return np.array([*values, None], dtype=object)[:-1]
+
+
+def _of_texts(items: Sequence[ClozeItem], score: Floats, rival: Floats) -> dict[str, Any]:
+    """The choice of one of two texts, whatever goes into them."""
+    texts, others = _strings([item.text for item in items]), _strings([item.other for item in items])
+    gold = np.broadcast_to(texts, score.shape)
+    return {"score": score, "rival": rival, "gold": gold, "first": np.where(score > rival, texts, others)}
 
 
 def _before(item: ClozeItem) -> str:
@@ -643,23 +589,20 @@ def _columns(cells: FitCells, probe: ClozeProbe, scoring: Scoring, *, keep: bool
     run, scored_items = scoring.run, None
     for problem in cells.problems:
         of_problem = cells.cells_of(problem)
-        ids, records = [cell.id for cell in of_problem], records_of(run, of_problem)
-        outcomes = read_outcomes(run, ids, among=scored_items)
+        records = records_of(run, of_problem)
+        outcomes = read_outcomes(run, [cell.id for cell in of_problem], among=scored_items)
         if scored_items is None:
             scored_items = outcomes.item_ids
         elif len(outcomes.item_ids) < records[0].facts["n_items"]:
-            counts = _recounted(run, ids[0], among=cells.cells["none", problem.seed, cells.layers[0]].id)
+            # Counts of the items that are scored in the cell of the task itself too.
+            task_cell = cells.cells["none", problem.seed, cells.layers[0]]
+            kept, others = (read_predictions(run, one.id) for one in (of_problem[0], task_cell))
+            left_out = dict(zip(others.item_ids, others.extra["reason"], strict=True))
+            reasons = [why or left_out[item] for item, why in zip(kept.item_ids, kept.extra["reason"], strict=True)]
+            counts = _counts_of(reasons, np.asarray(kept.cluster, dtype=np.int64), *_coded(kept.extra["group"]))
             records = tuple(replace(record, facts={**record.facts, **counts}) for record in records)
         columns[problem] = _scored(outcomes, records, of_problem, cells.layers, probe, scoring, keep=keep)
     return columns
-
-
-def _recounted(run: Path, cell_id: str, *, among: str) -> dict[str, Any]:
-    """Counts of the items of a cell that are scored in another cell too."""
-    kept, others = (read_predictions(run, name) for name in (cell_id, among))
-    left_out = dict(zip(others.item_ids, others.extra["reason"], strict=True))
-    reasons = [reason or left_out[item] for item, reason in zip(kept.item_ids, kept.extra["reason"], strict=True)]
-    return _counts_of(reasons, np.asarray(kept.cluster, dtype=np.int64), *_coded(kept.extra["group"]))
 
 
 def _scored(
@@ -679,27 +622,29 @@ def _scored(
     """
     scores: dict[str, Bootstrap] = {}
     by_group: dict[tuple[str, str], Bootstrap] = {}
-
-    def resampled(counts: NDArray[Any], metrics: Sequence[Metric], groups: Sequence[str] = ()) -> dict[str, Bootstrap]:
-        return bootstrap(counts, metrics, labels=groups, n_resamples=scoring.n_resamples, seed=scoring.seed)
-
+    names = outcomes.groups
     for kind in dict.fromkeys(metric.count_kind for metric in probe.scores if only in (None, metric.count_kind)):
-        metrics = [metric for metric in probe.scores if metric.count_kind == kind]
-        counts = outcomes.counts(kind)
-        scores |= resampled(counts, [metric for metric in metrics if metric.which is None], outcomes.groups)
-        for metric in [metric for metric in metrics if metric.which is not None]:
-            members = [n for n, group in enumerate(outcomes.groups) if metric.which and metric.which(group)]
-            # Only the clusters of those groups are drawn: their number decides how sure the score is.
-            clusters = outcomes.clusters_of(*members)
-            if len(clusters):
-                labels = [outcomes.groups[member] for member in members]
-                scores |= resampled(counts[:, clusters][:, :, members], [metric], labels)
+        metrics, counts = [metric for metric in probe.scores if metric.count_kind == kind], outcomes.counts(kind)
+
+        def resampled(
+            metrics: Sequence[Metric], groups: Sequence[int] | None = None, counts: Floats = counts
+        ) -> dict[str, Bootstrap]:
+            """Scores over some groups; only their clusters are drawn: their number decides how sure a score is."""
+            if groups is not None:
+                counts = counts[:, outcomes.clusters_of(*groups)][:, :, groups]
+            labels = names if groups is None else [names[group] for group in groups]
+            if not counts.shape[1]:
+                return {}
+            return bootstrap(counts, metrics, labels=labels, n_resamples=scoring.n_resamples, seed=scoring.seed)
+
+        scores |= resampled([metric for metric in metrics if metric.which is None])
+        for metric in metrics:
+            if metric.which is not None:
+                scores |= resampled([metric], [n for n, group in enumerate(names) if metric.which(group)])
         # Metrics over all items, or over some groups, would repeat themselves in a single group.
         alone = [metric for metric in metrics if metric.name in METRICS and not metric.name.startswith("micro_")]
-        for number, group in enumerate(outcomes.groups if len(outcomes.groups) > 1 else ()):
-            # A group is drawn from its own clusters alone, as above.
-            of_group = counts[:, outcomes.clusters_of(number), number : number + 1]
-            for name, score in resampled(of_group, alone).items() if of_group.shape[1] else ():
+        for number, group in enumerate(names if len(names) > 1 else ()):
+            for name, score in resampled(alone, [number]).items():
                 lean = replace(score, replicates=score.replicates[:0], jackknife=score.jackknife[:0])
                 by_group[name, group] = score if keep else lean
     ordered = {metric.name: scores[metric.name] for metric in probe.scores if metric.name in scores}

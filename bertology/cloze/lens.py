@@ -110,17 +110,16 @@ def fit_lens(
     n_layers, n_places, dim = states.shape[0] - 1, *states.shape[1:]
     if not n_layers:
         raise ModelError(f"model {encoder.name} has no layer below the last: there is nothing to translate")
-    device = torch.device(encoder.device)
     with torch.inference_mode(False), torch.enable_grad():
-        weights = torch.zeros(n_layers, dim, dim, device=device, requires_grad=True)
-        biases = torch.zeros(n_layers, dim, device=device, requires_grad=True)
+        weights = torch.zeros(n_layers, dim, dim, device=encoder.device, requires_grad=True)
+        biases = torch.zeros(n_layers, dim, device=encoder.device, requires_grad=True)
         optimizer = torch.optim.AdamW([weights, biases], lr=lr, weight_decay=1e-2)
         schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 - step / steps)
         order = torch.Generator().manual_seed(seed)
         progress.start(steps, unit="steps")
         for _ in range(steps):
             chosen = torch.randint(n_places, (min(batch, n_places),), generator=order)
-            some = states[:, chosen].to(device)
+            some = states[:, chosen].to(encoder.device)
             with torch.no_grad():
                 final = _log_probs(encoder, some[-1], encoder.n_layers)
             lower = some[:-1] + torch.einsum("lpd,led->lpe", some[:-1], weights) + biases[:, None]
@@ -184,35 +183,25 @@ def lens_measures(
 
 
 def _masked_states(
-    encoder: Encoder,
-    sentences: Sentences,
-    share: float,
-    most: int,
-    seed: int,
-    on_long: OnLong,
-    *,
-    n_maskings: int,
+    encoder: Encoder, sentences: Sentences, share: float, most: int, seed: int, on_long: OnLong, *, n_maskings: int
 ) -> tuple[Tensor, Tensor, NDArray[np.int64]]:
     """``[layer, place, dim]`` states of masked pieces, ``[place]`` what was masked, and ``[place]`` their sentences."""
-    layers = range(encoder.n_layers + 1)
-    kept: list[Tensor] = []
-    gold: list[Tensor] = []
-    of: list[NDArray[np.int64]] = []
-    n_places = 0
+    layers, n_places = range(encoder.n_layers + 1), 0
+    kept: list[tuple[Tensor, Tensor, NDArray[np.int64]]] = []
     for masking in range(n_maskings):
         text = MaskedText(encoder, sentences, share=share, seed=seed + masking, on_long=on_long)
         for batch in text.batches():
             if n_places >= most:
                 break
             states = encoder.hidden_states(batch.ids, batch.mask, layers=layers)
-            distinct = batch.distinct
-            positions = batch.positions[distinct]
+            positions = batch.positions[batch.distinct]
             rows, columns = positions.to(states[0].device).unbind(1)
-            kept.append(torch.stack([states[layer][rows, columns].float() for layer in layers]).cpu())
-            gold.append(batch.gold[distinct].cpu())
-            of.append(text.pieces.window_sentence[batch.windows[positions[:, 0].numpy()]].astype(np.int64))
+            of_batch = torch.stack([states[layer][rows, columns].float() for layer in layers]).cpu()
+            windows = batch.windows[positions[:, 0].numpy()]
+            kept.append((of_batch, batch.gold[batch.distinct].cpu(), text.pieces.window_sentence[windows]))
             n_places += len(rows)
-    return torch.cat(kept, dim=1)[:, :most].clone(), torch.cat(gold)[:most].long(), np.concatenate(of)[:most]
+    vectors, gold, of = zip(*kept, strict=True)
+    return torch.cat(vectors, 1)[:, :most].clone(), torch.cat(gold)[:most].long(), np.concatenate(of)[:most].astype(int)
 
 
 def _log_probs(encoder: Encoder, states: Tensor, layer: int) -> Tensor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, ClassVar, Literal
 
@@ -56,11 +56,7 @@ class ClozeItem:
 
 @dataclass(frozen=True)
 class ClozeItems:
-    """All items of a task.
-
-    Raises:
-        CorpusError: there is none, or two have one name.
-    """
+    """All items of a task; a :class:`CorpusError` where there is none, or two have one name."""
 
     items: tuple[ClozeItem, ...]
     left_out: tuple[LeftOut, ...] = ()
@@ -82,17 +78,13 @@ class ClozeItems:
         if not self.items:
             reason = max(self.reasons, key=lambda reason: self.reasons[reason], default=None)
             raise CorpusError(f"no item to ask{f' (of all: {reason})' if reason is not None else ''}")
-        counts = Counter(item.id for item in self.items)
-        doubled = next((name for name, times in counts.items() if times > 1), None)
-        if doubled is not None:
-            raise CorpusError(f"two items are called {quoted(doubled)}: give each a name of its own")
+        for name, times in Counter(item.id for item in self.items).items():
+            if times > 1:
+                raise CorpusError(f"two items are called {quoted(name)}: give each a name of its own")
 
     def check(self, asks: ClozeAsks) -> None:
-        """Check that every item has the fields that this kind of task needs.
-
-        Raises:
-            CorpusError: an item lacks one.
-        """
+        """Check that every item has the fields that this kind of task needs; a :class:`CorpusError` names one that
+        lacks one."""
         for item in self.items:
             if problem := _problem(item, asks):
                 raise CorpusError(f"item {quoted(item.id)} {problem}")
@@ -130,10 +122,7 @@ class ClozeItems:
     @cached_property
     def fingerprint(self) -> str:
         """Hash of all that is asked, and of what could not be."""
-        parts = [
-            (i.id, i.cluster, i.group, i.text, i.answer, i.accepted, i.ignored, i.rivals, i.other, i.blind)
-            for i in self.items
-        ]
+        parts = [[getattr(item, part.name) for part in fields(ClozeItem)] for item in self.items]
         left = [(one.id, one.group, one.reason) for one in self.left_out]
         return digest([canonical_json([parts, dict(self.vocabularies), left])])
 
@@ -203,14 +192,7 @@ class ClozeProbe(Probe):
 
     @abstractmethod
     def items(self, source: str) -> ClozeItems:
-        """The items of the task.
-
-        Args:
-            source: ``pocket``, or the path of a file or folder.
-
-        Raises:
-            CorpusError: the source has no items.
-        """
+        """The items of a source, ``pocket`` or the path of a file or folder; a :class:`CorpusError` without any."""
 
     def read_items(self, source: Any, *, columns: str | None = None) -> ClozeItems:
         """Items from the rows of a table; from any other source, the items of :meth:`items`.

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertology._names import name_not_found
-from bertology.errors import ClozeError, quoted
+from bertology.errors import ClozeError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,7 +45,7 @@ not give itself away (Kauf & Ivanova 2023, section 2). A candidate of one piece 
 
 
 def check_form(form: str) -> None:
-    """Raise :class:`NameNotFoundError` for a name that is no :data:`AnswerForm`."""
+    """Check that a name is an :data:`AnswerForm`."""
     if form not in get_args(AnswerForm):
         raise name_not_found("form of answers", form, get_args(AnswerForm))
 
@@ -124,20 +124,17 @@ class ClozeScores:
 
         reasons = {(one.item, one.candidate): one.reason for one in self.excluded}
         lines: list[tuple[Any, ...]] = []
-        for number, prompt in enumerate(self.prompts):
-            ids, best = self.top_of(number)
-            about, whole = (number, prompt.text), reasons.get((number, None))
-            for place, layer in enumerate(self.layers):
-                for one, word in enumerate(prompt.candidates):
-                    at = int(self.candidate_starts[number]) + one
-                    rank = None if self.ranks is None or not self.ranks[place, at] else int(self.ranks[place, at])
-                    reason = whole or reasons.get((number, word))
-                    lines.append((*about, prompt.asked, layer, word, float(self.values[place, at]), rank, reason))
-                for mask, rank in () if prompt.candidates else np.ndindex(ids.shape[1:]):
-                    entry = self.top_words.get(int(ids[place, mask, rank]))
-                    lines.append((*about, mask, layer, entry, float(best[place, mask, rank]), rank + 1, whole))
-        value = "log_prob" if self.normalized else "logit"
-        names = ["prompt", "text", "mask", "layer", "candidate", value, "rank", "reason"]
+        for (number, prompt), (place, layer) in itertools.product(enumerate(self.prompts), enumerate(self.layers)):
+            (ids, best), whole = self.top_of(number), reasons.get((number, None))
+            for at, word in enumerate(prompt.candidates, int(self.candidate_starts[number])):
+                value, reason = float(self.values[place, at]), whole or reasons.get((number, word))
+                known = None if self.ranks is None else int(self.ranks[place, at]) or None
+                lines.append((number, prompt.text, prompt.asked, layer, word, value, known, reason))
+            for mask, rank in () if prompt.candidates else np.ndindex(ids.shape[1:]):
+                entry = self.top_words.get(int(ids[place, mask, rank]))
+                lines.append((number, prompt.text, mask, layer, entry, float(best[place, mask, rank]), rank + 1, whole))
+        score = "log_prob" if self.normalized else "logit"
+        names = ["prompt", "text", "mask", "layer", "candidate", score, "rank", "reason"]
         return pd.DataFrame(lines, columns=names).astype({"rank": "Int64"})
 
     def of(self, prompt: int) -> Floats:
@@ -156,40 +153,26 @@ class ClozeScores:
         return self.top_ids[:, masks], self.top_values[:, masks]
 
 
-def encode(encoder: Encoder, texts: Sequence[str] | Sequence[tuple[str, str]], *, bare: bool = False) -> list[Any]:
-    """Texts, or pairs of them, in pieces: ``tokenizers.Encoding`` objects, with special tokens unless ``bare``."""
-    single = itertools.chain.from_iterable((text,) if isinstance(text, str) else text for text in texts)
-    broken = next((text for text in single if any("\ud800" <= letter <= "\udfff" for letter in text)), None)
-    if broken is not None:
-        raise ClozeError(f"{broken!a}: half of a surrogate pair in it, which is no character: read the source as UTF-8")
+def encode(encoder: Encoder, texts: Sequence[str] | Sequence[tuple[str, str]], *, bare: bool = False) -> Iterator[Any]:
+    """Texts, or pairs of them, in pieces, many at a time: ``tokenizers.Encoding`` objects, with special tokens unless
+    ``bare``."""
     backend: Any = encoder.tokenizer.backend_tokenizer
     # Whoever called it with either left it so.
     backend.no_padding()
     backend.no_truncation()
-    return list(backend.encode_batch(list(texts), add_special_tokens=not bare))
-
-
-def encode_each(encoder: Encoder, texts: Sequence[str]) -> Iterator[Any]:
-    """The encodings of :func:`encode`, made for many texts at a time, but not for all of them."""
     for start in range(0, len(texts), _TEXTS_AT_ONCE):
-        yield from encode(encoder, texts[start : start + _TEXTS_AT_ONCE])
+        some = list(texts[start : start + _TEXTS_AT_ONCE])
+        for text in itertools.chain.from_iterable((one,) if isinstance(one, str) else one for one in some):
+            if any("\ud800" <= letter <= "\udfff" for letter in text):
+                problem = "half of a surrogate pair in it, which is no character: read the source as UTF-8"
+                raise ClozeError(f"{text!a}: {problem}")
+        yield from backend.encode_batch(some, add_special_tokens=not bare)
 
 
 def too_long(encoder: Encoder, n_pieces: int) -> str:
     """Reason why an input of this many subwords, special tokens included, is too long; empty if it is not."""
     most = encoder.max_pieces
     return "" if n_pieces <= most else f"too long: {n_pieces} pieces, the model takes {most}"
-
-
-def mask_places(encoder: Encoder, prompt: Prompt, ids: Sequence[int]) -> list[int]:
-    """The pieces of an encoded prompt that are its masks; a :class:`ClozeError` where they are not as many."""
-    places = [piece for piece, entry in enumerate(ids) if entry == encoder.mask_id]
-    if len(places) != prompt.n_masks:
-        raise ClozeError(
-            f"prompt {quoted(prompt.text)}: {prompt.n_masks} masks, of which the tokenizer reads {len(places)} as "
-            f"{encoder.mask_token}; put spaces around them"
-        )
-    return places
 
 
 def masked_copies(
@@ -200,11 +183,10 @@ def masked_copies(
     for place, piece in enumerate(pieces):
         copy = list(ids)
         copy[piece] = mask_id
-        if form == "within_word_l2r":
-            for later in range(place + 1, len(pieces)):
-                if words[later] != words[place]:
-                    break
-                copy[pieces[later]] = mask_id
+        for later in pieces[place + 1 :] if form == "within_word_l2r" else ():
+            if words[later - pieces.start] != words[place]:
+                break
+            copy[later] = mask_id
         yield copy, piece, ids[piece]
 
 
@@ -227,33 +209,31 @@ class AnswerReader:
 
     def read(self, before: str, words: Iterable[str | int]) -> list[Answer]:
         """The pieces of ``words`` (or entries) after a text, as they would be cut there if each ended a word."""
-        words = list(words)
-        anchor = anchor_of(before)
+        words, anchor = list(words), anchor_of(before)
         new = [word for word in dict.fromkeys(words) if isinstance(word, str) and (anchor, word) not in self._known]
-        if new:
-            # A space is cut with what follows it, so it is no part of the pieces before.
-            head = encode(self._encoder, [anchor.rstrip()], bare=True)[0].ids if anchor else []
-            encodings = encode(self._encoder, [anchor + word.strip() for word in new], bare=True)
-            for word, encoding in zip(new, encodings, strict=True):
-                self._known[anchor, word] = self._answer(word, anchor, head, encoding)
+        # A space is cut with what follows it, so it is no part of the pieces before.
+        head = next(encode(self._encoder, [anchor.rstrip()], bare=True)).ids if anchor and new else []
+        encodings = encode(self._encoder, [anchor + word.strip() for word in new], bare=True)
+        for word, encoding in zip(new, encodings, strict=True):
+            pieces, n_before, reason = encoding.ids[len(head) :], len(head), ""
+            if not word.strip():
+                reason = "it is empty"
+            elif encoding.ids[:n_before] != head:
+                reason = f"it runs together with {anchor!r} before it"
+            elif not pieces:
+                reason = "the tokenizer maps it to nothing"
+            elif self._encoder.tokenizer.unk_token_id in pieces:
+                reason = "not in the vocabulary: it has characters that the tokenizer does not know"
+            elif self._special & set(pieces):
+                reason = "it spells a special token"
+            found = ((), ()) if reason else (tuple(pieces), tuple(encoding.word_ids[n_before:]))
+            self._known[anchor, word] = Answer(*found, reason)
         return [self._known[anchor, word] if isinstance(word, str) else Answer((int(word),), (0,)) for word in words]
 
-    def _answer(self, word: str, anchor: str, head: list[int], encoding: Any) -> Answer:
-        if not word.strip():
-            return Answer((), (), "it is empty")
-        if encoding.ids[: len(head)] != head:
-            return Answer((), (), f"it runs together with {anchor!r} before it")
-        pieces, words = tuple(encoding.ids[len(head) :]), tuple(encoding.word_ids[len(head) :])
-        if not pieces:
-            return Answer((), (), "the tokenizer maps it to nothing")
-        if self._encoder.tokenizer.unk_token_id in pieces:
-            return Answer((), (), "not in the vocabulary: it has characters that the tokenizer does not know")
-        if self._special & set(pieces):
-            return Answer((), (), "it spells a special token")
-        return Answer(pieces, words)
-
-    def several_pieces(self, answer: Answer) -> str:
-        """Why an answer of several pieces has no place in the distribution at one mask."""
+    def unfit(self, answer: Answer) -> str:
+        """Why an answer has no place in the distribution at one mask; empty if it has."""
+        if answer.reason or len(answer.pieces) == 1:
+            return answer.reason
         shown = " ".join(self._encoder.tokenizer.convert_ids_to_tokens(list(answer.pieces)))
         return f"not in the vocabulary: {len(answer.pieces)} pieces ({shown})"
 
@@ -275,20 +255,26 @@ def vocabulary_ids(
     """
     reader = AnswerReader(encoder)
     answers = reader.read(before, words)
-    reasons = [one.reason or (reader.several_pieces(one) if len(one.pieces) > 1 else "") for one in answers]
+    reasons = list(map(reader.unfit, answers))
     entries = {answer.pieces[0] for answer, reason in zip(answers, reasons, strict=True) if not reason}
-    excluded = (Excluded(number, words[number], reason) for number, reason in enumerate(reasons) if reason)
-    return np.array(sorted(entries), dtype=np.int64), tuple(excluded)
+    return np.array(sorted(entries), dtype=np.int64), excluded(reasons, words)
+
+
+def excluded(reasons: Sequence[str], words: Sequence[str] | None = None) -> tuple[Excluded, ...]:
+    """The items that have a reason why they are not scored, of all that were given."""
+    return tuple(
+        Excluded(number, None if words is None else words[number], reason)
+        for number, reason in enumerate(reasons)
+        if reason
+    )
 
 
 def spell_pieces(encoder: Encoder, ids: Sequence[int]) -> list[str]:
     """Vocabulary entries as a person reads them: marks of a word's beginning left out, those inside words kept."""
-    shown = []
-    for number in ids:
-        token = encoder.tokenizer.convert_ids_to_tokens(int(number))
-        text = token if token is None or token.startswith("##") else encoder.tokenizer.decode([int(number)]).strip()
-        if text is not None and _NO_CHARACTER in text:
-            # Bytes that are no character by themselves differ in the tokenizer's own spelling alone.
-            text = token
-        shown.append(text or token or f"<{number}>")
-    return shown
+    spelled: dict[int, str] = {}
+    for number in dict.fromkeys(map(int, ids)):
+        token = encoder.tokenizer.convert_ids_to_tokens(number)
+        text = token if token is None or token.startswith("##") else encoder.tokenizer.decode([number]).strip()
+        # Bytes that are no character by themselves differ in the tokenizer's own spelling alone.
+        spelled[number] = (token if text and _NO_CHARACTER in text else text) or token or f"<{number}>"
+    return [spelled[number] for number in map(int, ids)]

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from numpy import float64
 from numpy.typing import NDArray
 
-from bertology.probing import GeometryCounts, Probe, RepresentationProbe, Splits
-from bertology.probing.items import SplitVectors, SplitWords, sampled_words
+from bertology.geometry.probes import WordsProbe
+from bertology.probing import Probe, RepresentationProbe, Splits
+from bertology.probing.items import SplitVectors
 from bertology.probing.probes import SplitName, Subject
 
 if TYPE_CHECKING:
@@ -34,7 +35,6 @@ class ComparisonProbe(Probe):
     """
 
     subject: ClassVar[Subject] = "models compared"
-
     family = "comparison"
     needs_reference = True
     asks_random_weights = False
@@ -42,10 +42,8 @@ class ComparisonProbe(Probe):
 
 
 @dataclass(frozen=True)
-class VectorComparison(ComparisonProbe):
-    """A question about the vectors of the same words in both models."""
-
-    asked_by = "words"
+class VectorComparison(ComparisonProbe, WordsProbe):
+    """A question about the vectors of the same words, those that can be read, in both models."""
 
     match: str = "depth"
     """``depth``: layers are matched as above; ``cka``: with the layer of the reference whose debiased linear CKA is
@@ -54,22 +52,9 @@ class VectorComparison(ComparisonProbe):
     """Words of running text that are read at most: random sentences of a larger text."""
 
     @property
-    def compares_layers(self) -> bool:
-        """Whether the statistics of a layer depend on which others are read."""
-        return False
-
-    @property
     def reads(self) -> tuple[SplitName, ...]:
         """The splits whose vectors are read: the test split; dev as well where layers are matched by content."""
         return ("test",) if self.match == "depth" else ("dev", "test")
-
-    def words(self, sentences: Splits) -> SplitWords:
-        """All words of random sentences."""
-        return {split: sampled_words(text, self.most_words) for split, text in sentences.items()}
-
-    def counts(self, sentences: Splits, words: SplitWords) -> GeometryCounts:
-        """The items of which all words are among ``words``: those of :meth:`words` that both models can read."""
-        return GeometryCounts(len(words["test"]))
 
     @abstractmethod
     def statistics(
@@ -79,8 +64,7 @@ class VectorComparison(ComparisonProbe):
 
         Args:
             model: by split, vectors of :meth:`words` without those that one of the models cannot read.
-            reference: by split, vectors of the same words in the reference, which may differ in number of layers and in
-                width.
+            reference: by split, vectors of the same words in the reference; depth and width may differ.
             sentences: by split.
             layers: every layer of the model that is read, and the one of the reference that it is compared with.
 
@@ -119,9 +103,7 @@ class AttentionComparison(ComparisonProbe):
     ) -> Mapping[str, tuple[NDArray[float64], float]]:
         """Contributions of a sentence, by metric, to the numerator ``[layer, head]`` and the denominator of its ratio.
 
-        Args:
-            model: ``[layer, head, word, column]`` word-level maps, see :func:`bertology.attention.paired_maps`.
-            reference: the same of the layers that they are compared with.
+        Maps are ``[layer, head, word, column]`` at word level, see :func:`bertology.attention.paired_maps`.
         """
 
 
@@ -141,8 +123,7 @@ class EncoderPair:
 
 
 class EncoderComparison(ComparisonProbe):
-    """A question put to the two models themselves: to their weights, their heads, or to what parts of one do in the
-    other."""
+    """A question put to the two models themselves: their weights, their heads, or what parts of one do in the other."""
 
     asked_by = "check"
 

@@ -7,10 +7,10 @@ readout fitted to one model predicts from the vectors of the other.
 from __future__ import annotations
 
 import itertools
-from collections import ChainMap, Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import ChainMap
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,7 @@ from bertology.comparison._probes import (
     ReadoutComparison,
     VectorComparison,
 )
+from bertology.corpora import Sentences
 from bertology.encoders import ModelShape
 from bertology.encoders.batching import OnLong
 from bertology.errors import BertologyError, CorpusError, ModelError
@@ -55,6 +56,7 @@ from bertology.families.sums import (
     write_sums,
 )
 from bertology.families.vectors import CellWriter, VectorFamily, readable, targets_of, vectors_of
+from bertology.geometry.family import words_read
 from bertology.geometry.similarity import most_alike
 from bertology.measures import Metric, compare, over_runs
 from bertology.measures.intervals import difference
@@ -127,26 +129,31 @@ class _Comparison(SumsFamily):
 
     def compute_cells(self, cells: FitCells, job: Resources) -> None:
         """Measure stored vectors, or open the two models."""
-        watch, probe, reference = Stopwatch(), self.configured(cells.probe, cells.config), _reference(job).pair
-        of_vectors = isinstance(probe, VectorComparison)
+        watch, probe, other = Stopwatch(), self.configured(cells.probe, cells.config), _reference(job).pair
+        of_vectors, pairs = isinstance(probe, VectorComparison), _pairs_by_depth(cells.layers_read, job)
         with named_task(probe):
             if isinstance(probe, VectorComparison):
-                found = _measure_vectors(probe, cells, job)
+                found, counts, n_clusters, pairs = _measure_vectors(probe, cells, job, pairs)
             elif isinstance(probe, AttentionComparison):
-                found = _measure_attention(probe, cells, job)
+                found, counts, n_clusters = _measure_attention(probe, job, pairs)
             else:
-                found = _measure_encoders(cast(EncoderComparison, probe), cells, job)
+                texts, on_long = job.pair.texts(probe.reads), cast(OnLong, job.pair.request.on_long)
+                models = job.get_encoder(), _reference(job).get_encoder()
+                pair = EncoderPair(*models, texts, pairs, on_long, job.progress)
+                found = list(cast(EncoderComparison, probe).measure(pair))
+                test = texts.get("test", Sentences())
+                counts, n_clusters = GeometryCounts(test.n_words), len(test)
         device = "cpu" if of_vectors else job.device
         write_sums(
             cells,
             job,
-            {"test": found.statistics},
-            replace(found.counts, skipped=dict(sorted(found.counts.skipped.items()))),
-            n_clusters=found.n_clusters,
+            {"test": found},
+            counts,
+            n_clusters=n_clusters,
             provenance=watch.provenance(*PACKAGES, device=device, n_cells=len(cells.cells)),
-            params={**_reference_params(reference), "clusters": "sentences"},
-            layer_params={layer: {"reference_layer": other} for layer, other in found.layers},
-            aligned=job.pair.alignment_counts(leaves_out=of_vectors, beside=reference),
+            params={**_reference_params(other), "clusters": "sentences"},
+            layer_params={layer: {"reference_layer": of_reference} for layer, of_reference in pairs},
+            aligned=job.pair.alignment_counts(leaves_out=of_vectors, beside=other),
         )
 
     def rows(self, draws: Sequence[FitCells], scoring: Scoring) -> TaskRows:
@@ -174,15 +181,6 @@ class _Comparison(SumsFamily):
         return Cost(2.0 * n_words_read(pair, probe) * dim**2 * n_layers**2, 4.0 * dim**2 * n_layers**2)
 
 
-class _Measured(NamedTuple):
-    """The statistics of a configuration, and the layers and items that they are of."""
-
-    statistics: Sequence[LayerSums] | Sequence[HeadRatios]
-    layers: Sequence[LayerPair]
-    counts: GeometryCounts
-    n_clusters: int
-
-
 def _reference(job: Resources) -> Resources:
     """The resources of the reference model."""
     assert job.reference is not None
@@ -197,45 +195,36 @@ def _pairs_by_depth(layers: Sequence[int], job: Resources) -> tuple[LayerPair, .
 
 def _reference_params(reference: ModelCorpus) -> dict[str, Any]:
     """The parameters of rows that name the reference."""
-    return {
-        "reference": reference.source.name,
-        "reference_fingerprint": reference.fingerprints[reference.weights],
-    }
+    weights = reference.fingerprints[reference.weights]
+    return {"reference": reference.source.name, "reference_fingerprint": weights}
 
 
-def _measure_vectors(probe: VectorComparison, cells: FitCells, job: Resources) -> _Measured:
-    """The statistics of the vectors of the same words in both models, of all layers."""
+def _measure_vectors(
+    probe: VectorComparison, cells: FitCells, job: Resources, pairs: tuple[LayerPair, ...]
+) -> tuple[Sequence[LayerSums], GeometryCounts, int, tuple[LayerPair, ...]]:
+    """The statistics of the vectors of the same words in both models, of all layers, and which these are."""
     other, texts = _reference(job), job.pair.texts(probe.reads)
-    asked = probe.words(texts)
-    left_out = {name: ChainMap(*(dict(one.pair.unreadable.get(name, {})) for one in (job, other))) for name in texts}
-    read = {name: asked[name][~np.isin(asked[name], list(left_out[name]))] for name in texts}
+    unreadable = {name: ChainMap(*(dict(one.pair.unreadable.get(name, {})) for one in (job, other))) for name in texts}
+    read, counts, n_clusters = words_read(probe, texts, unreadable)
     model, reference = (
         {name: one.vectors(name, layers, words) for name, words in read.items()}
         for one, layers in ((job, cells.layers_read), (other, other.pair.layers))
     )
     # On one thread every engine computes the same bits.
     with threadpool_limits(1):
-        if probe.match == "depth":
-            pairs = _pairs_by_depth(cells.layers_read, job)
-        else:  # by likeness on dev, or on test where there is no dev
+        if probe.match != "depth":  # by likeness on dev, or on test where there is no dev
             split = "dev" if "dev" in model and len(model["dev"]) else "test"
             pairs = most_alike(model[split], reference[split])
-        found = list(probe.statistics(model, reference, texts, layers=pairs))
-    counts, words = probe.counts(texts, read), np.setdiff1d(asked["test"], read["test"]).tolist()
-    skipped = Counter(counts.skipped) + Counter(left_out["test"][word] for word in words)
-    n_clusters = len(np.unique(texts["test"].sentence_of_word[read["test"]]))
-    return _Measured(found, pairs, replace(counts, skipped=skipped), n_clusters)
+        return list(probe.statistics(model, reference, texts, layers=pairs)), counts, n_clusters, pairs
 
 
-_LEFT_OUT = "in a sentence that is not read whole by both models"
-
-
-def _measure_attention(probe: AttentionComparison, cells: FitCells, job: Resources) -> _Measured:
+def _measure_attention(
+    probe: AttentionComparison, job: Resources, pairs: tuple[LayerPair, ...]
+) -> tuple[Sequence[HeadRatios], GeometryCounts, int]:
     """Statistics of the maps of each head in the same sentences, and their mean over the heads of a layer."""
     from bertology.attention import paired_maps
 
-    text, pairs = job.pair.splits.test, _pairs_by_depth(cells.layers_read, job)
-    model, reference = job.get_encoder(), _reference(job).get_encoder()
+    text, model, reference = job.pair.splits.test, job.get_encoder(), _reference(job).get_encoder()
     scope = Scope(len(text), tuple(layer for layer, _ in pairs), model.n_heads, "word")
     clusters, n_words, n_sentences = scope.clusters(np.arange(len(text))), 0, 0
     over, under = dict[str, NDArray[np.float64]](), dict[str, NDArray[np.float64]]()
@@ -257,18 +246,9 @@ def _measure_attention(probe: AttentionComparison, cells: FitCells, job: Resourc
         HeadRatios(names, scope.layers, numerators, denominators),
         HeadRatios(names, scope.layers, means, denominators, unit="layer"),
     )
-    counts = GeometryCounts(n_words, skipped={_LEFT_OUT: left} if (left := text.n_words - n_words) else {})
-    return _Measured(found, pairs, counts, n_sentences)
-
-
-def _measure_encoders(probe: EncoderComparison, cells: FitCells, job: Resources) -> _Measured:
-    """Statistics of the models themselves, which are both open."""
-    texts, on_long = job.pair.texts(probe.reads), cast(OnLong, job.pair.request.on_long)
-    pairs = _pairs_by_depth(cells.layers_read, job)
-    models = job.get_encoder(), _reference(job).get_encoder()
-    found = list(probe.measure(EncoderPair(*models, texts, pairs, on_long, job.progress)))
-    n_words, n_sentences = (texts["test"].n_words, len(texts["test"])) if "test" in texts else (0, 0)
-    return _Measured(found, pairs, GeometryCounts(n_words), n_sentences)
+    left = text.n_words - n_words
+    skipped = {"in a sentence that is not read whole by both models": left} if left else {}
+    return found, GeometryCounts(n_words, skipped=skipped), n_sentences
 
 
 FAMILY = _Comparison()
@@ -330,7 +310,50 @@ class _Frozen(VectorFamily):
         return _NOTES
 
     def compute_cells(self, cells: FitCells, job: Resources) -> None:
-        _fit_both(cells, job)
+        """Fit a readout to each model, all layers and seeds at once, and write the cells of all four scores."""
+        from bertology.readouts import get_readout
+        from bertology.readouts.erasure import moments, rescaled
+
+        _check_widths(job.pair, cells.probe)
+        watch, other = Stopwatch(), _reference(job)
+        pairs = _pairs_by_depth(cells.layers_read, job)
+        problems = [Problem("none", seed) for seed in dict.fromkeys(problem.seed for problem in cells.problems)]
+        of_task = replace(cells, probe=_of(cells.probe))
+        of_reference = replace(of_task, layers_read=tuple(layer for _, layer in pairs))
+        # The items of the task that both models can read.
+        data = readable(of_task, job).without(other.pair.unreadable, other.pair.joined)
+
+        def vectors(of: FitCells, where: Resources, split: str) -> Any:
+            return vectors_of(of, data, where, split, memory=job.memory // 2 if split == "train" else 0)
+
+        def fit(of: FitCells, where: Resources) -> Any:
+            readout = get_readout(cells.readout, **cells.config.settings)
+            targets = targets_of(data, problems, "train", fraction=cells.config.fraction)
+            dev, dev_targets = vectors(of, where, "dev"), targets_of(data, problems, "dev")
+            train = vectors(of, where, "train")
+            return readout.fit(
+                train, targets, dev=dev, dev_targets=dev_targets, device=job.device, progress=job.progress.say
+            )
+
+        frozen, refitted = fit(of_reference, other), fit(of_task, job)
+        job.progress.finish()
+        test = vectors(of_task, job, "test")
+        own, others = (moments(vectors(*which, "train")) for which in ((of_task, job), (of_reference, other)))
+        predicted = {
+            "none": (frozen, frozen.predict(test)),
+            "rescaled": (frozen, frozen.predict(rescaled(test, own, others))),
+            "refit": (refitted, refitted.predict(test)),
+            "reference": (frozen, frozen.predict(vectors(of_reference, other, "test"))),
+        }
+        provenance = watch.provenance(*PACKAGES, "scikit-learn", device=job.device, n_cells=len(cells.cells))
+        writer = CellWriter(cells, data, job, provenance, reference=other.pair)
+        for (control, seed, layer), cell in cells.cells.items():
+            fitted, answers = predicted[control]
+            at = problems.index(Problem("none", seed)), cells.layers.index(layer)
+            params = {"strength": float(fitted.report.chosen[at]), **_reference_params(other.pair)}
+            params["reference_layer"] = dict(pairs)[int(layer or 0)]
+            kept = data.predictions(data.test.codes, answers.labels[at], answers.log_prob[at])
+            writer.write(cell, kept, seed, params, n_params=fitted.n_params)
 
     def count(self, run: Kept, ids: Sequence[str], metrics: Sequence[Metric]) -> Counts:
         return LABELS.count(run, ids, metrics)
@@ -340,13 +363,54 @@ class _Frozen(VectorFamily):
 
     def more_rows(
         self, cells: FitCells, control: str, by_control: ByControl, shared: Sequence[Mapping[str, Any]]
-    ) -> Iterable[ResultRow]:
+    ) -> Iterator[ResultRow]:
         """Differences between the scores of the frozen, rescaled and refitted readouts and that on the reference."""
-        return _changes(by_control, shared, cells.probe.scores[0].name) if control == "none" else ()
+        if control != "none":
+            return
+        metric = cells.probe.scores[0].name
+        for name, (one, less) in _CHANGES.items():
+            columns = []
+            for frozen, more, fewer in zip(by_control["none"], by_control[one], by_control[less], strict=True):
+                scores = {
+                    seed: difference(more[seed].scores[metric], fewer[seed].scores[metric], metric=name)
+                    for seed in frozen
+                }
+                columns.append(
+                    {seed: replace(of, scores={name: scores[seed]}, by_group={}) for seed, of in frozen.items()}
+                )
+            yield from run_rows(columns, shared, "none")
 
     def more_comparisons(self, cells: FitCells, columns: Columns, scoring: Scoring) -> Iterator[ComparisonRow]:
         """The four scores of each layer with each other."""
-        return _compared(cells, columns, scoring)
+        pair, metric = scoring.pair, cells.probe.scores[0].name
+        by_control = {
+            control: over_runs([column.scores[metric] for (of, _), column in columns.items() if of == control])
+            for control in _CONTROLS
+        }
+        scores = list(by_control.values())
+        n = len(cells.layers)
+        pairs = [
+            (a * n + layer, b * n + layer)
+            for layer in range(n)
+            for a, b in itertools.combinations(range(len(_CONTROLS)), 2)
+        ]
+        by_run = [one.by_run for one in scores if one.by_run is not None]
+        compared = compare(
+            np.concatenate([one.values for one in scores]),
+            np.concatenate([one.replicates for one in scores], axis=1),
+            n_clusters=scores[0].n_clusters,
+            by_run=np.concatenate(by_run, axis=1) if by_run else None,
+            pairs=pairs,
+        )
+        reference = pair.reference
+        assert reference is not None
+        first = min(seed for _, seed in columns)
+        family = f"{cells.probe.task} on {pair.corpus.name}: {pair.source.name} and {reference.source.name} by {metric}"
+        if len(pair.request.configs_of(cells.probe.task)) > 1:
+            family += f", {cells.config.title}"
+        ids = [columns[Problem(control, first)].cells[place].id for control in _CONTROLS for place in range(n)]
+        layers = [layer for _ in _CONTROLS for layer in cells.layers if layer is not None]
+        yield from comparison_rows(compared, family=family, metric=metric, cells=ids, layers=layers)
 
     def cost(self, pair: ModelCorpus, groups: Sequence[FitGroup]) -> Cost:
         """Two fits of the task."""
@@ -367,103 +431,6 @@ def _check_widths(pair: ModelCorpus, probe: Probe) -> None:
         widths = f"vectors of {pair.reference.source.title} have {pair.reference.shape.dim} dimensions"
         problem = f"{widths}, those of {pair.source.title} {pair.shape.dim}"
         raise ModelError(f"task {probe.task}: {problem}: a readout can be put to vectors of its own width alone")
-
-
-def _fit_both(cells: FitCells, job: Resources) -> None:
-    """Fit a readout to each model, all layers and seeds at once, and write the cells of all four scores."""
-    from bertology.readouts import get_readout
-    from bertology.readouts.erasure import moments, rescaled
-
-    _check_widths(job.pair, cells.probe)
-    watch, other = Stopwatch(), _reference(job)
-    pairs = _pairs_by_depth(cells.layers_read, job)
-    problems = [Problem("none", seed) for seed in dict.fromkeys(problem.seed for problem in cells.problems)]
-    of_task = replace(cells, probe=_of(cells.probe))
-    of_reference = replace(of_task, layers_read=tuple(layer for _, layer in pairs))
-    # The items of the task that both models can read.
-    data = readable(of_task, job).without(other.pair.unreadable, other.pair.joined)
-
-    def vectors(of: FitCells, where: Resources, split: str) -> Any:
-        return vectors_of(of, data, where, split, memory=job.memory // 2 if split == "train" else 0)
-
-    def fit(of: FitCells, where: Resources) -> Any:
-        readout = get_readout(cells.readout, **cells.config.settings)
-        targets = targets_of(data, problems, "train", fraction=cells.config.fraction)
-        dev, dev_targets = vectors(of, where, "dev"), targets_of(data, problems, "dev")
-        train = vectors(of, where, "train")
-        return readout.fit(
-            train, targets, dev=dev, dev_targets=dev_targets, device=job.device, progress=job.progress.say
-        )
-
-    frozen, refitted = fit(of_reference, other), fit(of_task, job)
-    job.progress.finish()
-    test = vectors(of_task, job, "test")
-    own, others = (moments(vectors(*which, "train")) for which in ((of_task, job), (of_reference, other)))
-    predicted = {
-        "none": (frozen, frozen.predict(test)),
-        "rescaled": (frozen, frozen.predict(rescaled(test, own, others))),
-        "refit": (refitted, refitted.predict(test)),
-        "reference": (frozen, frozen.predict(vectors(of_reference, other, "test"))),
-    }
-    provenance = watch.provenance(*PACKAGES, "scikit-learn", device=job.device, n_cells=len(cells.cells))
-    writer = CellWriter(cells, data, job, provenance, reference=other.pair)
-    for (control, seed, layer), cell in cells.cells.items():
-        fitted, answers = predicted[control]
-        at = problems.index(Problem("none", seed)), cells.layers.index(layer)
-        params = {"strength": float(fitted.report.chosen[at]), **_reference_params(other.pair)}
-        params["reference_layer"] = dict(pairs)[int(layer or 0)]
-        kept = writer.columns.predictions(data.test.codes, answers.labels[at], answers.log_prob[at])
-        writer.write(cell, kept, seed, params, n_params=fitted.n_params)
-
-
-def _changes(by_control: ByControl, shared: Sequence[Mapping[str, Any]], metric: str) -> Iterator[ResultRow]:
-    """Differences of the four scores by layer, as rows of the frozen readout's own cells."""
-    for name, (one, less) in _CHANGES.items():
-        columns = [
-            {
-                seed: replace(
-                    frozen,
-                    scores={name: difference(of_one[seed].scores[metric], of_less[seed].scores[metric], metric=name)},
-                    by_group={},
-                )
-                for seed, frozen in of_frozen.items()
-            }
-            for of_frozen, of_one, of_less in zip(by_control["none"], by_control[one], by_control[less], strict=True)
-        ]
-        yield from run_rows(columns, shared, "none")
-
-
-def _compared(cells: FitCells, columns: Columns, scoring: Scoring) -> Iterator[ComparisonRow]:
-    """The four scores of each layer with each other, corrected together; with several seeds their means."""
-    pair, metric = scoring.pair, cells.probe.scores[0].name
-    by_control = {
-        control: over_runs([column.scores[metric] for (of, _), column in columns.items() if of == control])
-        for control in _CONTROLS
-    }
-    scores = list(by_control.values())
-    n = len(cells.layers)
-    pairs = [
-        (a * n + layer, b * n + layer)
-        for layer in range(n)
-        for a, b in itertools.combinations(range(len(_CONTROLS)), 2)
-    ]
-    by_run = [one.by_run for one in scores if one.by_run is not None]
-    compared = compare(
-        np.concatenate([one.values for one in scores]),
-        np.concatenate([one.replicates for one in scores], axis=1),
-        n_clusters=scores[0].n_clusters,
-        by_run=np.concatenate(by_run, axis=1) if by_run else None,
-        pairs=pairs,
-    )
-    reference = pair.reference
-    assert reference is not None
-    first = min(seed for _, seed in columns)
-    family = f"{cells.probe.task} on {pair.corpus.name}: {pair.source.name} and {reference.source.name} by {metric}"
-    if len(pair.request.configs_of(cells.probe.task)) > 1:
-        family += f", {cells.config.title}"
-    ids = [columns[Problem(control, first)].cells[place].id for control in _CONTROLS for place in range(n)]
-    layers = [layer for _ in _CONTROLS for layer in cells.layers if layer is not None]
-    yield from comparison_rows(compared, family=family, metric=metric, cells=ids, layers=layers)
 
 
 FROZEN = _Frozen()

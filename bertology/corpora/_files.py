@@ -24,7 +24,9 @@ _SPLIT_OF = {
 }
 _UD_FILE = re.compile(r"(?P<treebank>(?P<language>[a-z]{2,3})_[a-z0-9]+)-ud-(train|dev|test)(-[a-z0-9]+)?\.\w+(\.gz)?")
 _PACKED = ".gz"
-_ARCHIVE = b"PK\x03\x04"
+_ARCHIVE = "PK\x03\x04"
+_NO_TEXT = re.compile("[\0\udc80-\udcff]")
+"""A NUL, or a byte that is no part of UTF-8, as it is read by the error handler ``surrogateescape``."""
 
 
 def split_of(path: Path) -> str | None:
@@ -41,12 +43,6 @@ def split_named(name: str) -> str:
     return _SPLIT_OF.get(name.lower(), name)
 
 
-def _treebank_of(path: Path) -> tuple[str, str] | None:
-    """The treebank (``en_ewt``) and language (``en``) of a file named as Universal Dependencies names them."""
-    match = _UD_FILE.fullmatch(path.name)
-    return (match["treebank"], match["language"]) if match else None
-
-
 def split_files(path: Path, suffixes: Collection[str], *, what: str) -> dict[str, list[Path]]:
     """The files of each split at ``path``, a folder or one file, in order of name.
 
@@ -56,22 +52,19 @@ def split_files(path: Path, suffixes: Collection[str], *, what: str) -> dict[str
     """
     if not path.is_dir():
         return {split_of(path) or "test": [path]}
-    files = files_in(path, suffixes)
-    if not files:
-        raise CorpusError(f"{path}: no {what} file there ({', '.join(sorted(suffixes))}); name the folder that has one")
-    by_split: dict[str, list[Path]] = {}
+    files, by_split = files_in(path, suffixes), dict[str, list[Path]]()
     for file in files:
         if split := split_of(file) or ("test" if len(files) == 1 else None):
             by_split.setdefault(split, []).append(file)
     if not by_split:
         names = ", ".join(file.name for file in files[:3])
-        reason = f"no {what} file there has train, dev or test in its name ({names} …); rename them, or give one"
-        raise CorpusError(f"{path}: {reason}")
+        missing = f"no {what} file there ({', '.join(sorted(suffixes))}); name the folder that has one"
+        nameless = f"no {what} file there has train, dev or test in its name ({names} …); rename them, or give one"
+        raise CorpusError(f"{path}: {nameless if files else missing}")
     for split, paths in by_split.items():
-        treebanks = {_treebank_of(file) for file in paths}
-        if len(treebanks) == 1 and None not in treebanks:
-            continue
         others = [file for file in paths[1:] if not filecmp.cmp(paths[0], file, shallow=False)]
+        if language_of({split: paths}) is not None:
+            continue
         if others:
             names = f"{paths[0].name} and {others[0].name} would both be the {split} split, and differ"
             in_python = f", or in Python a table for each split: load_corpus({{'train': …, '{split}': '{paths[0]}'}})"
@@ -103,9 +96,10 @@ def corpus_name(path: Path) -> str:
 
 
 def language_of(files: Mapping[str, Iterable[Path]]) -> str | None:
-    """The language of files named as Universal Dependencies names them."""
-    treebanks = {_treebank_of(file) for paths in files.values() for file in paths}
-    treebank = treebanks.pop() if len(treebanks) == 1 else None
+    """The language (``en``) of the files of one treebank (``en_ewt``), as Universal Dependencies names them."""
+    matches = {_UD_FILE.fullmatch(file.name) for paths in files.values() for file in paths}
+    treebanks = {match and (match["treebank"], match["language"]) for match in matches}
+    (treebank,) = treebanks if len(treebanks) == 1 else (None,)
     return treebank[1] if treebank else None
 
 
@@ -114,46 +108,23 @@ def text_lines(path: Path) -> Iterator[str]:
 
     A file whose name ends in ``.gz`` is unpacked as it is read.
     """
-    with _bytes_of(path) as file:
+    with opened(path, error=CorpusError) as file, contextlib.ExitStack() as stack:
+        is_packed = path.suffix.lower() == _PACKED
+        content = stack.enter_context(gzip.GzipFile(fileobj=file)) if is_packed else file
+        lines = io.TextIOWrapper(cast("BinaryIO", content), encoding="utf-8-sig", errors="surrogateescape")
         try:
-            with io.TextIOWrapper(file, encoding="utf-8-sig") as lines:
-                for line in lines:
-                    if "\0" in line:
-                        raise _not_text(path)
-                    yield line
-        except UnicodeDecodeError:
-            raise _not_text(path) from None
-
-
-@contextlib.contextmanager
-def _bytes_of(path: Path) -> Iterator[BinaryIO]:
-    with opened(path, error=CorpusError) as file:
-        if path.suffix.lower() != _PACKED:
-            yield file
-            return
-        try:
-            with gzip.GzipFile(fileobj=file) as unpacked:
-                yield cast("BinaryIO", unpacked)
+            for number, line in enumerate(stack.enter_context(lines), 1):
+                if ("\0" in line or not line.isascii()) and (match := _NO_TEXT.search(line)):
+                    if number == 1 and line.startswith(_ARCHIVE):
+                        what = "a ZIP archive, as spreadsheets (.xlsx) are, and no text"
+                        raise CorpusError(f"{path}: {what}; save the table as CSV in UTF-8, or unpack the archive")
+                    place = len(line[: match.start()].encode("utf-8")) + 1
+                    problem = "is not UTF-8" if match[0] > "\0" else "is no character of a text (is it UTF-16?)"
+                    byte = f"byte {ord(match[0]) & 0xFF:#04x} (the line's {place}.)"
+                    raise CorpusError(f"{path}:{number}: {byte} {problem}; save the file as UTF-8")
+                yield line
         except (gzip.BadGzipFile, EOFError, zlib.error) as error:
             raise CorpusError(f"{path}: not a whole gzip file ({error}); pack it again") from None
-
-
-def _not_text(path: Path) -> CorpusError:
-    """The error for the first line that is no UTF-8 text, for which the file is read again by line."""
-    with _bytes_of(path) as file:
-        for number, line in enumerate(file, 1):
-            if number == 1 and line.startswith(_ARCHIVE):
-                what = "a ZIP archive, as spreadsheets (.xlsx) are, and no text"
-                return CorpusError(f"{path}: {what}; save the table as CSV in UTF-8, or unpack the archive")
-            place, problem = line.find(b"\0"), "is no character of a text (is it UTF-16?)"
-            try:
-                line.decode("utf-8")
-            except UnicodeDecodeError as error:
-                place, problem = error.start, "is not UTF-8"
-            if place >= 0:
-                byte = f"byte {line[place]:#04x} (the line's {place + 1}.)"
-                return CorpusError(f"{path}:{number}: {byte} {problem}; save the file as UTF-8")
-    return CorpusError(f"{path}: changed while it was read; read it again")
 
 
 def first_line(path: Path) -> str:
@@ -161,13 +132,9 @@ def first_line(path: Path) -> str:
     return next((line for line in text_lines(path) if line.strip()), "")
 
 
-def numbered_lines(path: Path, empty: str = "") -> Iterator[tuple[int, str]]:
-    """The lines that are not blank, with their numbers; ``empty`` is the error where there is none."""
-    number = 0
-    for number, line in ((n, line) for n, line in enumerate(text_lines(path), 1) if line.strip()):
-        yield number, line.rstrip("\r\n")
-    if empty and not number:
-        raise CorpusError(f"{path}: {empty}")
+def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """The lines that are not blank, with their numbers."""
+    return ((number, line.rstrip("\r\n")) for number, line in enumerate(text_lines(path), 1) if line.strip())
 
 
 def line_blocks(path: Path) -> Iterator[tuple[int, list[str]]]:
@@ -183,7 +150,8 @@ def line_blocks(path: Path) -> Iterator[tuple[int, list[str]]]:
 
 def json_objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """The objects of a file of one JSON object a line, with the numbers of their lines."""
-    for number, line in numbered_lines(path, "nothing in it; give one JSON object a line"):
+    lines = at_least_one(numbered_lines(path), f"{path}: nothing in it; give one JSON object a line")
+    for number, line in lines:
         try:
             value = parsed_json(line)
         except NotJson as error:

@@ -17,7 +17,7 @@ from typing import Any
 
 from bertology._files import NotJson, described, digest, opened, parsed_json, taken
 from bertology._names import name_not_found
-from bertology.corpora._corpus import SPLITS, TEXTS, UNLABELLED, Corpus, Format, divided
+from bertology.corpora._corpus import SPLITS, TEXTS, UNLABELLED, Corpus, Format
 from bertology.corpora._files import (
     Oddities,
     corpus_name,
@@ -40,6 +40,17 @@ from bertology.errors import CorpusError, cut, cut_path, listed, quoted
 _REMEDY = "name the columns as in columns='text=sentence,label=label' (--columns)"
 _LAYERS = ("upos", "xpos", "lemma", "feats", "deprel", "ner", "chunk")
 _PAIRS = (("sentence1", "sentence2"), ("text1", "text2"), ("premise", "hypothesis"), ("text", "text2"))
+_KEYS = ("text", "text2", "at", "at2", "words", "label", "tags", "split", "group", "id")
+"""Keys of tables of sentences.
+
+``text`` is the text of a sentence, or of the first of a pair, whose second one is ``text2``. ``at`` and ``at2`` are the
+place of the word, or words, in them that a label is about, if not all: a number from 0, or ``first-last``, of what
+spaces separate. ``words`` is a list of words, or one text with spaces between them. Each ``label`` becomes targets of
+its name, each column of ``tags``, lists as long as those of the words, a layer of its name. Splits that are made never
+divide a ``group``.
+"""
+_NEEDED = {"at": "label", "at2": "text2", "tags": "words", "language": "text"}
+"""Keys that stand with another one alone."""
 Stated = str | Sequence[str]
 """Columns as a person names them: ``"text=sentence,label=stars+topic"``, or its parts."""
 
@@ -111,28 +122,14 @@ def split_language(columns: Stated | None) -> tuple[list[str] | None, str | None
     return rest or None, next(iter(stated), None)
 
 
-_KEYS = ("text", "text2", "at", "at2", "words", "label", "tags", "split", "group", "id")
-"""Keys of tables of sentences.
-
-``text`` is the text of a sentence, or of the first of a pair, whose second one is ``text2``. ``at`` and ``at2`` are the
-place of the word, or words, in them that a label is about, if not all: a number from 0, or ``first-last``, of what
-spaces separate. ``words`` is a list of words, or one text with spaces between them. Each ``label`` becomes targets of
-its name, each column of ``tags``, lists as long as those of the words, a layer of its name. Splits that are made never
-divide a ``group``.
-"""
-
-
 def _stated(columns: Stated) -> Columns:
     """Columns of a table of sentences as stated; keys that need another one must have it."""
     chosen = stated_columns(columns, _KEYS, ("label", "tags"), _REMEDY)
     if not (chosen["text"] or chosen["words"]):
         raise CorpusError(f"columns: neither text= nor words= is there; {_REMEDY}")
-    if chosen["tags"] and not chosen["words"]:
-        raise CorpusError("columns: tags= are of words; name the column that has lists of words by words=")
-    stated = {**chosen.by_key, **({"language": ()} if chosen.language else {})}
-    for name, of in (("at", "label"), ("at2", "text2"), ("language", "text")):
-        if name in stated and of not in stated:
-            raise CorpusError(f"columns: {name}= stands without {of}=; name that column too, or leave it out")
+    for key in (*chosen.by_key, *(["language"] if chosen.language else [])):
+        if (of := _NEEDED.get(key)) and not chosen[of]:
+            raise CorpusError(f"columns: {key}= stands without {of}=; name that column too, or leave it out")
     return chosen
 
 
@@ -232,8 +229,13 @@ def _rows_of_tables(
         raise CorpusError(f"{name}: no row in it; give some sentences")
     spelt = {label: _spelling(label, tables, in_lists=False) for label in chosen["label"]}
     spelt |= {tags: _spelling(tags, tables, in_lists=True) for tags in chosen["tags"]}
-    reader = _RowReader(chosen, spelt, oddities, {"language": chosen.language, **words})
-    return (reader.row(table, row, split) for split, table in tables.items() for row in range(len(table))), chosen
+    words = {"language": chosen.language, **words}
+    rows = (
+        _row(table, row, split, chosen, spelt, oddities, words)
+        for split, table in tables.items()
+        for row in range(len(table))
+    )
+    return rows, chosen
 
 
 def corpus_of_rows(
@@ -248,82 +250,58 @@ def corpus_of_rows(
 
     ``by`` names their groups, where a person named them; ``oddities`` are listed in its notes.
     """
-    notes, oddities = dict(notes), oddities or Oddities()
+    oddities = oddities or Oddities()
     by_split: dict[str, list[Sentence]] = {split: [] for split in SPLITS}
     for split, sentence in rows:
         by_split.setdefault(split or "test", []).append(sentence)
-    if rows and rows[0][0] is None and any(one.layers or one.targets or one.heads for one in by_split["test"]):
-        by_split, notes["splits"] = divided(name, by_split["test"], by=by)
-    splits = {}
-    for split, part in by_split.items():
-        if part:
-            sentences = Sentences(part)
-            splits[split] = with_iob2(sentences, partial(_place, name, sentences), oddities)
     groups = f"groups by {by}" if by not in (None, "document") else "documents"
-    return Corpus(name, splits, notes={**notes, **oddities.notes()}, groups=groups)
+    parts = {split: Sentences(part) for split, part in by_split.items() if part}
+    corpus = Corpus(name, parts, notes=notes, groups=groups)
+    if rows and rows[0][0] is None and any(one.layers or one.targets or one.heads for one in by_split["test"]):
+        corpus = corpus.divided(by=by)
+
+    def place(sentences: Sentences, word: int) -> str:
+        return f"{name}, row {sentences.id(int(sentences.sentence_of_word[word]))}"
+
+    splits = {split: with_iob2(part, partial(place, part), oddities) for split, part in corpus.splits.items()}
+    return replace(corpus, splits=splits, notes={**corpus.notes, **oddities.notes()})
 
 
-def _place(name: str, sentences: Sentences, word: int) -> str:
-    return f"{name}, row {sentences.id(int(sentences.sentence_of_word[word]))}"
-
-
-@dataclass(frozen=True)
-class _RowReader:
-    columns: Columns
-    spelt: Mapping[str, Callable[[Any], str | None]]
-    oddities: Oddities
-    options: Mapping[str, Any]
-    """Options of :func:`sentence_of_text`."""
-
-    def row(self, table: Table, number: int, split: str | None) -> Row:
-        """A row of a table, of the split that the table is, or of that which a column states."""
-        where, one = table.place(number), self.columns.one
-        cells = {name: table.columns[name][number] for names in self.columns.by_key.values() for name in names}
-        name = name_cell(cells[column], where, column) if (column := one("id")) else str(number)
-        sentence = self._words(cells, name, where)
-        n, span1, second = len(sentence), self._span("at", cells, sentence, where), None
-        layers = {tags: self._tags(tags, cells, n, where) for tags in self.columns["tags"]}
-        if column := one("text2"):
-            other = sentence_of_text(text_cell(cells[column], where, column), where=f"{where}: ", **self.options)
-            first, last = self._span("at2", cells, other, where)
-            sentence, second = joined(sentence, other), (first + n, last + n)
-            layers = {tags: (*values, *[None] * (len(sentence) - n)) for tags, values in layers.items()}
-        targets = dict(sentence.targets)
-        for column in self.columns["label"]:
-            if (label := self.spelt[column](cells[column])) is None:
-                self.oddities.note(f"rows without a label in {column}", where)
-            else:
-                targets[column] = (Target(span1, label, second),)
-        group = _plain(cells[column]) if (column := one("group")) else None
-        if column := one("split"):
-            split = split_named(name_cell(cells[column], where, column))
-        layers = {tags: values for tags, values in layers.items() if any(values)}
-        group = "" if _is_missing(group) else str(group)
-        return split, replace(sentence, layers=layers, targets=targets, group=group)
-
-    def _words(self, cells: Mapping[str, Any], name: str, where: str) -> Sentence:
-        text = None if (column := self.columns.one("text")) is None else text_cell(cells[column], where, column)
-        if (column := self.columns.one("words")) is None:
-            return sentence_of_text(text or "", name=name, where=f"{where}: ", **self.options)
+def _row(
+    table: Table,
+    number: int,
+    split: str | None,
+    columns: Columns,
+    spelt: Mapping[str, Callable[[Any], str | None]],
+    oddities: Oddities,
+    options: Mapping[str, Any],
+) -> Row:
+    """A row of a table, of the split that the table is, or of that which a column states."""
+    where, one = table.place(number), columns.one
+    cells = {name: table.columns[name][number] for name in columns.named}
+    name = name_cell(cells[column], where, column) if (column := one("id")) else str(number)
+    text = text_cell(cells[column], where, column) if (column := one("text")) else None
+    if column := one("words"):
         words = list_cell(cells[column], where, column)
-        if not words:
-            raise CorpusError(f"{where}: column {quoted(column)} has no word; leave the row out")
-        for number, word in enumerate(words, 1):
+        for place, word in enumerate(words or [None], 1):
             if not isinstance(word, str) or not word.strip():
                 what = "is empty" if isinstance(word, str) or _is_missing(word) else f"is {quoted(word)}, no text"
-                raise CorpusError(f"{where}: word {number} of column {quoted(column)} {what}; give every word")
+                what = f"word {place} of column {quoted(column)} {what}; give every word, or leave the row out"
+                raise CorpusError(f"{where}: {what}")
         spaced = None if text is None else spacing_in(text, words)
         if text is not None and spaced is None:
-            self.oddities.note("sentences whose words do not spell their text, joined by single spaces", where)
-        return Sentence.from_words(words, id=name, space_after=spaced)
+            oddities.note("sentences whose words do not spell their text, joined by single spaces", where)
+        sentence = Sentence.from_words(words, id=name, space_after=spaced)
+    else:
+        sentence = sentence_of_text(text or "", name=name, where=f"{where}: ", **options)
 
-    def _span(self, key: str, cells: Mapping[str, Any], sentence: Sentence, where: str) -> tuple[int, int]:
+    def span(key: str, sentence: Sentence) -> tuple[int, int]:
         """The words that a label is about: all, or those at a place that a column states."""
-        if (column := self.columns.one(key)) is None:
+        if (column := one(key)) is None:
             return 0, len(sentence)
         stated = name_cell(cells[column], where, column)
         # Words of a text are counted as people do, by spaces; the tokenizer may part them further.
-        is_of_words = self.columns["words"] and key == "at"
+        is_of_words = columns["words"] and key == "at"
         parts = sentence.spans if is_of_words else [one.span() for one in re.finditer(r"\S+", sentence.text)]
         match = re.fullmatch(r"([0-9]{1,9})(?:-([0-9]{1,9}))?", stated)
         first, last = (int(match[1]), int(match[2] or match[1])) if match else (0, -1)
@@ -332,15 +310,31 @@ class _RowReader:
             raise CorpusError(f"{where}: column {quoted(column)} is {quoted(stated)}, no place among its words; {due}")
         return words_within(list(sentence.spans), parts[first][0], parts[last][1])
 
-    def _tags(self, column: str, cells: Mapping[str, Any], n: int, where: str) -> tuple[str | None, ...]:
+    n, layers, span1, span2 = len(sentence), dict[str, tuple[str | None, ...]](), span("at", sentence), None
+    if column := one("text2"):
+        other = sentence_of_text(text_cell(cells[column], where, column), where=f"{where}: ", **options)
+        first, last = span("at2", other)
+        sentence, span2 = joined(sentence, other), (first + n, last + n)
+    for column in columns["tags"]:
         if _is_missing(cells[column]):
-            self.oddities.note(f"rows without a label in {column}", where)
-            return (None,) * n
+            oddities.note(f"rows without a label in {column}", where)
+            continue
         values = list_cell(cells[column], where, column)
         if len(values) != n:
-            what = f"{n} words in column {quoted(self.columns.one('words'))} but {len(values)} labels"
+            what = f"{n} words in column {quoted(one('words'))} but {len(values)} labels"
             raise CorpusError(f"{where}: {what} in {quoted(column)}; give one a word")
-        return tuple(map(self.spelt[column], values))
+        layers[column] = (*map(spelt[column], values), *[None] * (len(sentence) - n))
+    targets = dict(sentence.targets)
+    for column in columns["label"]:
+        if (label := spelt[column](cells[column])) is None:
+            oddities.note(f"rows without a label in {column}", where)
+        else:
+            targets[column] = (Target(span1, label, span2),)
+    group = _plain(cells[column]) if (column := one("group")) else None
+    if column := one("split"):
+        split = split_named(name_cell(cells[column], where, column))
+    layers = {tags: values for tags, values in layers.items() if any(values)}
+    return split, replace(sentence, layers=layers, targets=targets, group="" if _is_missing(group) else str(group))
 
 
 def joined(first: Sentence, second: Sentence) -> Sentence:
@@ -421,23 +415,16 @@ def list_cell(value: Any, where: str, column: str) -> list[Any]:
     if isinstance(value, str):
         if not _LIST.fullmatch(value):
             return value.split()
-        for parse in (parsed_json, _of_python):
+        for parse in (parsed_json, ast.literal_eval):
             try:
                 items = parse(value)
             except (NotJson, ValueError, SyntaxError):
                 continue
-            if isinstance(items, list):
+            # Numpy's ['a' 'b'] reads as if Python had written it, but would be ['ab'].
+            if isinstance(items, list) and (parse is parsed_json or repr(items) == value.strip()):
                 return items
-        trouble = 'no list; write JSON, ["a", "b"], or values with spaces between them'
-    raise CorpusError(f"{where}: column {quoted(column)} is {quoted(value)}{',' * isinstance(value, str)} {trouble}")
-
-
-def _of_python(text: str) -> Any:
-    """The value that Python wrote by ``repr``; numpy's ``['a' 'b']`` reads like it, but would be ``['ab']``."""
-    value = ast.literal_eval(text)
-    if repr(value) != text.strip():
-        raise ValueError(text)
-    return value
+        trouble = ', no list; write JSON, ["a", "b"], or values with spaces between them'
+    raise CorpusError(f"{where}: column {quoted(column)} is {quoted(value)} {trouble}")
 
 
 # Files of tables.
@@ -482,10 +469,9 @@ class Tables(Format):
         tables = {None if is_whole else split: read_table(file, has_header=has_header) for split, file in files.items()}
         recognised = _recognised(next(iter(tables.values())).columns) if columns is None else None
         labels = set(recognised["label"]) if recognised is not None else set()
-        unlabelled = {split: table for split, table in tables.items() if not labels <= table.columns.keys()}
-        tables = {split: table for split, table in tables.items() if split not in unlabelled}
-        corpus = _corpus_of_tables(corpus_name(path), tables, columns)
-        left_out = ", ".join(Path(table.source).name for table in unlabelled.values())
+        labelled = {split: table for split, table in tables.items() if labels <= table.columns.keys()}
+        corpus = _corpus_of_tables(corpus_name(path), labelled, columns)
+        left_out = ", ".join(Path(tables[split].source).name for split in tables if split not in labelled)
         return replace(corpus, notes={**corpus.notes, **({UNLABELLED: left_out} if left_out else {})})
 
 
@@ -493,7 +479,7 @@ def names_of_columns(path: Path) -> Collection[str] | None:
     """Names in the first row of a table, of JSON those of the first object; None of a file that is no table."""
     suffix = suffix_of(path)
     if suffix == ".parquet":
-        return _parquet(path).columns
+        return read_table(path).columns
     if suffix not in JSON_SUFFIXES:
         return _COLA if _is_cola(path) else [name.strip() for _, row in islice(_rows(path), 1) for name in row]
     first = first_line(path)
@@ -502,27 +488,46 @@ def names_of_columns(path: Path) -> Collection[str] | None:
     except NotJson:
         value = None
     if suffix == ".json" and not isinstance(value, dict) and first.lstrip().startswith("["):
-        return _json_array(path).columns
+        return read_table(path).columns
     return value if isinstance(value, dict) else None
 
 
 def read_table(path: Path, *, has_header: bool = True) -> Table:
     """The rows of one file; without a header columns are called by their numbers, from 1."""
     if suffix_of(path) == ".parquet":
-        return _parquet(path)
+        import pyarrow
+        import pyarrow.parquet
+
+        with opened(path, error=CorpusError) as file:
+            try:
+                table = pyarrow.parquet.read_table(file)
+            except (pyarrow.ArrowException, OSError) as error:
+                reason = " ".join(str(error).split())
+                raise CorpusError(f"{path}: not a Parquet file ({reason}); write it again") from error
+        stated: Mapping[bytes, bytes] = table.schema.metadata or {}
+        features = json.loads(stated.get(b"huggingface", b"{}")).get("info", {}).get("features", {})
+        return _with_names_of_classes(Table(table.to_pydict(), path), features)
     if suffix_of(path) in JSON_SUFFIXES:
-        if first_line(path).lstrip().startswith("["):
-            return _json_array(path)
-        numbers, rows = zip(*json_objects(path), strict=True)
-        return _of_records(rows, path, array("q", numbers))
+        if not first_line(path).lstrip().startswith("["):
+            numbers, objects = zip(*json_objects(path), strict=True)
+            return _of_records(objects, path, array("q", numbers))
+        try:
+            rows = parsed_json("".join(text_lines(path)))
+        except NotJson as error:
+            due = "an array of objects, or one object a line, is due"
+            raise CorpusError(f"{path}: not JSON ({error}); {due}") from None
+        if (wrong := next((number for number, row in enumerate(rows) if not isinstance(row, dict)), None)) is not None:
+            raise CorpusError(f"{path}, row {wrong}: {described(rows[wrong])} where an object was due")
+        if not rows:
+            raise CorpusError(f"{path}: nothing in it; give an array of objects")
+        return _of_records(rows, path)
     columns: dict[str, list[str]] = {}
     lines, is_cola = array("q"), has_header and _is_cola(path)
     for number, row in _rows(path):
         is_header = has_header and not columns and not is_cola
         if not columns:
             names = [name.strip() for name in row] if is_header else [str(place) for place in range(1, len(row) + 1)]
-            if (double := _double(names)) is not None:
-                raise CorpusError(f"{path}:{number}: two columns are called {quoted(double)}; rename one")
+            _check_names(names, f"{path}:{number}")
             columns = {name: [] for name in (_COLA if is_cola else names)}
         if len(row) != len(columns):
             what = f"{len(row)} values where the table has {len(columns)} columns"
@@ -537,8 +542,9 @@ def read_table(path: Path, *, has_header: bool = True) -> Table:
     return Table(columns, path, lines)
 
 
-def _double(names: Sequence[str]) -> str | None:
-    return next((name for name in names if names.count(name) > 1), None)
+def _check_names(names: Sequence[str], where: str) -> None:
+    if (double := next((name for name in names if names.count(name) > 1), None)) is not None:
+        raise CorpusError(f"{where}: two columns are called {quoted(double)}; rename one")
 
 
 def _is_cola(path: Path) -> bool:
@@ -578,58 +584,27 @@ def _of_records(rows: Sequence[Mapping[Any, Any]], source: Path | str, lines: Se
     return Table({str(name): [row.get(name) for row in rows] for name in names}, source, lines)
 
 
-def _json_array(path: Path) -> Table:
-    try:
-        rows = parsed_json("".join(text_lines(path)))
-    except NotJson as error:
-        raise CorpusError(f"{path}: not JSON ({error}); an array of objects, or one object a line, is due") from None
-    if not rows:
-        raise CorpusError(f"{path}: nothing in it; give an array of objects")
-    for number, row in enumerate(rows):
-        if not isinstance(row, dict):
-            raise CorpusError(f"{path}, row {number}: {described(row)} where an object was due")
-    return _of_records(rows, path)
-
-
-def _parquet(path: Path) -> Table:
-    import pyarrow
-    import pyarrow.parquet
-
-    with opened(path, error=CorpusError) as file:
-        try:
-            table = pyarrow.parquet.read_table(file)
-        except (pyarrow.ArrowException, OSError) as error:
-            reason = " ".join(str(error).split())
-            raise CorpusError(f"{path}: not a Parquet file ({reason}); write it again") from error
-    stated: Mapping[bytes, bytes] = table.schema.metadata or {}
-    features = json.loads(stated.get(b"huggingface", b"{}")).get("info", {}).get("features", {})
-    return _with_names_of_classes(Table(table.to_pydict(), path), features)
-
-
 def _with_names_of_classes(table: Table, features: Mapping[str, Any]) -> Table:
     """A table whose columns have names of classes in place of their numbers, −1 for none, where features state them.
 
     ``features`` are those of a data set of Hugging Face, or as it writes them into a file.
     """
-    columns = dict(table.columns)
-    for column, names in ((column, _class_names(feature)) for column, feature in features.items()):
-        if names and column in columns:
-            columns[column] = [_named_class(value, names) for value in columns[column]]
-    return replace(table, columns=columns)
 
+    def names_in(feature: Any) -> Sequence[str] | None:
+        if isinstance(feature, list) and len(feature) == 1:
+            return names_in(feature[0])
+        of = feature if isinstance(feature, Mapping) else getattr(feature, "__dict__", {})
+        names: Sequence[str] | None = of.get("names") or getattr(feature, "names", None)
+        return names or (names_in(of["feature"]) if "feature" in of else None)
 
-def _class_names(feature: Any) -> Sequence[str] | None:
-    if isinstance(feature, list) and len(feature) == 1:
-        return _class_names(feature[0])
-    of = feature if isinstance(feature, Mapping) else getattr(feature, "__dict__", {})
-    names: Sequence[str] | None = of.get("names") or getattr(feature, "names", None)
-    return names or (_class_names(of["feature"]) if "feature" in of else None)
+    def named(value: Any, names: Sequence[str]) -> Any:
+        if is_list(value):
+            return [named(each, names) for each in value]
+        return value if _is_missing(value) else names[int(value)] if 0 <= int(value) < len(names) else None
 
-
-def _named_class(value: Any, names: Sequence[str]) -> Any:
-    if is_list(value):
-        return [_named_class(each, names) for each in value]
-    return value if _is_missing(value) else names[int(value)] if 0 <= int(value) < len(names) else None
+    classes = {column: names_in(feature) for column, feature in features.items() if column in table.columns}
+    columns = {column: [named(one, of) for one in table.columns[column]] for column, of in classes.items() if of}
+    return replace(table, columns={**table.columns, **columns})
 
 
 # Data in memory: frames, data sets, lists, documents.
@@ -686,8 +661,7 @@ def _has_splits(data: Any) -> bool:
 
 def kept_table(data: Any) -> str | None:
     """The name by which :func:`known_table` finds a table in memory again, in this process; None of sentences."""
-    table = table_of_data(data)
-    if table is None:
+    if (table := table_of_data(data)) is None:
         return None
     content = repr([[name, list(values)] for name, values in table.columns.items()])
     name = f"{IN_MEMORY} #{digest([content.encode('utf-8', 'surrogatepass')])[:DIGITS]}"
@@ -726,12 +700,12 @@ def as_sentences(text: Texts, *, language: str | None = None, split_at_spaces: b
     """
     if isinstance(text, Sentences):
         return text
-    if isinstance(text, list | tuple) and not text:
-        return Sentences()
     if isinstance(text, Corpus):
         raise CorpusError(f"{text.name} has splits, {cut(', '.join(text.splits))}; give one of them, as corpus['test']")
     rows: Any = [text] if isinstance(text, str | Sentence) else text
     if isinstance(rows, list | tuple):
+        if not rows:
+            return Sentences()
         wordy = [isinstance(row, tuple) and all(isinstance(word, str) for word in row) for row in rows]
         for number, row in enumerate(rows):
             if wordy[number] and any(len(word.split()) > 1 for word in row):
@@ -777,13 +751,17 @@ def _part(data: Any, where: str, columns: Stated | None) -> Table | Iterable[Sen
         return data
     if hasattr(data, "iloc") and hasattr(data, "columns"):
         names = list(map(str, data.columns))
-        if (double := _double(names)) is not None:
-            raise CorpusError(f"{where}: two columns are called {quoted(double)}; rename one")
+        _check_names(names, where)
         return Table({name: data.iloc[:, at].tolist() for at, name in enumerate(names)}, where)
     if hasattr(data, "to_pydict"):
         return Table(data.to_pydict(), where)
     if isinstance(data, Mapping):
-        return _of_columns(data, where)
+        some = {str(name): values for name, values in data.items() if isinstance(values, Iterable)}
+        held = {name: taken(values, f"{where}, column {name}", most=_MOST_ROWS) for name, values in some.items()}
+        if len(held) < len(data) or len(set(map(len, held.values()))) != 1:
+            sizes = cut(", ".join(f"{name} {len(values):,}" for name, values in held.items()))
+            raise CorpusError(f"{where}: a dict should have splits, or columns of one length ({sizes}); {_KINDS}")
+        return Table(held, where)
     if not isinstance(data, Iterable):
         raise CorpusError(f"{where}: {type(data).__name__} is no corpus; {_KINDS}")
     rows = list(data) if hasattr(data, "__len__") else taken(data, where, most=_MOST_ROWS)
@@ -793,31 +771,19 @@ def _part(data: Any, where: str, columns: Stated | None) -> Table | Iterable[Sen
         return rows
     if all(hasattr(row, "sents") and hasattr(row, "has_annotation") for row in rows):
         return _OfDocs(sentences_of_docs(rows))
-    part = _of_records(rows, where) if all(isinstance(row, Mapping) for row in rows) else _of_shapes(rows, where)
+    if all(isinstance(row, Mapping) for row in rows):
+        part = _of_records(rows, where)
+    else:
+        shape = _shape(rows[0]) or ()
+        if (wrong := next((number for number, row in enumerate(rows) if _shape(row) != shape), None)) is not None:
+            what = f"{quoted(rows[wrong])} where {' and '.join(shape)} were due, as in row 0"
+            raise CorpusError(
+                f"{where}, row {wrong}: {what if shape else f'{quoted(rows[0])} is no sentence'}; {_KINDS}"
+            )
+        columns_of = list(zip(*rows, strict=True)) if len(shape) > 1 else [rows]
+        part = Table({name: list(values) for name, values in zip(shape, columns_of, strict=True)}, where)
     features = getattr(data, "features", None) if hasattr(data, "column_names") else None
     return _with_names_of_classes(part, features) if features else part
-
-
-def _of_columns(data: Mapping[Any, Any], where: str) -> Table:
-    columns = {
-        str(name): taken(values, f"{where}, column {name}", most=_MOST_ROWS)
-        for name, values in data.items()
-        if isinstance(values, Iterable)
-    }
-    lengths = {name: len(values) for name, values in columns.items()}
-    if not columns or len(columns) < len(data) or len(set(lengths.values())) > 1:
-        sizes = ", ".join(f"{name} {length:,}" for name, length in lengths.items())
-        raise CorpusError(f"{where}: a dict should have splits, or columns of one length ({cut(sizes)}); {_KINDS}")
-    return Table(columns, where)
-
-
-def _of_shapes(rows: Sequence[Any], where: str) -> Table:
-    if (shape := _shape(rows[0])) is None:
-        raise CorpusError(f"{where}, row 0: {quoted(rows[0])} is no sentence; {_KINDS}")
-    for number, row in enumerate(rows):
-        if _shape(row) != shape:
-            raise CorpusError(f"{where}, row {number}: {quoted(row)} where {' and '.join(shape)} were due, as in row 0")
-    return Table({name: [row[at] if len(shape) > 1 else row for row in rows] for at, name in enumerate(shape)}, where)
 
 
 def _shape(row: Any) -> tuple[str, ...] | None:
@@ -825,11 +791,12 @@ def _shape(row: Any) -> tuple[str, ...] | None:
     if isinstance(row, str):
         return ("text",)
     if isinstance(row, tuple) and len(row) > 1:
-        texts = [isinstance(part, str) for part in row]
-        lists = [is_list(part) for part in row]
-        if lists[0] and len(row) == 2:
-            return ("words", "tags") if lists[1] else ("words", "label")
-        if texts[0] and len(row) == 2 and not lists[1]:
+        kinds = ["text" if isinstance(part, str) else "list" if is_list(part) else "other" for part in row]
+        if len(row) == 2 and kinds[0] == "list":
+            return ("words", "tags") if kinds[1] == "list" else ("words", "label")
+        if len(row) == 2 and kinds[0] == "text" and kinds[1] != "list":
             return ("text", "label")
-        return ("text", "text2", "label") if texts[:2] == [True, True] and len(row) == 3 and not lists[2] else None
+        return (
+            ("text", "text2", "label") if kinds[:2] == ["text"] * 2 and len(row) == 3 and kinds[2] != "list" else None
+        )
     return ("words",) if is_list(row) and all(isinstance(word, str) for word in row) else None

@@ -7,7 +7,7 @@ import json
 import math
 import platform
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -40,7 +40,7 @@ from bertology.families.model_corpus import Alignment
 from bertology.finetuning._items import Collator, Inputs, Kind, TuningTask, encode, items_of, tuning_task
 from bertology.finetuning._scores import Variant, collapsed, majority, predictions, score_rows, scores, values
 from bertology.finetuning._settings import FineTuneSettings, load_grid, recipe_of, settings_of
-from bertology.finetuning._training import FrozenStates, build, layers_read, reload, train
+from bertology.finetuning._training import FrozenStates, Trained, build, layers_read, reload, train
 from bertology.measures.intervals import Bootstrap, difference
 from bertology.results.rows import Score, frame_to_parquet, read_parquet
 from bertology.results.table import (
@@ -122,10 +122,8 @@ class Record:
     @property
     def task_of_labels(self) -> TuningTask:
         """The task without items."""
-        labels, positive = tuple(self.labels), self.settings.positive
-        return TuningTask(
-            self.task, self.task_version, self.kind, {}, labels, has_unanswered=self.has_unanswered, positive=positive
-        )
+        facts: dict[str, Any] = {"has_unanswered": self.has_unanswered, "positive": self.settings.positive}
+        return TuningTask(self.task, self.task_version, self.kind, {}, tuple(self.labels), **facts)
 
 
 RECORD = RecordFile("finetune.json", Record, "the record of a fine-tuned model", "fine-tune the model again")
@@ -133,11 +131,7 @@ PREDICTIONS = "predictions.parquet"
 
 
 def read_record(folder: Path) -> Record:
-    """The record of a fine-tuned model's folder, ``finetune.json``.
-
-    Raises:
-        BertologyError: the folder has none, or it is damaged.
-    """
+    """The record of a fine-tuned model's folder, ``finetune.json``; BertologyError where it is missing or damaged."""
     return RECORD.read(folder)
 
 
@@ -152,27 +146,19 @@ _LAYERS = {
 
 def card_of(record: Record) -> bytes:
     """The model card: what was trained on what, how, and the scores."""
-
-    def bounds(score: dict[str, Any], metric: str) -> str:
-        ends = [number(float(score[name]), metric=metric) for name in ("ci_low", "ci_high") if name in score]
-        return "–".join(ends) or "–"
-
-    def most(split: str, metric: str) -> str:
-        value = record.majority.get(split, {}).get(metric)
-        return NOTHING if value is None else number(value, metric=metric)
-
     settings = record.settings
     how, _, which = settings.layers.partition(":")
     trained = _LAYERS.get(how) or (f"layers above {which}" if how == "frozen" else f"the last {which} blocks")
     if how == "none":
         trained += f", on features {settings.features}"
-    rows = [
-        f"| {split} | {metric_title(metric)}{unit(metric)} | {number(score['value'], metric=metric)} | "
-        f"{bounds(score, metric)} | {most(split, metric)} | {record.n_items[split]:,} |"
-        for split, metrics in record.scores.items()
-        for metric, score in metrics.items()
-        if "value" in score
-    ]
+    rows = []
+    for split, metric, score in ((s, m, one) for s, of in record.scores.items() for m, one in of.items()):
+        ends = [number(float(score[name]), metric=metric) for name in ("ci_low", "ci_high") if name in score]
+        most = record.majority.get(split, {}).get(metric)
+        values = ["–".join(ends) or "–", NOTHING if most is None else number(most, metric=metric)]
+        if "value" in score:
+            cells = [split, metric_title(metric) + unit(metric), number(score["value"], metric=metric), *values]
+            rows.append(f"| {' | '.join(cells)} | {record.n_items[split]:,} |")
     aligned = alignment_notes(*filter(None, [record.texts]))
     notes = [f"- {note}" for note in (*record.warnings, *record.notes, *aligned)]
     notes += [f"- {split}: {n:,} texts were cut at their end" for split, n in record.n_cut.items() if n]
@@ -185,11 +171,8 @@ def card_of(record: Record) -> bytes:
         f"{'with' if settings.bias_correction else 'without'} bias correction, highest learning rate {settings.lr:g} "
         f"after a warm-up of {settings.warmup:.0%} of the steps, schedule {settings.schedule}, weight decay "
         f"{settings.weight_decay:g}. Trained were {trained}: {record.n_trained:,} of {record.n_weights:,} weights.",
-        "",
-        "## Scores",
-        "",
-        "After the last epoch; nothing was chosen on dev. Intervals are 95 %, by a bootstrap over items.",
-        "",
+        "\n## Scores\n",
+        "After the last epoch; nothing was chosen on dev. Intervals are 95 %, by a bootstrap over items.\n",
         "| split | metric | value | 95 % interval | majority | items |",
         "|---|---|---|---|---|---|",
         *rows,
@@ -198,11 +181,8 @@ def card_of(record: Record) -> bytes:
         "Settings, versions and the losses and scores of each epoch are in `finetune.json`, predictions in "
         "`predictions.parquet`.",
     ]
-    return model_card(
-        f"{record.model}, fine-tuned on {record.task}",
-        body,
-        pipeline=_PIPELINES.get(record.kind, "text-classification"),
-    )
+    pipeline = _PIPELINES.get(record.kind, "text-classification")
+    return model_card(f"{record.model}, fine-tuned on {record.task}", body, pipeline=pipeline)
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,12 +205,11 @@ class TunedModel:
         return self.predictions_under([nullcontext])[0]
 
     def predictions_under(self, variants: Sequence[Variant]) -> list[pd.DataFrame]:
-        """The table of :meth:`predictions` of each variant of the model.
+        """The table of :meth:`predictions` of each variant, a function that makes a context inside which the model is
+        changed.
 
-        Args:
-            variants: each makes a context manager inside which the model is changed, or is as it is. A batch of items
-                is read by all variants in turn before the next batch: what one pass computes can be kept for those
-                that follow it.
+        A batch of items is read by all variants in turn before the next batch: what one pass computes can be kept for
+        those that follow it.
         """
         return predictions(self.model, self.record.task_of_labels, self.inputs, self.collator, variants)
 
@@ -248,16 +227,14 @@ def load_tuned(folder: Path | Encoder, sentences: Sentences, *, device: str = "a
         device: to compute on; that of the encoder where one is given.
 
     Raises:
-        BertologyError: the folder is of no fine-tuned model.
-        ModelError: it lacks the head.
-        CorpusError: the sentences lack such labels.
+        BertologyError: the folder is of no fine-tuned model, or lacks the head; or the sentences lack such labels.
     """
     path = folder.source.folder if isinstance(folder, Encoder) else folder
     record = read_record(path)
     task, settings = record.task_of_labels, record.settings
     encoder = folder if isinstance(folder, Encoder) else load_encoder(str(path), device=device)
     items = items_of(task.name, sentences)
-    model = reload(path, encoder, task, settings, are_pairs=items.are_pairs).model.to(encoder.device)
+    model = reload(path, encoder, task, settings, items).to(encoder.device)
     inputs = encode(task, items, encoder, max_pieces=settings.max_pieces, stride=settings.stride)
     states = FrozenStates(encoder, model.layers) if settings.layers == "none" else None
     return TunedModel(record, encoder, model, inputs, Collator(task, pad_id=encoder.pad_id, states=states))
@@ -272,15 +249,11 @@ class FineTuned(Tables):
     seeds: tuple[int, ...]
 
     def folder(self, seed: int | None = None) -> Path:
-        """The model folder of a seed, the first one when left out.
-
-        Raises:
-            ResultsError: there is no such seed.
-        """
+        """The model folder of a seed, the first one when left out; ResultsError where there is no such seed."""
         chosen = self.seeds[0] if seed is None else seed
         if chosen not in self.seeds:
             raise ResultsError(f"{self.path}: no seed {chosen}; there are {', '.join(map(str, self.seeds))}")
-        return seed_folder(self.path, chosen)
+        return self.path / f"seed-{chosen}"
 
     @cached_property
     def records(self) -> Mapping[int, Record]:
@@ -306,8 +279,9 @@ class FineTuned(Tables):
     def frame(self) -> pd.DataFrame:
         """A row for each split and metric: the mean over seeds, with 95 % intervals for other seeds and items."""
         n_items = self.record.n_items
-        tables = [score_table(split, runs, n_items=n_items[split]) for split, runs in self.bootstraps.items()]
-        return pd.DataFrame([row for table in tables for row in table])
+        return pd.DataFrame(
+            row for split, runs in self.bootstraps.items() for row in score_table(split, runs, n_items=n_items[split])
+        )
 
     @cached_property
     def bootstraps(self) -> Mapping[str, Sequence[Mapping[str, Bootstrap]]]:
@@ -324,9 +298,9 @@ class FineTuned(Tables):
 
     def shown(self) -> tuple[Table, ...]:
         """Splits by metrics, fractions in percent, next to the majority baseline of train."""
-        record, metrics = self.record, list(dict.fromkeys(self.frame["metric"]))
+        record, metrics, n_seeds = self.record, list(dict.fromkeys(self.frame["metric"])), len(self.seeds)
         of = {(row["split"], row["metric"]): row for row in self.frame.to_dict("records")}
-        spread, lines = metrics[: len(self.seeds) > 1], []
+        spread, lines = metrics[: n_seeds > 1], []
         for split in record.scores:
             cells = [frame_cell(of[split, metric], BOUNDS, metric) for metric in metrics]
             cells += [frame_cell(of[split, metric], ("seed_sd",), metric) for metric in spread]
@@ -335,22 +309,17 @@ class FineTuned(Tables):
             if of_majority:
                 cells = [known_cell(of_majority.get(metric), metric) for metric in metrics]
                 lines.append(Line(f"majority, {split}", (*cells, *[Cell("")] * (1 + len(spread))), baseline=True))
-        headers = (*map(titled, metrics), *(f"seed s.d., {metric_title(metric)}" for metric in spread), "items")
-        title = f"{record.task} · {record.model}, fine-tuned"
-        return (Table(title, headers, tuple(lines), tuple(self._notes()), corner="Split"),)
-
-    def _notes(self) -> Iterator[Note]:
-        record, n_seeds = self.record, len(self.seeds)
-        yield Note("data", f"{record.corpus}: {record.n_items['train']:,} items of train")
-        yield from alignment_notes(*filter(None, [record.texts]))
-        yield Note(
-            "interval", f"[ ] 95 %, over {f'{n_seeds} seeds × items' if n_seeds > 1 else 'items; not over seeds'}"
-        )
+        over = f"{n_seeds} seeds × items" if n_seeds > 1 else "items; not over seeds"
+        notes = [Note("data", f"{record.corpus}: {record.n_items['train']:,} items of train")]
+        notes += [*alignment_notes(*filter(None, [record.texts])), Note("interval", f"[ ] 95 %, over {over}")]
         if record.kind != "answers":
             which = "the mean" if record.kind == "numbers" else "the most frequent label"
-            yield Note("majority", f"{which} of train, predicted for every item")
-        yield from (Note("note", note) for note in record.notes)
-        yield from (Note("warning", text) for one in self.records.values() for text in one.warnings)
+            notes.append(Note("majority", f"{which} of train, predicted for every item"))
+        notes += [Note("note", note) for note in record.notes]
+        notes += [Note("warning", text) for one in self.records.values() for text in one.warnings]
+        headers = (*map(titled, metrics), *(f"seed s.d., {metric_title(metric)}" for metric in spread), "items")
+        title = f"{record.task} · {record.model}, fine-tuned"
+        return (Table(title, headers, tuple(lines), tuple(notes), corner="Split"),)
 
     @property
     def history(self) -> pd.DataFrame:
@@ -412,17 +381,8 @@ def known_cell(value: float | None, metric: str) -> Cell:
     return score_cell(None if value is None else Score(value), metric)
 
 
-def seed_folder(path: Path, seed: int) -> Path:
-    """The model folder of a seed."""
-    return path / f"seed-{seed}"
-
-
 def read_finetuned(path: str | Path) -> FineTuned:
-    """The fine-tuned models in a folder, as :func:`finetune` returned them; of unfinished seeds none.
-
-    Raises:
-        BertologyError: there is no finished model in it.
-    """
+    """The fine-tuned models in a folder, as :func:`finetune` returned them; BertologyError where none is finished."""
     folder = given_path(path)
     names = [file.parent.name.partition("-")[2] for file in folder.glob(f"seed-*/{RECORD.name}")]
     if not names:
@@ -434,60 +394,21 @@ _CHECKPOINTS = "checkpoints"
 _VERSIONS = ("torch", "transformers", "tokenizers", "accelerate")
 
 
-@dataclass(frozen=True)
-class _Job:
-    """The model, data and settings that all seeds have in common."""
-
-    encoder: Encoder
-    task: TuningTask
-    inputs: dict[str, Inputs]
-    settings: FineTuneSettings
-    recipe: str
-    corpus: Corpus
-    model_fingerprint: str
-    trust_remote_code: bool
-
-    @cached_property
-    def texts(self) -> TextCounts:
-        """How the texts of test, or else of dev, align with subwords and with train."""
-        task = self.task
-        split = "test" if "test" in task.splits else "dev"
-        pieces = self.encoder.tokenize(task.splits[split].sentences, max_pieces=self.settings.max_pieces)
-        return TextCounts(
-            task=task.name,
-            model=self.encoder.source.title,
-            corpus=self.corpus.name,
-            split=split,
-            n_items=len(task.splits[split].sentences),
-            **Alignment.of_pieces(pieces).counts,
-            shared_subwords="exclude" if task.kind == "tags" else "include",
-            n_repeated=task.n_repeated if split == "test" else None,
-            left_out=json.dumps({kind: len(places) for kind, places in self.corpus.skipped.items()}, sort_keys=True),
-        )
-
-    @cached_property
-    def collator(self) -> Collator:
-        """Batches for all seeds; hidden states of a frozen encoder are kept for all epochs where memory allows."""
-        states = None
-        if self.settings.layers == "none":
-            layers = layers_read(self.settings.features, self.encoder.n_layers, name=self.encoder.name)
-            states = FrozenStates(self.encoder, layers)
-        collator = Collator(self.task, pad_id=self.encoder.pad_id, states=states)
-        if states is not None:
-            states.keep([self.inputs["train"], self.inputs["dev"]], collator)
-        return collator
-
-    def identity(self, seed: int) -> dict[str, Any]:
-        """All that decides the weights but device, threads and versions."""
-        data = {name: [items.sentences.fingerprint, len(items)] for name, items in self.task.splits.items()}
-        settings = self.settings.model_dump(mode="json", exclude={"keep_checkpoints"})
-        return {
-            "task": f"{self.task.name}.v{self.task.version}",
-            "model": self.model_fingerprint,
-            "data": data,
-            "settings": settings,
-            "seed": seed,
-        }
+def _text_counts(corpus: Corpus, task: TuningTask, encoder: Encoder, max_pieces: int | None) -> TextCounts:
+    """How the texts of test, or else of dev, align with subwords and with train."""
+    split = "test" if "test" in task.splits else "dev"
+    sentences = task.splits[split].sentences
+    return TextCounts(
+        task=task.name,
+        model=encoder.source.title,
+        corpus=corpus.name,
+        split=split,
+        n_items=len(sentences),
+        **Alignment.of_pieces(encoder.tokenize(sentences, max_pieces=max_pieces)).counts,
+        shared_subwords="exclude" if task.kind == "tags" else "include",
+        n_repeated=task.n_repeated if split == "test" else None,
+        left_out=json.dumps({kind: len(places) for kind, places in corpus.skipped.items()}, sort_keys=True),
+    )
 
 
 @explained_system_errors()
@@ -574,49 +495,83 @@ def finetune(
     items = replace(items, splits={name: one.items for name, one in inputs.items()}, positive=chosen.positive)
     if not any(row.is_learnable for row in inputs["train"].rows):
         raise FitError(f"task {items.name}: no word of train has a subword of its own; give a model that spells words")
-    named = recipe or recipe_of(chosen.layers)
-    fingerprint = model_fingerprint(source)
-    job = _Job(encoder, items, inputs, chosen, named, loaded, fingerprint, trust_remote_code)
+    states = None
+    if chosen.layers == "none":
+        states = FrozenStates(encoder, layers_read(chosen.features, encoder.n_layers, name=encoder.name))
+    collator = Collator(items, pad_id=encoder.pad_id, states=states)
+    data = {name: [part.sentences.fingerprint, len(part)] for name, part in items.splits.items()}
+    # all that decides the weights but device, threads and versions
+    identity = {
+        "task": f"{items.name}.v{items.version}",
+        "model": model_fingerprint(source),
+        "data": data,
+        "settings": chosen.model_dump(mode="json", exclude={"keep_checkpoints"}),
+    }
     show = can_show() if progress is None else progress
+    pending = [seed for seed in numbers if not RECORD.is_in(folder / f"seed-{seed}")]
+    if states is not None and pending:  # kept for all epochs where memory allows
+        states.keep([inputs["train"], inputs["dev"]], collator)
+    common: dict[str, Any] = {}
+    if pending:
+        common = {
+            "task": items.name,
+            "task_version": items.version,
+            "kind": items.kind,
+            "labels": list(items.labels),
+            "has_unanswered": items.has_unanswered,
+            "model": encoder.source.title,
+            "model_fingerprint": identity["model"],
+            "corpus": loaded.name,
+            "corpus_fingerprint": loaded.fingerprint,
+            "recipe": recipe or recipe_of(chosen.layers),
+            "settings": chosen,
+            "notes": list(items.all_notes),
+            "n_items": {name: len(part) for name, part in items.splits.items()},
+            "n_cut": {name: one.n_cut for name, one in inputs.items()},
+            "texts": _text_counts(loaded, items, encoder, chosen.max_pieces),
+            "code": code_fingerprint(encoder.source) if trust_remote_code else None,
+        }
     for seed in numbers:
-        label = f"{source.title} learns {items.name}, seed {seed}"
-        _one_seed(job, folder, seed, BarProgress(label) if show else silent)
+        where = folder / f"seed-{seed}"
+        is_other = (where / "config.json").exists()
+        with one_process(where, "fine-tunes into this folder"):
+            unplanned = "a model that was not fine-tuned here" if is_other else None
+            check_plan(where, {**identity, "seed": seed}, unplanned=lambda held=unplanned: held)  # type: ignore[misc]
+            if not RECORD.is_in(where):
+                bar = BarProgress(f"{source.title} learns {items.name}, seed {seed}") if show else silent
+                trained = build(encoder, items, chosen, seed=seed, trust_remote_code=trust_remote_code)
+                facts = {**common, "identity": digest([canonical_json({**identity, "seed": seed})])}
+                _train_seed(trained, items, inputs, collator, where, seed, facts, bar)
+            tidy_checkpoints(where / _CHECKPOINTS, keep=chosen.keep_checkpoints == "all")
     tuned = FineTuned(folder, numbers)
-    write_atomically(
-        folder / "scores.parquet", frame_to_parquet(tuned.frame.assign(model=source.title, task=items.name))
-    )
+    frame = tuned.frame.assign(model=source.title, task=items.name)
+    write_atomically(folder / "scores.parquet", frame_to_parquet(frame))
     return tuned
 
 
-def _one_seed(job: _Job, out: Path, seed: int, progress: Progress) -> None:
-    """Train one seed unless it is finished; one process at a time."""
-    folder, identity = seed_folder(out, seed), job.identity(seed)
-
-    def unplanned() -> str | None:
-        return "a model that was not fine-tuned here" if (folder / "config.json").exists() else None
-
-    with one_process(folder, "fine-tunes into this folder"):
-        check_plan(folder, identity, unplanned=unplanned)
-        if not RECORD.is_in(folder):
-            _train_seed(job, folder, seed, identity, progress)
-        tidy_checkpoints(folder / _CHECKPOINTS, keep=job.settings.keep_checkpoints == "all")
-
-
-def _train_seed(job: _Job, folder: Path, seed: int, identity: dict[str, Any], progress: Progress) -> None:
-    task, settings, encoder = job.task, job.settings, job.encoder
+def _train_seed(
+    trained: Trained,
+    task: TuningTask,
+    inputs: Mapping[str, Inputs],
+    collator: Collator,
+    folder: Path,
+    seed: int,
+    facts: Mapping[str, Any],
+    progress: Progress,
+) -> None:
+    """Train a model from a seed, and write its folder with its record, of which ``facts`` are what seeds share."""
     started, began = datetime.now(UTC), time.monotonic()
-    trained = build(encoder, task, settings, seed=seed, trust_remote_code=job.trust_remote_code)
-    model = trained.model.to(encoder.device)
+    encoder, model = trained.encoder, trained.model.to(trained.encoder.device)
 
     def predicted(split: str) -> pd.DataFrame:
-        return predictions(model, task, job.inputs[split], job.collator)[0]
+        return predictions(model, task, inputs[split], collator)[0]
 
     history = train(
         model,
-        [row for row in job.inputs["train"].rows if row.is_learnable],
-        job.collator,
-        settings,
-        progress,
+        [row for row in inputs["train"].rows if row.is_learnable],
+        collator,
+        trained.settings,
+        progress=progress,
         seed=seed,
         folder=folder / _CHECKPOINTS,
         device=encoder.device,
@@ -624,31 +579,22 @@ def _train_seed(job: _Job, folder: Path, seed: int, identity: dict[str, Any], pr
         measure=lambda: values(predicted("dev"), task),
     )
     frames = {name: predicted(name) for name in task.splits if name != "train"}
-    weights = list(trained.model.parameters())
+    weights = list(model.parameters())
     frozen = list(encoder.model.outermost.parameters()) if trained.is_frozen else []
+    fields = (*BOUNDS[:1], "stderr", *BOUNDS[1:], "ci_method")
+
+    def plain(score: Bootstrap) -> dict[str, Any]:
+        row = score_rows([score])  # what is undefined is left out
+        return {name: row[name] for name in fields if isinstance(row[name], str) or math.isfinite(row[name])}
+
     record = Record(
         format=1,
-        task=task.name,
-        task_version=task.version,
-        kind=task.kind,
-        labels=list(task.labels),
-        has_unanswered=task.has_unanswered,
-        model=encoder.source.title,
-        model_fingerprint=job.model_fingerprint,
-        corpus=job.corpus.name,
-        corpus_fingerprint=job.corpus.fingerprint,
         seed=seed,
-        recipe=job.recipe,
-        settings=settings,
-        notes=list(task.all_notes),
-        n_items={name: len(items) for name, items in task.splits.items()},
-        n_cut={name: inputs.n_cut for name, inputs in job.inputs.items()},
         n_trained=sum(weight.numel() for weight in weights if weight.requires_grad),
         n_weights=sum(weight.numel() for weight in weights + frozen),
         history=history,
         mix_weights=trained.mix_weights(),
-        scores={name: _plain(scores(one, task)) for name, one in frames.items()},
-        identity=digest([canonical_json(identity)]),
+        scores={name: {m: plain(one) for m, one in scores(frame, task).items()} for name, frame in frames.items()},
         device=str(encoder.device),
         threads=torch.get_num_threads(),
         versions={"python": platform.python_version(), **versions(*_VERSIONS)},
@@ -656,22 +602,11 @@ def _train_seed(job: _Job, folder: Path, seed: int, identity: dict[str, Any], pr
         wall_s=round(time.monotonic() - began, 1),
         majority={name: majority(one, task.splits["train"].gold, task) for name, one in frames.items()},
         collapsed={name: label for name, one in frames.items() if (label := collapsed(one, task.kind)) is not None},
-        texts=job.texts,
-        code=code_fingerprint(encoder.source) if job.trust_remote_code else None,
+        **facts,
     )
     put_model(folder, trained.save)
     of_splits = pd.concat([one.assign(split=name) for name, one in frames.items()])
     RECORD.write(folder, record, {PREDICTIONS: frame_to_parquet(of_splits), CARD: card_of(record)})
-
-
-def _plain(found: Mapping[str, Bootstrap]) -> dict[str, dict[str, Any]]:
-    """Scores of one run for its record, in JSON: what is undefined is left out."""
-    rows = {metric: score_rows([one]) for metric, one in found.items()}
-    fields = (*BOUNDS[:1], "stderr", *BOUNDS[1:], "ci_method")
-    return {
-        metric: {name: row[name] for name in fields if isinstance(row[name], str) or math.isfinite(row[name])}
-        for metric, row in rows.items()
-    }
 
 
 _DIFFERENCE = ("difference", "difference_low", "difference_high")
@@ -695,25 +630,22 @@ class FineTunedGrid(Tables):
         ``difference_low`` … ``difference_high``; NaN of the first run itself.
         """
         first, *_ = self.models.values()
-        rows = [row for task in first for run in self.models for row in self._rows(run, task, first[task])]
-        frame = pd.DataFrame(rows)
-        keys = ["task", "split", "metric", "run"]
+        rows: list[dict[str, Any]] = []
+        for task, run in itertools.product(first, self.models):
+            tuned, base = self.models[run][task], first[task]
+            what = {name: getattr(tuned.record, name) for name in ("model", "corpus", "recipe", "n_trained")}
+            what |= tuned.record.settings.model_dump(mode="json", include={"layers", "features", "head"})
+            for split, seeds in tuned.bootstraps.items():
+                for row in score_table(split, seeds, n_items=tuned.record.n_items[split]):
+                    found, metric = dict.fromkeys(_DIFFERENCE, math.nan), str(row["metric"])
+                    if tuned is not base:
+                        pairs = zip(seeds, base.bootstraps[split], strict=True)
+                        compared = score_rows([difference(a[metric], b[metric], metric=metric) for a, b in pairs])
+                        found = dict(zip(_DIFFERENCE, (compared[name] for name in BOUNDS), strict=True))
+                    rows.append({"task": task, "run": run, **row, **found, **what})
+        frame, keys = pd.DataFrame(rows), ["task", "split", "metric", "run"]
         order = {key: {value: place for place, value in enumerate(frame[key].unique())} for key in keys}
         return frame.sort_values(keys, key=lambda column: column.map(order[str(column.name)]), ignore_index=True)
-
-    def _rows(self, run: str, task: str, first: FineTuned) -> Iterator[dict[str, Any]]:
-        tuned = self.models[run][task]
-        record = tuned.record
-        what = {"model": record.model, "corpus": record.corpus, "recipe": record.recipe, "n_trained": record.n_trained}
-        what |= record.settings.model_dump(mode="json", include={"layers", "features", "head"})
-        for split, seeds in tuned.bootstraps.items():
-            for row in score_table(split, seeds, n_items=record.n_items[split]):
-                found, metric = dict.fromkeys(_DIFFERENCE, math.nan), str(row["metric"])
-                if tuned is not first:
-                    pairs = zip(seeds, first.bootstraps[split], strict=True)
-                    compared = score_rows([difference(one[metric], base[metric], metric=metric) for one, base in pairs])
-                    found = dict(zip(_DIFFERENCE, (compared[name] for name in BOUNDS), strict=True))
-                yield {"task": task, "run": run, **row, **found, **what}
 
     def table(self, split: str | None = None) -> pd.DataFrame:
         """The rows of :attr:`frame` of one split, or of all: task, metric, run, value and difference from the first."""
@@ -801,14 +733,14 @@ def finetune_grid(
     """
     grid = load_grid(settings, changes=changes, trust_remote_code=trust_remote_code)
     folder = given_path(out) if out is not None else Path("runs") / grid.name
-    named = dict.fromkeys((task.corpus, task.columns) for task in grid.tasks)
-    corpora = {(name, columns): load_corpus(name, columns=columns) for name, columns in named}
+    corpora: dict[tuple[str, str | None], Corpus] = {}
     data: dict[str, dict[str, Any]] = {}
     for task in grid.tasks:
-        loaded = corpora[task.corpus, task.columns]
-        splits = {"sentences": task.sentences, "train_split": task.train_split, "test_split": task.test_split}
+        key = task.corpus, task.columns
+        loaded = corpora[key] = corpora[key] if key in corpora else load_corpus(task.corpus, columns=task.columns)
         # The error of a corpus that lacks the labels, before anything is trained.
         tuning_task(task.name, loaded, train=task.train_split, test=task.test_split, sentences=task.sentences)
+        splits = task.model_dump(include={"sentences", "train_split", "test_split"})
         data[task.title] = {"corpus": loaded, "task": task.name, **splits}
     for run in grid.runs:
         resolve_model(run.model, revision=run.revision)
@@ -816,9 +748,10 @@ def finetune_grid(
     common: dict[str, Any] = {"seeds": grid.seeds, "device": device, "threads": threads, "progress": progress}
     for run, task in itertools.product(grid.runs, grid.tasks):
         where = folder / run.id / task.folder
-        of_run = {name: getattr(run, name) for name in type(run).model_fields if name != "id"}
         try:
-            models[run.id][task.title] = finetune(out=where, **of_run, **data[task.title], **common)
+            models[run.id][task.title] = finetune(
+                out=where, **run.model_dump(exclude={"id"}), **data[task.title], **common
+            )
         except BertologyError as error:
             raise type(error)(f"run {run.id}, task {task.title}: {error}") from error
     found = FineTunedGrid(folder, models)

@@ -17,8 +17,8 @@ from bertology._lazy import lazy_attributes
 
 if TYPE_CHECKING:
     from bertology.activations.layers import LayerVectors
-    from bertology.geometry._probes import EncodingProbe, GeometryProbe
     from bertology.geometry.neighbours import Neighbours
+    from bertology.geometry.probes import GeometryProbe
     from bertology.geometry.similarity import (
         compare_layers,
         layer_similarity,
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 __getattr__, __dir__ = lazy_attributes(__name__)
 
 __all__ = [
-    "EncodingProbe",
     "GeometryProbe",
     "LayerVectors",
     "Neighbours",

@@ -1,7 +1,6 @@
 """Words and their translations: links that vectors find, and whether the nearest word of the other language is one.
 
 Jalili Sabet et al. (2020), *SimAlign*, for links; :class:`AlignedTexts` shows those of two texts by themselves.
-Functions that score return the statistics of one layer, see :func:`bertology.measures.sums.by_layer`.
 """
 
 from __future__ import annotations
@@ -50,13 +49,10 @@ _NO_LINKS = "no sentence has gold links of words: give parallel:en=PATH,fr=PATH,
 
 
 def word_similarity(source: Floats32, target: Floats32, *, distortion: float = 0.0) -> Floats:
-    """``[source, target]`` similarity of words, (cosine + 1) / 2, from 0 to 1.
+    """``[source, target]`` similarity of words, (cosine + 1) / 2, from 0 to 1, by their vectors ``[word, dim]``.
 
-    Args:
-        source: ``[source, dim]`` vectors of the words of a sentence.
-        target: ``[target, dim]`` of its translation.
-        distortion: κ, by which similarity falls with the distance of relative places, sim · (1 − κ (i/m − j/n)²), i and
-            j from 0 and m and n the last places (Jalili Sabet et al. 2020, §2.2).
+    It falls with the distance of relative places by the ``distortion`` κ, sim · (1 − κ (i/m − j/n)²), i and j from 0
+    and m and n the last places (Jalili Sabet et al. 2020, §2.2).
     """
     own, other = (unit_vectors(some, may_vanish=True).astype(np.float64) for some in (source, target))
     similar = (own @ other.T + 1) / 2
@@ -114,10 +110,8 @@ def align_words(similar: Floats, method: str) -> Bools:
 class AlignedPair(NamedTuple):
     """A sentence and its translation with gold links of their words."""
 
-    words: tuple[Integers, Integers]
-    """The places of the words of both among the words that are read."""
-    places: tuple[Integers, Integers]
-    """The places of the same words in their sentences."""
+    words: tuple[Integers, Integers]  # places of the words of both among the words that are read
+    places: tuple[Integers, Integers]  # places of the same words in their sentences
     gold: Links
 
     def counts(self, linked: Bools) -> tuple[int, int, int, int]:
@@ -149,19 +143,14 @@ def scores_of_links(prefix: str, counts: Sequence[tuple[int, ...]]) -> Iterator[
     """
     table = np.array(counts, dtype=float)
     found, found_sure, found_possible, sure = table.T
-    yield left_out_sums(
-        f"{prefix}_f1", _f1(np.concatenate([[table.sum(axis=0)], table.sum(axis=0) - table])), "sentences"
-    )
+    # Of all pairs, and without each.
+    n, n_sure, n_possible, n_gold = np.concatenate([[table.sum(axis=0)], table.sum(axis=0) - table]).T
+    precision, recall = n_possible / np.maximum(n, 1), n_sure / np.maximum(n_gold, 1)
+    f1 = 2 * precision * recall / np.maximum(precision + recall, 1e-12)
+    yield left_out_sums(f"{prefix}_f1", f1, "sentences")
     yield ratio_sums(f"{prefix}_precision", found_possible, found)
     yield ratio_sums(f"{prefix}_recall", found_sure, sure)
     yield ratio_sums(f"{prefix}_error", found + sure - found_sure - found_possible, found + sure)
-
-
-def _f1(counts: Floats) -> Floats:
-    """Harmonic mean of precision and recall of counts ``[..., 4]``; 0 where nothing is found."""
-    found, found_sure, found_possible, sure = np.moveaxis(counts, -1, 0)
-    precision, recall = found_possible / np.maximum(found, 1), found_sure / np.maximum(sure, 1)
-    return np.asarray(2 * precision * recall / np.maximum(precision + recall, 1e-12))
 
 
 def alignment_scores(
@@ -221,83 +210,63 @@ def links_without_vectors(
 class TranslatedWords:
     """Words of one language with one sure link, and all words of the other."""
 
-    title: str
-    """``en → de``."""
-    source: Integers
-    """``[word]`` numbers of all words of its own language, ascending."""
-    words: Integers
-    """``[query]`` number of the word in its text."""
-    forms: Integers
-    """``[query]`` its own type."""
-    gold: Integers
-    """``[query]`` the type of the word that it is linked with."""
-    units: Integers
-    """``[query]`` the unit that its sentence shares with its translation."""
-    candidates: Integers
-    """``[candidate]`` numbers of the words of the other language, ascending."""
-    types: Integers
-    """``[candidate]`` the type of each."""
-    candidate_units: Integers
-    """``[candidate]``."""
+    title: str  # en → de
+    source: Integers  # [word] numbers of all words of its own language, ascending
+    queries: pd.DataFrame
+    """``word`` asked about, its type ``form``, the type ``gold`` of the word that it is linked with, and the ``unit``
+    that its sentence shares with its translation."""
+    candidates: pd.DataFrame
+    """Each ``word`` of the other language, ascending, its ``type`` and the ``unit`` of its sentence."""
 
     @classmethod
     def of(cls, text: ParallelText, source: str, target: str, types: Integers) -> TranslatedWords | None:
         """The words of a text with one sure link, which is their link's only one; None where no link is known."""
+        import pandas as pd
+
         starts, rows = text.sentences.starts, []
         some = zip(text.pairs(source, target).tolist(), text.links(source, target), strict=True)
         known = [(pair, links) for pair, links in some if links is not None]
+        if not known:
+            return None
         for (first, second), links in known:
             own, others = ([pair[side] for pair in sorted(links.sure | links.possible)] for side in (0, 1))
             for i, j in sorted(links.sure):
                 if own.count(i) == 1 and others.count(j) == 1:
                     rows.append((starts[first] + i, starts[second] + j, text.unit[first]))
-        if not known:
-            return None
         words, linked, units = np.array(rows, dtype=np.int64).reshape(-1, 3).T
+        queries = pd.DataFrame({"word": words, "form": types[words], "gold": types[linked], "unit": units})
         every = [[np.arange(starts[pair[side]], starts[pair[side] + 1]) for pair, _ in known] for side in (0, 1)]
-        own_words, candidates = (some[types[some] >= 0] for some in map(np.sort, map(np.concatenate, every)))
-        of_candidates = text.unit[text.sentences.sentence_of_word[candidates]]
-        counted = (types[words] >= 0) & (types[linked] >= 0)
-        queries = words, types[words], types[linked], units
-        whole = cls(f"{source} → {target}", own_words, *queries, candidates, types[candidates], of_candidates)
-        return whole.queries(counted)
+        of_source, of_target = (some[types[some] >= 0] for some in map(np.sort, map(np.concatenate, every)))
+        unit = text.unit[text.sentences.sentence_of_word[of_target]]
+        candidates = pd.DataFrame({"word": of_target, "type": types[of_target], "unit": unit})
+        queries = queries[(queries["form"] >= 0) & (queries["gold"] >= 0)]
+        return cls(f"{source} → {target}", of_source, queries, candidates)
 
     def __len__(self) -> int:
-        return len(self.words)
-
-    def queries(self, chosen: Bools | Integers) -> TranslatedWords:
-        """Some of the queries, with all candidates."""
-        return replace(self, **{name: getattr(self, name)[chosen] for name in ("words", "forms", "gold", "units")})
+        return len(self.queries)
 
     def readable(self, words: Integers) -> TranslatedWords:
         """Queries and candidates that are among ``words``."""
-        kept = np.isin(self.candidates, words)
-        fields = {name: getattr(self, name)[kept] for name in ("candidates", "types", "candidate_units")}
-        source = self.source[np.isin(self.source, words)]
-        return replace(self.queries(np.isin(self.words, words)), source=source, **fields)
+        tables = {name: (of := getattr(self, name))[of["word"].isin(words)] for name in ("queries", "candidates")}
+        return replace(self, source=self.source[np.isin(self.source, words)], **tables)
 
-    def folds(self, number: int, *, seed: int = 0) -> tuple[Integers, Integers]:
+    def folds(self, number: int) -> tuple[Integers, Integers]:
         """Random fold of the sentence of each ``[query]`` and ``[candidate]``."""
-        units = np.unique(np.concatenate([self.units, self.candidate_units]))
-        parts = np.random.default_rng(seed).permutation(len(units)) % number
-        return parts[np.searchsorted(units, self.units)], parts[np.searchsorted(units, self.candidate_units)]
+        own, others = (table["unit"].to_numpy() for table in (self.queries, self.candidates))
+        units = np.unique(np.concatenate([own, others]))
+        parts = np.random.default_rng(0).permutation(len(units)) % number
+        return parts[np.searchsorted(units, own)], parts[np.searchsorted(units, others)]
 
-    def answerable(self, folds: int, *, seed: int = 0) -> TranslatedWords:
+    def answerable(self, folds: int) -> TranslatedWords:
         """The queries whose translation occurs in the sentences of another part, where it is looked for."""
-        of_queries, of_candidates = self.folds(folds, seed=seed)
+        of_queries, of_candidates = self.folds(folds)
         elsewhere = np.zeros(len(self), dtype=bool)
         for fold in range(folds):
-            elsewhere |= (of_queries == fold) & np.isin(self.gold, self.types[of_candidates != fold])
+            types = self.candidates["type"][of_candidates != fold]
+            elsewhere |= (of_queries == fold) & self.queries["gold"].isin(types).to_numpy()
         if not elsewhere.any():
             raise CorpusError(f"{self.title}: no word has a translation that occurs in other sentences: give more text")
-        return self.queries(elsewhere)
-
-    @cached_property
-    def is_ambiguous(self) -> Bools:
-        """``[query]`` whether its type is linked with two types or more, each of them twice."""
-        pairs, times = np.unique(np.stack([self.forms, self.gold]), axis=1, return_counts=True)
-        own, n_senses = np.unique(pairs[0, times > 1], return_counts=True)
-        return np.isin(self.forms, own[n_senses > 1])
+        return replace(self, queries=self.queries[elsewhere])
 
 
 def translated_words(sentences: Sentences, types: Integers) -> list[TranslatedWords]:
@@ -309,37 +278,49 @@ def translated_words(sentences: Sentences, types: Integers) -> list[TranslatedWo
     return known
 
 
-def by_dictionary(words: TranslatedWords, folds: int, *, seed: int = 0) -> Floats:
-    """``[query]`` whether the type that the word's own is most often linked with in other folds is the translation.
-
-    What a dictionary knows without the context; a type that is linked in no other fold is mistaken.
-    """
-    of_queries, _ = words.folds(folds, seed=seed)
+def by_dictionary(words: TranslatedWords, folds: int) -> Floats:
+    """``[query]`` whether the type that the word's own is most often linked with in other folds is the translation."""
+    of_queries, _ = words.folds(folds)
     right = np.zeros(len(words))
     for fold in np.unique(of_queries):
-        known, asked = of_queries != fold, np.flatnonzero(of_queries == fold)
-        pairs, times = np.unique(np.stack([words.forms, words.gold])[:, known], axis=1, return_counts=True)
-        order = np.lexsort((-times, pairs[0]))
-        forms, first = np.unique(pairs[0][order], return_index=True)
-        best = dict(zip(forms.tolist(), pairs[1][order][first].tolist(), strict=True))
-        right[asked] = [best.get(words.forms[query]) == words.gold[query] for query in asked]
+        # Of types that are linked as often the one of the lowest number.
+        times = words.queries[of_queries != fold].groupby(["form", "gold"]).size()
+        best = dict(times.groupby("form").idxmax()) if len(times) else {}
+        asked = words.queries[of_queries == fold]
+        pairs = zip(asked["form"], asked["gold"], strict=True)
+        right[of_queries == fold] = [best.get(form) == (form, gold) for form, gold in pairs]
     return right
 
 
-def translation(
-    read: LayerVectors, directions: Sequence[TranslatedWords], *, folds: int = 5, seed: int = 0
-) -> Iterator[LayerSums]:
+def translation(read: LayerVectors, directions: Sequence[TranslatedWords], *, folds: int = 5) -> Iterator[LayerSums]:
     """Share of words whose nearest word of the other language, by cosine, is the one that they are linked with.
 
-    What is looked for is in other sentences than the word's own: sentences are divided into folds, and the candidates
-    of a word are those of the other folds, so that neither a shared context nor the translation itself is found.
-    ``type``: the nearest mean of a type's occurrences; ``occurrence``: the type of the nearest occurrence. Vectors are
-    less the mean of their language, but for ``type_raw``. Each is given of all directions, by direction, and of words
-    with several translations.
+    Candidates are in other folds of sentences than the word, so that neither a shared context nor the translation
+    itself is found. ``type``: the nearest mean of a type's occurrences; ``occurrence``: the type of the nearest
+    occurrence. Vectors are less the mean of their language, but for ``type_raw``. Each is given of all directions, by
+    direction, and of words with several translations.
     """
 
+    def of_direction(vectors: Floats32, words: TranslatedWords) -> dict[str, Floats]:
+        numbers = words.queries["word"], words.candidates["word"], words.source
+        asked, candidates, source = (vectors[np.searchsorted(read.words, some)] for some in numbers)
+        of_queries, of_candidates = words.folds(folds)
+        gold, every = (table[name].to_numpy() for table, name in ((words.queries, "gold"), (words.candidates, "type")))
+        right = {name: np.zeros(len(words)) for name in ("type", "type_raw", "occurrence")}
+        spaces = {"_raw": (asked, candidates), "": (asked - source.mean(axis=0), candidates - candidates.mean(axis=0))}
+        for fold in np.unique(of_queries):
+            queries, known = of_queries == fold, of_candidates != fold
+            types = np.unique(every[known])
+            for suffix, (own, others) in spaces.items():
+                unit = unit_vectors(own[queries], may_vanish=True)
+                of_types = unit_vectors(Groups(every[known]).means(others[known]), may_vanish=True)
+                right[f"type{suffix}"][queries] = types[(unit @ of_types.T).argmax(axis=1)] == gold[queries]
+            near = (unit @ unit_vectors(others[known], may_vanish=True).T).argmax(axis=1)
+            right["occurrence"][queries] = every[known][near] == gold[queries]
+        return right
+
     def measure(_: int, vectors: Floats32) -> Iterator[LayerSums]:
-        found = [_of_direction(vectors, read.words, words, folds, seed) for words in directions]
+        found = [of_direction(vectors, words) for words in directions]
         for name in found[0]:
             yield from translation_scores(name, [right[name] for right in found], directions)
 
@@ -349,38 +330,23 @@ def translation(
 def translation_scores(
     metric: str, right: Sequence[Floats], directions: Sequence[TranslatedWords]
 ) -> Iterator[LayerSums]:
-    """The share of queries ``[direction][query]`` that are right: all, by direction, and of ambiguous words."""
-    every = np.unique(np.concatenate([words.units for words in directions]))
+    """The share of queries ``[direction][query]`` that are right: all, by direction, and of ambiguous words.
+
+    A word is ambiguous whose type is linked with two types or more, each of them twice.
+    """
+    every = np.unique(np.concatenate([words.queries["unit"] for words in directions]))
     parts, ambiguous = [], []
     for words, of_words in zip(directions, right, strict=True):
-        clusters, n = np.searchsorted(every, words.units), len(every)
+        clusters, n, forms = np.searchsorted(every, words.queries["unit"]), len(every), words.queries["form"]
         parts.append(mean_sums(metric, of_words, clusters, n_clusters=n, group=words.title))
-        ambiguous.append(mean_sums(metric, of_words, clusters, weights=words.is_ambiguous, n_clusters=n))
+        times = words.queries.groupby(["form", "gold"]).size()
+        n_senses = times[times > 1].groupby("form").size()
+        is_ambiguous = forms.isin(n_senses.index[n_senses > 1]).to_numpy()
+        ambiguous.append(mean_sums(metric, of_words, clusters, weights=is_ambiguous, n_clusters=n))
     yield from total_and_groups(parts)
     several = next(total_and_groups(ambiguous))
     if several.under.any():
         yield replace(several, group="several translations")
-
-
-def _of_direction(
-    vectors: Floats32, read: Integers, words: TranslatedWords, folds: int, seed: int
-) -> dict[str, Floats]:
-    asked, candidates = (vectors[np.searchsorted(read, some)] for some in (words.words, words.candidates))
-    of_queries, of_candidates = words.folds(folds, seed=seed)
-    right = {name: np.zeros(len(words)) for name in ("type", "type_raw", "occurrence")}
-    means = [vectors[np.searchsorted(read, some)].mean(axis=0) for some in (words.source, words.candidates)]
-    spaces = {"_raw": (asked, candidates), "": (asked - means[0], candidates - means[1])}
-    for fold in np.unique(of_queries):
-        queries, known = of_queries == fold, of_candidates != fold
-        types = np.unique(words.types[known])
-        for suffix, (own, others) in spaces.items():
-            unit = unit_vectors(own[queries], may_vanish=True)
-            of_types = unit_vectors(Groups(words.types[known]).means(others[known]), may_vanish=True)
-            nearest = types[(unit @ of_types.T).argmax(axis=1)]
-            right[f"type{suffix}"][queries] = nearest == words.gold[queries]
-        near = (unit @ unit_vectors(others[known], may_vanish=True).T).argmax(axis=1)
-        right["occurrence"][queries] = words.types[known][near] == words.gold[queries]
-    return right
 
 
 # Two texts.
@@ -400,14 +366,11 @@ class AlignedTexts(PageAndFigure):
     first: Sentence
     second: Sentence
     layers: tuple[int, ...]
-    similarity: Floats
-    """``[layer, word, word]`` from 0 to 1, as of :func:`word_similarity`."""
+    similarity: Floats  # [layer, word, word] from 0 to 1, as of word_similarity
     method: str
     model: str
-    layer: int
-    """The one whose links are shown where none is named."""
-    n_layers: int
-    """Number of blocks of the model, from whose last negative layers are counted."""
+    layer: int  # the one whose links are shown where none is named
+    n_layers: int  # number of blocks of the model, from whose last negative layers are counted
 
     @cached_property
     def linked(self) -> tuple[Bools, ...]:
@@ -434,11 +397,8 @@ class AlignedTexts(PageAndFigure):
         """A row for each link of each layer: ``layer``, ``first``, ``second``, their words, and ``similarity``."""
         import pandas as pd
 
-        rows = [
-            (layer, i, j, self.first.words[i], self.second.words[j], similar)
-            for layer in self.layers
-            for i, j, similar in self.links(layer)
-        ]
+        first, second = self.first.words, self.second.words
+        rows = [(layer, i, j, first[i], second[j], one) for layer in self.layers for i, j, one in self.links(layer)]
         return pd.DataFrame(rows, columns=["layer", "first", "second", "first_word", "second_word", "similarity"])
 
     def plot(self, layer: int | None = None) -> ShownFigure:
@@ -472,12 +432,8 @@ class AlignedTexts(PageAndFigure):
             "layer": self._place(None),
             "links": [[[i, j, round(similar, 3)] for i, j, similar in self.links(layer)] for layer in self.layers],
         }
-        shown = {
-            "model": folder_name(self.model),
-            "method": self.method,
-            "text": self.first.text,
-            "translation": self.second.text,
-        }
+        shown = {"model": folder_name(self.model), "method": self.method}
+        shown |= {"text": self.first.text, "translation": self.second.text}
         return full_page(
             folder + "html",
             title=f"{self.first.text} — words aligned",
@@ -486,9 +442,6 @@ class AlignedTexts(PageAndFigure):
             values={name: escape(text) for name, text in shown.items()},
             data=data,
         )
-
-    def __str__(self) -> str:
-        return self.text()
 
     def text(self, layer: int | None = None) -> str:
         """A line for each word of the first text with the words linked with it, then words without a link."""
@@ -503,6 +456,8 @@ class AlignedTexts(PageAndFigure):
         ]
         rest = [word for place, word in enumerate(self.second.words) if place not in {j for _, j, _ in linked}]
         return "\n".join([*lines, "", f"linked with none: {' '.join(rest) or '–'}", self._about(layer)])
+
+    __str__ = text
 
     def __repr__(self) -> str:
         return f"AlignedTexts({self.first.text!r}, {self.second.text!r}, layer {self.layer})"
@@ -529,15 +484,9 @@ def aligned_texts(
 ) -> list[AlignedTexts]:
     """Link the words of texts with those of their translations, by the vectors of an encoder.
 
-    Args:
-        encoder: the model.
-        firsts: the texts.
-        seconds: the translation of each.
-        layers: layers that are read.
-        layer: the one of them that is shown; that nearest to two thirds of the way up when left out.
-        method: as for :func:`align_words`.
-        distortion: as for :func:`word_similarity`.
-        pooling: a word's vector from its pieces'.
+    Of the ``layers`` that are read, ``layer`` is shown; that nearest to two thirds of the way up when left out. The
+    ``method`` is one of :func:`align_words`, the ``distortion`` as for :func:`word_similarity`, and ``pooling`` makes a
+    word's vector from its pieces'.
 
     Raises:
         CorpusError: there are not as many translations as texts.

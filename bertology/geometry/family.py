@@ -8,17 +8,17 @@ from dataclasses import replace
 from typing import cast
 
 import numpy as np
-from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from bertology.corpora import Sentences
-from bertology.encoders import Encoding, ModelShape
+from bertology.encoders import ModelShape
 from bertology.families.contract import BaselineCells, CellGrid, Cost, FitCells, FitGroup, Resources, named_task
 from bertology.families.model_corpus import ModelCorpus, Reasons, Signal, skipped_in
 from bertology.families.request import Init, ReadoutConfig
 from bertology.families.sums import PACKAGES, SumsFamily, n_words_read, own_readout, write_baseline_sums, write_sums
-from bertology.geometry._probes import EncodingProbe, GeometryProbe
+from bertology.geometry.probes import GeometryProbe, WordsProbe
 from bertology.probing import GeometryCounts, Probe
+from bertology.probing.items import SplitWords
 from bertology.results.predictions import Stopwatch, item_facts
 
 
@@ -36,7 +36,7 @@ class _Geometry(SumsFamily):
 
     def signals(self, probe: Probe, configs: Sequence[ReadoutConfig]) -> tuple[Signal, ...]:
         """Vectors of words, in the encodings of the probe too, and of special tokens that are vectors of sentences."""
-        others = (encoding for config in configs for encoding in _encodings(self.configured(probe, config)).values())
+        others = (one for config in configs for one in self.configured(probe, config).encodings.values())
         pools: tuple[Signal, ...] = ("cls",) if any(config.pool == "cls" for config in configs) else ()
         return ("words", *dict.fromkeys(others), *pools)
 
@@ -56,53 +56,41 @@ class _Geometry(SumsFamily):
 
     def compute_cells(self, cells: FitCells, job: Resources) -> None:
         """Compute the statistics of all layers."""
-        watch, probe = Stopwatch(), self.configured(cells.probe, cells.config)
-        texts = job.pair.texts(probe.reads)
+        watch, probe, layers = Stopwatch(), self.configured(cells.probe, cells.config), cells.layers_read
+        texts, others = job.pair.texts(probe.reads), probe.encodings
+        unreadable = {name: dict(job.pair.unreadable.get(name, {})) for name in texts}
+        for encoding in others.values():
+            unreadable["test"] = {**skipped_in(job.stored[encoding]["test"]), **unreadable["test"]}
         with named_task(probe):
-            asked = probe.words(texts)
-            others, layers = _encodings(probe), cells.layers_read
-            left_out = {name: dict(job.pair.unreadable.get(name, {})) for name in texts}
-            for encoding in others.values():
-                left_out["test"] = {**skipped_in(job.stored[encoding]["test"]), **left_out["test"]}
-            read = {name: asked[name][~np.isin(asked[name], list(left_out[name]))] for name in texts}
+            read, counts, n_clusters = words_read(probe, texts, unreadable)
             vectors = {name: job.vectors(name, layers, read[name]) for name in texts}
             vectors |= {name: job.vectors("test", layers, read["test"], signal=one) for name, one in others.items()}
             if cells.config.pool == "cls":
-                sentences = {name: np.arange(len(text)) for name, text in texts.items()}
-                vectors |= {
-                    f"cls:{name}": job.vectors(name, layers, of, signal="cls") for name, of in sentences.items()
-                }
+                for name, text in texts.items():
+                    vectors[f"cls:{name}"] = job.vectors(name, layers, np.arange(len(text)), signal="cls")
             # Decompositions of small matrices on two threads that share a core with another job take 150 times as long;
             # and on one thread every engine computes the same bits.
             with threadpool_limits(1):
                 found = list(probe.statistics(vectors, texts))
-        counts = probe.counts(texts, read)
-        skipped, n_clusters = _left_out(counts, texts, asked, read, left_out.get("test", {}))
         aligned = job.pair.alignment_counts()
         provenance = watch.provenance(*PACKAGES, device="cpu", n_cells=len(cells.cells))
-        write_sums(
-            cells, job, found, counts, n_clusters=n_clusters, provenance=provenance, skipped=skipped, aligned=aligned
-        )
+        write_sums(cells, job, found, counts, n_clusters=n_clusters, provenance=provenance, aligned=aligned)
 
     def compute_baselines(self, baselines: BaselineCells, job: Resources) -> None:
         """Compute what needs no vector, on the words that the model can read."""
         probe = self.configured(baselines.probe, baselines.config)
         texts = job.pair.texts(probe.reads)
         with named_task(probe):
-            asked = probe.words(texts)
-        read = {name: np.setdiff1d(asked[name], list(baselines.unreadable.get(name, ()))) for name in texts}
-        counts = probe.counts(texts, read)
-        skipped, n_clusters = _left_out(counts, texts, asked, read, baselines.unreadable.get("test", {}))
+            read, counts, n_clusters = words_read(probe, texts, baselines.unreadable)
         facts = item_facts(
             counts.n_items,
             n_clusters,
             n_train=counts.n_train,
             n_classes=counts.n_classes,
-            skipped=skipped,
+            skipped=counts.skipped,
             n_unseen_label=counts.n_unseen_label,
             changes=baselines.config.changes,
         )
-
         write_baseline_sums(
             baselines, job, lambda name: probe.baseline(name, texts, read), facts, "numpy", "scikit-learn"
         )
@@ -116,22 +104,16 @@ class _Geometry(SumsFamily):
         return Cost(2.0 * n_words_read(pair, groups[0].probe) * dim**2 * times, 4.0 * dim**2 * times)
 
 
-def _encodings(probe: GeometryProbe) -> Mapping[str, Encoding]:
-    """The encodings that a probe reads besides the plain one, by name."""
-    return probe.encodings if isinstance(probe, EncodingProbe) else {}
-
-
-_Words = Mapping[str, NDArray[np.int64]]
-
-
-def _left_out(
-    counts: GeometryCounts, texts: Mapping[str, Sentences], asked: _Words, read: _Words, why: Reasons
-) -> tuple[dict[str, int], int]:
-    """Numbers of test items left out, by reason, and the number of sentences with words that are read."""
-    skipped = Counter(counts.skipped) + Counter(
-        why[word] for word in np.setdiff1d(asked["test"], read["test"]).tolist()
-    )
-    return dict(sorted(skipped.items())), len(np.unique(texts["test"].sentence_of_word[read["test"]]))
+def words_read(
+    probe: WordsProbe, texts: Mapping[str, Sentences], unreadable: Mapping[str, Reasons]
+) -> tuple[SplitWords, GeometryCounts, int]:
+    """The words of each split that can be read, counts of items with all that is left out of test, and of sentences."""
+    asked = probe.words(texts)
+    read = {name: asked[name][~np.isin(asked[name], list(unreadable.get(name, ())))] for name in texts}
+    counts, left_out = probe.counts(texts, read), np.setdiff1d(asked["test"], read["test"]).tolist()
+    skipped = Counter(counts.skipped) + Counter(unreadable["test"][word] for word in left_out)
+    n_sentences = len(np.unique(texts["test"].sentence_of_word[read["test"]]))
+    return read, replace(counts, skipped=dict(sorted(skipped.items()))), n_sentences
 
 
 FAMILY = _Geometry()

@@ -67,23 +67,20 @@ FAMILIES = {
 """Genera of languages by ISO 639 code, as in WALS (Dryer & Haspelmath 2013)."""
 
 
-def _with_lone(units: Integers) -> Integers:
-    """Units ``[item]`` that sentences share with their translations, in which each sentence without one has its own."""
-    return np.where(units >= 0, units, units.max(initial=-1) + 1 + np.arange(len(units)))
+def _clusters_of(units: Integers, of_items: Integers | slice = slice(None)) -> Integers:
+    """``[item]`` clusters that are resampled: a sentence with all its translations, by the units that they share."""
+    with_lone = np.where(units >= 0, units, units.max(initial=-1) + 1 + np.arange(len(units)))
+    return np.asarray(np.unique(with_lone[of_items], return_inverse=True)[1])
 
 
 @dataclass(frozen=True, eq=False)
 class LanguageItems:
     """Sentences of several languages that have vectors."""
 
-    names: tuple[str, ...]
-    """Names of the languages."""
-    language: Integers
-    """``[item]`` the language of each."""
-    units: Integers
-    """``[item]`` the unit that it shares with its translations, −1 for none."""
-    bounds: Integers
-    """``[item + 1]`` the place of the first vector of each sentence, and the number of vectors."""
+    names: tuple[str, ...]  # names of the languages
+    language: Integers  # [item] the language of each
+    units: Integers  # [item] the unit that it shares with its translations, −1 for none
+    bounds: Integers  # [item + 1] the place of the first vector of each sentence, and the number of vectors
 
     @classmethod
     def of(cls, text: ParallelText, of_vector: Integers) -> LanguageItems:
@@ -106,16 +103,16 @@ class LanguageItems:
     @cached_property
     def clusters(self) -> Integers:
         """``[item]`` clusters that are resampled: a sentence with all its translations."""
-        return np.asarray(np.unique(_with_lone(self.units), return_inverse=True)[1])
+        return _clusters_of(self.units)
 
     @property
     def n_clusters(self) -> int:
         """Number of :attr:`clusters`."""
         return int(self.clusters.max()) + 1
 
-    def folds(self, number: int, *, seed: int = 0) -> Integers:
+    def folds(self, number: int) -> Integers:
         """Random fold of each ``[item]``; a sentence and its translations are in the same fold."""
-        order = np.random.default_rng(seed).permutation(self.n_clusters)
+        order = np.random.default_rng(0).permutation(self.n_clusters)
         return np.asarray((order % number)[self.clusters])
 
     def pairs(self) -> Iterator[tuple[Direction, Integers, Integers]]:
@@ -126,20 +123,6 @@ class LanguageItems:
             if len(ours):
                 yield (first, second), own[ours], other[theirs]
 
-    def title(self, direction: Direction, arrow: str = "→") -> str:
-        """Display name of a pair of languages."""
-        return f"{self.names[direction[0]]} {arrow} {self.names[direction[1]]}"
-
-    def by_language(self, metric: str, hits: Floats | Bools) -> Iterator[LayerSums]:
-        """The mean of ``[item]`` hits, of all sentences and by language."""
-        n = self.n_clusters
-        return total_and_groups(
-            [
-                mean_sums(metric, hits, self.clusters, weights=self.language == number, n_clusters=n, group=name)
-                for number, name in enumerate(self.names)
-            ]
-        )
-
 
 def sampled_sentences(text: ParallelText, most: int, *, only_translated: bool) -> Bools:
     """``[sentence]`` which are read: random ones of each language, translations with one another."""
@@ -149,10 +132,9 @@ def sampled_sentences(text: ParallelText, most: int, *, only_translated: bool) -
     if only_translated and len(units) < 2:
         raise CorpusError(f"{len(units)} sentences have a translation, fewer than two: give parallel:en=PATH,de=PATH")
     chosen[np.isin(text.unit, dice.permutation(units)[:most])] = True
-    if not only_translated:
-        for number in range(len(text.languages)):
-            lone = np.flatnonzero((text.language == number) & (text.unit < 0))
-            chosen[dice.permutation(lone)[:most]] = True
+    for number in () if only_translated else range(len(text.languages)):
+        lone = np.flatnonzero((text.language == number) & (text.unit < 0))
+        chosen[dice.permutation(lone)[:most]] = True
     return chosen
 
 
@@ -176,34 +158,41 @@ def _spaces(means: Floats32, language: Integers, known: Bools | None = None) -> 
     return {"": means, "_centred": means - of_language[language], "_erased": erased}
 
 
-def language_identity(
-    read: LayerVectors, items: LanguageItems, *, folds: int = 5, seed: int = 0
-) -> Iterator[LayerSums]:
+def language_identity(read: LayerVectors, items: LanguageItems, *, folds: int = 5) -> Iterator[LayerSums]:
     """Whether a linear classifier finds the language of a sentence, and whether its neighbours are of its language.
 
-    ``identity`` is the accuracy of a least-squares classifier (ridge regression on class indicators) on the folds that
-    it was not fitted to. ``_centred``: sentences less the mean of their language; ``_erased``: after LEACE, which no
-    linear classifier survives. Means, erasure and classifier are fitted to the same folds. Removing a language so says
-    nothing of what is not linear: ``same_language`` is the share of sentences whose nearest other sentence, by cosine,
-    is of their language, none of its translations among them; ``_centred`` and ``_erased`` as above, of all sentences.
-    Each is given of all sentences and by language.
+    ``identity`` is the accuracy of ridge regression on class indicators on the folds that it was not fitted to. Means,
+    erasure by LEACE, which no linear classifier survives, and classifier are fitted to the same folds.
+    ``same_language`` is the share of sentences whose nearest other sentence, by cosine, is of their language, none of
+    its translations among them: it tells of what is not linear. Each is given of all sentences and by language.
     """
-    parts = items.folds(folds, seed=seed)
+    parts, language, clusters = items.folds(folds), items.language, items.clusters
     for fold in np.unique(parts):
-        if len(np.unique(items.language[parts != fold])) < len(items.names):
+        if len(np.unique(language[parts != fold])) < len(items.names):
             raise FitError(f"{len(items)} sentences are too few for {folds} folds: give more, or fewer folds")
 
     def measure(layer: int, vectors: Floats32) -> Iterator[LayerSums]:
         means, hits = items.means(vectors), defaultdict[str, Floats](lambda: np.zeros(len(items)))
         for fold in np.unique(parts):
             known = parts != fold
-            for suffix, space in _spaces(means, items.language, known).items():
-                predicted = _least_squares(space[known], items.language[known], space[~known])
-                hits[f"identity{suffix}"][~known] = predicted == items.language[~known]
-        for suffix, space in _spaces(means, items.language).items():
-            hits[f"same_language{suffix}"] = _has_neighbour(unit_vectors(space, layer, may_vanish=True), items)
+            for suffix, space in _spaces(means, language, known).items():
+                predicted = _least_squares(space[known], language[known], space[~known])
+                hits[f"identity{suffix}"][~known] = predicted == language[~known]
+        for suffix, space in _spaces(means, language).items():
+            unit, of_space = unit_vectors(space, layer, may_vanish=True), hits[f"same_language{suffix}"]
+            for first in range(0, len(unit), ROWS):
+                rows = slice(first, first + ROWS)
+                similar = unit[rows] @ unit.T
+                similar[clusters[rows, None] == clusters] = -np.inf
+                of_space[rows] = language[similar.argmax(axis=1)] == language[rows]
         for name, of_items in hits.items():
-            yield from items.by_language(name, of_items)
+            of_languages = [
+                mean_sums(
+                    name, of_items, clusters, weights=language == number, n_clusters=items.n_clusters, group=group
+                )
+                for number, group in enumerate(items.names)
+            ]
+            yield from total_and_groups(of_languages)
 
     return read.statistics(measure)
 
@@ -211,22 +200,11 @@ def language_identity(
 def _least_squares(known: Floats32, language: Integers, asked: Floats32) -> Integers:
     """``[item]`` the language whose indicator a ridge regression predicts the highest."""
     mean, shares = known.mean(axis=0, dtype=np.float64), np.bincount(language) / len(language)
-    centred_, targets = known - mean, np.eye(len(shares))[language] - shares
-    products = centred_.T @ centred_
+    centred, targets = known - mean, np.eye(len(shares))[language] - shares
+    products = centred.T @ centred
     products[np.diag_indices_from(products)] += _PENALTY * max(products.trace() / len(products), _PENALTY)
-    scores = (asked - mean) @ np.linalg.solve(products, centred_.T @ targets) + shares
+    scores = (asked - mean) @ np.linalg.solve(products, centred.T @ targets) + shares
     return np.asarray(np.round(scores, _DIGITS).argmax(axis=1))
-
-
-def _has_neighbour(unit: Floats32, items: LanguageItems) -> Floats:
-    """``[item]`` whether the nearest sentence that is no translation is of the same language."""
-    nearest = np.empty(len(unit), dtype=np.int64)
-    for first in range(0, len(unit), ROWS):
-        rows = slice(first, first + ROWS)
-        similar = unit[rows] @ unit.T
-        similar[items.clusters[rows, None] == items.clusters] = -np.inf
-        nearest[rows] = similar.argmax(axis=1)
-    return np.asarray(items.language[nearest] == items.language, dtype=np.float64)
 
 
 def language_centroids(
@@ -236,105 +214,95 @@ def language_centroids(
 
     ``between_languages`` is the share of the variance of sentences that lies between languages, unbiased (ε², Kelley
     1935); by pair, of the sentences of both. ``merged_at``, by pair: the height at which two languages are joined by
-    hierarchical clustering of their centroids (average linkage of distances), over that of the last join.
-    ``family_v_measure``: agreement of as many clusters as there are families with the families, which is left out
-    unless two families are there, one of two languages. Intervals of clusters are by the jackknife over blocks.
+    hierarchical clustering of their centroids (average linkage), over that of the last join. ``family_v_measure``:
+    agreement of as many clusters as there are families with these, if there are two families, one of two languages.
+    Intervals of clusters are by the jackknife over blocks.
     """
-    pairs = list(combinations(range(len(items.names)), 2))
-    groups = {items.title(pair, "–"): np.isin(items.language, pair) for pair in pairs if len(items.names) > 2}
-    every = {"": np.ones(len(items), dtype=bool), **groups}
+    several = list(combinations(range(len(items.names)), 2)) if len(items.names) > 2 else []
+    groups = {f"{items.names[one]} – {items.names[other]}": (one, other) for one, other in several}
     blocks = items.clusters * min(_MOST_BLOCKS, items.n_clusters) // items.n_clusters
+    genera = families or {}
+    names, codes = np.unique([genera.get(name, name) for name in items.names], return_inverse=True)
+
+    def clustered(means: Floats32) -> Iterator[LayerSums]:
+        from scipy.cluster.hierarchy import cophenet, fcluster, linkage
+        from scipy.spatial.distance import pdist
+
+        trees = [linkage(pdist(one), "average") for one in _centroids(means, items, blocks)]
+        heights = np.array([cophenet(tree) / max(tree[-1, 2], 1e-12) for tree in trees])
+        for group, of_pair in zip(groups, heights.T, strict=True):
+            yield left_out_sums("merged_at", of_pair, "blocks", group=group)
+        if 1 < len(names) < len(codes):
+            agreement = []
+            for tree in trees:
+                clusters = fcluster(tree, len(names), "maxclust")
+                table = np.zeros((len(names), int(clusters.max())))
+                np.add.at(table, (codes, clusters - 1), 1)
+                agreement.append(v_measure(table))
+            yield left_out_sums("family_v_measure", np.array(agreement), "blocks")
 
     def measure(_: int, vectors: Floats32) -> Iterator[LayerSums]:
         means = items.means(vectors)
-        for name, which in every.items():
-            both = _between(means[which], items.language[which])
-            yield ratio_sums(
-                "between_languages", *cluster_sums(np.stack(both), items.clusters[which], items.n_clusters), group=name
-            )
-        if len(items.names) > 2:
-            yield from _clustered(_without_blocks(means, items, blocks), items, pairs, families or {})
+        for name, pair in {"": tuple(range(len(items.names))), **groups}.items():
+            which = np.isin(items.language, pair)
+            some, language = means[which], items.language[which]
+            spaces = some - some.mean(axis=0), Groups(language).centred(some)
+            total, within = (np.square(space).sum(axis=1) for space in spaces)
+            n, n_languages = len(some), len(np.unique(language))
+            both = np.stack([total / (n - 1) - within / (n - n_languages), total / (n - 1)])
+            sums = cluster_sums(both, items.clusters[which], items.n_clusters)
+            yield ratio_sums("between_languages", *sums, group=name)
+        if groups:
+            yield from clustered(means)
 
     return read.statistics(measure)
 
 
-def _between(means: Floats32, language: Integers) -> tuple[Floats, Floats]:
-    """``[item]`` contributions to the variance between languages, and to the whole."""
-    spaces = means - means.mean(axis=0), Groups(language).centred(means)
-    total, within = (np.square(space).sum(axis=1) for space in spaces)
-    n, n_languages = len(means), len(np.unique(language))
-    return total / (n - 1) - within / (n - n_languages), total / (n - 1)
-
-
-def _without_blocks(means: Floats32, items: LanguageItems, blocks: Integers) -> Floats:
+def _centroids(means: Floats32, items: LanguageItems, blocks: Integers) -> Floats:
     """``[1 + block, language, dim]`` centroids of all sentences, and without each block."""
     n_blocks, n_languages = int(blocks.max()) + 1, len(items.names)
     sums, counts = np.zeros((n_blocks, n_languages, means.shape[1])), np.zeros((n_blocks, n_languages))
     np.add.at(sums, (blocks, items.language), means)
     np.add.at(counts, (blocks, items.language), 1)
-    left = counts.sum(axis=0) - counts
-    # of a language that one block holds alone nothing would be left: it keeps its centroid
-    without = np.where(left[..., None] > 0, (sums.sum(axis=0) - sums) / np.maximum(left, 1)[..., None], 0)
+    left = (counts.sum(axis=0) - counts)[..., None]
     whole = sums.sum(axis=0) / counts.sum(axis=0)[:, None]
-    return np.concatenate([whole[None], np.where(left[..., None] > 0, without, whole)])
-
-
-def _clustered(
-    centroids: Floats, items: LanguageItems, pairs: list[Direction], families: Mapping[str, str]
-) -> Iterator[LayerSums]:
-    from scipy.cluster.hierarchy import cophenet, fcluster, linkage
-    from scipy.spatial.distance import pdist
-
-    trees = [linkage(pdist(one), "average") for one in centroids]
-    heights = np.array([cophenet(tree) / max(tree[-1, 2], 1e-12) for tree in trees])
-    for place, pair in enumerate(pairs):
-        yield left_out_sums("merged_at", heights[:, place], "blocks", group=items.title(pair, "–"))
-    known = [families.get(language, language) for language in items.names]
-    names, codes = np.unique(known, return_inverse=True)
-    if 1 < len(names) < len(known):
-        agreement = []
-        for tree in trees:
-            clusters = fcluster(tree, len(names), "maxclust")
-            table = np.zeros((len(names), int(clusters.max())))
-            np.add.at(table, (codes, clusters - 1), 1)
-            agreement.append(v_measure(table))
-        yield left_out_sums("family_v_measure", np.array(agreement), "blocks")
+    # of a language that one block holds alone nothing would be left: it keeps its centroid
+    without = np.where(left > 0, (sums.sum(axis=0) - sums) / np.maximum(left, 1), whole)
+    return np.concatenate([whole[None], without])
 
 
 # Retrieval.
 
 
-def retrieval(
-    read: LayerVectors, items: LanguageItems, *, folds: int = 5, neighbours: int = 10, seed: int = 0
-) -> Iterator[LayerSums]:
+def retrieval(read: LayerVectors, items: LanguageItems, *, folds: int = 5, neighbours: int = 10) -> Iterator[LayerSums]:
     """Share of sentences whose nearest sentence of another language, by cosine, is their translation (P@1).
 
     Over both directions of every two languages; candidates are all sentences of the other language that have a
-    translation, so that chance is one over their number. As they are (``retrieval``); ``_centred``: less the mean of
-    their language (Libovický et al. 2019; Pires et al. 2019); ``_erased``: after LEACE of language; ``_projected``:
-    turned by the orthogonal map that fits the other folds of pairs best, both centred there (Schönemann 1966), where
-    the paper has a least-squares map; ``_csls``: cosines less the mean of those to the nearest neighbours of both
-    (Conneau et al. 2018, eq. 3), and ``_centred_csls``. Of equally near ones each counts by its share. Each is given of
-    all directions and by direction.
+    translation. ``_centred``: less the mean of their language (Libovický et al. 2019; Pires et al. 2019); ``_erased``:
+    after LEACE of language; ``_projected``: turned by the orthogonal map that fits the other folds of pairs best, both
+    centred there (Schönemann 1966), where the paper has a least-squares map; ``_csls``: cosines less the mean of those
+    to the nearest neighbours of both (Conneau et al. 2018, eq. 3). Of equally near ones each counts by its share.
     """
-    parts = items.folds(folds, seed=seed)
+    parts = items.folds(folds)
+
+    def to_nearest(cosines: Floats32) -> Floats32:
+        n = min(neighbours, cosines.shape[1])
+        return np.asarray(np.partition(cosines, -n, axis=1)[:, -n:].mean(axis=1))
 
     def measure(_: int, vectors: Floats32) -> Iterator[LayerSums]:
         means, hits = items.means(vectors), defaultdict[str, dict[Direction, Floats]](dict)
-
-        def count(name: str, direction: Direction, forth: Floats32, back: Floats32) -> None:
-            hits[name][direction], hits[name][direction[::-1]] = retrieved(forth), retrieved(back)
-
         spaces = _spaces(means, items.language) | {"_centred": Groups(items.language).centred(means)}
         for direction, own, other in items.pairs():
+            both = {}
             for suffix, space in spaces.items():
                 first, second = (unit_vectors(space[some], may_vanish=True) for some in (own, other))
-                similar = first @ second.T
-                count(f"retrieval{suffix}", direction, similar, similar.T)
+                both[suffix] = (similar := first @ second.T), similar.T
                 if suffix != "_erased":
-                    scaled = _csls(similar, neighbours)
-                    count(f"retrieval{suffix}_csls", direction, scaled, scaled.T)
-            count("retrieval_projected", direction, *_projected(means[own], means[other], parts[own]))
+                    scaled = 2 * similar - to_nearest(similar)[:, None] - to_nearest(similar.T)[None]
+                    both[f"{suffix}_csls"] = scaled, scaled.T
+            both["_projected"] = _projected(means[own], means[other], parts[own])
+            for suffix, (forth, back) in both.items():
+                hits[f"retrieval{suffix}"] |= {direction: retrieved(forth), direction[::-1]: retrieved(back)}
         for name, of_directions in hits.items():
             yield from _direction_sums(name, of_directions, items)
 
@@ -355,7 +323,8 @@ def _direction_sums(metric: str, hits: Mapping[Direction, Floats], items: Langua
     parts = []
     for pair, own, other in items.pairs():
         for direction, asked in ((pair, own), (pair[::-1], other)):
-            clusters, title = items.clusters[asked], items.title(direction)
+            title = " → ".join(items.names[one] for one in direction)
+            clusters = items.clusters[asked]
             parts.append(mean_sums(metric, hits[direction], clusters, n_clusters=items.n_clusters, group=title))
     return total_and_groups(parts)
 
@@ -364,16 +333,6 @@ def retrieved(similar: Floats32) -> Floats:
     """``[item]`` whether the most similar ``[item, candidate]`` is that of the same number; of equals its share."""
     is_highest = similar >= similar.max(axis=1, keepdims=True) - _SHARE
     return np.asarray(is_highest.diagonal() / is_highest.sum(axis=1))
-
-
-def _csls(similar: Floats32, neighbours: int) -> Floats32:
-    """``[item, candidate]`` cross-domain similarity local scaling of cosines."""
-
-    def to_nearest(cosines: Floats32) -> Floats32:
-        n = min(neighbours, cosines.shape[1])
-        return np.asarray(np.partition(cosines, -n, axis=1)[:, -n:].mean(axis=1))
-
-    return np.asarray(2 * similar - to_nearest(similar)[:, None] - to_nearest(similar.T)[None])
 
 
 def _projected(own: Floats32, other: Floats32, folds: Integers) -> tuple[Floats32, Floats32]:
@@ -397,24 +356,19 @@ def _projected(own: Floats32, other: Floats32, folds: Integers) -> tuple[Floats3
 class LabelledWords(NamedTuple):
     """Words of a split that have a label, ``[item]`` each."""
 
-    places: Integers
-    """The place of the word's vector among those that are read."""
+    places: Integers  # the place of the word's vector among those that are read
     language: Integers
-    codes: NDArray[np.int64]
-    """The label of each, numbered through all splits."""
+    codes: NDArray[np.int64]  # the label of each, numbered through all splits
 
 
 @dataclass(frozen=True, eq=False)
 class TransferItems:
     """The items of a question about words in several languages."""
 
-    names: tuple[str, ...]
-    """Names of the languages."""
+    names: tuple[str, ...]  # names of the languages
     n_labels: int
-    splits: Mapping[str, LabelledWords]
-    """``train``, ``dev`` and ``test``."""
-    clusters: Integers
-    """``[item]`` clusters of test that are resampled: a sentence with its translations."""
+    splits: Mapping[str, LabelledWords]  # train, dev and test
+    clusters: Integers  # [item] clusters of test that are resampled: a sentence with its translations
 
     @property
     def sources(self) -> tuple[int, ...]:
@@ -471,61 +425,54 @@ def transfer_items(
         kept = np.isin(of_split, words[split])
         of_item[split] = sentences[split].sentence_of_word[of_split[kept]]
         of_text = np.array([names.index(name) for name in texts[split].languages])
-        language = of_text[texts[split].language[of_item[split]]]
         own = np.array([number[value] for value in values])[codes[kept]]
+        language = of_text[texts[split].language[of_item[split]]]
         splits[split] = LabelledWords(np.searchsorted(words[split], of_split[kept]), language, own)
-    clusters = np.unique(_with_lone(texts["test"].unit)[of_item["test"]], return_inverse=True)[1]
-    return TransferItems(names, len(number), splits, clusters)
+    return TransferItems(names, len(number), splits, _clusters_of(texts["test"].unit, of_item["test"]))
 
 
 def transfer(vectors: Mapping[str, LayerVectors], items: TransferItems) -> Iterator[LayerSums]:
     """Accuracy of logistic regression fitted to one language, in the others (cf. Pires et al. 2019, §3).
 
-    One fit for each language, of all layers in the same passes; its strength is chosen on dev of the same language.
-    Three ways to put it to another language: to the vectors as they are; after moving them by the difference of the
-    means of both languages (``_centred``); and after giving them the mean and the spread, dimension by dimension, of
-    the language it was fitted to (``_standardised``). Features of a fit are standardised, so that it is the fit to
-    centred or standardised vectors too. Means and spreads are those of unlabelled train words of each language, or of
-    its test words where it has no train. ``own`` is the accuracy of each fit in its own language.
+    One fit for each language, of all layers in the same passes; its strength is chosen on dev of the same language. It
+    is put to another language as it is; to vectors moved by the difference of the means of both languages
+    (``_centred``); and to vectors given the mean and the spread, dimension by dimension, of the language it was fitted
+    to (``_standardised``): features of a fit are standardised. Means and spreads are those of unlabelled train words of
+    each language, or of its test words where it has no train. ``own`` is the accuracy of each fit in its own language.
     """
     from bertology.readouts import ArrayFeatures, Targets, get_readout  # imports torch, which naming them need not
 
     layers, values = vectors["test"].layers, dict[str, Floats32]()
     for split, words in items.splits.items():
         values[split] = np.stack([vectors[split].of(layer)[words.places] for layer in layers])
-    means, spreads = _moments(items, values)
-    gold, language = items.splits["test"].codes, items.splits["test"].language
+    train, test = items.splits["train"], items.splits["test"]
+    moments = []
+    for number in range(len(items.names)):
+        own = train.language == number
+        some = values["train"][:, own] if own.any() else values["test"][:, test.language == number]
+        # Standard deviations are at least a trifle.
+        moments.append((some.mean(axis=1), np.maximum(some.std(axis=1), _LEAST_SPREAD)))
+    means, spreads = (np.stack(some, axis=1) for some in zip(*moments, strict=True))  # [layer, language, dim]
     right: dict[str, dict[int, Floats]] = {"": {}, "_centred": {}, "_standardised": {}}
     for source in items.sources:
-        (train, train_labels), (dev, dev_labels) = (
+        (known, labels), (dev, dev_labels) = (
             (ArrayFeatures(values[split][:, own], layers=layers), Targets(of_split.codes[None, own], items.n_labels))
             for split, of_split in items.splits.items()
             if split != "test" and (own := of_split.language == source).any()
         )
-        fitted = get_readout("linear").fit(train, train_labels, dev=dev, dev_targets=dev_labels)
+        fitted = get_readout("linear").fit(known, labels, dev=dev, dev_targets=dev_labels)
         for way, of_way in right.items():
             moved = values["test"]
             if way == "_centred":
-                moved = moved - means[:, language] + means[:, source, None]
+                moved = moved - means[:, test.language] + means[:, source, None]
             elif way == "_standardised":
-                moved = (moved - means[:, language]) / spreads[:, language]
+                moved = (moved - means[:, test.language]) / spreads[:, test.language]
                 moved = moved * spreads[:, source, None] + means[:, source, None]
-            of_way[source] = np.asarray(fitted.predict(ArrayFeatures(moved, layers=layers)).labels[0] == gold, float)
+            predicted = fitted.predict(ArrayFeatures(moved, layers=layers)).labels[0]
+            of_way[source] = np.asarray(predicted == test.codes, float)
     for way, of_way in right.items():
         yield from items.scores(f"transfer{way}", of_way, layers=layers)
     yield from items.scores("own", right[""], layers=layers, own=True)
-
-
-def _moments(items: TransferItems, values: Mapping[str, Floats32]) -> tuple[Floats32, Floats32]:
-    """``[layer, language, dim]`` means and standard deviations, which are at least a trifle."""
-    train, test = items.splits["train"], items.splits["test"]
-    means, spreads = [], []
-    for number in range(len(items.names)):
-        own = train.language == number
-        some = values["train"][:, own] if own.any() else values["test"][:, test.language == number]
-        means.append(some.mean(axis=1))
-        spreads.append(np.maximum(some.std(axis=1), _LEAST_SPREAD))
-    return np.stack(means, axis=1), np.stack(spreads, axis=1)
 
 
 def transfer_by_label(

@@ -11,7 +11,6 @@ from __future__ import annotations
 import base64
 import gzip
 import json
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,9 +18,10 @@ from html import escape
 from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from bertology._names import folder_name, name_not_found, place_of_layer
@@ -29,15 +29,18 @@ from bertology._page import framed, full_page, write_page
 from bertology.activations.layers import Floats32, LayerVectors
 from bertology.corpora import Sentence, Sentences
 from bertology.errors import CorpusError, ModelError, quoted
-from bertology.measures.sums import Bools, Floats
-
-if TYPE_CHECKING:
-    import pandas as pd
+from bertology.measures.sums import Floats
 
 Integers = NDArray[np.int64]
 Projection = Literal["pca", "tsne"]
 Block = tuple[Integers, Floats32]
 """Numbers ``[m]`` of points and their vectors ``[layer, m, dim]``."""
+Kind = Literal["word", "tag", "sense"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+_TAGS = ("upos", "xpos")
+"""Layers of tags, of which the first that a text has is taken."""
+_SENSE = "sense"
+"""Name of the targets, or of the layer of words, that hold senses."""
 _DIGITS = 6
 """Decimals of cosines; equal ones, as of a word's vectors before any context, are in order of the text."""
 _MOST: Mapping[Projection, int] = {"pca": 50_000, "tsne": 5000}
@@ -50,28 +53,18 @@ _HERE = "geometry/assets/"
 _STYLES = "attention/assets/viewer.css", _HERE + "map.css"
 # In this order, for each uses those before it.
 _SCRIPTS = ("assets/drawn.js", *(f"{_HERE}{name}.js" for name in ("start", "view", "paint", "words", "controls")))
-_NONE = 65_535
-_LEVELS = 65_535
+_NONE = _LEVELS = 65_535
 _WIDTH = 300
 """Characters of a long sentence that are kept on each side of the word."""
-Kind = Literal["word", "tag", "sense"]
-KINDS: tuple[Kind, ...] = get_args(Kind)
-TAG_LAYERS = ("upos", "xpos")
-"""Layers of tags, of which the first that a text has is taken."""
-SENSE = "sense"
-"""Name of the targets, or of the layer of words, that hold senses."""
 
 
-@dataclass(frozen=True, slots=True)
-class Occurrence:
+class Occurrence(NamedTuple):
     """One word where it stands."""
 
     split: str
-    sentence: str
-    """Id of its sentence."""
+    sentence: str  # id of its sentence
     text: str
-    span: tuple[int, int]
-    """Place of the word in the text (code points, end exclusive)."""
+    span: tuple[int, int]  # place of the word in the text (code points, end exclusive)
     word: str
     tag: str | None
     sense: str | None
@@ -86,40 +79,15 @@ class Occurrence:
         return before, after
 
 
-@dataclass(frozen=True, eq=False)
-class Codes:
-    """One value or none for each word: ``values[codes[word]]``, −1 for none."""
-
-    codes: NDArray[np.int32]
-    values: tuple[str, ...]
-
-    @classmethod
-    def joined(cls, parts: Sequence[Codes]) -> Codes:
-        """The codes of several texts, one after the other."""
-        place = {value: number for number, value in enumerate(dict.fromkeys(v for part in parts for v in part.values))}
-        to_joined = [np.array([*(place[value] for value in part.values), -1], dtype=np.int32) for part in parts]
-        return cls(np.concatenate([new[part.codes] for new, part in zip(to_joined, parts, strict=True)]), tuple(place))
-
-    def of(self, word: int) -> str | None:
-        """The value of a word."""
-        code = int(self.codes[word])
-        return None if code < 0 else self.values[code]
-
-    def same(self, value: str | None) -> Bools:
-        """``[word]`` which words have the value; none has None."""
-        code = self.values.index(value) if value in self.values else None
-        return np.zeros(len(self.codes), dtype=np.bool_) if code is None else self.codes == code
-
-
 class SearchedText:
     """The words of some splits, numbered through, with their vectors.
 
     Args:
         splits: the sentences by the name of their split.
-        read: for each split gives the vectors of chosen words, by their numbers ``[word]`` in the split; words that
-            have none are left out. Layers are the same in all splits.
-        shared: for each split the words that share all their subwords with another word, as both of French *du*. Their
-            vectors are those of what is written, not of the words, and they are not searched.
+        read: for each split gives the vectors of chosen words, by their numbers ``[word]`` in the split; those
+            without any are left out. Layers are the same in all splits.
+        shared: for each split the words that share all their subwords with another word, as both of French *du*: their
+            vectors are not those of the words, and they are not searched.
     """
 
     def __init__(
@@ -128,83 +96,79 @@ class SearchedText:
         read: Mapping[str, Callable[[Integers], LayerVectors]],
         shared: Mapping[str, Collection[int]] = MappingProxyType({}),
     ) -> None:
-        self.splits, self._read = MappingProxyType(dict(splits)), dict(read)
-        self._names = tuple(splits)
-        self._whole, self.n_shared = {}, sum(map(len, shared.values()))
-        for name in self._names:
-            left_out = np.array(sorted(shared.get(name, ())), dtype=np.int64)
-            self._whole[name] = read[name](np.setdiff1d(np.arange(splits[name].n_words), left_out))
+        self.splits, self._read = dict(splits), dict(read)
         self.starts = np.cumsum([0, *(sentences.n_words for sentences in splits.values())])
         """``[split + 1]`` number of the first word of each split, and the number of words."""
-
-    @property
-    def n_words(self) -> int:
-        """Number of words, those without a vector included."""
-        return int(self.starts[-1])
-
-    @cached_property
-    def n_skipped(self) -> int:
-        """Number of words without a vector."""
-        return self.n_words - self.n_shared - sum(map(len, self._whole.values()))
-
-    @cached_property
-    def words(self) -> Integers:
+        self._whole = []
+        for name, sentences in splits.items():
+            left_out = np.array(sorted(shared.get(name, ())), dtype=np.int64)
+            self._whole.append(read[name](np.setdiff1d(np.arange(sentences.n_words), left_out)))
+        self.words: Integers = np.concatenate(
+            [start + some.words for some, start in zip(self._whole, self.starts, strict=False)]
+        )
         """Numbers of the words that are searched: those with a vector of their own."""
-        parts = [start + self._whole[name].words for name, start in zip(self._names, self.starts, strict=False)]
-        return np.concatenate(parts)
+        self.n_shared = sum(map(len, shared.values()))
+        self.n_skipped = int(self.starts[-1]) - self.n_shared - len(self.words)
+        """Number of words without a vector."""
 
-    def chunks(self, words: Integers | None = None) -> Iterator[tuple[Integers, Floats32]]:
+    def chunks(self, words: Integers | None = None) -> Iterator[Block]:
         """Words with a vector once, in chunks: their numbers ``[m]``, and their vectors ``[layer, m, dim]``.
 
-        Args:
-            words: chosen ones, in whose place their places among these are given instead of numbers; else all.
+        Of chosen ``words`` their places among these are given instead of numbers.
         """
-        for part, (name, start) in enumerate(zip(self._names, self.starts, strict=False)):
+        for whole, name, (start, end) in zip(self._whole, self.splits, pairwise(self.starts), strict=True):
             if words is None:
-                vectors = self._whole[name]
-                for items, values in vectors.chunks():
-                    yield start + vectors.words[items], values
+                for items, values in whole.chunks():
+                    yield start + whole.words[items], values
                 continue
-            here = np.flatnonzero((words >= start) & (words < self.starts[part + 1]))
+            here = np.flatnonzero((words >= start) & (words < end))
             if len(here):
                 for items, values in self._read[name](words[here] - start).chunks():
                     yield here[items], values
 
     @cached_property
-    def codes(self) -> Mapping[Kind, Codes]:
-        """Word forms in lower case, tags and senses of all words.
+    def codes(self) -> Mapping[Kind, pd.Categorical]:
+        """``[word]`` word forms in lower case, tags and senses of all words, missing where a word has none.
 
-        Tags are those of the first of the layers ``upos`` and ``xpos`` that there is; senses those of the targets
-        ``sense`` or the layer of that name.
+        Tags are of the first of the layers ``upos`` and ``xpos`` that there is; senses of the targets ``sense`` or that
+        layer.
         """
-        texts = self.splits.values()
-        tags = next((name for name in TAG_LAYERS if any(name in one.layers for one in texts)), "")
-        return {
-            "word": Codes.joined([_lowered(sentences) for sentences in texts]),
-            "tag": Codes.joined([_of_layer(sentences, tags) for sentences in texts]),
-            "sense": Codes.joined([_of_senses(sentences) for sentences in texts]),
-        }
+        from pandas.api.types import union_categoricals
 
-    def sentence_of(self, words: Integers) -> tuple[Integers, Integers]:
-        """``[word]`` the place of the split of each word, and the number of its sentence there."""
-        parts = np.searchsorted(self.starts, words, side="right") - 1
-        numbers = np.empty(len(words), dtype=np.int64)
-        for part, sentences in enumerate(self.splits.values()):
-            here = parts == part
-            numbers[here] = sentences.sentence_of_word[words[here] - self.starts[part]]
-        return parts, numbers
+        texts = self.splits.values()
+        tags = next((name for name in _TAGS if any(name in one.layers for one in texts)), "")
+        found: dict[Kind, list[pd.Categorical]] = {"word": [], "tag": [], "sense": []}
+        for text in texts:
+            lowered, forms = pd.factorize(np.array([form.lower() for form in text.forms.values], dtype=object))
+            found["word"].append(_categorical(lowered[text.forms.codes], forms))
+            senses, place = np.full(text.n_words, -1, dtype=np.int32), dict[str, int]()
+            for number, targets in text.targets(_SENSE):
+                for target in targets:
+                    if target.labels:
+                        first, last = (int(text.starts[number]) + at for at in target.span1)
+                        senses[first:last] = place.setdefault(target.labels[0], len(place))
+            of_layer = {
+                name: _categorical(text.layers[name].codes, text.layers[name].values)
+                if name in text.layers
+                else _categorical(np.full(text.n_words, -1), ())
+                for name in (tags, _SENSE)
+            }
+            found["tag"].append(of_layer[tags])
+            found["sense"].append(_categorical(senses, tuple(place)) if place else of_layer[_SENSE])
+        return {kind: union_categoricals(parts) for kind, parts in found.items()}
+
+    def value(self, kind: Kind, word: int) -> str | None:
+        """The form in lower case, tag or sense of a word."""
+        code = int(self.codes[kind].codes[word])
+        return None if code < 0 else str(self.codes[kind].categories[code])
 
     def occurrence(self, word: int) -> Occurrence:
         """A word where it stands."""
-        (part,), (number,) = self.sentence_of(np.array([word]))
-        name = self._names[part]
-        sentences, place = self.splits[name], int(word - self.starts[part])
-        first, last = sentences.char_spans[place].tolist()
-        text = sentences.text(int(number))
-        return Occurrence(
-            name, sentences.id(int(number)), text, (first, last), sentences.word(place),
-            self.codes["tag"].of(word), self.codes["sense"].of(word),
-        )  # fmt: skip
+        part = int(np.searchsorted(self.starts, word, side="right")) - 1
+        (name, sentences), place = list(self.splits.items())[part], int(word - self.starts[part])
+        number, (first, last) = int(sentences.sentence_of_word[place]), sentences.char_spans[place].tolist()
+        where = name, sentences.id(number), sentences.text(number), (first, last), sentences.word(place)
+        return Occurrence(*where, self.value("tag", word), self.value("sense", word))
 
     def places_of(self, sentence: Sentence, place: int) -> list[int]:
         """Numbers of words that stand where the word at ``place`` of ``sentence`` does, in sentences of that text."""
@@ -218,48 +182,16 @@ class SearchedText:
         return found
 
 
-def tag_of(sentence: Sentence, place: int) -> str | None:
-    """The tag of a word of a sentence."""
-    return next((sentence.layers[name][place] for name in TAG_LAYERS if name in sentence.layers), None)
-
-
-def sense_of(sentence: Sentence, place: int) -> str | None:
-    """The sense of a word of a sentence."""
-    for target in sentence.targets.get(SENSE, ()):
-        if target.span1[0] <= place < target.span1[1]:
-            return target.labels[0] if target.labels else None
-    return sentence.layers[SENSE][place] if SENSE in sentence.layers else None
-
-
-def _lowered(sentences: Sentences) -> Codes:
-    place: dict[str, int] = {}
-    codes = [place.setdefault(form.lower(), len(place)) for form in sentences.forms.values]
-    return Codes(np.array(codes, dtype=np.int32)[sentences.forms.codes], tuple(place))
-
-
-def _of_layer(sentences: Sentences, name: str) -> Codes:
-    if name not in sentences.layers:
-        return Codes(np.full(sentences.n_words, -1, dtype=np.int32), ())
-    return Codes(sentences.layers[name].codes, sentences.layers[name].values)
-
-
-def _of_senses(sentences: Sentences) -> Codes:
-    codes, place = np.full(sentences.n_words, -1, dtype=np.int32), dict[str, int]()
-    for number, targets in sentences.targets(SENSE):
-        for target in targets:
-            if target.labels:
-                first, last = (int(sentences.starts[number]) + at for at in target.span1)
-                codes[first:last] = place.setdefault(target.labels[0], len(place))
-    return Codes(codes, tuple(place)) if place else _of_layer(sentences, SENSE)
+def _categorical(codes: NDArray[np.integer[Any]], values: Sequence[str]) -> pd.Categorical:
+    return pd.Categorical.from_codes(codes, pd.Index(values, dtype=object))
 
 
 def nearest_occurrences(
-    chunks: Iterable[tuple[Integers, Floats32]], query: Floats32, *, k: int, left_out: Collection[int] = ()
+    chunks: Iterable[Block], query: Floats32, *, k: int, left_out: Collection[int] = ()
 ) -> tuple[Integers, Floats]:
-    """The ``k`` vectors of the highest cosine with a query ``[layer, dim]``, in every layer, by exact search in blocks.
+    """``[layer, k]`` numbers and cosines of the vectors nearest to a query ``[layer, dim]``, by exact search in blocks.
 
-    No more than a block of vectors is in memory, so that memory does not grow with their number. Given back are
-    ``[layer, k]`` numbers and cosines, the highest first, of equal ones (to six decimals) the lowest number first; a
+    Memory does not grow with the number of vectors. Of equal cosines (to six decimals) the lowest number is first; a
     vector of zeros has the cosine 0. Vectors that are ``left_out``, such as the query itself, are not looked at.
     """
     lengths = np.linalg.norm(query, axis=1)
@@ -269,7 +201,12 @@ def nearest_occurrences(
     best = [(np.empty(0, dtype=np.int64), np.empty(0)) for _ in query]
     for items, vectors in chunks:
         kept = ~np.isin(items, list(left_out)) if left_out else np.ones(len(items), dtype=np.bool_)
-        for layer, found in enumerate(_cosines(vectors, unit)):
+        # By einsum, whose sums do not depend on the size of a block; a product by BLAS is no faster.
+        products = np.einsum("lmd,ld->lm", vectors, unit).astype(np.float64)
+        norms = np.sqrt(np.einsum("lmd,lmd->lm", vectors, vectors).astype(np.float64))
+        if not np.isfinite(norms).all():
+            raise ModelError("vectors of words of the corpus are not finite; give a model that computes them")
+        for layer, found in enumerate(np.round(products / np.where(norms > 0, norms, 1.0), _DIGITS)):
             numbers, cosines = best[layer]
             # Of a block after the first few are among the highest.
             near = np.flatnonzero(kept & (found >= (cosines[-1] if len(cosines) == k else -np.inf)))
@@ -280,40 +217,22 @@ def nearest_occurrences(
     return np.stack([numbers for numbers, _ in best]), np.stack([cosines for _, cosines in best])
 
 
-def _cosines(vectors: Floats32, unit: Floats32) -> Floats:
-    """``[layer, m]`` cosines of vectors ``[layer, m, dim]`` with a unit vector ``[layer, dim]``."""
-    # By einsum, whose sums do not depend on the size of a block; a product by BLAS is no faster.
-    products = np.einsum("lmd,ld->lm", vectors, unit).astype(np.float64)
-    lengths = np.sqrt(np.einsum("lmd,lmd->lm", vectors, vectors).astype(np.float64))
-    if not np.isfinite(lengths).all():
-        raise ModelError("vectors of words of the corpus are not finite; give a model that computes them")
-    return np.asarray(np.round(products / np.where(lengths > 0, lengths, 1.0), _DIGITS))
-
-
 @dataclass(frozen=True, eq=False)
 class Neighbours:
     """The nearest occurrences of an occurrence of a word, by layer; shows as a table in a notebook."""
 
     sentence: Sentence
-    place: int
-    """Place of the word in its sentence, from 0."""
-    tag: str | None
-    """The word's own tag, where it is known; its neighbours are compared with it."""
-    sense: str | None
-    """The word's own sense, where it is known."""
+    place: int  # place of the word in its sentence, from 0
+    tag: str | None  # the word's own tag, where it is known; its neighbours are compared with it
+    sense: str | None  # the word's own sense, where it is known
     model: str
     corpus: str
     layers: tuple[int, ...]
-    numbers: Integers
-    """``[layer, k]`` the nearest words of :attr:`text`, the nearest first."""
-    cosines: Floats
-    """``[layer, k]``."""
-    text: SearchedText
-    """The text that was searched."""
-    vectors: Floats32
-    """``[layer, dim]`` of the word."""
-    itself: tuple[int, ...] = ()
-    """Numbers of the words of :attr:`text` that are the word itself, which is no neighbour of its own."""
+    numbers: Integers  # [layer, k] the nearest words of the text, the nearest first
+    cosines: Floats  # [layer, k]
+    text: SearchedText  # the text that was searched
+    vectors: Floats32  # [layer, dim] of the word
+    itself: tuple[int, ...] = ()  # words of the text that are the word itself, which is no neighbour of its own
     n_layers: int | None = None
     """Number of blocks of the model, from whose last negative layers are counted; the last layer that was read when
     left out."""
@@ -337,7 +256,7 @@ class Neighbours:
     @property
     def annotated(self) -> tuple[Kind, ...]:
         """The annotations, tag or sense, that the searched text has."""
-        return tuple(kind for kind in KINDS[1:] if self.text.codes[kind].values)
+        return tuple(kind for kind in KINDS[1:] if len(self.text.codes[kind].categories))
 
     def own(self, kind: Kind) -> str | None:
         """The word's own form in lower case, tag or sense; None where it is not known."""
@@ -356,16 +275,12 @@ class Neighbours:
     @cached_property
     def frame(self) -> pd.DataFrame:
         """One row a neighbour: layer, rank, cosine, word, tag, sense, whether these are the word's own, and where."""
-        import pandas as pd
-
         rows = []
         for layer in self.layers:
             for rank, (one, cosine) in enumerate(self.at(layer), 1):
-                same = {
-                    f"same_{kind}": None if own is None else theirs == own
-                    for kind, theirs in zip(KINDS, (one.word.lower(), one.tag, one.sense), strict=True)
-                    for own in [self.own(kind)]
-                }
+                theirs = {"word": one.word.lower(), "tag": one.tag, "sense": one.sense}
+                own = {kind: self.own(kind) for kind in KINDS}
+                same = {f"same_{kind}": None if own[kind] is None else theirs[kind] == own[kind] for kind in KINDS}
                 rows.append(
                     {"layer": layer, "rank": rank, "cosine": cosine, "word": one.word, "tag": one.tag}
                     | {"sense": one.sense, **same, "split": one.split, "sentence": one.sentence}
@@ -375,25 +290,22 @@ class Neighbours:
 
     @cached_property
     def shares(self) -> pd.DataFrame:
-        """One row a layer: the share of the neighbours with the same word form, tag and sense.
+        """One row a layer: the share of the neighbours with the same word form, tag and sense, missing where these are
+        unknown.
 
-        ``same_tag`` and ``same_sense`` are missing where the word's own are not known; ``tag``, ``tag_share``,
-        ``sense`` and ``sense_share`` are the most frequent ones among the neighbours and their shares.
+        ``tag``, ``tag_share``, ``sense`` and ``sense_share`` are the most frequent ones among the neighbours and their
+        shares.
         """
-        import pandas as pd
-
         rows = []
-        for row, layer in enumerate(self.layers):
+        for layer, near in zip(self.layers, self.numbers, strict=True):
             line: dict[str, int | float | str | None] = {"layer": layer}
             for kind in KINDS:
                 own = self.own(kind)
-                same = self.text.codes[kind].same(own)[self.numbers[row]]
-                line[f"same_{kind}"] = None if own is None else float(same.mean())
+                line[f"same_{kind}"] = None if own is None else float((self.text.codes[kind][near] == own).mean())
             for kind in KINDS[1:]:
-                values = [self.text.codes[kind].of(word) for word in self.numbers[row].tolist()]
-                most = Counter(one for one in values if one is not None).most_common(1)
-                value, times = most[0] if most else (None, 0)
-                line |= {kind: value, f"{kind}_share": times / self.k}
+                values = [value for word in near.tolist() if (value := self.text.value(kind, word)) is not None]
+                value = max(values, key=values.count, default=None)
+                line |= {kind: value, f"{kind}_share": values.count(str(value)) / self.k}
             rows.append(line)
         return pd.DataFrame(rows)
 
@@ -407,8 +319,8 @@ class Neighbours:
         """The page of the word, its neighbours, all occurrences of its form and a sample of other words.
 
         Occurrences of the form are laid out by themselves as well, where its senses may part: the two principal
-        components of all words show what all words differ in. Vectors are brought to length 1 first, so that the nearer
-        two are, the higher is their cosine.
+        components of all words show what all words differ in. Vectors are of length 1: the nearer two are, the higher
+        is their cosine.
 
         Args:
             points: how many at most; 50,000 by default, and 5,000 for t-SNE.
@@ -422,45 +334,32 @@ class Neighbours:
         """
         if projection not in get_args(Projection):
             raise name_not_found("projection", projection, list(get_args(Projection)))
-        most, n_near = _MOST[projection], len(np.unique(self.numbers))
-        least, points = max(3, n_near + 1), most if points is None else points
+        most, words = _MOST[projection], np.unique(self.numbers)
+        least, points = max(3, len(words) + 1), most if points is None else points
         if not least <= points <= most:
-            why = f"the word and its {n_near:,} neighbours" if points < least else f"what {projection} takes"
+            why = f"the word and its {len(words):,} neighbours" if points < least else f"what {projection} takes"
             raise CorpusError(f"{points:,} points: give from {least:,} to {most:,}, {why}")
-        words, n_of_form = self._chosen(most=points - 1, others=others, seed=seed)
+        # Neighbours come first, then the form; of what there are too many a random sample is drawn.
+        dice, every = np.random.default_rng(seed), np.setdiff1d(self.text.words, self.itself)
+        is_form = np.asarray(self.text.codes["word"] == self.word.lower())
+        for more in (every[is_form[every]], every if others else every[:0]):
+            new, room = np.setdiff1d(more, words), points - 1 - len(words)
+            words = np.union1d(words, new if len(new) <= room else dice.choice(new, room, replace=False))
 
         def layout(name: str, places: Integers) -> Layout:
-            drawn = words[places]
-
             def blocks() -> Iterator[Block]:
                 yield np.array([0]), _unit(self.vectors[:, None])
-                for items, values in self.text.chunks(drawn):
+                for items, values in self.text.chunks(words[places]):
                     yield items + 1, _unit(values)
 
-            n = len(drawn) + 1
+            n = len(places) + 1
             project = principal_planes(blocks, n) if projection == "pca" else tsne_planes(blocks, n, seed=seed)
             return Layout(name, np.append(0, places + 1), *project)
 
-        layouts = [layout("all", np.arange(len(words)))]
-        same = np.flatnonzero(self.text.codes["word"].same(self.word.lower())[words])
+        layouts, same = [layout("all", np.arange(len(words)))], np.flatnonzero(is_form[words])
         if _LEAST_OF_FORM <= len(same) + 1 <= len(words):
             layouts.append(layout("form", same))
-        return OccurrenceMap(self, np.append(-1, words), tuple(layouts), projection, n_of_form)
-
-    def _chosen(self, *, most: int, others: bool, seed: int) -> tuple[Integers, int]:
-        """Words to draw, in order of the text, and how many of the word's form there are.
-
-        Neighbours come first, then the form, of which a random sample is drawn where there are too many.
-        """
-        dice = np.random.default_rng(seed)
-        everything = np.setdiff1d(self.text.words, self.itself)
-        chosen = np.unique(self.numbers)
-        of_form = everything[self.text.codes["word"].same(self.word.lower())[everything]]
-        for more in (of_form, everything if others else everything[:0]):
-            new = np.setdiff1d(more, chosen)
-            room = most - len(chosen)
-            chosen = np.union1d(chosen, new if len(new) <= room else dice.choice(new, room, replace=False))
-        return chosen, len(of_form)
+        return OccurrenceMap(self, np.append(-1, words), tuple(layouts), projection, int(is_form[every].sum()))
 
     def save(self, path: str | Path, **options: Any) -> Path:
         """Write the page of :meth:`map`, with its ``options``, as one HTML file that needs no network.
@@ -479,10 +378,7 @@ class Neighbours:
 
 
 def word_place(sentence: Sentence, word: str, occurrence: int | None = None) -> int:
-    """The place of a word in a sentence, from 0, whatever case it is written in.
-
-    Where it stands there several times, ``occurrence`` is which one, from 1.
-    """
+    """The place of a word in a sentence, from 0, whatever its case; ``occurrence`` from 1 chooses among several."""
     places = [place for place, form in enumerate(sentence.words) if form.lower() == word.strip().lower()]
     if not places:
         near = f"its words are {quoted(' '.join(sentence.words))}"
@@ -523,37 +419,27 @@ def find_neighbours(
     """
     if k < 1:
         raise CorpusError(f"k is {k}: give a number of neighbours of at least 1")
-    itself = tuple(text.places_of(sentence, place))
+    itself, name = tuple(text.places_of(sentence, place)), corpus or "the text"
     n_words = len(text.words) - int(np.isin(itself, text.words).sum())
     if n_words < k:
-        raise CorpusError(
-            f"k is {k}, but {corpus or 'the text'} has {n_words} other words with vectors; give a lower k"
-        )
+        raise CorpusError(f"k is {k}, but {name} has {n_words} other words with vectors; give a lower k")
+    here = {"tag": next((sentence.layers[one][place] for one in _TAGS if one in sentence.layers), None)}
+    of_sense = [one for one in sentence.targets.get(_SENSE, ()) if one.span1[0] <= place < one.span1[1]]
+    if of_sense:
+        here["sense"] = of_sense[0].labels[0] if of_sense[0].labels else None
+    else:
+        here["sense"] = sentence.layers[_SENSE][place] if _SENSE in sentence.layers else None
 
-    def own(kind: Kind, stated: str | None, here: str | None) -> str | None:
-        codes = text.codes[kind]
-        value = stated or here or next((codes.of(word) for word in itself), None)
-        if stated is not None and stated not in codes.values:
-            names = f"; there is {', '.join(sorted(codes.values)[:8])}" if codes.values else ", nor any other"
-            raise CorpusError(f"no word of {corpus or 'the text'} has the {kind} {quoted(stated)}{names}")
-        return value if codes.values else None
+    def own(kind: Literal["tag", "sense"], stated: str | None) -> str | None:
+        known = list(text.codes[kind].categories)
+        if stated is not None and stated not in known:
+            names = f"; there is {', '.join(sorted(known)[:8])}" if known else ", nor any other"
+            raise CorpusError(f"no word of {name} has the {kind} {quoted(stated)}{names}")
+        return (stated or here[kind] or next((text.value(kind, one) for one in itself), None)) if known else None
 
     numbers, cosines = nearest_occurrences(text.chunks(), vectors, k=k, left_out=itself)
-    return Neighbours(
-        sentence=sentence,
-        place=place,
-        tag=own("tag", tag, tag_of(sentence, place)),
-        sense=own("sense", sense, sense_of(sentence, place)),
-        model=model,
-        corpus=corpus,
-        layers=layers,
-        numbers=numbers,
-        cosines=cosines,
-        text=text,
-        vectors=vectors,
-        itself=itself,
-        n_layers=n_layers,
-    )
+    facts = own("tag", tag), own("sense", sense), model, corpus, layers
+    return Neighbours(sentence, place, *facts, numbers, cosines, text, vectors, itself, n_layers)
 
 
 # The map.
@@ -563,29 +449,12 @@ def find_neighbours(
 class Layout:
     """Some of the points, and where they lie in every layer."""
 
-    name: str
-    """``all``, or ``form`` for the occurrences of the query's form."""
-    points: Integers
-    """``[place]`` numbers of points."""
+    name: str  # "all", or "form" for the occurrences of the query's form
+    points: Integers  # [place] numbers of points
     places: Floats32
     """``[layer, place, 2]``, centred; the root mean square of the distances from the centre is 1 in every layer."""
     shares: Floats | None
     """``[layer]`` share of the variance that the two dimensions hold; None where these are not linear."""
-
-    @property
-    def limit(self) -> float:
-        """The largest absolute coordinate."""
-        return max(float(np.abs(self.places).max()), 1e-6)
-
-    def packed(self) -> bytes:
-        """``[place]`` 32-bit numbers of points, then their ``[layer, axis, place]`` coordinates in 16 bits."""
-        levels = np.round((self.places.astype(np.float64) / self.limit + 1) / 2 * _LEVELS).astype("<u2")
-        return self.points.astype("<u4").tobytes() + np.ascontiguousarray(levels.transpose(0, 2, 1)).tobytes()
-
-    def about(self) -> dict[str, Any]:
-        """Name, size and scale of the layout, as the page's script reads them."""
-        shown = None if self.shares is None else self.shares.round(6).tolist()
-        return {"name": self.name, "n": len(self.points), "limit": self.limit, "shares": shown}
 
 
 @dataclass(frozen=True, eq=False)
@@ -604,10 +473,13 @@ class OccurrenceMap:
     @cached_property
     def html(self) -> str:
         """The page as text; it makes no request, and its content security policy allows none."""
-        values, packed = self.payload()
+        values, packed = self._payload()
         query = self.query.occurrence
         before, after = query.context(_WIDTH)
-        parts = (f'<script type="text/plain" id="packed-{name}">{text}</script>' for name, text in packed.items())
+        parts = []
+        for name, content in packed.items():
+            text = base64.b64encode(gzip.compress(content, 6, mtime=0)).decode()
+            parts.append(f'<script type="text/plain" id="packed-{name}">{text}</script>')
         return full_page(
             _HERE + "map.html",
             title=f"Neighbours of {query.word}: {query.text[:60]}{'…' if len(query.text) > 60 else ''}",
@@ -636,64 +508,58 @@ class OccurrenceMap:
     def __repr__(self) -> str:
         return f"<OccurrenceMap of {self.query.word!r}: {len(self.words)} points>"
 
-    def payload(self) -> tuple[dict[str, Any], dict[str, str]]:
-        """The data of the page: values, and ``points`` and ``texts`` packed by gzip, in base64.
+    def _payload(self) -> tuple[dict[str, Any], dict[str, bytes]]:
+        """The data of the page: values, and ``points`` and ``texts``, which the page has packed by gzip, in base64.
 
-        ``points`` is, without gaps and little-endian: each :meth:`Layout.packed`, coordinates from −``limit`` at 0 to
-        ``limit`` at 65,535; then ``[point]`` 32-bit numbers of texts; then 16-bit begins and ends of words in their
-        texts, in UTF-16 units as JavaScript counts; then 16-bit values of each kind, 65,535 for none.
+        ``points`` is, without gaps and little-endian: of each layout ``[place]`` 32-bit numbers of points and their
+        ``[layer, axis, place]`` coordinates in 16 bits, from −``limit`` at 0 to ``limit`` at 65,535; then ``[point]``
+        32-bit numbers of texts; then 16-bit begins and ends of words in their texts, in UTF-16 units; then 16-bit
+        values of each kind, 65,535 for none.
         """
-        query, words = self.query, self.words[1:]
-        kinds = {kind: _coded(some, query.own(kind), words) for kind, some in query.text.codes.items() if some.values}
-        texts, numbers, spans = self._sentences()
-        points = b"".join(
-            [
-                *(layout.packed() for layout in self.layouts),
-                numbers.astype("<u4").tobytes(),
-                np.ascontiguousarray(spans.T).astype("<u2").tobytes(),
-                *(codes.astype("<u2").tobytes() for _, codes in kinds.values()),
-            ]
-        )
+        query, words, layouts = self.query, self.words[1:], list[dict[str, Any]]()
+        points, kinds, of_kinds = b"", dict[str, list[str]](), b""
+        for one in self.layouts:
+            limit, shares = max(float(np.abs(one.places).max()), 1e-6), one.shares
+            shown = None if shares is None else shares.round(6).tolist()
+            layouts.append({"name": one.name, "n": len(one.points), "limit": limit, "shares": shown})
+            levels = np.round((one.places.astype(np.float64) / limit + 1) / 2 * _LEVELS).astype("<u2")
+            points += one.points.astype("<u4").tobytes() + np.ascontiguousarray(levels.transpose(0, 2, 1)).tobytes()
+        for kind, some in query.text.codes.items():
+            if len(some.categories):
+                kinds[kind], codes = _coded(some, query.own(kind), words)
+                of_kinds += codes.astype("<u2").tobytes()
+        place, numbers, spans = dict[tuple[str, str], int](), [], []
+        for word in self.words.tolist():
+            found = query.occurrence if word < 0 else query.text.occurrence(word)
+            text, (start, end) = found.text, found.span
+            if len(text) > 2 * _WIDTH:
+                before, after = found.context(_WIDTH)
+                text = f"{before}{text[start:end]}{after}"
+                start, end = len(before), len(before) + end - start
+            where = f"{found.split} · {found.sentence}" if found.split else ""
+            numbers.append(place.setdefault((text, where), len(place)))
+            spans.append([len(text[:at].encode("utf-16-le")) // 2 for at in (start, end)])
+        points += np.array(numbers, "<u4").tobytes() + np.array(spans, "<u2").T.tobytes() + of_kinds
         rows = zip(query.layers, np.searchsorted(words, query.numbers) + 1, query.cosines.round(4), strict=True)
         values = {
             "word": query.word,
             "nPoints": len(self.words),
-            "nTexts": len(texts),
-            "layouts": [layout.about() for layout in self.layouts],
+            "nTexts": len(place),
+            "layouts": layouts,
             "layers": [{"layer": layer, "near": near.tolist(), "cosines": some.tolist()} for layer, near, some in rows],
-            "kinds": {name: names for name, (names, _) in kinds.items()},
+            "kinds": kinds,
             "projection": self.projection,
             "nWords": len(query.text.words),
             "nOfForm": self.n_of_form,
         }
-        packed_texts = json.dumps(texts, ensure_ascii=False, separators=(",", ":")).encode()
-        return values, {"points": _packed(points), "texts": _packed(packed_texts)}
-
-    def _sentences(self) -> tuple[list[list[str]], Integers, Integers]:
-        """Texts with where they are from, ``[point]`` the text of each point, and ``[point, 2]`` its place there."""
-        place: dict[tuple[str, str], int] = {}
-        numbers, spans = [], []
-        for word in self.words.tolist():
-            one = self.query.occurrence if word < 0 else self.query.text.occurrence(word)
-            text, (start, end) = one.text, one.span
-            if len(text) > 2 * _WIDTH:
-                before, after = one.context(_WIDTH)
-                text = f"{before}{text[start:end]}{after}"
-                start, end = len(before), len(before) + end - start
-            where = f"{one.split} · {one.sentence}" if one.split else ""
-            numbers.append(place.setdefault((text, where), len(place)))
-            spans.append((_units(text[:start]), _units(text[:end])))
-        return [list(one) for one in place], np.array(numbers), np.array(spans)
+        texts = json.dumps([list(one) for one in place], ensure_ascii=False, separators=(",", ":")).encode()
+        return values, {"points": points, "texts": texts}
 
 
-def _packed(content: bytes) -> str:
-    return base64.b64encode(gzip.compress(content, 6, mtime=0)).decode()
-
-
-def _coded(codes: Codes, own: str | None, words: Integers) -> tuple[list[str], NDArray[np.int64]]:
+def _coded(some: pd.Categorical, own: str | None, words: Integers) -> tuple[list[str], Integers]:
     """The values that points have, the most frequent first, and ``[point]`` their numbers; the query comes first."""
-    used, inverse, counts = np.unique(codes.codes[words], return_inverse=True, return_counts=True)
-    names = [None if code < 0 else codes.values[code] for code in used.tolist()]
+    used, inverse, counts = np.unique(some.codes[words], return_inverse=True, return_counts=True)
+    names = [None if code < 0 else some.categories[code] for code in used.tolist()]
     if own is not None and own not in names:
         names.append(own)
         counts = np.append(counts, 0)
@@ -704,45 +570,20 @@ def _coded(codes: Codes, own: str | None, words: Integers) -> tuple[list[str], N
     return [str(names[place]) for place in ranked], np.concatenate([[first], number[inverse]])
 
 
-def _units(text: str) -> int:
-    """Length of a text in UTF-16 units."""
-    return len(text) + sum(character > "\uffff" for character in text) if not text.isascii() else len(text)
-
-
 def _unit(vectors: Floats32) -> Floats32:
     lengths = np.linalg.norm(vectors, axis=2, keepdims=True)
     return np.asarray(vectors / np.where(lengths > 0, lengths, 1.0))
 
 
 def principal_planes(blocks: Callable[[], Iterable[Block]], n_points: int) -> tuple[Floats32, Floats]:
-    """The two principal components of each layer, from covariances summed over blocks.
+    """The two principal components of each layer, from covariances summed over blocks, and ``[layer]`` their variance.
 
-    Blocks are read twice, once for the covariances and once for the places, and none is kept, so that memory grows with
-    two numbers a point and layer, not with the vectors. The coefficient of largest absolute value of each component is
-    positive, and the plane of each layer is turned (or mirrored) onto the one before by orthogonal Procrustes, so that
-    points move as little as they can from layer to layer.
+    Blocks are read twice, and none is kept. The coefficient of largest absolute value of each component is positive,
+    and the plane of each layer is turned (or mirrored) onto the one before by orthogonal Procrustes, so that points
+    move as little as they can from layer to layer.
     """
     from scipy.linalg import eigh
 
-    mean, covariance = _moments(blocks, n_points)
-    directions, shares = [], []
-    for of_layer in covariance:
-        dim = len(of_layer)
-        values, vectors = eigh(of_layer, subset_by_index=[dim - 2, dim - 1])
-        first_two = vectors[:, ::-1]
-        largest = np.abs(first_two).argmax(axis=0)
-        directions.append(first_two * np.sign(first_two[largest, [0, 1]]))
-        total = float(np.trace(of_layer))
-        shares.append(float(np.clip(values, 0, None).sum()) / total if total > 0 else 1.0)
-    axes = np.stack(directions)
-    places = np.empty((len(axes), n_points, 2))
-    for items, vectors in blocks():
-        places[:, items] = (vectors - mean) @ axes
-    return _aligned(places), np.array(shares)
-
-
-def _moments(blocks: Callable[[], Iterable[Block]], n_points: int) -> tuple[Floats, Floats]:
-    """``[layer, 1, dim]`` means and ``[layer, dim, dim]`` covariances."""
     shift: Floats32 | None = None
     sums: Floats | float = 0.0
     products: Floats | float = 0.0
@@ -756,14 +597,25 @@ def _moments(blocks: Callable[[], Iterable[Block]], n_points: int) -> tuple[Floa
         products = products + np.matmul(near.swapaxes(1, 2), near).astype(np.float64)
     assert shift is not None
     off = np.asarray(sums) / n_points
-    covariance = np.asarray(products) / n_points - off[:, :, None] * off[:, None, :]
-    return shift + off[:, None, :], covariance
+    mean = shift + off[:, None, :]
+    directions, shares = [], []
+    for of_layer in np.asarray(products) / n_points - off[:, :, None] * off[:, None, :]:
+        values, components = eigh(of_layer, subset_by_index=[len(of_layer) - 2, len(of_layer) - 1])
+        first_two = components[:, ::-1]
+        largest = np.abs(first_two).argmax(axis=0)
+        directions.append(first_two * np.sign(first_two[largest, [0, 1]]))
+        total = float(np.trace(of_layer))
+        shares.append(float(np.clip(values, 0, None).sum()) / total if total > 0 else 1.0)
+    axes = np.stack(directions)
+    places = np.empty((len(axes), n_points, 2))
+    for items, vectors in blocks():
+        places[:, items] = (vectors - mean) @ axes
+    return _aligned(places), np.array(shares)
 
 
 def tsne_planes(blocks: Callable[[], Iterable[Block]], n_points: int, *, seed: int = 0) -> tuple[Floats32, None]:
-    """t-SNE of each layer (van der Maaten and Hinton 2008) by scikit-learn, which starts at the layer before.
-
-    The first layer starts at its principal components, each further one at the places of the layer before it.
+    """t-SNE of each layer (van der Maaten and Hinton 2008) by scikit-learn, which starts at the places of the layer
+    before.
     """
     from sklearn.manifold import TSNE
 
@@ -775,10 +627,9 @@ def tsne_planes(blocks: Callable[[], Iterable[Block]], n_points: int, *, seed: i
         whole = np.empty((n_points, parts[0][1].shape[1]), dtype=np.float32)
         for items, vectors in parts:
             whole[items] = vectors
-        perplexity = min(_PERPLEXITY, (n_points - 1) / 3)
         # As wide as scikit-learn's own start by principal components.
         near = (start / max(float(start[:, 0].std()), 1e-12) * 1e-4).astype(np.float32)
-        tsne = TSNE(perplexity=perplexity, init=near, random_state=seed)
+        tsne = TSNE(perplexity=min(_PERPLEXITY, (n_points - 1) / 3), init=near, random_state=seed)
         places = np.asarray(tsne.fit_transform(whole), dtype=np.float64)
         found.append(places - places.mean(axis=0))
         start = found[-1].astype(np.float32)

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -44,9 +45,9 @@ _DIMS, _BATCH, _EPOCHS, _PATIENCE = 20, 32, 100, 10
 def position_roles(lengths: Iterable[int], n_roles: int) -> dict[str, Integers]:
     """Roles ``[word]`` by position in the sentence, of ``n_roles`` or fewer.
 
-    ``left_to_right`` and ``right_to_left`` are numbers from either end, the last of them that of all further words.
-    ``bidirectional`` is both, each with √``n_roles`` numbers: with a role for every pair of numbers, as in the paper,
-    most roles of a test would have no example.
+    ``left_to_right`` and ``right_to_left`` are numbers from either end, the last that of all further words.
+    ``bidirectional`` is both, each with √``n_roles`` numbers: of all pairs of numbers, as in the paper, most would have
+    no example.
     """
     pairs = [(np.arange(n), np.arange(n)[::-1]) for n in lengths]
     left, right = (np.concatenate([np.zeros(0, np.int64), *of_side]) for of_side in zip(*pairs, strict=True))
@@ -60,17 +61,16 @@ def position_roles(lengths: Iterable[int], n_roles: int) -> dict[str, Integers]:
 
 def dependency_paths(heads: Sequence[int]) -> list[str]:
     """Paths ``[word]`` in a dependency tree, from the head of each word, counted from 1; 0 for the root."""
-    paths: dict[int, str] = {0: ""}
-    for word in range(1, len(heads) + 1):
-        chain = []
-        while word not in paths:
-            chain.append(word)
-            if len(chain) > len(heads):
-                raise CorpusError("heads that form a circle: give a tree")
-            word = heads[word - 1]
-        for below in reversed(chain):
-            head = heads[below - 1]
-            paths[below] = paths[head] + (("L" if below < head else "R") if head else "")
+    below: dict[int, list[int]] = defaultdict(list)
+    for word, head in enumerate(heads, 1):
+        below[head].append(word)
+    paths, waiting = {0: ""}, [0]
+    for head in waiting:  # grows on the way
+        for word in below[head]:
+            paths[word] = paths[head] + (("L" if word < head else "R") if head else "")
+            waiting.append(word)
+    if len(paths) <= len(heads):
+        raise CorpusError("heads that form a circle: give a tree")
     return [paths[word] for word in range(1, len(heads) + 1)]
 
 
@@ -79,31 +79,26 @@ def constituent_paths(n_words: int, phrases: Iterable[tuple[int, int]]) -> list[
 
     Phrases are given by their first word and the one after their last; none crosses another.
     """
-    paths = [""] * n_words
-    spans = sorted({(0, n_words), *phrases}, key=lambda span: (span[0], -span[1]))
-    below: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
-    above: list[tuple[int, int]] = []
-    for span in spans:
-        while above and above[-1][1] <= span[0]:
-            above.pop()
-        if above:
-            below[above[-1]].append(span)
-        above.append(span)
-    for span in spans:
-        inside = {word: child for child in below[span] for word in range(*child)}
-        parts = list(dict.fromkeys(inside.get(word, (word, word + 1)) for word in range(*span)))
-        for place, part in enumerate(parts if len(parts) > 1 else ()):
-            letters = "R" * place + ("L" if place < len(parts) - 1 else "")
-            for word in range(*part):
-                paths[word] += letters
+    paths, waiting, ends = [""] * n_words, [(0, n_words, "")], defaultdict[int, set[int]](set)
+    for first, last in phrases:
+        ends[first].add(last)
+    while waiting:
+        first, last, path = waiting.pop()
+        if last - first == 1:
+            paths[first] = path
+            continue
+        parts, word = [], first
+        while word < last:
+            inside = (end for end in ends[word] if end <= last and (word, end) != (first, last))
+            parts.append((word, max(inside, default=word + 1)))
+            word = parts[-1][1]
+        for place, part in enumerate(parts):
+            waiting.append((*part, path + "R" * place + ("L" if place < len(parts) - 1 else "")))
     return paths
 
 
 def random_paths(n_words: int, dice: np.random.Generator, *, has_heads: bool) -> list[str]:
-    """Paths ``[word]`` in a random tree of dependencies, or of phrases whose leaves the words are.
-
-    Words are cut in two at random, and so on both parts; of dependencies a word at random is the head of both.
-    """
+    """Paths ``[word]`` in a random tree of phrases, cut in two at random, or of heads, a random word of each part."""
     paths, waiting = [""] * n_words, [(0, n_words, "")]
     while waiting:
         first, last, path = waiting.pop()
@@ -119,73 +114,53 @@ def random_paths(n_words: int, dice: np.random.Generator, *, has_heads: bool) ->
     return paths
 
 
-def shuffled_paths(paths: Paths, dice: np.random.Generator) -> list[list[str]]:
-    """Trees of other sentences of the same length, in turn; a sentence of a length of its own has its paths shuffled.
+def tree_roles(
+    paths: Mapping[str, Paths], n_roles: int, *, has_heads: bool = True, seed: int = 0
+) -> dict[str, Integers]:
+    """Role of each word ``[word]``, split after split, under three schemes of ``n_roles`` roles, those frequent in
+    train.
 
-    Length, depth and the distribution of paths over positions stay as they are: what is lost is which words the tree
-    is of.
+    A role is a position in a tree: that of the sentence (``tree``); that of another sentence of the same length, in
+    turn, or its own paths shuffled where no other has its length (``shuffled_tree``: what is lost is which words the
+    tree is of); or a random one (``random_tree``).
     """
-    by_length: dict[int, list[int]] = defaultdict(list)
-    for number in dice.permutation(len(paths)).tolist():
-        by_length[len(paths[number])].append(number)
-    found: list[list[str]] = [[] for _ in paths]
-    for numbers in by_length.values():
-        for number, other in zip(numbers, [*numbers[1:], numbers[0]], strict=True):
-            found[number] = list(paths[other])
-            if other == number:
-                found[number] = [paths[number][place] for place in dice.permutation(len(paths[number]))]
-    return found
+    dice = np.random.default_rng(seed)
+    shuffled: dict[str, Paths] = {}
+    for split, some in paths.items():
+        by_length: dict[int, list[int]] = defaultdict(list)
+        for number in dice.permutation(len(some)).tolist():
+            by_length[len(some[number])].append(number)
+        others = [list(of_sentence) for of_sentence in some]
+        for numbers in by_length.values():
+            for number, other in zip(numbers, [*numbers[1:], numbers[0]], strict=True):
+                order = dice.permutation(len(some[number])) if other == number else range(len(some[number]))
+                others[number] = [some[other][place] for place in order]
+        shuffled[split] = others
+    random = {
+        split: [random_paths(len(one), dice, has_heads=has_heads) for one in some] for split, some in paths.items()
+    }
+    schemes: dict[str, Mapping[str, Paths]] = {"tree": paths, "shuffled_tree": shuffled, "random_tree": random}
+    return {name: np.concatenate(list(path_roles(some, n_roles).values())) for name, some in schemes.items()}
 
 
 def path_roles(paths: Mapping[str, Paths], n_roles: int) -> dict[str, Integers]:
     """``[word]`` numbers of roles by split: the ``n_roles`` beginnings of paths that most words of train have.
 
-    A longer path has the role of its longest beginning among them: that of the word above it in the tree, as far as it
-    is told apart.
+    A longer path has the role of its longest beginning among them.
     """
     of_train = itertools.chain.from_iterable(paths["train"])
     counts = Counter(path[:end] for path in of_train for end in range(len(path) + 1))
     kept = sorted(counts, key=lambda path: (-counts[path], len(path), path))[:n_roles]
     number = {path: place for place, path in enumerate(kept)}
-    known: dict[str, int] = dict(number)
 
+    @cache
     def role(path: str) -> int:
-        if path not in known:
-            known[path] = next(number[path[:end]] for end in range(len(path), -1, -1) if path[:end] in number)
-        return known[path]
+        return next(number[path[:end]] for end in range(len(path), -1, -1) if path[:end] in number)
 
     return {
         split: np.array([role(path) for of_sentence in some for path in of_sentence], dtype=np.int64)
         for split, some in paths.items()
     }
-
-
-def tree_roles(
-    paths: Mapping[str, Paths], n_roles: int, *, has_heads: bool = True, seed: int = 0
-) -> dict[str, Integers]:
-    """Role of each word ``[word]``, split after split, under three schemes.
-
-    A role is a position in a tree: that of the sentence, that of another sentence, or a random one. Each scheme has the
-    ``n_roles`` roles most frequent in train; ``has_heads`` as for :func:`random_paths`.
-    """
-    dice = np.random.default_rng(seed)
-    schemes: dict[str, Mapping[str, Paths]] = {
-        "tree": paths,
-        "shuffled_tree": {split: shuffled_paths(some, dice) for split, some in paths.items()},
-        "random_tree": {
-            split: [random_paths(len(one), dice, has_heads=has_heads) for one in some] for split, some in paths.items()
-        },
-    }
-    return {name: np.concatenate(list(path_roles(some, n_roles).values())) for name, some in schemes.items()}
-
-
-def filler_embeddings(vectors: Floats32, fillers: Integers, positions: Integers) -> Floats32:
-    """``[filler, dim]`` mean vectors of fillers, less the means of the positions that they stand at.
-
-    Layer 0, whose vectors ``[word, dim]`` they are, knows the position of a word, so that the mean of a rare word would
-    be of its role as well.
-    """
-    return Groups(fillers).means(Groups(positions).centred(vectors))
 
 
 # Sentences.
@@ -196,11 +171,9 @@ class ReadSentences:
     """Sentences of a split of which every word, and the special token where it is read, has a vector."""
 
     text: Sentences
-    numbers: NDArray[np.int64]
-    """``[sentence]`` their numbers, ascending."""
+    numbers: NDArray[np.int64]  # [sentence] their numbers, ascending
     words: LayerVectors
-    places: NDArray[np.int64]
-    """``[word]`` places of their words among those that are read."""
+    places: NDArray[np.int64]  # [word] places of their words among those that are read
     special: LayerVectors | None
 
     @classmethod
@@ -220,8 +193,7 @@ class ReadSentences:
 
     def forms(self) -> list[str]:
         """``[word]`` as they are written."""
-        forms = self.text.forms
-        return [str(forms.values[code]) for code in forms.codes[self.words.words[self.places]].tolist()]
+        return [self.text.word(word) for word in self.words.words[self.places].tolist()]
 
     def sentence_vectors(self) -> NDArray[np.float32]:
         """``[layer, sentence, dim]`` vectors of the special token where it is read, else means over words."""
@@ -239,25 +211,28 @@ def complete_sentences(sentences: Sentences, words: NDArray[np.int64]) -> NDArra
     return np.asarray(numbers[counts == np.diff(sentences.starts)[numbers]], dtype=np.int64)
 
 
-def clipped_positions(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-    """``[word]`` positions in the sentence, of which those far from its start are one."""
+def filler_embeddings(vectors: Floats32, fillers: Integers, lengths: NDArray[np.int64]) -> Floats32:
+    """``[filler, dim]`` mean vectors of fillers, less the means of the positions that they stand at.
+
+    Layer 0, whose vectors ``[word, dim]`` they are, knows the position of a word, so that the mean of a rare word would
+    be of its role as well. Positions follow from the ``[sentence]`` numbers of words; those far from the start are one.
+    """
     starts = np.repeat(lengths.cumsum() - lengths, lengths)
-    return np.minimum(np.arange(lengths.sum()) - starts, _POSITIONS - 1)
+    positions = np.minimum(np.arange(lengths.sum()) - starts, _POSITIONS - 1)
+    return Groups(fillers).means(Groups(positions).centred(vectors))
 
 
 def tree_paths(sentences: Sentences, numbers: list[int], *, trees: str) -> list[list[str]]:
     """``[sentence][word]`` paths from the root of ``trees``, which are ``dependencies`` or ``constituents``."""
     paths, has_heads = [], trees == "dependencies"
-    phrases = (
-        {} if has_heads else {number: [one.span1 for one in of] for number, of in sentences.targets("constituents")}
-    )
+    phrases = {} if has_heads else dict(sentences.targets("constituents"))
     for number in numbers:
         first, last = sentences.starts[number : number + 2].tolist()
         heads = sentences.heads[first:last].tolist() if has_heads and sentences.heads is not None else []
         if heads and min(heads) >= 0:
             paths.append(dependency_paths(heads))
         elif number in phrases:
-            paths.append(constituent_paths(last - first, phrases[number]))
+            paths.append(constituent_paths(last - first, [one.span1 for one in phrases[number]]))
         else:
             needed = "phrases (a treebank in brackets, or CoNLL-2012)"
             needed = "heads (a treebank in CoNLL-U), or set trees=constituents" if has_heads else needed
@@ -265,6 +240,9 @@ def tree_paths(sentences: Sentences, numbers: list[int], *, trees: str) -> list[
             problem = f"sentence {name} has no tree: give a corpus with {needed}"
             raise CorpusError(f"{problem}, or schemes={others}")
     return paths
+
+
+# Fits.
 
 
 @dataclass(frozen=True, eq=False)
@@ -275,16 +253,11 @@ class RoleItems:
         CorpusError: a split has too few sentences.
     """
 
-    sizes: Mapping[str, int]
-    """Number of sentences of ``train``, ``dev`` and ``test``."""
-    sentences: Integers
-    """``[word]`` the sentence of each, from 0, ascending."""
-    fillers: Integers
-    """``[word]`` which filler each word is."""
-    embeddings: Floats32 | None
-    """``[filler, dim]`` vectors of fillers; None where each filler has a dimension of its own."""
-    roles: Mapping[str, Integers]
-    """``[word]`` roles by scheme, from 0; the bag of words needs none."""
+    sizes: Mapping[str, int]  # number of sentences of train, dev and test
+    sentences: Integers  # [word] the sentence of each, from 0, ascending
+    fillers: Integers  # [word] which filler each word is
+    embeddings: Floats32 | None  # [filler, dim] their vectors; None where each filler has a dimension of its own
+    roles: Mapping[str, Integers]  # [word] roles by scheme, from 0; the bag of words needs none
 
     def __post_init__(self) -> None:
         for split, least in _FEWEST.items():
@@ -307,7 +280,7 @@ class RoleItems:
         return np.zeros_like(self.fillers) if scheme == BAG else self.roles[scheme]
 
 
-def role_gram(items: RoleItems, scheme: str) -> Floats32:
+def _role_gram(items: RoleItems, scheme: str) -> Floats32:
     """``[sentence, train sentence]`` Σ over pairs of words with the same role of the products of their fillers.
 
     A sentence is the mean over its words of filler ⊗ role, with a dimension for each role: not the sum, as in the
@@ -346,69 +319,53 @@ def length_features(items: RoleItems, scale: float) -> Floats32:
     return np.asarray(scaled, dtype=np.float32)
 
 
-@dataclass(frozen=True, eq=False)
-class GramRidge:
-    """Ridge regression with an intercept, from products of items, for any number of targets and strengths."""
+def ridge_errors(gram: Floats32, targets: Floats32, n_dev: int) -> tuple[Floats, Floats]:
+    """Squared errors ``[layer]`` on dev and ``[layer, sentence]`` on test of ridge regression with an intercept.
 
-    values: Floats
-    """``[train]`` eigenvalues of the centred products of the training items."""
-    vectors: Floats32
-    """``[train, train]`` eigenvectors."""
-    projected: Floats32
-    """``[item, train]`` centred products of the further items with the training items, times the eigenvectors."""
+    It follows from the products ``[sentence, train sentence]`` of all sentences, train first, then dev; the best of
+    :data:`STRENGTHS` is chosen by layer on dev. Targets ``[layer, sentence, dim]`` are less the means of train.
+    """
+    n_train, whole = gram.shape[1], gram.astype(np.float64)
+    means = whole.mean(axis=1, keepdims=True)
+    centred = whole - means - means[:n_train].T + means[:n_train].mean()
+    values, axes = np.linalg.eigh(centred[:n_train])
+    projected, values = (centred[n_train:] @ axes).astype(np.float32), np.maximum(values, 0.0)
+    vectors = axes.astype(np.float32)
+    on_dev, on_test = [], []
+    for of_layer in targets:
+        rotated, wanted = vectors.T @ of_layer[:n_train], of_layer[n_train:]
 
-    @classmethod
-    def of(cls, gram: Floats32) -> GramRidge:
-        """Decompose products ``[item, training item]`` of all items; the training items are the first."""
-        n_train = gram.shape[1]
-        whole = gram.astype(np.float64)
-        means = whole.mean(axis=1, keepdims=True)
-        centred = whole - means - means[:n_train].T + means[:n_train].mean()
-        values, vectors = np.linalg.eigh(centred[:n_train])
-        projected = (centred[n_train:] @ vectors).astype(np.float32)
-        return cls(np.maximum(values, 0.0), vectors.astype(np.float32), projected)
-
-    def errors(self, targets: Floats32, n_dev: int) -> tuple[float, Floats]:
-        """Squared error on dev with the best of :data:`STRENGTHS`, and ``[test item]`` squared errors with it.
-
-        Targets ``[item, target]`` are less the means of the training items; ``n_dev`` of the further items are dev.
-        """
-        n_train = len(self.values)
-        rotated = self.vectors.T @ targets[:n_train]
-
-        def squared(strength: float, items: slice) -> Floats:
-            weights = (1 / (self.values + strength * self.values.mean())).astype(np.float32)
-            predicted = self.projected[items] @ (rotated * weights[:, None])
-            return np.asarray(((targets[n_train:][items] - predicted) ** 2).sum(axis=1, dtype=np.float64))
+        def squared(strength: float, items: slice, rotated: Floats32 = rotated, wanted: Floats32 = wanted) -> Floats:
+            weights = (1 / (values + strength * values.mean())).astype(np.float32)
+            predicted = projected[items] @ (rotated * weights[:, None])
+            return np.asarray(((wanted[items] - predicted) ** 2).sum(axis=1, dtype=np.float64))
 
         tried = [float(squared(strength, slice(0, n_dev)).sum()) for strength in STRENGTHS]
         best = int(np.argmin(tried))
-        return tried[best], squared(STRENGTHS[best], slice(n_dev, None))
+        on_dev.append(tried[best])
+        on_test.append(squared(STRENGTHS[best], slice(n_dev, None)))
+    return np.array(on_dev), np.stack(on_test)
 
 
-def ridge_errors(items: RoleItems, scheme: str, targets: Floats32, bag: Floats32) -> tuple[Floats, Floats]:
-    """Squared errors on dev ``[layer]`` and on test ``[layer, sentence]`` of ridge regression with a scheme's roles.
+def _errors_of_schemes(items: RoleItems, targets: Floats32) -> dict[str, Floats]:
+    """``[layer, test sentence]`` squared errors of ridge regression with the roles of each scheme.
 
-    Strength, and weight of the products with roles against those of the bag of words, are chosen on dev, by layer.
+    All have the means of fillers and lengths, as the bag of words; the weight of the products with roles against these,
+    which may be 0, is chosen on dev, by layer.
     """
-    n_layers, n_dev = len(targets), items.sizes["dev"]
-    best, errors = np.full(n_layers, np.inf), np.zeros((n_layers, items.sizes["test"]))
-    own = None if scheme == BAG else role_gram(items, scheme)
-    for weight in (0.0,) if own is None else WEIGHTS:
-        ridge = GramRidge.of(bag if own is None else bag + np.float32(weight) * own)
-        for layer, of_layer in enumerate(targets):
-            on_dev, on_test = ridge.errors(of_layer, n_dev)
-            if on_dev < best[layer]:
-                best[layer], errors[layer] = on_dev, on_test
-    return best, errors
-
-
-def bag_gram(items: RoleItems) -> Floats32:
-    """``[sentence, train sentence]`` products of means of fillers and of lengths, which all schemes have."""
-    n_train = items.sizes["train"]
-    gram = role_gram(items, BAG)
-    lengths = length_features(items, float(np.sqrt(np.trace(gram[:n_train]) / n_train)))
-    return np.asarray(gram + lengths @ lengths[:n_train].T)
+    n_train, n_dev = items.sizes["train"], items.sizes["dev"]
+    bag = _role_gram(items, BAG)
+    lengths = length_features(items, float(np.sqrt(np.trace(bag[:n_train]) / n_train)))
+    bag = np.asarray(bag + lengths @ lengths[:n_train].T)
+    of_bag, errors = ridge_errors(bag, targets, n_dev), {}
+    errors[BAG] = of_bag[1]
+    for scheme in items.roles:
+        (best, errors[scheme]), own = of_bag, _role_gram(items, scheme)
+        for weight in WEIGHTS:
+            on_dev, on_test = ridge_errors(bag + np.float32(weight) * own, targets, n_dev)
+            errors[scheme] = np.where((on_dev < best)[:, None], on_test, errors[scheme])
+            best = np.minimum(best, on_dev)
+    return errors
 
 
 def role_scores(
@@ -427,15 +384,10 @@ def role_scores(
         raise ModelError("all sentences have the same vector in the layers read: read further layers, or pool mean")
     chosen, centred = tuple(np.array(layers)[varies].tolist()), centred[varies]
     total = (centred[:, -n_test:] ** 2).sum(axis=2, dtype=np.float64)
-    errors: dict[str, Floats] = {}
     if is_trained:
         errors = {scheme: low_rank_errors(items, scheme, centred, seed=seed) for scheme in (BAG, *items.roles)}
     else:
-        bag = bag_gram(items)
-        on_dev, errors[BAG] = ridge_errors(items, BAG, centred, bag)
-        for scheme in items.roles:
-            own_dev, own = ridge_errors(items, scheme, centred, bag)
-            errors[scheme] = np.where((own_dev < on_dev)[:, None], own, errors[BAG])
+        errors = _errors_of_schemes(items, centred)
     for scheme, of_scheme in errors.items():
         yield ratio_sums(f"r2_{scheme}", total - of_scheme, total, layers=chosen)
         if scheme != BAG:
@@ -450,27 +402,27 @@ def low_rank_errors(items: RoleItems, scheme: str, targets: Floats32, *, seed: i
 
     Fillers and roles have 20 dimensions each, the former a trained map of their vectors where they have some (as
     Jawahar et al. 2019); a linear map leads from the mean of their products to the vector of the sentence. Adam with a
-    rate of 0.001, batches of 32 sentences, at most 100 passes, of which each layer keeps the one best on dev. The bag
-    of words is no part of the other schemes here, and length no feature. Targets are as for :func:`ridge_errors`.
+    rate of 0.001, at most 100 passes, of which each layer keeps the one best on dev. The bag of words is no part of the
+    other schemes here, and length no feature. Targets are as for :func:`ridge_errors`.
     """
     import torch
 
     n_train, n_dev = items.sizes["train"], items.sizes["dev"]
     scale = np.sqrt((targets[:, :n_train] ** 2).mean(axis=(1, 2), keepdims=True))
     wanted = torch.from_numpy(np.asarray(targets / scale, dtype=np.float32))
-    network, dice = _Network(items, scheme, len(targets), targets.shape[2], seed), np.random.default_rng(seed)
-    optimizer = torch.optim.Adam(network.parameters, lr=1e-3)
+    parameters, predict = _network(items, scheme, len(targets), targets.shape[2], seed)
+    dice, optimizer = np.random.default_rng(seed), torch.optim.Adam(parameters, lr=1e-3)
     further = np.array_split(np.arange(n_train, targets.shape[1]), -(-(targets.shape[1] - n_train) // 256))
     best, left = np.full(len(targets), np.inf), _PATIENCE
     errors = np.zeros((len(targets), items.sizes["test"]))
     for _ in range(_EPOCHS):
         for batch in np.array_split(dice.permutation(n_train), -(-n_train // _BATCH)):
             optimizer.zero_grad()
-            loss = ((network.predict(batch) - wanted[:, batch]) ** 2).mean(dim=(1, 2)).sum()
+            loss = ((predict(batch) - wanted[:, batch]) ** 2).mean(dim=(1, 2)).sum()
             loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
         with torch.no_grad():
-            parts = [((network.predict(one) - wanted[:, one]) ** 2).sum(dim=2) for one in further]
+            parts = [((predict(one) - wanted[:, one]) ** 2).sum(dim=2) for one in further]
             found = torch.cat(parts, dim=1).double().numpy()
         on_dev = found[:, :n_dev].sum(axis=1)
         better = on_dev < best
@@ -481,48 +433,44 @@ def low_rank_errors(items: RoleItems, scheme: str, targets: Floats32, *, seed: i
     return np.asarray(errors * scale[:, 0] ** 2)
 
 
-class _Network:
-    """Fillers, roles and a linear map of every layer, side by side."""
+def _network(
+    items: RoleItems, scheme: str, n_layers: int, dim: int, seed: int
+) -> tuple[list[Tensor], Callable[[Integers], Tensor]]:
+    """Fillers, roles and a linear map of every layer, side by side, and what predicts the vectors of sentences."""
+    import torch
 
-    def __init__(self, items: RoleItems, scheme: str, n_layers: int, dim: int, seed: int) -> None:
-        import torch
+    random, roles = torch.Generator().manual_seed(seed), items.roles_of(scheme)
+    n_roles = 1 if scheme == BAG else int(roles.max()) + 1
+    starts = np.append(0, items.lengths.cumsum())
+    # A role that train lacks has no vector.
+    known = np.bincount(roles[: starts[items.sizes["train"]]], minlength=n_roles) > 0
+    is_known = torch.from_numpy(known.astype(np.float32))[:, None]
+    role_of, filler_of = torch.from_numpy(roles), torch.from_numpy(items.fillers.astype(np.int64))
+    vectors = None
+    if items.embeddings is not None:
+        length = np.sqrt((items.embeddings**2).sum(axis=1).mean())
+        vectors = torch.from_numpy(np.asarray(items.embeddings / length, dtype=np.float32))
 
-        random = torch.Generator().manual_seed(seed)
-        roles = items.roles_of(scheme)
-        n_roles = 1 if scheme == BAG else int(roles.max()) + 1
-        self._roles, self._fillers = torch.from_numpy(roles), torch.from_numpy(items.fillers.astype(np.int64))
-        self._starts = np.append(0, items.lengths.cumsum())
-        # A role that train lacks has no vector.
-        known = np.bincount(roles[: self._starts[items.sizes["train"]]], minlength=n_roles) > 0
-        self._known = torch.from_numpy(known.astype(np.float32))[:, None]
-        self._vectors = None
-        if items.embeddings is not None:
-            length = np.sqrt((items.embeddings**2).sum(axis=1).mean())
-            self._vectors = torch.from_numpy(np.asarray(items.embeddings / length, dtype=np.float32))
-        n_inputs = items.n_fillers if self._vectors is None else self._vectors.shape[1]
+    def started(*shape: int, deviation: float) -> Tensor:
+        # All layers begin alike: what differs between them is what they hold.
+        drawn = torch.randn(*shape, generator=random) * deviation
+        return drawn[None].repeat(n_layers, *(1 for _ in shape)).requires_grad_()
 
-        def started(*shape: int, deviation: float) -> Tensor:
-            # All layers begin alike: what differs between them is what they hold.
-            drawn = torch.randn(*shape, generator=random) * deviation
-            return drawn[None].repeat(n_layers, *(1 for _ in shape)).requires_grad_()
+    of_fillers = started(items.n_fillers if vectors is None else vectors.shape[1], _DIMS, deviation=1.0)
+    of_roles, to_sentence = started(n_roles, _DIMS, deviation=1.0), started(_DIMS**2, dim, deviation=1 / _DIMS)
+    bias = started(1, dim, deviation=0.0)
 
-        self._of_fillers = started(n_inputs, _DIMS, deviation=1.0)
-        self._of_roles = started(n_roles, _DIMS, deviation=1.0)
-        self._map = started(_DIMS**2, dim, deviation=1 / _DIMS)
-        self._bias = started(1, dim, deviation=0.0)
-        self.parameters = [self._of_fillers, self._of_roles, self._map, self._bias]
-
-    def predict(self, chosen: Integers) -> Tensor:
+    def predict(chosen: Integers) -> Tensor:
         """``[layer, sentence, dim]`` for numbers ``[sentence]`` of sentences."""
-        import torch
-
-        lengths = self._starts[chosen + 1] - self._starts[chosen]
-        words = torch.from_numpy(np.concatenate([np.arange(*self._starts[one : one + 2]) for one in chosen]))
+        lengths = starts[chosen + 1] - starts[chosen]
+        words = torch.from_numpy(np.concatenate([np.arange(*starts[one : one + 2]) for one in chosen]))
         of_word = torch.from_numpy(np.repeat(np.arange(len(chosen)), lengths))
-        fillers = self._fillers[words]
-        own = self._of_fillers[:, fillers] if self._vectors is None else self._vectors[fillers] @ self._of_fillers
-        roles = (self._of_roles * self._known)[:, self._roles[words]]
+        fillers = filler_of[words]
+        own = of_fillers[:, fillers] if vectors is None else vectors[fillers] @ of_fillers
+        in_roles = (of_roles * is_known)[:, role_of[words]]
         shares = torch.from_numpy((1 / np.repeat(lengths, lengths)).astype(np.float32))[:, None, None]
-        products = (shares * roles[..., :, None] * own[..., None, :]).flatten(2)
+        products = (shares * in_roles[..., :, None] * own[..., None, :]).flatten(2)
         sums = torch.zeros(len(products), len(chosen), _DIMS**2).index_add(1, of_word, products)
-        return sums @ self._map + self._bias
+        return sums @ to_sentence + bias
+
+    return [of_fillers, of_roles, to_sentence, bias], predict

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, lru_cache
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from bertology._figures import ShownFigure
 
+Pair = tuple[int, int]
 LEAST = 4
 """Words below which the unbiased estimate of HSIC is not defined."""
 N_NEIGHBOURS = 10
@@ -44,22 +45,20 @@ PAIRED = 1000
 """Words of which all pairs are formed."""
 _PER_DIMENSION = 12
 """Words for each dimension where products of dimensions are enough."""
+_N_BLOCKS = 10
+_ASKED = 1000
+"""Words whose type is looked up by their vector."""
 
 
 @dataclass(frozen=True)
 class Measure:
     """A measure of likeness in two steps, so that the vectors of a layer are prepared once for all comparisons."""
 
-    prepare: Callable[..., Any]
-    """Takes the vectors, and the measure's settings."""
-    compare: Callable[[Any, Any], float]
-    """Symmetric: a measure that is not is the mean of both directions."""
-    least: int
-    """The fewest words that it is defined for."""
-    is_paired: bool = False
-    """Whether all pairs of words are formed."""
-    reorder: Callable[[Any, Integers], Any] | None = None
-    """Brings a prepared set to another order of words; it is prepared again where there is none."""
+    prepare: Callable[..., Any]  # takes the vectors, and the measure's settings
+    compare: Callable[[Any, Any], float]  # symmetric: a measure that is not is the mean of both directions
+    least: int  # the fewest words that it is defined for
+    is_paired: bool = False  # whether all pairs of words are formed
+    reorder: Callable[[Any, Integers], Any] | None = None  # brings a prepared set to another order of words
     settings: tuple[str, ...] = ()
 
     def n_words(self, vectors: LayerVectors) -> int:
@@ -77,21 +76,19 @@ def find_measure(name: str) -> Measure:
 def likeness(x: ArrayLike, y: ArrayLike, *, measure: str = "cka", **settings: float) -> float:
     """How alike two sets of vectors of the same words are.
 
-    - ``cka``: linear centred kernel alignment, debiased, as :func:`linear_cka`.
-    - ``rbf``: the same with Gaussian kernels (Kornblith et al. 2019, §4): near words count, whichever direction they
-      differ in. All pairs of words are formed, as by the next three: give some thousand at most.
+    - ``cka``: linear centred kernel alignment, debiased, as :func:`linear_cka`; ``rbf``: the same with Gaussian kernels
+      (Kornblith et al. 2019, §4): near words count, whichever direction they differ in.
     - ``rsa``: Pearson's r of the cosines of all pairs of words in both sets (Abnar et al. 2019; Merchant et al. 2020,
-      §4); ``rsa_spearman``: Spearman's, which asks for the same order of likeness alone.
+      §4); ``rsa_spearman``: Spearman's. All pairs of words are formed, as by ``rbf`` and the next: give some thousand
+      at most.
     - ``mutual_neighbours``: mean share of a word's ten nearest neighbours by cosine that are the same in both (Huh et
       al. 2024, §2). By chance it is 10 / (n − 1).
-    - ``procrustes``: ‖XᵀY‖_* / (‖X‖ ‖Y‖) of centred vectors, 0 to 1, the similarity after the best rotation. The
-      squared Procrustes distance of vectors scaled to length 1 is 2 − 2 times this (Schönemann 1966; Ding et al. 2021
-      find it to follow a model's behaviour best).
+    - ``procrustes``: ‖XᵀY‖_* / (‖X‖ ‖Y‖) of centred vectors, 0 to 1, the similarity after the best rotation; the
+      squared distance of vectors scaled to length 1 is 2 − 2 times this (Schönemann 1966; Ding et al. 2021).
     - ``svcca``: mean canonical correlation of the principal components that hold 99 % of the variance (Raghu et al.
-      2017); ``pwcca``: canonical correlations weighted by how much of a set their directions account for (Morcos et al.
-      2018), mean of the weights of both.
+      2017); ``pwcca``: correlations weighted by how much of a set their directions account for (Morcos et al. 2018).
     - ``neuron_matching``: mean over dimensions of the largest |r| with a dimension of the other set (Wu et al. 2020,
-      *maxcorr*), mean of both ways.
+      *maxcorr*). This and ``pwcca`` are means of both ways.
 
     Args:
         x: ``[word, p]``
@@ -128,38 +125,44 @@ def linear_cka(x: ArrayLike, y: ArrayLike, *, debiased: bool = True) -> float:
     value = likeness(x, y)
     if debiased:
         return value
-    a, b = centred(x), centred(y)
+    a, b = _centred(x), _centred(y)
     return float(((a.T @ b) ** 2).sum() / np.sqrt(((a.T @ a) ** 2).sum() * ((b.T @ b) ** 2).sum()))
 
 
-def hsic(squared: float, norms_a: Floats, norms_b: Floats) -> float:
+def _centred(x: ArrayLike, doing: str = "") -> Floats:
+    """``[word, dim]`` vectors less their mean; where ``doing`` is named an error if they do not vary."""
+    array = np.asarray(x, dtype=np.float64)
+    array = array - array.mean(axis=0)
+    if doing and not (array**2).sum() > 0:
+        raise FitError(f"vectors that do not vary {doing}: give words with different vectors")
+    return np.asarray(array)
+
+
+def _hsic(squared: float, norms_a: Floats, norms_b: Floats) -> float:
     """Debiased ‖XᵀY‖² of centred vectors, which equals n (n − 3) HSIC₁."""
     n = len(norms_a)
     return float(squared - n / (n - 2) * (norms_a @ norms_b) + norms_a.sum() * norms_b.sum() / ((n - 1) * (n - 2)))
 
 
-def _cka_parts(x: ArrayLike) -> tuple[Floats, Floats, float]:
-    """``[word, dim]`` centred vectors, ``[word]`` their squared lengths, and their HSIC with themselves."""
-    a = centred(x)
+_Parts = tuple[Floats, Floats, float]
+"""``[word, dim]`` centred vectors, ``[word]`` their squared lengths, and their HSIC with themselves."""
+
+
+def _cka_parts(x: ArrayLike) -> _Parts:
+    a = _centred(x)
     norms = (a**2).sum(axis=1)
-    own = hsic(((a.T @ a) ** 2).sum(), norms, norms)
+    own = _hsic(((a.T @ a) ** 2).sum(), norms, norms)
     if not own > 0:
         raise FitError("CKA of vectors that do not vary is not defined: give words with different vectors")
     return a, norms, own
 
 
-def _cka(a: tuple[Floats, Floats, float], b: tuple[Floats, Floats, float]) -> float:
-    return hsic(((a[0].T @ b[0]) ** 2).sum(), a[1], b[1]) / float(np.sqrt(a[2] * b[2]))
-
-
-def _cka_reordered(a: tuple[Floats, Floats, float], order: Integers) -> tuple[Floats, Floats, float]:
-    return a[0][order], a[1][order], a[2]
+def _cka(a: _Parts, b: _Parts) -> float:
+    return _hsic(((a[0].T @ b[0]) ** 2).sum(), a[1], b[1]) / float(np.sqrt(a[2] * b[2]))
 
 
 def _procrustes(a: Floats, b: Floats) -> float:
     scale = np.linalg.norm(a) * np.linalg.norm(b)
-    if not scale > 0:
-        raise FitError("vectors that do not vary cannot be rotated onto others: give words with different vectors")
     return float(np.linalg.svd(a.T @ b, compute_uv=False).sum() / scale)
 
 
@@ -169,7 +172,13 @@ def _pearson(a: Floats, b: Floats) -> float:
     return float(np.corrcoef(a[above], b[above])[0, 1])
 
 
-def ranked(cosines: Floats) -> Floats:
+def cosines_of(vectors: NDArray[np.floating]) -> Floats:
+    """``[word, word]`` cosines of all pairs of words."""
+    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    return np.asarray(unit @ unit.T, dtype=np.float64)
+
+
+def _ranked(cosines: Floats) -> Floats:
     """``[word, word]`` ranks of the cosines of pairs; equal ones have their mean. The diagonal is 0."""
     from scipy.stats import rankdata
 
@@ -179,9 +188,21 @@ def ranked(cosines: Floats) -> Floats:
     return np.asarray(ranks + ranks.T)
 
 
-def rbf_gram(x: ArrayLike, *, bandwidth: float = 0.8) -> Floats:
+def _nearest(vectors: NDArray[np.floating], *, k: int = N_NEIGHBOURS) -> Integers:
+    """``[word, k]`` the nearest other words by cosine."""
+    cosines = cosines_of(vectors)
+    np.fill_diagonal(cosines, -np.inf)
+    return np.asarray(np.argpartition(-cosines, k, axis=1)[:, :k])
+
+
+def shared_neighbours(a: Integers, b: Integers) -> Floats:
+    """``[word]`` the share of neighbours in both."""
+    return np.asarray((a[:, :, None] == b[:, None, :]).any(axis=2).mean(axis=1))
+
+
+def _rbf_gram(x: ArrayLike, *, bandwidth: float = 0.8) -> Floats:
     """``[word, word]`` Gaussian kernel of the distances of words, with a diagonal of 0."""
-    a = centred(x)
+    a = _centred(x)
     norms = (a**2).sum(axis=1)
     squared = np.maximum(norms[:, None] + norms - 2 * a @ a.T, 0)
     median = float(np.median(squared[np.triu_indices(len(a), 1)]))
@@ -203,33 +224,17 @@ def gram_cka(k: Floats, m: Floats) -> float:
     return float(unbiased(k, m) / np.sqrt(unbiased(k, k) * unbiased(m, m)))
 
 
-def _components(a: Floats, variance: float) -> Floats:
-    """``[word, component]`` orthonormal scores of the components that hold a share of the variance."""
+def _components(x: ArrayLike, *, variance: float = 0.99) -> tuple[Floats, Floats]:
+    """``[word, dim]`` centred vectors, ``[word, component]`` orthonormal scores of components with that much of it."""
+    a = _centred(x, "have no canonical correlations")
     squared, axes = np.linalg.eigh(a.T @ a)
     squared, axes = np.maximum(squared[::-1], 0), axes[:, ::-1]
-    if not squared[0] > 0:
-        raise FitError("vectors that do not vary have no canonical correlations: give words with different vectors")
     n = int(np.searchsorted(np.cumsum(squared) / squared.sum(), variance - 1e-12)) + 1
     n = min(n, int((squared > squared[0] * 1e-12).sum()))
     if len(a) < 10 * n:
         remedy = f"give {10 * n} words or more, or compare by cka"
         raise FitError(f"{len(a)} words are too few for canonical correlations of {n} dimensions: {remedy}")
-    return np.asarray(a @ (axes[:, :n] / np.sqrt(squared[:n])))
-
-
-def _svcca_part(x: ArrayLike, *, variance: float = 0.99) -> Floats:
-    """``[word, component]`` scores of the components that hold a share of the variance."""
-    return _components(centred(x), variance)
-
-
-def _svcca(a: Floats, b: Floats) -> float:
-    return float(np.clip(np.linalg.svd(a.T @ b, compute_uv=False), 0, 1).mean())
-
-
-def _pwcca_parts(x: ArrayLike) -> tuple[Floats, Floats]:
-    """``[word, dim]`` centred vectors, and ``[word, component]`` their orthonormal scores."""
-    a = centred(x)
-    return a, _components(a, 1.0)
+    return a, np.asarray(a @ (axes[:, :n] / np.sqrt(squared[:n])))
 
 
 def _pwcca(a: tuple[Floats, Floats], b: tuple[Floats, Floats]) -> float:
@@ -243,7 +248,7 @@ def _pwcca(a: tuple[Floats, Floats], b: tuple[Floats, Floats]) -> float:
 
 def _standardised(x: ArrayLike) -> Floats:
     """``[word, dim]`` dimensions of mean 0 and length 1, without those that do not vary."""
-    a = centred(x)
+    a = _centred(x)
     lengths = np.linalg.norm(a, axis=0)
     return np.asarray(a[:, lengths > 0] / lengths[lengths > 0])
 
@@ -253,51 +258,24 @@ def _matching(a: Floats, b: Floats) -> float:
     return float((r.max(axis=1).mean() + r.max(axis=0).mean()) / 2)
 
 
-def centred(x: ArrayLike) -> Floats:
-    """``[word, dim]`` vectors less their mean."""
-    array = np.asarray(x, dtype=np.float64)
-    return np.asarray(array - array.mean(axis=0))
-
-
-def cosines_of(vectors: NDArray[np.floating]) -> Floats:
-    """``[word, word]`` cosines of all pairs of words."""
-    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-    return np.asarray(unit @ unit.T, dtype=np.float64)
-
-
-def nearest(vectors: NDArray[np.floating], *, k: int = N_NEIGHBOURS) -> Integers:
-    """``[word, k]`` the nearest other words by cosine."""
-    cosines = cosines_of(vectors)
-    np.fill_diagonal(cosines, -np.inf)
-    return np.asarray(np.argpartition(-cosines, k, axis=1)[:, :k])
-
-
-def shared_neighbours(a: Integers, b: Integers) -> Floats:
-    """``[word]`` the share of neighbours in both."""
-    return np.asarray((a[:, :, None] == b[:, None, :]).any(axis=2).mean(axis=1))
-
-
 MEASURES: Mapping[str, Measure] = {
-    "cka": Measure(_cka_parts, _cka, LEAST, reorder=_cka_reordered),
-    "procrustes": Measure(centred, _procrustes, 2),
+    "cka": Measure(_cka_parts, _cka, LEAST, reorder=lambda a, order: (a[0][order], a[1][order], a[2])),
+    "procrustes": Measure(lambda x: _centred(x, "cannot be rotated onto others"), _procrustes, 2),
     "rsa": Measure(cosines_of, _pearson, 3, is_paired=True),
-    "rsa_spearman": Measure(lambda x: ranked(cosines_of(x)), _pearson, 3, is_paired=True),
+    "rsa_spearman": Measure(lambda x: _ranked(cosines_of(x)), _pearson, 3, is_paired=True),
     "mutual_neighbours": Measure(
-        nearest, lambda a, b: shared_neighbours(a, b).mean(), 3, is_paired=True, settings=("k",)
+        _nearest, lambda a, b: float(shared_neighbours(a, b).mean()), 3, is_paired=True, settings=("k",)
     ),
-    "svcca": Measure(_svcca_part, _svcca, 2, settings=("variance",)),
-    "pwcca": Measure(_pwcca_parts, _pwcca, 2),
-    "rbf": Measure(rbf_gram, gram_cka, LEAST, is_paired=True, settings=("bandwidth",)),
+    "svcca": Measure(
+        lambda x, **settings: _components(x, **settings)[1],
+        lambda a, b: float(np.clip(np.linalg.svd(a.T @ b, compute_uv=False), 0, 1).mean()),
+        2,
+        settings=("variance",),
+    ),
+    "pwcca": Measure(lambda x: _components(x, variance=1.0), _pwcca, 2),
+    "rbf": Measure(_rbf_gram, gram_cka, LEAST, is_paired=True, settings=("bandwidth",)),
     "neuron_matching": Measure(_standardised, _matching, 3),
 }
-
-
-Pair = tuple[int, int]
-Likenesses = Mapping[Pair, tuple[float, Floats]]
-"""Likeness by pair, and ``[cluster]`` its derivative by the weight of each cluster."""
-_N_BLOCKS = 10
-_ASKED = 1000
-"""Words whose type is looked up by their vector."""
 
 
 def layer_similarity(
@@ -305,17 +283,12 @@ def layer_similarity(
 ) -> Iterator[LayerSums]:
     """How alike all pairs of layers are, and how far a word moves from each layer to the next that is read.
 
-    Args:
-        vectors: vectors of the words of a text.
-        sentences: ``[word]`` the sentence of each, ascending.
-        measures: measures of :func:`likeness`. ``rsa``, ``rsa_spearman``, ``mutual_neighbours`` and ``rbf`` are of the
-            first 1,000 words; ``svcca``, ``pwcca`` and ``neuron_matching`` of the first 4,000 or 12 for each dimension.
-
-    Yields:
-        Each measure with the layer before in ``vectors.layers``, and by the group ``layer k`` with each other layer k;
-        and ``MEASURE_null``, the same with the layer before, its words in random order.
-        Then ``cosine_previous`` and ``moved_previous``, ‖x − x′‖ / ‖x′‖, of a word's vectors x and x′ in both (Lan et
-        al. 2020, figure 1 shows angle and distance).
+    Each measure of :func:`likeness` is given with the layer before, and by the group ``layer k`` with each other layer
+    k; ``MEASURE_null`` is the same with the layer before, its words in random order. ``rsa``, ``rsa_spearman``,
+    ``mutual_neighbours`` and ``rbf`` are of the first 1,000 words; ``svcca``, ``pwcca`` and ``neuron_matching`` of the
+    first 4,000 or 12 for each dimension. Then follow ``cosine_previous`` and ``moved_previous``, ‖x − x′‖ / ‖x′‖, of a
+    word's vectors x and x′ in both (Lan et al. 2020, figure 1 shows angle and distance). ``sentences`` are ``[word]``,
+    ascending.
 
     Raises:
         NameNotFoundError: there is no such measure.
@@ -324,30 +297,24 @@ def layer_similarity(
         FitError: fewer than ten words for each dimension, for ``svcca`` and ``pwcca``.
     """
     layers, n_layers = vectors.layers, len(vectors.layers)
-    clusters = _checked_clusters(vectors, sentences, measures, "layers")
-    pairs = _LayerPairs(vectors, clusters, list(combinations(range(n_layers), 2)))
-    neighbours = [(place + 1, place) for place in range(n_layers - 1)]
+    pairs = _LayerPairs(vectors, sentences, measures, list(combinations(range(n_layers), 2)), "layers")
+    if n_layers < 2:
+        return
+    others = [[place for place in range(n_layers) if place != other] for other in range(n_layers)]
+    groups = {
+        f"layer {layers[other]}": (tuple(layers[place] for place in places), [(place, other) for place in places])
+        for other, places in enumerate(others)
+    }
     for measure in measures:
-        found, kind = pairs.likenesses(measure, pairs.pairs)
-        both = {**found, **{(b, a): values for (a, b), values in found.items()}}
-        if neighbours:
-            yield _likeness_sums(measure, layers[1:], [both[pair] for pair in neighbours], kind)
-        for other, layer in enumerate(layers if neighbours else ()):
-            places = [place for place in range(n_layers) if place != other]
-            of_others = [both[place, other] for place in places]
-            yield _likeness_sums(measure, tuple(layers[p] for p in places), of_others, kind, group=f"layer {layer}")
-        if neighbours:
-            null = null_likeness(find_measure(measure), vectors, neighbours)
-            yield ratio_sums(f"{measure}_null", null[:, None], None, "blocks", layers=layers[1:])
-    if neighbours:
-        values = np.zeros((2, n_layers - 1, len(vectors)))
-        for items, chunk in vectors.chunks():
-            lengths = np.maximum(np.sqrt(np.einsum("lwd,lwd->lw", chunk, chunk)), 1e-30)
-            values[0][:, items] = np.einsum("lwd,lwd->lw", chunk[:-1], chunk[1:]) / (lengths[:-1] * lengths[1:])
-            change = chunk[1:] - chunk[:-1]
-            values[1][:, items] = np.sqrt(np.einsum("lwd,lwd->lw", change, change)) / lengths[:-1]
-        yield mean_sums("cosine_previous", values[0], clusters, layers=layers[1:])
-        yield mean_sums("moved_previous", values[1], clusters, layers=layers[1:])
+        yield from pairs.statistics(measure, layers[1:], [(place + 1, place) for place in range(n_layers - 1)], groups)
+    values = np.zeros((2, n_layers - 1, len(vectors)))
+    for items, chunk in vectors.chunks():
+        lengths = np.maximum(np.sqrt(np.einsum("lwd,lwd->lw", chunk, chunk)), 1e-30)
+        values[0][:, items] = np.einsum("lwd,lwd->lw", chunk[:-1], chunk[1:]) / (lengths[:-1] * lengths[1:])
+        change = chunk[1:] - chunk[:-1]
+        values[1][:, items] = np.sqrt(np.einsum("lwd,lwd->lw", change, change)) / lengths[:-1]
+    for name, of_words in zip(("cosine_previous", "moved_previous"), values, strict=True):
+        yield mean_sums(name, of_words, pairs.clusters, layers=layers[1:])
 
 
 def model_similarity(
@@ -360,87 +327,83 @@ def model_similarity(
 ) -> Iterator[LayerSums]:
     """How alike the layers of two models are, over the same words; widths and numbers of layers may differ.
 
+    Each measure is given as by :func:`layer_similarity`, of ``cka`` by the group ``reference layer k`` also with each
+    layer of the reference, and its null with the words of the reference in random order. ``procrustes`` is a distance,
+    ``procrustes_distance`` = 1 − ``procrustes``: half the squared distance after the best rotation of vectors of length
+    1 in all (Schönemann 1966; Ding et al. 2021).
+
     Args:
         vectors: vectors of the words of a text.
         reference: vectors of the same words in the other model.
         sentences: ``[word]`` the sentence of each, ascending.
         layers: each layer of ``vectors``, and the layer of ``reference`` that it is compared with.
-        measures: as for :func:`layer_similarity`; ``procrustes`` as a distance, ``procrustes_distance`` = 1 −
-            ``procrustes``: half the squared distance after the best rotation of vectors of length 1 in all, which is 0
-            where they differ by a rotation and a scale (Schönemann 1966; Ding et al. 2021).
-
-    Yields:
-        Each measure, of ``cka`` by the group ``reference layer k`` also with each layer of the reference; and
-        ``MEASURE_null``, the same with the words of the reference in random order.
+        measures: of :func:`likeness`.
 
     Raises:
-        NameNotFoundError: there is no such measure.
-        CorpusError: there are fewer than two sentences, or four words, or the words are not the same.
-        ModelError: a layer does not vary, or is not finite.
-        FitError: fewer than ten words for each dimension, for ``svcca`` and ``pwcca``.
+        BertologyError: as :func:`layer_similarity`; or the words are not the same.
     """
     n_own = len(vectors.layers)
-    own = tuple(layer for layer, _ in layers)
     matched = [(vectors.layers.index(a), n_own + reference.layers.index(b)) for a, b in layers]
     crossed = [(a, n_own + b) for a, b in np.ndindex(n_own, len(reference.layers))]
-    both, clusters = vectors.beside(reference), _checked_clusters(vectors, sentences, measures, "models")
-    pairs = _LayerPairs(both, clusters, crossed if "cka" in measures else matched)
+    every = crossed if "cka" in measures else matched
+    pairs = _LayerPairs(vectors.beside(reference), sentences, measures, every, "models")
+    groups = {
+        f"reference layer {layer}": (vectors.layers, [(a, n_own + place) for a in range(n_own)])
+        for place, layer in enumerate(reference.layers)
+    }
     for measure in measures:
-        found, kind = pairs.likenesses(measure, crossed if measure == "cka" else matched)
-        name, null = measure, null_likeness(find_measure(measure), both, matched)
-        if measure == "procrustes":
-            name, null = "procrustes_distance", 1 - null
-            found = {pair: (1 - value, -influences) for pair, (value, influences) in found.items()}
-        yield _likeness_sums(name, own, [found[pair] for pair in matched], kind)
-        for place, layer in enumerate(reference.layers if measure == "cka" else ()):
-            of_all = [found[a, n_own + place] for a in range(n_own)]
-            yield _likeness_sums(name, vectors.layers, of_all, kind, group=f"reference layer {layer}")
-        yield ratio_sums(f"{name}_null", null[:, None], None, "blocks", layers=own)
+        of_groups = groups if measure == "cka" else {}
+        yield from pairs.statistics(measure, tuple(layer for layer, _ in layers), matched, of_groups, is_distance=True)
 
 
-def _likeness_sums(
-    metric: str, layers: tuple[int, ...], found: Sequence[tuple[float, Floats]], kind: Clusters, *, group: str = ""
-) -> LayerSums:
-    values, influences = zip(*found, strict=True)
-    return jackknife_sums(metric, np.array(values), np.stack(influences), kind, group=group, layers=layers)
-
-
-def _checked_clusters(vectors: LayerVectors, sentences: Integers, measures: Sequence[str], what: str) -> Integers:
-    """``[word]`` the sentence of each, from 0, once it is checked that there are such measures and enough words."""
-    for measure in measures:
-        find_measure(measure)
-    _, clusters = np.unique(sentences, return_inverse=True)
-    if len(vectors) < LEAST or clusters[-1] < 1:
-        raise CorpusError(f"{len(vectors)} words of one sentence are too few to compare {what} by: give more text")
-    return np.asarray(clusters)
-
-
-@dataclass(frozen=True, eq=False)
 class _LayerPairs:
     """Pairs of layers, by their places, whose vectors of the same words are compared."""
 
-    vectors: LayerVectors
-    clusters: Integers
-    """``[word]`` the sentence of each, from 0."""
-    pairs: Sequence[Pair]
+    def __init__(
+        self, vectors: LayerVectors, sentences: Integers, measures: Sequence[str], pairs: Sequence[Pair], what: str
+    ) -> None:
+        for measure in measures:
+            find_measure(measure)
+        _, clusters = np.unique(sentences, return_inverse=True)
+        if len(vectors) < LEAST or clusters[-1] < 1:
+            raise CorpusError(f"{len(vectors)} words of one sentence are too few to compare {what} by: give more text")
+        self.vectors, self.clusters, self._pairs = vectors, np.asarray(clusters), pairs
 
-    def likenesses(self, measure: str, pairs: Sequence[Pair]) -> tuple[Likenesses, Clusters]:
-        """The likeness of some of the pairs, and the clusters of its derivatives: sentences, or blocks of them."""
-        by_sentence: Mapping[str, Callable[[Sequence[Pair]], Likenesses]] = {
-            "cka": self._cka,
-            "procrustes": self._procrustes,
-            "rsa": partial(self._rsa, is_ranked=False),
-            "rsa_spearman": partial(self._rsa, is_ranked=True),
-            "mutual_neighbours": self._neighbours,
-        }
-        if measure in by_sentence:
-            return by_sentence[measure](pairs), "sentences"
+    def statistics(
+        self,
+        measure: str,
+        layers: tuple[int, ...],
+        pairs: Sequence[Pair],
+        groups: Mapping[str, tuple[tuple[int, ...], Sequence[Pair]]],
+        *,
+        is_distance: bool = False,
+    ) -> Iterator[LayerSums]:
+        """A measure of each layer with another, by group with others, and its null; of procrustes as a distance."""
+        every = [(min(pair), max(pair)) for _, some in (("", pairs), *groups.values()) for pair in some]
+        found, kind = self._likenesses(measure, list(dict.fromkeys(every)))
+        name, null = measure, null_likeness(find_measure(measure), self.vectors, pairs)
+        if measure == "procrustes" and is_distance:
+            name, null = "procrustes_distance", 1 - null
+            found = {pair: (1 - value, -influences) for pair, (value, influences) in found.items()}
+        for group, (of_group, some) in {"": (layers, pairs), **groups}.items():
+            values, influences = zip(*(found[min(pair), max(pair)] for pair in some), strict=True)
+            yield jackknife_sums(name, np.array(values), np.stack(influences), kind, group=group, layers=of_group)
+        yield ratio_sums(f"{name}_null", null[:, None], None, "blocks", layers=layers)
+
+    def _likenesses(self, measure: str, pairs: Sequence[Pair]) -> tuple[Mapping[Pair, tuple[float, Floats]], Clusters]:
+        """The likeness of pairs with ``[cluster]`` derivatives by the weight of each sentence, or block of them."""
+        if measure == "cka":
+            return self._cka(pairs), "sentences"
+        if measure == "procrustes":
+            return self._procrustes(pairs), "sentences"
+        if measure in ("rsa", "rsa_spearman", "mutual_neighbours"):
+            return self._sampled(measure, pairs), "sentences"
         found = left_out(find_measure(measure), self.vectors, self.clusters, pairs)
         return {pair: (float(values[0]), values[0] - values[1:]) for pair, values in found.items()}, "blocks"
 
     @cached_property
     def _means(self) -> Floats32:
-        """Means ``[layer, dim]`` of all words."""
+        """Means ``[layer, 1, dim]`` of all words."""
         totals = np.zeros((len(self.vectors.layers), self.vectors.dim))
         for _, chunk in self.vectors.chunks():
             totals += chunk.sum(axis=1, dtype=np.float64)
@@ -448,44 +411,41 @@ class _LayerPairs:
         if not np.isfinite(means).all():
             layer = self.vectors.layers[int(np.flatnonzero(~np.isfinite(means).all(axis=1))[0])]
             raise ModelError(f"layer {layer}: vectors are not finite: compute in float32, or give another model")
-        return means
+        return means[:, None]
 
     @cached_property
     def _products(self) -> tuple[Mapping[Pair, Floats32], Floats]:
         """``[dim, dim]`` XᵀY of centred vectors by pair, each layer with itself among them; ``[layer, word]`` ‖x‖²."""
         dim, n_layers = self.vectors.dim, len(self.vectors.layers)
-        needed = [*((place, place) for place in range(n_layers)), *self.pairs]
+        needed = [*((place, place) for place in range(n_layers)), *self._pairs]
         cross = {pair: np.zeros((dim, dim), dtype=np.float32) for pair in needed}
         norms = np.zeros((n_layers, len(self.vectors)))
-        for items, centred in self._centred():
+        for items, chunk in self.vectors.chunks():
+            centred = chunk - self._means
             norms[:, items] = (centred**2).sum(axis=2, dtype=np.float64)
             for a, b in cross:
                 cross[a, b] += centred[a].T @ centred[b]
         return cross, norms
 
-    def _centred(self) -> Iterator[tuple[Integers, Floats32]]:
-        for items, chunk in self.vectors.chunks():
-            yield items, chunk - self._means[:, None]
-
     def _quadratic(self, matrices: Mapping[Pair, Floats32]) -> dict[Pair, Floats]:
         """``[word]`` xᵀ M y of the centred vectors of each word in two layers."""
         found = {pair: np.zeros(len(self.vectors)) for pair in matrices}
-        for items, centred in self._centred():
+        for items, chunk in self.vectors.chunks():
+            centred = chunk - self._means
             for (a, b), matrix in matrices.items():
                 found[a, b][items] = np.einsum("wd,wd->w", centred[a] @ matrix, centred[b])
         return found
 
-    def _cka(self, pairs: Sequence[Pair]) -> Likenesses:
+    def _cka(self, pairs: Sequence[Pair]) -> dict[Pair, tuple[float, Floats]]:
         (cross, norms), n = self._products, len(self.vectors)
         squared = {
-            (a, b): hsic(float((matrix.astype(np.float64) ** 2).sum()), norms[a], norms[b])
+            (a, b): _hsic(float((matrix.astype(np.float64) ** 2).sum()), norms[a], norms[b])
             for (a, b), matrix in cross.items()
         }
         for place, layer in enumerate(self.vectors.layers):
             if not squared[place, place] > 0:
-                raise ModelError(
-                    f"layer {layer}: words do not differ in their vectors, so that no other layer is like it"
-                )
+                problem = "words do not differ in their vectors, so that no other layer is like it"
+                raise ModelError(f"layer {layer}: {problem}")
         changes = {}
         for (a, b), along in self._quadratic(cross).items():
             # Derivative of s(X, Y) by the weight of each word, to first order in 1 / n.
@@ -497,7 +457,7 @@ class _LayerPairs:
             found[a, b] = value, value * (changes[a, b] - changes[a, a] / 2 - changes[b, b] / 2)
         return found
 
-    def _procrustes(self, pairs: Sequence[Pair]) -> Likenesses:
+    def _procrustes(self, pairs: Sequence[Pair]) -> dict[Pair, tuple[float, Floats]]:
         (cross, norms), rotations, nuclear = self._products, {}, {}
         for pair in pairs:
             left, scale, right = np.linalg.svd(cross[pair].astype(np.float64), full_matrices=False)
@@ -511,32 +471,27 @@ class _LayerPairs:
             found[a, b] = value, value * change
         return found
 
-    def _sampled(self, values: Floats) -> Floats:
-        """``[cluster]`` sums of the values of the first words."""
-        return np.asarray(cluster_sums(values, self.clusters[: len(values)], int(self.clusters[-1]) + 1)[0])
-
-    def _rsa(self, pairs: Sequence[Pair], *, is_ranked: bool) -> Likenesses:
-        cosines = [cosines_of(self.vectors.of(layer)[:PAIRED]) for layer in self.vectors.layers]
-        off = ~np.eye(len(cosines[0]), dtype=bool)
-        scores = []
-        for matrix in map(ranked, cosines) if is_ranked else cosines:
-            centred = np.where(off, matrix - matrix[off].mean(), 0.0)
-            scores.append(centred / np.sqrt((centred**2).sum()))
+    def _sampled(self, measure: str, pairs: Sequence[Pair]) -> dict[Pair, tuple[float, Floats]]:
+        """The measures of the first words that follow from pairs of them."""
+        prepared = [MEASURES[measure].prepare(self.vectors.of(layer)[:PAIRED]) for layer in self.vectors.layers]
+        off = ~np.eye(len(prepared[0]), dtype=bool)
+        if measure != "mutual_neighbours":
+            for place, matrix in enumerate(prepared):
+                scores = np.where(off, matrix - matrix[off].mean(), 0.0)
+                prepared[place] = scores / np.sqrt((scores**2).sum())
         found = {}
         for a, b in pairs:
-            r = float((scores[a] * scores[b]).sum())
-            # Derivative of a correlation over pairs by the weight of each pair; a word is in two of a pair's places.
-            by_pair = scores[a] * scores[b] - r / 2 * (scores[a] ** 2 + scores[b] ** 2)
-            found[a, b] = r, self._sampled(2 * by_pair.sum(axis=1))
-        return found
-
-    def _neighbours(self, pairs: Sequence[Pair]) -> Likenesses:
-        neighbours = [nearest(self.vectors.of(layer)[:PAIRED]) for layer in self.vectors.layers]
-        found = {}
-        for a, b in pairs:
-            shared = shared_neighbours(neighbours[a], neighbours[b])
-            mean = float(shared.mean())
-            found[a, b] = mean, self._sampled((shared - mean) / len(shared))
+            x, y = prepared[a], prepared[b]
+            if measure == "mutual_neighbours":
+                shared = shared_neighbours(x, y)
+                value = float(shared.mean())
+                by_word = (shared - value) / len(shared)
+            else:
+                value = float((x * y).sum())
+                # Derivative of a correlation over pairs by the weight of each, in two places of which a word is.
+                by_word = 2 * (x * y - value / 2 * (x**2 + y**2)).sum(axis=1)
+            clusters = self.clusters[: len(by_word)]
+            found[a, b] = value, cluster_sums(by_word, clusters, int(self.clusters[-1]) + 1)[0]
         return found
 
 
@@ -552,13 +507,10 @@ def left_out(measure: Measure, vectors: LayerVectors, clusters: Integers, pairs:
     found: dict[Pair, list[float]] = {pair: [] for pair in pairs}
     for block in (-1, *range(int(blocks[-1]) + 1)):
         parts = [measure.prepare(of_layer[blocks != block]) for of_layer in kept]
-        known: dict[Pair, float] = {}
-        for pair, values in found.items():
+        for a, b in found:
             # Measures are symmetric: each two layers are compared once.
-            both = min(pair), max(pair)
-            if both not in known:
-                known[both] = float(measure.compare(parts[pair[0]], parts[pair[1]]))
-            values.append(known[both])
+            is_known = a > b and (b, a) in found
+            found[a, b].append(found[b, a][-1] if is_known else float(measure.compare(parts[a], parts[b])))
     return {pair: np.array(values) for pair, values in found.items()}
 
 
@@ -569,16 +521,15 @@ def null_likeness(measure: Measure, vectors: LayerVectors, pairs: Sequence[Pair]
     # Where a layer is compared with one other, no more than two are in memory.
     size = 2 if len(pairs) <= len(vectors.layers) else None
 
-    def read(place: int) -> Floats32:
-        return vectors.of(vectors.layers[place])[:n]
-
     @lru_cache(size)
     def prepared(place: int) -> Any:
-        return measure.prepare(read(place))
+        return measure.prepare(vectors.of(vectors.layers[place])[:n])
 
     @lru_cache(size)
     def shuffled(place: int) -> Any:
-        return measure.reorder(prepared(place), order) if measure.reorder else measure.prepare(read(place)[order])
+        if measure.reorder:
+            return measure.reorder(prepared(place), order)
+        return measure.prepare(vectors.of(vectors.layers[place])[:n][order])
 
     # The second is prepared first: of neighbouring layers it is the first of the pair before.
     compared = ((shuffled(second), prepared(first)) for first, second in pairs)
@@ -592,25 +543,19 @@ class LayerMatrix:
     measure: str
     layers_a: tuple[int, ...]
     layers_b: tuple[int, ...]
-    values: Floats
-    """``[layer a, layer b]``"""
-    ci_low: Floats
-    """``[layer a, layer b]`` lower ends of 95 % intervals, by the jackknife over ten blocks of sentences."""
-    ci_high: Floats
-    """``[layer a, layer b]`` upper ends."""
-    null: Floats
-    """``[layer a, layer b]`` the same with the words of b in random order."""
-    n_words: int
-    """Number of words that were compared."""
+    values: Floats  # [layer a, layer b]
+    ci_low: Floats  # [layer a, layer b] lower ends of 95 % intervals, by the jackknife over ten blocks of sentences
+    ci_high: Floats  # [layer a, layer b] upper ends
+    null: Floats  # [layer a, layer b] the same with the words of b in random order
+    n_words: int  # number of words that were compared
 
     def to_pandas(self) -> pd.DataFrame:
         """A data frame: a row for each pair of layers."""
         import pandas as pd
 
-        rows, columns = np.indices(self.values.shape)
-        layers = {"layer_a": np.array(self.layers_a)[rows.ravel()], "layer_b": np.array(self.layers_b)[columns.ravel()]}
-        named = ("values", "ci_low", "ci_high", "null")
-        return pd.DataFrame(layers | {name.rstrip("s"): getattr(self, name).ravel() for name in named})
+        pairs = pd.MultiIndex.from_product([self.layers_a, self.layers_b], names=["layer_a", "layer_b"])
+        columns = {"value": self.values, "ci_low": self.ci_low, "ci_high": self.ci_high, "null": self.null}
+        return pd.DataFrame({name: values.ravel() for name, values in columns.items()}, index=pairs).reset_index()
 
     def plot(self, *, title: str | None = None) -> ShownFigure:
         """A heatmap with the layers of a on the vertical axis, from the bottom up, and those of b on the other."""
@@ -627,15 +572,10 @@ def compare_layers(
 ) -> LayerMatrix:
     """How alike the layers of two models are, over the same words: all layers of one by all of the other.
 
-    The models may be pretrained and random weights, two seeds, or one before and after fine-tuning. Vectors may differ
-    in width, but for ``procrustes``, which then rotates the narrower into the wider. Words are the first 4,000 or 12
-    for each dimension; 1,000 for measures of pairs of words.
-
-    Args:
-        vectors_a: vectors of the words of a text.
-        vectors_b: vectors of the same words; ``vectors_a`` itself compares a model's own layers.
-        sentences: ``[word]`` the sentence of each, ascending.
-        measure: a measure of :func:`likeness`.
+    The models may be pretrained and random weights, two seeds, or one before and after fine-tuning; ``vectors_a``
+    itself as ``vectors_b`` compares a model's own layers. Vectors may differ in width, but for ``procrustes``, which
+    then rotates the narrower into the wider. Words, whose ``sentences`` ascend, are the first 4,000 or 12 for each
+    dimension; 1,000 for measures of pairs of words.
 
     Raises:
         NameNotFoundError: there is no such measure.
@@ -660,9 +600,7 @@ def compare_layers(
     spread = ((without - without.mean(axis=2, keepdims=True)) ** 2).sum(axis=2)
     reach = stdtrit(n_blocks - 1, 0.975) * np.sqrt(spread * (n_blocks - 1) / n_blocks)
     null = null_likeness(chosen, both, pairs).reshape(shape)
-    return LayerMatrix(
-        measure, vectors_a.layers, vectors_b.layers, values, values - reach, values + reach, null, n_words=n
-    )
+    return LayerMatrix(measure, vectors_a.layers, vectors_b.layers, values, values - reach, values + reach, null, n)
 
 
 def _beside(a: LayerVectors, b: LayerVectors) -> tuple[LayerVectors, list[Pair]]:
@@ -672,14 +610,8 @@ def _beside(a: LayerVectors, b: LayerVectors) -> tuple[LayerVectors, list[Pair]]
     return a if b is a else a.beside(b), pairs
 
 
-def most_alike(
-    vectors_a: LayerVectors, vectors_b: LayerVectors, *, measure: str = "cka"
-) -> tuple[tuple[int, int], ...]:
-    """Find for each layer of a model the layer of another that is most like it, over the same words.
-
-    Returns:
-        Numbers of layers of a, each with that of b; of equals the lowest.
-    """
+def most_alike(vectors_a: LayerVectors, vectors_b: LayerVectors, *, measure: str = "cka") -> tuple[Pair, ...]:
+    """Each layer of a model with the layer of another most like it over the same words, of equals the lowest."""
     chosen, (both, _) = find_measure(measure), _beside(vectors_a, vectors_b)
     n, n_b = chosen.n_words(both), len(vectors_b.layers)
     parts_b = [chosen.prepare(both.of(layer)[:n]) for layer in both.layers[-n_b:]]
@@ -690,15 +622,17 @@ def most_alike(
     return tuple(found)
 
 
-def anisotropy_change(
+def moves_from_reference(
     vectors: LayerVectors, reference: LayerVectors, sentences: Integers, *, layers: Sequence[Pair]
 ) -> Iterator[LayerSums]:
-    """Mean cosine of the vectors of two words, of all pairs of words, in both models, and by how much it differs.
+    """Mean cosine of all pairs of words in both models (anisotropy; Ethayarajh 2019, §3.3), and how far words moved.
 
-    Ethayarajh (2019, §3.3) calls it anisotropy. Intervals leave out one sentence after the other (jackknife).
+    Intervals of anisotropy leave out one sentence after the other (jackknife). Of models of one width a word's vector
+    is compared with that of the reference, dimension by dimension, which means something where one was trained on from
+    the other.
     """
     vectors.check_same_words(reference)
-    counts = np.unique(sentences, return_counts=True)[1]
+    _, clusters, counts = np.unique(sentences, return_inverse=True, return_counts=True)
     starts = np.append(0, counts.cumsum()[:-1])
 
     @lru_cache
@@ -711,50 +645,32 @@ def anisotropy_change(
         yield jackknife_sums("anisotropy", own, of_own)
         yield jackknife_sums("anisotropy_reference", theirs, of_theirs)
         yield jackknife_sums("anisotropy_change", own - theirs, of_own - of_theirs)
+        if vectors.dim == reference.dim:
+            x, y = vectors.of(layer), reference.of(other)
+            cosines = np.einsum("wd,wd->w", unit_vectors(x, layer), unit_vectors(y, other))
+            yield mean_sums("cosine_reference", cosines, clusters)
+            yield mean_sums("moved_reference", np.linalg.norm(x - y, axis=1) / np.linalg.norm(y, axis=1), clusters)
 
     return by_layer((layer, measure(layer, other)) for layer, other in layers)
 
 
-def cosine_to_reference(
-    vectors: LayerVectors, reference: LayerVectors, sentences: Integers, *, layers: Sequence[Pair]
-) -> Iterator[LayerSums]:
-    """How far a word's vector has moved from that of the reference, dimension by dimension, without any rotation.
+def identity(vectors: LayerVectors, types: Integers, sentences: Integers) -> Iterator[LayerSums]:
+    """The share of words that a layer still tells: those found by their vector among the word types of layer 0.
 
-    Only for models of one width; it means something where one was trained on from the other.
-    """
-    vectors.check_same_words(reference)
-    if vectors.dim != reference.dim:
-        return
-    _, clusters = np.unique(sentences, return_inverse=True)
-
-    def measure(layer: int, other: int) -> Iterator[LayerSums]:
-        x, y = vectors.of(layer), reference.of(other)
-        yield mean_sums(
-            "cosine_reference", np.einsum("wd,wd->w", unit_vectors(x, layer), unit_vectors(y, other)), clusters
-        )
-        yield mean_sums("moved_reference", np.linalg.norm(x - y, axis=1) / np.linalg.norm(y, axis=1), clusters)
-
-    yield from by_layer((layer, measure(layer, other)) for layer, other in layers)
-
-
-def identity(vectors: LayerVectors, types: Integers, sentences: Integers, *, seed: int = 0) -> Iterator[LayerSums]:
-    """Whether a layer still holds which word it was given: by layer the share of words found by their vector.
-
-    The nearest word type by cosine is looked up among the mean vectors of types in layer 0, both layers less their
-    mean; 1,000 words are looked up (after Voita et al. 2019, who measure what a layer knows of its input token). By
-    chance it is one over the number of types.
+    The nearest mean vector of a type by cosine is looked up for 1,000 words, both layers less their mean (after Voita
+    et al. 2019, who measure what a layer knows of its input token). By chance it is one over the number of types.
     """
     if 0 not in vectors.layers:
         return
     _, types = np.unique(types, return_inverse=True)
-    asked = np.sort(np.random.default_rng(seed).permutation(len(vectors))[:_ASKED])
+    asked = np.sort(np.random.default_rng(0).permutation(len(vectors))[:_ASKED])
     embedded = vectors.of(0)
     means = type_directions(embedded - embedded.mean(axis=0), types)
     _, clusters = np.unique(sentences[asked], return_inverse=True)
 
     def measure(_: int, of_layer: Floats32) -> Iterator[LayerSums]:
         # Lengths do not matter to which type is nearest.
-        nearest_types = ((of_layer[asked] - of_layer.mean(axis=0)) @ means.T).argmax(axis=1)
-        yield mean_sums("identity", nearest_types == types[asked], clusters)
+        nearest = ((of_layer[asked] - of_layer.mean(axis=0)) @ means.T).argmax(axis=1)
+        yield mean_sums("identity", nearest == types[asked], clusters)
 
     yield from vectors.statistics(measure)

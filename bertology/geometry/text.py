@@ -1,15 +1,14 @@
 """Statistics of the vectors of a text: of its words, its sentences and the whole, in one pass over each layer.
 
-Ethayarajh 2019; Cai et al. 2021; Timkey & van Schijndel 2021; Rudman et al. 2022. Each statistic is made ready for a
-text by a function, which returns what measures it in a layer; :func:`text_statistics` measures all of them. The mean
-cosine of all pairs among n unit vectors is (‖Σ x̂‖² − n) / (n (n − 1)), so that no pair is ever formed: a layer takes
-time in proportion to its words.
+Ethayarajh 2019; Cai et al. 2021; Timkey & van Schijndel 2021; Rudman et al. 2022. The mean cosine of all pairs among n
+unit vectors is (‖Σ x̂‖² − n) / (n (n − 1)), so that no pair is ever formed: a layer takes time in proportion to its
+words.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -51,12 +50,9 @@ Larger groups are filled up with zeros to a multiple of that size."""
 
 
 class OneLayer:
-    """The vectors of one layer, with quantities that several statistics share.
+    """The vectors ``[word, dim]`` of one layer, with quantities that several statistics share.
 
-    Args:
-        number: number of the layer.
-        vectors: ``[word, dim]``.
-        bounds: ``[block + 1]`` the first word of each block that products are summed over, and the number of words.
+    Products are summed over blocks of words: ``bounds`` are ``[block + 1]`` the first of each, and the number of words.
     """
 
     def __init__(self, number: int, vectors: Floats32, bounds: Integers | None = None) -> None:
@@ -92,9 +88,8 @@ class OneLayer:
 
     @cached_property
     def products(self) -> tuple[Floats32, Floats]:
-        """``[block, dim, dim]`` sums of products of dimensions over each block and ``[block, dim]`` sums of vectors.
-
-        Both are of vectors less the mean of all.
+        """``[block, dim, dim]`` products of dimensions and ``[block, dim]`` vectors, less the mean of all, summed over
+        blocks.
         """
         dim, n_blocks = self.vectors.shape[1], len(self.bounds) - 1
         products, sums = np.zeros((n_blocks, dim, dim), dtype=np.float32), np.zeros((n_blocks, dim))
@@ -111,102 +106,30 @@ class OneLayer:
         squares, directions = np.linalg.eigh(self.products[0].sum(axis=0, dtype=np.float64))
         return squares[::-1], np.ascontiguousarray(directions.T[::-1])
 
-    def top_directions(self, n: int) -> Floats32:
-        """``[n, dim]`` the principal components of largest variance."""
-        return self.principal[1][:n].astype(np.float32)
-
-
-Measure = Callable[[OneLayer], Iterable[LayerSums]]
-"""Measures the statistics of one layer."""
-
-
-def measured(vectors: LayerVectors, measures: Sequence[Measure], bounds: Integers | None = None) -> Iterator[LayerSums]:
-    """Statistics of all layers, each of which is read once; ``bounds`` are those of :class:`OneLayer`."""
-
-    def of_layer(number: int, array: Floats32) -> Iterable[LayerSums]:
-        layer = OneLayer(number, array, bounds)
-        return itertools.chain.from_iterable(measure(layer) for measure in measures)
-
-    return vectors.statistics(of_layer)
-
-
-def text_statistics(
-    vectors: LayerVectors,
-    sentences: Integers,
-    sample: WordSample,
-    tags: Integers | None = None,
-    *,
-    documents: Integers | None = None,
-) -> Iterator[LayerSums]:
-    """Compute all statistics of the vectors of a text, in one pass over each layer.
-
-    These are :func:`contextuality`, :func:`anisotropy`, :func:`intra_sentence`, :func:`variance_shares` of the words
-    of the sample, and :func:`spectrum`.
-
-    Args:
-        vectors: vectors of the words of whole sentences.
-        sentences: ``[word]`` the sentence of each, ascending.
-        sample: the words whose types are compared.
-        tags: ``[word]`` the tag of each, where there are tags.
-        documents: ``[word]`` the document of each, ascending. Then intervals are over 20 blocks of whole documents,
-            but for those of explainable variance; else over types, sentences, and blocks of sentences, as if other text
-            were of the same documents.
-    """
-    types = np.repeat(np.arange(len(sample.counts)), sample.counts)
-    units = sentences if documents is None else documents
-    bounds = sentence_blocks(units, of="sentences" if documents is None else "documents")
-    blocks = None if documents is None else np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
-    of_word = sentences if blocks is None else blocks
-    _, clusters = np.unique(of_word[sample.places], return_inverse=True)
-    kind: Clusters = "sentences" if blocks is None else "documents"
-    measures = [
-        contextuality(sample, None if blocks is None else blocks[sample.places]),
-        anisotropy(of_word, kind=kind),
-        intra_sentence(sentences, blocks=blocks),
-        variance_shares(sample.places, types, None if tags is None else tags[sample.places], clusters, kind=kind),
-        spectrum("blocks" if blocks is None else "documents"),
-    ]
-    return measured(vectors, measures, bounds)
-
 
 @dataclass(frozen=True, eq=False)
 class WordSample:
     """Occurrences of word types, each in another sentence, sorted by type."""
 
-    places: Integers
-    """``[occurrence]`` places of the words among those that have vectors."""
-    starts: Integers
-    """``[type + 1]`` the first occurrence of each type, and the number of occurrences."""
-    shuffled: Integers
-    """``[occurrence]`` the same places in random order: occurrences at random, as many for each type as it has."""
-    groups: Mapping[str, Bools] = field(default_factory=dict)
-    """``[type]`` masks by name, such as a part of speech or a band of frequency."""
+    places: Integers  # [occurrence] places of the words among those that have vectors
+    starts: Integers  # [type + 1] the first occurrence of each type, and the number of occurrences
+    order: Integers  # [occurrence] places among these in random order, as many for each type as it has
+    groups: Mapping[str, Bools] = field(default_factory=dict)  # [type] masks, such as of a part of speech
 
     @classmethod
     def of(
         cls, types: Integers, sentences: Integers, *, least: int = 5, most: int = _MOST, seed: int = 0
     ) -> tuple[WordSample, Integers]:
-        """The types that occur in enough sentences, and the first occurrence in each of these sentences.
+        """The types that occur in ``least`` sentences, with the first occurrence in each; and ``[type]`` their numbers.
 
-        Args:
-            types: ``[word]`` the type of each word, −1 for words that are left out.
-            sentences: ``[word]`` the sentence of each word, ascending.
-            least: sentences that a type has to occur in.
-            most: occurrences of a type that are kept, drawn at random where it has more.
-            seed: random seed.
-
-        Returns:
-            The sample, and ``[type]`` the numbers of its types.
-
-        Raises:
-            CorpusError: no type occurs in so many sentences.
+        Types ``[word]`` are −1 for words that are left out; sentences ``[word]`` ascend. Of a type that has more than
+        ``most`` occurrences some are drawn at random.
         """
         least = max(2, least)
         words = np.flatnonzero(types >= 0)
-        order = words[np.lexsort((words, sentences[words], types[words]))]
-        is_first = np.ones(len(order), dtype=bool)
-        is_first[1:] = (np.diff(types[order]) != 0) | (np.diff(sentences[order]) != 0)
-        order = order[is_first]
+        # The first word of each type in each sentence, by type and sentence.
+        number = types[words].astype(np.int64) * (int(sentences.max(initial=0)) + 1) + sentences[words]
+        order = words[np.unique(number, return_index=True)[1]]
         kept, counts = np.unique(types[order], return_counts=True)
         if not (counts >= least).any():
             raise CorpusError(
@@ -221,44 +144,103 @@ class WordSample:
             if len(occurrences) >= least:
                 parts.append(occurrences)
         places = np.concatenate(parts)
-        return cls(places, np.cumsum([0, *map(len, parts)]), rng.permutation(places)), kept[counts >= least]
+        return cls(places, np.cumsum([0, *map(len, parts)]), rng.permutation(len(places))), kept[counts >= least]
 
     @property
     def counts(self) -> Integers:
         """``[type]`` number of occurrences."""
         return np.diff(self.starts)
 
-    @cached_property
-    def order(self) -> Integers:
-        """``[occurrence]`` where :attr:`shuffled` stands in :attr:`places`."""
-        by_place = np.argsort(self.places)
-        return np.asarray(by_place[np.searchsorted(self.places, self.shuffled, sorter=by_place)])
+
+_Part = tuple[Bools, Integers, Integers]
+"""Some occurrences, without the types of which fewer than two are left: ``[type]`` which types are there, ``[kept type
++ 1]`` where they start, and ``[item]`` where each occurrence stands in the places of the sample."""
 
 
-def contextuality(sample: WordSample, blocks: Integers | None = None) -> Measure:
-    """Self-similarity and maximum explainable variance of word types, and those of random words.
+class TextStatistics:
+    """The statistics of one layer of a text, and what is known of it before its layers are read.
 
-    Self-similarity is the mean cosine of all pairs of a type's occurrences; the baseline is the same of as many
-    occurrences of any words of the sample, which is not 0 where vectors share a direction. Maximum explainable variance
-    is the share of a type's variance on its first principal component, which is larger the fewer occurrences there
-    are, so that the baseline has as many. Both are by the same estimator. Types are weighted alike, but for
-    ``self_similarity_by_token``.
+    Words, whose ``sentences`` ``[word]`` ascend as ``documents`` do, are those of whole sentences, and the types of the
+    ``sample`` are compared. With documents, intervals are over 20 blocks of whole documents, but for those of
+    explainable variance; else over types, sentences, and blocks of sentences, as if other text were of the same
+    documents.
 
-    Besides differences from the baseline there is the ratio (raw − b) / (1 − b), and self-similarity in vectors whose
-    dimensions are standardised (Timkey & van Schijndel 2021), and without their mean and their dim / 100 largest
-    principal components (Mu & Viswanath 2018), and around the means of the clusters that vectors fall into
-    (:func:`cluster_means`; Cai et al. 2021, who look at pairs inside a cluster alone).
+    Raises:
+        CorpusError: the text is too small.
     """
-    every, ones = np.arange(len(sample.places)), np.ones((1, len(sample.counts)))
-    kept = [every >= 0] if blocks is None else [every >= 0, *(blocks != one for one in range(int(blocks.max()) + 1))]
-    own, baseline = ([_Part.of(sample, order, some[order]) for some in kept] for order in (every, sample.order))
 
-    def measure(layer: OneLayer) -> Iterator[LayerSums]:
+    def __init__(
+        self, sentences: Integers, sample: WordSample, tags: Integers | None = None, documents: Integers | None = None
+    ) -> None:
+        of_documents, self.sample, places = documents is not None, sample, sample.places
+        units = sentences if documents is None else documents
+        self.bounds = sentence_blocks(units, of="documents" if of_documents else "sentences")
+        self._kind: Clusters = "documents" if of_documents else "sentences"
+        blocks = np.repeat(np.arange(_N_BLOCKS), np.diff(self.bounds))
+        # Types, with all occurrences and without each block.
+        every = np.arange(len(places))
+        kept = [every >= 0]
+        if of_documents:
+            kept += [blocks[places] != one for one in range(int(blocks[places].max()) + 1)]
+        self._parts = [[self._part(order, some[order]) for some in kept] for order in (every, sample.order)]
+        # All words, by cluster.
+        of_word = blocks if of_documents else sentences
+        _, first, self._counts = np.unique(of_word, return_index=True, return_counts=True)
+        self._starts = np.append(first, len(of_word))
+        # Sentences of several words: as they are, and of as many words at random.
+        _, starts, counts = np.unique(sentences, return_index=True, return_counts=True)
+        starts, counts = starts[counts > 1], counts[counts > 1]
+        if not len(starts):
+            raise CorpusError("every sentence has a single word, which has no context: give sentences")
+        self._sentences = np.append(0, counts.cumsum())
+        inside = np.arange(self._sentences[-1]) + np.repeat(starts - self._sentences[:-1], counts)
+        self._orders = inside, np.random.default_rng(0).permutation(inside)
+        self._sentence_clusters = blocks[starts] if of_documents else np.arange(len(starts))
+        # All occurrences, those of a type, and those of a tag of a type.
+        types = np.repeat(np.arange(len(sample.counts)), sample.counts)
+        cells = [types] if tags is None else [types, tags[places]]
+        of_cell = np.unique(np.stack(cells), axis=1, return_inverse=True)[1].ravel()
+        self._groups = [Groups(of) for of in (np.zeros_like(types), types, of_cell)]
+        if len(places) == len(self._groups[-1]):
+            problem = "no word occurs twice with the same tag, so that its variance is not known"
+            raise CorpusError(f"{problem}: give more text")
+        self._has_tags, self._clusters = tags is not None, np.unique(of_word[places], return_inverse=True)[1]
+
+    def _part(self, order: Integers, is_kept: Bools) -> _Part:
+        counts = np.add.reduceat(is_kept, self.sample.starts[:-1], dtype=np.int64)
+        types = counts > 1
+        return types, np.append(0, counts[types].cumsum()), order[is_kept & np.repeat(types, self.sample.counts)]
+
+    def measure(self, vectors: LayerVectors) -> Iterator[LayerSums]:
+        """All statistics, in one pass over each layer."""
+
+        def of_layer(number: int, array: Floats32) -> Iterator[LayerSums]:
+            layer = OneLayer(number, array, self.bounds)
+            yield from self.contextuality(layer)
+            yield from self.anisotropy(layer)
+            yield from self.intra_sentence(layer)
+            yield from self.variance_shares(layer)
+            yield from self.spectrum(layer)
+
+        return vectors.statistics(of_layer)
+
+    def contextuality(self, layer: OneLayer) -> Iterator[LayerSums]:
+        """Self-similarity and maximum explainable variance of word types, and those of random words.
+
+        Self-similarity is the mean cosine of all pairs of a type's occurrences; the baseline is the same of as many
+        occurrences of any words of the sample, which is not 0 where vectors share a direction. Maximum explainable
+        variance is the share of a type's variance on its first principal component. Types are weighted alike, but for
+        ``self_similarity_by_token``. Besides differences from the baseline there is the ratio (raw − b) / (1 − b), and
+        self-similarity in vectors whose dimensions are standardised (Timkey & van Schijndel 2021), without their mean
+        and their dim / 100 largest principal components (Mu & Viswanath 2018), and around the means of clusters
+        (:func:`cluster_means`; Cai et al. 2021, who look at pairs inside a cluster alone).
+        """
+        sample, ones = self.sample, np.ones((1, len(self.sample.counts)))
         centred = layer.centred(sample.places)
         views = _views(layer, centred, sample.places)
         # [1 + block, type] similarities with all occurrences and without each block; NaN of a type of which too few are
         # left. [1, type] explainable variance.
-        found = [[_similarities(centred, views, part) for part in parts] for parts in (own, baseline)]
+        found = [[_similarities(centred, views, one) for one in parts] for parts in self._parts]
         values, random = ({name: np.stack([one[name] for one in of_parts]) for name in views} for of_parts in found)
         values["variance"] = explainable_variance(centred, sample.starts)[None]
         random["variance"] = explainable_variance(centred, sample.starts, sample.order)[None]
@@ -285,39 +267,86 @@ def contextuality(sample: WordSample, blocks: Integers | None = None) -> Measure
         yield sums("explainable_variance", values["variance"])
         yield sums("explainable_variance_adjusted", adjusted["variance"])
 
-    return measure
+    def anisotropy(self, layer: OneLayer) -> Iterator[LayerSums]:
+        """The mean cosine over all pairs of words (Ethayarajh 2019, section 3.3, who samples pairs).
 
+        Intervals leave out one cluster after the other (jackknife).
+        """
+        by_cluster = group_sums(layer.vectors, self._starts, weights=np.reciprocal(layer.lengths))
+        yield jackknife_sums("anisotropy", *mean_cosine(by_cluster.astype(np.float64), self._counts), self._kind)
 
-@dataclass(frozen=True, eq=False)
-class _Part:
-    """Some occurrences by type, without the types of which fewer than two are left."""
+    def intra_sentence(self, layer: OneLayer) -> Iterator[LayerSums]:
+        """How close words are to the mean of their sentence: the mean cosine of both, and that of words at random.
 
-    types: Bools
-    """``[type]`` which types are there."""
-    starts: Integers
-    """``[kept type + 1]``"""
-    order: Integers
-    """``[item]`` where each stands in the places of the sample."""
+        The baseline is of sentences of as many words drawn at random from the whole text. Sentences are weighted alike;
+        one with a single word is left out, as it is its own mean.
+        """
+        weights = np.stack([np.ones_like(layer.lengths), np.reciprocal(layer.lengths)], axis=1)
+        found = []
+        for order in self._orders:
+            both = group_sums(layer.vectors, self._sentences, order=order, weights=weights)
+            sums, of_unit = both[:, 0].astype(np.float64), both[:, 1]
+            # The direction of a sum is that of the mean.
+            lengths, products = np.linalg.norm(sums, axis=1), np.einsum("sd,sd->s", sums, of_unit)
+            cosines = np.divide(products, lengths, out=np.zeros_like(lengths), where=lengths > 0)
+            found.append(cosines / np.diff(self._sentences))
+        for name, values in (("", found[0]), ("_adjusted", found[0] - found[1])):
+            yield mean_sums(f"intra_sentence_similarity{name}", values, self._sentence_clusters, kind=self._kind)
 
-    @classmethod
-    def of(cls, sample: WordSample, order: Integers, kept: Bools) -> _Part:
-        """The occurrences ``[occurrence]`` that are ``kept``, in a given order."""
-        counts = np.add.reduceat(kept, sample.starts[:-1], dtype=np.int64)
-        types = counts > 1
-        return cls(types, np.append(0, counts[types].cumsum()), order[kept & np.repeat(types, sample.counts)])
+    def variance_shares(self, layer: OneLayer) -> Iterator[LayerSums]:
+        """Shares of the variance of vectors between word types, between the tags of a type, and within a tag of a type.
 
+        Variances are unbiased, pooled over types: n occurrences of a type vary by SS / (n − 1) (ε², Kelley 1935). The
+        three shares add up to 1.
+        """
+        some = layer.centred(self.sample.places)
+        total, within_types, within = (
+            cluster_sums(of.squared_distances(some).astype(np.float64), self._clusters) / (len(some) - len(of))
+            for of in self._groups
+        )
+        yield ratio_sums("variance_between_types", total - within_types, total, self._kind)
+        if self._has_tags:
+            yield ratio_sums("variance_between_tags", within_types - within, total, self._kind)
+        yield ratio_sums("variance_within", within, total, self._kind)
 
-def _similarities(centred: Floats32, views: Mapping[str, _View], part: _Part) -> dict[str, Floats]:
-    """``[type]`` the mean cosine of all pairs of the occurrences of a part, by view."""
-    lengths = np.stack([view.lengths for view in views.values()], axis=1)
-    weights = np.divide(1, lengths, out=np.zeros_like(lengths), where=lengths > 0)
-    sums = group_sums(centred, part.starts, order=part.order, weights=weights)
-    found = {}
-    for place, (name, view) in enumerate(views.items()):
-        of_view = view.sums(sums[:, place], weights[:, place], part.starts, part.order)
-        found[name] = np.full(len(part.types), np.nan)
-        found[name][part.types] = _mean_cosines(of_view, weights[part.order, place], part.starts)
-    return found
+    def spectrum(self, layer: OneLayer) -> Iterator[LayerSums]:
+        """Isotropy of all words of a text.
+
+        IsoScore, effective rank and matrix entropy are about the covariance of vectors; ``rogue_share`` is what the
+        three dimensions that contribute most to the mean cosine of pairs of words contribute to it (Timkey & van
+        Schijndel 2021). Intervals come from leaving out each of 20 blocks; of the entropy to first order.
+        """
+        kind: Clusters = "documents" if self._kind == "documents" else "blocks"
+        squares, directions = layer.principal
+        if not squares.sum() > 0:
+            raise ModelError(f"layer {layer.number}: all words have the same vector, so that nothing varies")
+        shares = np.maximum(squares / squares.sum(), np.finfo(np.float32).eps ** 2)
+        logs = (directions.T * np.log2(shares)) @ directions
+        products, sums = layer.products
+        every, total, n = products.sum(axis=0, dtype=np.float64), sums.sum(axis=0), len(layer.vectors)
+        covariances = itertools.chain(
+            [(every - np.outer(total, total) / n) / (n - 1)],
+            (
+                (every - of_block - np.outer(rest, rest) / (n - size)) / (n - size - 1)
+                for of_block, rest, size in zip(products, total - sums, np.diff(layer.bounds).tolist(), strict=True)
+            ),
+        )
+        traces, norms, entropies = np.array(
+            [(np.trace(one), np.einsum("ij,ij->", one, one), -np.einsum("ij,ij->", one, logs)) for one in covariances]
+        ).T
+        # Sums of eigenvalues and of their squares need no decomposition; entropies are −tr(S log S), S of trace 1.
+        ranks, of_shares = traces**2 / norms, entropies / traces
+        yield left_out_sums("iso_score", iso_score(ranks, len(squares)), kind)
+        yield left_out_sums("effective_rank_dimensions", ranks, kind)
+        yield left_out_sums("matrix_entropy_bits", matrix_entropy(squares) + of_shares - of_shares[0], kind)
+        # The sum over all pairs of different words by dimension; pairs of a word with itself are taken off.
+        weights, blocks = 1 / layer.lengths, [slice(*bounds) for bounds in itertools.pairwise(layer.bounds)]
+        of_blocks = np.stack([weights[rows] @ layer.vectors[rows] for rows in blocks]).astype(np.float64)
+        own = np.stack([weights[rows] ** 2 @ layer.vectors[rows] ** 2 for rows in blocks]).astype(np.float64)
+        without, own = (np.concatenate([some.sum(axis=0)[None], some.sum(axis=0) - some]) for some in (of_blocks, own))
+        by_dimension = without**2 - own
+        top = np.argsort(by_dimension[0])[-_ROGUE:]
+        yield left_out_sums("rogue_share", by_dimension[:, top].sum(axis=1) / by_dimension.sum(axis=1), kind)
 
 
 @dataclass(frozen=True, eq=False)
@@ -327,25 +356,33 @@ class _View:
     They are never formed: their sums are A applied to sums of x, and their lengths follow from products.
     """
 
-    lengths: Floats32
-    """``[item]`` lengths of the vectors A x + b."""
-    apply: Callable[[Floats32], Floats32] | None = None
-    """A, of sums ``[group, dim]``; None where vectors stay as they are."""
-    added: Floats32 | None = None
-    """``[kind, dim]`` each b."""
-    kinds: Integers | None = None
-    """``[item]`` which of them is added; None where there is a single one."""
+    lengths: Floats32  # [item] lengths of the vectors A x + b
+    apply: Callable[[Floats32], Floats32] = lambda sums: sums  # A, of sums [group, dim]
+    added: Floats32 | None = None  # [kind, dim] each b
+    kinds: Integers | None = None  # [item] which of them is added; None where there is a single one
 
-    def sums(self, sums: Floats32, weights: Floats32, starts: Integers, order: Integers) -> Floats:
-        """``[group, dim]`` sums of A x + b by weight, from those of x."""
-        from scipy.sparse import csr_matrix
 
-        changed = sums if self.apply is None else self.apply(sums)
-        if self.added is None:
-            return changed.astype(np.float64)
-        kinds = np.zeros_like(order) if self.kinds is None else self.kinds[order]
-        of_kinds = csr_matrix((weights[order], kinds, starts), shape=(len(sums), len(self.added)))
-        return np.asarray(changed + of_kinds @ self.added, dtype=np.float64)
+def _similarities(centred: Floats32, views: Mapping[str, _View], part: _Part) -> dict[str, Floats]:
+    """``[type]`` the mean cosine of all pairs of the occurrences of a part, by view."""
+    from scipy.sparse import csr_matrix
+
+    types, starts, order = part
+    lengths = np.stack([view.lengths for view in views.values()], axis=1)
+    weights = np.divide(1, lengths, out=np.zeros_like(lengths), where=lengths > 0)
+    every, n = group_sums(centred, starts, order=order, weights=weights), np.diff(starts)
+    found = {}
+    for place, (name, view) in enumerate(views.items()):
+        of_items = weights[order, place]
+        sums = view.apply(every[:, place])
+        if view.added is not None:
+            kinds = np.zeros_like(order) if view.kinds is None else view.kinds[order]
+            sums = sums + csr_matrix((of_items, kinds, starts), shape=(len(sums), len(view.added))) @ view.added
+        sums = sums.astype(np.float64)
+        # Of the sum of unit vectors, the weight of a zero vector being 0.
+        own = np.add.reduceat(of_items > 0, starts[:-1], dtype=np.float64)
+        found[name] = np.full(len(types), np.nan)
+        found[name][types] = (np.einsum("gd,gd->g", sums, sums) - own) / (n * (n - 1))
+    return found
 
 
 def _views(layer: OneLayer, centred: Floats32, places: Integers) -> dict[str, _View]:
@@ -353,17 +390,16 @@ def _views(layer: OneLayer, centred: Floats32, places: Integers) -> dict[str, _V
     deviation = np.sqrt(layer.products[0].diagonal(axis1=1, axis2=2).sum(axis=0) / len(layer.vectors))
     # A dimension that never varies tells no two words apart.
     scale: Floats32 = np.divide(1, deviation, out=np.zeros_like(deviation), where=deviation > 0).astype(np.float32)
-    top = layer.top_directions(max(1, len(deviation) // 100))
+    top = layer.principal[1][: max(1, len(deviation) // 100)].astype(np.float32)
     means, labels = cluster_means(layer)
     labels = labels[places]
     squares, norms = np.empty((3, len(centred)), dtype=np.float32), np.einsum("kd,kd->k", means, means)
     for first in range(0, len(centred), ROWS):
         rows = slice(first, first + ROWS)
-        part = centred[rows]
+        part, near = centred[rows], labels[rows]
         own, of_top, of_means = np.einsum("wd,wd->w", part, part), part @ top.T, part @ means.T
         squares[0, rows] = (part * part) @ (scale * scale)
         squares[1, rows] = own - np.einsum("wt,wt->w", of_top, of_top)
-        near = labels[rows]
         squares[2, rows] = own - 2 * of_means[np.arange(len(part)), near] + norms[near]
         # What rounding leaves of a vector is none: it has no direction.
         squares[1:, rows][squares[1:, rows] < 16 * np.finfo(np.float32).eps * own] = 0
@@ -374,41 +410,6 @@ def _views(layer: OneLayer, centred: Floats32, places: Integers) -> dict[str, _V
         "without_top": _View(without_top, lambda sums: np.asarray(sums - (sums @ top.T) @ top, dtype=np.float32)),
         "clustered": _View(clustered, added=-means, kinds=labels),
     }
-
-
-def self_similarity(vectors: Floats32, starts: Integers, *, order: Integers | None = None) -> Floats:
-    """``[group]`` the mean cosine of all pairs of vectors ``[vector, dim]`` inside each group; 0 of a zero vector.
-
-    Args:
-        vectors: vectors of all groups.
-        starts: ``[group + 1]`` the boundaries of the groups, each of two vectors or more.
-        order: ``[item]`` the vector at each of these places; the vectors as they stand when left out.
-    """
-    lengths = np.sqrt(np.einsum("wd,wd->w", vectors, vectors))
-    weights = np.divide(1, lengths, out=np.zeros_like(lengths), where=lengths > 0)
-    sums = group_sums(vectors, starts, order=order, weights=weights).astype(np.float64)
-    return _mean_cosines(sums, weights if order is None else weights[order], starts)
-
-
-def _mean_cosines(sums: Floats, weights: Floats32, starts: Integers) -> Floats:
-    """``[group]`` mean cosines from sums ``[group, dim]`` of unit vectors; the weight of a zero vector is 0."""
-    own, n = np.add.reduceat(weights > 0, starts[:-1], dtype=np.float64), np.diff(starts)
-    return np.asarray((np.einsum("gd,gd->g", sums, sums) - own) / (n * (n - 1)))
-
-
-def anisotropy(clusters: Integers, *, kind: Clusters = "sentences") -> Measure:
-    """The mean cosine over all pairs of words of a text (Ethayarajh 2019, section 3.3, who samples pairs).
-
-    Intervals leave out one cluster after the other (jackknife): sentences, ascending by ``[word]``, or documents.
-    """
-    _, first, counts = np.unique(clusters, return_index=True, return_counts=True)
-    starts = np.append(first, len(clusters))
-
-    def measure(layer: OneLayer) -> Iterator[LayerSums]:
-        by_cluster = group_sums(layer.vectors, starts, weights=np.reciprocal(layer.lengths))
-        yield jackknife_sums("anisotropy", *mean_cosine(by_cluster.astype(np.float64), counts), kind)
-
-    return measure
 
 
 def mean_cosine(by_cluster: Floats, counts: Integers) -> tuple[float, Floats]:
@@ -425,75 +426,6 @@ def mean_cosine(by_cluster: Floats, counts: Integers) -> tuple[float, Floats]:
     return float(whole), np.asarray(whole - without)
 
 
-def intra_sentence(sentences: Integers, *, seed: int = 0, blocks: Integers | None = None) -> Measure:
-    """How close words are to the mean of their sentence: the mean cosine of both, and that of words at random.
-
-    The baseline is the same of sentences of as many words drawn at random from the whole text. Sentences are weighted
-    alike; one with a single word is left out, as it is its own mean. Intervals are over the sentences ``[word]``, or
-    over ``blocks`` of whole documents.
-    """
-    _, starts, counts = np.unique(sentences, return_index=True, return_counts=True)
-    starts, counts = starts[counts > 1], counts[counts > 1]
-    if not len(starts):
-        raise CorpusError("every sentence has a single word, which has no context: give sentences")
-    bounds = np.append(0, counts.cumsum())
-    places = np.arange(bounds[-1]) + np.repeat(starts - bounds[:-1], counts)
-    shuffled = np.random.default_rng(seed).permutation(places)
-    clusters = np.arange(len(starts)) if blocks is None else blocks[starts]
-    kind: Clusters = "sentences" if blocks is None else "documents"
-
-    def to_mean(layer: OneLayer, order: Integers) -> Floats:
-        """Mean cosines of words with the mean of their sentence, whose direction is that of their sum."""
-        weights = np.stack([np.ones_like(layer.lengths), np.reciprocal(layer.lengths)], axis=1)
-        both = group_sums(layer.vectors, bounds, order=order, weights=weights)
-        sums, of_unit = both[:, 0].astype(np.float64), both[:, 1]
-        lengths = np.linalg.norm(sums, axis=1)
-        products = np.einsum("sd,sd->s", sums, of_unit)
-        return np.asarray(np.divide(products, lengths, out=np.zeros_like(lengths), where=lengths > 0) / counts)
-
-    def measure(layer: OneLayer) -> Iterator[LayerSums]:
-        raw = to_mean(layer, places)
-        for name, values in (("", raw), ("_adjusted", raw - to_mean(layer, shuffled))):
-            yield mean_sums(f"intra_sentence_similarity{name}", values, clusters, kind=kind)
-
-    return measure
-
-
-def variance_shares(
-    places: Integers, types: Integers, tags: Integers | None, clusters: Integers, *, kind: Clusters = "sentences"
-) -> Measure:
-    """Shares of the variance of vectors between word types, between the tags of a type, and within a tag of a type.
-
-    Variances are unbiased, pooled over types: n occurrences of a type vary by SS / (n − 1), so that a type of few
-    occurrences is not taken for one that explains them (ε², Kelley 1935). The three shares add up to 1.
-
-    Args:
-        places: ``[item]`` the words that are decomposed: types that occur at least twice.
-        types: ``[item]`` their types.
-        tags: ``[item]`` their tags; None where there are none, then types are not divided.
-        clusters: ``[item]`` their sentences, from 0, or blocks of documents.
-        kind: what clusters are.
-    """
-    cells = types if tags is None else np.unique(np.stack([types, tags]), axis=1, return_inverse=True)[1].ravel()
-    groups = [Groups(of) for of in (np.zeros_like(types), types, cells)]
-    degrees = [len(places) - len(of) for of in groups]
-    if not degrees[-1]:
-        raise CorpusError("no word occurs twice with the same tag, so that its variance is not known: give more text")
-
-    def measure(layer: OneLayer) -> Iterator[LayerSums]:
-        some = layer.centred(places)
-        total, within_types, within = (
-            cluster_sums(of.squared_distances(some).astype(np.float64), clusters) / n
-            for of, n in zip(groups, degrees, strict=True)
-        )
-        yield ratio_sums("variance_between_types", total - within_types, total, kind)
-        if tags is not None:
-            yield ratio_sums("variance_between_tags", within_types - within, total, kind)
-        yield ratio_sums("variance_within", within, total, kind)
-
-    return measure
-
-
 def effective_rank(variances: ArrayLike) -> Floats:
     """(Σλ)² / Σλ² of the variances ``[…, dim]`` on principal components: the participation ratio, 1 to dim."""
     values = np.asarray(variances, dtype=np.float64)
@@ -503,8 +435,8 @@ def effective_rank(variances: ArrayLike) -> Floats:
 def iso_score(rank: ArrayLike, dim: int) -> Floats:
     """IsoScore, 0 to 1, of vectors of an effective rank (Rudman et al. 2022, algorithm 1).
 
-    1 if all dimensions vary alike, 0 if one alone varies. It says how much of the space is used, not whether that is
-    good: clusters, which a linear probe needs, make it smaller (Mickus et al. 2024).
+    1 if all dimensions vary alike, 0 if one alone varies: how much of the space is used. Clusters, which a linear probe
+    needs, make it smaller (Mickus et al. 2024).
     """
     # What the steps of the algorithm come to: the distance of scaled variances from ones depends on their effective
     # rank r alone, being √(2 dim − 2 √(dim r)).
@@ -527,79 +459,23 @@ def sentence_blocks(sentences: Integers, *, of: str = "sentences") -> Integers:
     return np.searchsorted(numbers * _N_BLOCKS // len(distinct), np.arange(_N_BLOCKS + 1))
 
 
-def spectrum(kind: Clusters = "blocks") -> Measure:
-    """Isotropy of all words of a text in layers with the bounds of :func:`sentence_blocks`.
-
-    ``iso_score``, ``effective_rank_dimensions`` and ``matrix_entropy_bits`` are about the covariance of vectors;
-    ``rogue_share`` is what the three dimensions that contribute most to the mean cosine of pairs of words contribute to
-    it (Timkey & van Schijndel 2021). Intervals come from leaving out each of 20 blocks of neighbouring sentences; of
-    the entropy to first order.
-    """
-
-    def measure(layer: OneLayer) -> Iterator[LayerSums]:
-        squares, directions = layer.principal
-        if not squares.sum() > 0:
-            raise ModelError(f"layer {layer.number}: all words have the same vector, so that nothing varies")
-        shares = np.maximum(squares / squares.sum(), np.finfo(np.float32).eps ** 2)
-        logs = (directions.T * np.log2(shares)) @ directions
-        traces, norms, entropies = np.array(
-            [
-                (np.trace(one), np.einsum("ij,ij->", one, one), -np.einsum("ij,ij->", one, logs))
-                for one in _covariances(layer)
-            ]
-        ).T
-        # Sums of eigenvalues and of their squares need no decomposition; entropies are −tr(S log S), S of trace 1.
-        ranks, of_shares = traces**2 / norms, entropies / traces
-        yield left_out_sums("iso_score", iso_score(ranks, len(squares)), kind)
-        yield left_out_sums("effective_rank_dimensions", ranks, kind)
-        yield left_out_sums("matrix_entropy_bits", matrix_entropy(squares) + of_shares - of_shares[0], kind)
-        yield left_out_sums("rogue_share", _rogue_shares(layer), kind)
-
-    return measure
+# Clusters of words.
 
 
-def _covariances(layer: OneLayer) -> Iterator[Floats]:
-    """``[dim, dim]`` the covariance of all words, and without each block."""
-    products, sums = layer.products
-    every, total, n = products.sum(axis=0, dtype=np.float64), sums.sum(axis=0), len(layer.vectors)
-    yield (every - np.outer(total, total) / n) / (n - 1)
-    for of_block, part, size in zip(products, sums, np.diff(layer.bounds).tolist(), strict=True):
-        rest = total - part
-        yield (every - of_block - np.outer(rest, rest) / (n - size)) / (n - size - 1)
-
-
-def _rogue_shares(layer: OneLayer) -> Floats:
-    """``[1 + block]`` the share of the mean cosine of two words that comes from three dimensions."""
-    weights = 1 / layer.lengths
-    blocks = [slice(first, last) for first, last in itertools.pairwise(layer.bounds)]
-    sums = np.stack([weights[rows] @ layer.vectors[rows] for rows in blocks]).astype(np.float64)
-    squares = np.stack([weights[rows] ** 2 @ layer.vectors[rows] ** 2 for rows in blocks]).astype(np.float64)
-    without = np.concatenate([sums.sum(axis=0)[None], sums.sum(axis=0) - sums])
-    own = np.concatenate([squares.sum(axis=0)[None], squares.sum(axis=0) - squares])
-    # Over all pairs of different words; pairs of a word with itself are taken off.
-    by_dimension = without**2 - own
-    top = np.argsort(by_dimension[0])[-_ROGUE:]
-    return np.asarray(by_dimension[:, top].sum(axis=1) / by_dimension.sum(axis=1))
-
-
-def cluster_means(layer: OneLayer, *, seed: int = 0) -> tuple[Floats32, Integers]:
-    """The means of the clusters of a layer's vectors, less the mean of all, and the cluster of each word.
+def cluster_means(layer: OneLayer) -> tuple[Floats32, Integers]:
+    """``[cluster, dim]`` the means of the clusters of a layer's vectors, less the mean of all, and ``[word]`` clusters.
 
     Clusters are those of k-means on the 32 largest principal components of 2,000 words at random, k from 2 to 15 by the
     largest silhouette of 1,000 of them in all dimensions; where none reaches 0.1 all vectors are one cluster.
-
-    Returns:
-        ``[cluster, dim]`` and ``[word]``.
     """
-    rng = np.random.default_rng(seed)
-    vectors = layer.vectors
+    rng = np.random.default_rng(0)
+    vectors, directions = layer.vectors, layer.principal[1][:_DIMENSIONS].astype(np.float32)
     some: Floats32 = vectors[rng.permutation(len(vectors))[:_CLUSTERED]] - layer.mean
-    directions = layer.top_directions(_DIMENSIONS)
     reduced: Floats32 = np.asarray(some @ directions.T)
     compared = some[:_SILHOUETTE_WORDS]
     best, centres = _LEAST_SILHOUETTE, reduced[:0]
     found = k_means(reduced, _first_centres(reduced, _MOST_CLUSTERS, rng))
-    nearest = [_nearest(reduced[: len(compared)], of_k) for of_k in found]
+    nearest = [_squares(reduced[: len(compared)], of_k).argmin(axis=0) for of_k in found]
     for of_k, silhouette in zip(found, silhouettes(compared, nearest), strict=True):
         if silhouette > best:
             best, centres = silhouette, of_k
@@ -609,9 +485,9 @@ def cluster_means(layer: OneLayer, *, seed: int = 0) -> tuple[Floats32, Integers
     sums, of_mean = np.zeros((len(centres), vectors.shape[1])), layer.mean @ directions.T
     for first in range(0, len(vectors), ROWS):
         part = vectors[first : first + ROWS]
-        labels[first : first + ROWS] = found_here = _nearest(np.asarray(part @ directions.T - of_mean), centres)
-        is_in = np.asarray(found_here == np.arange(len(centres))[:, None], dtype=np.float32)
-        sums += is_in @ part
+        near = _squares(np.asarray(part @ directions.T - of_mean), centres).argmin(axis=0)
+        labels[first : first + ROWS] = near
+        sums += np.asarray(near == np.arange(len(centres))[:, None], dtype=np.float32) @ part
     counts = np.bincount(labels, minlength=len(centres))[:, None]
     means = np.where(counts > 0, sums / np.maximum(counts, 1) - layer.mean, 0)
     return means.astype(np.float32), labels
@@ -626,10 +502,8 @@ def _first_centres(vectors: Floats32, most: int, rng: np.random.Generator) -> Fl
     squares = ((vectors - vectors[chosen[0]]) ** 2).sum(axis=1)
     n_trials = 2 + int(np.log(most))
     while len(chosen) < most and squares.sum() > 0:
-        picked = np.searchsorted(
-            np.cumsum(squares, dtype=np.float64), rng.random(n_trials) * squares.sum(dtype=np.float64)
-        )
-        picked = np.minimum(picked, len(vectors) - 1)
+        drawn = rng.random(n_trials) * squares.sum(dtype=np.float64)
+        picked = np.minimum(np.searchsorted(np.cumsum(squares, dtype=np.float64), drawn), len(vectors) - 1)
         after = np.minimum(squares, _squares(vectors, vectors[picked]))
         best = int(after.sum(axis=1, dtype=np.float64).argmin())
         chosen.append(int(picked[best]))
@@ -639,14 +513,10 @@ def _first_centres(vectors: Floats32, most: int, rng: np.random.Generator) -> Fl
 
 
 def k_means(vectors: Floats32, first: Floats32) -> list[Floats32]:
-    """Lloyd's algorithm for 2, 3, … clusters side by side.
+    """``[k, dim]`` centres for each k from 2 on, by Lloyd's algorithm for all k side by side.
 
-    Args:
-        vectors: ``[vector, dim]``
-        first: ``[centre, dim]`` of which the first k are the first centres of k clusters.
-
-    Returns:
-        For each k from 2 to the number of first centres, ``[k, dim]`` centres; one without vectors stays where it was.
+    The first k of the centres ``first`` are those that k clusters of ``[vector, dim]`` start from; a centre without
+    vectors stays where it was.
     """
     sizes = range(2, len(first) + 1)
     bounds = np.cumsum([0, *sizes])
@@ -670,8 +540,8 @@ def k_means(vectors: Floats32, first: Floats32) -> list[Floats32]:
     return [centres[start:end] for start, end in itertools.pairwise(bounds)]
 
 
-def silhouettes(vectors: Floats32, clusterings: list[Integers]) -> list[float]:
-    """The mean silhouette of each clustering of the vectors ``[vector, dim]`` (Rousseeuw 1987); −1 of a single cluster.
+def silhouettes(vectors: Floats32, clusterings: Sequence[Integers]) -> list[float]:
+    """The mean silhouette of each clustering of ``[vector, dim]`` (Rousseeuw 1987); −1 of a single cluster.
 
     A vector that is a cluster by itself has the silhouette 0.
     """
@@ -697,29 +567,27 @@ def silhouettes(vectors: Floats32, clusterings: list[Integers]) -> list[float]:
 
 def _squares(vectors: Floats32, centres: Floats32) -> Floats32:
     """``[centre, vector]`` squared distances."""
-    norms = np.einsum("vd,vd->v", vectors, vectors)
-    own = np.einsum("cd,cd->c", centres, centres)
+    norms, own = np.einsum("vd,vd->v", vectors, vectors), np.einsum("cd,cd->c", centres, centres)
     return np.asarray(np.maximum(norms - 2 * (centres @ vectors.T) + own[:, None], 0))
 
 
-def _nearest(vectors: Floats32, centres: Floats32) -> Integers:
-    """``[vector]`` the number of the nearest centre."""
-    return np.asarray(_squares(vectors, centres).argmin(axis=0))
+# Principal components of types.
 
 
 def explainable_variance(vectors: Floats32, starts: Integers, order: Integers | None = None) -> Floats:
     """``[group]`` the share of the variance of each group of vectors on its first principal component.
 
     It is 1 where all vectors of a group are the same. Groups of more than 200 vectors are represented by the first 200.
-
-    Args:
-        vectors: vectors of all groups.
-        starts: ``[group + 1]`` the boundaries of the groups, each of two vectors or more.
-        order: ``[item]`` the vector at each of these places; the vectors as they stand when left out.
+    ``starts`` are ``[group + 1]`` the boundaries of groups of two or more, ``order`` the vector ``[item]`` at each
+    place.
     """
     sizes = np.minimum(np.diff(starts), _MOST_EXPLAINED)
     shares = np.ones(len(sizes))
-    for which, width in _batches(sizes):
+    # The groups that are decomposed together are filled up to as many vectors.
+    widths = np.where(sizes <= _LARGE_GROUP, sizes, -(-sizes // _LARGE_GROUP) * _LARGE_GROUP)
+    same = ((np.flatnonzero(widths == width), width) for width in np.unique(widths).tolist())
+    batches = ((part, width) for of, width in same for part in np.array_split(of, -(-len(of) * width // ROWS)))
+    for which, width in batches:
         inside = np.arange(width) < sizes[which, None]
         rows = np.where(inside, starts[which, None] + np.arange(width), starts[which, None])
         groups = vectors[rows if order is None else order[rows]]  # [group, vector, dim]
@@ -731,20 +599,11 @@ def explainable_variance(vectors: Floats32, starts: Integers, order: Integers | 
         products = groups @ turned if width <= groups.shape[2] else turned @ groups
         total = products.trace(axis1=1, axis2=2, dtype=np.float64)
         varies = total > 1e-12 * scale * sizes[which]
-        shares[which[varies]] = largest_eigenvalues(products[varies]) / total[varies]
+        shares[which[varies]] = _largest_eigenvalues(products[varies]) / total[varies]
     return shares
 
 
-def _batches(sizes: Integers) -> Iterator[tuple[Integers, int]]:
-    """The groups that are decomposed together, and how many vectors each of them is filled up to."""
-    widths = np.where(sizes <= _LARGE_GROUP, sizes, -(-sizes // _LARGE_GROUP) * _LARGE_GROUP)
-    for width in np.unique(widths).tolist():
-        which = np.flatnonzero(widths == width)
-        n_parts = -(-len(which) * width // ROWS)
-        yield from ((part, width) for part in np.array_split(which, n_parts))
-
-
-def largest_eigenvalues(matrices: NDArray[np.floating[Any]]) -> Floats:
+def _largest_eigenvalues(matrices: NDArray[np.floating[Any]]) -> Floats:
     """``[matrix]`` the largest eigenvalue of symmetric positive matrices ``[matrix, n, n]`` that are not zero.
 
     Matrices larger than 32 take 24 steps of the method of Lanczos, whose error is far below single precision.

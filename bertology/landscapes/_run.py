@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,14 +25,10 @@ from bertology.landscapes._losses import (
     Eigenvalue,
     Objective,
     Sharpness,
-    Weights,
     check_spans,
-    difference,
+    cut,
     filter_normalised,
     gram_matrix,
-    mean_loss,
-    moved,
-    placed,
     project,
     sharpness,
     top_eigenvalue,
@@ -122,23 +118,15 @@ class Landscape:
         from bertology._figures import figure_bytes
         from bertology.results.rows import frame_to_parquet
 
-        path = given_path(folder)
-        found = {
-            **self.details,
-            "models": self.models,
-            "unit": self.unit,
-            "n_items": self.n_items,
-            "barrier": self.barrier,
-            "sharpness": [asdict(one) for one in self.sharpness],
-            "top_eigenvalue": [asdict(one) for one in self.top_eigenvalue],
-        }
+        found = {**self.details, **{one.name: getattr(self, one.name) for one in fields(self)[1:-1]}}
+        record = json.dumps(found, indent=1, default=asdict) + "\n"
         files = {
             "landscape.parquet": frame_to_parquet(self.table),
             "landscape.svg": figure_bytes(self.plot(), "svg"),
-            _RECORD: (json.dumps(found, indent=1) + "\n").encode(),  # last: it makes the landscape finished
+            _RECORD: record.encode(),  # last: it makes the landscape finished
         }
-        write_derived(path, files, remedy="choose another --out")
-        return path
+        write_derived(given_path(folder), files, remedy="choose another --out")
+        return given_path(folder)
 
     def __repr__(self) -> str:
         return f"<Landscape of {', '.join(self.models)}: {len(self.table)} points>"
@@ -152,7 +140,8 @@ class Landscape:
         grid, models = self._rows("grid"), self._rows("model")
         axes.plot(grid["x"], grid["loss"], color=_figures.BLUE, linewidth=1.4)
         axes.plot(models["x"], models["loss"], "--", color=_figures.PALE, linewidth=0.9)
-        if self._draw_points(axes, "loss", linewidth=0.8, label="checkpoints, at their own weights"):
+        self._draw_points(axes, "loss", linewidth=0.8, label="checkpoints, at their own weights")
+        if len(self._rows("checkpoint")):
             axes.legend(fontsize=7, frameon=False)
         axes.set_xlabel(f"α, from {self.models[0]} to {self.models[1]}", fontsize=8)
         axes.set_ylabel(f"loss ({self.unit})", fontsize=8)
@@ -161,12 +150,18 @@ class Landscape:
         from bertology import _figures
 
         heights = self._rows("grid").pivot(index="y", columns="x", values="loss")
-        values = np.ma.masked_invalid(heights.to_numpy(dtype=np.float64))
-        levels = _levels(values)
-        shades = axes.contourf(
-            heights.columns, heights.index, values, levels=levels, cmap=_figures.SHADES, extend="both"
-        )
-        axes.contour(heights.columns, heights.index, values, levels=levels, colors=_figures.GREY, linewidths=0.4)
+        values: Any = np.ma.masked_invalid(heights.to_numpy(dtype=np.float64))
+        low, high = float(values.min()), float(values.max())
+        middle = float(np.median(values.compressed())) - low
+        if high <= low:
+            levels = np.array([low - 0.5, low + 0.5])
+        elif middle > 0 and (high - low) / middle > _WIDE:
+            levels = low + np.geomspace((high - low) * 1e-3, high - low, _LEVELS)
+        else:
+            levels = np.linspace(low, high, _LEVELS)
+        where = heights.columns, heights.index, values
+        shades = axes.contourf(*where, levels=levels, cmap=_figures.SHADES, extend="both")
+        axes.contour(*where, levels=levels, colors=_figures.GREY, linewidths=0.4)
         bar = figure.colorbar(shades, ax=axes)
         bar.set_label(f"loss ({self.unit})", fontsize=8)
         bar.ax.tick_params(labelsize=7)
@@ -176,8 +171,8 @@ class Landscape:
         axes.set_xlabel(labels[0], fontsize=8)
         axes.set_ylabel(labels[1], fontsize=8)
 
-    def _draw_points(self, axes: Axes, height: str, **style: Any) -> bool:
-        """Draw models and checkpoints; whether there are any of the latter."""
+    def _draw_points(self, axes: Axes, height: str, **style: Any) -> None:
+        """Draw models and checkpoints."""
         from bertology import _figures
 
         models, checkpoints = self._rows("model"), self._rows("checkpoint")
@@ -188,21 +183,9 @@ class Landscape:
         for name, x, y in zip(models["name"], models["x"], models[height], strict=True):
             axes.annotate(name, (x, y), textcoords="offset points", xytext=(5, 5), fontsize=7)
         axes.tick_params(labelsize=7)
-        return bool(len(checkpoints))
 
     def _rows(self, kind: str) -> pd.DataFrame:
         return self.table[self.table["kind"] == kind]
-
-
-def _levels(values: Any) -> Any:
-    """Heights of contours, spaced by the logarithm of the rise where this is many times higher at some points."""
-    low, high = float(values.min()), float(values.max())
-    if high <= low:
-        return np.array([low - 0.5, low + 0.5])
-    middle = float(np.median(values.compressed())) - low
-    if middle > 0 and (high - low) / middle > _WIDE:
-        return low + np.geomspace((high - low) * 1e-3, high - low, _LEVELS)
-    return np.linspace(low, high, _LEVELS)
 
 
 _AXES = 0
@@ -262,20 +245,27 @@ def landscape(
         raise BertologyError(f"{out} holds a landscape already: choose another --out, or give --overwrite")
     if not 1 <= len(models) <= MOST_MODELS:
         raise ModelError(f"{len(models)} models: give one to three; checkpoints go into trajectory")
-    checkpoints = _checkpoints(trajectory)
+    checkpoints: list[tuple[str, ModelSource]] = []
+    for one in [trajectory] if isinstance(trajectory, str | Path) else taken(trajectory, "trajectory"):
+        inside = {path.name.removeprefix(_CHECKPOINT): path for path in Path(one).glob(f"{_CHECKPOINT}*")}
+        names = [str(inside[number]) for number in sorted(filter(str.isdecimal, inside), key=int)] or [str(one)]
+        checkpoints += [(folder_name(name), resolve_model(name)) for name in names]
     if checkpoints and len(models) == 1:
-        raise ModelError(
-            "trajectory: random directions hardly meet it; give a second model, such as its last checkpoint"
-        )
+        remedy = "give a second model, such as its last checkpoint"
+        raise ModelError(f"trajectory: random directions hardly meet it; {remedy}")
     sources = [resolve_model(model_name(model)) for model in models]
     loaded = load_corpus(corpus, columns=columns)
     sentences = loaded[split][: chosen.sentences]
     objective = Objective(sources[0], None if head is None else given_path(head), sentences, chosen, device)
     shown = can_show() if progress is None else progress
     bar = BarProgress(f"landscape of {sources[0].title}") if shown else silent
-    work = _Work(objective, chosen, _titles(sources), [objective.weights(source) for source in sources], bar)
-    table, barrier = work.losses(checkpoints)
-    sharp, top = work.curvature()
+    titles = [short_names([source.name for source in sources])[source.name] for source in sources]
+    # The same model twice is numbered.
+    names = [
+        f"{title} ({titles[: place + 1].count(title)})" if titles.count(title) > 1 else title
+        for place, title in enumerate(titles)
+    ]
+    found = _evaluated(objective, chosen, names, [objective.point(source) for source in sources], checkpoints, bar)
     bar.finish()
     details = {
         "settings": chosen.model_dump(),
@@ -284,120 +274,87 @@ def landscape(
         "text_fingerprint": sentences.text_fingerprint,
         "fingerprints": [model_fingerprint(source) for source in sources],
         "head": None if head is None else folder_name(str(head)),
-        "direction_cosine": work.cosine,
+        "direction_cosine": found.pop("cosine"),
         "device": str(objective.encoder.device),
         "versions": versions("torch", "transformers"),
     }
     loss = objective.loss
-    result = Landscape(table, tuple(work.names), loss.unit, loss.n_items, barrier, tuple(sharp), tuple(top), details)
+    result = Landscape(models=tuple(names), unit=loss.unit, n_items=loss.n_items, details=details, **found)
     if out is not None:
         result.save(out)
     return result
 
 
-def _titles(sources: Sequence[ModelSource]) -> list[str]:
-    """A different name for each model; the same model twice is numbered."""
-    names = [source.name for source in sources]
-    titles = [short_names(names)[name] for name in names]
-    return [
-        f"{title} ({titles[: place + 1].count(title)})" if titles.count(title) > 1 else title
-        for place, title in enumerate(titles)
-    ]
+def _evaluated(
+    objective: Objective,
+    settings: LandscapeSettings,
+    names: list[str],
+    points: list[Any],
+    checkpoints: Sequence[tuple[str, ModelSource]],
+    bar: Progress,
+) -> dict[str, Any]:
+    """The table of losses, the barrier, sharpness, eigenvalues, and the cosine of the directions of a plane."""
+    loss, origin, count = objective.loss, points[0], len(points)
+    is_line = count == 2
+    if count > 1:
+        directions = [other - origin for other in points[1:]]
+    else:
+        weights = cut(loss.module, origin)
+        directions = [filter_normalised(weights, seed=(settings.seed, _AXES, axis)) for axis in (0, 1)]
+    if count == MOST_MODELS or (checkpoints and is_line):
+        check_spans(directions, names)
+    low, high = settings.extent or {1: (-1.0, 1.0), 2: (0.0, 1.0), 3: (-0.5, 1.5)}[count]
+    # Rounded, so that 0 and 1 are exactly on an axis whose steps would meet them but for rounding.
+    values = np.linspace(low, high, settings.points or (21 if is_line else 13)).tolist()
+    axis = [round(value, 12) for value in values]
+    cells = [(x, 0.0) for x in axis] if is_line else [(x, y) for y in axis for x in axis]
+    line = np.linspace(0, 1, 21)[1:-1].tolist() if count == MOST_MODELS else []
+    each = 1 + settings.directions + settings.iterations
+    bar.start(len(cells) + len(line) + count * each + len(checkpoints), unit="evaluations")
 
-
-def _checkpoints(trajectory: str | Path | Sequence[str | Path]) -> list[tuple[str, ModelSource]]:
-    """Names and models of a trajectory in order; those of a folder with ``checkpoint-N`` by N."""
-    found = []
-    for one in [trajectory] if isinstance(trajectory, str | Path) else taken(trajectory, "trajectory"):
-        inside = {path.name.removeprefix(_CHECKPOINT): path for path in Path(one).glob(f"{_CHECKPOINT}*")}
-        names = [str(inside[number]) for number in sorted(filter(str.isdecimal, inside), key=int)] or [str(one)]
-        found += [(folder_name(name), resolve_model(name)) for name in names]
-    return found
-
-
-class _Work:
-    """Evaluations of one landscape."""
-
-    def __init__(
-        self,
-        objective: Objective,
-        settings: LandscapeSettings,
-        names: list[str],
-        weights: list[dict[str, Any]],
-        bar: Progress,
-    ) -> None:
-        self.objective, self.loss, self.settings, self.bar = objective, objective.loss, settings, bar
-        self.names, self.weights, self.origin = names, weights, weights[0]
-        self.is_line = len(weights) == 2
-        if len(weights) > 1:
-            self.directions: list[dict[str, Any]] = [difference(other, self.origin) for other in weights[1:]]
-        else:
-            self.directions = [filter_normalised(self.origin, seed=(settings.seed, _AXES, axis)) for axis in (0, 1)]
-        if len(weights) == MOST_MODELS:
-            check_spans(self.directions, names)
-        self.cosine: float | None = None
-        if not self.is_line:
-            gram = gram_matrix(self.directions)
-            self.cosine = float(gram[0, 1] / math.sqrt(gram[0, 0] * gram[1, 1]))
-
-    def losses(self, checkpoints: Sequence[tuple[str, ModelSource]]) -> tuple[pd.DataFrame, float | None]:
-        """The table of all losses, and the height of the barrier between the last two models."""
-        if checkpoints and self.is_line:
-            check_spans(self.directions, self.names)
-        settings, count = self.settings, len(self.weights)
-        low, high = settings.extent or {1: (-1.0, 1.0), 2: (0.0, 1.0), 3: (-0.5, 1.5)}[count]
-        points = settings.points or (21 if self.is_line else 13)
-        # Rounded, so that 0 and 1 are exactly on an axis whose steps would meet them but for rounding.
-        axis = [round(value, 12) for value in np.linspace(low, high, points).tolist()]
-        cells = [(x, 0.0) for x in axis] if self.is_line else [(x, y) for y in axis for x in axis]
-        line = np.linspace(0, 1, 21)[1:-1].tolist() if count == MOST_MODELS else []
-        each = 1 + settings.directions + settings.iterations
-        self.bar.start(len(cells) + len(line) + count * each + len(checkpoints), unit="evaluations")
-        places = [(0.0, 0.0), (1.0, 0.0), (0.0, 1.0)]
-        rows: list[tuple[Any, ...]] = [
-            ("model", name, *place, 0.0, self._own(name, weights))
-            for name, weights, place in zip(self.names, self.weights, places, strict=False)
-        ]
-        ends = [row[-1] for row in rows][-2:]
-        rows += [("grid", "", x, y, 0.0, self._at(x, y)) for x, y in cells]
-        rows += [("line", "", 1 - alpha, alpha, 0.0, self._at(1 - alpha, alpha)) for alpha in line]
-        for name, source in checkpoints:
-            weights = self.objective.weights(source)
-            steps, outside = project(difference(weights, self.origin), self.directions)
-            rows.append(("checkpoint", name, *(*steps, 0.0)[:2], outside, self._own(name, weights)))
-        table = pd.DataFrame(rows, columns=list(COLUMNS))
-        between = table[table["kind"] == ("grid" if self.is_line else "line")]
-        alphas = between["x" if self.is_line else "y"]
-        above = between["loss"] - (1 - alphas) * ends[0] - alphas * ends[-1]
-        return table, max([0.0, *above[(alphas > 0) & (alphas < 1)]]) if count > 1 else None
-
-    def _at(self, x: float, y: float) -> float:
+    def at(x: float, y: float) -> float:
         """The loss at a point of the line or plane."""
-        return self._evaluated(moved(self.origin, self.directions, (x,) if self.is_line else (x, y)))
+        along = origin + x * directions[0]
+        return evaluated(along if is_line else along + y * directions[1])
 
-    def _own(self, name: str, weights: Weights) -> float:
-        """The loss of a model at its own weights."""
-        value = self._evaluated(weights)
-        if not math.isfinite(value):
+    def evaluated(point: Any, name: str | None = None) -> float:
+        """The loss at a point, which has to be finite at a model's own weights."""
+        with loss.at(point):
+            value = loss.mean()
+        bar.advance(1)
+        if name is not None and not math.isfinite(value):
             raise SignalError(f"model {name}: its loss is {value}; give other items, or --set dtype=float64")
         return value
 
-    def _evaluated(self, weights: Weights) -> float:
-        with placed(self.loss.module, weights):
-            value = mean_loss(self.loss)
-        self.bar.advance(1)
-        return value
-
-    def curvature(self) -> tuple[list[Sharpness], list[Eigenvalue]]:
-        """Sharpness and both ends of the Hessian's spectrum at each model."""
-        settings, sharp, top = self.settings, [], []
-        for name, weights in zip(self.names, self.weights, strict=True):
-            common: dict[str, Any] = {"seed": settings.seed, "model": name, "step": lambda: self.bar.advance(1)}
-            with placed(self.loss.module, weights):
-                if settings.directions:
-                    n_directions = settings.directions
-                    sharp.append(sharpness(self.loss, radius=settings.radius, n_directions=n_directions, **common))
-                if settings.iterations:
-                    how: dict[str, Any] = {"iterations": settings.iterations, "tolerance": settings.tolerance}
-                    top.append(top_eigenvalue(self.loss, **how, **common))
-        return sharp, top
+    places = [(0.0, 0.0), (1.0, 0.0), (0.0, 1.0)]
+    rows: list[tuple[Any, ...]] = [
+        ("model", name, *place, 0.0, evaluated(point, name))
+        for name, point, place in zip(names, points, places, strict=False)
+    ]
+    ends = [row[-1] for row in rows][-2:]
+    rows += [("grid", "", x, y, 0.0, at(x, y)) for x, y in cells]
+    rows += [("line", "", 1 - alpha, alpha, 0.0, at(1 - alpha, alpha)) for alpha in line]
+    for name, source in checkpoints:
+        point = objective.point(source)
+        steps, outside = project(point - origin, directions)
+        rows.append(("checkpoint", name, *(*steps, 0.0)[:2], outside, evaluated(point, name)))
+    table = pd.DataFrame(rows, columns=list(COLUMNS))
+    between = table[table["kind"] == ("grid" if is_line else "line")]
+    alphas = between["x" if is_line else "y"]
+    above = between["loss"] - (1 - alphas) * ends[0] - alphas * ends[-1]
+    sharp, top = [], []
+    for name, point in zip(names, points, strict=True):
+        common: dict[str, Any] = {"seed": settings.seed, "model": name, "step": lambda: bar.advance(1)}
+        with loss.at(point):
+            if n := settings.directions:
+                sharp.append(sharpness(loss, radius=settings.radius, n_directions=n, **common))
+            if n := settings.iterations:
+                top.append(top_eigenvalue(loss, iterations=n, tolerance=settings.tolerance, **common))
+    gram = gram_matrix(directions)
+    return {
+        "table": table,
+        "barrier": max([0.0, *above[(alphas > 0) & (alphas < 1)]]) if count > 1 else None,
+        "sharpness": tuple(sharp),
+        "top_eigenvalue": tuple(top),
+        "cosine": None if is_line else float(gram[0, 1] / math.sqrt(gram[0, 0] * gram[1, 1])),
+    }

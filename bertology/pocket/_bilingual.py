@@ -515,11 +515,13 @@ def bilingual_documents(
     others = trees if second.parallel else document_trees(n_documents, seed=seed + _OTHER_SEED, stated=stated)
     dice = Dice(f"pocket switched words {seed}")
     for tree in trees:
-        other = tree if second.parallel else next(others)
-        yield (
-            [_switched(sentence, second, dice)[0] for sentence in tree],
-            [_switched(sentence, second, dice)[1] for sentence in other],
-        )
+        pairs = [_switched(sentence, second, dice) for sentence in tree]
+        if second.switched or not second.parallel:  # words of each text are exchanged by draws of its own
+            other = tree if second.parallel else next(others)
+            translated = [_switched(sentence, second, dice)[1] for sentence in other]
+        else:
+            translated = [translation for _, translation in pairs]
+        yield [first for first, _ in pairs], translated
 
 
 def _switched(tree: Phrase, second: SecondLanguage, dice: Dice) -> tuple[str, str]:

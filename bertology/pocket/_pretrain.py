@@ -338,7 +338,13 @@ def learn_pieces(counts: Mapping[str, int], size: int) -> set[str]:
             parts, n = spelled[number]
             for pair in pairwise(parts):
                 pairs[pair] -= n
-            parts[:] = _merged(parts, best)
+            merged = list[str]()
+            for part in parts:
+                if merged and (merged[-1], part) == best:
+                    merged[-1] = _joined(best)
+                else:
+                    merged.append(part)
+            parts[:] = merged
             for pair in pairwise(parts):
                 pairs[pair] += n
                 words_with[pair].add(number)
@@ -348,16 +354,6 @@ def learn_pieces(counts: Mapping[str, int], size: int) -> set[str]:
 
 def _joined(pair: Pair) -> str:
     return pair[0] + pair[1].removeprefix(_CONTINUES)
-
-
-def _merged(parts: list[str], pair: Pair) -> list[str]:
-    merged: list[str] = []
-    for part in parts:
-        if merged and (merged[-1], part) == pair:
-            merged[-1] = _joined(pair)
-        else:
-            merged.append(part)
-    return merged
 
 
 Integers = NDArray[np.int64]
@@ -433,13 +429,15 @@ class Examples:
             is_short = kind < settings.alone_share + settings.short_share
             length = settings.max_pieces // 2 if is_short else settings.max_pieces
             segments = [self._pair(chance, length) for _ in range(max(1, settings.batch_pieces // length))]
-        input_ids = np.full((len(segments), length), piece_id(self.tokenizer, "[PAD]"), dtype=np.int64)
-        token_type_ids = np.zeros_like(input_ids)
-        lengths = [
-            self._write(ids, types, first, second)
-            for ids, types, (first, second, _) in zip(input_ids, token_type_ids, segments, strict=True)
-        ]
-        attention_mask = (np.arange(length) < np.array(lengths)[:, None]).astype(np.int64)
+        ids = {name: piece_id(self.tokenizer, f"[{name}]") for name in ("PAD", "CLS", "SEP")}
+        input_ids = np.full((len(segments), length), ids["PAD"], dtype=np.int64)
+        token_type_ids, lengths = np.zeros_like(input_ids), np.zeros(len(segments), dtype=np.int64)
+        for row, (first, second, _) in enumerate(segments):
+            pieces = [ids["CLS"], *first, ids["SEP"], *(() if second is None else (*second, ids["SEP"]))]
+            lengths[row] = len(pieces)
+            input_ids[row, : len(pieces)] = pieces
+            token_type_ids[row, len(first) + 2 : len(pieces)] = 1
+        attention_mask = (np.arange(length) < lengths[:, None]).astype(np.int64)
         masked, labels = self._mask(chance, step, input_ids, attention_mask)
         return {
             "input_ids": input_ids,
@@ -499,7 +497,12 @@ class Examples:
         first = self._pieces(start, end)[room // 4 - room :]  # cut at its beginning, so that what follows still does
         left = room - len(first)
         follows = end < text.document_end[start] and chance.random() < 0.5
-        other = end if follows else self._drawn_back(self._elsewhere(chance, start), left)
+        other = end
+        if not follows:
+            elsewhere = start
+            while text.document[elsewhere] == text.document[start]:
+                elsewhere = int(chance.integers(text.n_sentences))
+            other = self._drawn_back(elsewhere, left)
         second = self._pieces(other, int(text.document_end[other]))[:left]
         return first, second, IS_NEXT if follows else IS_RANDOM
 
@@ -511,26 +514,8 @@ class Examples:
             start -= 1
         return start
 
-    def _elsewhere(self, chance: np.random.Generator, start: int) -> int:
-        while True:
-            other = int(chance.integers(self.text.n_sentences))
-            if self.text.document[other] != self.text.document[start]:
-                return other
-
     def _pieces(self, first: int, end: int) -> NDArray[np.int32]:
         return self.text.pieces[self.text.starts[first] : self.text.starts[end]]
-
-    def _write(
-        self, ids: Integers, segments: Integers, first: NDArray[np.int32], second: NDArray[np.int32] | None
-    ) -> int:
-        end = len(first) + 1
-        ids[0], ids[1:end], ids[end] = piece_id(self.tokenizer, "[CLS]"), first, piece_id(self.tokenizer, "[SEP]")
-        if second is None:
-            return end + 1
-        last = end + 1 + len(second)
-        ids[end + 1 : last], ids[last] = second, piece_id(self.tokenizer, "[SEP]")
-        segments[end + 1 : last + 1] = 1
-        return last + 1
 
     def _mask(
         self, chance: np.random.Generator, step: int, input_ids: Integers, attention_mask: Integers
@@ -607,7 +592,6 @@ def evaluate(
     held_out: Sequence[Examples],
     agreement: Sequence[AgreementItem],
     facts: Sequence[Fact],
-    n_batches: int = 100,
 ) -> Evaluation:
     """Evaluate a model on held-out text of each of its languages; its training mode is restored."""
     import torch
@@ -621,7 +605,7 @@ def evaluate(
     was_training = model.training
     model.train(False)
     with torch.inference_mode():
-        accuracies = [_held_out_accuracy(model, examples, n_batches) for examples in held_out]
+        accuracies = [_held_out_accuracy(model, examples) for examples in held_out]
         scored = zip(agreement, _mask_logits(model, tokenizer, [item.text for item in agreement]), strict=True)
         right = [
             bool(logits[piece_id(tokenizer, item.good)] > logits[piece_id(tokenizer, item.bad)])
@@ -651,9 +635,9 @@ def _shares(keys: Sequence[int], hits: Sequence[bool]) -> dict[int, float]:
     return {key: float(np.mean(grouped[key])) for key in sorted(grouped)}
 
 
-def _held_out_accuracy(model: BertForPreTraining, held_out: Examples, n_batches: int) -> tuple[float, float | None]:
+def _held_out_accuracy(model: BertForPreTraining, held_out: Examples) -> tuple[float, float | None]:
     masked, following = [], []
-    for step in range(n_batches):
+    for step in range(min(_MOST_BATCHES, held_out.settings.held_out_documents)):
         batch = held_out.batch(step)
         output = model(**{name: value for name, value in _tensors(batch, model.device).items() if name in _INPUTS})
         guessed = np.take_along_axis(output.prediction_logits.argmax(-1).cpu().numpy(), batch["masked"], axis=1)
@@ -697,6 +681,8 @@ def model_card(settings: PretrainSettings, evaluation: Evaluation, *, vocabulary
 Echo = Callable[[str], None]
 _HELD_OUT_SEED = 1_000_003
 """Added to the seed for text that is only evaluated on."""
+_MOST_BATCHES = 100
+"""Batches of held-out text that are evaluated on; of few documents as many as documents."""
 _TOKENIZER_DOCUMENTS = 5000
 _REPORT_SECONDS = 20.0
 

@@ -6,10 +6,10 @@ Importing this module imports no torch.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,23 +22,6 @@ Integers = NDArray[np.int64]
 Progress = Callable[[str], None]
 """Called with one line about how far a fit has come."""
 _PASSES = 100  # passes over the training data that a linear fit takes, roughly
-
-
-class Shaped(Protocol):
-    """The shape of a source: numbers of layers and items, width of a vector, numbers of the layers in their model.
-
-    ``at`` gives the same items in some of the layers, by their places; the others are not read.
-    """
-
-    @property
-    def n_layers(self) -> int: ...
-    @property
-    def n_items(self) -> int: ...
-    @property
-    def dim(self) -> int: ...
-    @property
-    def layers(self) -> Sequence[int]: ...
-    def at(self, places: Sequence[int]) -> Any: ...
 
 
 @dataclass(frozen=True)
@@ -64,19 +47,16 @@ class Targets:
     with itself (Hewitt & Liang 2019, section 2)."""
 
     def __post_init__(self) -> None:
-        labels, n_classes = np.asarray(self.labels), self.n_classes
+        labels, k = np.asarray(self.labels), self.n_classes
+        shape = f"labels have shape {list(labels.shape)}"
         if labels.ndim == 3 and labels.dtype == np.bool_:
-            if labels.shape[2] != n_classes:
-                raise FitError(
-                    f"labels have shape {list(labels.shape)}: give [problem, item, {n_classes}], one a class"
-                )
+            if labels.shape[2] != k:
+                raise FitError(f"{shape}: give [problem, item, {k}], one a class")
         elif labels.ndim != 2 or labels.dtype.kind not in "iu":
-            raise FitError(
-                f"labels have shape {list(labels.shape)} of {labels.dtype}: give integers [problem, item] "
-                "or bool [problem, item, class]"
-            )
-        elif labels.size and not -1 <= labels.min() <= labels.max() < n_classes:
-            raise FitError(f"labels run from {labels.min()} to {labels.max()}: give -1 to {n_classes - 1}")
+            kinds = "integers [problem, item] or bool [problem, item, class]"
+            raise FitError(f"{shape} of {labels.dtype}: give {kinds}")
+        elif labels.size and not -1 <= labels.min() <= labels.max() < k:
+            raise FitError(f"labels run from {labels.min()} to {labels.max()}: give -1 to {k - 1}")
         else:
             labels = labels.astype(np.int64, copy=False)
         object.__setattr__(self, "labels", labels)
@@ -175,6 +155,11 @@ class FitReport:
         kept = {name: values[..., tried] for name, values in by_strength.items()}
         return cls(tuple(np.array(strengths)[tried].tolist()), np.array(strengths)[chosen], **kept)
 
+    @classmethod
+    def without_path(cls, *facts: NDArray[Any]) -> FitReport:
+        """The report of fits without strengths: dev accuracy, iterations, converged and norm, ``[problem, layer]``."""
+        return cls((0.0,), np.zeros(facts[0].shape), *(fact[:, :, None].copy() for fact in facts))
+
 
 @dataclass(frozen=True)
 class Predictions:
@@ -202,12 +187,7 @@ class FittedReadout(ABC):
         """Trained parameters of one layer's readout for one problem."""
 
     def details(self, problem: int, layer: int) -> Mapping[str, Any]:
-        """Further facts about one fit that are stored with its scores, as JSON can hold them; empty for most readouts.
-
-        Args:
-            problem: number of the problem.
-            layer: place of the layer (or column) among those fitted.
-        """
+        """Further facts about one fit, as JSON can hold them, by the numbers of the problem and the fitted layer."""
         return {}
 
     @abstractmethod
@@ -220,33 +200,54 @@ class FittedReadout(ABC):
 
     @abstractmethod
     def log_probs(self, source: Any, labels: Integers) -> Floats:
-        """Log-probability of a given class of each item.
+        """``[problem, layer, item]`` natural logarithm of the probability of a given class of each item.
 
-        Args:
-            source: the items.
-            labels: ``[problem, item]`` the class of each item, −1 where none is asked about.
-
-        Returns:
-            ``[problem, layer, item]`` natural logarithm of the class's probability: NaN where none is asked about,
-            and throughout for a readout that gives no probabilities; −∞ for a class to which it gives none, as
-            ``linear.v1`` and ``mlp.v1`` do to a class that their training data do not have.
+        NaN where ``labels [problem, item]`` are −1, and throughout for a readout that gives no probabilities; −∞ for a
+        class to which it gives none, as ``linear.v1`` and ``mlp.v1`` do to a class that their training data lack.
 
         Raises:
             FitError: the source or the labels have another shape than the readout, or a class is not one of its.
         """
 
 
+@dataclass(frozen=True)
+class TrainingData:
+    """Data, seed and device of a fit, after they were checked."""
+
+    train: Any  # a source of the kind that the readout reads
+    targets: Any
+    dev: Any
+    dev_targets: Any
+    seed: int
+    device: Any  # as torch has it
+    progress: Progress
+    n_threads: int | None = None
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of problems and layers."""
+        return self.targets.n_problems, self.train.n_layers
+
+
 class Readout(ABC):
-    """A readout of labels before it is fitted. Subclasses are frozen dataclasses whose fields are the settings."""
+    """A readout of labels before it is fitted. Subclasses are frozen dataclasses whose fields are the settings.
+
+    They define :meth:`fit_to`, or :meth:`fit` where data are not checked here.
+    """
 
     name: ClassVar[str]
     """Registered name, with its version."""
+    gives_sets: ClassVar[bool] = False
+    """Whether it can give several labels to an item."""
 
     def training_flops(self, n_items: int, dim: int, n_classes: int) -> float:
         """Floating-point operations of a fit in one layer, roughly; by default those of a linear readout."""
         return 4.0 * _PASSES * n_items * dim * n_classes
 
-    @abstractmethod
+    def fit_to(self, data: TrainingData) -> Any:
+        """Fit to data that were checked; FitError where a setting is out of bounds or vectors are not finite."""
+        raise NotImplementedError
+
     def fit(
         self,
         train: Any,
@@ -279,44 +280,48 @@ class Readout(ABC):
             FitError: the training data cannot be fitted: nothing labelled, one class alone, vectors that are not
                 finite, shapes that do not agree.
         """
+        import torch
+
+        if targets.is_multi_label and not self.gives_sets:
+            raise FitError(
+                f"{self.name} gives each item one class: use an edge readout for labels [problem, item, class]"
+            )
+        check_problems(train, targets, dev, dev_targets)
+        tell = progress or (lambda line: None)
+        return self.fit_to(TrainingData(train, targets, dev, dev_targets, seed, torch.device(device), tell, n_threads))
 
 
-def check_agreement(source: Shaped, targets: Targets, what: str) -> None:
+def check_agreement(source: Any, targets: Targets, what: str) -> None:
     """Raise :class:`FitError` unless ``targets`` are about the items of ``source``."""
     if source.n_items != (n := targets.labels.shape[1]):
         raise FitError(f"{what} has {source.n_items} items and {n} labels: give one label for each item")
 
 
-def check_labels(source: Shaped, labels: NDArray[Any], n_problems: int, n_classes: int) -> Targets:
+def check_labels(source: Any, labels: NDArray[Any], n_problems: int, n_classes: int) -> Targets:
     """Labels of the items of ``source`` as targets; :class:`FitError` unless they are of that many problems."""
     targets = Targets(labels, n_classes)
     check_agreement(source, targets, "the source")
-    if targets.n_problems != n_problems:
-        raise FitError(
-            f"labels are of {targets.n_problems} problems: the readout was fitted to {n_problems}; give a row for each"
-        )
+    if (n := targets.n_problems) != n_problems:
+        raise FitError(f"labels are of {n} problems: the readout was fitted to {n_problems}; give a row for each")
     return targets
 
 
-def check_same_shape(source: Shaped, n_layers: int, dim: int, *, what: str = "readout") -> None:
+def check_same_shape(source: Any, n_layers: int, dim: int, *, what: str = "readout") -> None:
     """Raise :class:`FitError` unless ``source`` has the layers and the width that a readout was fitted on."""
     if (source.n_layers, source.dim) != (n_layers, dim):
-        raise FitError(
-            f"the {what} was fitted on {n_layers} layers of width {dim}: "
-            f"it cannot read {source.n_layers} layers of width {source.dim}"
-        )
+        fitted = f"the {what} was fitted on {n_layers} layers of width {dim}"
+        raise FitError(f"{fitted}: it cannot read {source.n_layers} layers of width {source.dim}")
 
 
-def check_problems(train: Shaped, targets: Targets, dev: Shaped, dev_targets: Targets) -> None:
+def check_problems(train: Any, targets: Targets, dev: Any, dev_targets: Targets) -> None:
     """Raise :class:`FitError` unless every problem has training items of two classes and labelled dev items."""
     check_agreement(train, targets, "train")
     check_agreement(dev, dev_targets, "dev")
     check_same_shape(dev, train.n_layers, train.dim)
-    if (targets.n_problems, targets.n_classes) != (dev_targets.n_problems, dev_targets.n_classes):
-        raise FitError(
-            f"train has {targets.n_problems} problems of {targets.n_classes} classes and dev {dev_targets.n_problems} "
-            f"of {dev_targets.n_classes}: give the same problems"
-        )
+    own, of_dev = ((one.n_problems, one.n_classes) for one in (targets, dev_targets))
+    if own != of_dev:
+        problems = "train has {} problems of {} classes and dev {} of {}".format(*own, *of_dev)
+        raise FitError(f"{problems}: give the same problems")
     on_dev = dev_targets.class_weights()
     for problem, counts in enumerate(targets.class_weights()):
         name = targets.name(problem)
@@ -331,11 +336,6 @@ def check_problems(train: Shaped, targets: Targets, dev: Shaped, dev_targets: Ta
             raise FitError(f"{name}: no dev item has a label; give labelled dev data to choose the strength by")
 
 
-def best_places(dev_accuracy: Floats) -> Integers:
-    """``[problem, layer]`` the strength with the best accuracy; of equals the strongest regularisation."""
-    return np.asarray(np.nanargmax(dev_accuracy, axis=2))
-
-
 def rising_ends(dev_accuracy: Floats) -> Integers:
     """``[problem, layer]`` −1 or 1 where the strongest or the weakest strength tried is best, 0 where none is.
 
@@ -348,9 +348,6 @@ def rising_ends(dev_accuracy: Floats) -> Integers:
         if len(tried) > 1 and best in (0, len(tried) - 1) and tried[best] > tried[1 if best == 0 else -2]:
             ends[at] = 1 if best else -1
     return ends
-
-
-SettingsCheck = Callable[[Mapping[str, Any], int], str | None]
 
 
 @dataclass(frozen=True)
@@ -377,7 +374,7 @@ class ReadoutKind:
     """Whether the fitted readout has a posterior over its weights, which a variational code needs."""
     fitted_together: str | None = None
     """Name of a setting whose values in a sweep are fitted in the same passes over the data."""
-    settings_problem: SettingsCheck = lambda settings, width: None
+    settings_problem: Callable[[Mapping[str, Any], int], str | None] = lambda settings, width: None
     """Called while planning with settings and the width of the vectors; returns what is wrong with them, or None."""
 
 
@@ -441,59 +438,30 @@ def _rank_problem(settings: Mapping[str, Any], width: int) -> str | None:
     return f"rank {rank} of vectors that are {width} wide: give 1 to {width}" if is_too_large else None
 
 
-_HOME = "bertology.readouts."
-LINEAR_V1 = ReadoutKind("linear.v1", f"{_HOME}linear:LinearReadout", "softmax regression, its L2 penalty chosen on dev")
-RIDGE_V1 = ReadoutKind(
-    "ridge.v1", f"{_HOME}linear:RidgeReadout", "least squares on one-hot labels, its L2 penalty chosen on dev"
+def _kind(name: str, home: str, about: str, **facts: Any) -> ReadoutKind:
+    return ReadoutKind(f"{name}.v1", f"bertology.readouts.{home}", about, **facts)
+
+
+_L2 = "its L2 penalty chosen on dev"
+_SPANS = "perceptron on pooled spans of"
+LINEAR_V1 = _kind("linear", "linear:LinearReadout", f"softmax regression, {_L2}")
+RIDGE_V1 = _kind("ridge", "linear:RidgeReadout", f"least squares on one-hot labels, {_L2}")
+RIDGE_REGRESSION_V1 = _kind(
+    "ridge_regression", "linear:RidgeRegression", f"least squares on numbers, {_L2}", reads="numbers"
 )
-RIDGE_REGRESSION_V1 = ReadoutKind(
-    "ridge_regression.v1",
-    f"{_HOME}linear:RidgeRegression",
-    "least squares on numbers, its L2 penalty chosen on dev",
-    reads="numbers",
+MLP_V1 = _kind("mlp", "_neural:MlpReadout", "perceptron with one hidden layer (Hewitt & Liang 2019)")
+LOWRANK_V1 = _kind("lowrank", "_neural:LowRankReadout", "softmax over a matrix of low rank (Hewitt & Liang 2019)")
+_BAYES = "linear readout or perceptron under Bayesian compression (Louizos et al. 2017)"
+BAYES_V1 = _kind("bayes", "_neural:BayesReadout", _BAYES, has_posterior=True)
+EDGE_V1 = _kind("edge", "_edge:EdgeReadout", f"{_SPANS} one layer (Tenney et al. 2019a)", reads="spans")
+_CUMULATIVE = f"{_SPANS} a mix of each layer and all below it (Tenney et al. 2019b)"
+EDGE_CUMULATIVE_V1 = _kind(
+    "edge_cumulative", "_edge:EdgeCumulativeReadout", _CUMULATIVE, reads="spans", columns="below"
 )
-MLP_V1 = ReadoutKind("mlp.v1", f"{_HOME}_neural:MlpReadout", "perceptron with one hidden layer (Hewitt & Liang 2019)")
-LOWRANK_V1 = ReadoutKind(
-    "lowrank.v1", f"{_HOME}_neural:LowRankReadout", "softmax over a matrix of low rank (Hewitt & Liang 2019)"
-)
-BAYES_V1 = ReadoutKind(
-    "bayes.v1",
-    f"{_HOME}_neural:BayesReadout",
-    "linear readout or perceptron under Bayesian compression (Louizos et al. 2017)",
-    has_posterior=True,
-)
-EDGE_V1 = ReadoutKind(
-    "edge.v1",
-    f"{_HOME}_edge:EdgeReadout",
-    "perceptron on pooled spans of one layer (Tenney et al. 2019a)",
-    reads="spans",
-)
-EDGE_CUMULATIVE_V1 = ReadoutKind(
-    "edge_cumulative.v1",
-    f"{_HOME}_edge:EdgeCumulativeReadout",
-    "perceptron on pooled spans of a mix of each layer and all below it (Tenney et al. 2019b)",
-    reads="spans",
-    columns="below",
-)
-EDGE_MIX_V1 = ReadoutKind(
-    "edge_mix.v1",
-    f"{_HOME}_edge:EdgeMixReadout",
-    "perceptron on pooled spans of a mix of all layers (Tenney et al. 2019b)",
-    reads="spans",
-    columns="all",
-)
-EDGE_CAT_V1 = ReadoutKind(
-    "edge_cat.v1",
-    f"{_HOME}_edge:EdgeCatReadout",
-    "perceptron on pooled spans of the first and the last layer side by side (Tenney et al. 2019a)",
-    reads="spans",
-    columns="all",
-)
-STRUCTURAL_V1 = ReadoutKind(
-    "structural.v1",
-    f"{_HOME}structural:StructuralReadout",
-    "linear map whose squared distances are those of trees (Hewitt & Manning 2019)",
-    reads="trees",
-    fitted_together="rank",
-    settings_problem=_rank_problem,
-)
+_MIX = f"{_SPANS} a mix of all layers (Tenney et al. 2019b)"
+EDGE_MIX_V1 = _kind("edge_mix", "_edge:EdgeMixReadout", _MIX, reads="spans", columns="all")
+_CAT = f"{_SPANS} the first and the last layer side by side (Tenney et al. 2019a)"
+EDGE_CAT_V1 = _kind("edge_cat", "_edge:EdgeCatReadout", _CAT, reads="spans", columns="all")
+_TREES = "linear map whose squared distances are those of trees (Hewitt & Manning 2019)"
+_TOGETHER: dict[str, Any] = {"reads": "trees", "fitted_together": "rank", "settings_problem": _rank_problem}
+STRUCTURAL_V1 = _kind("structural", "structural:StructuralReadout", _TREES, **_TOGETHER)

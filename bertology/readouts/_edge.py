@@ -25,21 +25,14 @@ from bertology.readouts._base import (
     Floats,
     Integers,
     Predictions,
+    Readout,
     Targets,
+    TrainingData,
     check_labels,
     check_same_shape,
     get_readout,
 )
-from bertology.readouts._fitting import (
-    IMPOSSIBLE,
-    AdamState,
-    EarlyStopping,
-    FitLoop,
-    LabelReadout,
-    TrainingData,
-    drawn_alike,
-    moved,
-)
+from bertology.readouts._fitting import IMPOSSIBLE, AdamState, EarlyStopping, FitLoop, FittedScores, drawn_alike, moved
 from bertology.readouts._sources import (
     AnySource,
     JoinedChunks,
@@ -150,23 +143,17 @@ class Design:
         return shapes | {"out": (last, self.n_classes), "out_bias": (1, self.n_classes)}
 
     def start(self, n_problems: int, seed: int) -> dict[str, Tensor]:
-        """Initial parameters ``[problem, column, …]``: each problem has its own, in which every column begins alike.
-
-        Uniform within ±1/√inputs, as torch's own linear layers and the authors' begin; mixes with equal weights.
-        """
+        """Initial parameters ``[problem, column, …]``, uniform within ±1/√inputs; mixes with equal weights."""
         shapes = self.shapes()
-
-        def drawn(name: str, shape: tuple[int, ...], random: torch.Generator) -> Tensor:
-            if name in ("mix", "norm_bias"):
-                return torch.zeros(shape)
-            if name in ("gamma", "norm"):
-                return torch.ones(shape)
-            inputs = shapes[name.removesuffix("_bias")][0]
-            value: Tensor = (2 * torch.rand(shape, generator=random) - 1) * inputs**-0.5
-            return value
+        fixed = {"mix": 0.0, "norm_bias": 0.0, "gamma": 1.0, "norm": 1.0}
 
         def draw(random: torch.Generator) -> dict[str, Tensor]:
-            return {name: drawn(name, shape, random) for name, shape in shapes.items()}
+            return {
+                name: torch.full(shape, fixed[name])
+                if name in fixed
+                else (2 * torch.rand(shape, generator=random) - 1) * shapes[name.removesuffix("_bias")][0] ** -0.5
+                for name, shape in shapes.items()
+            }
 
         return drawn_alike(n_problems, len(self.columns), seed, draw)
 
@@ -202,7 +189,15 @@ class Probes:
                 bias = parameters[f"project_{span}_bias"]
                 vectors = torch.baddbmm(bias, vectors, parameters[f"project_{span}"])
             if items is not None:
-                vectors = _attend(vectors, parameters[f"attend_{span}"], items, len(batch.items))
+                # self-attentive pooling (Lee et al. 2017, section 4): [fit, item, dim] from [fit, row, dim]
+                scores = torch.bmm(vectors, parameters[f"attend_{span}"]).squeeze(2)  # [fit, row]
+                shape = len(scores), len(batch.items)
+                most = scores.new_full(shape, -torch.inf)
+                most = most.scatter_reduce_(1, items.expand_as(scores), scores.detach(), "amax")
+                grown = (scores - most[:, items]).exp()
+                shares = grown / grown.new_zeros(shape).index_add(1, items, grown)[:, items]
+                empty = vectors.new_zeros(*shape, vectors.shape[2])
+                vectors = empty.index_add(1, items, vectors * shares[:, :, None])
             pooled.append(vectors)
         hidden = torch.cat(pooled, dim=2) if len(pooled) > 1 else pooled[0]
         if design.hidden:
@@ -229,23 +224,10 @@ class Probes:
         return part[[distinct.index(layer) for layer in layers]]
 
 
-def _attend(vectors: Tensor, query: Tensor, items: Tensor, n_items: int) -> Tensor:
-    """Self-attentive pooling (Lee et al. 2017, section 4): ``[fit, item, dim]`` from ``[fit, row, dim]``."""
-    scores = torch.bmm(vectors, query).squeeze(2)  # [fit, row]
-    where = items.expand_as(scores)
-    most = scores.new_full((len(scores), n_items), -torch.inf).scatter_reduce_(1, where, scores.detach(), "amax")
-    grown = (scores - most[:, items]).exp()
-    totals = grown.new_zeros(len(scores), n_items).index_add(1, items, grown)
-    shares = grown / totals[:, items]
-    pooled = vectors.new_zeros(len(vectors), n_items, vectors.shape[2])
-    return pooled.index_add(1, items, vectors * shares[:, :, None])
-
-
 def log_probs(scores: Tensor, labels: Tensor, *, is_sigmoid: bool) -> Tensor:
-    """``[fit, m]`` natural logarithm of the probability of given classes.
+    """``[fit, m]`` natural logarithm of the probability of classes ``[fit, m]``, or of sets ``[fit, m, class]``.
 
-    Scores are ``[fit, m, class]``, labels ``[fit, m]`` one class or ``[fit, m, class]`` the whole set of them. If
-    ``is_sigmoid``, each class is judged on its own: of one class it is then the probability of that and no other.
+    If ``is_sigmoid``, each class is judged on its own: of one class it is then the probability of that and no other.
     """
     if not is_sigmoid:
         flat = functional.cross_entropy(scores.flatten(0, 1), labels.flatten(), reduction="none")
@@ -265,17 +247,12 @@ def span_scores(source: SpanSource, parts: Sequence[Probes], absent: Tensor | No
         with torch.inference_mode():
             return parts[number].scores(words, batch)
 
-    for chunk in with_parts(source, design.pooling).chunks():
+    for chunk in pooled_parts(source, design.pooling).chunks():
         words = chunk.words.to(device)
         for items, spans in zip(torch.split(chunk.items, most), torch.split(chunk.spans, most), strict=True):
             batch = moved(SpanBatch(items, _rows(spans)), device)
             scores = torch.cat(workers.map(partial(of_part, words, batch), len(parts))).cpu()
             yield items, scores if absent is None else scores + absent
-
-
-def with_parts(source: SpanSource, pooling: Pooling) -> SpanSource:
-    """``source`` with its spans pooled, unless pooling is learned."""
-    return source if pooling == "attention" else pooled_parts(source, pooling)
 
 
 @dataclass(frozen=True)
@@ -330,8 +307,7 @@ class FittedEdge(FittedReadout):
         return facts
 
     def predict(self, source: AnySource) -> Predictions:
-        """Predict every item of ``source`` in every column: see :meth:`FittedReadout.predict`."""
-        shape = self._shape(source)
+        shape = (*self.parameters["out"].shape[:2], source.n_items)
         by_fit = shape[0] * shape[1], shape[2]
         multi = self.is_multi_label
         labels = np.empty((*by_fit, self.design.n_classes), bool) if multi else np.empty(by_fit, np.int64)
@@ -343,12 +319,10 @@ class FittedEdge(FittedReadout):
         return Predictions(labels.reshape(*shape, *labels.shape[2:]), log_prob.reshape(shape))
 
     def log_probs(self, source: AnySource, labels: Integers | NDArray[np.bool_]) -> Floats:
-        """``[problem, column, item]`` natural logarithm of the probability of the labels of each item.
-
-        Labels are ``[problem, item]`` classes, as in :meth:`FittedReadout.log_probs`, or ``[problem, item, class]``
-        bool, the whole set of an item's classes.
+        """``[problem, column, item]`` log-probability of classes ``[problem, item]``, or of sets ``[problem, item,
+        class]``.
         """
-        multi, shape = self.is_multi_label, self._shape(source)
+        multi, shape = self.is_multi_label, (*self.parameters["out"].shape[:2], source.n_items)
         targets = check_labels(source, labels, shape[0], self.design.n_classes)
         if targets.is_multi_label != multi:
             raise FitError(f"labels: the readout was fitted to {'sets of classes' if multi else 'one class an item'}")
@@ -362,9 +336,6 @@ class FittedEdge(FittedReadout):
             values[:, items.numpy()] = (known if multi else known.masked_fill(of_items < 0, torch.nan)).numpy()
         return values.reshape(shape)
 
-    def _shape(self, source: AnySource) -> tuple[int, int, int]:
-        return (*self.parameters["out"].shape[:2], source.n_items)
-
     def _scores(self, source: AnySource) -> Scored:
         check_same_shape(source, len(self.layers), self.design.dim)
         spans = as_spans(source)
@@ -373,44 +344,16 @@ class FittedEdge(FittedReadout):
         flat = {name: value.flatten(0, 1) for name, value in self.parameters.items()}
         n_fits, device = len(flat["out"]), flat["out"].device
         with Workers(device) as workers:
-            shares = np.array_split(np.arange(n_fits), min(workers.n, n_fits))
-            slices = [slice(int(fits[0]), int(fits[-1]) + 1) for fits in shares]
+            shares = [fits.tolist() for fits in np.array_split(np.arange(n_fits), min(workers.n, n_fits))]
             parts = [
-                Probes(self.design, range(n_fits)[one], {name: value[one] for name, value in flat.items()})
-                for one in slices
+                Probes(self.design, fits, {name: value[fits[0] : fits[-1] + 1] for name, value in flat.items()})
+                for fits in shares
             ]
             yield from span_scores(spans, parts, self.absent, workers)
 
 
-@dataclass(frozen=True)
-class FittedPooled(FittedReadout):
-    """A readout of single vectors, fitted to pooled spans."""
-
-    name: str
-    report: FitReport
-    pooling: PlainPooling
-    regressions: FittedReadout  # the readout that was fitted to the pooled vectors
-    layers: tuple[int, ...]
-
-    @property
-    def n_params(self) -> int:
-        return self.regressions.n_params
-
-    def details(self, problem: int, layer: int) -> Mapping[str, Any]:
-        return {"layers": [self.layers[layer]]}
-
-    def predict(self, source: AnySource) -> Predictions:
-        return self.regressions.predict(pooled(as_spans(source), pooling=self.pooling))
-
-    def log_probs(self, source: AnySource, labels: Integers) -> Floats:
-        return self.regressions.log_probs(pooled(as_spans(source), pooling=self.pooling), labels)
-
-
 class EdgeLoop(FitLoop):
-    """The training loop of all probes of a design; unfinished fits are distributed over one shard for each worker.
-
-    A fit that has run out of patience goes back to its best round, and its learning rate falls to 0.
-    """
+    """The training loop of all probes of a design; unfinished fits are distributed over one shard for each worker."""
 
     what = "edge probes: round"
 
@@ -442,7 +385,7 @@ class EdgeLoop(FitLoop):
         self.best = {name: value.to(data.device) for name, value in design.start(shape[0], data.seed).items()}
         """The probes at their best, ``[problem, column, …]``."""
         self._random = torch.Generator().manual_seed(data.seed)
-        self._joined = JoinedChunks(with_parts(data.train, design.pooling), used, device=data.device)
+        self._joined = JoinedChunks(pooled_parts(data.train, design.pooling), used, device=data.device)
         self._n_cooling = n_items * self._passes * cool_down
         self._n_seen = 0
         self._cools: dict[int, int] = {}  # by fit: items learned from before cooling down
@@ -463,49 +406,40 @@ class EdgeLoop(FitLoop):
             self._shards.append((places, Probes(self._design, self.fits[places], parameters), state))
 
     def learn(self) -> None:
-        readout = self._readout
-        dropouts: dict[str, Any] = {
-            "hidden": self._design.hidden,
-            "dropout": readout.dropout,
-            "layer_dropout": readout.mixing[1],
-        }
+        parts = {"dropout": self._readout.dropout, "layer_dropout": self._readout.mixing[1]}
         for _ in range(self._passes):
             for chunk in self._joined:
-                batches = cut_batches(chunk, self._batch_items, self._random, **dropouts)
+                batches = cut_batches(chunk, self._batch_items, self._random, hidden=self._design.hidden, **parts)
                 self.learn_window(*moved((chunk.words, batches), self._data.device))
                 del chunk  # or it would be held while the next is made
 
     def learn_window(self, words: Tensor, batches: Sequence[SpanBatch]) -> None:
         """Take every fit through the batches of a window."""
         ends = list(itertools.accumulate((len(batch.items) for batch in batches), initial=self._n_seen))
-        rates = [self._rates(sum(pair) / 2) for pair in itertools.pairwise(ends)]  # [batch][place of a fit]
+        middles = [sum(pair) / 2 for pair in itertools.pairwise(ends)]
+        cooled = [[(n - self._cools.get(fit, n)) / max(1, self._n_cooling) for fit in self.fits] for n in middles]
+        # [batch][place of a fit]
+        rates = [[self._learning_rate * max(0.0, 1 - part) for part in of_batch] for of_batch in cooled]
 
         def work(number: int) -> None:
             places, probes, state = self._shards[number]
             parameters = list(probes.parameters.values())
             problems = torch.tensor(probes.problems, device=words.device)
             for batch, rate in zip(batches, rates, strict=True):
-                loss = self._loss(probes.scores(words, batch), problems, batch.items)
+                scores = probes.scores(words, batch)
+                if self.absent is not None:
+                    scores = scores + self.absent[problems]
+                losses = -log_probs(scores, self._labels[:, batch.items][problems], is_sigmoid=self._is_sigmoid)
+                if self._weights is not None:
+                    losses = losses * self._weights[:, batch.items][problems]
+                # the cross-entropy per item, summed over the fits, which share no parameter
+                loss = losses.sum() / len(batch.items)
                 # what a batch does not reach (attention over spans of one word) has gradient 0
                 gradients = torch.autograd.grad(loss, parameters, allow_unused=True, materialize_grads=True)
                 state.step(gradients, rate[places], weight_decay=self._readout.weight_decay)
 
         self._workers.map(work, len(self._shards))
         self._n_seen = ends[-1]
-
-    def _loss(self, scores: Tensor, problems: Tensor, items: Tensor) -> Tensor:
-        """Cross-entropy per item of a batch, summed over the fits ``[fit, m, class]``, which share no parameter."""
-        if self.absent is not None:
-            scores = scores + self.absent[problems]
-        losses = -log_probs(scores, self._labels[:, items][problems], is_sigmoid=self._is_sigmoid)
-        if self._weights is not None:
-            losses = losses * self._weights[:, items][problems]
-        return losses.sum() / len(items)
-
-    def _rates(self, n_seen: float) -> list[float]:
-        """Learning rate of each ``[fit]`` for a step, given the number of items seen by its middle."""
-        cooled = ((n_seen - self._cools.get(fit, n_seen)) / max(1, self._n_cooling) for fit in self.fits)
-        return [self._learning_rate * max(0.0, 1 - part) for part in cooled]
 
     def dev_scores(self) -> tuple[Floats, Floats | None]:
         """Weighted accuracy, or micro F1 (Tenney et al. 2019a, section 3) where items have several labels; and nats."""
@@ -537,19 +471,17 @@ class EdgeLoop(FitLoop):
         numbers = [self.fits[place] for place in chosen]
         for name, value in self._state.parameters.items():
             self.best[name].view(-1, *value.shape[1:])[numbers] = value[chosen]
-        self.cool(np.flatnonzero(self.stopping.begins_to_cool).tolist())
+        # fits that cool down decay their learning rate to 0, starting from their best parameters
+        cooling: list[int] = np.flatnonzero(self.stopping.begins_to_cool).tolist()
+        places = [self.fits.index(fit) for fit in cooling]
+        for name, value in self._state.parameters.items():
+            value[places] = self.best[name].flatten(0, 1)[cooling]
+        self._cools |= dict.fromkeys(cooling, self._n_seen)
         running = np.flatnonzero(self.stopping.running).tolist()
         if running and running != self.fits:
             self._state = self._state.some([self.fits.index(fit) for fit in running])
             self.fits = running
             self._cut()
-
-    def cool(self, fits: Sequence[int]) -> None:
-        """Decay the learning rate of some fits to 0, starting from their best parameters."""
-        places = [self.fits.index(fit) for fit in fits]
-        for name, value in self._state.parameters.items():
-            value[places] = self.best[name].flatten(0, 1)[list(fits)]
-        self._cools |= dict.fromkeys(fits, self._n_seen)
 
 
 Columns = tuple[tuple[int, ...], ...]
@@ -559,7 +491,7 @@ Watch = Literal["score", "loss"]
 
 
 @dataclass(frozen=True)
-class SpanReadout(LabelReadout):
+class SpanReadout(Readout):
     """Settings and fit of all edge readouts (Tenney et al. 2019a, section 3.1): probes of one or two spans of words.
 
     Words are projected, a learned attention over each span's words makes one vector of it (with parameters of their
@@ -637,7 +569,7 @@ class SpanReadout(LabelReadout):
         settings = asdict(self)
         return settings.get("temperature", 1.0), settings.get("layer_dropout", 0.0)
 
-    def fit_to(self, data: TrainingData) -> FittedEdge | FittedPooled:
+    def fit_to(self, data: TrainingData) -> FittedEdge | FittedScores:
         is_sigmoid = data.targets.is_multi_label if self.loss == "auto" else self.loss == "sigmoid"
         self._check(data.targets)
         train, dev = as_spans(data.train), as_spans(data.dev)
@@ -647,10 +579,9 @@ class SpanReadout(LabelReadout):
         is_linear = self.pooling != "attention" and not self.projection and self.classifier == "linear"
         if self.reads == "one" and is_linear and not is_sigmoid:
             pooling, regression = cast(PlainPooling, self.pooling), get_readout("linear", extensions=0)
-            assert isinstance(regression, LabelReadout)
             on_pooled = replace(data, train=pooled(train, pooling=pooling), dev=pooled(dev, pooling=pooling))
-            fitted = regression.fit_to(on_pooled)
-            return FittedPooled(self.name, fitted.report, pooling, fitted, layers)
+            fitted: FittedScores = regression.fit_to(on_pooled)
+            return replace(fitted, name=self.name, pooling=pooling, layers=layers)
         n_parts = 2 if self.pooling == "endpoints" else 1
         design = Design(
             columns=tuple(tuple(map(layers.index, column)) for column in self.columns(layers)),

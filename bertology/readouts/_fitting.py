@@ -1,11 +1,9 @@
-"""How readouts are fitted and applied: the loop of those trained by gradient, early stopping, Adam of many fits."""
+"""How readouts are fitted and applied: class scores, early stopping of many fits, and Adam for them."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
-from functools import cached_property
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -14,7 +12,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.optim.adam import adam
 
-from bertology.errors import FitError
 from bertology.readouts._base import (
     FitReport,
     FittedReadout,
@@ -22,13 +19,11 @@ from bertology.readouts._base import (
     Integers,
     Predictions,
     Progress,
-    Readout,
     Targets,
     check_labels,
-    check_problems,
     check_same_shape,
 )
-from bertology.readouts._sources import FeatureSource, Items
+from bertology.readouts._sources import AnySource, FeatureSource, PlainPooling, as_spans, pooled
 
 Value = TypeVar("Value")
 Scores = Iterable[tuple[Tensor, int, Tensor]]
@@ -38,10 +33,7 @@ IMPOSSIBLE = -1e9
 
 
 def accuracies(scores: Scores, shape: tuple[int, int, int], targets: Targets) -> Floats:
-    """``[problem, layer, option]`` part of the labelled items whose class has the highest score.
-
-    The shape is the numbers of problems, layers and options.
-    """
+    """``[problem, layer, option]`` part of the labelled items whose class has the highest score."""
     labels, weights = torch.from_numpy(targets.labels), torch.from_numpy(targets.item_weights())
     correct = torch.zeros(shape, dtype=torch.float64)
     for items, layer, class_scores in scores:
@@ -49,22 +41,6 @@ def accuracies(scores: Scores, shape: tuple[int, int, int], targets: Targets) ->
         correct[:, layer] += (right * weights[:, None, items]).sum(2, dtype=torch.float64)
     accuracy: Floats = (correct / weights.sum(1, dtype=torch.float64)[:, None, None]).numpy()
     return accuracy
-
-
-def label_log_probs(scores: Scores, shape: tuple[int, int, int], labels: Integers) -> Floats:
-    """``[problem, layer, item]`` natural logarithm of the probability of one class of every item under the only option.
-
-    NaN where ``labels [problem, item]`` are −1, −∞ for a class that cannot be.
-    """
-    classes = torch.from_numpy(labels)
-    log_probs = np.full(shape, np.nan)
-    for items, layer, logits in scores:
-        chosen = classes[:, items].to(logits.device)  # [problem, m]
-        by_class = logits.squeeze(1).double()
-        log_prob = by_class.gather(1, chosen.clamp(min=0)[:, None]).squeeze(1) - by_class.logsumexp(1)
-        log_prob = log_prob.where(log_prob > IMPOSSIBLE / 2, -torch.inf).where(chosen >= 0, torch.nan)
-        log_probs[:, layer, items.numpy()] = log_prob.cpu().numpy()
-    return log_probs
 
 
 @dataclass(frozen=True)
@@ -77,14 +53,25 @@ class FittedScores(FittedReadout):
     by ``scores``."""
     report: FitReport
     are_logits: bool = True  # whether the softmax of the scores is a probability
+    pooling: PlainPooling | None = None  # how spans that it reads become vectors
+    layers: tuple[int, ...] = ()  # of such, the numbers of the layers it was fitted on
 
     @property
     def n_params(self) -> int:
         return int(self.model.n_params)
 
-    def predict(self, source: FeatureSource) -> Predictions:
-        """Predict every item of ``source`` in every layer: see :meth:`FittedReadout.predict`."""
-        shape = self.checked_shape(source)
+    def details(self, problem: int, layer: int) -> Mapping[str, Any]:
+        return {"layers": [self.layers[layer]]} if self.pooling else {}
+
+    def _vectors(self, source: Any) -> FeatureSource:
+        """What the model reads of a source; FitError where it has other layers or another width."""
+        vectors: FeatureSource = pooled(as_spans(source), pooling=self.pooling) if self.pooling else source
+        check_same_shape(vectors, self.model.shape[1], self.model.shape[3])
+        return vectors
+
+    def predict(self, source: AnySource) -> Predictions:
+        source, (n_problems, n_layers, *_) = self._vectors(source), self.model.shape
+        shape = n_problems, n_layers, source.n_items
         labels, log_prob = np.empty(shape, dtype=np.int64), np.full(shape, np.nan, dtype=np.float32)
         for items, layer, class_scores in self.model.scores(source):
             best, label = class_scores.squeeze(1).max(1)  # [problem, m]
@@ -93,89 +80,31 @@ class FittedScores(FittedReadout):
                 log_prob[:, layer, items.numpy()] = (best - class_scores.squeeze(1).logsumexp(1)).cpu().numpy()
         return Predictions(labels, log_prob)
 
-    def log_probs(self, source: FeatureSource, labels: Integers) -> Floats:
-        """``[problem, layer, item]`` log-probability of a class of each item; NaN where scores are no logits."""
-        shape = self.checked_shape(source)
-        check_labels(source, labels, shape[0], self.model.shape[2])
-        if not self.are_logits:
-            return np.full(shape, np.nan)
-        return label_log_probs(self.model.scores(source), shape, labels)
-
-    def checked_shape(self, source: FeatureSource) -> tuple[int, int, int]:
-        """Numbers of problems, layers and items, of a source that the readout can read; FitError otherwise."""
-        n_problems, n_layers, _, dim = self.model.shape
-        check_same_shape(source, n_layers, dim)
-        return n_problems, n_layers, source.n_items
-
-
-@dataclass(frozen=True)
-class TrainingData:
-    """Data and seed of a fit, after they were checked."""
-
-    train: Any  # a source of the kind that the readout reads
-    targets: Any  # of that kind too
-    dev: Any
-    dev_targets: Any
-    seed: int
-    device: torch.device
-    progress: Progress
-    n_threads: int | None = None  # threads that layers may be spread over; as many as torch uses when left out
-
-    @cached_property
-    def items(self) -> Items:
-        return Items.of(self.targets, self.device)
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Numbers of problems and layers."""
-        return self.targets.n_problems, self.train.n_layers
-
-
-class LabelReadout(Readout):
-    """A readout that is fitted to data checked beforehand."""
-
-    gives_sets: ClassVar[bool] = False  # whether it can give several labels to an item
-
-    @abstractmethod
-    def fit_to(self, data: TrainingData) -> Any:
-        """Fit every problem in every layer; FitError where a setting is out of bounds or vectors are not finite."""
-
-    def fit(
-        self,
-        train: Any,
-        targets: Targets,
-        *,
-        dev: Any,
-        dev_targets: Targets,
-        seed: int = 0,
-        device: str = "cpu",
-        progress: Progress | None = None,
-        n_threads: int | None = None,
-    ) -> Any:
-        """Fit every problem in every layer side by side: see :meth:`Readout.fit`."""
-        if targets.is_multi_label and not self.gives_sets:
-            raise FitError(
-                f"{self.name} gives each item one class: use an edge readout for labels [problem, item, class]"
-            )
-        check_problems(train, targets, dev, dev_targets)
-        tell = progress or (lambda line: None)
-        return self.fit_to(TrainingData(train, targets, dev, dev_targets, seed, torch.device(device), tell, n_threads))
+    def log_probs(self, source: AnySource, labels: Integers, *options: Any) -> Floats:
+        """See :meth:`FittedReadout.log_probs`; the ``options`` are the model's."""
+        source, (n_problems, n_layers, n_classes, _) = self._vectors(source), self.model.shape
+        classes = torch.from_numpy(check_labels(source, labels, n_problems, n_classes).labels)
+        log_probs = np.full((n_problems, n_layers, source.n_items), np.nan)
+        for items, layer, logits in self.model.scores(source, *options) if self.are_logits else ():
+            chosen = classes[:, items].to(logits.device)  # [problem, m]
+            by_class = logits.squeeze(1).double()
+            log_prob = by_class.gather(1, chosen.clamp(min=0)[:, None]).squeeze(1) - by_class.logsumexp(1)
+            log_prob = log_prob.where(log_prob > IMPOSSIBLE / 2, -torch.inf).where(chosen >= 0, torch.nan)
+            log_probs[:, layer, items.numpy()] = log_prob.cpu().numpy()
+        return log_probs
 
 
 _NOT_YET = np.iinfo(np.int64).max
 
 
 class EarlyStopping:
-    """Early stopping for every fit on its own.
+    """Early stopping for every fit on its own, of the given shape.
 
-    Args:
-        shape: numbers of problems and layers, or whatever fits are numbered by.
-        patience: epochs without a better dev score or a smaller dev loss after which a fit ends.
-        cool_down: epochs that a fit goes on for then, its learning rate falling; of epochs with equal scores the last
-            one is kept. With none, of equal scores the one with the smaller loss is kept, or the first.
-        last: the epoch with which cooling down ends at the latest; it has no end when left out.
-        least_gain: how much higher than ever a score must be to be better.
-        floor: the score of a fit that has learned nothing yet, whose patience has not begun.
+    A fit ends after ``patience`` epochs without a better dev score or a smaller dev loss. Then it goes on for
+    ``cool_down`` epochs, which end at the latest with epoch ``last``; of epochs with equal scores the last one is
+    kept. With none, of equal scores the one with the smaller loss is kept, or the first. A score must be
+    ``least_gain`` higher than ever to be better; that of a fit that has learned nothing yet, whose patience has not
+    begun, is ``floor``.
     """
 
     def __init__(
@@ -190,21 +119,16 @@ class EarlyStopping:
     ) -> None:
         self._patience, self._cool_down, self._least_gain, self._floor = patience, cool_down, least_gain, floor
         self._latest = _NOT_YET if last is None else last - cool_down
-        self.running = np.ones(shape, dtype=bool)
-        self.begins_to_cool = np.zeros(shape, dtype=bool)
+        self.running, self.begins_to_cool = np.ones(shape, dtype=bool), np.zeros(shape, dtype=bool)
         self._cools_from = np.full(shape, _NOT_YET)
         self.score = np.full(shape, floor - 1)  # the best of each fit
         self._loss, self._least = np.full(shape, np.inf), np.full(shape, np.inf)
         self._epoch, self.epochs = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
 
     def judge(self, epoch: int, score: Floats, loss: Floats | None = None) -> NDArray[np.bool_]:
-        """End the fits whose patience is used up after ``epoch`` epochs, by dev scores and losses of all fits.
+        """End the fits whose patience is used up; returns which are better than ever before and are to be kept.
 
-        A score of few dev items goes up in steps: between two of them the loss says whether a fit still learns, and of
-        equal scores the one with the smaller loss is the better one. Without losses the score alone counts.
-
-        Returns:
-            Which fits are better than ever before and are to be kept as they are.
+        A score of few dev items goes up in steps: between two of them the loss says whether a fit still learns.
         """
         higher = score > self.score + self._least_gain
         settled: Any = self._cool_down > 0 if loss is None else loss < self._loss
@@ -227,31 +151,26 @@ class EarlyStopping:
         return better
 
     def report(self) -> FitReport:
-        return single_report(self.score, self.epochs, ~self.running, np.full(self.running.shape, np.nan))
+        unknown = np.full(self.running.shape, np.nan)
+        return FitReport.without_path(self.score, self.epochs, ~self.running, unknown)
 
 
-class FitLoop(ABC):
+class FitLoop:
     """The loop in which readouts are trained by gradient: rounds over the training items, each judged on dev.
 
     All fits see the same batches and share no parameter; each ends by itself, and is kept as it was at its best.
+    Subclasses have ``learn()``, which takes the fits that have not ended through the training items; ``dev_scores()``,
+    scores of all fits, the higher the better, and their losses if these are to be watched; and ``keep(better)``, which
+    keeps fits as they are and prepares the next round.
     """
 
     what: ClassVar[str]  # the name of the readouts and of a round in progress messages
+    learn: Callable[[], None]
+    dev_scores: Callable[[], tuple[Floats, Floats | None]]
+    keep: Callable[[NDArray[np.bool_]], None]
 
     def __init__(self, stopping: EarlyStopping, n_rounds: int, progress: Progress) -> None:
         self.stopping, self._n_rounds, self._progress = stopping, n_rounds, progress
-
-    @abstractmethod
-    def learn(self) -> None:
-        """Take the fits that have not ended through the training items."""
-
-    @abstractmethod
-    def dev_scores(self) -> tuple[Floats, Floats | None]:
-        """Scores of all fits on dev, the higher the better, and their losses if these are to be watched."""
-
-    @abstractmethod
-    def keep(self, better: NDArray[np.bool_]) -> None:
-        """Keep the fits that are better than ever as they are, and prepare the next round for those that go on."""
 
     def run(self) -> EarlyStopping:
         """Train until every fit has ended, or for all rounds."""
@@ -268,10 +187,7 @@ class FitLoop(ABC):
 def drawn_alike(
     n_problems: int, n_columns: int, seed: int, draw: Callable[[torch.Generator], Mapping[str, Tensor]]
 ) -> dict[str, Tensor]:
-    """Initial parameters ``[problem, column, …]``: each problem has its own, in which every column begins alike.
-
-    So what differs between columns is what their layers hold.
-    """
+    """Initial parameters ``[problem, column, …]``: each problem has its own, in which every column begins alike."""
     drawn = [draw(torch.Generator().manual_seed(seed * 1_000_003 + problem)) for problem in range(n_problems)]
     return {
         name: torch.stack([one[name] for one in drawn])[:, None].repeat(1, n_columns, *[1] * value.ndim)
@@ -279,9 +195,12 @@ def drawn_alike(
     }
 
 
+_ADAM: dict[str, Any] = {"beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "fused": True, "amsgrad": False, "maximize": False}
+
+
 @dataclass(frozen=True)
 class AdamState:
-    """Parameters of fits and the state of their optimisers (Adam, Kingma & Ba 2015), by name, fits first."""
+    """Parameters of fits by name, fits first, and the state of their optimisers (Adam, Kingma & Ba 2015)."""
 
     parameters: dict[str, Tensor]
     averages: dict[str, Tensor]  # running means of gradients
@@ -293,6 +212,10 @@ class AdamState:
         averages, squares = ({name: torch.zeros_like(value) for name, value in parameters.items()} for _ in range(2))
         copies = {name: value.clone() for name, value in parameters.items()}
         return cls(copies, averages, squares, np.zeros(len(next(iter(copies.values()))), dtype=np.int64))
+
+    @property
+    def _parts(self) -> tuple[dict[str, Tensor], ...]:
+        return self.parameters, self.averages, self.squares
 
     def some(self, fits: slice | list[int]) -> AdamState:
         """Parameters and Adam state of the given fits: a view for a slice, a copy for a list."""
@@ -311,10 +234,6 @@ class AdamState:
         for value in (*self.averages.values(), *self.squares.values()):
             value[fits] = 0.0
         self.steps[fits] = 0
-
-    @property
-    def _parts(self) -> tuple[dict[str, Tensor], ...]:
-        return self.parameters, self.averages, self.squares
 
     def step(self, gradients: Sequence[Tensor], rates: Sequence[float], *, weight_decay: float = 0.0) -> None:
         """One step on the gradients of each parameter, in place, at the learning rate of each fit."""
@@ -335,19 +254,8 @@ class AdamState:
         self.steps[:] += 1
 
 
-_ADAM: dict[str, Any] = {"beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "fused": True, "amsgrad": False, "maximize": False}
-
-
-def single_report(
-    dev_accuracy: Floats, iterations: Integers, converged: NDArray[np.bool_], gradient_norm: Floats
-) -> FitReport:
-    """The report of fits without a path of strengths, from ``[problem, layer]`` facts."""
-    facts: list[Any] = [fact[:, :, None].copy() for fact in (dev_accuracy, iterations, converged, gradient_norm)]
-    return FitReport((0.0,), np.zeros(dev_accuracy.shape), *facts)
-
-
 def moved(value: Value, device: torch.device) -> Value:
-    """A copy of a value whose tensors, inside dataclasses, tuples and lists too, are on a device."""
+    """A value whose tensors, inside dataclasses, tuples and lists too, are on a device."""
     changed: Any = value
     if device.type == "cpu":
         return value

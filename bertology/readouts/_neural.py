@@ -15,20 +15,11 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from bertology.errors import FitError
-from bertology.readouts._base import Floats, Integers, check_labels
-from bertology.readouts._fitting import (
-    IMPOSSIBLE,
-    EarlyStopping,
-    FitLoop,
-    FittedScores,
-    LabelReadout,
-    TrainingData,
-    accuracies,
-    drawn_alike,
-    label_log_probs,
-    single_report,
-)
+from bertology.readouts._base import FitReport, Floats, Integers, Readout, TrainingData
+from bertology.readouts._fitting import IMPOSSIBLE, EarlyStopping, FitLoop, FittedScores, accuracies, drawn_alike
 from bertology.readouts._sources import FeatureSource, Items, Moments, resident, shuffled_batches, survey
+
+Noises = Sequence[np.random.Generator]
 
 
 class Standardised(nn.Module):
@@ -45,7 +36,7 @@ class Standardised(nn.Module):
         self.register_buffer("std", moments.std.float())
 
     def standard(self, vectors: Tensor, problem: int) -> Tensor:
-        """``[layer, m, dim]`` vectors with the mean and standard deviation of a problem's training items removed."""
+        """``[layer, m, dim]`` vectors, standardised for a problem."""
         return (vectors - self.mean[problem][:, None]) / self.std[problem][:, None]
 
     def scores(self, source: FeatureSource, *options: Any) -> Iterator[tuple[Tensor, int, Tensor]]:
@@ -59,32 +50,28 @@ class Standardised(nn.Module):
 
 def surprisals(scores: Tensor, items: Items, numbers: Tensor) -> Tensor:
     """``[problem, layer, m]`` weighted −ln p of the labels of a batch, from ``[problem, layer, m, class]`` scores."""
-    log_prob = scores.log_softmax(3)
     labels = items.labels[:, None, numbers, None].expand(-1, scores.shape[1], -1, 1)
-    return -log_prob.gather(3, labels).squeeze(3) * items.weights[:, None, numbers]
+    return -scores.log_softmax(3).gather(3, labels).squeeze(3) * items.weights[:, None, numbers]
 
 
 class Perceptrons(Standardised):
-    """One perceptron a problem and layer: standardised features, a hidden layer of ReLUs, class scores.
+    """One perceptron a problem and layer; if ``is_linear``, the hidden layer is no more than a matrix."""
 
-    If ``is_linear``, the hidden layer hands on what it gets, without biases of its own: a product of two matrices.
-    """
-
-    def __init__(self, moments: Moments, items: Items, hidden: int, seed: int, *, is_linear: bool = False) -> None:
-        n_classes = items.frequency.shape[1]
-        super().__init__(moments, n_classes)
+    def __init__(self, moments: Moments, items: Items, hidden: int, seed: int, *, is_linear: bool) -> None:
+        super().__init__(moments, n_classes := items.frequency.shape[1])
         self.is_linear = is_linear
         n_problems, n_layers, dim = moments.mean.shape
-        device = moments.mean.device
 
         def draw(random: torch.Generator) -> dict[str, Tensor]:
             first = torch.randn(hidden, dim, generator=random) * (2 / dim) ** 0.5  # He et al. 2015
             return {"first": first, "second": torch.randn(n_classes, hidden, generator=random) * (1 / hidden) ** 0.5}
 
         start = drawn_alike(n_problems, n_layers, seed, draw)
-        self.first, self.second = (nn.Parameter(start[name].to(device)) for name in ("first", "second"))
-        self.first_bias = nn.Parameter(torch.zeros(n_problems, n_layers, 0 if is_linear else hidden, device=device))
-        self.second_bias = nn.Parameter(torch.zeros(n_problems, n_layers, n_classes, device=device))
+        start["first_bias"] = torch.zeros(n_problems, n_layers, 0 if is_linear else hidden)
+        start["second_bias"] = torch.zeros(n_problems, n_layers, n_classes)
+        self.first, self.second, self.first_bias, self.second_bias = (
+            nn.Parameter(value.to(moments.mean.device)) for value in start.values()
+        )
         self.absent: Tensor
         self.register_buffer("absent", torch.where(items.frequency > 0, 0.0, IMPOSSIBLE)[:, None])
 
@@ -106,21 +93,19 @@ class Perceptrons(Standardised):
 
     def maps_of(self, problem: int, layer: int) -> list[tuple[Tensor, Tensor]]:
         """Weights ``[out, in]`` and biases ``[out]`` of the maps of standardised features, in float64."""
-        first, second, first_bias, bias = (
-            parameter.detach()[problem, layer].double() for parameter in self.parameters()
-        )
+        first, second, first_bias, bias = (part.detach()[problem, layer].double() for part in self.parameters())
         bias = bias + self.absent[problem, 0].double()
         return [(second @ first, bias)] if self.is_linear else [(first, first_bias), (second, bias)]
 
 
 @dataclass(frozen=True)
-class PerceptronReadout(LabelReadout):
+class PerceptronReadout(Readout):
     """A perceptron or bilinear map, trained by Adam (Kingma & Ba 2015) until dev accuracy stops rising.
 
-    All layers and problems see the same batches and are trained in the same matrix products, yet none depends on
-    another: each has its own parameters and stops at its own best epoch, whose parameters are kept. In the report
-    ``iterations`` counts epochs, and ``converged`` says that dev accuracy had stopped rising. The seed is that of the
-    initial weights (each problem its own) and of the order of the items.
+    All layers and problems see the same batches, yet none depends on another: each has its own parameters and stops at
+    its own best epoch, whose parameters are kept. In the report ``iterations`` counts epochs, and ``converged`` says
+    that dev accuracy had stopped rising. The seed is that of the initial weights (each problem its own) and of the
+    order of the items.
     """
 
     learning_rate: float = field(default=1e-3, kw_only=True)
@@ -145,13 +130,12 @@ class _PerceptronLoop(FitLoop):
 
     def __init__(self, readout: PerceptronReadout, data: TrainingData) -> None:
         super().__init__(EarlyStopping(data.shape, readout.patience), readout.max_epochs, data.progress)
-        self._data, self._items, self._batch_items = data, data.items, readout.batch_items
+        self._data, self._items = data, Items.of(data.targets, data.device)
+        self._batch_items, self._random = readout.batch_items, torch.Generator().manual_seed(data.seed)
         self._train, self._dev = (resident(source, data.device) for source in (data.train, data.dev))
-        moments = survey(self._train, self._items.weights)[0]
-        self._now = readout.start(moments, self._items, data.seed)
+        self._now = readout.start(survey(self._train, self._items.weights)[0], self._items, data.seed)
         self.best = copy.deepcopy(self._now).requires_grad_(False)
         self._optimiser = torch.optim.Adam(self._now.parameters(), lr=readout.learning_rate)
-        self._random = torch.Generator().manual_seed(data.seed)
         self._mean_weight = (self._items.total / self._items.weights.shape[1]).float()[:, None, None]
 
     def learn(self) -> None:
@@ -184,7 +168,7 @@ class MlpReadout(PerceptronReadout):
     def start(self, moments: Moments, items: Items, seed: int) -> Perceptrons:
         if self.hidden < 1:
             raise FitError(f"hidden is {self.hidden}: give the width of the hidden layer, 1 or more")
-        return Perceptrons(moments, items, self.hidden, seed)
+        return Perceptrons(moments, items, self.hidden, seed, is_linear=False)
 
 
 @dataclass(frozen=True)
@@ -215,7 +199,6 @@ _SIZE = 0.1
 _LOG_VARIANCE, _LOG_ALPHA = -3.0, -3.0
 """Initial log-variances of posteriors: wide, but not so wide that outputs are mere noise. From narrow posteriors it
 takes many steps to reach one that costs nothing."""
-Noises = Sequence[np.random.Generator]
 
 
 class _Groups(nn.Module):
@@ -233,11 +216,9 @@ class _Groups(nn.Module):
             return nn.Parameter(torch.full((*shape, *tail), value, device=device))
 
         self.mean = nn.Parameter(start["mean"].to(device))
-        self.log_variance = full(_LOG_VARIANCE, n_out, n_in)
-        self.bias = full(0.0, n_out)
+        self.log_variance, self.bias = full(_LOG_VARIANCE, n_out, n_in), full(0.0, n_out)
         self.bias_log_variance = full(_LOG_VARIANCE, n_out)
-        self.log_scale = full(-0.5 * np.log(n_in), n_in)
-        self.log_alpha = full(_LOG_ALPHA, n_in)
+        self.log_scale, self.log_alpha = full(-0.5 * np.log(n_in), n_in), full(_LOG_ALPHA, n_in)
 
     def noise(self, n_items: int, random: np.random.Generator) -> Tensor:
         """``[m, in + out]`` noise of scales and outputs, drawn item by item, whatever the chunk size."""
@@ -245,17 +226,13 @@ class _Groups(nn.Module):
         return torch.from_numpy(random.standard_normal((n_items, width), dtype=np.float32)).to(self.mean.device)
 
     def sampled(self, vectors: Tensor, problem: int, noise: Tensor) -> Tensor:
-        """``[layer, m, out]`` of ``[layer, m, in]`` under weights drawn anew for each item.
-
-        What is drawn is the outputs (Kingma et al. 2015), with the same noise in every layer and problem.
-        """
+        """``[layer, m, out]`` of ``[layer, m, in]`` under weights of each item's own (Kingma et al. 2015)."""
         of_scales, of_outputs = noise[:, : self.mean.shape[3]], noise[:, self.mean.shape[3] :]
         spread = (self.log_alpha[problem] / 2).exp()[:, None]
         scaled = vectors * self.log_scale[problem].exp()[:, None] * (1 + spread * of_scales)
         mean = torch.baddbmm(self.bias[problem][:, None], scaled, self.mean[problem].mT)
-        variance = torch.baddbmm(
-            self.bias_log_variance[problem].exp()[:, None], scaled.square(), self.log_variance[problem].exp().mT
-        )
+        bias_variance = self.bias_log_variance[problem].exp()[:, None]
+        variance = torch.baddbmm(bias_variance, scaled.square(), self.log_variance[problem].exp().mT)
         drawn: Tensor = mean + variance.sqrt() * of_outputs
         return drawn
 
@@ -279,22 +256,16 @@ class Compressors(Standardised):
     """One readout a problem and layer: standardised features, hidden layers of ReLUs if any, class scores."""
 
     def __init__(self, moments: Moments, items: Items, hidden: int, seed: int) -> None:
-        n_classes = items.frequency.shape[1]
-        super().__init__(moments, n_classes)
+        super().__init__(moments, n_classes := items.frequency.shape[1])
         widths = [moments.mean.shape[2], *([hidden] if hidden else []), n_classes]
         self.maps: Any = nn.ModuleList(
-            _Groups(self.shape[:2], n_in, n_out, seed + place, moments.mean.device)
-            for place, (n_in, n_out) in enumerate(itertools.pairwise(widths))
+            _Groups(self.shape[:2], *pair, seed + place, moments.mean.device)
+            for place, pair in enumerate(itertools.pairwise(widths))
         )
 
     def forward(self, vectors: Tensor, noises: Noises | None = None) -> Tensor:
-        """``[problem, layer, m, class]`` scores of ``[layer, m, dim]`` vectors.
-
-        Under weights that ``noises`` draw, one generator a map, or under their means.
-        """
-        drawn: list[Tensor | None] = [None] * len(self.maps)
-        if noises is not None:
-            drawn = [one.noise(vectors.shape[1], random) for one, random in zip(self.maps, noises, strict=True)]
+        """Scores as of :class:`Perceptrons`, under weights that ``noises`` draw, or under their means."""
+        drawn = [None if noises is None else m.noise(vectors.shape[1], noises[at]) for at, m in enumerate(self.maps)]
         scores = []
         for problem in range(len(self.mean)):
             hidden = self.standard(vectors, problem)
@@ -309,12 +280,11 @@ class Compressors(Standardised):
 
     @property
     def n_params(self) -> int:
-        """Weights, biases and scales of one layer's readout for one problem, without how sure they are."""
-        parameters = (parameter for one in self.maps for parameter in (one.mean, one.bias, one.log_scale))
-        return sum(int(np.prod(parameter.shape[2:])) for parameter in parameters)
+        """Weights, biases and scales, without how sure they are."""
+        return sum(int(np.prod(part.shape[2:])) for one in self.maps for part in (one.mean, one.bias, one.log_scale))
 
     def maps_of(self, problem: int, layer: int) -> list[tuple[Tensor, Tensor]]:
-        """Weights ``[out, in]`` and biases ``[out]`` of the maps, in float64, under the means of their posteriors."""
+        """As of :class:`Perceptrons`, under the means of the posteriors."""
         rows = ([part.detach()[problem, layer].double() for part in (m.mean, m.log_scale, m.bias)] for m in self.maps)
         return [(mean * log_scale.exp(), bias) for mean, log_scale, bias in rows]
 
@@ -339,15 +309,12 @@ class FittedBayes(FittedScores):
 
     def sampled_log_probs(self, source: FeatureSource, labels: Integers) -> Floats:
         """Log-probabilities under weights drawn from the posterior anew for each item, averaged over draws."""
-        shape = self.checked_shape(source)
-        check_labels(source, labels, shape[0], self.model.shape[2])
         noises = self.model.noises(self.sampling_seed)
-        draws = (label_log_probs(self.model.scores(source, noises), shape, labels) for _ in range(_DRAWS))
-        return np.asarray(sum(draws) / _DRAWS)
+        return np.asarray(sum(self.log_probs(source, labels, noises) for _ in range(_DRAWS)) / _DRAWS)
 
 
 @dataclass(frozen=True)
-class BayesReadout(LabelReadout):
+class BayesReadout(Readout):
     """A readout under Bayesian compression (Louizos et al. 2017, section 4.1), for variational codelength.
 
     It minimises the length of a message that holds its posterior and, given that, the training labels: the
@@ -370,7 +337,7 @@ class BayesReadout(LabelReadout):
     def fit_to(self, data: TrainingData) -> FittedBayes:
         if self.hidden < 0 or min(self.steps, self.batch_items) < 1 or self.learning_rate <= 0:
             raise FitError(f"settings {asdict(self)}: give hidden of 0 or more, the others above 0")
-        items, seed = data.items, data.seed
+        items, seed = Items.of(data.targets, data.device), data.seed
         train = resident(data.train, data.device)
         compressors = Compressors(survey(train, items.weights)[0], items, self.hidden, seed)
         optimiser = torch.optim.Adam(compressors.parameters(), lr=self.learning_rate)
@@ -393,13 +360,11 @@ class BayesReadout(LabelReadout):
                 data.progress(f"compressed readouts: step {step} of {self.steps}")
         accuracy = accuracies(compressors.scores(data.dev), (*data.shape, 1), data.dev_targets)[:, :, 0]
         compressors.requires_grad_(False)
-        gain = self._last_gain(torch.stack(lengths))
-        report = single_report(accuracy, np.full(gain.shape, self.steps, dtype=np.int64), gain <= _STILL, gain)
+        # the part by which codes got shorter in the last steps
+        quarter = self.steps // 4
+        before, after = (torch.stack(lengths[part]) for part in (slice(-2 * quarter, -quarter), slice(-quarter, None)))
+        shorter = before.mean(0) / after.mean(0) - 1 if quarter else torch.full_like(lengths[0], torch.inf)
+        gain = np.asarray(shorter.double().cpu().numpy())
+        n_steps = np.full(gain.shape, self.steps, dtype=np.int64)
+        report = FitReport.without_path(accuracy, n_steps, gain <= _STILL, gain)
         return FittedBayes(self.name, compressors, report, sampling_seed=seed)
-
-    def _last_gain(self, lengths: Tensor) -> Floats:
-        """``[problem, layer]`` part by which codes of ``[step, problem, layer]`` got shorter in the last steps."""
-        last = self.steps // 4
-        before, after = lengths[-2 * last : -last], lengths[-last:]
-        gain = (before.mean(0) / after.mean(0) - 1) if last else torch.full_like(lengths[0], torch.inf)
-        return np.asarray(gain.double().cpu().numpy())

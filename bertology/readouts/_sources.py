@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Sequence
-from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol, Self, get_args, runtime_checkable
 
@@ -16,10 +15,56 @@ from torch import Tensor
 from bertology._spans import SpanChunk, check_spans
 from bertology.activations import SpanVectors
 from bertology.errors import FitError
-from bertology.readouts._base import Integers, Shaped, Targets
+from bertology.readouts._base import Integers, Targets
 
 _WINDOW_BYTES = 256 << 20  # vectors that are shuffled among each other before they are cut into batches
 _SPAN_WINDOW_BYTES = 128 << 20  # bytes of words in spans that are shuffled among each other
+CHUNK_ITEMS = 2048
+"""Items handed out at once: a few megabytes a layer, which stay in the processor's cache."""
+_CHUNK_ON_ACCELERATOR = 1 << 14  # items handed out at once on an accelerator, which needs larger products to be busy
+_RESIDENT_PART = 0.4  # part of an accelerator's free memory that the vectors of one split may take
+PlainPooling = Literal["first", "last", "mean", "max", "endpoints"]
+"""Poolings of a span without parameters; ``max`` is taken in each dimension, ``endpoints`` is the
+first word's vector followed by the last word's."""
+
+
+class Shaped(Protocol):
+    """The same items in several layers, whose numbers in their model are ``layers``; ``at`` gives some, by place."""
+
+    @property
+    def n_layers(self) -> int: ...
+    @property
+    def n_items(self) -> int: ...
+    @property
+    def dim(self) -> int: ...
+    @property
+    def layers(self) -> Sequence[int]: ...
+    def at(self, places: Sequence[int]) -> Any: ...
+    def chunks(self) -> Iterator[Any]: ...
+
+
+class FeatureSource(Shaped, Protocol):
+    """Vectors of the same items in several layers, handed out in chunks as often as they are asked for.
+
+    ``dtype`` is the type that the vectors have been converted from, so that they can be kept in it without loss.
+    ``chunks`` gives all items once, in an order that is the same from pass to pass: ``[m]`` int64 item numbers and
+    their ``[layer, m, dim]`` float32 vectors, which must not be changed.
+    """
+
+    @property
+    def dtype(self) -> torch.dtype: ...
+
+
+@runtime_checkable
+class SpanSource(Shaped, Protocol):
+    """Items of one or two spans of words (``n_spans``), in several layers, in chunks that are :class:`SpanChunk`."""
+
+    @property
+    def n_spans(self) -> int: ...
+
+
+AnySource = FeatureSource | SpanSource
+"""Items with a vector each, or with spans of words."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +92,7 @@ class Items:
     def are_equal(self) -> bool:
         return bool((self.weights == 1).all())
 
-    @property
+    @functools.cached_property
     def used(self) -> Tensor:
         """``[item]`` whether some problem uses an item; on the processor, where sources are read."""
         return (self.weights > 0).any(0).cpu()
@@ -81,10 +126,7 @@ class Sample:
 
 
 def choose_items(weights: Tensor, size: int, *, seed: int = 0) -> Tensor:
-    """``[item]`` whether an item is in a sample of about ``size`` that has items of every problem.
-
-    Problems that use different items, whose ``weights [problem, item]`` are above 0, share the sample.
-    """
+    """``[item]`` whether an item is in a sample of about ``size``, which has items of every problem."""
     used = (weights > 0).cpu().numpy()
     chosen = used.any(axis=0)
     if np.count_nonzero(chosen) > size:
@@ -97,18 +139,10 @@ def choose_items(weights: Tensor, size: int, *, seed: int = 0) -> Tensor:
 
 
 def survey(source: FeatureSource, weights: Tensor, in_sample: Tensor | None = None) -> tuple[Moments, Sample]:
-    """Weighted mean and standard deviation of every feature, and the vectors of a sample.
+    """Moments of every feature under ``weights [problem, item]``, and the vectors of the items ``in_sample [item]``.
 
     Sums are over differences from each layer's first vector, so that a feature far from zero keeps its digits, and a
     constant one is exactly constant.
-
-    Args:
-        source: the vectors.
-        weights: ``[problem, item]``, on the device to compute on.
-        in_sample: ``[item]`` which items the sample has; none when left out.
-
-    Raises:
-        FitError: a layer has vectors that are not finite.
     """
     used = (weights > 0).any(dim=0).cpu()
     if in_sample is None:
@@ -147,10 +181,7 @@ def survey(source: FeatureSource, weights: Tensor, in_sample: Tensor | None = No
 def shuffled_batches(
     train: FeatureSource, items: Items, size: int, random: torch.Generator
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """Used items in batches of ``size``, shuffled inside windows of neighbouring chunks.
-
-    What is left of a window goes into the next one; the last batch of all may be smaller.
-    """
+    """Used items in batches of ``size``, shuffled inside windows; what is left of a window goes into the next one."""
     device = items.weights.device
     most = max(size, _WINDOW_BYTES // (4 * train.n_layers * train.dim))
     window: list[tuple[Tensor, Tensor]] = []
@@ -174,11 +205,11 @@ def shuffled_batches(
 
 
 class JoinedChunks:
-    """The ``used`` ``[item]`` items once in each pass, in neighbouring chunks joined to as many as there is room for.
+    """The ``used`` ``[item]`` items once in each pass, in neighbouring chunks joined to windows.
 
-    Each chunk is copied, to ``device`` or the processor, as it comes to where those of the last window were, so that a
-    window is done with before the next is asked for, and no more is held than a window and a chunk. Items that fit into
-    one window are read in the first pass alone. A chunk larger than a window stays where it is.
+    Each chunk is copied as it comes to where those of the last window were: no more is held than a window and a chunk.
+    Items that fit into one window are read in the first pass alone; a chunk larger than a window stays where it is.
+    Behind the last word of a window there may be room left, with nothing in it.
     """
 
     def __init__(self, source: SpanSource, used: Tensor, *, device: torch.device | None = None) -> None:
@@ -187,7 +218,6 @@ class JoinedChunks:
         self._only: SpanChunk | None = None
 
     def __iter__(self) -> Iterator[SpanChunk]:
-        """One pass. Behind the last word of a window there may be room left, with nothing in it."""
         if self._only is not None:
             yield self._only
             return
@@ -199,9 +229,14 @@ class JoinedChunks:
             self._only = joined
 
     def _joined(self) -> Iterator[SpanChunk]:
-        """Neighbouring chunks as one, as many as there is room for; a chunk too large for it comes alone."""
         held: list[SpanChunk] = []
         filled = 0
+
+        def one() -> SpanChunk:
+            assert self._room is not None, "what is held was copied there"
+            # all of the room: a part of it would be copied whenever words are taken from it
+            return SpanChunk(torch.cat([c.items for c in held]), self._room, torch.cat([c.spans for c in held]))
+
         for chunk in self._source.chunks():
             chunk = only_items(chunk, self._used[chunk.items])
             if not len(chunk.items):
@@ -211,7 +246,7 @@ class JoinedChunks:
             n_layers, n_words, dim = chunk.words.shape
             most = _SPAN_WINDOW_BYTES // (chunk.words.nbytes // n_words)
             if held and filled + n_words > most:
-                yield self._one(held)
+                yield one()
                 held, filled = [], 0
             if n_words > most:
                 yield chunk
@@ -223,48 +258,7 @@ class JoinedChunks:
             filled += n_words
             del chunk  # or it would be held while the next is read
         if held:
-            yield self._one(held)
-
-    def _one(self, held: list[SpanChunk]) -> SpanChunk:
-        assert self._room is not None, "what is held was copied there"
-        # all of the room: a part of it would be copied whenever words are taken from it
-        return SpanChunk(torch.cat([c.items for c in held]), self._room, torch.cat([c.spans for c in held]))
-
-
-PlainPooling = Literal["first", "last", "mean", "max", "endpoints"]
-"""Poolings of a span without parameters; ``max`` is taken in each dimension, ``endpoints`` is the
-first word's vector followed by the last word's."""
-
-CHUNK_ITEMS = 2048
-"""Items handed out at once: a few megabytes a layer, which stay in the processor's cache."""
-_CHUNK_ON_ACCELERATOR = 1 << 14  # items handed out at once on an accelerator, which needs larger products to be busy
-_RESIDENT_PART = 0.4  # part of an accelerator's free memory that the vectors of one split may take
-
-
-class FeatureSource(Shaped, Protocol):
-    """Vectors of the same items in several layers, handed out in chunks as often as they are asked for.
-
-    ``dtype`` is the type that the vectors have been converted from, so that they can be kept in it without loss.
-    ``chunks`` gives all items once, in an order that is the same from pass to pass: ``[m]`` int64 item numbers and
-    their ``[layer, m, dim]`` float32 vectors, which must not be changed.
-    """
-
-    @property
-    def dtype(self) -> torch.dtype: ...
-    def chunks(self) -> Iterator[tuple[Tensor, Tensor]]: ...
-
-
-@runtime_checkable
-class SpanSource(Shaped, Protocol):
-    """Items of one or two spans of words (``n_spans``), in several layers, in chunks as of a :class:`FeatureSource`."""
-
-    @property
-    def n_spans(self) -> int: ...
-    def chunks(self) -> Iterator[SpanChunk]: ...
-
-
-AnySource = FeatureSource | SpanSource
-"""Items with a vector each, or with spans of words."""
+            yield one()
 
 
 @dataclass(frozen=True)
@@ -306,7 +300,28 @@ class DerivedSpans(Derived):
     n_spans: int = 1
 
 
-class ArrayFeatures:
+class _Array:
+    """Vectors ``[layer, …, dim]`` in one array."""
+
+    def __init__(self, values: Any, what: str, layers: Sequence[int] | None) -> None:
+        is_float = values.is_floating_point() if isinstance(values, Tensor) else values.dtype.kind == "f"
+        if values.ndim != 3 or not is_float:
+            shape = f"shape {list(values.shape)} of {values.dtype}"
+            raise FitError(f"vectors have {shape}: give floats [layer, {what}, dim]")
+        self._values: Any = values
+        self.n_layers, self._n, self.dim = map(int, values.shape)
+        self.layers: Sequence[int] = tuple(range(self.n_layers)) if layers is None else tuple(layers)
+        if (n := len(self.layers)) != self.n_layers:
+            raise FitError(f"{n} layer numbers for {self.n_layers} layers: give one for each")
+
+    def _some(self, places: Sequence[int]) -> tuple[Any, list[int]]:
+        """The vectors of some layers, not copied where they are neighbours, and the layers' numbers."""
+        run = range(places[0], places[-1] + 1) if places else ()
+        values = self._values[run.start : run.stop] if run and [*places] == [*run] else self._values[list(places)]
+        return values, [self.layers[place] for place in places]
+
+
+class ArrayFeatures(_Array):
     """Features held in one array.
 
     Args:
@@ -322,37 +337,31 @@ class ArrayFeatures:
         layers: Sequence[int] | None = None,
         chunk_items: int | None = None,
     ) -> None:
-        self._values = values
-        _check_vectors(values, "item")
-        self.n_layers, self.n_items, self.dim = map(int, values.shape)
-        self.layers = _numbered(layers, self.n_layers)
+        super().__init__(values, "item", layers)
+        self.n_items = self._n
         self.dtype = torch.float16 if values.dtype in (np.float16, torch.float16) else torch.float32
         is_near = not isinstance(values, Tensor) or values.device.type == "cpu"
         self._chunk_items = chunk_items or (CHUNK_ITEMS if is_near else _CHUNK_ON_ACCELERATOR)
-        self._places: Sequence[int] = range(self.n_layers)
 
     def at(self, places: Sequence[int]) -> ArrayFeatures:
-        """The same items in some of the layers; the vectors are not copied."""
-        chosen = copy(self)
-        chosen._places = [self._places[place] for place in places]
-        chosen.n_layers, chosen.layers = len(places), tuple(self.layers[place] for place in places)
-        return chosen
+        """The same items in some of the layers; the vectors of neighbouring layers are not copied."""
+        values, layers = self._some(places)
+        return type(self)(values, layers=layers, chunk_items=self._chunk_items)
 
     def layer(self, place: int) -> Tensor:
         """A copy of the vectors of one layer, ``[item, dim]`` in float32."""
-        return torch.as_tensor(self._values[self._places[place]]).to(torch.float32, copy=True)
+        return torch.as_tensor(self._values[place]).to(torch.float32, copy=True)
 
     def chunks(self) -> Iterator[tuple[Tensor, Tensor]]:
         """All items in order, as ``[m]`` item numbers and ``[layer, m, dim]`` float32 vectors."""
         for first in range(0, self.n_items, self._chunk_items):
-            layers: Any = slice(None) if isinstance(self._places, range) else self._places  # a list makes a copy
-            part = self._values[layers, first : first + self._chunk_items]
+            part = self._values[:, first : first + self._chunk_items]
             if not isinstance(part, Tensor):  # torch wants to be able to write, which a memory map may refuse
                 part = torch.from_numpy(part.astype(np.float32, copy=not part.flags.writeable))
             yield torch.arange(first, first + part.shape[1]), part.float()
 
 
-class ArraySpans:
+class ArraySpans(_Array):
     """Spans over words held in one array.
 
     Args:
@@ -373,19 +382,15 @@ class ArraySpans:
         layers: Sequence[int] | None = None,
         chunk_items: int = CHUNK_ITEMS,
     ) -> None:
-        self._values = values if isinstance(values, Tensor) else torch.from_numpy(np.array(values))
-        _check_vectors(self._values, "word")
-        self._spans = torch.as_tensor(spans).long()
-        self.n_layers, n_words, self.dim = self._values.shape
-        check_spans(self._spans.numpy(), n_words)
+        super().__init__(values if isinstance(values, Tensor) else torch.from_numpy(np.array(values)), "word", layers)
+        self._spans, self._chunk_items = torch.as_tensor(spans).long(), chunk_items
+        check_spans(self._spans.numpy(), self._n)
         self.n_items, self.n_spans = self._spans.shape[:2]
-        self.layers = _numbered(layers, self.n_layers)
-        self._chunk_items = chunk_items
 
     def at(self, places: Sequence[int]) -> ArraySpans:
         """The same items in some of the layers."""
-        layers = [self.layers[place] for place in places]
-        return ArraySpans(self._values[list(places)], self._spans, layers=layers, chunk_items=self._chunk_items)
+        values, layers = self._some(places)
+        return ArraySpans(values, self._spans, layers=layers, chunk_items=self._chunk_items)
 
     def chunks(self) -> Iterator[SpanChunk]:
         for first in range(0, self.n_items, self._chunk_items):
@@ -396,44 +401,23 @@ class ArraySpans:
             yield SpanChunk(torch.arange(first, first + len(spans)), vectors.float(), renumbered)
 
 
-def _check_vectors(values: Tensor | NDArray[Any], what: str) -> None:
-    if values.ndim != 3 or not (values.is_floating_point() if isinstance(values, Tensor) else values.dtype.kind == "f"):
-        raise FitError(f"vectors have shape {list(values.shape)} of {values.dtype}: give floats [layer, {what}, dim]")
-
-
-def _numbered(layers: Sequence[int] | None, n_layers: int) -> Sequence[int]:
-    numbers = tuple(range(n_layers)) if layers is None else tuple(layers)
-    if len(numbers) != n_layers:
-        raise FitError(f"{len(numbers)} layer numbers for {n_layers} layers: give one for each")
-    return numbers
-
-
 def changed(source: AnySource, change: Callable[..., Tensor], *by_layer: Tensor) -> AnySource:
     """The vectors of a source, or the words of its spans, after a change that keeps their shape.
 
-    Args:
-        source: the vectors.
-        change: takes ``[layer, m, dim]`` vectors and the arrays ``by_layer``, and returns such vectors.
-        by_layer: ``[layer, …]``
+    It takes ``[layer, m, dim]`` vectors and the arrays ``by_layer [layer, …]``, and returns such vectors.
     """
-    size = source.n_items, source.dim
-    if isinstance(source, SpanSource):
-        return DerivedSpans(
-            source,
-            lambda chunk, *parts: replace(chunk, words=change(chunk.words, *parts)),
-            *size,
-            by_layer=by_layer,
-            n_spans=source.n_spans,
-        )
-    return Derived(source, lambda chunk, *parts: (chunk[0], change(chunk[1], *parts)), *size, by_layer=by_layer)
+    size: Any = {"n_items": source.n_items, "dim": source.dim, "by_layer": by_layer}
+    if not isinstance(source, SpanSource):
+        return Derived(source, lambda chunk, *parts: (chunk[0], change(chunk[1], *parts)), **size)
+
+    def of_words(chunk: SpanChunk, *parts: Tensor) -> SpanChunk:
+        return replace(chunk, words=change(chunk.words, *parts))
+
+    return DerivedSpans(source, of_words, n_spans=source.n_spans, **size)
 
 
-def subset(source: AnySource, chosen: NDArray[np.bool_]) -> AnySource:
-    """The ``chosen`` ``[item]`` items of a source of either kind, numbered anew in their order.
-
-    Raises:
-        FitError: there is not one choice for each item.
-    """
+def subset(source: Any, chosen: NDArray[np.bool_]) -> Any:
+    """The ``chosen`` ``[item]`` items of a source of either kind, numbered anew in their order."""
     if chosen.shape != (source.n_items,):
         raise FitError(f"{source.n_items} items and choices of shape {list(chosen.shape)}: give one for each item")
     wanted = torch.from_numpy(chosen)
@@ -499,8 +483,10 @@ def pooled(
     return Derived(source, lambda chunk: (chunk.items, pool(chunk)), source.n_items, dim)
 
 
-def pooled_parts(source: SpanSource, pooling: PlainPooling) -> SpanSource:
-    """Spans pooled as by :func:`pooled`, every pooled vector a span of one word; ``endpoints`` makes two of one."""
+def pooled_parts(source: SpanSource, pooling: str) -> SpanSource:
+    """Every pooled vector as a span of one word, two for ``endpoints``; spans as they are for ``attention``."""
+    if pooling == "attention":
+        return source
     n_spans = source.n_spans * (2 if pooling == "endpoints" else 1)
 
     def pool(chunk: SpanChunk) -> SpanChunk:
@@ -587,7 +573,7 @@ def without_unused(items: Tensor, vectors: Tensor, used: Tensor) -> tuple[Tensor
     return (items, vectors) if wanted.all() else (items[wanted], vectors[:, wanted])
 
 
-def check_finite(source: Shaped, sums: Tensor) -> None:
+def check_finite(source: AnySource, sums: Tensor) -> None:
     """Raise :class:`FitError` unless ``[layer, …]`` sums over the vectors of ``source`` are finite."""
     damaged = ~sums.reshape(len(sums), -1).isfinite().all(1)  # [layer]
     if damaged.any():

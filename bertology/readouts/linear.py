@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
@@ -17,13 +17,14 @@ from bertology.readouts._base import (
     FitReport,
     Floats,
     Integers,
+    Readout,
     Targets,
-    best_places,
+    TrainingData,
     check_same_shape,
     checked_weights,
     rising_ends,
 )
-from bertology.readouts._fitting import IMPOSSIBLE, FittedScores, LabelReadout, TrainingData, accuracies
+from bertology.readouts._fitting import IMPOSSIBLE, FittedScores, accuracies
 from bertology.readouts._sources import (
     FeatureSource,
     Items,
@@ -32,8 +33,8 @@ from bertology.readouts._sources import (
     check_finite,
     choose_items,
     resident,
+    subset,
     survey,
-    used_chunks,
     without_unused,
 )
 
@@ -71,16 +72,9 @@ class Fits:
         per_problem = torch.where(present.sum(1) == 2, 2.0, 1.0) / items.total
         # [fit] factor of ½‖W‖² beside the mean loss, float64
         self.penalty = per_problem[self.problem] / strengths.to(present.device).flatten()
-        self.mean = moments.mean[self.problem, 0].float()  # [fit, dim]
-        self.std = moments.std[self.problem, 0].float()  # [fit, dim]
+        self.mean, self.std = (part[self.problem, 0].float() for part in (moments.mean, moments.std))  # [fit, dim]
         self.absent = torch.where(present, 0.0, IMPOSSIBLE)  # [problem, class] added to the intercepts
-
-    def __len__(self) -> int:
-        return len(self.penalty)
-
-    def start(self) -> Tensor:
-        """Weights before the first step, all zero."""
-        return torch.zeros(len(self), self.n_classes * (self.dim + 1), device=self.mean.device)
+        self.every = torch.arange(len(self.penalty), device=present.device)
 
     def split(self, points: Tensor) -> tuple[Tensor, Tensor]:
         """Coefficients ``[n, class, dim]`` and intercepts ``[n, class]`` of standardised features."""
@@ -94,28 +88,21 @@ class Fits:
         shift = torch.bmm(weights, self.mean[rows][:, :, None]).squeeze(2)
         return weights, biases - shift + self.absent[self.problem[rows]]
 
+    def objective(self, source: FeatureSource, items: Items, rows: Tensor, points: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean loss with penalty ``[n]`` (float64) of the fits ``rows`` at ``points`` over some items, and gradients.
 
-class Objective:
-    """Mean loss with penalty over the items of a source of one layer, of any of the fits.
-
-    Class is the slowest axis and item the fastest: softmax then runs along whole vectors of items.
-    """
-
-    def __init__(self, fits: Fits, source: FeatureSource, items: Items) -> None:
-        self._fits, self._source, self._items = fits, source, items
-        self._used = items.used
-
-    def __call__(self, rows: Tensor, points: Tensor) -> tuple[Tensor, Tensor]:
-        """Values ``[n]`` (float64) and gradients ``[n, parameter]`` of the fits ``rows`` at ``points``."""
-        fits, items, problem = self._fits, self._items, self._fits.problem[rows]
-        raw, offsets = fits.for_raw(rows, points)
+        Class is the slowest axis and item the fastest: softmax then runs along whole vectors of items.
+        """
+        problem, used = self.problem[rows], items.used
+        raw, offsets = self.for_raw(rows, points)
         n, n_classes, dim = raw.shape
         coefficients, intercepts = raw.transpose(0, 1).reshape(n_classes * n, dim), offsets.T.reshape(-1, 1)
         loss_sums = torch.zeros(n, dtype=torch.float64, device=raw.device)
         weight_sums = torch.zeros_like(coefficients)
         bias_sums = torch.zeros(n_classes, n, dtype=torch.float64, device=raw.device)
-        for chunk in self._source.chunks():
-            numbers, vectors = (part.to(points.device) for part in without_unused(*chunk, self._used))
+        for numbers, vectors in source.chunks():
+            numbers, vectors = without_unused(numbers, vectors, used)
+            numbers, vectors = numbers.to(points.device), vectors.to(points.device)
             scores = torch.addmm(intercepts, coefficients, vectors[0].T).view(n_classes, n, -1)
             residual = scores.softmax(0)  # [class, n, m]
             index = items.labels[:, numbers][problem][None]
@@ -131,35 +118,77 @@ class Objective:
             loss_sums += loss.sum(1, dtype=torch.float64)
             bias_sums += residual.sum(2)
             weight_sums.addmm_(residual.flatten(0, 1), vectors[0])
-            del chunk, vectors, scores, residual, index, at_label, loss  # or held while the next are read
+            del vectors, scores, residual, index, at_label, loss  # or held while the next are read
         total = items.total[problem].clamp(min=1e-30)
-        penalty, (weights, _) = fits.penalty[rows], fits.split(points)
+        penalty, (weights, _) = self.penalty[rows], self.split(points)
         value = loss_sums / total + 0.5 * penalty * weights.flatten(1).square().sum(1, dtype=torch.float64)
         # Sums for vectors as they come, turned into means for standardised ones.
         slopes, biases = weight_sums.view(n_classes, n, dim).transpose(0, 1), bias_sums.T.float()
-        slopes = (slopes - biases[:, :, None] * fits.mean[rows][:, None]) / fits.std[rows][:, None]
+        slopes = (slopes - biases[:, :, None] * self.mean[rows][:, None]) / self.std[rows][:, None]
         gradient = torch.cat([slopes, biases[:, :, None]], dim=2) / total.float()[:, None, None]
         gradient[:, :, :-1] += penalty.float()[:, None, None] * weights
         return value, gradient.flatten(1)
 
+    def bound(self, correlations: Tensor) -> Precondition:
+        """Division by an upper bound of the Hessian, the same at every point, from the features' correlations."""
+        spectrum, basis = _spectrum(correlations)
+        half_spectrum, basis = 0.5 * spectrum.clamp(min=0), basis.contiguous()
 
-class Spread(NamedTuple):
-    """How the features of a sample of one layer vary together."""
+        def divided(rows: Tensor, gradient: Tensor) -> Tensor:
+            weights, biases = self.split(gradient)
+            result = torch.empty_like(gradient).view(len(rows), self.n_classes, -1)
+            rotated = weights.contiguous() @ basis / (half_spectrum + self.penalty[rows].float()[:, None, None])
+            result[:, :, :-1] = rotated @ basis.T
+            result[:, :, -1] = 2 * biases
+            return result.flatten(1)
 
-    correlations: Tensor  # [dim, dim]
-    spectrum: Tensor  # [dim] eigenvalues of them
-    basis: Tensor  # [dim, dim] eigenvectors, in columns
+        return divided
 
+    def curvature(
+        self, sample: Sample, items: Items, points: Tensor, correlations: Tensor, *, memory: int
+    ) -> Precondition:
+        """Division by the curvature of each class near ``points [fit, parameter]``, and the penalty.
 
-def spread_of(sample: Sample) -> Spread:
-    """The spread of the features of a sample, standardised."""
-    vectors = sample.source.layer(0)  # [item, dim], changed in place: another copy would be as large
-    vectors -= vectors.mean(0)
-    vectors /= vectors.square().mean(0).clamp(min=1e-12).sqrt()
-    vectors -= vectors.mean(0)
-    correlations = vectors.T @ vectors / len(vectors)
-    spectrum, basis = _spectrum(correlations)
-    return Spread(correlations, spectrum, basis.contiguous())
+        It is measured on a sample with labels and weights ``items``. The rarest classes share their eigenvectors where
+        ``memory`` bytes are too few.
+        """
+        first: dict[bytes, int] = {}
+        alike = [first.setdefault(row.cpu().numpy().tobytes(), problem) for problem, row in enumerate(items.labels)]
+        most_blocks = max(1, memory // (4 * self.dim**2 * len(set(alike))))
+        coefficients, intercepts = self.for_raw(self.every, points)
+        uncertainty = torch.empty(len(points), self.n_classes, device=points.device)  # mean p (1 − p)
+        blocks: dict[int, list[_Block]] = {}  # by first problem with the same labels
+        vectors, n = sample.source.layer(0), self.n_strengths  # [item, dim]
+        for problem, first_alike in enumerate(alike):
+            rows, middle = slice(problem * n, (problem + 1) * n), problem * n + n // 2
+            scores = torch.baddbmm(intercepts[rows, :, None], coefficients[rows], vectors.T.expand(n, -1, -1))
+            variance = scores.softmax(1)  # [strength, class, item]
+            del scores
+            variance *= 1 - variance
+            variance *= items.weights[problem] / items.total[problem].clamp(min=1e-30).float()
+            frequency = items.frequency[problem]
+            uncertainty[rows] = variance.sum(2).maximum(_LEAST * frequency * (1 - frequency))
+            if first_alike == problem:
+                standard = (self.mean[middle], self.std[middle])
+                sizes = variance[n // 2], uncertainty[middle], frequency > 0
+                blocks[problem] = _blocks(vectors, standard, *sizes, correlations, most_blocks)
+            del variance
+        del vectors, coefficients, intercepts
+        give_back_freed_memory()  # what stays of a layer lies between what does not
+        first_of, coupled = torch.tensor(alike, device=points.device), _COUPLING * uncertainty
+
+        def divided(rows: Tensor, gradient: Tensor) -> Tensor:
+            whole = gradient.view(len(rows), self.n_classes, -1)
+            result = torch.zeros_like(whole)
+            problems, penalty = first_of[self.problem[rows]], self.penalty[rows].float()
+            for problem, of_problem in blocks.items():
+                chosen = (problems == problem).nonzero().squeeze(1)
+                for block in of_problem if len(chosen) else ():
+                    solution = block.divide(whole[chosen], coupled[rows[chosen]], penalty[chosen])
+                    result[chosen[:, None, None], block.classes] = solution
+            return result.flatten(1)
+
+        return divided
 
 
 def _spectrum(matrices: Tensor) -> tuple[Tensor, Tensor]:
@@ -172,24 +201,8 @@ def _spectrum(matrices: Tensor) -> tuple[Tensor, Tensor]:
     return values, vectors
 
 
-def bound(fits: Fits, spread: Spread) -> Precondition:
-    """Division by an upper bound of the Hessian that is the same at every point."""
-    half_spectrum = 0.5 * spread.spectrum.clamp(min=0)
-
-    def divided(rows: Tensor, gradient: Tensor) -> Tensor:
-        weights, biases = fits.split(gradient)
-        result = torch.empty_like(gradient).view(len(rows), fits.n_classes, -1)
-        rotated = weights.contiguous() @ spread.basis / (half_spectrum + fits.penalty[rows].float()[:, None, None])
-        result[:, :, :-1] = rotated @ spread.basis.T
-        result[:, :, -1] = 2 * biases
-        return result.flatten(1)
-
-    return divided
-
-
-@dataclass(frozen=True)
-class _Blocks:
-    """Curvatures of classes in problems with the same labels; each block is one class, or several that share one."""
+class _Block(NamedTuple):
+    """Curvatures of classes in problems with the same labels: of single classes, or of several that share one."""
 
     classes: Tensor  # [block, c] the classes of each block
     mean: Tensor  # [block, 1, dim] mean of the features, each item counted by its p (1 − p)
@@ -202,12 +215,9 @@ class _Blocks:
         The intercept, which is not penalised, is eliminated first: what is left for the coefficients is the covariance.
         """
         n, (n_blocks, n_alike) = len(gradient), self.classes.shape
-
-        def by_block(values: Tensor) -> Tensor:  # [n, class, …] to [block, n · c, …]
-            return values[:, self.classes].transpose(0, 1).flatten(1, 2)
-
-        slopes, size = by_block(gradient), by_block(uncertainty)[:, :, None]
-        intercept = slopes[:, :, -1:]
+        # [n, class, …] to [block, n · c, …]
+        slopes, sizes = (part[:, self.classes].transpose(0, 1).flatten(1, 2) for part in (gradient, uncertainty))
+        size, intercept = sizes[:, :, None], slopes[:, :, -1:]
         rotated = torch.bmm(slopes[:, :, :-1] - intercept * self.mean, self.basis)
         rotated /= size * self.spectrum + penalty.repeat_interleave(n_alike)[:, None]
         weights = torch.bmm(rotated, self.basis.mT)
@@ -215,91 +225,33 @@ class _Blocks:
         return solution.view(n_blocks, n, n_alike, -1).transpose(0, 1)
 
 
-def curvature(
-    fits: Fits, sample: Sample, items: Items, points: Tensor, correlations: Tensor, *, memory: int
-) -> Precondition:
-    """Division by the curvature of each class near ``points [fit, parameter]``, and the penalty.
-
-    It is measured on a sample with labels and weights ``items``. The rarest classes share their eigenvectors where
-    ``memory`` bytes are too few.
-    """
-    first: dict[bytes, int] = {}
-    alike = [first.setdefault(row.cpu().numpy().tobytes(), problem) for problem, row in enumerate(items.labels)]
-    most_blocks = max(1, memory // (4 * fits.dim**2 * len(set(alike))))
-    coefficients, intercepts = fits.for_raw(torch.arange(len(fits), device=points.device), points)
-    uncertainty = torch.empty(len(fits), fits.n_classes, device=points.device)  # mean p (1 − p)
-    blocks: dict[int, Sequence[_Blocks]] = {}  # by first problem with the same labels
-    vectors = sample.source.layer(0)  # [item, dim]
-    n_strengths = fits.n_strengths
-    for problem, first_alike in enumerate(alike):
-        rows, middle = slice(problem * n_strengths, (problem + 1) * n_strengths), problem * n_strengths
-        middle += n_strengths // 2
-        scores = torch.baddbmm(intercepts[rows, :, None], coefficients[rows], vectors.T.expand(n_strengths, -1, -1))
-        variance = scores.softmax(1)  # [strength, class, item]
-        del scores
-        variance *= 1 - variance
-        variance *= items.weights[problem] / items.total[problem].clamp(min=1e-30).float()
-        frequency = items.frequency[problem]
-        uncertainty[rows] = variance.sum(2).maximum(_LEAST * frequency * (1 - frequency))
-        if first_alike == problem:
-            at_middle = fits.mean[middle], fits.std[middle], variance[n_strengths // 2], uncertainty[middle]
-            blocks[problem] = _blocks(vectors, *at_middle, frequency > 0, correlations, most_blocks)
-        del variance
-    del vectors, coefficients, intercepts
-    give_back_freed_memory()  # what stays of a layer lies between what does not
-    first_of, coupled = torch.tensor(alike, device=points.device), _COUPLING * uncertainty
-
-    def divided(rows: Tensor, gradient: Tensor) -> Tensor:
-        whole = gradient.view(len(rows), fits.n_classes, -1)
-        result = torch.zeros_like(whole)
-        problems, penalty = first_of[fits.problem[rows]], fits.penalty[rows].float()
-        for problem, blocks_of_problem in blocks.items():
-            chosen = (problems == problem).nonzero().squeeze(1)
-            if len(chosen):
-                for of_classes in blocks_of_problem:
-                    solution = of_classes.divide(whole[chosen], coupled[rows[chosen]], penalty[chosen])
-                    result[chosen[:, None, None], of_classes.classes] = solution
-        return result.flatten(1)
-
-    return divided
-
-
 def _blocks(
     vectors: Tensor,
-    mean: Tensor,
-    std: Tensor,
+    standard: tuple[Tensor, Tensor],
     variance: Tensor,
     uncertainty: Tensor,
     present: Tensor,
     correlations: Tensor,
     most: int,
-) -> list[_Blocks]:
-    """Blocks of a problem, from ``[item, dim]`` vectors, not standardised yet, and ``[class, item]`` variances.
-
-    The variances of a class sum to its ``uncertainty``.
-    """
+) -> list[_Block]:
+    """Blocks of a problem: the classes that matter most alone, the others together if there are more than ``most``."""
     n_uncertain = min(_UNCERTAIN * vectors.shape[1], len(vectors))
+    classes = uncertainty.where(present, -1.0).argsort(descending=True, stable=True)[: int(present.sum())]
+    alone = len(classes) if len(classes) <= most else most - 1
+    # of two classes, the p (1 − p) are one
+    shared = [classes[None]] if len(classes) == 2 else [classes[:alone, None], classes[None, alone:]]
     blocks = []
-    for several in _shared_out(uncertainty, present, most):
+    for several in (part for part in shared if part.numel()):
         means, covariances = [], []
-        for classes in several:
-            weight, items = variance[classes].sum(0).topk(n_uncertain)
-            rows, whole = (vectors[items] - mean) / std, uncertainty[classes].sum()
+        for alike in several:
+            weight, items = variance[alike].sum(0).topk(n_uncertain)
+            rows, whole = (vectors[items] - standard[0]) / standard[1], uncertainty[alike].sum()
             means.append(weight @ rows / whole)
             second = (rows * weight[:, None]).T @ rows + (whole - weight.sum()).clamp(min=0) * correlations
             covariances.append(second / whole - means[-1][:, None] * means[-1])
         spectrum, basis = _spectrum(torch.stack(covariances))
-        blocks.append(_Blocks(several, torch.stack(means)[:, None], basis, spectrum.clamp_(min=0)[:, None]))
+        blocks.append(_Block(several, torch.stack(means)[:, None], basis, spectrum.clamp_(min=0)[:, None]))
     return blocks
-
-
-def _shared_out(uncertainty: Tensor, present: Tensor, most: int) -> list[Tensor]:
-    """The classes that occur, those that matter most alone, the others together if there are more than ``most``."""
-    classes = uncertainty.where(present, -1.0).argsort(descending=True, stable=True)[: int(present.sum())]
-    if len(classes) == 2:  # their p (1 − p) are one
-        return [classes[None]]
-    alone = len(classes) if len(classes) <= most else most - 1
-    return [part for part in (classes[:alone, None], classes[None, alone:]) if part.numel()]
 
 
 class Minima(NamedTuple):
@@ -324,8 +276,7 @@ def minimise(
     """Minimise functions of one shape by preconditioned L-BFGS, each with its own step, all evaluated together.
 
     A function leaves as soon as the largest absolute component of its gradient is within its tolerance, or no more than
-    the part ``relative`` of what it was at ``start [function, parameter]``; after ``max_iter`` evaluations all do. The
-    report is called with the number of evaluations so far and the number of functions that are left.
+    the part ``relative`` of what it was at ``start``; after ``max_iter`` evaluations all do.
     """
     points = start.clone()
     norms = torch.full((len(start),), torch.inf, dtype=torch.float64, device=start.device)
@@ -356,16 +307,14 @@ class _Descent:
 
     def __init__(self, evaluate: Evaluate, precondition: Precondition, start: Tensor) -> None:
         self._evaluate, self._precondition = evaluate, precondition
-        self.rows = torch.arange(len(start), device=start.device)
-        self.points = start.clone()
+        self.rows, self.points = torch.arange(len(start), device=start.device), start.clone()
         self._value, self._gradient = evaluate(self.rows, self.points)
         self._image = precondition(self.rows, self._gradient)
         self._most = max(3, min(_MEMORY, _MEMORY_BYTES // (3 * start.nbytes)))
         self._past: list[tuple[Tensor, ...]] = []  # step, change, image and curvature
         self._scale: Tensor | None = None
         self._direction = torch.zeros_like(start)
-        self._slope = torch.zeros_like(self._value)
-        self._length = torch.ones_like(self._value)
+        self._slope, self._length = torch.zeros_like(self._value), torch.ones_like(self._value)
 
     def norms(self) -> Tensor:
         return self._gradient.abs().amax(1).double()
@@ -374,8 +323,7 @@ class _Descent:
         for name, values in vars(self).items():
             if isinstance(values, Tensor):
                 setattr(self, name, values[left])
-        for place in range(len(self._past)):
-            self._past[place] = tuple(values[left] for values in self._past[place])
+        self._past[:] = [tuple(values[left] for values in one) for one in self._past]
 
     def step(self) -> None:
         """Try a step of every function; where it does not go down enough, shorten the next one."""
@@ -387,27 +335,24 @@ class _Descent:
         value, gradient = self._evaluate(self.rows, self.points + step)
         expected = self._length * self._slope
         good = value <= self._value + _SUFFICIENT * expected + _NOISE * self._value.abs()
-        taken = good[:, None]
-        step = torch.where(taken, step, 0.0)
-        gradient = torch.where(taken, gradient, self._gradient)
+        step = torch.where(good[:, None], step, 0.0)
+        gradient = torch.where(good[:, None], gradient, self._gradient)
         image = self._precondition(self.rows, gradient)
-        self._remember(step, gradient - self._gradient, image - self._image)
+        # A function that did not move, or saw no curvature, adds nothing to what is remembered.
+        news = step, gradient - self._gradient, image - self._image
+        curvature = (step * news[1]).sum(1)
+        useful = curvature > 1e-10 * step.norm(dim=1) * news[1].norm(dim=1)
+        scale = torch.where(useful, curvature / (news[1] * news[2]).sum(1), 1.0)
+        self._scale = scale if self._scale is None else torch.where(useful, scale, self._scale)
+        rows = [torch.where(useful[:, None], new, 0.0) for new in news]
+        self._past.append((*rows, torch.where(useful, curvature, torch.inf)))
+        del self._past[: -self._most]
         # the minimum of the parabola through what is known of a rejected step
         shorter = (-0.5 * expected / (value - self._value - expected)).nan_to_num(nan=0.1).clamp(0.1, 0.5)
         self._length = torch.where(good, 1.0, self._length * shorter)
         self.points = self.points + step
         self._value = torch.where(good, value, self._value)
         self._gradient, self._image = gradient, image
-
-    def _remember(self, step: Tensor, change: Tensor, image: Tensor) -> None:
-        """A function that did not move, or saw no curvature, adds nothing."""
-        curvature = (step * change).sum(1)
-        useful = curvature > 1e-10 * step.norm(dim=1) * change.norm(dim=1)
-        scale = torch.where(useful, curvature / (change * image).sum(1), 1.0)
-        self._scale = scale if self._scale is None else torch.where(useful, scale, self._scale)
-        rows = [torch.where(useful[:, None], new, 0.0) for new in (step, change, image)]
-        self._past.append((*rows, torch.where(useful, curvature, torch.inf)))
-        del self._past[: -self._most]
 
     def _downwards(self) -> Tensor:
         """The quasi-Newton direction of descent."""
@@ -441,17 +386,14 @@ _CONSTANT = 1e-12  # variance, as a part of a feature's mean square, below which
 
 @dataclass(frozen=True)
 class Affine:
-    """Scores of classes as affine functions of raw vectors, for every problem, layer and strength.
-
-    The standardisation of features is folded in.
-    """
+    """Scores of classes as affine functions of raw vectors: standardisation is folded in."""
 
     coefficients: Tensor  # [problem, layer, strength, class, dim]
     intercepts: Tensor  # [problem, layer, strength, class]
 
     @property
     def shape(self) -> tuple[int, int, int, int]:
-        """Numbers of problems, layers and classes, and the width of the vectors."""
+        """Numbers of problems, layers and classes, and width of the vectors."""
         n_problems, n_layers, _, n_classes, dim = self.coefficients.shape
         return n_problems, n_layers, n_classes, dim
 
@@ -487,18 +429,13 @@ class StrengthPath:
 
     @classmethod
     def of(cls, strengths: Sequence[float], *, extensions: int, large_is_strong: bool) -> StrengthPath:
-        """A path in steps of ten beyond what is given; a single strength is one that was chosen before: no path.
-
-        Raises:
-            FitError: there is no strength, one is not positive, or ``extensions`` is negative.
-        """
+        """A path in steps of ten beyond what is given; a single strength is one that was chosen before: no path."""
         tried = sorted(set(strengths), reverse=large_is_strong)
         if not tried or min(tried) <= 0:
             raise FitError(f"strengths are {list(strengths)}: give at least one, all above 0")
         if extensions < 0:
             raise FitError(f"extensions is {extensions}: give 0 or more")
-        n = extensions if len(tried) > 1 else 0
-        step = 1 / _STEP if large_is_strong else _STEP
+        n, step = extensions if len(tried) > 1 else 0, 1 / _STEP if large_is_strong else _STEP
         stronger = [tried[0] / step**k for k in range(n, 0, -1)]
         weaker = [tried[-1] * step**k for k in range(1, n + 1)]
         return cls((*stronger, *tried, *weaker), range(n, n + len(tried)))
@@ -506,7 +443,7 @@ class StrengthPath:
     def next_places(self, dev_accuracy: Floats) -> Integers:
         """``[problem, layer]`` the strength to try next, one beyond an end that is best; −1 where nothing is left."""
         ends = rising_ends(dev_accuracy)
-        places = best_places(dev_accuracy) + ends
+        places = np.nanargmax(dev_accuracy, axis=2) + ends
         return np.asarray(np.where((ends != 0) & (places >= 0) & (places < len(self.strengths)), places, -1))
 
     def tried(self, dev_accuracy: Floats) -> NDArray[np.bool_]:
@@ -520,7 +457,7 @@ class StrengthPath:
 
 
 @dataclass(frozen=True)
-class LinearReadout(LabelReadout):
+class LinearReadout(Readout):
     """Multinomial logistic regression with an L2 path, as scikit-learn's ``LogisticRegression`` states it.
 
     For each layer, problem and strength ``C`` it minimises ``C · Σ w (−ln p) + ½ ‖W‖²`` over the training items,
@@ -528,11 +465,12 @@ class LinearReadout(LabelReadout):
     the problem's own weights; intercepts are not penalised. As in scikit-learn, a problem whose training data have
     two classes has one weight vector, the difference of the two.
 
-    Each layer is fitted by itself, all problems and strengths together, by L-BFGS with a preconditioner of their own
-    (see ``_logistic``). Where there are many training items, the strengths of the path are compared on dev by fits to
-    a part of the items, and only the chosen one is fitted to all. Where dev accuracy is best at an end of the path,
-    strengths beyond it are tried one after the other, each from where the one before it ended, until one is no better.
-    The seed is that of the part: where the last fit ends depends on it only through the strength that is chosen.
+    Each layer is fitted by itself, all problems and strengths together, by L-BFGS with a preconditioner of their own.
+    Where there are many training items, the strengths of the path are compared on dev by fits to a part of the items,
+    and only the chosen one is fitted to all, from where the fit to the part ended. Where dev accuracy is best at an end
+    of the path, strengths beyond it are tried one after the other, each from where the one before it ended, until one
+    is no better. The seed is that of the part: where the last fit ends depends on it only through the strength that is
+    chosen.
     """
 
     name: ClassVar[str] = "linear.v1"
@@ -546,12 +484,13 @@ class LinearReadout(LabelReadout):
     """Largest absolute component that the gradient of the mean loss may have at the end: scikit-learn's ``tol``."""
 
     def fit_to(self, data: TrainingData) -> FittedScores:
-        """Fit every problem in every layer: see :meth:`LabelReadout.fit_to`."""
+        """See :meth:`Readout.fit_to`."""
         path = StrengthPath.of(self.strengths, extensions=self.extensions, large_is_strong=False)
         data = replace(data, train=resident(data.train, data.device), dev=resident(data.dev, data.device))
+        items = Items.of(data.targets, data.device)
         # A layer is fitted on one thread, so that the result does not depend on how many there are.
         with Workers(data.device, n=data.n_threads) as workers:
-            layers = workers.map(lambda place: _LayerFits(data, place, path, self).run(), data.train.n_layers)
+            layers = workers.map(lambda place: _LayerFits(data, items, place, path, self).run(), data.train.n_layers)
         regressions, best, records = zip(*layers, strict=True)
         record = {name: np.stack([one[name] for one in records], axis=1) for name in records[0]}
         report = FitReport.of_tried(path.strengths, np.stack(best, axis=1), **record)
@@ -564,20 +503,22 @@ Regressions = tuple[Tensor, Tensor]
 
 
 class _LayerFits:
-    """The choice of the strength in one layer, and the fit of every problem at its strength.
+    """The choice of the strength in one layer, and the fit of every problem at its strength."""
 
-    Strengths are compared by fits to a part of the training items (all of them where they are few); only the chosen
-    strength is then fitted to all items, from where the fit to the part ended.
-    """
-
-    def __init__(self, data: TrainingData, place: int, path: StrengthPath, readout: LinearReadout) -> None:
+    def __init__(
+        self, data: TrainingData, items: Items, place: int, path: StrengthPath, readout: LinearReadout
+    ) -> None:
         train, dev = (source.at([place]) for source in (data.train, data.dev))
-        self._data, self._path, self._readout = replace(data, train=train, dev=dev), path, readout
-        items = data.items
+        self._data, self._items = replace(data, train=train, dev=dev), items
+        self._path, self._readout = path, readout
         wanted = max(_SAMPLE_LEAST, _SAMPLE_A_FEATURE * train.dim, int(items.used.sum()) // _PART)
         size = min(wanted, _SAMPLE_ITEMS, _SAMPLE_BYTES // (4 * train.dim))
         self._moments, self._sample = survey(train, items.weights, choose_items(items.weights, size, seed=data.seed))
-        self._spread = spread_of(self._sample)
+        vectors = self._sample.source.layer(0)  # [item, dim], changed in place: another copy would be as large
+        vectors -= vectors.mean(0)
+        vectors /= vectors.square().mean(0).clamp(min=1e-12).sqrt()
+        vectors -= vectors.mean(0)
+        self._correlations = vectors.T @ vectors / len(vectors)
         shape = data.targets.n_problems, len(path.strengths)
         # Details of the fits, [problem, strength] by field of FitReport.
         self._record: dict[str, NDArray[Any]] = {
@@ -587,7 +528,7 @@ class _LayerFits:
             "converged": np.zeros(shape, dtype=bool),
         }
 
-    def run(self) -> tuple[Regressions, Integers, Mapping[str, NDArray[Any]]]:
+    def run(self) -> tuple[Regressions, Integers, dict[str, NDArray[Any]]]:
         """The regressions at their strengths, ``[problem]`` the places of these on the path, and the record."""
         sources = np.array(self._data.targets.strength_sources)
         leading, following = np.unique(sources), np.flatnonzero(sources != np.arange(len(sources)))
@@ -629,60 +570,112 @@ class _LayerFits:
     ) -> tuple[Regressions, Tensor]:
         """Fit ``problems`` at ``places [problem, strength]`` of the path, to all items or a part, and note the result.
 
-        Roughly to the sample first, then with the curvature measured there; from ``start`` ``[fit, parameter]``, which
-        is near the end already, with the curvature at once.
-
-        Returns:
-            The regressions ``[problem, strength, …]``, and ``[problem, strength, parameter]`` where their fits ended.
+        Roughly to the sample first, then with the curvature measured there; from ``start``, which is near the end
+        already, with the curvature at once. Returns the regressions, and ``[problem, strength, parameter]`` where
+        their fits ended.
         """
-        data, record, where = self._data, self._record, (problems[:, None], places)
+        data, record, sample, readout = self._data, self._record, self._sample, self._readout
         some = torch.from_numpy(problems).to(data.device)
-        items, sample = data.items.only(some), self._sample
+        items = self._items.only(some)
         sampled = items.at(sample.items)
         # The strength is the variance of a Gaussian prior, which hardly depends on how many items there are.
         strengths = torch.from_numpy(np.array(self._path.strengths)[places])
         fits = Fits(items if on_all else sampled, self._moments.only(some), strengths)
-        on_sample = Objective(fits, sample.source, sampled)
+
+        def minima(
+            what: str, source: FeatureSource, of: Items, start: Tensor, near: Precondition, **how: Any
+        ) -> Minima:
+            def report(iteration: int, left: int) -> None:
+                done = f"{len(start) - left} of {len(start)} have converged"
+                data.progress(f"linear fits to {what}: pass {iteration}, {done}")
+
+            settings = {"max_iter": readout.max_iter, "tolerance": readout.tolerance, **how}
+            evaluate: Evaluate = lambda rows, points: fits.objective(source, of, rows, points)  # noqa: E731
+            return minimise(evaluate, start, precondition=near, report=report, **settings)
+
         if start is None:
-            near = bound(fits, self._spread)
-            start = self._minimise("a sample", on_sample, fits.start(), near, relative=_ROUGH).points
-        near = curvature(fits, sample, sampled, start, self._spread.correlations, memory=_CURVATURE_BYTES)
+            zero = torch.zeros(len(fits.every), fits.n_classes * (fits.dim + 1), device=fits.mean.device)
+            near = fits.bound(self._correlations)
+            start = minima("a sample", sample.source, sampled, zero, near, relative=_ROUGH).points
+        near = fits.curvature(sample, sampled, start, self._correlations, memory=_CURVATURE_BYTES)
         if sample.is_everything:
-            minima = self._minimise("all items", on_sample, start, near)
+            found = minima("all items", sample.source, sampled, start, near)
         elif on_all:
-            minima = self._minimise("all items", Objective(fits, data.train, items), start, near)
+            found = minima("all items", data.train, items, start, near)
         else:
-            minima = self._minimise("a part of the items", on_sample, start, near, slack=_COMPARED)
-        coefficients, intercepts = fits.for_raw(torch.arange(len(fits), device=some.device), minima.points)
-        coefficients, intercepts = (part.view(*places.shape, *part.shape[1:]) for part in (coefficients, intercepts))
+            slack = {"tolerance": _COMPARED * readout.tolerance}
+            found = minima("a part of the items", sample.source, sampled, start, near, **slack)
+        coefficients, intercepts = (
+            part.view(*places.shape, *part.shape[1:]) for part in fits.for_raw(fits.every, found.points)
+        )
+        where = (problems[:, None], places)
         if not on_all or sample.is_everything or np.isnan(record["dev_accuracy"][where]).any():
             fitted = Affine(coefficients[:, None], intercepts[:, None])
             record["dev_accuracy"][where] = fitted.accuracy(data.dev, data.dev_targets.only(problems))[:, 0]
         for name in ("iterations", "converged", "gradient_norm"):
-            record[name][where] = getattr(minima, name).view(places.shape).cpu().numpy()
-        return (coefficients, intercepts), minima.points.view(*places.shape, -1)
+            record[name][where] = getattr(found, name).view(places.shape).cpu().numpy()
+        return (coefficients, intercepts), found.points.view(*places.shape, -1)
 
-    def _minimise(
-        self,
-        what: str,
-        objective: Objective,
-        start: Tensor,
-        precondition: Precondition,
-        *,
-        relative: float = 0.0,
-        slack: float = 1.0,
-    ) -> Minima:
-        def report(iteration: int, left: int) -> None:
-            done = f"{len(start) - left} of {len(start)} have converged"
-            self._data.progress(f"linear fits to {what}: pass {iteration}, {done}")
 
-        settings: dict[str, Any] = {"max_iter": self._readout.max_iter, "relative": relative, "report": report}
-        tolerance = slack * self._readout.tolerance
-        return minimise(objective, start, precondition=precondition, tolerance=tolerance, **settings)
+def _ridge_paths(
+    train: FeatureSource, values: Tensor, weights: Tensor, penalties: Tensor, origin: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Least squares at all penalties, from one eigendecomposition a layer and weighting (Hastie et al. 2009, § 3.4.1).
+
+    Of ``values [problem, target, item]`` with weights ``[problem, item]``, at penalties ``[problem, strength]`` s of ½
+    · mean squared error + ½ · s · |β|² on standardised features. ``origin [layer, dim]`` is subtracted from vectors,
+    so that sums keep their digits, and has the precision of sums over a chunk.
+
+    Returns:
+        Slopes ``[problem, layer, strength, target, dim]`` and intercepts ``[problem, layer, strength, target]``.
+    """
+    distinct, of_problem = np.unique(weights.cpu().numpy(), axis=0, return_inverse=True)
+    which, each = of_problem.reshape(-1).tolist(), torch.from_numpy(distinct).to(weights)
+    totals = each.sum(1, dtype=torch.float64)
+    n_layers, dim = origin.shape
+    means = (weights[:, None] * values).sum(2, dtype=torch.float64) / totals[which][:, None]
+    centred = (weights[:, None] * (values - means[:, :, None])).to(origin)
+    each = each.to(origin)
+    wide: Any = {"dtype": torch.float64, "device": origin.device}
+    sums, squares = torch.zeros(len(each), n_layers, dim, **wide), torch.zeros(len(each), n_layers, dim, dim, **wide)
+    products = torch.zeros(*values.shape[:2], n_layers, dim, **wide)
+    for items, vectors in _shifted(train, origin):
+        places = items.to(origin.device)
+        products += torch.einsum("pcm,lmd->pcld", centred[:, :, places], vectors)
+        for place, weight in enumerate(each[:, places]):
+            weighted = vectors * weight[None, :, None]
+            sums[place] += weighted.sum(1)
+            squares[place] += weighted.transpose(1, 2) @ vectors
+    slopes, intercepts, bases = [], [], {}
+    for problem, place in enumerate(which):
+        if place not in bases:
+            mean, square = sums[place] / totals[place], squares[place] / totals[place]
+            covariance = square - mean[:, :, None] * mean[:, None, :]
+            variance = covariance.diagonal(dim1=1, dim2=2)
+            # A constant feature predicts nothing: as if it were spread without end.
+            smallest = max(_CONSTANT, torch.finfo(origin.dtype).eps) * square.diagonal(dim1=1, dim2=2)
+            deviation = torch.where(variance <= smallest, torch.inf, variance.clamp(min=0).sqrt())
+            correlation = covariance / deviation[:, :, None] / deviation[:, None, :]
+            spectrum, basis = torch.linalg.eigh(correlation)
+            bases[place] = mean, deviation, spectrum.clamp(min=0), basis
+        mean, deviation, spectrum, basis = bases[place]
+        rotated = torch.einsum("lde,cld->lce", basis, products[problem] / totals[place] / deviation)
+        shrunk = rotated[:, None] / (spectrum[:, None] + penalties[problem][None, :, None])[:, :, None]
+        slopes.append(torch.einsum("lde,lsce->lscd", basis, shrunk) / deviation[:, None, None])
+        intercepts.append(means[problem] - torch.einsum("lscd,ld->lsc", slopes[-1], mean))
+    return torch.stack(slopes), torch.stack(intercepts)
+
+
+def _shifted(source: FeatureSource, origin: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+    """The chunks of a source in type and on the device of ``origin [layer, dim]``, which is subtracted."""
+    for items, vectors in source.chunks():
+        shifted = vectors.to(origin.device, origin.dtype) - origin[:, None]
+        check_finite(source, shifted)
+        yield items, shifted
 
 
 @dataclass(frozen=True)
-class RidgeReadout(LabelReadout):
+class RidgeReadout(Readout):
     """Least squares with an L2 path on one-hot labels, as scikit-learn's ``Ridge`` states it.
 
     For each layer, problem and strength ``α`` it minimises ``Σ w ‖y − Wx − b‖² + α ‖W‖²`` over the training items,
@@ -700,18 +693,24 @@ class RidgeReadout(LabelReadout):
     """How many strengths, in steps of ten, may be tried beyond either end of a path of two or more."""
 
     def fit_to(self, data: TrainingData) -> FittedScores:
-        """Fit every problem in every layer: see :meth:`LabelReadout.fit_to`."""
-        strengths = StrengthPath.of(self.strengths, extensions=self.extensions, large_is_strong=True)
-        data.progress("ridge: means and spreads")
-        moments = survey(data.train, data.items.weights)[0]
+        """See :meth:`Readout.fit_to`."""
+        path = StrengthPath.of(self.strengths, extensions=self.extensions, large_is_strong=True)
         data.progress("ridge: products of all features")
-        path = self._path(data, moments, strengths.strengths)
-        strength_sources = np.array(data.targets.strength_sources)
-        accuracy = path.accuracy(data.dev, data.dev_targets)
-        tried = strengths.tried(accuracy)[strength_sources]
-        best = best_places(np.where(tried, accuracy[strength_sources], np.nan))
+        items = Items.of(data.targets, data.device)
+        train = subset(data.train, items.used.numpy())
+        labels, weights = items.labels[:, items.used], items.weights[:, items.used]
+        one_hot = torch.nn.functional.one_hot(labels, data.targets.n_classes).mT.float()
+        penalties = torch.tensor(path.strengths, dtype=torch.float64, device=data.device) / items.total[:, None]
+        origin = survey(train, weights)[0].mean.mean(0).float()
+        coefficients, intercepts = _ridge_paths(train, one_hot, weights, penalties, origin)
+        intercepts = intercepts - torch.einsum("plscd,ld->plsc", coefficients, origin.double())
+        intercepts = intercepts.where(items.frequency[:, None, None] > 0, IMPOSSIBLE)
+        fitted = Affine(coefficients.float(), intercepts.float())
+        sources, accuracy = np.array(data.targets.strength_sources), fitted.accuracy(data.dev, data.dev_targets)
+        tried = path.tried(accuracy)[sources]
+        best = np.nanargmax(np.where(tried, accuracy[sources], np.nan), axis=2)
         report = FitReport.of_tried(
-            strengths.strengths,
+            path.strengths,
             best,
             dev_accuracy=np.where(tried, accuracy, np.nan),
             iterations=np.zeros(accuracy.shape, dtype=np.int64),
@@ -719,40 +718,8 @@ class RidgeReadout(LabelReadout):
             gradient_norm=np.full(accuracy.shape, np.nan),
         )
         at: Any = (*np.indices(best.shape), best)
-        chosen = Affine(path.coefficients[at].unsqueeze(2), path.intercepts[at].unsqueeze(2))
+        chosen = Affine(fitted.coefficients[at].unsqueeze(2), fitted.intercepts[at].unsqueeze(2))
         return FittedScores(self.name, chosen, report, are_logits=False)
-
-    def _path(self, data: TrainingData, moments: Moments, strengths: tuple[float, ...]) -> Affine:
-        """The path from one eigendecomposition for each layer and weighting (Hastie et al. 2009, section 3.4.1)."""
-        items, train = data.items, data.train
-        weightings: dict[bytes, int] = {}
-        which = [weightings.setdefault(row.cpu().numpy().tobytes(), len(weightings)) for row in items.weights]
-        n_problems, n_classes = items.frequency.shape
-        grams = [moments.mean.new_zeros(train.n_layers, train.dim, train.dim) for _ in weightings]
-        crosses = moments.mean.new_zeros(n_problems, train.n_layers, n_classes, train.dim)
-        mean, std = moments.mean.float()[:, :, None], moments.std.float()[:, :, None]
-        for numbers, vectors in used_chunks(train, items.used):
-            numbers, vectors = numbers.to(crosses.device), vectors.to(crosses.device)
-            standard: Tensor | None = None
-            for problem in sorted(range(n_problems), key=which.__getitem__):
-                weights = items.weights[problem, numbers]
-                if standard is None or which.index(which[problem]) == problem:
-                    standard = (vectors - mean[problem]) / std[problem]  # [layer, m, dim]
-                    grams[which[problem]] += torch.bmm(standard.mT, standard * weights[:, None])
-                labels = torch.nn.functional.one_hot(items.labels[problem, numbers], n_classes) * weights[:, None]
-                crosses[problem] += labels.T.expand(train.n_layers, -1, -1) @ standard
-        spectra = [torch.linalg.eigh(gram) for gram in grams]
-        paths = []
-        for cross, weighting in zip(crosses, which, strict=True):
-            values, basis = spectra[weighting]
-            rotated = cross @ basis  # [layer, class, dim]
-            path = [rotated / (values.clamp(min=0) + strength)[:, None] @ basis.mT for strength in strengths]
-            paths.append(torch.stack(path, dim=1))
-        coefficients = torch.stack(paths) / moments.std[:, :, None, None]  # [problem, layer, strength, class, dim]
-        shift = torch.einsum("plscd,pld->plsc", coefficients, moments.mean)
-        frequency = items.frequency.double()
-        intercepts = frequency.where(frequency > 0, IMPOSSIBLE)[:, None, None] - shift
-        return Affine(coefficients.float(), intercepts.float())
 
 
 @dataclass(frozen=True)
@@ -815,17 +782,13 @@ class RidgeRegression:
     def fit(
         self, train: FeatureSource, targets: NumberTargets, *, dev: FeatureSource, dev_values: Floats, device: str
     ) -> FittedRegression:
-        """Fit every problem in every layer.
-
-        Args:
-            train: vectors of the training items.
-            targets: their numbers.
-            dev: vectors of other items.
-            dev_values: ``[problem, item]`` numbers by which the strength is chosen.
-            device: where to compute.
-        """
+        """Fit every problem in every layer, and choose the strength by the numbers of dev, ``[problem, item]``."""
         origin = next(iter(train.chunks()))[1][:, 0].to(device, torch.float64)
-        slopes, intercepts = self._paths(train, targets, origin)
+        values = torch.from_numpy(targets.values).to(origin)
+        weights = torch.ones_like(values) if targets.weights is None else torch.from_numpy(targets.weights).to(origin)
+        penalties = torch.tensor(self.strengths, dtype=torch.float64, device=device).expand(len(values), -1)
+        paths = _ridge_paths(train, values[:, None], weights, penalties, origin)
+        slopes, intercepts = (part.squeeze(3) for part in paths)
         numbers = torch.from_numpy(dev_values).to(device)
         errors = torch.zeros_like(intercepts)
         for items, vectors in _shifted(dev, origin):
@@ -838,53 +801,3 @@ class RidgeRegression:
         chosen = dev_r2.argmax(axis=2)[sources]  # of equals the strongest
         at: Any = (*np.indices(chosen.shape), chosen)
         return FittedRegression(slopes[at], intercepts[at], origin, self.strengths, chosen, dev_r2)
-
-    def _paths(self, train: FeatureSource, targets: NumberTargets, origin: Tensor) -> tuple[Tensor, Tensor]:
-        """Slopes ``[problem, layer, strength, dim]`` and intercepts ``[problem, layer, strength]`` at all strengths."""
-        numbers = torch.from_numpy(targets.values).to(origin)
-        weights = np.ones(targets.values.shape) if targets.weights is None else targets.weights.astype(np.float64)
-        distinct, of_problem = np.unique(weights, axis=0, return_inverse=True)
-        which = of_problem.reshape(-1).tolist()
-        each = torch.from_numpy(distinct).to(origin)
-        totals = each.sum(1)
-        means = (each[which] * numbers).sum(1) / totals[which]
-        centred = each[which] * (numbers - means[:, None])
-        sums, products = origin.new_zeros(len(each), *origin.shape), origin.new_zeros(len(numbers), *origin.shape)
-        squares = origin.new_zeros(len(each), *origin.shape, train.dim)
-        for items, vectors in _shifted(train, origin):
-            places = items.to(origin.device)
-            products += torch.einsum("pm,lmd->pld", centred[:, places], vectors)
-            for place, weight in enumerate(each[:, places]):
-                weighted = vectors * weight[None, :, None]
-                sums[place] += weighted.sum(1)
-                squares[place] += weighted.transpose(1, 2) @ vectors
-        bases = [_basis(sums[place] / total, squares[place] / total) for place, total in enumerate(totals)]
-        penalties = torch.tensor(self.strengths, dtype=torch.float64, device=origin.device)
-        slopes, intercepts = [], []
-        for problem, place in enumerate(which):
-            mean, deviation, spectrum, basis = bases[place]
-            rotated = torch.einsum("lde,ld->le", basis, products[problem] / totals[place] / deviation)
-            shrunk = rotated[:, None] / (spectrum[:, None] + penalties[None, :, None])
-            slopes.append(torch.einsum("lde,lse->lsd", basis, shrunk) / deviation[:, None])
-            intercepts.append(means[problem] - torch.einsum("lsd,ld->ls", slopes[-1], mean))
-        return torch.stack(slopes), torch.stack(intercepts)
-
-
-def _basis(mean: Tensor, square: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Mean and deviation ``[layer, dim]``, eigenvalues ``[layer, dim]`` and eigenvectors in columns of correlations."""
-    covariance = square - mean[:, :, None] * mean[:, None, :]
-    variance = covariance.diagonal(dim1=1, dim2=2)
-    # A constant feature predicts nothing: as if it were spread without end.
-    is_constant = variance <= _CONSTANT * square.diagonal(dim1=1, dim2=2)
-    deviation = torch.where(is_constant, torch.inf, variance.clamp(min=0).sqrt())
-    correlation = covariance / deviation[:, :, None] / deviation[:, None, :]
-    spectrum, basis = torch.linalg.eigh(correlation)
-    return mean, deviation, spectrum.clamp(min=0), basis
-
-
-def _shifted(source: FeatureSource, origin: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-    """The chunks of a source in float64 on the device of ``origin [layer, dim]``, which is subtracted."""
-    for items, vectors in source.chunks():
-        shifted = vectors.to(origin.device, torch.float64) - origin[:, None]
-        check_finite(source, shifted)
-        yield items, shifted

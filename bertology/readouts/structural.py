@@ -17,8 +17,8 @@ from torch import Tensor
 from bertology._machine import Workers
 from bertology._spans import SpanChunk
 from bertology.errors import FitError
-from bertology.readouts._base import Floats, Integers, Progress, check_same_shape, checked_weights
-from bertology.readouts._fitting import AdamState, EarlyStopping, FitLoop, TrainingData, drawn_alike, moved
+from bertology.readouts._base import Floats, Integers, Progress, TrainingData, check_same_shape, checked_weights
+from bertology.readouts._fitting import AdamState, EarlyStopping, FitLoop, drawn_alike, moved
 from bertology.readouts._sources import JoinedChunks, SpanSource, check_finite
 
 Asks = Literal["distances", "depths"]
@@ -63,8 +63,7 @@ class TreeTargets:
 class Block:
     """Sentences in rows of ``n`` words, as long as the longest of them; short ones stand in a row one after another.
 
-    Where pairs of words are asked about, what is computed of two words in different sentences is for nothing; but
-    operations are few, and where batches are small that saves more than it costs.
+    What is computed of two words in different sentences is for nothing, but saves more operations than it costs.
     """
 
     first: int  # words of the batch that come before theirs, those that fill rows up counted
@@ -72,12 +71,6 @@ class Block:
     share: Tensor
     """Shaped as ``gold``: 1 over the number of a sentence's pairs (or words), 0 between sentences and where filled."""
     weights: Tensor | None  # [problem, row, n] how often the sentence that a word is in counts
-
-    @property
-    def words(self) -> slice:
-        """The words of the batch that are in the block, row after row."""
-        n_rows, n = self.gold.shape[:2]
-        return slice(self.first, self.first + n_rows * n)
 
 
 @dataclass(frozen=True)
@@ -90,94 +83,68 @@ class TreeBatch:
     n_sentences: int
     blocks: tuple[Block, ...]
 
-    def gathered(self, words: Tensor, layers: Sequence[int]) -> Tensor:
-        """``[layer, word, dim]`` the words of the batch in some layers, from the contiguous words of its window."""
-        # One selection of whole rows, so that no more of the window is touched than the batch needs.
-        starts = torch.tensor(layers, device=words.device)[:, None] * words.shape[1]
-        rows = words.view(-1, words.shape[2]).index_select(0, (starts + self.words).flatten())
-        return rows.view(len(layers), -1, words.shape[2])
-
 
 def cut_batches(
     chunk: SpanChunk, targets: TreeTargets, size: int | None = None, random: torch.Generator | None = None
 ) -> list[TreeBatch]:
-    """Batches of the sentences of a chunk (one span each), shuffled if by ``random``; of all of them without a size.
-
-    Raises:
-        FitError: a sentence has another number of words than its tree.
-    """
+    """Batches of the sentences of a chunk (one span each), shuffled if by ``random``; of all of them without a size."""
     items, spans = chunk.items.numpy(), chunk.spans[:, 0].numpy()
-    for item, length in zip(items.tolist(), (spans[:, 1] - spans[:, 0]).tolist(), strict=True):
-        if len(targets.values[item]) != length:
-            raise FitError(
-                f"sentence {item} has {length} words and {targets.asks} of {len(targets.values[item])}: "
-                "give one tree over all of its words"
-            )
-    order = np.arange(len(items)) if random is None else torch.randperm(len(items), generator=random).numpy()
-    cuts = (order[at : at + (size or len(order))] for at in range(0, len(order), size or len(order)))
-    return [_batch(items[cut], spans[cut], targets) for cut in cuts]
-
-
-def _batch(items: Integers, spans: Integers, targets: TreeTargets) -> TreeBatch:
     lengths = spans[:, 1] - spans[:, 0]
-    # The longest come first, so that sentences of like length are neighbours.
-    order = np.argsort(-lengths, kind="stable")
-    items, spans, lengths = items[order], spans[order], lengths[order]
-    words: list[Integers] = []
-    blocks: list[Block] = []
-    first = n_words = 0
-    ends = lengths.cumsum()
-    while first < len(items):
-        before = int(ends[first] - lengths[first])
-        last = max(first + 1, int(np.searchsorted(ends, before + _BLOCK_WORDS, side="right")))
-        part = slice(first, last)
-        places, block = _block(items[part], spans[part], targets, n_words)
-        words.append(places)
-        blocks.append(block)
-        first, n_words = last, n_words + len(places)
-    return TreeBatch(torch.from_numpy(np.concatenate(words)), len(items), tuple(blocks))
+    for item, length in zip(items.tolist(), lengths.tolist(), strict=True):
+        if (n := len(targets.values[item])) != length:
+            of_tree = f"sentence {item} has {length} words and {targets.asks} of {n}"
+            raise FitError(f"{of_tree}: give one tree over all of its words")
+    order = np.arange(len(items)) if random is None else torch.randperm(len(items), generator=random).numpy()
+    batches = []
+    for at in range(0, len(order), size or len(order)):
+        cut = order[at : at + (size or len(order))]
+        # The longest come first, so that sentences of like length are neighbours.
+        cut = cut[np.argsort(-lengths[cut], kind="stable")]
+        ends, first, n_words = lengths[cut].cumsum(), 0, 0
+        words, blocks = [], []
+        while first < len(cut):
+            before = int(ends[first] - lengths[cut[first]])
+            last = max(first + 1, int(np.searchsorted(ends, before + _BLOCK_WORDS, side="right")))
+            places, block = _block(items[cut[first:last]], spans[cut[first:last]], targets, n_words)
+            words.append(places)
+            blocks.append(block)
+            first, n_words = last, n_words + len(places)
+        batches.append(TreeBatch(torch.from_numpy(np.concatenate(words)), len(cut), tuple(blocks)))
+    return batches
 
 
 def _block(items: Integers, spans: Integers, targets: TreeTargets, before: int) -> tuple[Integers, Block]:
-    """The places of the words of a block in the window, and the block; sentences come longest first."""
-    lengths = (spans[:, 1] - spans[:, 0]).tolist()
+    """The places of the words of a block in the window, and the block; sentences come longest first.
+
+    They are laid into rows of ``n`` words, each where least room is left after it.
+    """
+    lengths: list[int] = (spans[:, 1] - spans[:, 0]).tolist()
     is_pairs = targets.asks == "distances"
     n = lengths[0] if is_pairs else sum(lengths)  # nothing is computed for words that are not asked about in pairs
-    places, n_rows = _rows(lengths, n)
+    places: list[tuple[int, int]] = []  # row of each sentence, and where in it the sentence begins
+    rooms: list[tuple[int, int]] = []  # what is free in a row, and which row; in order
+    n_rows = 0
+    for length in lengths:
+        best = bisect_left(rooms, (length, -1))
+        if best == len(rooms):
+            free, row, n_rows = n, n_rows, n_rows + 1
+        else:
+            free, row = rooms.pop(best)
+        places.append((row, n - free))
+        insort(rooms, (free - length, row))
     words = np.full((n_rows, n), spans[0, 0])
     gold = np.zeros((n_rows, n, n) if is_pairs else (n_rows, n), np.float32)
-    share = np.zeros_like(gold)
-    weights = None if targets.weights is None else np.zeros((targets.n_problems, n_rows, n), np.float32)
+    share, weights = np.zeros_like(gold), np.zeros((targets.n_problems, n_rows, n), np.float32)
     for item, start, length, (row, at) in zip(items.tolist(), spans[:, 0].tolist(), lengths, places, strict=True):
         inside = slice(at, at + length)
         area = (row, inside, inside) if is_pairs else (row, inside)
         words[row, inside] = np.arange(start, start + length)
         gold[area] = targets.values[item]
         share[area] = 1 / (length * length if is_pairs else length)
-        if weights is not None and targets.weights is not None:
+        if targets.weights is not None:
             weights[:, row, inside] = targets.weights[:, item, None]
-    word_weights = None if weights is None else torch.from_numpy(weights)
+    word_weights = None if targets.weights is None else torch.from_numpy(weights)
     return words.ravel(), Block(before, torch.from_numpy(gold), torch.from_numpy(share), word_weights)
-
-
-def _rows(lengths: Sequence[int], n: int) -> tuple[list[tuple[int, int]], int]:
-    """Lay sentences, the longest first, into rows of ``n`` words: each where least room is left after it.
-
-    Returns the row of each and where in it the sentence begins; and how many rows there are.
-    """
-    places: list[tuple[int, int]] = []
-    rooms: list[tuple[int, int]] = []  # what is free in a row, and which row; in order
-    n_rows = 0
-    for length in lengths:
-        best = bisect_left(rooms, (length, -1))
-        if best == len(rooms):
-            free, row = n, n_rows
-            n_rows += 1
-        else:
-            free, row = rooms.pop(best)
-        places.append((row, n - free))
-        insort(rooms, (free - length, row))
-    return places, n_rows
 
 
 @dataclass(frozen=True)
@@ -190,43 +157,43 @@ class MapShard:
     state: AdamState  # numbered by layer, and by problem within a layer
     rates: list[float]
 
-    @property
-    def values(self) -> Tensor:
-        """The maps ``[layer, problem, rank, dim]``."""
-        maps = self.state.parameters["map"]
-        return maps.view(-1, self.n_problems, *maps.shape[1:])
-
     def learn(self, words: Tensor, batch: TreeBatch, asks: Asks) -> None:
-        """One optimiser step of the maps on a batch with word vectors ``[layer, word, dim]``."""
-        mapped = self._mapped(words)
-        pulls = [_by_word(_pull(self._vectors(mapped, block), block, asks)) for block in batch.blocks]
-        pull = torch.cat(pulls, dim=1) if len(pulls) > 1 else pulls[0]
+        """One step on a batch, by the slope of the loss at the mapped vectors (Hewitt & Manning 2019, §§ 2.2, 2.3)."""
+        slopes = []
+        for block, vectors in self._mapped(words, batch):
+            # The slope of |missing|: a sign, times how much the pair (or word) counts.
+            slope = _missing(vectors, block, asks).sign_().mul_(block.share)
+            if block.weights is not None:
+                slope.mul_(block.weights if asks == "depths" else block.weights[..., None])
+            if asks == "depths":
+                pull = slope[..., None] * vectors
+            else:  # Σ_j s_ij (v_j − v_i), as one product
+                slope.diagonal(dim1=-2, dim2=-1).sub_(slope.sum(-1))
+                pull = torch.bmm(slope.flatten(0, 2), vectors.flatten(0, 2)).view_as(vectors)
+            slopes.append(pull.permute(0, 2, 3, 1, 4).flatten(3).flatten(1, 2))  # [layer, word, problem × rank]
+        whole = torch.cat(slopes, dim=1) if len(slopes) > 1 else slopes[0]
         # Distances pull both words of a pair, each of which stands in two pairs.
         scale = (4.0 if asks == "distances" else -2.0) / batch.n_sentences
-        gradients = torch.bmm(pull.transpose(1, 2), words).mul_(scale)
+        gradients = torch.bmm(whole.transpose(1, 2), words).mul_(scale)
         self.state.step([gradients.view_as(self.state.parameters["map"])], self.rates)
 
     def losses(self, words: Tensor, batch: TreeBatch, asks: Asks) -> Tensor:
-        """``[layer, problem]`` the loss of a batch, summed over its sentences, each weighing the same in all problems.
-
-        Words are as for :meth:`learn`.
-        """
-        total = torch.zeros(self.values.shape[:2], dtype=torch.float64, device=words.device)
-        mapped = self._mapped(words)
-        for block in batch.blocks:
-            missing = _missing(self._vectors(mapped, block), block, asks)
-            total += missing.abs_().mul_(block.share).flatten(2).sum(-1)
+        """``[layer, problem]`` the loss of a batch, summed over its sentences, which weigh the same."""
+        total = torch.zeros(len(self.layers), self.n_problems, dtype=torch.float64, device=words.device)
+        for block, vectors in self._mapped(words, batch):
+            total += _missing(vectors, block, asks).abs_().mul_(block.share).flatten(2).sum(-1)
         return total.mul_(2) if asks == "distances" else total
 
-    def _mapped(self, words: Tensor) -> Tensor:
-        """``[layer, word, problem × rank]`` vectors under the maps."""
+    def _mapped(self, words: Tensor, batch: TreeBatch) -> Iterator[tuple[Block, Tensor]]:
+        """The blocks of a batch with their mapped vectors, ``[layer, problem, row, n, rank]``."""
+        maps = self.state.parameters["map"].view(len(self.layers), -1, words.shape[2])
         # Products with a transpose are slow where it is not a matrix in memory.
-        return torch.bmm(words, self.values.flatten(1, 2).transpose(1, 2).contiguous())
-
-    def _vectors(self, mapped: Tensor, block: Block) -> Tensor:
-        """``[layer, problem, row, n, rank]`` the mapped vectors of a block."""
-        vectors = mapped[:, block.words].view(len(mapped), *block.gold.shape[:2], self.n_problems, -1)
-        return vectors.permute(0, 3, 1, 2, 4).contiguous()
+        mapped = torch.bmm(words, maps.transpose(1, 2).contiguous())  # [layer, word, problem × rank]
+        for block in batch.blocks:
+            n_rows, n = block.gold.shape[:2]
+            of_block = mapped[:, block.first : block.first + n_rows * n]
+            vectors = of_block.view(len(mapped), n_rows, n, self.n_problems, -1)
+            yield block, vectors.permute(0, 3, 1, 2, 4).contiguous()
 
 
 def squared_distances(vectors: Tensor) -> Tensor:
@@ -234,11 +201,6 @@ def squared_distances(vectors: Tensor) -> Tensor:
     products = vectors @ vectors.transpose(-1, -2)
     norms = products.diagonal(dim1=-2, dim2=-1).clone()
     return products.mul_(-2).add_(norms[..., :, None]).add_(norms[..., None, :])
-
-
-def _by_word(vectors: Tensor) -> Tensor:
-    """``[layer, word, problem × rank]`` from ``[layer, problem, row, n, rank]``."""
-    return vectors.permute(0, 2, 3, 1, 4).flatten(3).flatten(1, 2)
 
 
 def _missing(vectors: Tensor, block: Block, asks: Asks) -> Tensor:
@@ -252,24 +214,8 @@ def _missing(vectors: Tensor, block: Block, asks: Asks) -> Tensor:
     return products.view(*vectors.shape[:-1], -1).add_(block.gold, alpha=0.5)
 
 
-def _pull(vectors: Tensor, block: Block, asks: Asks) -> Tensor:
-    """Shaped as ``vectors``: the slope of the loss by them (Hewitt & Manning 2019, sections 2.2 and 2.3), unscaled."""
-    # The slope of |missing|: a sign, times how much the pair (or word) counts.
-    slope = _missing(vectors, block, asks).sign_().mul_(block.share)
-    if block.weights is not None:
-        slope.mul_(block.weights if asks == "depths" else block.weights[..., None])
-    if asks == "depths":
-        return slope[..., None] * vectors
-    # Σ_j s_ij (v_j − v_i), as one product
-    slope.diagonal(dim1=-2, dim2=-1).sub_(slope.sum(-1))
-    return torch.bmm(slope.flatten(0, 2), vectors.flatten(0, 2)).view_as(vectors)
-
-
 class MapLoop(FitLoop):
-    """The training of the maps of several ranks (Hewitt & Manning 2019, appendix), in shards for each worker.
-
-    After an epoch without a new minimum of the dev loss, the optimiser of a map begins anew at a lower rate.
-    """
+    """The training of the maps of several ranks (Hewitt & Manning 2019, appendix), in shards for each worker."""
 
     what = "structural probes: epoch"
 
@@ -280,9 +226,8 @@ class MapLoop(FitLoop):
         super().__init__(stopping, readout.max_epochs, data.progress)
         self._readout, self._targets, self._workers, self._device = readout, targets, workers, data.device
         self._dev, self._dev_targets = data.dev, replace(data.dev_targets, weights=None)
-        used = torch.ones(train.n_items, dtype=torch.bool)
-        if targets.weights is not None:
-            used = torch.from_numpy((targets.weights > 0).any(axis=0))
+        is_used = True if targets.weights is None else (targets.weights > 0).any(axis=0)
+        used = torch.from_numpy(np.broadcast_to(is_used, train.n_items).copy())
         self._joined = JoinedChunks(train, used, device=data.device)
         self._random = torch.Generator().manual_seed(data.seed)
         self._rates = np.full(shape, readout.learning_rate, dtype=np.float32)
@@ -300,31 +245,24 @@ class MapLoop(FitLoop):
         self._shards: list[list[MapShard]] = []
 
     def learn(self) -> None:
-        """See :meth:`FitLoop.learn`."""
-        self._shards = self._dealt()
-
-        def take(shard: MapShard, words: Tensor, batch: TreeBatch) -> None:
-            shard.learn(words, batch, self._targets.asks)
-
-        for chunk in self._joined:
-            batches = cut_batches(chunk, self._targets, self._readout.batch_sentences, self._random)
-            self._each(chunk, batches, take)
-
-    def _dealt(self) -> list[list[MapShard]]:
-        """The maps that go on, by worker: the largest first, to the worker with the least to compute."""
+        """Deal out the maps that go on, the largest first, to the worker with the least to compute; and train them."""
         jobs = [
-            (best.shape[2], place, layer)
+            (-best.shape[2], place, layer)
             for place, best in enumerate(self.best)
             for layer in np.flatnonzero(self.stopping.running[place].any(axis=1)).tolist()
         ]
         loads = [0.0] * self._workers.n
-        layers: list[dict[int, list[int]]] = [{} for _ in loads]
-        for rank, place, layer in sorted(jobs, key=lambda job: (-job[0], job[1:])):
+        dealt: list[dict[int, list[int]]] = [{} for _ in loads]
+        for rank, place, layer in sorted(jobs):
             worker = loads.index(min(loads))
             # What a map costs beside its products, in units of rank.
-            loads[worker] += rank + 8
-            layers[worker].setdefault(place, []).append(layer)
-        return [[self._shard(place, sorted(chosen)) for place, chosen in dealt.items()] for dealt in layers]
+            loads[worker] += 8 - rank
+            dealt[worker].setdefault(place, []).append(layer)
+        self._shards = [[self._shard(place, sorted(chosen)) for place, chosen in one.items()] for one in dealt]
+        size, asks = self._readout.batch_sentences, self._targets.asks
+        for chunk in self._joined:
+            batches = cut_batches(chunk, self._targets, size, self._random)
+            self._each(chunk, batches, lambda shard, words, batch: shard.learn(words, batch, asks))
 
     def _shard(self, place: int, layers: list[int]) -> MapShard:
         state = self._states[place].some(self._fits(layers))
@@ -350,7 +288,7 @@ class MapLoop(FitLoop):
         return -totals / self._dev.n_items, None
 
     def keep(self, better: NDArray[np.bool_]) -> None:
-        """See :meth:`FitLoop.keep`."""
+        """Keep the best maps; those that go on without a new minimum begin anew at a lower rate."""
         slower = self.stopping.running & ~better
         self._rates = np.where(slower, self._rates * np.float32(self._readout.slow_down), self._rates)
         for place, state in enumerate(self._states):
@@ -363,14 +301,17 @@ class MapLoop(FitLoop):
     ) -> None:
         """Call ``job`` with every shard and batch, and the words of the batch in the shard's layers."""
         window, batches = moved((chunk.words.contiguous(), batches), self._device)
+        every = window.view(-1, window.shape[2])
 
         def work(worker: int) -> None:
             for batch in batches:
                 gathered: dict[tuple[int, ...], Tensor] = {}  # shards of the same layers share them
                 for shard in self._shards[worker]:
-                    layers = tuple(shard.layers)
-                    if layers not in gathered:
-                        gathered[layers] = batch.gathered(window, layers)
+                    if (layers := tuple(shard.layers)) not in gathered:
+                        # One selection of whole rows, so that no more of the window is touched than the batch needs.
+                        starts = torch.tensor(layers, device=window.device)[:, None] * window.shape[1]
+                        rows = every.index_select(0, (starts + batch.words).flatten())
+                        gathered[layers] = rows.view(len(layers), -1, window.shape[2])
                     job(shard, gathered[layers], batch)
 
         self._workers.map(work, len(self._shards))
@@ -410,17 +351,14 @@ class FittedStructural:
         return self.dim * self.rank
 
     def read(self, source: SpanSource) -> Iterator[tuple[int, NDArray[np.float32]]]:
-        """The number of each sentence, in the order of the chunks of ``source``, and its squared distances
-        ``[problem, layer, word, word]`` or depths ``[problem, layer, word]``.
-
-        Raises:
-            FitError: the source has other layers or another width than the maps were fitted on.
+        """The number of each sentence, in the order of ``source``, and its squared distances ``[problem, layer, word,
+        word]`` or depths ``[problem, layer, word]``; FitError where the source has other layers or another width.
         """
-        check_same_shape(source, len(self.layers), self.dim, what="probe")
-        n_problems, n_layers = self.maps.shape[:2]
+        n_problems, n_layers, dim, rank = self.maps.shape
+        check_same_shape(source, n_layers, dim, what="probe")
         flat = self.maps.permute(1, 2, 0, 3).flatten(2)  # [layer, dim, problem × rank]
         for chunk in source.chunks():
-            mapped = torch.bmm(chunk.words, flat).view(n_layers, -1, n_problems, self.rank).permute(2, 0, 1, 3)
+            mapped = torch.bmm(chunk.words, flat).view(n_layers, -1, n_problems, rank).permute(2, 0, 1, 3)
             for item, (start, end) in zip(chunk.items.tolist(), chunk.spans[:, 0].tolist(), strict=True):
                 vectors = mapped[:, :, start:end]
                 if self.asks == "distances":
@@ -503,9 +441,9 @@ def _check(readouts: Sequence[StructuralReadout], data: TrainingData) -> None:
     plain = readouts[0]
     if any(replace(readout, rank=plain.rank) != plain for readout in readouts):
         raise FitError("readouts that are fitted together differ in more than their rank: fit them one by one")
-    for readout in readouts:
-        if readout.rank is not None and not 1 <= readout.rank <= train.dim:
-            raise FitError(f"rank {readout.rank} of vectors that are {train.dim} wide: give 1 to {train.dim}")
+    for rank in (readout.rank for readout in readouts):
+        if rank is not None and not 1 <= rank <= train.dim:
+            raise FitError(f"rank {rank} of vectors that are {train.dim} wide: give 1 to {train.dim}")
     for name in ("batch_sentences", "max_epochs", "patience"):
         if getattr(plain, name) < 1:
             raise FitError(f"{name} is {getattr(plain, name)}: give 1 or more")

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,14 +19,13 @@ from numpy.typing import NDArray
 
 from bertology._figures import (
     BLUE,
-    DARK_SHADE,
     GREEN,
     GREY,
     PURPLE,
-    SHADES,
     TEXT,
     VERMILION,
     draw_grid,
+    draw_shades,
     new_figure,
     style_axes,
     write_caption,
@@ -62,20 +60,12 @@ from bertology.results.views import (
 )
 
 _PALETTE = {"green": GREEN, "vermilion": VERMILION, "purple": PURPLE}
-_PANEL, _SMALL_PANEL = (6.4, 4.2), (4.6, 3.5)
+_COLORS = (BLUE, VERMILION, GREEN, PURPLE, "#56B4E9", "#E69F00", "#000000")
+_MARKERS, _STYLES = "os^Dvxp", ("-", "--", ":", "-.")
 _LABEL_GAP = 0.062
-_MOST_LAYER_TICKS = 13
+_MOST_LAYER_TICKS, _MOST_PANELS, _MOST_STEP_TICKS = 13, 12, 6
 _LAYER_AXIS = "layer (0: embeddings)"
-
-
-@dataclass(frozen=True)
-class _Label:
-    """A name at the right end of a line."""
-
-    y: float
-    text: str
-    color: str
-    bold: bool = False
+_TIED = "statistically tied with the best layer (paired bootstrap, Benjamini–Hochberg q < .05)."
 
 
 def plot_tables(tables: Sequence[LayerTable], *, ax: Axes | None = None) -> Figure:
@@ -94,7 +84,7 @@ def plot_tables(tables: Sequence[LayerTable], *, ax: Axes | None = None) -> Figu
         return figure
     columns = min(3, len(tables)) if len(tables) != 4 else 2
     rows = math.ceil(len(tables) / columns)
-    width, height = _PANEL if len(tables) == 1 else _SMALL_PANEL
+    width, height = (6.4, 4.2) if len(tables) == 1 else (4.6, 3.5)
     figure = new_figure(width * columns, height * rows)
     panels = figure.subplots(rows, columns, squeeze=False).ravel()
     for panel, table in zip(panels, tables, strict=False):
@@ -103,34 +93,52 @@ def plot_tables(tables: Sequence[LayerTable], *, ax: Axes | None = None) -> Figu
         panel.remove()
     over = dict.fromkeys(table.about.clusters for table in tables)
     caption = f"Bands: 95 % intervals over {' or '.join(over)}."
-    if any(table.compared for table in tables):
-        best = "Filled: layers not separable from the best (paired bootstrap, Benjamini–Hochberg q < .05)."
-        caption = f"{best}\n{caption}"
-    write_caption(figure, caption)
+    write_caption(figure, f"Filled: {_TIED}\n{caption}" if any(table.compared for table in tables) else caption)
     return figure
 
 
 def _draw(ax: Axes, table: LayerTable) -> None:
+    """Draw a table's lines, each with its name at the right end; baselines as dashed lines."""
     main = {line.layer: line.main for line in table.lines if line.main is not None}
     if not main:
         raise ResultsError(f"task {table.task}: there are no scores to draw")
-    labels = []
+    labels: list[tuple[float, str, str]] = []
     for name in DRAWN_COLUMNS:
         column = LAYER_COLUMNS[name]
         scores = {line.layer: score for line in table.lines if (score := line.scores[name]) is not None}
         if scores and column.look:
             color, marker = _PALETTE[column.look[0]], column.look[1]
-            look: dict[str, Any] = {"color": color, "marker": marker, "markersize": 4, "linewidth": 1.2, "zorder": 3}
-            _, y = _draw_line(ax, scores, table.metric, **look)
+            y = _draw_line(ax, scores, table.metric, color=color, marker=marker, linewidth=1.2, zorder=3)
             of_another = bool(column.prefers) and table.metric != table.control_metric
-            labels.append(_Label(y[-1], column.title + f" ({table.control_metric})" * of_another, color))
-    x, y = _draw_line(ax, main, table.metric, color=BLUE, linewidth=1.8, zorder=4)
+            labels.append((y[-1], column.title + f" ({table.control_metric})" * of_another, color))
+    y = _draw_line(ax, main, table.metric, color=BLUE, linewidth=1.8, zorder=4)
     filled = [BLUE if line.in_best_set else "white" for line in table.lines if line.main is not None]
-    ax.scatter(x, y, s=34, c=filled, edgecolors=BLUE, linewidths=1.4, zorder=5)
+    ax.scatter(list(main), y, s=34, c=filled, edgecolors=BLUE, linewidths=1.4, zorder=5)
     own = "own head" if table.about.answers_itself else "frozen" if table.is_frozen else "probe"
-    labels.append(_Label(y[-1], own, BLUE, bold=True))
-    _style(ax, table, list(main))
-    labels += _draw_baselines(ax, table)
+    labels.append((y[-1], own, BLUE))
+    silver = ", silver labels" if table.about.annotation == "silver" else ""
+    _title(ax, f"{table.task} · {titled(table.metric)}", pad=18)
+    source = f"{brief(table.about.model)} · {brief(table.about.corpus)} {table.about.split}{silver}"
+    above: dict[str, Any] = {"xytext": (0, 6), "xycoords": "axes fraction", "textcoords": "offset points"}
+    ax.annotate(source, (0, 1), **above, fontsize=8.5, color=GREY)
+    ax.set_xlabel(_LAYER_AXIS, fontsize=9, color=TEXT)
+    few = len(main) <= _MOST_LAYER_TICKS
+    ax.xaxis.set_major_locator(FixedLocator(list(main)) if few else MaxNLocator(integer=True))
+    ax.set_xlim(min(main) - 0.3, max(main) + 0.3)
+    ax.tick_params(labelsize=8.5, color=GREY, labelcolor=TEXT)
+    draw_grid(ax)
+    style_axes(ax)
+    _end_axis(ax, table.metric)
+    for baseline in sorted(table.baselines, key=lambda line: -line.main.value):
+        y_of, (low, high) = baseline.main.value * _scale(table.metric), ax.get_ylim()
+        text = f"{baseline.label} {number(baseline.main.value, metric=table.metric)}"
+        if y_of < low - 0.35 * (high - low):  # far below all else: named at the lower edge, not drawn to scale
+            labels.append((low, f"↓ {text}", GREY))
+            continue
+        dashes = (0, (1, 2)) if is_dotted(baseline.control) else (0, (5, 3))
+        ax.axhline(y_of, color=GREY, linewidth=1.0, linestyle=dashes, zorder=1)
+        labels.append((y_of, text, GREY))
+        _end_axis(ax, table.metric)
     _place_labels(ax, labels)
 
 
@@ -138,98 +146,49 @@ def _scale(metric: str) -> float:
     return 100.0 if metric_form(metric).is_fraction else 1.0
 
 
-def _draw_line(
-    ax: Axes, scores: Mapping[int, Score], metric: str, *, color: str, **style: Any
-) -> tuple[list[int], list[float]]:
-    """Draw scores by place with a band of their intervals; returns where the line runs."""
+def _draw_line(ax: Axes, scores: Mapping[int, Score], metric: str, *, color: str, **style: Any) -> list[float]:
+    """Draw scores by place with a band of their intervals, a bar for a single one; returns the scores as drawn."""
     scale = _scale(metric)
     x, y = list(scores), [score.value * scale for score in scores.values()]
-    low, high = _bounds(list(scores.values()), scale)
+    bounds = [(score.low, score.high) for score in scores.values()]
+    low, high = scale * np.array(bounds, dtype=np.float64).reshape(-1, 2).T
     if len(x) > 1:
-        ax.fill_between(x, low, high, color=color, alpha=0.18, linewidth=0, zorder=2)
+        ax.fill_between(x, low, high, color=color, alpha=0.17, linewidth=0, zorder=2)
     else:
         ax.vlines(x, low, high, color=color, linewidth=1.2, zorder=2)
-    ax.plot(x, y, color=color, **style)
-    return x, y
-
-
-def _bounds(scores: Sequence[Score], scale: float) -> NDArray[np.float64]:
-    """``[2, score]`` lower and upper bounds, NaN where there are none."""
-    bounds = [(score.low, score.high) for score in scores]
-    return scale * np.array(bounds, dtype=np.float64).reshape(-1, 2).T
-
-
-def _style(ax: Axes, table: LayerTable, layers: Sequence[int]) -> None:
-    silver = ", silver labels" if table.about.annotation == "silver" else ""
-    _title(ax, f"{table.task} · {titled(table.metric)}", pad=18)
-    source = f"{brief(table.about.model)} · {brief(table.about.corpus)} {table.about.split}{silver}"
-    above: dict[str, Any] = {"xytext": (0, 6), "xycoords": "axes fraction", "textcoords": "offset points"}
-    ax.annotate(source, (0, 1), **above, fontsize=8.5, color=GREY)
-    ax.set_xlabel(_LAYER_AXIS, fontsize=9, color=TEXT)
-    few = len(layers) <= _MOST_LAYER_TICKS
-    ax.xaxis.set_major_locator(FixedLocator(layers) if few else MaxNLocator(integer=True))
-    ax.set_xlim(min(layers) - 0.3, max(layers) + 0.3)
-    ax.tick_params(labelsize=8.5, color=GREY, labelcolor=TEXT)
-    draw_grid(ax)
-    style_axes(ax)
+    ax.plot(x, y, color=color, markersize=4, **style)
+    return y
 
 
 def _title(ax: Axes, text: str, *, pad: float) -> None:
     ax.set_title(text, loc="left", fontsize=11, fontweight="bold", color=TEXT, pad=pad)
 
 
-def _draw_baselines(ax: Axes, table: LayerTable) -> list[_Label]:
-    """Dashed lines; a baseline far below all else is named at the lower edge, not drawn to scale."""
-    end_axis(ax, table.metric)
-    labels, (low, high) = [], ax.get_ylim()
-    for baseline in sorted(table.baselines, key=lambda line: -line.main.value):
-        y = baseline.main.value * _scale(table.metric)
-        text = f"{baseline.label} {number(baseline.main.value, metric=table.metric)}"
-        if y < low - 0.35 * (high - low):
-            labels.append(_Label(low, f"↓ {text}", GREY))
-            continue
-        dashes = (0, (1, 2)) if is_dotted(baseline.control) else (0, (5, 3))
-        ax.axhline(y, color=GREY, linewidth=1.0, linestyle=dashes, zorder=1)
-        labels.append(_Label(y, text, GREY))
-        end_axis(ax, table.metric)
-        low = ax.get_ylim()[0]
-    return labels
-
-
-def end_axis(ax: Axes, metric: str, *, margin: float = 0.08) -> None:
+def _end_axis(ax: Axes, metric: str) -> None:
     """Set the limits of the vertical axis to the data of all panels that share it, within the bounds of the metric."""
     scale = _scale(metric)
     drawn = np.concatenate([one.dataLim.intervaly for one in ax.get_shared_y_axes().get_siblings(ax)]) / scale
     if np.isfinite(drawn).any():
         drawn = drawn[np.isfinite(drawn)]
-        low, high = axis_ends(drawn.min(), drawn.max(), metric=metric, margin=margin)
+        low, high = axis_ends(drawn.min(), drawn.max(), metric=metric, margin=0.08)
         ax.set_ylim(scale * low, scale * high)
 
 
-def _place_labels(ax: Axes, labels: Sequence[_Label]) -> None:
+def _place_labels(ax: Axes, labels: Sequence[tuple[float, str, str]]) -> None:
     """Write names to the right of the lines' ends, moved apart where they would overlap."""
     low, high = ax.get_ylim()
     gap = _LABEL_GAP * (high - low)
-    ordered = sorted(labels, key=lambda label: label.y)
-    places = [label.y for label in ordered]
+    ordered = sorted(labels, key=lambda label: label[0])
+    places = [y for y, _, _ in ordered]
     for index in range(1, len(places)):
         places[index] = max(places[index], places[index - 1] + gap)
     places[-1] -= max(0.0, places[-1] - high)
     for index in range(len(places) - 2, -1, -1):
         places[index] = min(places[index], places[index + 1] - gap)
-    for label, place in zip(ordered, places, strict=True):
-        at: dict[str, Any] = {"xytext": (6, 0), "xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
-        weight = "bold" if label.bold else "normal"
-        ax.annotate(label.text, (1, place), **at, va="center", fontsize=8.5, color=label.color, fontweight=weight)
-
-
-_FRAME = "#111111"
-_CELL = (1.0, 0.36)
-_FEW = 12
-_VALUE_SIZE = (8.5, 7.0)
-_LONG_HEADER = 14
-_INCHES_A_LETTER = 0.05
-"""Height of a slanted header by letter."""
+    at: dict[str, Any] = {"xytext": (6, 0), "xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
+    for (_, text, color), place in zip(ordered, places, strict=True):
+        weight = "bold" if color == BLUE else "normal"
+        ax.annotate(text, (1, place), **at, va="center", fontsize=8.5, color=color, fontweight=weight)
 
 
 def plot_heatmap(tables: Sequence[LayerTable]) -> Figure:
@@ -242,8 +201,7 @@ def plot_heatmap(tables: Sequence[LayerTable]) -> Figure:
         raise ResultsError("there are no scores to draw")
     headers = _headers(tables)
     longest = max(len(part) for header in headers for part in header.split("\n"))
-    slanted = len(tables) > 1 and longest > _LONG_HEADER
-    height = 1.5 + _CELL[1] * len(layers) + (_INCHES_A_LETTER * longest if slanted else 0)
+    slanted = len(tables) > 1 and longest > 14
     values = np.full((len(layers), len(tables)), np.nan)
     texts, best = dict[tuple[int, int], str](), set[tuple[int, int]]()
     for column, table in enumerate(tables):
@@ -254,67 +212,36 @@ def plot_heatmap(tables: Sequence[LayerTable]) -> Figure:
                 texts[place] = number(line.main.value, metric=table.metric)
                 best |= {place} if line.in_best_set else set()
     shades = np.stack([_scaled(column) for column in values.T], axis=1)
-    size = _VALUE_SIZE[len(tables) > _FEW]
-    width = 1.1 + max(4.2, _CELL[0] * len(tables))
-    figure, ax = _draw_shades(
-        (width, height), shades, texts, headers, list(map(str, layers)), linewidth=1.2, size=size, bold=best
-    )
+    figure = new_figure(1.1 + max(4.2, len(tables)), 1.5 + 0.36 * len(layers) + (0.05 * longest if slanted else 0))
+    ax = figure.subplots()
+    size, names = 8.5 if len(tables) <= 12 else 7.0, list(map(str, layers))
+    draw_shades(ax, shades, rows=names, columns=headers, texts=texts, text_size=size, bold=best, linewidth=1.2)
+    ax.xaxis.tick_top()
+    ax.tick_params(length=0)
     for row, column in filter(best.__contains__, texts):
-        frame: dict[str, Any] = {"fill": False, "edgecolor": _FRAME, "linewidth": 1.6}
+        frame: dict[str, Any] = {"fill": False, "edgecolor": "#111111", "linewidth": 1.6}
         ax.add_patch(Rectangle((column + 0.04, row + 0.08), 0.92, 0.84, **frame))
     ax.set_ylabel(_LAYER_AXIS, fontsize=9, color=TEXT)
     for label in ax.get_xticklabels() if slanted else ():
         label.set(rotation=40, ha="left", rotation_mode="anchor")
     text = "Shades run from each task's worst to its best layer; numbers are the scores."
-    if any(table.compared for table in tables):
-        text += "\nFramed: not separable from the best (paired bootstrap, Benjamini–Hochberg q < .05)."
-    write_caption(figure, text)
+    write_caption(figure, f"{text}\nFramed: {_TIED}" if any(table.compared for table in tables) else text)
     return figure
-
-
-def _draw_shades(
-    inches: tuple[float, float],
-    shades: NDArray[np.float64],
-    texts: Mapping[tuple[int, int], str],
-    columns: Sequence[str],
-    rows: Sequence[str],
-    *,
-    size: float,
-    linewidth: float = 1.0,
-    bold: Collection[tuple[int, int]] = (),
-) -> tuple[Figure, Axes]:
-    """``[row, column]`` shades from 0 to 1, with texts in them, names above the columns and to the left of the rows."""
-    figure = new_figure(*inches)
-    ax = figure.subplots()
-    # A mesh stays sharp in vector formats, where an image would be resampled.
-    masked = np.ma.masked_invalid(shades)
-    ax.pcolormesh(masked, cmap=SHADES, vmin=0, vmax=1, edgecolors="white", linewidth=linewidth)
-    for (row, column), text in texts.items():
-        weight = "bold" if (row, column) in bold else "normal"
-        color = "white" if shades[row, column] > DARK_SHADE else TEXT
-        style: dict[str, Any] = {"fontsize": size, "fontweight": weight, "color": color}
-        ax.text(column + 0.5, row + 0.5, text, ha="center", va="center", **style)
-    ax.set_xticks(np.arange(len(columns)) + 0.5, columns, fontsize=8.5, color=TEXT)
-    ax.set_yticks(np.arange(len(rows)) + 0.5, rows, fontsize=8.5, color=TEXT)
-    ax.xaxis.tick_top()
-    ax.tick_params(length=0)
-    ax.spines[:].set_visible(False)
-    return figure, ax
 
 
 def _headers(tables: Sequence[LayerTable]) -> list[str]:
     """Names that tell columns apart, with folders only where nothing else does; the metric goes to the next line."""
-    headers = summary_headers(tables)
+    headers = list(summary_headers(tables))
     shorter = []
     for header, table in zip(headers, tables, strict=True):
         for name in filter(None, (table.about.model, table.about.corpus)):
             header = header.replace(name, brief(name))
         shorter.append(without_folders(header))
-    two_lines = []
-    for header, table in zip(shorter if len(set(shorter)) == len(set(headers)) else headers, tables, strict=True):
-        rest = header.replace(f"{table.task} {metric_title(table.metric)}", table.task, 1)
-        two_lines.append(f"{rest}\n{titled(table.metric)}")
-    return two_lines
+    headers = shorter if len(set(shorter)) == len(set(headers)) else headers
+    return [
+        header.replace(f"{table.task} {metric_title(table.metric)}", table.task, 1) + f"\n{titled(table.metric)}"
+        for header, table in zip(headers, tables, strict=True)
+    ]
 
 
 def _scaled(values: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -325,12 +252,10 @@ def _scaled(values: NDArray[np.float64]) -> NDArray[np.float64]:
     return (values - least) / (most - least) if most > least else np.where(np.isnan(values), np.nan, 0.5)
 
 
-# In inches.
-_ROW, _COLUMN, _LEAST_WIDTH = 0.27, 0.46, 6.4
-_NAME_INCHES_A_LETTER = 0.062
-_BESIDE = 2.0
-_SMALL, _LARGE = 7.5, 8.5
-_MOST_LETTERS = 60
+def _numbers(values: NDArray[np.float64], metric: str) -> dict[Any, str]:
+    """``[row, column]`` values as texts by row and column."""
+    cells = np.ndenumerate(values)
+    return {at: NOTHING if np.isnan(value) else number(float(value), metric=metric) for at, value in cells}
 
 
 def plot_groups(groups: GroupTable) -> Figure:
@@ -339,65 +264,43 @@ def plot_groups(groups: GroupTable) -> Figure:
     Shades run from the least to the greatest score of the picture: groups are scored alike, so that they may be
     compared. To the right stand the last layer's intervals, numbers of items and, where groups differ in it, chance.
     """
-    table, lines = groups.of, groups.lines
+    table, lines, about = groups.of, groups.lines, groups.of.about
     layers = [line.layer for line in table.lines]
     scores = [[line.by_layer.get(layer) for layer in layers] for line in lines]
     values = np.array([[np.nan if score is None else score.value for score in row] for row in scores], dtype=np.float64)
     if np.isnan(values).all():
         raise ResultsError(f"task {table.task}: there are no scores of groups to draw")
-    names = [shortened(line.name, _MOST_LETTERS) for line in lines]
-    width = _NAME_INCHES_A_LETTER * max(map(len, names)) + _COLUMN * len(layers) + _BESIDE
-    inches = max(_LEAST_WIDTH, width), 1.55 + _ROW * len(lines)
-    texts = _numbers(values, table.metric)
-    figure, ax = _draw_shades(inches, _scaled(values), texts, list(map(str, layers)), names, size=_SMALL)
+    names = [shortened(line.name, 60) for line in lines]
+    figure = new_figure(max(6.4, 0.062 * max(map(len, names)) + 0.46 * len(layers) + 2.0), 1.55 + 0.27 * len(lines))
+    ax = figure.subplots()
+    draw_shades(ax, _scaled(values), rows=names, columns=list(map(str, layers)), texts=_numbers(values, table.metric))
+    ax.xaxis.tick_top()
+    ax.tick_params(length=0)
     ax.invert_yaxis()
-    _write_beside(ax, groups, layers)
-    _title(ax, f"{table.task} · {titled(table.metric)}", pad=22)
-    write_caption(figure, _groups_caption(groups, layers))
-    return figure
-
-
-def _numbers(values: NDArray[np.float64], metric: str) -> dict[tuple[int, int], str]:
-    """``[row, column]`` values as texts by row and column."""
-    texts = {}
-    for (row, column), value in np.ndenumerate(values):
-        texts[row, column] = NOTHING if np.isnan(value) else number(float(value), metric=metric)
-    return texts
-
-
-def _write_beside(ax: Axes, groups: GroupTable, layers: Sequence[int]) -> None:
-    """Write intervals, counts and chances, in columns to the right of the last layer."""
-    metric, last = groups.of.metric, [line.by_layer.get(layers[-1]) for line in groups.lines]
-    intervals = [interval_of(score, metric) or NOTHING for score in last]
-    columns = [(f"95 % of {layers[-1]}", intervals, 76), ("items", [f"{line.n_items:,}" for line in groups.lines], 112)]
+    intervals = [interval_of(row[-1], table.metric) or NOTHING for row in scores]
+    columns = [(f"95 % of {layers[-1]}", intervals, 76), ("items", [f"{line.n_items:,}" for line in lines], 112)]
     if groups.chances_differ:
-        chances = [NOTHING if line.chance is None else number(line.chance) for line in groups.lines]
+        chances = [NOTHING if line.chance is None else number(line.chance) for line in lines]
         columns.append(("chance", chances, 150))
-    for header, texts, points in columns:
+    for header, texts, points in columns:  # to the right of the last layer
         style: dict[str, Any] = {"textcoords": "offset points", "ha": "right"}
         above: dict[str, Any] = {"xytext": (points, 3.5), "xycoords": "axes fraction", "va": "bottom", "color": TEXT}
-        ax.annotate(header, (1, 1), **style, **above, fontsize=_LARGE)
+        ax.annotate(header, (1, 1), **style, **above, fontsize=8.5)
         beside: dict[str, Any] = {"xytext": (points, 0), "xycoords": ("axes fraction", "data"), "va": "center"}
         for row, text in enumerate(texts):
-            ax.annotate(text, (1, row + 0.5), **style, **beside, fontsize=_SMALL, color=GREY)
-
-
-def _groups_caption(groups: GroupTable, layers: Sequence[int]) -> str:
-    table, about = groups.of, groups.of.about
-    reading = f" · {without_folders(table.reading)}" if table.one_of_several else ""
+            ax.annotate(text, (1, row + 0.5), **style, **beside, fontsize=7.5, color=GREY)
+    _title(ax, f"{table.task} · {titled(table.metric)}", pad=22)
+    readout = f" · {without_folders(table.reading)}" if table.one_of_several else ""
     weights = ", ".join(filter(None, [brief(about.model), INITS[about.init or "pretrained"]]))
-    chance = None if groups.chances_differ else groups.lines[0].chance
+    chance = None if groups.chances_differ else lines[0].chance
     by_chance = f" By chance {number(chance)} %." if chance is not None else ""
-    is_answer = about.answers_itself and layers[-1] == about.n_layers
-    answer = f"; {layers[-1]}: the model's own answer" if is_answer else ""
-    return (
-        f"{weights} · {brief(about.corpus)} {about.split}{reading}\nColumns: layers (0: embeddings{answer}).\n"
+    answer = f"; {layers[-1]}: the model's own answer" if about.answers_itself and layers[-1] == about.n_layers else ""
+    caption = (
+        f"{weights} · {brief(about.corpus)} {about.split}{readout}\nColumns: layers (0: embeddings{answer}).\n"
         f"Shades run from the least to the greatest score shown.{by_chance}"
     )
-
-
-_MOST_PANELS = 12
-_LOOKS = ((BLUE, "o"), (VERMILION, "s"), (GREEN, "^"), (PURPLE, "D"))
+    write_caption(figure, caption)
+    return figure
 
 
 def plot_head_table(table: HeadTable) -> Figure:
@@ -417,36 +320,46 @@ def plot_head_table(table: HeadTable) -> Figure:
 def plot_step_table(table: StepTable) -> Figure:
     """Draw what becomes of the model with each step, a line for each order, with 95 % intervals."""
     figure = new_figure(6.4, 4.2)
-    axes = figure.subplots()
-    scale = _scale(table.metric)
-    for order, (color, marker) in zip(table.orders, _LOOKS, strict=False):
+    ax = figure.subplots()
+    for order, color, marker in zip(table.orders, _COLORS, _MARKERS, strict=False):
         by_place = {place: scores[order] for place, scores in enumerate(table.lines.values()) if order in scores}
-        places, scores = list(by_place), list(by_place.values())
-        axes.fill_between(places, *_bounds(scores, scale), color=color, alpha=0.15, linewidth=0)
-        values = np.array([score.value for score in scores]) * scale
-        axes.plot(places, values, color=color, marker=marker, markersize=4, linewidth=1.5, label=order or None)
-    end_axis(axes, table.metric)
-    axes.set_xticks(range(len(table.lines)), list(table.lines), fontsize=8)
-    axes.set_ylabel(titled(table.metric), fontsize=9)
-    axes.set_title(f"{table.task}: {table.about.model} on {data_of(table.about)}", fontsize=10, loc="left")
-    axes.spines[["top", "right"]].set_visible(False)
+        _draw_line(ax, by_place, table.metric, color=color, marker=marker, linewidth=1.5, label=order or None)
+    _end_axis(ax, table.metric)
+    ax.set_xticks(range(len(table.lines)), list(table.lines), fontsize=8)
+    ax.set_ylabel(titled(table.metric), fontsize=9)
+    ax.set_title(f"{table.task}: {table.about.model} on {data_of(table.about)}", fontsize=10, loc="left")
+    ax.spines[["top", "right"]].set_visible(False)
     if any(table.orders):
-        axes.legend(frameon=False, fontsize=8)
+        ax.legend(frameon=False, fontsize=8)
     return figure
 
 
 _BAR = 0.36
-_MOST_TICKS = 9
-_WIDTH, _HEIGHT = 9.2, 0.52
 
 
 def plot_pipeline(lines: Sequence[PipelineLine]) -> Figure:
     """Draw for each task expected layer and centre of gravity, and next to them weights and gains by layer."""
     if not lines:
         raise ResultsError("no task was read by a mixture of layers: there is nothing to draw")
-    figure = new_figure(_WIDTH, 1.7 + _HEIGHT * len(lines))
+    figure = new_figure(9.2, 1.7 + 0.52 * len(lines))
     left, middle, right = figure.subplots(1, 3, sharey=True, width_ratios=(1.25, 1, 1))
-    _draw_depths(left, lines)
+    for place, line in enumerate(lines):
+        for name, shift, color in (("expected layer", -_BAR / 2, VERMILION), ("centre of gravity", _BAR / 2, BLUE)):
+            score, y = line.scores[name], place + shift
+            style: dict[str, Any] = {"xytext": (3, 0), "textcoords": "offset points", "va": "center"}
+            if score is None:
+                left.annotate(NOTHING, (0, y), **style, color=GREY)
+                continue
+            left.barh(y, score.value, height=_BAR * 0.9, color=color, zorder=2)
+            if score.low is not None and score.high is not None:
+                left.hlines(y, score.low, score.high, color=TEXT, linewidth=1.1, zorder=3)
+            end = max(score.value, score.value if score.high is None else score.high)
+            left.annotate(f"{score.value:.2f}", (end, y), **style, fontsize=7.5, color=TEXT)
+    left.set_xlim(0, 1.12 * max((line.about.n_layers or 0) for line in lines))
+    left.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=7))
+    for name, color in (("expected layer", VERMILION), ("centre of gravity", BLUE)):
+        left.plot([], [], color=color, linewidth=6, label=name)
+    left.legend(loc="upper center", bbox_to_anchor=(0.5, -0.09), ncols=2, fontsize=7.5, frameon=False)
     _draw_profile(middle, [line.weights for line in lines], BLUE, first=0)
     _draw_profile(right, [tuple(100 * gain for gain in line.gains) for line in lines], VERMILION, first=1)
     for ax, title in ((left, "mean layer"), (middle, "weight of each layer"), (right, "gain of each layer, points")):
@@ -464,30 +377,6 @@ def plot_pipeline(lines: Sequence[PipelineLine]) -> Figure:
     over = covered([line.n_seeds for line in lines])
     write_caption(figure, f"{source}. Layer 0: embeddings. Bars of the expected layer: 95 % intervals {over}.")
     return figure
-
-
-def _draw_depths(ax: Axes, lines: Sequence[PipelineLine]) -> None:
-    for place, line in enumerate(lines):
-        shown = (("expected layer", -_BAR / 2, VERMILION), ("centre of gravity", _BAR / 2, BLUE))
-        for name, shift, color in shown:
-            score = line.scores[name]
-            y = place + shift
-            if score is None:
-                ax.annotate(NOTHING, (0, y), xytext=(3, 0), textcoords="offset points", va="center", color=GREY)
-                continue
-            ax.barh(y, score.value, height=_BAR * 0.9, color=color, zorder=2)
-            end = score.value
-            if score.low is not None and score.high is not None:
-                ax.hlines(y, score.low, score.high, color=TEXT, linewidth=1.1, zorder=3)
-                end = max(score.value, score.high)
-            style: dict[str, Any] = {"va": "center", "fontsize": 7.5, "color": TEXT}
-            ax.annotate(f"{score.value:.2f}", (end, y), xytext=(3, 0), textcoords="offset points", **style)
-    depth = max((line.about.n_layers or 0) for line in lines)
-    ax.set_xlim(0, depth * 1.12)
-    ax.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=7))
-    ax.plot([], [], color=VERMILION, linewidth=6, label="expected layer")
-    ax.plot([], [], color=BLUE, linewidth=6, label="centre of gravity")
-    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.09), ncols=2, fontsize=7.5, frameon=False)
 
 
 def _draw_profile(ax: Axes, profiles: Sequence[tuple[float, ...]], color: str, *, first: int) -> None:
@@ -509,14 +398,7 @@ def _draw_profile(ax: Axes, profiles: Sequence[tuple[float, ...]], color: str, *
         ax.annotate(text, (top + first, y), ha="center", va=side, fontsize=6.5, color=GREY)
     ax.set_xlim(first - 0.6, first + longest - 0.4)
     every = FixedLocator(range(first, first + longest))
-    ax.xaxis.set_major_locator(every if longest <= _MOST_TICKS else MaxNLocator(integer=True, nbins=_MOST_TICKS))
-
-
-_COLORS = (BLUE, VERMILION, GREEN, PURPLE, "#56B4E9", "#E69F00", "#000000")
-_MARKERS = "os^Dvxp"
-_STYLES = ("-", "--", ":", "-.")
-_STEPS_PANEL = (3.4, 2.9)
-_MOST_COLUMNS, _MOST_STEP_TICKS = 4, 6
+    ax.xaxis.set_major_locator(every if longest <= 9 else MaxNLocator(integer=True, nbins=9))
 
 
 def plot_over_steps(tables: Sequence[TrainingTable]) -> Figure:
@@ -529,15 +411,20 @@ def plot_over_steps(tables: Sequence[TrainingTable]) -> Figure:
     """
     layers = sorted({line.layer for table in tables for line in table.lines})
     layers = [layers[place] for place in steps_shown(layers, _MOST_PANELS)]
-    n_columns = min(_MOST_COLUMNS, len(layers), max(3, math.ceil(len(layers) / 3)))
+    n_columns = min(4, len(layers), max(3, math.ceil(len(layers) / 3)))
     n_rows = math.ceil(len(layers) / n_columns)
-    figure = new_figure(_STEPS_PANEL[0] * n_columns, _STEPS_PANEL[1] * n_rows + 0.5)
+    figure = new_figure(3.4 * n_columns, 2.9 * n_rows + 0.5)
     panels = figure.subplots(n_rows, n_columns, squeeze=False, sharex=True, sharey=True).ravel()
     several = len({table.training for table in tables}) > 1
     for layer, ax in zip(layers, panels, strict=False):
         for place, table in enumerate(tables):
             training = f" · {brief(table.training)}" if several else ""
-            _draw_steps(ax, table, layer, f"{table.task}, {titled(table.metric)}{training}", place)
+            look: dict[str, Any] = {"color": _COLORS[place % len(_COLORS)], "marker": _MARKERS[place % len(_MARKERS)]}
+            look["linestyle"] = _STYLES[place // len(_COLORS) % len(_STYLES)]
+            line = next((line for line in table.lines if line.layer == layer), None)
+            scores = dict(zip(table.steps, line.scores, strict=True)) if line else {}
+            name = f"{table.task}, {titled(table.metric)}{training}"
+            _draw_line(ax, scores, table.metric, **look, linewidth=1.4, label=name)
         ax.set_title("embeddings" if layer == 0 else f"layer {layer}", loc="left", fontsize=9.5, color=TEXT)
         draw_grid(ax)
         style_axes(ax)
@@ -546,7 +433,7 @@ def plot_over_steps(tables: Sequence[TrainingTable]) -> Figure:
             ax.remove()
         elif place + n_columns >= len(layers):
             ax.tick_params(labelbottom=True)  # below it is no panel that would have them
-    end_axis(panels[0], tables[0].metric)
+    _end_axis(panels[0], tables[0].metric)
     _scale_steps(panels[0], sorted({step for table in tables for step in table.steps}))
     handles, labels = panels[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper left", ncols=min(4, len(labels)), frameon=False, fontsize=8.5)
@@ -555,18 +442,6 @@ def plot_over_steps(tables: Sequence[TrainingTable]) -> Figure:
     trainings = ", ".join(dict.fromkeys(brief(table.training) for table in tables))
     write_caption(figure, f"{trainings} on {data}. Updates of training from left to right. Bands: 95 % over {over}.")
     return figure
-
-
-def _draw_steps(ax: Axes, table: TrainingTable, layer: int, name: str, place: int) -> None:
-    scale = _scale(table.metric)
-    line = next((line for line in table.lines if line.layer == layer), None)
-    color, marker = _COLORS[place % len(_COLORS)], _MARKERS[place % len(_MARKERS)]
-    style = _STYLES[place // len(_COLORS) % len(_STYLES)]
-    scores, steps = (line.scores, table.steps) if line else ((), ())
-    values = [scale * score.value for score in scores]
-    ax.plot(steps, values, style, color=color, marker=marker, markersize=3.5, linewidth=1.4, label=name)
-    if line:
-        ax.fill_between(steps, *_bounds(scores, scale), color=color, alpha=0.16, linewidth=0)
 
 
 def _scale_steps(ax: Axes, steps: Sequence[int]) -> None:
@@ -594,9 +469,12 @@ def plot_layers_by_steps(table: TrainingTable) -> Figure:
     shown = steps_shown(table.steps, 2 * _MOST_PANELS)
     values = np.array([[line.scores[place].value for place in shown] for line in table.lines])
     shades = _scaled(values if table.about.higher_is_better else -values)
-    inches = 1.4 + 0.62 * len(shown), 1.5 + 0.36 * len(table.lines)
     steps, layers = [_brief_number(table.steps[place]) for place in shown], [str(line.layer) for line in table.lines]
-    figure, ax = _draw_shades(inches, shades, _numbers(values, table.metric), steps, layers, size=_SMALL)
+    figure = new_figure(1.4 + 0.62 * len(shown), 1.5 + 0.36 * len(table.lines))
+    ax = figure.subplots()
+    draw_shades(ax, shades, rows=layers, columns=steps, texts=_numbers(values, table.metric))
+    ax.xaxis.tick_top()
+    ax.tick_params(length=0)
     ax.set_ylabel(_LAYER_AXIS, fontsize=9, color=TEXT)
     _title(ax, f"{table.task} · {titled(table.metric)}", pad=22)
     write_caption(figure, f"{brief(table.training)} on {data_of(table.about)}. Columns: updates of training.")

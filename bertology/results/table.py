@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 STAR = "★"
 NOTHING = "–"
 SEEDS = "seeds of the fit"
+INTERVAL = "interval"
 _SMALL = 0.1
 """Counted values that are smaller have one more decimal."""
 _MOST_LETTERS = 44
@@ -57,16 +58,6 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Column:
-    """A column of cells by the labels of their lines; one that has no cell there is empty in that line."""
-
-    header: str
-    cells: Mapping[Any, Cell]
-    best: Collection[Any] = ()
-    """Labels of the lines that are in the best set."""
-
-
-@dataclass(frozen=True)
 class Note:
     """A line below the table: its subject and its text."""
 
@@ -77,7 +68,6 @@ class Note:
         return f"{self.about}{' ' if self.about == STAR else ': '}{self.text}"
 
 
-INTERVAL = "interval"
 BEST_NOTE = Note(STAR, "statistically tied for best layer (paired bootstrap, Benjamini–Hochberg q < .05)")
 
 
@@ -101,41 +91,53 @@ class Table:
     def of(
         cls,
         title: str,
-        columns: Sequence[Column],
+        headers: Iterable[str],
+        rows: Mapping[Any, Sequence[Any]],
         notes: Iterable[Note],
         *,
+        metric: str | Sequence[str] | Mapping[Any, str] = "",
+        intervals: bool | Collection[int] = True,
+        best: Collection[tuple[Any, int]] = (),
         labels: Mapping[Any, str] | None = None,
-        baselines: Collection[str] = (),
+        baselines: Collection[Any] = (),
         **more: Any,
     ) -> Table:
-        """A table of columns; lines are in the order in which they appear.
+        """A table of values, each of which is written as its type demands.
 
         Args:
             title: what the table shows.
-            columns: cells by the labels of their lines, or by keys of ``labels``.
+            headers: the columns.
+            rows: values by row: scores, None for a missing one, numbers of items, texts, or cells.
             notes: what stands below.
-            labels: labels of lines by key, where these may be alike.
-            baselines: lines of baselines.
+            metric: metric of all scores, or by column, or by row.
+            intervals: whether scores are written with their intervals, or the places of the columns whose are.
+            best: row and column of what is in the best set.
+            labels: labels of rows, where these may be alike; otherwise rows are their own labels.
+            baselines: rows of baselines.
             more: further fields.
         """
-        names = labels or {label: label for column in columns for label in column.cells}
-        nothing, lines = Cell(""), []
-        for name, label in names.items():
-            best = frozenset(place for place, column in enumerate(columns) if name in column.best)
-            cells = tuple(column.cells.get(name, nothing) for column in columns)
-            lines.append(Line(label, cells, best, name in baselines))
-        return cls(title, tuple(column.header for column in columns), tuple(lines), tuple(notes), **more)
+        lines = []
+        for key, values in rows.items():
+            cells, marked = [], set()
+            for column, value in enumerate(values):
+                if isinstance(value, Score | None):
+                    of = metric if isinstance(metric, str) else metric[key if isinstance(metric, Mapping) else column]
+                    interval = intervals if isinstance(intervals, bool) else column in intervals
+                    value = score_cell(value, of, interval=interval)
+                elif not isinstance(value, Cell):
+                    value = Cell(value) if isinstance(value, str) else count_cell(value)
+                cells.append(value)
+                if (key, column) in best:
+                    marked.add(column)
+            lines.append(Line(labels[key] if labels else key, tuple(cells), frozenset(marked), key in baselines))
+        return cls(title, tuple(headers), tuple(lines), tuple(notes), **more)
 
     def columns(self, kept: Sequence[int]) -> Table:
         """The same table with some of its columns."""
-        lines = (
-            replace(
-                line,
-                cells=tuple(line.cells[place] for place in kept),
-                best=frozenset(number for number, place in enumerate(kept) if place in line.best),
-            )
-            for line in self.lines
-        )
+        lines = []
+        for line in self.lines:
+            best = frozenset(number for number, place in enumerate(kept) if place in line.best)
+            lines.append(replace(line, cells=tuple(line.cells[place] for place in kept), best=best))
         return replace(self, headers=tuple(self.headers[place] for place in kept), lines=tuple(lines))
 
     def thinned(self, most: int) -> Table:
@@ -145,28 +147,24 @@ class Table:
             return self
         shown = [first + round(at * (self.series - 1) / (most - 1)) for at in range(most)] if most > 1 else [last]
         note = Note("layers", f"{self.series - len(shown)} more in the other formats, for want of room")
-        place = 1 + next(number for number, one in enumerate(self.notes) if one.about == INTERVAL)
+        place = 1 + [one.about for one in self.notes].index(INTERVAL)
         notes = (*self.notes[:place], note, *self.notes[place:])
         return replace(self.columns([*range(first), *shown]), series=len(shown), notes=notes)
 
     def to_markdown(self) -> str:
         """A pipe table under a bold title, the best set in bold and starred, notes as a list."""
-
-        def cell(line: Line, column: int) -> str:
-            text = markdown_escaped(str(line.cells[column]))
-            return f"**{text}** {STAR}" if column in line.best else text
-
         rows = [list(map(markdown_escaped, (self.corner, *self.headers)))]
         for line in self.lines:
-            rows.append([markdown_escaped(line.label), *(cell(line, column) for column in range(len(line.cells)))])
+            texts = list(map(markdown_escaped, (line.label, *map(str, line.cells))))
+            for column in line.best:
+                texts[1 + column] = f"**{texts[1 + column]}** {STAR}"
+            rows.append(texts)
         first, *others = (max(map(len, column)) for column in zip(*rows, strict=True))
         rows.insert(1, ["-" * first, *("-" * (width - 1) + ":" for width in others)])
-        lines = []
+        lines = [f"**{markdown_escaped(self.title)}**", ""]
         for label, *texts in rows:
-            padded = (text.rjust(width) for text, width in zip(texts, others, strict=True))
-            lines.append(f"| {' | '.join([label.ljust(first), *padded])} |")
-        notes = [f"- {markdown_escaped(str(note))}" for note in self.notes]
-        return "\n".join([f"**{markdown_escaped(self.title)}**", "", *lines, "", *notes]) + "\n"
+            lines.append(f"| {' | '.join([label.ljust(first), *map(str.rjust, texts, others)])} |")
+        return "\n".join([*lines, "", *("- " + markdown_escaped(str(note)) for note in self.notes)]) + "\n"
 
     @property
     def latex_label(self) -> str:
@@ -180,53 +178,38 @@ class Table:
             caption: LaTeX of the caption; one sentence on what is shown of which model when left out.
             label: the table's label; ``tab:`` and the task when left out.
         """
-        columns = [self._latex_column(column) for column in range(len(self.headers))]
-        notes = [Note("Bold", note.text) if note.about == STAR else note for note in self.notes]
-        small = (rf"\emph{{{latex_escaped(one.about.capitalize())}}}: {latex_escaped(one.text)}." for one in notes)
-        parts: tuple[list[str], ...] = ([], [], [])
-        for part, text, *cells in zip(
-            [0, *(1 + line.baseline for line in self.lines)],
-            [self.corner, *(line.label for line in self.lines)],
-            *([header, *texts] for _, header, texts in columns),
-            strict=True,
-        ):
-            parts[part].append(" & ".join([latex_escaped(text), *cells]) + r" \\")
-        head, layers, baselines = parts
-        lines = [*head, r"\midrule", *layers, *([r"\midrule"] if baselines else []), *baselines]
+        head, kinds = [latex_escaped(self.corner)], []
+        texts = [[latex_escaped(line.label)] for line in self.lines]
+        for column, header in enumerate(map(latex_escaped, self.headers)):
+            cells = [line.cells[column] for line in self.lines]
+            # Numbers as siunitx reads them. What is not a number stands in braces, which siunitx leaves alone.
+            plain = [cell.text.replace("−", "-") for cell in cells]
+            numbers = [text for text in plain if re.fullmatch(r"-?\d+\.\d", text)]
+            whole = max((len(number.partition(".")[0].lstrip("-")) for number in numbers), default=1)
+            sign = "-" if any(number.startswith("-") for number in numbers) else ""
+            has_interval = any(cell.interval for cell in cells)
+            kinds.append(f"S[table-format={sign}{whole}.1]" + (r"@{\,}l" if has_interval else ""))
+            head.append(rf"\multicolumn{{2}}{{c}}{{{header}}}" if has_interval else f"{{{header}}}")
+            for of_line, line, cell, text in zip(texts, self.lines, cells, plain, strict=True):
+                text = text if text in numbers or not text else f"{{{latex_escaped(cell.text)}}}"
+                of_line.append(rf"\bfseries {text}" if column in line.best else text)
+                if has_interval:
+                    of_line.append(rf"{{\footnotesize {latex_escaped(cell.interval)}}}" if cell.interval else "")
+        parts: tuple[list[str], ...] = ([" & ".join(head) + r" \\", r"\midrule"], [], [])
+        for line, of_line in zip(self.lines, texts, strict=True):
+            parts[1 + line.baseline].append(" & ".join(of_line) + r" \\")
+        rows = [*parts[0], *parts[1], *([r"\midrule"] if parts[2] else []), *parts[2]]
+        known = {note.about: note.text for note in self.notes}
+        model, data = known.get("model", "").partition(", ")[0], known.get("data", "").partition(": ")[0]
+        shown = self.title.replace(" · ", ": ", 1), " on ".join(filter(None, [model, data]))
+        notes = (("Bold" if note.about == STAR else note.about.capitalize(), note.text) for note in self.notes)
         return _LATEX_TABLE.substitute(
-            caption=caption or latex_escaped(self._sentence()),
+            caption=caption or latex_escaped("; ".join(filter(None, shown)) + "."),
             label=label or self.latex_label,
-            kinds="".join(kind for kind, _, _ in columns),
-            lines="\n    ".join(lines),
-            notes="\n  ".join(small),
+            kinds="".join(kinds),
+            lines="\n    ".join(rows),
+            notes="\n  ".join(rf"\emph{{{latex_escaped(about)}}}: {latex_escaped(text)}." for about, text in notes),
         )
-
-    def _sentence(self) -> str:
-        """A sentence on what is shown of which model: ``pos: accuracy by layer, %; pocket on pocket test.``."""
-        notes = {note.about: note.text for note in self.notes}
-        model, data = notes.get("model", "").partition(", ")[0], notes.get("data", "").partition(": ")[0]
-        where = " on ".join(filter(None, [model, data]))
-        return "; ".join(filter(None, [self.title.replace(" · ", ": ", 1), where])) + "."
-
-    def _latex_column(self, column: int) -> tuple[str, str, list[str]]:
-        """Kinds, header and cells of a column of numbers, with a column of intervals where there are any."""
-        cells = [line.cells[column] for line in self.lines]
-        plain = [cell.text.replace("−", "-") for cell in cells]
-        # Numbers as siunitx reads them; empty where a cell holds none.
-        numbers = [text if re.fullmatch(r"-?\d+\.\d", text) else "" for text in plain]
-        wholes = [len(number.partition(".")[0].lstrip("-")) for number in numbers if number]
-        sign = "-" if any(number.startswith("-") for number in numbers) else ""
-        kind, header = f"S[table-format={sign}{max(wholes, default=1)}.1]", latex_escaped(self.headers[column])
-        texts = []
-        for line, cell, number in zip(self.lines, cells, numbers, strict=True):
-            # What is not a number stands in braces, which siunitx leaves alone.
-            text = number or (f"{{{latex_escaped(cell.text)}}}" if cell.text else "")
-            texts.append(rf"\bfseries {text}" if column in line.best else text)
-        if not any(cell.interval for cell in cells):
-            return kind, f"{{{header}}}", texts
-        intervals = [rf"{{\footnotesize {latex_escaped(cell.interval)}}}" if cell.interval else "" for cell in cells]
-        both = [f"{text} & {interval}" for text, interval in zip(texts, intervals, strict=True)]
-        return kind + r"@{\,}l", rf"\multicolumn{{2}}{{c}}{{{header}}}", both
 
     def to_html(self) -> str:
         """A table for a page or notebook, light or dark, without any style sheet."""
@@ -252,13 +235,13 @@ class Tables(ABC):
             caption: LaTeX of the first table's caption; one sentence on what is shown when left out.
             label: label of the first table, such as ``tab:probing``.
         """
-        known: Counter[str] = Counter()
-        texts = []
-        for place, table in enumerate(self.shown()):
-            name = label if label is not None and place == 0 else table.latex_label
+        known, texts = Counter[str](), []
+        for table in self.shown():
+            name = label or table.latex_label
             known[name] += 1
             name += f"-{known[name]}" if known[name] > 1 else ""
-            texts.append(table.to_latex(caption=caption if place == 0 else None, label=name))
+            texts.append(table.to_latex(caption=caption, label=name))
+            caption = label = None
         return "\n".join(texts)
 
     def to_html(self) -> str:
@@ -275,7 +258,7 @@ class Tables(ABC):
 
         out = io.StringIO()
         Console(file=out, width=width, no_color=True, highlight=False).print(self)
-        return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
+        return "\n".join(map(str.rstrip, out.getvalue().splitlines())) + "\n"
 
     def _repr_html_(self) -> str:
         return self.to_html()
@@ -311,8 +294,8 @@ def tables_to_csv(tables: Iterable[Table]) -> str:
         for line in table.lines:
             for column, (header, cell) in enumerate(zip(table.headers, line.cells, strict=True)):
                 if (score := cell.score) is not None:
-                    bounds = ["" if bound is None else bound for bound in (score.low, score.high)]
-                    writer.writerow([table.title, line.label, header, score.value, *bounds, column in line.best])
+                    values = score.value, score.low, score.high  # the writer leaves None empty
+                    writer.writerow([table.title, line.label, header, *values, column in line.best])
     return out.getvalue()
 
 
@@ -356,18 +339,6 @@ def score_cell(score: Score | None, metric: str, *, interval: bool = True) -> Ce
     if score is None:
         return Cell(NOTHING)
     return Cell(number(score.value, metric=metric), interval_of(score, metric) if interval else "", score)
-
-
-def score_column(
-    header: str,
-    metric: str,
-    scores: Mapping[Any, Score | None],
-    *,
-    interval: bool = True,
-    best: Collection[Any] = (),
-) -> Column:
-    """Scores of one metric by the labels of their lines."""
-    return Column(header, {at: score_cell(score, metric, interval=interval) for at, score in scores.items()}, best)
 
 
 def formatted_cell(score: Score | None, spec: str) -> Cell:
@@ -431,28 +402,22 @@ def alignment_notes(*rows: ResultRow | TextCounts) -> Iterator[Note]:
     """The note on data and alignment under a table that is made of some rows; none where nothing is known."""
     by_text: dict[str, list[str]] = {}
     for row in rows:
-        if text := _alignment(row):
-            by_text.setdefault(text, []).append(f"{row.task} of {row.model} on {data_of(row)}")
+        if row.n_unknown is None or not row.n_items:  # such as of weights, which are no words
+            continue
+        treatment = {None: "", "exclude": " (left out)", "include": " (included)"}[row.shared_subwords]
+        reasons = json.loads(row.left_out or "{}")
+        why = f" ({', '.join(f'{reason} {number:,}' for reason, number in reasons.items())})" if reasons else ""
+        text = (
+            f"words with unknown subwords {row.n_unknown:,}, "
+            f"sharing all subwords {row.n_shared or 0:,}{treatment if row.n_shared else ''}, "
+            f"in sentences over the length limit {row.n_long or 0:,}, "
+            f"{'' if row.n_repeated is None else f'texts of test also in train {row.n_repeated:,}, '}"
+            f"sentences left out {sum(reasons.values()):,}{why}"
+        )
+        by_text.setdefault(text, []).append(f"{row.task} of {row.model} on {data_of(row)}")
     named = (f"{', '.join(names)}: {text}" if len(by_text) > 1 else text for text, names in by_text.items())
     if by_text:
         yield Note("alignment", "; ".join(named))
-
-
-def _alignment(row: ResultRow | TextCounts) -> str:
-    """Counts of words and sentences behind a row that align badly with subwords or splits, as far as they are known."""
-    if row.n_unknown is None or not row.n_items:  # such as of weights, which are no words
-        return ""
-    treatment = {None: "", "exclude": " (left out)", "include": " (included)"}[row.shared_subwords]
-    reasons = json.loads(row.left_out or "{}")
-    parts = [
-        f"words with unknown subwords {row.n_unknown:,}",
-        f"sharing all subwords {row.n_shared or 0:,}{treatment if row.n_shared else ''}",
-        f"in sentences over the length limit {row.n_long or 0:,}",
-    ]
-    if row.n_repeated is not None:
-        parts.append(f"texts of test also in train {row.n_repeated:,}")
-    why = f" ({', '.join(f'{reason} {number:,}' for reason, number in reasons.items())})" if reasons else ""
-    return ", ".join([*parts, f"sentences left out {sum(reasons.values()):,}{why}"])
 
 
 def model_of(row: ResultRow) -> str:
@@ -489,10 +454,8 @@ def apart_in_groups(groups: Sequence[Sequence[Sequence[str]]]) -> list[list[str]
     kept = [0]
     for part in range(1, max((len(one) for group in groups for one in group), default=0)):
         for group in groups:
-            known = [one for one in group if one[part]]
-            labels = {tuple(one[k] for k in kept) for one in known}
-            more = {tuple(one[k] for k in (*kept, part)) for one in known}
-            if len(more) > len(labels):
+            known = {(tuple(one[k] for k in kept), one[part]) for one in group if one[part]}
+            if len(known) > len({labels for labels, _ in known}):
                 kept.append(part)
                 break
     return [[" · ".join(one[k] for k in kept if one[k]) for one in group] for group in groups]
@@ -506,11 +469,9 @@ def layers_named(layers: Sequence[int]) -> str:
             spans[-1].append(layer)
         else:
             spans.append([layer])
-    names: list[str] = []
-    for span in spans:
-        names += [f"{span[0]}–{span[-1]}"] if len(span) > 2 else map(str, span)
-    listed = names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
-    return f"layer{'s' * (len(layers) > 1)} {listed}"
+    names = [name for span in spans for name in ([f"{span[0]}–{span[-1]}"] if len(span) > 2 else map(str, span))]
+    *first, last = names
+    return f"layer{'s' * (len(layers) > 1)} {', '.join(first)}{' and ' if first else ''}{last}"
 
 
 def covered(n_seeds: Sequence[int]) -> str:
@@ -576,8 +537,13 @@ def _rendered(table: Table, width: int) -> RenderableType:
     from rich.table import Table as RichTable
     from rich.text import Text
 
-    if table.series:
-        table = _fitting(table, width)
+    if table.series:  # shorter labels, and as many columns of the series as there is room for
+        names = [shortened(line.label, max(_LEAST_NAME, width // 3)) for line in table.lines]
+        if len(set(names)) == len(names):
+            lines = (replace(line, label=name) for line, name in zip(table.lines, names, strict=True))
+            table = replace(table, lines=tuple(lines))
+        thinner = (table.thinned(most) for most in range(table.series, 1, -1))
+        table = next((thin for thin in thinner if _width(thin) <= width - 2), table.thinned(1))
     for header in table.spare:
         if _width(table) <= width - 2:
             break
@@ -588,16 +554,6 @@ def _rendered(table: Table, width: int) -> RenderableType:
         notes.add_row(Text(note.about, style=_BEST if note.about == STAR else "dim"), Text(note.text, style="dim"))
     title = Text(table.title, style="bold")
     return Padding(Group(title, Text(), _rich(table, strips), Text(), notes), (1, 1))
-
-
-def _fitting(table: Table, width: int) -> Table:
-    """A table with shorter labels, and as many columns of its series as there is room for."""
-    names = [shortened(line.label, max(_LEAST_NAME, width // 3)) for line in table.lines]
-    if len(set(names)) == len(names):
-        lines = (replace(line, label=name) for line, name in zip(table.lines, names, strict=True))
-        table = replace(table, lines=tuple(lines))
-    fitting = (thin for most in range(table.series, 1, -1) if _width(thin := table.thinned(most)) <= width - 2)
-    return next(fitting, table.thinned(1))
 
 
 def _width(table: Table) -> int:
@@ -615,44 +571,38 @@ def _rich(table: Table, strips: Sequence[str] = ()) -> RichTable:
     out = RichTable(box=Box(_RULES_ONLY), pad_edge=False, padding=(0, 1), header_style="bold", show_edge=False)
     out.add_column(table.corner.lower(), no_wrap=True)
     for header in table.headers:
-        title = TWO_LINES.get(header, header.replace(" ", "\n"))
-        out.add_column(title, justify="right", no_wrap=True)
+        out.add_column(TWO_LINES.get(header, header.replace(" ", "\n")), justify="right", no_wrap=True)
     if strips:
         out.add_column("", no_wrap=True)
     for place, line in enumerate(table.lines):
-        ends = place + 1 < len(table.lines) and table.lines[place + 1].baseline and not line.baseline
-        strip = [Text(strips[place], style=_BEST if line.best else "")] if place < len(strips) else []
-        label = Text(line.label, style="dim" if line.baseline else _BEST if line.best else "")
-        cells = []
+        plain = "dim" if line.baseline else ""
+        cells = [Text(line.label, style=_BEST if line.best and not line.baseline else plain)]
         for column, cell in enumerate(line.cells):
             best = column in line.best
-            text = Text(cell.text, style=_BEST if best else "dim" if line.baseline else "")
+            text = Text(cell.text, style=_BEST if best else plain)
             if not (table.is_drawn and column):
                 text.append(f" {cell.interval}" if cell.interval else "", style="dim")
                 text.append("" if table.series else f" {STAR}" if best else "  ", style=_BEST)
             cells.append(text)
-        out.add_row(label, *cells, *strip, end_section=ends)
+        cells += [Text(strip, style=_BEST if line.best else "") for strip in strips[place : place + 1]]
+        ends = place + 1 < len(table.lines) and table.lines[place + 1].baseline and not line.baseline
+        out.add_row(*cells, end_section=ends)
     return out
 
 
-def _strips(table: Table, room: int) -> tuple[str, ...]:
-    """A drawing of each line's interval; none where there is no room or nothing to tell apart."""
+def _strips(table: Table, room: int) -> list[str]:
+    """A drawing of each line's interval, ``──●──``; none where there is no room or nothing to tell apart."""
     scores = [line.cells[0].score for line in table.lines if not line.baseline]
     bounds = [b for score in scores if score for b in (score.value, score.low, score.high) if b is not None]
     if room < _STRIP_LEAST or len(scores) < 2 or not bounds or min(bounds) == max(bounds):
-        return ()
-    return tuple(_strip(score, min(bounds), max(bounds), room) for score in scores)
-
-
-def _strip(score: Score | None, least: float, most: float, room: int) -> str:
-    """``──●──``: where a score and its interval lie between ``least`` and ``most``."""
-    if score is None:
-        return ""
-
-    def place(value: float) -> int:
-        return round((value - least) / (most - least) * (room - 1))
-
-    low, high = (place(score.value if bound is None else bound) for bound in (score.low, score.high))
-    line = [" "] * low + ["─"] * (high - low + 1)
-    line[place(score.value)] = "●"
-    return "".join(line)
+        return []
+    least, span, strips = min(bounds), max(bounds) - min(bounds), []
+    for score in scores:
+        line: list[str] = []
+        if score is not None:
+            ends = (score.value if bound is None else bound for bound in (score.value, score.low, score.high))
+            at, low, high = (round((end - least) / span * (room - 1)) for end in ends)
+            line = [" "] * low + ["─"] * (high - low + 1)
+            line[at] = "●"
+        strips.append("".join(line))
+    return strips

@@ -8,10 +8,11 @@ import dataclasses
 import io
 import itertools
 import json
+import operator
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -19,15 +20,7 @@ import numpy as np
 from bertology._names import layer_label, name_not_found
 from bertology.errors import ResultsError
 from bertology.measures.intervals import CiMethod, best_set
-from bertology.measures.metrics import (
-    ITSELF,
-    LAYER_COLUMNS,
-    Depth,
-    control_order,
-    metric_form,
-    ranked_metrics,
-    second_metric,
-)
+from bertology.measures.metrics import CONTROLS, ITSELF, LAYER_COLUMNS, metric_form, ranked_metrics, second_metric
 from bertology.results.rows import (
     ATTENTION,
     ENCODERS,
@@ -38,11 +31,10 @@ from bertology.results.rows import (
     ComparisonRow,
     ResultRow,
     Score,
-    comparison_of,
+    grouped,
     mean_score,
     own_baselines,
     own_init,
-    reasons_of,
 )
 from bertology.results.table import (
     BEST_NOTE,
@@ -51,13 +43,10 @@ from bertology.results.table import (
     SEEDS,
     STAR,
     Cell,
-    Column,
-    Line,
     Note,
     Table,
     alignment_notes,
     apart,
-    count_cell,
     covered,
     data_notes,
     data_of,
@@ -67,7 +56,6 @@ from bertology.results.table import (
     model_of,
     number,
     score_cell,
-    score_column,
     unit,
 )
 
@@ -100,7 +88,12 @@ class LayerLine:
     @property
     def strength(self) -> str:
         """``0.1``; of seeds that differ ``0.01 or 0.1``."""
-        return " or ".join(f"{strength:g}" for strength in self.strengths)
+        return " or ".join(map("{:g}".format, self.strengths))
+
+    @property
+    def spread(self) -> Score | None:
+        """The standard deviation over seeds as a score."""
+        return None if self.seed_spread is None else Score(self.seed_spread)
 
 
 @dataclass(frozen=True)
@@ -140,7 +133,8 @@ class LayerTable:
     """Draws of random weights that ``random_init`` is the mean of; 0 where there is none."""
     n_failed: int
     path_ends: Mapping[str, tuple[int, ...]]
-    """Layers whose regularisation is at an end of the path of strengths, by end and, of random weights, with these."""
+    """Layers whose regularisation is at an end of the path of strengths while dev accuracy still rises, by end and, of
+    random weights, with these."""
     reading: str
     """Readout configuration: readout, settings, share of the training data."""
     notes: Mapping[str, tuple[str, str]]
@@ -160,14 +154,16 @@ class LayerTable:
         scored = [(sign * line.main.value, -line.layer, line) for line in self.lines if line.main]
         return max(scored, key=lambda scores: scores[:2])[2] if scored else None
 
-    def has(self, column: str) -> bool:
-        """Whether some layer has a score in a column."""
-        return any(line.scores.get(column) is not None for line in self.lines)
+    @property
+    def shown(self) -> list[str]:
+        """The names of the columns in which some layer has a score, after the main one."""
+        known = {name for line in self.lines for name, score in line.scores.items() if score is not None}
+        return [name for name in LAYER_COLUMNS if name == "main" or name in known]
 
     @property
     def is_frozen(self) -> bool:
         """Whether the readout was fitted to the vectors of a reference."""
-        return any(column.is_anew and self.has(name) for name, column in LAYER_COLUMNS.items())
+        return any(LAYER_COLUMNS[name].is_anew for name in self.shown)
 
     def title(self, what: str) -> str:
         """``pos · accuracy by layer, %``, with the readout where one task was read in several ways."""
@@ -176,49 +172,46 @@ class LayerTable:
 
     def table(self) -> Table:
         """Layers, then baselines, then the notes that are needed to read them."""
-        columns = []
-        for name, one in LAYER_COLUMNS.items():
-            metric = self.control_metric if one.prefers else self.metric
-            metric = name if one.source in ("metric", "difference") else metric
-            metric = self.second_metric or "" if name == "second" else metric
-            if name == "main" or self.has(name):
-                scores = {layer_label(line.layer): line.scores[name] for line in self.lines}
-                if one.source == "task":
-                    scores |= {line.label: getattr(line, name) for line in self.baselines}
-                header = one.title or metric_title(metric)
-                best = {layer_label(line.layer) for line in self.lines if line.in_best_set and name == "main"}
-                columns.append(score_column(header, metric, scores, interval=one.with_interval, best=best))
-        spreads = {layer_label(line.layer): line.seed_spread for line in self.lines}
-        if any(spread is not None for spread in spreads.values()):
-            cells = {
-                at: Cell(NOTHING if value is None else number(value, metric=self.metric))
-                for at, value in spreads.items()
-            }
-            columns.append(Column("seed s.d.", cells))
-        silver = " · silver labels" if self.about.annotation == "silver" else ""
-        baselines = [line.label for line in self.baselines]
-        return Table.of(self.title("") + silver, columns, _notes(self), baselines=baselines, is_drawn=True)
+        shown, rows, best = self.shown, dict[str, list[Any]](), list[tuple[str, int]]()
+        metrics = [_metric_of_column(name, self.metric, self.second_metric, self.control_metric) for name in shown]
+        headers = [LAYER_COLUMNS[name].title or metric_title(one) for name, one in zip(shown, metrics, strict=True)]
+        for line in self.lines:
+            label = layer_label(line.layer)
+            rows[label] = [*[line.scores[name] for name in shown], line.spread]
+            best += [(label, 0)] if line.in_best_set else []
+        for baseline in self.baselines:
+            # Columns that are not the task's own are empty in lines of baselines.
+            rows[baseline.label] = [*[getattr(baseline, name, "") for name in shown], ""]
+        if any(line.spread for line in self.lines):
+            headers, metrics = [*headers, "seed s.d."], [*metrics, self.metric]
+        return Table.of(
+            self.title("") + (" · silver labels" if self.about.annotation == "silver" else ""),
+            headers,
+            {label: values[: len(headers)] for label, values in rows.items()},
+            _notes(self),
+            metric=metrics,
+            intervals=[place for place, name in enumerate(shown) if LAYER_COLUMNS[name].with_interval],
+            best=best,
+            baselines=[line.label for line in self.baselines],
+            is_drawn=True,
+        )
 
     def seeds(self) -> Table:
         """Layers by seeds: the main metric of each seed, and how much it varies."""
-        lines = {layer_label(line.layer): line for line in self.lines}
-        by_seed = {
-            f"seed {seed}": {at: line.by_seed.get(seed) for at, line in lines.items()}
-            for seed in sorted({seed for line in self.lines for seed in line.by_seed})
+        seeds = sorted({seed for line in self.lines for seed in line.by_seed})
+        headers = [*(f"seed {seed}" for seed in seeds), "mean", "s.d."]
+        rows = {
+            layer_label(line.layer): [*(line.by_seed.get(seed) for seed in seeds), line.main, line.spread]
+            for line in self.lines
         }
-        by_seed["mean"] = {at: line.main for at, line in lines.items()}
-        spreads = {at: line.seed_spread for at, line in lines.items()}
-        by_seed["s.d."] = {at: None if spread is None else Score(spread) for at, spread in spreads.items()}
-        columns = [score_column(header, self.metric, of, interval=False) for header, of in by_seed.items()]
         notes = (
             Note("model", str(self.about.model)),
             *data_notes(self.about),
             Note("seeds", "seed 0 trains on all sentences of train, every other one on a resample of them"),
             Note("s.d.", "standard deviation over seeds"),
         )
-        return Table.of(
-            f"{self.task} by seed · {metric_title(self.metric)} by layer{unit(self.metric)}", columns, notes
-        )
+        title = f"{self.task} by seed · {metric_title(self.metric)} by layer{unit(self.metric)}"
+        return Table.of(title, headers, rows, notes, metric=self.metric, intervals=False)
 
 
 _OF_ONE_ROW = frozenset(
@@ -239,10 +232,11 @@ def tables_to_json(tables: Iterable[LayerTable | HeadTable | StepTable]) -> str:
         fields = dataclasses.asdict(table)
         fields["about"] = {name: value for name, value in fields["about"].items() if name not in _OF_ONE_ROW}
         for line in fields["lines"] if isinstance(table, LayerTable) else ():
+            # The scores as fields of the line, those that every line has before all else.
             scores, layer, strengths = (line.pop(name) for name in ("scores", "layer", "strengths"))
-            before, others = {name: scores.pop(name) for name in first}, dict(line)
+            ordered = {"layer": layer} | {name: scores.pop(name) for name in first} | line
             line.clear()
-            line |= {"layer": layer, **before, **others, **scores, "strengths": strengths}
+            line |= {**ordered, **scores, "strengths": strengths}
         plain.append(fields)
     return json.dumps(plain, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
@@ -253,13 +247,14 @@ def layers_to_csv(tables: Sequence[LayerTable]) -> str:
     main, *first = (names[name] for name, one in LAYER_COLUMNS.items() if one.in_csv == "always")
     last = (names[name] for name, one in LAYER_COLUMNS.items() if one.in_csv == "last")
     always = ["task", "model", "corpus", "split", "row", "layer", "metric", *main, "in_best_set", "second_metric"]
-    always += [*(field for of in first for field in of), "seed_sd", *(field for of in last for field in of), "strength"]
+    always += [*itertools.chain(*first), "seed_sd", *itertools.chain(*last), "strength"]
 
     def values(scores: Mapping[str, Score | None]) -> dict[str, float]:
-        known = ((name, score) for name, score in scores.items() if score is not None)
-        pairs = ((names[name], (score.value, score.low, score.high)) for name, score in known)
-        fields = (pair for columns, of in pairs for pair in zip(columns, of, strict=False))
-        return {column: value for column, value in fields if value is not None}
+        known: dict[str, float | None] = {}
+        for name, score in scores.items():
+            if score is not None:
+                known |= zip(names[name], (score.value, score.low, score.high), strict=False)
+        return {column: value for column, value in known.items() if value is not None}
 
     lines: list[dict[str, Any]] = []
     for table in tables:
@@ -273,8 +268,7 @@ def layers_to_csv(tables: Sequence[LayerTable]) -> str:
             scores = values({"main": baseline.main, "second": baseline.second})
             lines.append({**common, **scores, "row": baseline.control, "model": baseline.model or ""})
     out = io.StringIO()
-    further = [name for name in dict.fromkeys(name for line in lines for name in line) if name not in always]
-    writer = csv.DictWriter(out, (*always, *further), lineterminator="\n", restval="")
+    writer = csv.DictWriter(out, dict.fromkeys([*always, *itertools.chain(*lines)]), lineterminator="\n", restval="")
     writer.writeheader()
     writer.writerows(lines)
     return out.getvalue()
@@ -288,36 +282,33 @@ def layer_tables(
     Readout configurations of one task are adjacent, in the order of a numeric setting.
     """
     refuse_mixtures(rows)
-    tables: dict[tuple[object, ...], list[ResultRow]] = defaultdict(list)
-    baselines: dict[tuple[object, ...], list[ResultRow]] = defaultdict(list)
-    for row in rows:
-        question = (row.task, row.corpus, row.split)
-        if row.group is not None or row.head is not None:
-            continue
-        if row.is_baseline:
-            baselines[question].append(row)
-        elif row.layer is not None:
-            tables[*question, row.model, row.pooling, row.reading].append(row)
-    times = Counter(key[:-1] for key in tables)
+    question = ("task", "corpus", "split")
+    whole = [row for row in rows if row.group is None and row.head is None]
+    baselines = grouped([row for row in whole if row.is_baseline], *question)
+    of_layers = [row for row in whole if row.layer is not None and not row.is_baseline]
+    tables = grouped(of_layers, *question, "model", "pooling", "reading")
+    times = Counter([key[:-1] for key in tables])
     # Readings of one question stand where the first of them does.
-    place = {question: number for number, question in enumerate(times)}
-    ordered = sorted(tables, key=lambda key: (place[key[:-1]], natural_order(str(key[-1]))))
+    questions = list(times)
+    ordered = sorted(tables, key=lambda key: (questions.index(key[:-1]), natural_order(str(key[-1]))))
     return tuple(
-        _table(tables[key], baselines[key[:3]], comparisons, metric, one_of_several=times[key[:-1]] > 1)
-        for key in ordered
+        [
+            _layer_table(tables[key], baselines.get(key[:3], ()), comparisons, metric, is_one=times[key[:-1]] == 1)
+            for key in ordered
+        ]
     )
 
 
 def named(rows: Sequence[ResultRow], names: Mapping[str, str]) -> tuple[ResultRow, ...]:
     """The rows with their models called by :func:`short_names`."""
-
-    def renamed(row: ResultRow) -> ResultRow:
-        # Nothing but a text changes: to check all fields again takes far longer where rows are many.
-        other = copy.copy(row)
-        object.__setattr__(other, "model", names[str(row.model)])
-        return other
-
-    return tuple(row if names.get(row.model or "", row.model) == row.model else renamed(row) for row in rows)
+    renamed = []
+    for row in rows:
+        if (name := names.get(row.model or "", row.model)) != row.model:
+            # Nothing but a text changes: to check all fields again takes far longer where rows are many.
+            row = copy.copy(row)
+            object.__setattr__(row, "model", name)
+        renamed.append(row)
+    return tuple(renamed)
 
 
 def natural_order(text: str) -> list[tuple[str, float]]:
@@ -334,22 +325,29 @@ def refuse_mixtures(rows: Sequence[ResultRow]) -> None:
         (rows, ("task", "corpus"), "corpus_fingerprint"),
         (pretrained, ("model",), "model_fingerprint"),
     ):
-        first: dict[tuple[str, ...], str] = {}
-        for row in some:
-            key, value = tuple(str(getattr(row, name)) for name in within), str(getattr(row, of))
-            if first.setdefault(key, value) != value:
-                place = ", ".join(f"{name} {part}" for name, part in zip(within, key, strict=True))
-                both = " and ".join(sorted((first[key], value)))
+        for key, same in grouped(some, *within).items():
+            values = {str(getattr(row, of)) for row in same}
+            if len(values) > 1:
+                names = key if isinstance(key, tuple) else (key,)
+                place = ", ".join(map(" ".join, zip(within, map(str, names), strict=True)))
+                both = " and ".join(sorted(values))
                 raise ResultsError(f"{place}: rows of {of} {both} cannot stand in one view; keep one with only({of}=…)")
 
 
-def _table(
+def _metric_of_column(name: str, main: str, second: str | None, control: str) -> str:
+    column = LAYER_COLUMNS[name]
+    if name == "second" or column.source in ("metric", "difference"):
+        return second or "" if name == "second" else name
+    return control if column.prefers else main
+
+
+def _layer_table(
     rows: Sequence[ResultRow],
     of_question: Sequence[ResultRow],
     comparisons: Sequence[ComparisonRow],
     wanted: str | None,
     *,
-    one_of_several: bool,
+    is_one: bool,
 ) -> LayerTable:
     scored = [row for row in rows if row.value is not None and row.status == "ok"]
     init = own_init(rows)
@@ -365,65 +363,53 @@ def _table(
     # Labels drawn at random mean nothing but right or wrong; or how many bits they take.
     preferred = {column.prefers for column in LAYER_COLUMNS.values()} & {row.metric for row in own}
     control_metric = next(iter(preferred), main)
-    random = [row for row in scored if row.init == "random" and row.control == ITSELF and init != "random"]
-    columns = {}
+    random = [row for row in scored if row.init == "random" != init and row.control == ITSELF]
+    columns: dict[str, dict[int, list[ResultRow]]] = {}
     for name, one in LAYER_COLUMNS.items():
-        of_column = {"init": random, "difference": of_init, "control": [row for row in of_init if row.control == name]}
-        metric = name if one.source in ("metric", "difference") else control_metric if one.prefers else main
-        metric = second or "" if name == "second" else metric
-        columns[name] = _by_layer(of_column.get(one.source, own), metric)
-    of_main = columns["main"]
+        of_control = [row for row in of_init if row.control == name] if one.source == "control" else []
+        of_source = {"init": random, "difference": of_init, "control": of_control}.get(one.source, own)
+        columns[name] = _by_layer(of_source, _metric_of_column(name, main, second, control_metric))
+    of_draws = [columns[name].values() for name, one in LAYER_COLUMNS.items() if one.source == "init"]
     about = next((row for row in own if row.metric == main), rows[0])
     higher = next((row.higher_is_better for row in own if row.metric == main), True)
-    best = _best_layers(of_main, comparisons, main, higher_is_better=higher)
-    draws = {row.init_seed for name, one in LAYER_COLUMNS.items() if one.source == "init"
-             for of_layer in columns[name].values() for row in of_layer}  # fmt: skip
-    methods = {
-        row.mean_ci_method if row.mean is not None and row.n_runs == len(runs) else row.ci_method
-        for runs in of_main.values()
-        for row in runs
-    }
-    baselines = own_baselines(of_question, rows[0].model, rows[0].param("settings", {}))
-    layers = sorted({row.layer for row in rows if row.init == init and row.layer is not None})
+    best = _best_layers(columns["main"], comparisons, about)
+    lines, methods = [], set[str | None]()
+    for layer in sorted({row.layer for row in rows if row.init == init and row.layer is not None}):
+        runs = columns["main"].get(layer, [])
+        for row in runs:
+            of_mean = row.mean is not None and row.n_runs == len(runs)
+            methods.add(row.mean_ci_method if of_mean else row.ci_method)
+        scores = {name: mean_score(of_layer.get(layer, ())) for name, of_layer in columns.items()}
+        values = np.array([[row.value] for row in runs], dtype=np.float64)
+        spread = float(np.std(values, axis=0, ddof=1)[0]) if len(runs) > 1 else None
+        by_seed = {row.seed: row.score for row in runs if row.seed is not None}
+        strengths = {row.param("strength") for row in runs if row.readout == "linear"} - {None}
+        more = dict(sorted(by_seed.items())), best.get(layer), tuple(sorted(strengths))
+        lines.append(LayerLine(layer, scores, spread, *more))
+    path_ends: dict[str, set[int]] = defaultdict(set)
+    for row in scored:
+        end = row.param("path_end") if row.metric == main and row.control == ITSELF else None
+        if end is not None and row.layer is not None:
+            path_ends[str(end) if row.init == init else f"{end}, random init"].add(row.layer)
     return LayerTable(
         task=about.task,
         metric=main,
         second_metric=second,
         control_metric=control_metric,
         higher_is_better=higher,
-        lines=tuple(_line(layer, columns, best.get(layer)) for layer in layers),
-        baselines=_baselines(baselines, main, second),
+        lines=tuple(lines),
+        baselines=_baselines(own_baselines(of_question, rows[0].model, rows[0].param("settings", {})), main, second),
         about=about,
-        skip_reasons=reasons_of([row for row in rows if row.metric == main]),
+        skip_reasons=next((json.loads(row.skip_reasons) for row in rows if row.metric == main and row.n_skipped), {}),
         ci_methods=tuple(sorted(filter(None, methods))),
         n_seeds=len({row.seed for row in own}),
-        n_draws=len(draws),
-        path_ends=_path_ends(scored, main, init),
+        n_draws=len({row.init_seed for of in of_draws for runs in of for row in runs}),
         n_failed=len({row.cell_id for row in rows if row.status == "failed"}),
+        path_ends={end: tuple(sorted(layers)) for end, layers in path_ends.items()},
         reading=about.reading,
         notes={str(row.control): note for row in rows if (note := row.note)[1]},
-        one_of_several=one_of_several,
+        one_of_several=not is_one,
     )
-
-
-def _line(layer: int, columns: Mapping[str, Mapping[int, Sequence[ResultRow]]], in_best_set: bool | None) -> LayerLine:
-    runs = columns["main"].get(layer, ())
-    scores = {name: mean_score(of_layer.get(layer, ())) for name, of_layer in columns.items()}
-    values = np.array([[row.value] for row in runs], dtype=np.float64)
-    spread = float(np.std(values, axis=0, ddof=1)[0]) if len(runs) > 1 else None
-    by_seed = {row.seed: row.score for row in runs if row.seed is not None}
-    strengths = {row.param("strength") for row in runs if row.readout == "linear"} - {None}
-    return LayerLine(layer, scores, spread, dict(sorted(by_seed.items())), in_best_set, tuple(sorted(strengths)))
-
-
-def _path_ends(rows: Sequence[ResultRow], metric: str, init: str) -> dict[str, tuple[int, ...]]:
-    """Layers whose strength is at an end of its path while dev accuracy still rises towards it, by that end."""
-    layers: dict[str, set[int]] = defaultdict(set)
-    for row in rows:
-        end = row.param("path_end") if row.metric == metric and row.control == ITSELF else None
-        if end is not None and row.layer is not None:
-            layers[str(end) if row.init == init else f"{end}, random init"].add(row.layer)
-    return {end: tuple(sorted(of_end)) for end, of_end in layers.items()}
 
 
 def _by_layer(rows: Iterable[ResultRow], metric: str) -> dict[int, list[ResultRow]]:
@@ -442,36 +428,32 @@ def _by_layer(rows: Iterable[ResultRow], metric: str) -> dict[int, list[ResultRo
 
 
 def _best_layers(
-    by_layer: Mapping[int, Sequence[ResultRow]],
-    comparisons: Sequence[ComparisonRow],
-    metric: str,
-    *,
-    higher_is_better: bool,
+    by_layer: Mapping[int, Sequence[ResultRow]], comparisons: Sequence[ComparisonRow], about: ResultRow
 ) -> dict[int, bool]:
     """Whether each layer is in the best set; empty where layers were not compared."""
-    layers = sorted(by_layer)
-    column_of = {row.cell_id: column for column, layer in enumerate(layers) for row in by_layer[layer]}
-    pairs = [
-        comparison_of(row, column_of[row.cell_a], column_of[row.cell_b])
-        for row in comparisons
-        if row.metric == metric and row.cell_a in column_of and row.cell_b in column_of
-    ]
-    if not pairs:
-        return {}
-    values = [np.mean([row.value for row in by_layer[layer]]) for layer in layers]
-    inside = best_set(values, pairs, q=FALSE_DISCOVERY_RATE, higher_is_better=higher_is_better)
-    return dict(zip(layers, inside.tolist(), strict=True))
+    layers, columns, values, pairs = sorted(by_layer), dict[str, int](), [], []
+    for column, layer in enumerate(layers):
+        columns |= dict.fromkeys([row.cell_id for row in by_layer[layer]], column)
+        values.append(np.mean([row.value for row in by_layer[layer]]))
+    for row in comparisons:
+        if row.metric == about.metric and row.cell_a in columns and row.cell_b in columns:
+            pairs.append((columns[row.cell_a], columns[row.cell_b], row.p_adj))
+    inside = best_set(values, pairs, q=FALSE_DISCOVERY_RATE, higher_is_better=about.higher_is_better)
+    return dict(zip(layers, inside.tolist(), strict=True)) if pairs else {}
 
 
 def _baselines(rows: Sequence[ResultRow], main: str, second: str | None) -> tuple[BaselineLine, ...]:
+    first: dict[tuple[str, str], ResultRow] = {}
+    for row in rows:
+        if row.value is not None:
+            first.setdefault((row.control, row.metric), row)
     lines = []
-    for control in sorted({row.control for row in rows}, key=control_order):
-        of_control = [row for row in rows if row.control == control and row.value is not None]
-        of_main, of_second = ([row for row in of_control if row.metric == metric][:1] for metric in (main, second))
-        if (score := mean_score(of_main)) is not None:
-            label, note = of_main[0].note
-            more = of_main[0].n_items, of_main[0].model, note
-            lines.append(BaselineLine(control, label, score, mean_score(of_second), *more))
+    for control in CONTROLS:
+        row, other = first.get((control, main)), first.get((control, second or ""))
+        if row is not None and (score := mean_score([row])):
+            label, note = row.note
+            of_second = mean_score([other] if other else [])
+            lines.append(BaselineLine(control, label, score, of_second, row.n_items, row.model, note))
     return tuple(lines)
 
 
@@ -480,7 +462,16 @@ def _notes(table: LayerTable) -> Iterator[Note]:
     about = table.about
     if table.compared:
         yield BEST_NOTE
-    yield Note("data", f"{data_of(about)}: {_counts(table)}")
+    reasons = ", ".join(f"{reason} {count:,}" for reason, count in sorted(table.skip_reasons.items()))
+    skipped = f"{about.n_skipped:,} skipped{f' ({reasons})' if reasons else ''}" if about.n_skipped else "none skipped"
+    counts = (
+        f"{about.n_items:,} {about.param('unit', 'items')} in {about.n_clusters:,} {about.clusters}",
+        f"{about.n_classes} classes" if about.n_classes else "",
+        skipped,
+        f"{about.n_unseen_label:,} with a label unseen in training" if about.n_unseen_label else "",
+        "labels made by a program (silver)" if about.annotation == "silver" else "",
+    )
+    yield Note("data", f"{data_of(about)}: {', '.join(filter(None, counts))}")
     yield from alignment_notes(about)
     pooled = f"{about.pooling} of a word's subwords" if about.pooling else ""
     if about.param("settings", {}).get("pool") == "cls":
@@ -493,16 +484,25 @@ def _notes(table: LayerTable) -> Iterator[Note]:
     for end, layers in table.path_ends.items():
         yield Note("strength", f"dev accuracy still rises at the end of the path ({end}): {layers_named(layers)}")
     yield Note(INTERVAL, f"[ ] 95 %, {_intervals(table)}")
-    if table.n_draws:
-        yield Note("random", _draws(table))
-    yield from (Note(*one.note) for name, one in LAYER_COLUMNS.items() if any(one.note) and table.has(name))
-    yield from (Note(label, text) for control, (label, text) in table.notes.items() if control in LAYER_COLUMNS)
-    layers_of: dict[str, list[int]] = {}
+    if table.n_draws == 1:
+        yield Note("random", "init: one random initialisation; other seeds may give other scores")
+    elif table.n_draws:
+        scores = [s for line in table.lines if (s := line.random_init)]
+        reach = [max(s.high - s.value, s.value - s.low) for s in scores if s.low is not None and s.high is not None]
+        most = f", ± {number(max(reach), metric=table.metric)} at most (95 %, over draws × sentences)" if reach else ""
+        yield Note("random", f"init: mean of {table.n_draws} draws of random weights{most}")
+    for name in table.shown:
+        if any(LAYER_COLUMNS[name].note):
+            yield Note(*LAYER_COLUMNS[name].note)
+    for control, note in table.notes.items():
+        if control in LAYER_COLUMNS:
+            yield Note(*note)
+    layers_of: dict[str, list[int]] = defaultdict(list)
     for line in table.lines:
-        layers_of.setdefault(line.strength, []).append(line.layer)
+        layers_of[line.strength].append(line.layer)
     if len(layers_of) > 1:
         chosen = "; ".join(f"{text or NOTHING} in {layers_named(of_text)}" for text, of_text in layers_of.items())
-        differences = [name for name, one in LAYER_COLUMNS.items() if one.source == "difference" and table.has(name)]
+        differences = (name for name in table.shown if LAYER_COLUMNS[name].source == "difference")
         yield Note("C", f"chosen on dev: {chosen}" + "".join(f"; {name} depends on it" for name in differences))
     if chances := about.chances:
         yield Note("chance", f"{number(sum(chances.values()) / len(chances))} % of choices are right by chance")
@@ -521,9 +521,9 @@ def _readout(table: LayerTable) -> str:
         fitted = f", as fitted to {about.n_train:,} words" if about.n_train else ""
         return f"none: the model's predictions with states changed{fitted}"
     if about.is_statistic:
-        of = "vectors" if about.readout == VECTORS else "models"
         train = f", from {about.n_train:,} items of train" if about.n_train else ""
         _, fits = table.notes.get(ITSELF, ("", "the task's own" if train else ""))
+        of = "vectors" if about.readout == VECTORS else "models"
         return f"{fits}{train}" if fits else f"none: statistics of the {of} themselves"
     if not about.answers_itself:
         folds = " in each fold" if about.param("folds") else ""
@@ -541,67 +541,41 @@ def _intervals(table: LayerTable) -> str:
         is_code = "codelength" in table.about.param("settings", {})
         units = f"{'training' if is_code else 'test'} {units}"
     known: dict[str, str] = {
-        CiMethod.BCA: f"bootstrap over {units}",
-        CiMethod.RUNS_BCA: f"bootstrap over seeds × {units}",
+        CiMethod.BCA: f"bootstrap over {units} (BCa{{}})",
+        CiMethod.RUNS_BCA: f"bootstrap over seeds × {units} (BCa{{}})",
         CiMethod.EXACT: f"exact over {units} where all are right or all wrong",
         CiMethod.NONE: f"none from a single {'cluster' if units.endswith('clusters') else 'sentence'}",
     }
-    texts = []
+    texts, over_seeds = [], False
     for method in table.ci_methods:
         name, resamples = re.fullmatch(r"(.*?)(?:-(\d+))?", method).groups()  # type: ignore[union-attr]
-        times = f", {int(resamples):,} resamples" if resamples else ""
-        texts.append(known.get(name, method) + (f" (BCa{times})" if name in (CiMethod.BCA, CiMethod.RUNS_BCA) else ""))
-    over_seeds = any(method.startswith(CiMethod.RUNS_BCA) for method in table.ci_methods)
+        texts.append(known.get(name, method).format(f", {int(resamples):,} resamples" if resamples else ""))
+        over_seeds |= method.startswith(CiMethod.RUNS_BCA)
     if over_seeds and table.n_seeds < _FEW_RUNS:
         texts.append(f"{table.n_seeds} seeds say little of how much seeds differ")
-    not_over = [SEEDS] if not own_head and not over_seeds and not table.about.is_statistic else []
-    not_over += ["draws of random weights"] if table.about.init not in (None, "pretrained") else []
+    not_over = [] if own_head or over_seeds or table.about.is_statistic else [SEEDS]
+    not_over += [] if table.about.init in (None, "pretrained") else ["draws of random weights"]
     if not_over and table.ci_methods and set(table.ci_methods) != {CiMethod.NONE}:
         texts.append(f"not over {' or '.join(not_over)}")
     return "; ".join(texts) or "not computed"
 
 
-def _draws(table: LayerTable) -> str:
-    """The number of draws that the column of random weights is the mean of, and how sure the mean is."""
-    if table.n_draws == 1:
-        return "init: one random initialisation; other seeds may give other scores"
-    scores = [line.random_init for line in table.lines if line.random_init]
-    reach = [max(s.high - s.value, s.value - s.low) for s in scores if s.low is not None and s.high is not None]
-    most = f", ± {number(max(reach), metric=table.metric)} at most (95 %, over draws × sentences)" if reach else ""
-    return f"init: mean of {table.n_draws} draws of random weights{most}"
-
-
-def _counts(table: LayerTable) -> str:
-    about = table.about
-    reasons = ", ".join(f"{reason} {count:,}" for reason, count in sorted(table.skip_reasons.items()))
-    skipped = f"{about.n_skipped:,} skipped{f' ({reasons})' if reasons else ''}" if about.n_skipped else "none skipped"
-    parts = [
-        f"{about.n_items:,} {about.param('unit', 'items')} in {about.n_clusters:,} {about.clusters}",
-        f"{about.n_classes} classes" if about.n_classes else "",
-        skipped,
-        f"{about.n_unseen_label:,} with a label unseen in training" if about.n_unseen_label else "",
-        "labels made by a program (silver)" if about.annotation == "silver" else "",
-    ]
-    return ", ".join(filter(None, parts))
-
-
 def summary_table(tables: Sequence[LayerTable]) -> Table:
     """Layers by tasks: the main metric of each table side by side."""
-    layers = sorted({line.layer for table in tables for line in table.lines})
-    labels, columns = baseline_labels(tables), []
-    for header, table in zip(summary_headers(tables), tables, strict=True):
-        lines = {line.layer: line for line in table.lines}
-        scores = {layer_label(layer): lines[layer].main if layer in lines else None for layer in layers}
-        of_baselines = {line.label: line.main for line in table.baselines}
-        best = {layer_label(line.layer) for line in table.lines if line.in_best_set}
-        columns.append(
-            score_column(header, table.metric, scores | {at: of_baselines.get(at) for at in labels}, best=best)
-        )
+    lines = [{line.layer: line for line in table.lines} for table in tables]
+    rows: dict[str, list[Any]] = {}
+    for layer in sorted(set().union(*lines)):
+        rows[layer_label(layer)] = [of[layer].main if layer in of else None for of in lines]
+    of_baselines = [{line.label: line.main for line in table.baselines} for table in tables]
+    labels = baseline_labels(tables)
+    rows |= {label: [of.get(label) for of in of_baselines] for label in labels}
+    best = {(layer_label(at), column) for column, of in enumerate(lines) for at in of if of[at].in_best_set}
     notes = [BEST_NOTE] if any(table.compared for table in tables) else []
     shared = [name for name in ("model", "corpus", "split") if not _differ(tables, name)]
     notes += [Note(name, str(getattr(tables[0].about, name))) for name in shared]
     notes += alignment_notes(*(table.about for table in tables))
-    return Table.of("layers by tasks, %", columns, notes, baselines=labels)
+    metrics, headers = [table.metric for table in tables], summary_headers(tables)
+    return Table.of("layers by tasks, %", headers, rows, notes, metric=metrics, best=best, baselines=labels)
 
 
 def summary_headers(tables: Sequence[LayerTable]) -> tuple[str, ...]:
@@ -610,9 +584,8 @@ def summary_headers(tables: Sequence[LayerTable]) -> tuple[str, ...]:
     keys = [(table.task, *(getattr(table.about, name) for name in fields)) for table in tables]
     headers = []
     for table, (task, *others) in zip(tables, keys, strict=True):
-        reading = [table.reading] if keys.count((task, *others)) > 1 else []
-        parts = [task, metric_title(table.metric), *(str(value) for value in others if value), *reading]
-        headers.append(" ".join(parts))
+        reading = table.reading if keys.count((task, *others)) > 1 else ""
+        headers.append(" ".join(map(str, filter(None, [task, metric_title(table.metric), *others, reading]))))
     return tuple(headers)
 
 
@@ -631,15 +604,12 @@ def model_table(tables: Sequence[LayerTable]) -> Table:
     baselines = dict(baseline_rows([list(of.items()) for of in by_question.values()]))
     # Task and metric, then corpus and split where they differ.
     differ = [part for part in (2, 3) if len({key[part] for key in by_question}) > 1]
-    columns = []
-    for place, (key, of_question) in enumerate(by_question.items()):
-        best = {model: table.best_line for model, table in of_question.items()}
-        lines = {model: best.get(model) for model in dict.fromkeys(models)}
-        scores = {model: line.main if line else None for model, line in lines.items()}
-        scores |= {name: of_baseline[place] for name, of_baseline in baselines.items()}
-        layers = {model: Cell(str(line.layer), score=Score(line.layer)) for model, line in lines.items() if line}
-        header = " ".join([key[0], metric_title(key[1]), *(key[part] for part in differ)])
-        columns += [score_column(header, key[1], scores), Column("layer", layers)]
+    headers = [" ".join([key[0], metric_title(key[1]), *(key[part] for part in differ)]) for key in by_question]
+    rows: dict[str, list[Any]] = {}
+    for model in dict.fromkeys(models):
+        best = [of[model].best_line if model in of else None for of in by_question.values()]
+        rows[model] = [part for line in best for part in ((line.main, line.layer) if line else (None, ""))]
+    rows |= {name: [part for score in scores for part in (score, "")] for name, scores in baselines.items()}
     notes = (
         Note("data", "; ".join(dict.fromkeys(data_of(table.about) for table in tables))),
         *alignment_notes(*(table.about for table in tables)),
@@ -648,7 +618,9 @@ def model_table(tables: Sequence[LayerTable]) -> Table:
         Note("models", "were not compared in pairs: overlapping intervals do not say that they are alike"),
     )
     percent = ", %" if all(metric_form(table.metric).is_fraction for table in tables) else ""
-    return Table.of(f"models by tasks{percent}", columns, notes, baselines=baselines, corner="Model")
+    how: dict[str, Any] = {"metric": [one for key in by_question for one in (key[1], "")], "baselines": baselines}
+    headers = [one for header in headers for one in (header, "layer")]
+    return Table.of(f"models by tasks{percent}", headers, rows, notes, corner="Model", **how)
 
 
 def baseline_rows(questions: Sequence[Sequence[tuple[str, LayerTable]]]) -> Iterator[tuple[str, list[Score | None]]]:
@@ -660,17 +632,16 @@ def baseline_rows(questions: Sequence[Sequence[tuple[str, LayerTable]]]) -> Iter
         for owner in baseline_owners(label, questions):
             scores = []
             for tables in questions:
-                of_owner = [table for name, table in tables if owner in (None, name)]
-                known = (line.main for table in of_owner for line in table.baselines if line.label == label)
-                scores.append(next(known, None))
+                lines = (line for name, table in tables if owner in (None, name) for line in table.baselines)
+                scores.append(next((line.main for line in lines if line.label == label), None))
             if any(scores):
                 yield ", ".join(filter(None, [label, owner])), scores
 
 
 def baseline_labels(tables: Sequence[LayerTable]) -> tuple[str, ...]:
     """Labels of the baselines of tables, each once, in the order of controls."""
-    lines = sorted((line for table in tables for line in table.baselines), key=lambda one: control_order(one.control))
-    return tuple(dict.fromkeys(line.label for line in lines))
+    lines = [line for control in CONTROLS for table in tables for line in table.baselines if line.control == control]
+    return tuple(dict.fromkeys([line.label for line in lines]))
 
 
 def baseline_owners(label: str, questions: Sequence[Sequence[tuple[str, LayerTable]]]) -> tuple[str | None, ...]:
@@ -719,35 +690,23 @@ class GroupTable:
     def table(self) -> Table:
         """Groups by layers, after what they stand beside."""
         of, layers = self.of, [line.layer for line in self.of.lines]
-        columns = []
-        if not self.are_statistics:
-            columns.append(Column("items", {line.name: count_cell(line.n_items) for line in self.lines}))
-        if any(line.n_skipped for line in self.lines):
-            columns.append(Column("skipped", {line.name: count_cell(line.n_skipped) for line in self.lines}))
-        if self.chances_differ:
-            chances = {line.name: None if line.chance is None else Score(line.chance) for line in self.lines}
-            columns.append(score_column("chance", "", chances))
-
-        def scores(header: str, of_line: Mapping[str, Score | None], *, interval: bool) -> Column:
-            cells = {
-                line.name: score_cell(of_line[line.name], line.metric or of.metric, interval=interval)
-                for line in self.lines
-            }
-            return Column(header, cells)
-
-        for label in baseline_labels([of]):
-            if any(label in line.baselines for line in self.lines):
-                columns.append(
-                    scores(label, {line.name: line.baselines.get(label) for line in self.lines}, interval=False)
-                )
-        for at in layers:
-            by_layer = {line.name: line.by_layer.get(at) for line in self.lines}
-            columns.append(scores(str(at), by_layer, interval=at == layers[-1]))
+        labels = [label for label in baseline_labels([of]) if any(label in line.baselines for line in self.lines)]
+        with_items, with_skips = not self.are_statistics, any(line.n_skipped for line in self.lines)
+        headers = ["items"] * with_items + ["skipped"] * with_skips + ["chance"] * self.chances_differ
+        rows: dict[str, list[Any]] = {}
+        for line in self.lines:
+            counts = [line.n_items] * with_items + [line.n_skipped] * with_skips
+            chance = NOTHING if line.chance is None else score_cell(Score(line.chance), "")
+            before = [*counts, *[chance] * self.chances_differ, *(line.baselines.get(label) for label in labels)]
+            rows[line.name] = [*before, *(line.by_layer.get(layer) for layer in layers)]
+        headers += [*labels, *map(str, layers)]
         model, interval = Note("model", str(of.about.model)), Note(INTERVAL, f"[ ] 95 %, of layer {layers[-1]}")
         notes = (*data_notes(of.about), model, interval, *([UNITS_NOTE] if self.are_statistics else []))
         title = f"{of.task} · further statistics by layer" if self.are_statistics else of.title(" by group")
         corner = "Statistic" if self.are_statistics else "Group"
-        return Table.of(title, columns, notes, corner=corner, series=len(layers))
+        metrics, last = {line.name: line.metric or of.metric for line in self.lines}, {len(headers) - 1}
+        how: dict[str, Any] = {"metric": metrics, "intervals": last, "corner": corner, "series": len(layers)}
+        return Table.of(title, headers, rows, notes, **how)
 
 
 UNITS_NOTE = Note("units", "fractions in percent; bits and other numbers unscaled")
@@ -760,11 +719,8 @@ def group_tables(
 
     Or all ``statistics`` behind those that are about the vectors themselves and have more than they show.
     """
-    by_question: dict[tuple[str, ...], list[ResultRow]] = defaultdict(list)
-    for row in rows:
-        if (row.group is None) == statistics:
-            by_question[row.task, row.corpus, row.split].append(row)
-    same = ("corpus_fingerprint", "model", "init", "pooling")
+    by_question = grouped([row for row in rows if (row.group is None) == statistics], "task", "corpus", "split")
+    same, column = ("corpus_fingerprint", "model", "init", "pooling"), "metric" if statistics else "group"
     found = []
     for table in tables:
         about = table.about
@@ -780,12 +736,17 @@ def group_tables(
         ]  # fmt: skip
         settings = about.param("settings", {})
         baselines = own_baselines([row for row in of_task if row.is_baseline], about.model, settings)
-        baselines = [row for row in baselines if (row.metric == table.metric) != statistics]
-        if statistics:
-            named = [_group_line(own, baselines, "metric", name) for name in dict.fromkeys(row.metric for row in own)]
-            lines = [replace(line, name=metric_title(line.name), metric=line.name) for line in named]
-        else:
-            lines = [_group_line(own, baselines, "group", name) for name in group_names(own)]
+        baselines = [row for row in baselines if (row.metric == table.metric) != statistics and row.value is not None]
+        baselines.sort(key=lambda row: CONTROLS.index(row.control))
+        by_name, lines = grouped(own, column), []
+        for name in by_name if statistics else group_names(own):
+            of_name = by_name[name]
+            scores = {row.layer: row.score for row in of_name if row.layer is not None and row.value is not None}
+            beside = {row.note[0]: row.score for row in baselines if getattr(row, column) == name}
+            first, title, metric = of_name[0], metric_title(name) if statistics else name, name if statistics else ""
+            counts = first.n_items, first.n_clusters, first.n_skipped
+            chance = first.chances.get(str(first.group))
+            lines.append(GroupLine(title, *counts, dict(sorted(scores.items())), chance, metric, beside))
         found += [GroupTable(table, tuple(lines))] if lines else []
     return tuple(found)
 
@@ -810,18 +771,6 @@ def group_names(rows: Sequence[ResultRow]) -> list[str]:
     return sorted(names, key=natural_order) if names == sorted(names) else names
 
 
-def _group_line(own: Sequence[ResultRow], baselines: Sequence[ResultRow], column: str, name: str) -> GroupLine:
-    """The rows that have a name in a column, as a line."""
-    rows, beside = ([row for row in some if getattr(row, column) == name] for some in (own, baselines))
-    scores = {row.layer: row.score for row in rows if row.layer is not None and row.value is not None}
-    first, ordered = rows[0], sorted(beside, key=lambda row: control_order(row.control))
-    of_baselines = {row.note[0]: row.score for row in ordered if row.value is not None}
-    counts = first.n_items, first.n_clusters, first.n_skipped
-    chance = first.chances.get(str(first.group))
-    return GroupLine(name, *counts, dict(sorted(scores.items())), chance, baselines=of_baselines)
-
-
-_STEP = re.compile(r"(?P<order>.*?)(?P<step>\d+ %.*)")
 _NAMED_ON_TEST = "†"
 _INTERVAL = Note(
     INTERVAL, "[ ] 95 %, bootstrap over test sentences (neighbours together, where there are over a thousand)"
@@ -863,13 +812,6 @@ class HeadLine:
         return HeadScore(self.order[0], self.heads[self.order[0]])
 
     @property
-    def runner_up(self) -> Cell:
-        """The head that is next to the best, and its score."""
-        named = ((head, self.heads[head]) for head in self.order[1:2])
-        cells = (Cell(f"{head} {number(score.value, metric=self.metric)}", score=score) for head, score in named)
-        return next(cells, Cell(NOTHING))
-
-    @property
     def mean(self) -> float:
         """Mean over all heads."""
         return float(np.mean([score.value for score in self.heads.values()]))
@@ -907,9 +849,8 @@ class HeadTable:
     @property
     def title(self) -> str:
         """The task, and what is shown of its heads."""
-        percent = unit(self.metric or self.lines[0].metric)
-        what = f"{metric_title(self.metric)} by head{percent}" if self.metric else "by head"
-        return f"{self.task} · {what}"
+        metric = f"{metric_title(self.metric)} " if self.metric else ""
+        return f"{self.task} · {metric}by head{unit(self.metric) if self.metric else ''}"
 
     @property
     def heads(self) -> list[str]:
@@ -918,46 +859,43 @@ class HeadTable:
 
     def table(self) -> Table:
         """The best head of each line, the next best one, and what they are compared with."""
-        lines = dict(enumerate(self.lines))
-        labels = {
-            at: self.label(line) + ("" if line.chosen_apart else f" {_NAMED_ON_TEST}") for at, line in lines.items()
-        }
-        columns: dict[str, dict[int, Cell]] = {
-            "items": {at: count_cell(line.n_items) for at, line in lines.items()},
-            "head": {at: Cell(line.best.head) for at, line in lines.items()},
-            "score": {at: score_cell(line.best.score, line.metric) for at, line in lines.items()},
-            "next": {at: line.runner_up for at, line in lines.items()},
-            "mean": {at: score_cell(Score(line.mean), line.metric) for at, line in lines.items()},
-        }
-        others = {
-            label: {at: line.baselines.get(name) for at, line in lines.items()}
-            for name, (label, _) in self.baselines.items()
-        }
+        headers = ["items", "head", "score", "next", "mean", *(label for label, _ in self.baselines.values())]
         with_random = any(line.random_init for line in self.lines)
-        if with_random:
-            others["random init"] = {
-                at: line.random_init.score if line.random_init else None for at, line in lines.items()
-            }
-        for header, of in others.items():
-            columns[header] = {at: score_cell(of[at], line.metric, interval=False) for at, line in lines.items()}
-        best = {at for at, line in lines.items() if line.stands_out}
-        made = [Column(header, cells, best if header == "score" else ()) for header, cells in columns.items()]
+        rows, labels = dict[int, list[Any]](), dict[int, str]()
+        for at, line in enumerate(self.lines):
+            labels[at] = self.label(line) + ("" if line.chosen_apart else f" {_NAMED_ON_TEST}")
+            rows[at] = [line.n_items, line.best.head, line.best.score, NOTHING, Score(line.mean)]
+            if len(line.order) > 1:
+                score = line.heads[line.order[1]]
+                rows[at][3] = Cell(f"{line.order[1]} {number(score.value, metric=line.metric)}", score=score)
+            rows[at] += [line.baselines.get(name) for name in self.baselines]
+            rows[at] += [line.random_init.score if line.random_init else None] * with_random
         return Table.of(
-            self.title, made, self._notes(with_random), labels=labels, corner="Asked", spare=("next", "mean")
+            *(self.title, [*headers, *["random init"] * with_random], rows, self._notes(with_random=with_random)),
+            metric=dict(enumerate(line.metric for line in self.lines)),
+            intervals={2},
+            best={(at, 2) for at, line in enumerate(self.lines) if line.stands_out},
+            labels=labels,
+            corner="Asked",
+            spare=("next", "mean"),
         )
 
     def every_head(self) -> Table:
         """All heads by all lines, the head that was chosen marked."""
-        columns = []
-        for line in self.lines:
-            scores = {head: line.heads.get(head) for head in self.heads}
-            scores |= {label: line.baselines.get(name) for name, (label, _) in self.baselines.items()}
-            best = {line.best.head}
-            columns.append(score_column(self.label(line), line.metric, scores, interval=False, best=best))
-        notes = (*self._data(), Note(STAR, f"the best head, chosen on {self.chosen_on}"))
+        rows = {head: [line.heads.get(head) for line in self.lines] for head in self.heads}
+        rows |= {
+            label: [line.baselines.get(name) for line in self.lines] for name, (label, _) in self.baselines.items()
+        }
         what = f"{metric_title(self.metric)}, all heads" if self.metric else "heads"
-        baselines = [label for label, _ in self.baselines.values()]
-        return Table.of(f"{self.task} · {what}", columns, notes, baselines=baselines, corner="Head")
+        notes = (*self._data(), Note(STAR, f"the best head, chosen on {self.chosen_on}"))
+        return Table.of(
+            *(f"{self.task} · {what}", map(self.label, self.lines), rows, notes),
+            metric=[line.metric for line in self.lines],
+            intervals=False,
+            best={(line.best.head, column) for column, line in enumerate(self.lines)},
+            baselines={label for label, _ in self.baselines.values()},
+            corner="Head",
+        )
 
     def _data(self) -> Iterator[Note]:
         about = self.about
@@ -971,7 +909,7 @@ class HeadTable:
             yield Note("texts", f"{pairs:,} pairs of neighbouring sentences, for intervals drawn together{more}")
         yield Note("model", model_of(about))
 
-    def _notes(self, with_random: bool) -> Iterator[Note]:
+    def _notes(self, *, with_random: bool) -> Iterator[Note]:
         if any(line.stands_out for line in self.lines):
             yield Note(STAR, "better than all that the head stands beside, the intervals apart")
         yield from self._data()
@@ -995,13 +933,12 @@ def head_tables(rows: Sequence[ResultRow]) -> tuple[HeadTable, ...]:
     of_table: dict[tuple[object, ...], list[ResultRow]] = defaultdict(list)
     baselines: dict[tuple[object, ...], list[ResultRow]] = defaultdict(list)
     for row in rows:
-        if row.status != "ok" or row.value is None:
-            continue
-        metric = row.metric if row.group is not None else ""
-        if row.head is not None:
-            of_table[row.task, row.corpus, metric, row.model, row.reading].append(row)
-        elif row.is_baseline:
-            baselines[row.task, row.corpus, metric].append(row)
+        if row.status == "ok" and row.value is not None:
+            asked = row.task, row.corpus, row.metric if row.group is not None else ""
+            if row.head is not None:
+                of_table[*asked, row.model, row.reading].append(row)
+            elif row.is_baseline:
+                baselines[asked].append(row)
     return tuple(_head_table(same, own_baselines(baselines[key[:3]], same[0].model)) for key, same in of_table.items())
 
 
@@ -1011,29 +948,28 @@ def head_place(head: str) -> tuple[int, ...]:
 
 
 def _head_table(rows: Sequence[ResultRow], baselines: Sequence[ResultRow]) -> HeadTable:
-    init = own_init(rows)
+    init, lines = own_init(rows), []
     chosen_on = next((on for row in rows if (on := row.param("chosen_on"))), None)
-    by_dev: dict[tuple[str, str, str], dict[str, ResultRow]] = defaultdict(dict)
-    by_test: dict[tuple[str, str, str], dict[str, ResultRow]] = defaultdict(dict)
-    for row in rows:
-        by_split = by_dev if row.split == chosen_on else by_test
-        by_split[str(row.init), row.metric, row.group or ""][str(row.head)] = row
-    lines = []
-    for _, metric, group in [key for key in by_test if key[0] == init]:
-        heads, on_dev = by_test[init, metric, group], by_dev[init, metric, group]
-        random = by_test.get(("random", metric, group), {}) if init != "random" else {}
-        best = _order_of(random, by_dev["random", metric, group])[:1]
-        same = [row for row in baselines if (row.metric, row.group or "") == (metric, group)]
+    dev = grouped([row for row in rows if row.split == chosen_on], "init", "metric", "group")
+    test = grouped([row for row in rows if row.split != chosen_on], "init", "metric", "group")
+    for (of_init, *asked), heads in test.items():
+        if of_init != init:
+            continue
+        metric, group = asked
+        ordered = _from_best(heads, on_dev := dev.get((init, metric, group), []))
+        random = test.get(("random", metric, group), []) if init != "random" else []
+        best = _from_best(random, dev.get(("random", metric, group), []))[:1]
+        same = {row.control: row.score for row in baselines if (row.metric, row.group) == (metric, group)}
         lines.append(
             HeadLine(
                 name=group or metric,
                 metric=metric,
-                n_items=max(row.n_items for row in heads.values()),
-                heads={head: heads[head].score for head in sorted(heads, key=head_place)},
-                order=_order_of(heads, on_dev),
-                baselines={row.control: row.score for row in same},
-                random_init=HeadScore(best[0], random[best[0]].score) if best else None,
-                higher_is_better=next(iter(heads.values())).higher_is_better,
+                n_items=max(row.n_items for row in heads),
+                heads={str(row.head): row.score for row in sorted(heads, key=lambda row: head_place(str(row.head)))},
+                order=tuple(str(row.head) for row in ordered),
+                baselines=same,
+                random_init=HeadScore(str(best[0].head), best[0].score) if best else None,
+                higher_is_better=heads[0].higher_is_better,
                 chosen_apart=chosen_on is None or bool(on_dev),
             )
         )
@@ -1042,19 +978,20 @@ def _head_table(rows: Sequence[ResultRow], baselines: Sequence[ResultRow]) -> He
     metric = about.metric if about.group is not None else ""
     known = {name for line in lines for name in line.baselines}
     notes = {str(row.control): row.note for row in baselines if row.control in known}
-    ordered = {name: notes[name] for name in sorted(notes, key=control_order)}
-    return HeadTable(about.task, metric, tuple(lines), about, chosen_on or about.split, ordered)
+    by_control = {name: notes[name] for name in sorted(notes, key=CONTROLS.index)}
+    return HeadTable(about.task, metric, tuple(lines), about, chosen_on or about.split, by_control)
 
 
-def _order_of(heads: Mapping[str, ResultRow], on_dev: Mapping[str, ResultRow]) -> tuple[str, ...]:
-    """The heads from the best to the worst by what they are chosen by; of equals the first in the model."""
+def _from_best(heads: Sequence[ResultRow], on_dev: Sequence[ResultRow]) -> list[ResultRow]:
+    """Heads from the best to the worst by what they are chosen by; of equals the first in the model."""
+    chosen_by = {row.head: row.value for row in on_dev or heads}
 
-    def place(head: str) -> tuple[float, tuple[int, ...]]:
-        row = (on_dev or heads).get(head)
-        value = -np.inf if row is None or row.value is None else row.value
-        return (-value if heads[head].higher_is_better else value), head_place(head)
+    def place(row: ResultRow) -> tuple[float, tuple[int, ...]]:
+        value = chosen_by.get(row.head)
+        value = -np.inf if value is None else value
+        return (-value if row.higher_is_better else value), head_place(str(row.head))
 
-    return tuple(sorted(heads, key=place))
+    return sorted(heads, key=place)
 
 
 def head_table_of(tables: Sequence[HeadTable], task: str | None = None) -> HeadTable:
@@ -1084,16 +1021,13 @@ class StepTable:
 
     def table(self) -> Table:
         """Steps by the orders in which they are taken, with intervals."""
-        columns = [
-            score_column(
-                order or metric_title(self.metric), self.metric, {at: of.get(order) for at, of in self.lines.items()}
-            )
-            for order in self.orders
-        ]
+        title = metric_title(self.metric)
+        rows = {at: [of.get(order) for order in self.orders] for at, of in self.lines.items()}
+        headers = [order or title for order in self.orders]
         notes = (*data_notes(self.about), Note("model", str(self.about.model)), _INTERVAL)
         what = "by whole layers" if self.of_layers else "of the whole model"
-        title = f"{self.task} · {metric_title(self.metric)} {what}{unit(self.metric)}"
-        return Table.of(title, columns, notes, corner="Step")
+        title = f"{self.task} · {title} {what}{unit(self.metric)}"
+        return Table.of(title, headers, rows, notes, metric=self.metric, corner="Step")
 
 
 def step_tables(rows: Sequence[ResultRow]) -> tuple[StepTable, ...]:
@@ -1105,18 +1039,16 @@ def step_tables(rows: Sequence[ResultRow]) -> tuple[StepTable, ...]:
     for row in rows:
         of_steps = row.readout in ATTENTION and row.head is None and row.model is not None
         if of_steps and row.group is not None and row.value is not None:
-            whole = row.layer is None
-            of_table[row.task, row.corpus, row.model, row.reading, whole, row.metric].append(row)
+            of_table[row.task, row.corpus, row.model, row.reading, row.layer is None, row.metric].append(row)
     tables = []
     for same in of_table.values():
         places = []
         for row in same:
-            match = _STEP.fullmatch(str(row.group)) if row.layer is None else None
-            order, step = (match["order"].strip(), match["step"]) if match else ("", str(row.group))
-            places.append((order, step, row) if row.layer is None else (step, f"layer {row.layer}", row))
-        places.sort(key=lambda place: natural_order(place[1]))
+            match = re.fullmatch(r"(.*?)(\d+ %.*)", str(row.group)) if row.layer is None else None
+            order, step = match.groups() if match else ("", str(row.group))
+            places.append((order.strip(), step, row) if row.layer is None else (step, f"layer {row.layer}", row))
         steps: dict[str, dict[str, Score]] = defaultdict(dict)
-        for order, step, row in places:
+        for order, step, row in sorted(places, key=lambda place: natural_order(place[1])):
             steps[step][order] = row.score
         orders = sorted({order for order, _, _ in places})
         tables.append(StepTable(same[0].task, same[0].metric, tuple(orders), dict(steps), same[0]))
@@ -1132,42 +1064,40 @@ def step_table_of(tables: Sequence[StepTable], metric: str | None = None) -> Ste
     raise ResultsError(f"nothing was asked of the whole model{f' by {metric}: there is {known}' if known else ''}")
 
 
-_EVERY = "all"
-
-
-def whole_tables(rows: Sequence[ResultRow]) -> tuple[Table, ...]:
+def whole_tables(every: Sequence[ResultRow]) -> tuple[Table, ...]:
     """A table for each task and model that was measured as a whole: groups of items by statistics."""
     by_task: dict[tuple[object, ...], list[ResultRow]] = defaultdict(list)
-    for row in rows:
+    for row in every:
         if row.readout == ENCODERS and row.layer is None and row.head is None and row.value is not None:
             asked = (row.task, row.corpus_fingerprint, row.split, row.model, row.init, row.reading)
             by_task[*asked, row.param("reference")].append(row)
-    return tuple(map(_whole_table, by_task.values()))
-
-
-def _whole_table(rows: Sequence[ResultRow]) -> Table:
-    about, main = rows[0], {row.metric for row in rows if row.main_metric}
-    groups: dict[str, dict[str, ResultRow]] = defaultdict(dict)
-    for row in sorted(rows, key=lambda row: bool(row.group)):
-        groups[row.group or _EVERY][row.metric] = row
-    columns = [Column("items", {name: count_cell(next(iter(of.values())).n_items) for name, of in groups.items()})]
-    for metric in sorted(dict.fromkeys(row.metric for row in rows), key=lambda name: name not in main):
-        cells = {}
+    tables = []
+    for same in by_task.values():
+        about, main = same[0], {row.metric for row in same if row.main_metric}
+        groups: dict[str, dict[str, ResultRow]] = defaultdict(dict)
+        for row in sorted(same, key=lambda row: bool(row.group)):
+            groups[row.group or "all"][row.metric] = row
+        metrics = sorted(dict.fromkeys(row.metric for row in same), key=lambda name: name not in main)
+        rows: dict[str, list[Any]] = {}
         for name, of in groups.items():
-            score = of[metric].score if metric in of else None
-            # Intervals of all would leave no room for labels.
-            cells[name] = score_cell(score, metric, interval=name == _EVERY and metric in main)
-        columns.append(Column(metric_title(metric), cells))
-    notes = (
-        *data_notes(about),
-        Note("model", f"{about.model}, beside {about.param('reference')}"),
-        Note(INTERVAL, "[ ] 95 %, of the main statistic; the tables of the run have all"),
-        UNITS_NOTE,
-    )
-    return Table.of(f"{about.task} · the whole model", columns, notes, corner="Items")
+            rows[name] = [next(iter(of.values())).n_items]
+            for metric in metrics:
+                # Intervals of all would leave no room for labels.
+                interval = name == "all" and metric in main
+                rows[name].append(score_cell(of[metric].score if metric in of else None, metric, interval=interval))
+        notes = (
+            *data_notes(about),
+            Note("model", f"{about.model}, beside {about.param('reference')}"),
+            Note(INTERVAL, "[ ] 95 %, of the main statistic; the tables of the run have all"),
+            UNITS_NOTE,
+        )
+        headers = ["items", *map(metric_title, metrics)]
+        tables.append(Table.of(f"{about.task} · the whole model", headers, rows, notes, corner="Items"))
+    return tuple(tables)
 
 
 MIX, CUMULATIVE, CONCATENATED = "edge_mix", "edge_cumulative", "edge_cat"
+_GRAVITY, _KL, _EXPECTED = "centre of gravity", "KL, bits", "expected layer"
 
 
 @dataclass(frozen=True)
@@ -1197,71 +1127,70 @@ class PipelineLine:
         return self.scores[_EXPECTED]
 
 
-def pipeline_lines(rows: Sequence[ResultRow], tables: Sequence[LayerTable]) -> tuple[PipelineLine, ...]:
-    """A line for each task, corpus and model that was read by a mixture, in order of first appearance."""
-    mixed = [row for row in rows if row.readout in (MIX, CUMULATIVE) and row.control == ITSELF and row.status == "ok"]
-    return tuple(
-        _pipeline_line([row for row in rows if row.model and _asked(row) == key], key, tables)
-        for key in dict.fromkeys(map(_asked, mixed))
-    )
-
-
 def overview_of(tables: Sequence[LayerTable]) -> tuple[LayerTable, ...]:
     """The tables that are laid side by side: of tasks read from single layers, those alone."""
     single = {_asked(table.about) for table in tables if table.about.readout != CUMULATIVE}
     return tuple(t for t in tables if t.about.readout != CUMULATIVE or _asked(t.about) not in single)
 
 
-def _asked(row: ResultRow) -> tuple[str | None, ...]:
-    return (row.task, row.corpus, row.split, row.model, row.pooling)
+_asked = operator.attrgetter("task", "corpus", "split", "model", "pooling")
 
 
-def _pipeline_line(
-    rows: Sequence[ResultRow], key: tuple[str | None, ...], tables: Sequence[LayerTable]
-) -> PipelineLine:
-    scored = [row for row in rows if row.control == ITSELF and row.value is not None]
-    # Random weights stand beside pretrained ones as a control, but may be what is asked about.
-    init = own_init(scored)
-    own = [row for row in scored if row.init == init]
-    random = [row for row in scored if row.init == "random" != init]
-    of_task = [table for table in tables if _asked(table.about) == key]
-    single = next((table for table in of_task if table.about.readout not in (MIX, CUMULATIVE, CONCATENATED)), None)
-    cumulative = next((table for table in of_task if table.about.readout == CUMULATIVE), None)
-    about = own[0] if own else rows[0]
-    metric = next((row.metric for row in own if row.main_metric), about.metric)
-    lowest, best = single or cumulative, single.best_line if single else None
-    members = tuple(line.layer for line in single.lines if line.main and line.in_best_set) if single else ()
-    details: Mapping[str, Any] = next(
-        (row.param("details", {}) for row in own if row.readout == MIX and row.metric == metric), {}
-    )
-    named_by: dict[Depth, str] = defaultdict(str, {metric_form(row.metric).depth: row.metric for row in own})
-    grown = [line.main.value for line in cumulative.lines if line.main] if cumulative else []
+def pipeline_lines(rows: Sequence[ResultRow], tables: Sequence[LayerTable]) -> tuple[PipelineLine, ...]:
+    """A line for each task, corpus and model that was read by a mixture, in order of first appearance."""
+    mixed = [row for row in rows if row.readout in (MIX, CUMULATIVE) and row.control == ITSELF and row.status == "ok"]
+    lines = []
+    for key in dict.fromkeys(map(_asked, mixed)):
+        of_key = [row for row in rows if row.model and _asked(row) == key]
+        scored = [row for row in of_key if row.control == ITSELF and row.value is not None]
+        # Random weights stand beside pretrained ones as a control, but may be what is asked about.
+        init = own_init(scored)
+        own = [row for row in scored if row.init == init]
+        random = [row for row in scored if row.init == "random" != init]
+        by_readout: dict[str | None, LayerTable] = {}
+        for table in tables:
+            if _asked(table.about) == key:
+                readout = table.about.readout
+                by_readout.setdefault(readout if readout in (MIX, CUMULATIVE, CONCATENATED) else "single", table)
+        single, cumulative = by_readout.get("single"), by_readout.get(CUMULATIVE)
+        about = own[0] if own else of_key[0]
+        metric = next((row.metric for row in own if row.main_metric), about.metric)
+        best = single.best_line if single else None
+        members = tuple(line.layer for line in single.lines if line.main and line.in_best_set) if single else ()
+        lowest = single or cumulative
+        of_mix = (row.param("details", {}) for row in own if row.readout == MIX and row.metric == metric)
+        details: Mapping[str, Any] = next(of_mix, {})
+        depths: dict[str, str] = defaultdict(str, {metric_form(row.metric).depth: row.metric for row in own})
+        grown = [line.main.value for line in cumulative.lines if line.main] if cumulative else []
+        scores = {
+            "layer 0": next((line.main for line in lowest.lines if line.layer == 0), None) if lowest else None,
+            "best layer": best.main if best else None,
+            "mix of all": _mixed_score(own, MIX, metric),
+            "random init": _mixed_score(random, MIX, metric),
+            "first + last": _mixed_score(own, CONCATENATED, metric),
+            _GRAVITY: _over_seeds(own, depths["mean"]),
+            _KL: _mixed_score(own, MIX, depths["divergence"]),
+            _EXPECTED: _mixed_score(own, CUMULATIVE, depths["growth"]),
+        }
+        lines.append(
+            PipelineLine(
+                task=about.task,
+                metric=metric,
+                about=about,
+                scores=scores,
+                best_layers=members or ((best.layer,) if best else ()),
+                weights=tuple(details.get("mix_weights", ())),
+                gains=tuple(after - before for before, after in itertools.pairwise(grown)),
+                n_seeds=len({row.seed for row in own}),
+                pace=details.get("mix_pace"),
+            )
+        )
+    return tuple(lines)
 
-    def score(rows: Sequence[ResultRow], readout: str, metric: str) -> Score | None:
-        of_metric = [row for row in rows if row.readout == readout and row.metric == metric and row.layer is None]
-        return mean_score([row for row in of_metric if row.reading == of_metric[0].reading])
 
-    scores = {
-        "layer 0": next((line.main for line in lowest.lines if line.layer == 0), None) if lowest else None,
-        "best layer": best.main if best else None,
-        "mix of all": score(own, MIX, metric),
-        "random init": score(random, MIX, metric),
-        "first + last": score(own, CONCATENATED, metric),
-        _GRAVITY: _over_seeds(own, named_by["mean"]),
-        _KL: score(own, MIX, named_by["divergence"]),
-        _EXPECTED: score(own, CUMULATIVE, named_by["growth"]),
-    }
-    return PipelineLine(
-        task=about.task,
-        metric=metric,
-        about=about,
-        scores=scores,
-        best_layers=members or ((best.layer,) if best else ()),
-        weights=tuple(details.get("mix_weights", ())),
-        gains=tuple(after - before for before, after in itertools.pairwise(grown)),
-        n_seeds=len({row.seed for row in own}),
-        pace=details.get("mix_pace"),
-    )
+def _mixed_score(rows: Sequence[ResultRow], readout: str, metric: str) -> Score | None:
+    of_metric = [row for row in rows if row.readout == readout and row.metric == metric and row.layer is None]
+    return mean_score([row for row in of_metric if row.reading == of_metric[0].reading])
 
 
 def _over_seeds(rows: Sequence[ResultRow], metric: str) -> Score | None:
@@ -1276,58 +1205,47 @@ def _over_seeds(rows: Sequence[ResultRow], metric: str) -> Score | None:
     return Score(mean, mean - half, mean + half)
 
 
-_GRAVITY, _KL, _EXPECTED = "centre of gravity", "KL, bits", "expected layer"
-_WITH_INTERVAL = ("best layer", "mix of all")
-
-
 def pipeline_table(lines: Sequence[PipelineLine]) -> Table:
     """Tasks by what is known of their depth."""
     if not lines:
         raise ResultsError(f"no task was read by a mixture of layers: run it with readouts {MIX} and {CUMULATIVE}")
     several = len({line.about.model for line in lines}) > 1
     labels = {n: f"{line.task} · {line.about.model}" if several else line.task for n, line in enumerate(lines)}
-    columns = {"metric": Column("metric", {n: Cell(metric_title(line.metric)) for n, line in enumerate(lines)})}
-    for header in lines[0].scores:
-        cells = {}
-        for n, line in enumerate(lines):
-            score = line.scores[header]
-            depth, interval = header in (_GRAVITY, _KL, _EXPECTED), header in _WITH_INTERVAL
-            cells[n] = formatted_cell(score, ".2f") if depth else score_cell(score, line.metric, interval=interval)
-        columns[header] = Column(header, cells)
-        if header == "best layer":
-            which = {n: Cell(", ".join(map(str, line.best_layers))) for n, line in enumerate(lines)}
-            columns["which"] = Column("which", which)
+    rows: dict[int, dict[str, Cell]] = {}
+    for n, line in enumerate(lines):
+        rows[n] = {"metric": Cell(metric_title(line.metric))}
+        for header, score in line.scores.items():
+            rows[n][header] = score_cell(score, line.metric, interval=header in ("best layer", "mix of all"))
+            if header in (_GRAVITY, _KL, _EXPECTED):
+                rows[n][header] = formatted_cell(score, ".2f")
+            if header == "best layer":
+                rows[n]["which"] = Cell(", ".join(map(str, line.best_layers)))
     # What is known of no task has no column.
-    shown = [one for one in columns.values() if any(cell.text not in (NOTHING, "") for cell in one.cells.values())]
-    notes = (
-        Note("layer 0", "the embeddings alone: what the words themselves say"),
-        Note("which", "layers not separable from the best (paired bootstrap, Benjamini–Hochberg q < .05)"),
-        Note(_GRAVITY, _about_gravity(lines)),
-        Note(
-            _EXPECTED,
-            "mean layer at which mixtures of layers 0…ℓ gain (Tenney et al. 2019b); – where they gain too little, "
-            "beyond the layers where some lose",
-        ),
-        Note("random init", "the mixture, of the same model with random weights"),
-        Note(INTERVAL, f"[ ] 95 %, {covered([line.n_seeds for line in lines])}"),
-    )
-    about = [note for note in notes if note.about in (INTERVAL, *(one.header for one in shown))]
-    about += alignment_notes(*(line.about for line in lines))
-    return Table.of("where in the model tasks are solved, %", shown, about, labels=labels, corner="Task")
-
-
-def _about_gravity(lines: Sequence[PipelineLine]) -> str:
-    known = [(line, score) for line in lines if (score := line.scores[_GRAVITY])]
-    drawn = any(score.low is not None for _, score in known)
-    pace = next((line.pace for line, _ in known if line.pace), None)
+    headers = [one for one in rows[0] if any(of[one].text not in (NOTHING, "") for of in rows.values())]
+    gravity = [(line, score) for line in lines if (score := line.scores[_GRAVITY])]
+    drawn = any(score.low is not None for _, score in gravity)
     over = "[ ] over seeds, which draw the training data anew" if drawn else "no interval: it comes from one seed's fit"
-    more = f"; the weights are learned {pace:g} times as fast as others, on which it depends" if pace else ""
-    return f"mean layer under the weights of the learned mixture; KL: how far they are from equal; {over}{more}"
+    pace = next((line.pace for line, _ in gravity if line.pace), None)
+    faster = f"; the weights are learned {pace:g} times as fast as others, on which it depends" if pace else ""
+    notes = {
+        "layer 0": "the embeddings alone: what the words themselves say",
+        "which": "layers not separable from the best (paired bootstrap, Benjamini–Hochberg q < .05)",
+        _GRAVITY: "mean layer under the weights of the learned mixture; "
+        f"KL: how far they are from equal; {over}{faster}",
+        _EXPECTED: "mean layer at which mixtures of layers 0…ℓ gain (Tenney et al. 2019b); "
+        f"{NOTHING} where they gain too little, beyond the layers where some lose",
+        "random init": "the mixture, of the same model with random weights",
+        INTERVAL: f"[ ] 95 %, {covered([line.n_seeds for line in lines])}",
+    }
+    about = [Note(header, text) for header, text in notes.items() if header in (*headers, INTERVAL)]
+    about += alignment_notes(*(line.about for line in lines))
+    cells = {n: [of[header] for header in headers] for n, of in rows.items()}
+    title = "where in the model tasks are solved, %"
+    return Table.of(title, headers, cells, about, labels=labels, corner="Task")
 
 
 SHARES = (0.9, 0.97)
 """Shares of the gain of the last checkpoint over the first, of which the steps are shown that reach them."""
-_MOST_STEPS = 9
 
 
 @dataclass(frozen=True)
@@ -1383,30 +1301,38 @@ class TrainingTable:
     def table(self, *, every: bool = False) -> Table:
         """Layers by steps; all steps, or as many as fit."""
         shown = list(range(len(self.steps))) if every else steps_shown(self.steps)
-        columns = []
-        for place in shown:
-            scores = {layer_label(line.layer): line.scores[place] for line in self.lines} | dict(self.baselines)
-            columns.append(score_column(f"{self.steps[place]:,}", self.metric, scores, interval=False))
+        rows = {layer_label(line.layer): [line.scores[place] for place in shown] for line in self.lines}
+        rows |= {label: [score] * len(shown) for label, score in self.baselines.items()}
         title = f"{self.task} · {metric_title(self.metric)} by updates of training{unit(self.metric)}"
         notes = [*self._about(), Note("intervals", "are in the figure and in the CSV")]
         if hidden := len(self.steps) - len(shown):
             notes.append(Note("steps", f"{hidden} more in the CSV, for want of room"))
         if self.left_out:
             notes.append(Note("left out", f"steps that not all seeds have: {', '.join(map(str, self.left_out))}"))
-        return Table.of(title, columns, notes, baselines=self.baselines)
+        how: dict[str, Any] = {"metric": self.metric, "intervals": False, "baselines": self.baselines}
+        return Table.of(title, [f"{self.steps[place]:,}" for place in shown], rows, notes, **how)
 
     def reached(self) -> Table:
         """Layers by what is known of the whole training: the last score, when most of the gain is reached, the mean."""
-        lines = {layer_label(line.layer): line for line in self.lines}
-        last = {at: line.scores[-1] for at, line in lines.items()}
-        columns = [score_column(f"at {self.steps[-1]:,}", self.metric, last)]
-        for share in SHARES:
-            cells = {at: formatted_cell(line.reached.get(share), ",.0f") for at, line in lines.items()}
-            columns.append(Column(f"{share:.0%} by", cells))
-        means = {at: line.mean for at, line in lines.items()}
-        columns.append(score_column("mean", self.metric, means, interval=False))
+        least, most = (f"{share:.0%}" for share in SHARES)
+        rows = {}
+        for line in self.lines:
+            steps = [formatted_cell(line.reached.get(share), ",.0f") for share in SHARES]
+            rows[layer_label(line.layer)] = [line.scores[-1], *steps, line.mean]
+        reached = f"the first checkpoint with {least} or {most} of the gain of the last one over the first"
+        notes = [
+            *self._about(),
+            Note("by", f"{reached}; {NOTHING} where that gain cannot be told from 0"),
+            Note("mean", "over the training: the area under the curve, divided by the number of updates"),
+            Note(INTERVAL, f"[ ] 95 %, {self.covers()}"),
+        ]
+        if (variance := self.best_line.variance) is not None:
+            parts = zip(variance, ("pretraining seeds", self.about.clusters, "both together"), strict=True)
+            text = ", ".join(f"{share:.0%} {name}" for share, name in parts)
+            notes.append(Note("variance", f"of the last score of layer {self.best_line.layer}: {text}"))
         title = f"{self.task} · {metric_title(self.metric)}{unit(self.metric)}, and when it is reached"
-        return Table.of(title, columns, self._reached_notes())
+        headers = [f"at {self.steps[-1]:,}", f"{least} by", f"{most} by", "mean"]
+        return Table.of(title, headers, rows, notes, metric=self.metric, intervals={0})
 
     def covers(self) -> str:
         """The sampling that intervals cover."""
@@ -1422,18 +1348,6 @@ class TrainingTable:
         seeds = f", {self.n_seeds} pretraining seeds" if self.n_seeds > 1 else ""
         yield Note("training", f"{self.training}{seeds}")
         yield from data_notes(self.about)
-
-    def _reached_notes(self) -> Iterator[Note]:
-        least, most = (f"{share:.0%}" for share in SHARES)
-        reached = f"the first checkpoint with {least} or {most} of the gain of the last one over the first"
-        yield from self._about()
-        yield Note("by", f"{reached}; {NOTHING} where that gain cannot be told from 0")
-        yield Note("mean", "over the training: the area under the curve, divided by the number of updates")
-        yield Note(INTERVAL, f"[ ] 95 %, {self.covers()}")
-        if (variance := self.best_line.variance) is not None:
-            parts = zip(variance, ("pretraining seeds", self.about.clusters, "both together"), strict=True)
-            text = ", ".join(f"{share:.0%} {name}" for share, name in parts)
-            yield Note("variance", f"of the last score of layer {self.best_line.layer}: {text}")
 
 
 @dataclass(frozen=True)
@@ -1451,12 +1365,11 @@ class OrderTable:
 
     def table(self) -> Table:
         """Tasks by tasks: how sure it is that one comes first."""
-        lines = []
+        rows: dict[str, list[Any]] = {}
         for a, task in enumerate(self.tasks):
             shares = [self.before.get((a, b), (0.0, 0.0)) for b in range(len(self.tasks))]
-            cells = [Cell(f"{100 * first:.0f}", f"({100 * same:.0f})", Score(first)) for first, same in shares]
-            cells[a] = Cell("")
-            lines.append(Line(task, tuple(cells)))
+            rows[task] = [Cell(f"{100 * first:.0f}", f"({100 * same:.0f})", Score(first)) for first, same in shares]
+            rows[task][a] = ""
         numbers = (
             "% of replicates in which the task of the row comes at an earlier checkpoint than that of the column; in "
             "brackets those in which both come at the same one"
@@ -1469,7 +1382,7 @@ class OrderTable:
             *alignment_notes(self.about.about),
         )
         title = f"which task reaches {self.share:.0%} of its gain first, %"
-        return Table(title, self.tasks, tuple(lines), notes, corner="Task")
+        return Table.of(title, self.tasks, rows, notes, corner="Task")
 
 
 def is_score_of_layer(row: ResultRow) -> bool:
@@ -1485,10 +1398,14 @@ def has_steps(rows: Sequence[ResultRow]) -> bool:
 
 def _over_steps(rows: Sequence[ResultRow]) -> set[tuple[str, str]]:
     """The tasks and trainings of which there are scores of layers at two checkpoints."""
-    steps: dict[tuple[str, str], set[int | None]] = defaultdict(set)
-    for row in filter(is_score_of_layer, rows):
-        steps[row.task, row.training].add(row.step)
-    return {key for key, of in steps.items() if len(of) > 1}
+    first: dict[tuple[str, str], int] = {}
+    found = set()
+    for row in rows:
+        if row.step is not None and is_score_of_layer(row):
+            key = row.task, row.training
+            if first.setdefault(key, row.step) != row.step:
+                found.add(key)
+    return found
 
 
 def beside_steps(rows: Sequence[ResultRow]) -> tuple[ResultRow, ...]:
@@ -1509,7 +1426,7 @@ def last_steps(rows: Sequence[ResultRow]) -> tuple[ResultRow, ...]:
     return tuple(row for row in rows if row.step is None or row.step == last[row.training, row.pretraining_seed])
 
 
-def steps_shown(steps: Sequence[int], most: int = _MOST_STEPS) -> list[int]:
+def steps_shown(steps: Sequence[int], most: int = 9) -> list[int]:
     """Indices of a limited number of steps, including the first and the last."""
     if len(steps) <= most:
         return list(range(len(steps)))

@@ -59,7 +59,6 @@ def test_a_reader_that_has_gone() -> None:
         ("cloze", "the \udcff [MASK] barks"),
         ("attention", "the \udcff dog"),
         ("align", "the \udcff dog", "a dog"),
-        ("tree", "the \udcff dog"),
         ("tokenize", "the \udcff dog"),
         ("neighbours", "the \udcff dog", "--word", "dog"),
         ("attribute", "the \udcff [MASK] barks", "--candidates", "dog,cat"),

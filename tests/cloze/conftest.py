@@ -10,6 +10,8 @@ import pytest
 import torch
 import transformers
 
+from bertology.cloze import Prompt
+from bertology.encoders import Encoder
 from tests.encoders.conftest import encoder as encoder
 from tests.encoders.conftest import tiny as tiny
 
@@ -49,3 +51,11 @@ def by_hand(own: Callable[[str], Any]) -> Callable[..., list[float]]:
         return found
 
     return score
+
+
+def distribution(encoder: Encoder, prompt: Prompt, *, layers: Sequence[int] | None = None) -> Any:
+    """``[layer, mask, entry]`` log-probabilities at the masks of a prompt, all masked at once, in one pass."""
+    ids = torch.tensor([encoder.tokenizer(prompt.written(encoder.mask_token))["input_ids"]])
+    masks = [[0, piece] for piece, entry in enumerate(ids[0].tolist()) if entry == encoder.mask_id]
+    logits = encoder.masked_logits(ids, torch.tensor(masks), layers=layers)
+    return torch.stack([part.float().log_softmax(-1) for part in logits.values()]).cpu().numpy()

@@ -10,11 +10,11 @@ import torch
 
 from bertology import load_corpus
 from bertology.cloze import Prompt, fit_lens
-from bertology.cloze.asking import distribution
 from bertology.cloze.lens import TunedLens, lens_measures, load_lens
 from bertology.corpora import Sentences
 from bertology.encoders import Encoder, load_encoder
 from bertology.errors import ClozeError
+from tests.cloze.conftest import distribution
 
 PROMPT = Prompt("The guards near the dog {mask} open.")
 
@@ -38,13 +38,13 @@ def lens(encoder: Encoder, texts: dict[str, Sentences]) -> TunedLens:
 def test_one_that_translates_nothing_is_the_logit_lens(encoder: Encoder) -> None:
     nothing = TunedLens("", torch.zeros(4, encoder.dim, encoder.dim), torch.zeros(4, encoder.dim))
     layers = range(encoder.n_layers + 1)
-    plain = distribution(encoder, PROMPT, layers=layers).log_probs
-    assert np.array_equal(distribution(encoder.through(nothing), PROMPT, layers=layers).log_probs, plain)
+    plain = distribution(encoder, PROMPT, layers=layers)
+    assert np.array_equal(distribution(encoder.through(nothing), PROMPT, layers=layers), plain)
 
 
 def test_translators_come_before_the_head_and_not_at_the_last_layer(encoder: Encoder, lens: TunedLens) -> None:
     layers = range(encoder.n_layers + 1)
-    plain, seen = (distribution(one, PROMPT, layers=layers).log_probs for one in (encoder, encoder.through(lens)))
+    plain, seen = (distribution(one, PROMPT, layers=layers) for one in (encoder, encoder.through(lens)))
     assert np.array_equal(plain[-1], seen[-1])
     ids = torch.tensor([encoder.tokenizer("The guards near the dog [MASK] open.")["input_ids"]])
     mask = int((ids[0] == encoder.mask_id).nonzero()[0, 0])

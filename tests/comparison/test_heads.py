@@ -10,7 +10,7 @@ import torch
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
 from bertology import ModelComparison, compare
-from bertology.comparison._results import paired_ratios
+from bertology.comparison.findings import paired_ratios
 from bertology.measures import bootstrap_ratio
 from bertology.measures import compare as differences
 from bertology.results.predictions import read_head_sums

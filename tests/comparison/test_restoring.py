@@ -11,7 +11,7 @@ import torch
 from transformers import AutoModel, AutoModelForSequenceClassification
 
 from bertology import BertologyError, Corpus, FineTuned, compare, finetune
-from bertology.comparison import restorable_task, restored_scores
+from bertology.comparison.models import restorable_task, restored_scores
 from bertology.encoders import resolve_model
 from bertology.finetuning import load_tuned
 from tests.comparison.conftest import add_noise

@@ -20,7 +20,6 @@ from transformers import AutoModel, AutoTokenizer
 from bertology.attention import stream_maps
 from bertology.attention.measured import Sharpness
 from bertology.cloze import Prompt, ask, next_sentence
-from bertology.cloze.asking import distribution
 from bertology.corpora import Sentences
 from bertology.encoders import Encoder, load_encoder, masked_lm_loss
 from bertology.errors import CorpusError, ModelError, NameNotFoundError, SignalError
@@ -293,7 +292,6 @@ READERS: dict[str, tuple[Callable[[Encoder, Sentences], object], str, str]] = {
     ),
     "ask": (lambda own, text: ask(own, PROMPTS), "masked-LM logits of layer 3", BIAS),
     "lens": (lambda own, text: ask(own, PROMPTS, layers=[1, 2]), "hidden states of layer 2", QUERY),
-    "distribution": (lambda own, text: distribution(own, PROMPTS[0]), "masked-LM logits of layer 3", BIAS),
 }
 
 

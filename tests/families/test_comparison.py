@@ -14,7 +14,6 @@ import pytest
 from bertology import probe, register_probe
 from bertology.activations.layers import LayerVectors
 from bertology.comparison import EncoderComparison, EncoderPair, VectorComparison
-from bertology.comparison._probes import LayerPair
 from bertology.corpora import Sentences
 from bertology.errors import BertologyError
 from bertology.measures import sum_metric
@@ -44,7 +43,7 @@ class Moved(VectorComparison):
         reference: Mapping[str, LayerVectors],
         sentences: Mapping[str, Sentences],
         *,
-        layers: Sequence[LayerPair],
+        layers: Sequence[tuple[int, int]],
     ) -> Iterator[LayerSums]:
         a, b = model["test"], reference["test"]
         of_sentence = sentences["test"].sentence_of_word[a.words]

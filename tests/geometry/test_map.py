@@ -148,7 +148,7 @@ def test_a_page_holds_places_words_and_values():
 
 def test_a_sample_has_the_neighbours_and_the_form_before_other_words():
     found = found_in(SENTENCES, tagged("my bank"), 1, k=3)
-    of_form = set(np.flatnonzero(found.text.codes["word"].same("bank")).tolist())
+    of_form = set(np.flatnonzero(found.text.codes["word"] == "bank").tolist())
     near = set(found.numbers.ravel().tolist())
     assert set(found.map(others=False).words.tolist()) == {-1} | near | of_form
     few = found.map(points=len(near) + 3)

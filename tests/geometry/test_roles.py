@@ -15,7 +15,6 @@ from bertology.geometry import roles as of_roles
 from bertology.geometry.roles import (
     BAG,
     STRENGTHS,
-    GramRidge,
     RoleItems,
     constituent_paths,
     dependency_paths,
@@ -23,6 +22,7 @@ from bertology.geometry.roles import (
     low_rank_errors,
     path_roles,
     position_roles,
+    ridge_errors,
     role_scores,
 )
 
@@ -94,12 +94,13 @@ def test_ridge_is_that_of_scikit_learn() -> None:
     items = made()
     targets = planted(items, "left_to_right")[1]
     design = np.hstack([products(items, items.roles["left_to_right"]), length_features(items, 0.3)])
-    ridge = GramRidge.of((design @ design[:400].T).astype(np.float32))
     centred = targets - targets[:400].mean(axis=0)
-    _, errors = ridge.errors(centred, 80)
-    alphas = STRENGTHS * ridge.values.mean()
+    (own,), (errors,) = ridge_errors((design @ design[:400].T).astype(np.float32), centred[None], 80)
+    mean = ((design[:400] - design[:400].mean(axis=0)) ** 2).sum() / 400
+    alphas = STRENGTHS * mean
     fits = [Ridge(alpha=alpha).fit(design[:400], targets[:400]) for alpha in alphas]
     on_dev = [((fit.predict(design[400:480]) - targets[400:480]) ** 2).sum() for fit in fits]
+    assert own == pytest.approx(min(on_dev), rel=1e-3)
     expected = ((fits[int(np.argmin(on_dev))].predict(design[480:]) - targets[480:]) ** 2).sum(axis=1)
     np.testing.assert_allclose(errors, expected, rtol=2e-3, atol=2e-3)
 

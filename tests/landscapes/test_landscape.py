@@ -18,13 +18,13 @@ from transformers import AutoModelForSequenceClassification
 from bertology import BertologyError, Landscape, landscape, load_encoder
 from bertology.cli import main
 from bertology.encoders import masked_lm_loss
-from bertology.landscapes._losses import MaskedPieces, top_eigenvalue, weights_of
+from bertology.landscapes import LandscapeSettings
+from bertology.landscapes._losses import loss_of_masked, point_of, top_eigenvalue
 from bertology.pocket import load_corpus
 from tests.finetuning.conftest import Tune
 from tests.finetuning.conftest import subjects as subjects
 from tests.finetuning.conftest import tune as tune
 
-MASKED = {"share": 0.15, "seed": 0, "dtype": "float64"}
 QUICK = {"sentences": 6, "points": 3, "directions": 0, "iterations": 0, "device": "cpu", "progress": False}
 
 
@@ -98,8 +98,9 @@ def test_the_masked_loss_of_the_pocket_model_rises_with_the_radius() -> None:
 
 def test_the_top_eigenvalue_is_that_of_scipy(tiny_bert: Path) -> None:
     """Products with the Hessian are there differences of gradients; least and greatest eigenvalue have other signs."""
-    loss = MaskedPieces(load_encoder(str(tiny_bert), device="cpu"), load_corpus()["dev"][:3], **MASKED)
-    found = top_eigenvalue(loss, iterations=80, tolerance=1e-4)
+    encoder = load_encoder(str(tiny_bert), device="cpu")
+    loss = loss_of_masked(encoder, load_corpus()["dev"][:3], LandscapeSettings(dtype="float64"))
+    found = top_eigenvalue(loss, iterations=80, tolerance=1e-4, step=lambda: None)
     parameters = list(loss.module.parameters())
     for parameter in parameters:
         parameter.requires_grad_(True)
@@ -107,7 +108,7 @@ def test_the_top_eigenvalue_is_that_of_scipy(tiny_bert: Path) -> None:
 
     def gradient(weights: torch.Tensor) -> np.ndarray:
         vector_to_parameters(weights, parameters)
-        total = sum(summed for summed, _ in loss.parts()) / loss.n_items
+        total = sum(loss.parts()) / loss.n_items
         slopes = torch.autograd.grad(total, parameters, materialize_grads=True)
         return torch.cat([slope.flatten() for slope in slopes]).numpy()
 
@@ -167,9 +168,9 @@ def test_the_loss_of_a_task_with_its_trajectory(tune: Tune, tiny_bert: Path, sub
 
 def test_an_encoder_in_memory_stays_as_it_is(tiny_bert: Path) -> None:
     encoder = load_encoder(str(tiny_bert), device="cpu")
-    before = weights_of(encoder.model.outermost)
+    before = point_of(encoder.model.outermost)
     quick(encoder, directions=2, iterations=1)
-    assert all(torch.equal(value, before[name]) for name, value in encoder.model.outermost.named_parameters())
+    assert torch.equal(point_of(encoder.model.outermost), before)
 
 
 @pytest.mark.parametrize(

@@ -30,11 +30,9 @@ def evaluation() -> Evaluation:
     model = BertForPreTraining.from_pretrained(model_folder())
     text = encode(pretraining_documents(60, seed=77, stated=()), tokenizer)
     shape: dict[str, Any] = {"max_pieces": 64, "batch_pieces": 1024, "alone_share": 0.2, "short_share": 0.3}
-    settings = PretrainSettings(**shape, mask_rate=0.15, salience=1.0, salience_from=0)
+    settings = PretrainSettings(**shape, mask_rate=0.15, salience=1.0, salience_from=0, held_out_documents=5)
     held_out = Examples(text, tokenizer, settings)
-    return evaluate(
-        model, tokenizer, held_out=[held_out], agreement=agreement_items(400, seed=5), facts=facts(), n_batches=5
-    )
+    return evaluate(model, tokenizer, held_out=[held_out], agreement=agreement_items(400, seed=5), facts=facts())
 
 
 def test_the_folder_is_small_and_whole() -> None:

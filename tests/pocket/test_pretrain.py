@@ -12,14 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-import typer
 from safetensors.torch import load_file
 from tokenizers import Tokenizer
 from transformers import AutoModelForPreTraining
 from typer.testing import CliRunner
 
 from bertology import load_encoder
-from bertology.cli.change import pretrain as pretrain_command
+from bertology.cli._app import app
 from bertology.errors import BertologyError
 from bertology.pocket import _pretrain as pretraining
 from bertology.pocket import load_settings, pretrain, pretraining_documents
@@ -345,15 +344,8 @@ SMALL = (
 )  # fmt: skip
 
 
-@pytest.fixture
-def app() -> typer.Typer:
-    app = typer.Typer()
-    app.command()(pretrain_command)
-    return app
-
-
-def test_it_trains_and_says_where_the_model_is(app: typer.Typer, tmp_path: Path) -> None:
-    arguments = [str(RECIPE), "--out", str(tmp_path / "model"), "--set", "steps=2", "--device", "cpu"]
+def test_it_trains_and_says_where_the_model_is(tmp_path: Path) -> None:
+    arguments = ["pretrain", str(RECIPE), "--out", str(tmp_path / "model"), "--set", "steps=2", "--device", "cpu"]
     for change in SMALL:
         arguments += ["--set", change]
     result = CliRunner().invoke(app, arguments)

@@ -24,10 +24,9 @@ def tagged(*tags: str) -> Sentence:
 def test_chunks_reach_to_the_word_before_the_next_that_is_not_inside() -> None:
     text = Sentences([tagged("B-NP", "I-NP", "B-VP", "O", "B-NP"), tagged("B-PP", "B-NP", "I-NP", "I-NP")])
     items = PROBE._items({"train": text, "test": text})["test"]
-    assert items.first.tolist() == [0, 2, 4, 5, 6]
-    assert items.last.tolist() == [1, 2, 4, 5, 8]
+    assert items.spans[..., 0].tolist() == [[0, 1], [2, 2], [4, 4], [5, 5], [6, 8]]
     assert items.labels.tolist() == [0, 1, 0, 2, 0]
-    assert items.sentences.tolist() == [0, 0, 0, 1, 1]
+    assert items.clusters.tolist() == [0, 0, 0, 1, 1]
     assert PROBE.words({"train": text, "test": text})["test"].tolist() == [0, 1, 2, 4, 5, 6, 8]
 
 
@@ -38,8 +37,14 @@ def drawn(n: int, *, signal: bool, seed: int) -> tuple[LayerVectors, SpanItems]:
     means = 4 * np.random.default_rng(0).normal(size=(3, 8)) * signal
     vectors = means[np.repeat(labels, 2)] + rng.normal(size=(2 * n, 8))
     first = np.arange(n) * 2
-    items = SpanItems(first, first + rng.integers(0, 2, n), labels, np.arange(n) // 4)
+    ends = np.stack([first, first + rng.integers(0, 2, n)], axis=1)
+    items = SpanItems(np.stack([ends, ends + 1], axis=2), labels, np.arange(n) // 4)
     return LayerVectors.of_arrays(vectors[None].astype(np.float32)), items
+
+
+def features(items: SpanItems, vectors: LayerVectors) -> np.ndarray:
+    first, last = (vectors.of(0)[items.spans[:, place, 0]] for place in (0, 1))
+    return np.concatenate([first, last, first * last, first - last], axis=1)
 
 
 def test_planted_and_drawn_labels_and_the_scores_of_scikit_learn() -> None:
@@ -50,8 +55,8 @@ def test_planted_and_drawn_labels_and_the_scores_of_scikit_learn() -> None:
         sums = span_clusters({"train": train, "test": test}, {"train": of_train, "test": of_test})
         found = {one.metric: one for one in sums}
         assert least <= found["adjusted_rand"].values[0] <= most
-        fitted = KMeans(3, n_init=10, random_state=0).fit(of_train.vectors(train.of(0), train.words))
-        labels = fitted.predict(of_test.vectors(test.of(0), test.words))
+        fitted = KMeans(3, n_init=10, random_state=0).fit(features(of_train, train))
+        labels = fitted.predict(features(of_test, test))
         expected = normalized_mutual_info_score(of_test.labels, labels)
         assert found["v_measure"].values[0] == pytest.approx(expected, abs=1e-9)
         expected = adjusted_rand_score(of_test.labels, labels)

@@ -109,4 +109,4 @@ def test_labels_of_words_and_arcs(
     value = ask(task.replace("_", "-"), corpus(signal=True), **BRIEF)["micro_f1"].value
     assert value is not None
     assert value > 0.98
-    check_chance(ask(task, corpus(signal=False))["micro_f1"], 1 / 3)
+    check_chance(ask(task, corpus(signal=False), **BRIEF)["micro_f1"], 1 / 3)

@@ -13,7 +13,7 @@ def test_without_number_the_model_agrees_no_better_than_half_as_well():
     """Erased within parts of speech, at all words; as many random directions change nothing."""
     encoder = bertology.load_encoder("pocket")
     corpus = bertology.load_corpus("pocket")
-    probe = get_probe("erase_and_predict:feats:Number").with_settings({"most_words": 3000, "agreement": "pocket"})
+    probe = get_probe("erase_and_predict:feats:Number").with_settings({"most_words": 1500, "agreement": "pocket"})
     texts = {
         split: corpus.split(split) if hasattr(corpus, "split") else corpus[split] for split in ("train", "dev", "test")
     }
@@ -33,7 +33,7 @@ def test_without_number_the_model_agrees_no_better_than_half_as_well():
 
 def test_a_run_has_rows_and_resumes(tmp_path):
     out = tmp_path / "run"
-    settings = {"name": "interventions", "settings": {"most_words": 600}}
+    settings = {"name": "interventions", "settings": {"most_words": 300}}
     results = bertology.probe("erase_and_predict:pos", readout=settings, layers=[0, 4], controls="none", out=out)
     value = {row.metric: row for row in results.rows if row.layer == 4 and not row.group}
     rise = value["loss_increase_bits"].value - value["random_increase_bits"].value

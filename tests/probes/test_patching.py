@@ -13,7 +13,7 @@ pytestmark = pytest.mark.filterwarnings("error")
 
 
 def test_number_is_carried_by_the_subject_then_the_mask_and_by_nothing_else(tmp_path: object) -> None:
-    found = probe("patching:agreement", layers=[0, 2, 4], controls="none", max_items=60, out=f"{tmp_path}/run")
+    found = probe("patching:agreement", layers=[0, 2, 4], controls="none", max_items=30, out=f"{tmp_path}/run")
     table = found.to_pandas()
     whole = table[table.group.isna()].set_index(["metric", "layer"]).value
     by_place = table[table.metric == "effect"].dropna(subset=["group"]).set_index(["group", "layer"]).value
@@ -28,7 +28,7 @@ def test_number_is_carried_by_the_subject_then_the_mask_and_by_nothing_else(tmp_
 
 
 def test_facts(tmp_path: object) -> None:
-    found = probe("patching:facts", layers=[0, 4], controls="none", out=f"{tmp_path}/facts").to_pandas()
+    found = probe("patching:facts", layers=[0, 4], controls="none", max_items=60, out=f"{tmp_path}/facts").to_pandas()
     whole = found[found.group.isna()].set_index(["metric", "layer"]).value
     assert whole["effect", 0] == pytest.approx(1, abs=1e-5)
     assert whole["effect", 4] == pytest.approx(0, abs=1e-5)

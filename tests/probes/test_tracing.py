@@ -8,7 +8,7 @@ from bertology import probe
 
 
 def test_facts_come_from_the_subject(tmp_path: object) -> None:
-    found = probe("tracing", layers=[0, 1, 4], max_items=30, random_draws=1, out=f"{tmp_path}/run").to_pandas()
+    found = probe("tracing", layers=[0, 1, 4], max_items=15, random_draws=1, out=f"{tmp_path}/run").to_pandas()
     own = found[found.init == "pretrained"]
     whole = own[own.group.isna()].set_index(["metric", "layer"]).value
     by_place = own[own.metric == "effect"].dropna(subset=["group"]).set_index(["group", "layer"]).value

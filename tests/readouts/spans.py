@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from bertology._machine import Workers
 from bertology.readouts import ArraySpans, Targets
+from bertology.readouts._base import TrainingData
 from bertology.readouts._edge import Design, EdgeLoop, EdgeReadout, FittedEdge, SpanReadout
-from bertology.readouts._fitting import TrainingData
 
 
 @dataclass(frozen=True)

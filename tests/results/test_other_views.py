@@ -89,7 +89,7 @@ def test_heatmap_writes_values_and_shades_within_a_task(two_tasks):
         for row, line in enumerate(table.lines):
             assert written[column, row] == f"{100 * line.main.value:.1f}"
             assert ((column, row) in framed) == line.in_best_set
-    assert "Framed: not separable" in figure.get_supxlabel()
+    assert "Framed: statistically tied" in figure.get_supxlabel()
 
 
 def test_latex_is_set(two_tasks, tmp_path):

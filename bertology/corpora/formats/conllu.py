@@ -12,20 +12,19 @@ from bertology._files import write_atomically
 from bertology.corpora._corpus import Corpus, Format
 from bertology.corpora._files import Oddities, split_files, suffix_of, text_lines
 from bertology.corpora._sentences import MultiwordToken, Sentence, Target
-from bertology.corpora._words import Mention, Span, coreference
+from bertology.corpora._words import Mention, coreference
 from bertology.errors import CorpusError, cut, quoted
 
 _NAMES = ("ID", "FORM", "LEMMA", "UPOS", "XPOS", "FEATS", "HEAD", "DEPREL", "DEPS", "MISC")
-_FORM, _LEMMA, _FEATS, _HEAD, _MISC = 1, 2, 5, 6, 9
+_FORM, _FEATS, _HEAD, _MISC = 1, 5, 6, 9
 _N_COLUMNS = len(_NAMES)
 _LAYERS = {name.lower(): _NAMES.index(name) for name in _NAMES if name not in ("ID", "FORM", "HEAD")}
 _UNSPACED = "SpaceAfter=No"
 _ENTITY = "Entity="
 _NUMBERS = {str(number): number for number in range(1000)}  # quicker than int, and stricter
+_TOO_LARGE = 10**18
 # More digits than a counter holds are no number of a word.
-_NATURAL = re.compile(r"0|[1-9][0-9]{0,17}", re.ASCII)
-_RANGE = re.compile(r"([1-9][0-9]{0,17})-([1-9][0-9]{0,17})", re.ASCII)
-_DECIMAL = re.compile(r"(0|[1-9][0-9]{0,17})\.([1-9][0-9]{0,17})", re.ASCII)
+_ID = re.compile(r"(0|[1-9][0-9]{0,17})(?:([-.])([1-9][0-9]{0,17}))?", re.ASCII)
 _BRACKET = re.compile(r"\((?P<opened>[^()]+)(?P<closed_at_once>\))?|(?P<closed>[^()]+)\)")
 _DISCONTINUOUS = re.compile(r"\[(\d+)/(\d+)\]$")
 _NEW_DOCUMENT = re.compile(r"\s*newdoc\b(\s+id\s*=\s*(?P<id>.+?)\s*$)?")
@@ -34,6 +33,8 @@ _Row = list[str]
 
 @dataclass(slots=True)
 class _Block:
+    """The lines of a sentence, comments apart."""
+
     path: Path
     first_line: int
     """Number of its first line that is no comment, from 1."""
@@ -46,10 +47,9 @@ class _Block:
         parts = (comment.partition("=") for comment in self.comments)
         self.stated = {key.strip(): value.strip() for key, _, value in parts}
 
-    @property
-    def where(self) -> str:
-        """Place of the sentence for notes."""
-        return f"{self.path.name}:{self.first_line}"
+    def where(self, place: int = 0) -> str:
+        """Place of a line, 0-based, for notes."""
+        return f"{self.path.name}:{self.first_line + place}"
 
     def error(self, place: int, message: str) -> CorpusError:
         """The error for the line at ``place``, 0-based, of this block."""
@@ -58,29 +58,6 @@ class _Block:
     def rows(self) -> list[_Row]:
         """The columns of each line, however many."""
         return [line.rstrip("\n").split("\t") for line in self.lines]
-
-
-@lru_cache(maxsize=1024)
-def _plain_ids(length: int) -> tuple[str, ...]:
-    """The identifiers of a sentence that has words only."""
-    return tuple(map(str, range(1, length + 1)))
-
-
-def _circle(heads: Sequence[int]) -> list[int]:
-    """Words (from 1) on the first cycle of heads, the first word repeated at the end; empty if all lead to a root."""
-    seen = [0] * (len(heads) + 1)
-    seen[0] = -1
-    for start in range(1, len(heads) + 1):
-        word = start
-        while not seen[word]:
-            seen[word] = start
-            word = heads[word - 1]
-        if seen[word] == start:
-            circle = [word]
-            while len(circle) == 1 or circle[-1] != word:
-                circle.append(heads[circle[-1] - 1])
-            return circle
-    return []
 
 
 def read_conllu(path: str | Path, oddities: Oddities | None = None) -> Iterator[Sentence]:
@@ -110,13 +87,14 @@ def read_conllu(path: str | Path, oddities: Oddities | None = None) -> Iterator[
     ids: set[str] = set()
     for block, sentence in _read_blocks(path, oddities):
         if sentence.id in ids:
-            oddities.note("sent_id used twice", block.where)
+            oddities.note("sent_id used twice", block.where())
         ids.add(sentence.id)
         yield sentence
 
 
 def _read_blocks(path: Path, oddities: Oddities, *, wider: bool = False) -> Iterator[tuple[_Block, Sentence]]:
     """The sentences of a file, each with its lines; ``wider`` lines have columns after those of CoNLL-U."""
+    # Places of name and type in Entity=(e1-person-…, which a comment # global.Entity may state.
     fields: tuple[int, int | None] = (0, 1)
     count, documents, group = 0, 0, ""
     names: tuple[str, ...] = ()
@@ -125,27 +103,43 @@ def _read_blocks(path: Path, oddities: Oddities, *, wider: bool = False) -> Iter
         if begun := next(filter(None, map(_NEW_DOCUMENT.match, block.comments)), None):
             documents += 1 + (count > 1 and not documents)
             group = begun["id"] or f"document-{documents}"
-        names, fields = _further_names(block) or names, _entity_fields(block) or fields
+        if (stated := block.stated.get("global.Entity")) is not None:
+            parts = stated.split("-")
+            known = (("eid", "GRP"), ("etype", "entity"))
+            of_name, of_type = (next((parts.index(one) for one in some if one in parts), None) for some in known)
+            fields = of_name or 0, of_type
+        if (stated := block.stated.get("global.columns")) is not None and tuple(stated.split()) != _NAMES:
+            names = tuple(stated.split())
+            if len(set(names)) < len(names) or not {"ID", "FORM"} <= set(names):
+                what = "lacks ID or FORM, or names a column twice; write ID FORM and the other columns, each once"
+                raise CorpusError(f"{path}:1: global.columns {what}")
         rows, further = block.rows(), dict[str, tuple[str | None, ...]]()
         if wider:
             rows = [row[:_N_COLUMNS] for row in rows]
-        elif names:
-            further = _further_layers(block, rows, names)
+        elif names:  # CoNLL-U Plus: columns that CoNLL-U lacks are layers by their names in small letters
+            for place, row in enumerate(rows):
+                if len(row) != len(names):
+                    due = f"global.columns names {len(names)}, parted by tabs"
+                    raise block.error(place, f"{len(row)} columns where {due}; write _ for no value")
+            words = [row for row in rows if row[names.index("ID")].isdecimal()]
+            for at, name in ((at, name.lower()) for at, name in enumerate(names) if name not in _NAMES):
+                further[name] = tuple(None if row[at] in ("_", "*") else row[at] for row in words)
             places = [names.index(name) if name in names else None for name in _NAMES]
             rows = [["_" if place is None else row[place] for place in places] for row in rows]
             block.comments = [one for one in block.comments if one.partition("=")[0].strip() != "global.columns"]
         sentence = _sentence(block, rows, count, oddities, fields, group)
         if sentence.heads is not None and (circle := _circle(sentence.heads)):
             place = next(place for place, row in enumerate(rows) if row[0] == str(circle[0]))
-            words = cut(" → ".join(map(str, circle)))
-            circles.append(block.error(place, f"heads in a circle: {words}; let one of these words lead to a root"))
-            oddities.skip("sentences whose heads form a circle", block.where)
+            words_in = cut(" → ".join(map(str, circle)))
+            circles.append(block.error(place, f"heads in a circle: {words_in}; let one of these words lead to a root"))
+            oddities.skip("sentences whose heads form a circle", block.where())
             continue
         if sentence.heads is not None and sentence.heads.count(0) > 1:
-            oddities.note("sentences with several roots", block.where)
+            oddities.note("sentences with several roots", block.where())
         text = block.stated.get("text")
         if text is not None and text != sentence.text and text.split() != sentence.text.split():
-            oddities.note("sentences whose words do not spell their `# text`", block.where)
+            oddities.note("sentences whose words do not spell their `# text`", block.where())
+        further = {name: values for name, values in further.items() if any(values)}
         yield block, replace(sentence, layers={**sentence.layers, **further}) if further else sentence
     if circles and len(circles) == count:
         raise circles[0]
@@ -175,27 +169,27 @@ def _blocks(path: Path) -> Iterator[_Block]:
         raise CorpusError(f"{path}:{number}: the file ends in comments with no words; it may be cut short")
 
 
-def _further_names(block: _Block) -> tuple[str, ...]:
-    """The columns of CoNLL-U Plus, as ``# global.columns = ID FORM UPOS PARSEME:MWE`` names them; else none."""
-    if (stated := block.stated.get("global.columns")) is None or (names := tuple(stated.split())) == _NAMES:
-        return ()
-    double = next((name for name in names if names.count(name) > 1), None)
-    if double or not {"ID", "FORM"} <= set(names):
-        what = f"names {cut(double)} twice" if double else "lacks ID or FORM"
-        raise CorpusError(f"{block.path}:1: global.columns {what}; write ID FORM and the other columns, each once")
-    return names
+@lru_cache(maxsize=1024)
+def _plain_ids(length: int) -> tuple[str, ...]:
+    """The identifiers of a sentence that has words only."""
+    return tuple(map(str, range(1, length + 1)))
 
 
-def _further_layers(block: _Block, rows: Sequence[_Row], names: Sequence[str]) -> dict[str, tuple[str | None, ...]]:
-    """The values of words in columns that CoNLL-U lacks, by their names in small letters (``parseme:mwe``)."""
-    for place, row in enumerate(rows):
-        if len(row) != len(names):
-            due = f"global.columns names {len(names)}, parted by tabs"
-            raise block.error(place, f"{len(row)} columns where {due}; write _ for no value")
-    words = [row for row in rows if row[names.index("ID")].isdecimal()]
-    further = [(place, name.lower()) for place, name in enumerate(names) if name not in _NAMES]
-    layers = {name: tuple(None if row[at] in ("_", "*") else row[at] for row in words) for at, name in further}
-    return {name: values for name, values in layers.items() if any(values)}
+def _circle(heads: Sequence[int]) -> list[int]:
+    """Words (from 1) on the first cycle of heads, the first word repeated at the end; empty if all lead to a root."""
+    seen = [0] * (len(heads) + 1)
+    seen[0] = -1
+    for start in range(1, len(heads) + 1):
+        word = start
+        while not seen[word]:
+            seen[word] = start
+            word = heads[word - 1]
+        if seen[word] == start:
+            circle = [word]
+            while len(circle) == 1 or circle[-1] != word:
+                circle.append(heads[circle[-1] - 1])
+            return circle
+    return []
 
 
 def _sentence(
@@ -203,10 +197,9 @@ def _sentence(
 ) -> Sentence:
     for place, row in enumerate(lines):
         if (n := len(row)) != _N_COLUMNS:
-            columns, what = f"{n} column{'s' * (n > 1)}", f"where CoNLL-U has {_N_COLUMNS}, parted by tabs"
-            if n < _N_COLUMNS <= len(block.lines[place].split()):
-                raise block.error(place, f"{columns}, for some are parted by spaces; CoNLL-U wants a tab between all")
-            raise block.error(place, f"{columns} {what}; write _ for no value")
+            is_spaced = n < _N_COLUMNS <= len(block.lines[place].split())
+            what = f"{n} column{'s' * (n > 1)}{', for some are parted by spaces,' * is_spaced}"
+            raise block.error(place, f"{what} where CoNLL-U has {_N_COLUMNS}, parted by tabs; write _ for no value")
     by_column = list(zip(*lines, strict=True))
     places, multiword, empty_nodes = list(range(len(lines))), list[MultiwordToken](), list[str]()
     if by_column[0] != _plain_ids(len(lines)):
@@ -216,15 +209,36 @@ def _sentence(
         if "" in column:
             what = f"column {_NAMES.index(name) + 1} ({name}) is empty; write _ for no value"
             raise block.error(places[column.index("")], what)
-    has_entities = any(_ENTITY in line for line in block.lines)
+    forms, layers = by_column[_FORM], dict[str, tuple[str | None, ...]]()
+    for name, index in _LAYERS.items():
+        layers[name] = column = by_column[index]
+        if "_" in column:
+            layers[name] = tuple(None if value == "_" else value for value in column)
+    if "_" in forms:
+        cells = zip(forms, by_column[_LAYERS["lemma"]], layers["lemma"], strict=True)
+        layers["lemma"] = tuple("_" if form == lemma == "_" else value for form, lemma, value in cells)
+    spaced = [not (_UNSPACED in value and _UNSPACED in value.split("|")) for value in by_column[_MISC]]
+    for token in multiword:
+        spaced[token.last] = token.misc is None or _UNSPACED not in token.misc.split("|")
+    heads: tuple[int, ...] | None = None
+    try:
+        heads = tuple(map(_NUMBERS.__getitem__, by_column[_HEAD]))
+    except KeyError:
+        if any(head != "_" for head in by_column[_HEAD]):
+            matches = [(head, _ID.fullmatch(head)) for head in by_column[_HEAD]]
+            heads = tuple(int(head) if match and not match[2] else _TOO_LARGE for head, match in matches)
+    if heads is not None and max(heads) > len(heads):
+        index = next(i for i, head in enumerate(heads) if head > len(heads))
+        what = f"HEAD {quoted(by_column[_HEAD][index])} in a sentence of {len(heads)} words"
+        raise block.error(places[index], f"{what}; write the number of the head word, 0 for the root")
     return Sentence.from_words(
-        by_column[_FORM],
+        forms,
         id=block.stated.get("sent_id") or str(count),
-        space_after=_spacing(by_column[_MISC], multiword),
+        space_after=spaced,
         multiword=multiword,
-        layers=_layers(by_column),
-        heads=_heads(block, by_column[_HEAD], places),
-        targets=_mention_targets(block, lines, fields, oddities) if has_entities else {},
+        layers=layers,
+        heads=heads,
+        targets=_mentions(block, lines, fields, oddities) if any(_ENTITY in line for line in block.lines) else {},
         comments=tuple(block.comments),
         empty_nodes=tuple(empty_nodes),
         group=group,
@@ -232,6 +246,7 @@ def _sentence(
 
 
 def _by_kind(block: _Block, rows: Sequence[_Row]) -> tuple[list[int], list[MultiwordToken], list[str]]:
+    """The places of words among the lines of a sentence, its multiword tokens and its empty nodes."""
     places: list[int] = []
     multiword: list[MultiwordToken] = []
     empty_nodes: list[str] = []
@@ -241,88 +256,32 @@ def _by_kind(block: _Block, rows: Sequence[_Row]) -> tuple[list[int], list[Multi
         if row[0] == str(due):
             places.append(place)
             minor = 0
-        elif match := _RANGE.fullmatch(row[0]):
-            first, last = int(match[1]), int(match[2])
-            if first != due or last <= first or first <= covered:
-                raise block.error(place, f"multiword token {row[0]} where word {due} was due; put tokens in order")
-            for index, value in enumerate(row):
-                if not value:
-                    raise block.error(place, f"column {index + 1} ({_NAMES[index]}) is empty; write _ for no value")
-                if index > 1 and index not in (_FEATS, _MISC) and value != "_":
-                    what = f"multiword token {row[0]} with {_NAMES[index]} {quoted(value)}; write _ there"
-                    raise block.error(place, what)
+            continue
+        match = _ID.fullmatch(row[0])
+        first, last = (int(match[1]), int(match[3] or 0)) if match else (-1, 0)
+        if match and match[2] == "-" and covered < first == due < last:
+            if "" in row or {*row[2:_FEATS], *row[_HEAD:_MISC]} != {"_"}:
+                what = f"multiword token {row[0]} with other values than FORM, FEATS and MISC; write _ in other columns"
+                raise block.error(place, what)
             misc, feats = (None if row[index] == "_" else row[index] for index in (_MISC, _FEATS))
             multiword.append(MultiwordToken(first - 1, last - 1, row[1], misc, feats))
             covered, last_place = last, place
-        elif match := _DECIMAL.fullmatch(row[0]):
-            if int(match[1]) != due - 1 or int(match[2]) <= minor:
-                raise block.error(place, f"empty node {row[0]} after word {due - 1}; put nodes in order")
-            minor = int(match[2])
+        elif match and match[2] == "." and first == due - 1 and minor < last:
+            minor = last
             empty_nodes.append("\t".join(row))
-        elif not _NATURAL.fullmatch(row[0]):
-            raise block.error(place, f"ID {quoted(row[0])} where word {due} was due; write a number, 1-2 or 1.1")
         else:
-            hint = "; is the blank line between two sentences missing?" if row[0] == "1" else ", in order"
-            raise block.error(place, f"ID {row[0]} where {due} was due; number words from 1{hint}")
+            what = "number words from 1, in order; a token 1-2 stands before, an empty node 1.1 after word 1"
+            hint = "; is the blank line between two sentences missing?" if row[0] == "1" else ""
+            raise block.error(place, f"ID {quoted(row[0])} where word {due} was due; {what}{hint}")
     if covered > len(places):
         what = f"multiword token {rows[last_place][0]} reaches past word {len(places)}, the last"
-        raise block.error(last_place, what)
+        raise block.error(last_place, f"{what}; add the words that it covers")
     if not places:
         raise block.error(0, "a sentence without words; give it some, or take it out")
     return places, multiword, empty_nodes
 
 
-def _heads(block: _Block, column: Sequence[str], places: Sequence[int]) -> tuple[int, ...] | None:
-    try:
-        heads = tuple(map(_NUMBERS.__getitem__, column))
-    except KeyError:
-        if all(head == "_" for head in column):
-            return None
-        for place, head in zip(places, column, strict=True):
-            if not _NATURAL.fullmatch(head):
-                what = f"HEAD {quoted(head)} is not a number; write that of the head word, 0 for the root"
-                raise block.error(place, what) from None
-        heads = tuple(map(int, column))
-    if max(heads) > len(heads):
-        index = next(i for i, head in enumerate(heads) if head > len(heads))
-        what = f"HEAD {heads[index]} in a sentence of {len(heads)} words; write 0 to {len(heads)}"
-        raise block.error(places[index], what)
-    return heads
-
-
-def _layers(columns: Sequence[tuple[str, ...]]) -> dict[str, tuple[str | None, ...]]:
-    layers: dict[str, tuple[str | None, ...]] = {}
-    for name, index in _LAYERS.items():
-        column = columns[index]
-        if "_" not in column:
-            layers[name] = column
-            continue
-        values = tuple(None if value == "_" else value for value in column)
-        if index == _LEMMA and "_" in columns[_FORM]:
-            cells = zip(columns[_FORM], column, values, strict=True)
-            values = tuple("_" if form == "_" and lemma == "_" else value for form, lemma, value in cells)
-        layers[name] = values
-    return layers
-
-
-def _spacing(misc: Sequence[str], multiword: Sequence[MultiwordToken]) -> list[bool]:
-    """Whether a space follows each word; for a multiword token, its own line states it."""
-    spaced = [not (_UNSPACED in value and _UNSPACED in value.split("|")) for value in misc]
-    for token in multiword:
-        spaced[token.last] = token.misc is None or _UNSPACED not in token.misc.split("|")
-    return spaced
-
-
-def _entity_fields(block: _Block) -> tuple[int, int | None] | None:
-    """Places of name and type in ``Entity=(e1-person-…``, where a ``# global.Entity`` comment states them."""
-    if (stated := block.stated.get("global.Entity")) is None:
-        return None
-    names = stated.split("-")
-    name = next((names.index(name) for name in ("eid", "GRP") if name in names), 0)
-    return name, next((names.index(name) for name in ("etype", "entity") if name in names), None)
-
-
-def _mention_targets(
+def _mentions(
     block: _Block, rows: Sequence[_Row], fields: tuple[int, int | None], oddities: Oddities
 ) -> dict[str, tuple[Target, ...]]:
     """Targets ``entities`` and ``coref`` of a sentence whose MISC column holds ``Entity=``.
@@ -335,9 +294,9 @@ def _mention_targets(
     n_words, (of_id, of_type) = 0, fields
     for place, row in enumerate(rows):
         first, n_words = n_words, n_words + row[0].isdecimal()
-        for value in row[_MISC].split("|") if _ENTITY in row[_MISC] else ():
-            text, reach = value.removeprefix(_ENTITY), 0
-            for match in _BRACKET.finditer(text) if value.startswith(_ENTITY) else ():
+        for text in (one.removeprefix(_ENTITY) for one in row[_MISC].split("|") if one.startswith(_ENTITY)):
+            reach = 0
+            for match in _BRACKET.finditer(text):
                 if match.start() != reach:
                     break
                 reach, cells = match.end(), (match["opened"] or match["closed"]).split("-")
@@ -353,22 +312,18 @@ def _mention_targets(
                     what = f"Entity closes {cut(name)}), which is not open; open it in this sentence"
                     raise block.error(place, what)
                 start, _, kind = opened[name].pop()
-                where = f"{block.path.name}:{block.first_line + place}"
                 if _DISCONTINUOUS.search(name):
-                    oddities.skip("discontinuous mentions", where)
+                    oddities.skip("discontinuous mentions", block.where(place))
                 elif start == n_words:
-                    oddities.skip("mentions of empty nodes alone", where)
+                    oddities.skip("mentions of empty nodes alone", block.where(place))
                 else:
                     mentions.append(Mention((start, n_words), name, kind))
-            if value.startswith(_ENTITY) and reach != len(text):
-                what = (
-                    f"Entity={cut(text)} is not brackets as in (e1-person … e1); check it from {quoted(text[reach:])}"
-                )
-                raise block.error(place, what)
-    for name, stack in opened.items():
-        if stack:
-            what = f"Entity opens ({cut(name)} here, which does not close in the sentence; close it"
-            raise block.error(stack[-1][1], what)
+            if reach != len(text):
+                what = f"Entity={cut(text)} is not brackets as in (e1-person … e1)"
+                raise block.error(place, f"{what}; check it from {quoted(text[reach:])}")
+    if still := next(((name, stack[-1][1]) for name, stack in opened.items() if stack), None):
+        what = f"Entity opens ({cut(still[0])} here, which does not close in the sentence; close it"
+        raise block.error(still[1], what)
     entities = sorted({(mention.span, mention.type) for mention in mentions if mention.type})
     return {"entities": tuple(Target(span, kind) for span, kind in entities), "coref": coreference(mentions)}
 
@@ -388,9 +343,10 @@ def write_conllu(path: str | Path, sentences: Iterable[Sentence]) -> None:
     lines: list[str] = []
     for sentence in sentences:
         for line in _lines(sentence):
-            if "\n" in line or "\r" in line:
-                reason = f"sentence {quoted(sentence.id)} holds a line break in {quoted(line)}; take it out"
-                raise CorpusError(f"{path}: {reason}")
+            cells = line.split("\t")
+            if "\n" in line or "\r" in line or (line[0] != "#" and ("" in cells or len(cells) != _N_COLUMNS)):
+                what = f"sentence {quoted(sentence.id)}: an empty value, a tab or a line break in {quoted(line)}"
+                raise CorpusError(f"{path}: {what}, where CoNLL-U takes none; take it out")
             lines.append(line)
         lines.append("")
     write_atomically(path, "".join(f"{line}\n" for line in lines).encode("utf-8"))
@@ -407,40 +363,30 @@ def _lines(sentence: Sentence) -> Iterator[str]:
     nodes: dict[int, list[str]] = {}  # the empty nodes that stand after each word, by its number
     for line in sentence.empty_nodes:
         nodes.setdefault(int(line.partition(".")[0]), []).append(line)
+
+    def line_of(cells: list[str], misc: str | None, index: int, more: Iterable[str] = ()) -> str:
+        """A line with its MISC, which states whether white space follows the word at ``index``."""
+        values, end = [*(misc.split("|") if misc else ()), *more], sentence.spans[index][1]
+        is_spaced = index < covered or end >= len(sentence.text) or sentence.text[end].isspace()
+        values += [_UNSPACED] if not is_spaced and _UNSPACED not in values else []
+        return "\t".join([*cells, "|".join(values) or "_"])
+
     layers, covered = sentence.layers, -1
     further = sorted(layers.keys() - _LAYERS.keys())
     yield from nodes.get(0, ())
     for index, word in enumerate(sentence.words):
         if token := tokens.get(index):
-            covered = token.last
-            ids, misc = f"{token.first + 1}-{token.last + 1}", token.misc.split("|") if token.misc else []
-            cells = [ids, token.form, *"___", token.feats or "_", *"___"]
-            yield _joined(sentence, cells, misc, None if _is_spaced(sentence, token.last) else _UNSPACED)
+            cells = [f"{token.first + 1}-{token.last + 1}", token.form, *"___", token.feats or "_", *"___"]
+            yield line_of(cells, token.misc, token.last)
+            covered = token.last + 1  # the spacing of a word in a token is the token's
         values = {name: value for name, layer in layers.items() if (value := layer[index]) is not None}
-        misc = values["misc"].split("|") if values.get("misc") else []
-        misc += [f"{name}={values[name]}" for name in further if name in values]
         head = "_" if sentence.heads is None else str(sentence.heads[index])
         lemma, upos, xpos, feats, deprel, deps, _ = (values.get(name) or "_" for name in _LAYERS)
         cells = [str(index + 1), word, lemma, upos, xpos, feats, head, deprel, deps]
-        is_spaced = index <= covered or _is_spaced(sentence, index)  # of a word in a token its spacing is the token's
-        yield _joined(sentence, cells, misc, None if is_spaced else _UNSPACED)
+        yield line_of(
+            cells, values.get("misc"), index, [f"{name}={values[name]}" for name in further if name in values]
+        )
         yield from nodes.get(index + 1, ())
-
-
-def _is_spaced(sentence: Sentence, index: int) -> bool:
-    """Whether white space, or nothing at all, follows a word."""
-    end = sentence.spans[index][1]
-    return end >= len(sentence.text) or sentence.text[end].isspace()
-
-
-def _joined(sentence: Sentence, cells: list[str], misc: list[str], spacing: str | None) -> str:
-    if spacing and spacing not in misc:
-        misc = [*misc, spacing]
-    cells = [*cells, "|".join(misc) or "_"]
-    if (wrong := next((cell for cell in cells if cell == "" or "\t" in cell), None)) is not None:
-        what = f"{quoted(wrong)} cannot stand in a column of CoNLL-U; take it out"
-        raise CorpusError(f"sentence {quoted(sentence.id)}: {what}")
-    return "\t".join(cells)
 
 
 class CoNLLU(Format):
@@ -506,16 +452,12 @@ class PropBank(Format):
     def _with_roles(self, sentence: Sentence, block: _Block, oddities: Oddities) -> Sentence:
         rows, none = block.rows(), ("", "_")
         places = [place for place, row in enumerate(rows) if row[0].isdecimal()]
-        words = [rows[place] for place in places]
-        for place, row in zip(places, words, strict=True):
-            if len(row) <= self._roleset:
-                raise block.error(
-                    place, f"{len(row)} columns, but the eleventh should hold a roleset; write _ for none"
-                )
-            if len(row) != len(words[0]):
-                what = f"{len(row)} columns where the sentence has {len(words[0])}; give each predicate one"
-                raise block.error(place, what)
-        rolesets, *columns = zip(*(row[self._roleset :] for row in words), strict=True)
+        n_columns = len(rows[places[0]])
+        for place, row in ((place, rows[place]) for place in places):
+            if len(row) <= self._roleset or len(row) != n_columns:
+                due = "a roleset, or _, and a column of roles for each predicate of the sentence should follow MISC"
+                raise block.error(place, f"{len(row)} columns where the first word has {n_columns}; {due}")
+        rolesets, *columns = zip(*(rows[place][self._roleset :] for place in places), strict=True)
         predicates = [index for index, roleset in enumerate(rolesets) if roleset not in none]
         while len(columns) > len(predicates) and set(columns[-1]) <= {""}:
             columns.pop()  # files end lines in a tab where a sentence has no predicate
@@ -525,23 +467,31 @@ class PropBank(Format):
         targets: list[Target] = []
         for predicate, column in zip(predicates, columns, strict=True):
             roles = [(index, role) for index, role in enumerate(column) if role not in (*none, "V")]
-            where = f"{block.path.name}:{block.first_line + places[predicate]}"
+            where = block.where(places[predicate])
             if not roles:
                 oddities.skip("predicates without arguments", where)
             if roles and sentence.heads is None:
                 raise block.error(places[predicate], "roles in a sentence without heads, which say how far they reach")
             for argument, role in roles:
                 inside = _below(sentence.heads or (), argument, predicate)
-                span = (min(inside), max(inside) + 1)
-                if span[1] - span[0] > len(inside):
+                start, end = min(inside), max(inside) + 1
+                if end - start > len(inside):
                     oddities.note("arguments not in one piece, given by the piece around their head word", where)
-                    span = _piece(inside, argument, sentence.layers.get("deprel") or (None,) * len(sentence))
-                targets.append(Target((predicate, predicate + 1), role, span))
+                    relations = sentence.layers.get("deprel") or (None,) * len(sentence)
+                    start, end = argument, argument + 1
+                    while start - 1 in inside:
+                        start -= 1
+                    while end in inside:
+                        end += 1
+                    while start < argument and relations[start] == "punct":
+                        start += 1
+                    while end - 1 > argument and relations[end - 1] == "punct":
+                        end -= 1
+                targets.append(Target((predicate, predicate + 1), role, (start, end)))
         layer = tuple(None if roleset in none else roleset for roleset in rolesets)
         layers = {**sentence.layers, **({"roleset": layer} if any(layer) else {})}
-        return replace(
-            sentence, layers=layers, targets={**sentence.targets, **({"srl": tuple(targets)} if targets else {})}
-        )
+        srl = {"srl": tuple(targets)} if targets else {}
+        return replace(sentence, layers=layers, targets={**sentence.targets, **srl})
 
 
 def _below(heads: Sequence[int], argument: int, predicate: int) -> set[int]:
@@ -556,17 +506,3 @@ def _below(heads: Sequence[int], argument: int, predicate: int) -> set[int]:
         more = {i for i, head in enumerate(heads) if head - 1 in more and not (i == branch and above == argument)}
         inside = inside | more
     return inside
-
-
-def _piece(inside: set[int], head: int, relations: Sequence[str | None]) -> Span:
-    """The unbroken stretch of words ``inside`` around ``head``, without punctuation at its ends."""
-    start, end = head, head + 1
-    while start - 1 in inside:
-        start -= 1
-    while end in inside:
-        end += 1
-    while start < head and relations[start] == "punct":
-        start += 1
-    while end - 1 > head and relations[end - 1] == "punct":
-        end -= 1
-    return start, end

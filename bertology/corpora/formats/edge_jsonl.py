@@ -63,7 +63,7 @@ class EdgeJsonl(Format):
         """One sentence an example; errors name file, line and field."""
         if not _LAYER_NAME.fullmatch(layer := self._layer or ""):
             raise CorpusError(f"layer {quoted(layer)} is no name for targets; write small letters, digits and _")
-        for number, line in numbered_lines(file, "no example in it; give one JSON object a line"):
+        for number, line in numbered_lines(file):
             where = f"{file}:{number}"
             try:
                 example: _Example = parse_json(line, where=where, what="edge JSONL", form=_Example, remedy=_REMEDY)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
@@ -33,51 +33,27 @@ class _Tree:
     """The words, tags and phrases of a tree, as far as it is read."""
 
     line: int
-    opened: list[_Bracket] = field(default_factory=list)
+    n_blanks: int
+    """Number of blank lines between trees before it."""
     words: list[str] = field(default_factory=list)
     tags: list[str] = field(default_factory=list)
     phrases: list[tuple[int, int, str]] = field(default_factory=list)
     """First word, end and category, each before those inside it."""
     n_doubled: int = 0
 
-    def read(self, token: str) -> str:
-        """Take a bracket, label or word; returns what is wrong with it, if anything."""
-        inner = self.opened[-1] if self.opened else None
-        if token == ")" and inner is not None:
-            return self._close(self.opened.pop())
-        if token == "(" and inner is not None and inner.word is not None:
-            return f"a bracket opens after the word {quoted(inner.word)}; close ({cut(inner.label or '')} first"
-        if token == "(":
-            if inner is not None:
-                inner.label, inner.has_children = inner.label or "", True
-            self.opened.append(_Bracket(len(self.phrases), len(self.words)))
-        elif inner is None:
-            outside = f"{quoted(token)} stands outside of any bracket; put trees in brackets"
-            return "a bracket closes that was not opened; take it out" if token == ")" else outside
-        elif inner.label is None:
-            inner.label = token
-        elif inner.word is None and not inner.has_children:
-            inner.word = token
-        else:
-            return f"{quoted(token)} stands beside other parts of ({cut(inner.label)}; give it a tag"
-        return ""
-
-    def _close(self, node: _Bracket) -> str:
+    def close(self, node: _Bracket, *, is_top: bool) -> None:
+        """Take the word or phrase that a bracket holds."""
         label = node.label or ""
         if node.word is not None:
             if label != "-NONE-":
                 self.words.append(node.word)
                 self.tags.append(label)
-            return ""
-        if not node.has_children:
-            return f"a bracket ({cut(label)}) that holds nothing; fill it"
-        phrase = (node.n_words, len(self.words), _category(label))
-        if node.n_words < len(self.words) and (self.opened or label not in _TOPS):
+        elif node.n_words < len(self.words) and not (is_top and label in _TOPS):
+            phrase = (node.n_words, len(self.words), _category(label))
             if phrase in self.phrases[node.n_phrases :]:
                 self.n_doubled += 1
             else:
                 self.phrases.insert(node.n_phrases, phrase)
-        return ""
 
 
 class Trees(Format):
@@ -107,56 +83,66 @@ class Trees(Format):
         if None not in by_split and len(by_split) == len(files):
             in_order = [split for split in ("train", "dev", "test") if split in by_split]
             return corpus_at(path, {split: self.read(by_split[split], oddities) for split in in_order}, oddities)
-        blocks = [self._blocks(file, oddities) for file in files]
-        documents = blocks[0] if len(files) == 1 else [list(chain.from_iterable(file)) for file in blocks]
-        return _divided(documents, path, oddities)
+        documents: dict[str | int, list[Sentence]] = {}
+        for file in files:
+            for block, sentence in self._blocks(file, oddities):
+                documents.setdefault(block if len(files) == 1 else str(file), []).append(sentence)
+        return _divided(list(documents.values()), path, oddities)
 
     def read(self, file: Path, oddities: Oddities) -> Iterator[Sentence]:
         """One sentence for each tree of a file."""
-        return chain.from_iterable(self._blocks(file, oddities))
+        return (sentence for _, sentence in self._blocks(file, oddities))
 
-    def _blocks(self, path: Path, oddities: Oddities) -> list[list[Sentence]]:
-        """The sentences between blank lines: in files put together of many, the documents."""
-        blocks: dict[int, list[Sentence]] = {}
+    def _blocks(self, path: Path, oddities: Oddities) -> Iterator[tuple[int, Sentence]]:
+        """The sentences, each with a number of what stands between blank lines: in files of many, the document."""
         empty = f"{path}: no tree in it; give trees in brackets, as in ( (S (NP (NN ..."
-        for number, (tree, block) in enumerate(at_least_one(self._trees(path), empty), 1):
-            if (sentence := self._sentence(tree, number, path, oddities)) is not None:
-                blocks.setdefault(block, []).append(sentence)
-        return list(blocks.values())
+        for number, tree in enumerate(at_least_one(self._trees(path), empty), 1):
+            where = f"{path.name}:{tree.line}"
+            if not tree.words:
+                oddities.skip("trees of traces only", where)
+                continue
+            if n_unlabelled := sum(not label for _, _, label in tree.phrases):
+                oddities.note("brackets without a label inside a tree, no phrases", where, times=n_unlabelled)
+            if tree.n_doubled:
+                oddities.note("phrases over one phrase of the same label, counted once", where, times=tree.n_doubled)
+            oddities.note(_SPACING, where)
+            plain, spaced = penn_words(tree.words, tree.tags)
+            sentence = Sentence.from_words(
+                plain,
+                id=f"{path.stem}-{number}",
+                space_after=spaced,
+                layers={"xpos": tree.tags},
+                targets={"constituents": [Target((start, end), label) for start, end, label in tree.phrases if label]},
+            )
+            yield tree.n_blanks, sentence
 
-    def _trees(self, path: Path) -> Iterator[tuple[_Tree, int]]:
-        """The trees of a file, each with the number of blank lines between trees before it."""
-        tree, blanks = _Tree(0), 0
+    def _trees(self, path: Path) -> Iterator[_Tree]:
+        opened, tree, blanks = list[_Bracket](), _Tree(0, 0), 0
         for number, line in enumerate(text_lines(path), 1):
-            blanks += not tree.opened and line.isspace()
+            blanks += not opened and line.isspace()
             for token in self._token.findall(line):
-                tree = tree if tree.opened else _Tree(number)
-                if trouble := tree.read(token):
-                    raise CorpusError(f"{path}:{number}: {trouble}")
-                if not tree.opened:
-                    yield tree, blanks
-        if tree.opened:
+                inner = opened[-1] if opened else None
+                is_full = inner is not None and (inner.word is not None or inner.has_children)
+                if token == "(" and (inner is None or inner.word is None):
+                    if inner is None:
+                        tree = _Tree(number, blanks)
+                    else:
+                        inner.label, inner.has_children = inner.label or "", True
+                    opened.append(_Bracket(len(tree.phrases), len(tree.words)))
+                elif token == ")" and inner is not None and is_full:
+                    opened.pop()
+                    tree.close(inner, is_top=not opened)
+                    if not opened:
+                        yield tree
+                elif token in "()" or inner is None or is_full:
+                    due = "trees in brackets are due, as in (S (NP (NN tea)) …): a label, then parts or one word"
+                    raise CorpusError(f"{path}:{number}: {quoted(token)} cannot stand there; {due}")
+                elif inner.label is None:
+                    inner.label = token
+                else:
+                    inner.word = token
+        if opened:
             raise CorpusError(f"{path}:{tree.line}: the tree that opens here does not close; add the missing bracket")
-
-    def _sentence(self, tree: _Tree, number: int, path: Path, oddities: Oddities) -> Sentence | None:
-        where = f"{path.name}:{tree.line}"
-        if not tree.words:
-            oddities.skip("trees of traces only", where)
-            return None
-        if n_unlabelled := sum(not label for _, _, label in tree.phrases):
-            oddities.note("brackets without a label inside a tree, no phrases", where, times=n_unlabelled)
-        if tree.n_doubled:
-            oddities.note("phrases over one phrase of the same label, counted once", where, times=tree.n_doubled)
-        targets = tuple(Target((start, end), label) for start, end, label in tree.phrases if label)
-        oddities.note(_SPACING, where)
-        plain, spaced = penn_words(tree.words, tree.tags)
-        return Sentence.from_words(
-            plain,
-            id=f"{path.stem}-{number}",
-            space_after=spaced,
-            layers={"xpos": tuple(tree.tags)},
-            targets={"constituents": targets},
-        )
 
 
 def _category(label: str) -> str:
@@ -172,11 +158,9 @@ def _divided(documents: Sequence[Sequence[Sentence]], path: Path, oddities: Oddi
         units, what = [[sentence] for sentence in chain.from_iterable(documents)], "sentences"
     if len(units) < 10:
         raise CorpusError(f"{path}: {len(units)} sentences, of which train, dev and test are made; give 10 or more")
-    parts = {"train": range(8), "dev": (8,), "test": (9,)}
-    splits = {
-        split: [one for number, unit in enumerate(units) if number % 10 in places for one in unit]
-        for split, places in parts.items()
-    }
+    splits: dict[str, list[Sentence]] = {"train": [], "dev": [], "test": []}
+    for number, unit in enumerate(units):
+        splits[{8: "dev", 9: "test"}.get(number % 10, "train")] += unit
     note = f"made here: of ten {what} in a row eight are train, one is dev, one is test"
     return corpus_at(path, splits, oddities, notes={"splits": note})
 
@@ -213,79 +197,63 @@ class OntoNotes(Format):
         documents in a row one is for dev and one for test; where documents are fewer than twenty, of ten sentences.
         """
         oddities, files = Oddities(), self.files(path)
-
-        def split(file: Path) -> str | None:
-            folders = map(Path, file.relative_to(path).parts[:-1])
-            return next((split for split in map(split_of, (file, *folders)) if split), None)
-
-        splits = {file: split(file) if path.is_dir() else split_of(path) or "test" for file in files}
+        folders = {file: map(Path, file.relative_to(path).parts[:-1]) for file in files}
+        splits = {file: next(filter(None, map(split_of, (file, *folders[file]))), None) for file in files}
+        if not path.is_dir():
+            splits = {path: split_of(path) or "test"}
         if not any(splits.values()):
             documents: dict[str, list[Sentence]] = {}
             for file in files:
-                for sentence in self.read(file, oddities):
+                for sentence in self.read_all([file], oddities):
                     documents.setdefault(f"{file} {sentence.group}", []).append(sentence)
             return _divided(list(documents.values()), path, oddities)
-        for file in files:
-            if splits[file] is None:
-                oddities.skip("files whose names speak of no split", str(file))
+        for file in (file for file in files if splits[file] is None):
+            oddities.skip("files whose names speak of no split", str(file))
         of_split = {name: [file for file in files if splits[file] == name] for name in ("train", "dev", "test")}
-        read = {name: chain.from_iterable(self.read(one, oddities) for one in some) for name, some in of_split.items()}
-        return corpus_at(path, read, oddities)
+        return corpus_at(path, {name: self.read_all(some, oddities) for name, some in of_split.items()}, oddities)
 
     def read(self, file: Path, oddities: Oddities) -> Iterator[Sentence]:
         """The sentences of a file; those of a document are a group."""
-        return at_least_one(
-            self._read(file, oddities), f"{file}: no sentence in it; give a file of CoNLL-2012 with words"
-        )
-
-    def _read(self, path: Path, oddities: Oddities) -> Iterator[Sentence]:
-        cells: list[list[str]] = []
+        rows: list[list[str]] = []
         document, part, begun, count, number = "", "", 0, 0, 0
-        for number, line in enumerate(text_lines(path), 1):
-            is_end = line.startswith(self._end)
-            if cells and (is_end or not line.strip()):
+        for number, line in enumerate(text_lines(file), 1):
+            is_end, match, cells, trouble = line.startswith(self._end), self._begin.fullmatch(line), line.split(), ""
+            if rows and (is_end or not cells):
                 count += 1
-                sentence = self._sentence(cells, path, number - len(cells), oddities)
+                sentence = self._sentence(rows, file, number - len(rows), oddities)
                 yield replace(sentence, id=f"{document}{part}-{count}", group=document)
-                cells = []
-            match = self._begin.fullmatch(line)
-            trouble = f"a document begins inside that of line {begun}; end it first" if match and begun else ""
+                rows = []
             if match:
+                trouble = f"a document begins inside that of line {begun}; end it first" if begun else ""
                 document, part = match["name"], f"/{match['part']}" if match["part"] else ""
-                begun, count = begun or number, 0
+                begun, count = number, 0
             elif is_end:
                 begun = 0
-            elif line.strip():
-                cells.append(line.split())
-                trouble = self._trouble(cells) if begun else "a line outside of any document; #begin document is due"
+            elif cells:
+                rows.append(cells)
+                if not begun:
+                    trouble = "a line outside of any document; #begin document is due"
+                elif len(cells) < self._fewest_columns or len(cells) != len(rows[0]):
+                    due = f"each line of a sentence has equally many, {self._fewest_columns} or more"
+                    trouble = f"{len(cells)} columns where {due}"
+                elif cells[self._number] != str(len(rows) - 1):
+                    trouble = f"word number {cut(cells[self._number])} where {len(rows) - 1} was due; count from 0"
+                elif cells[self._word] == self._taken_out:
+                    trouble = f"the words were taken out ({self._taken_out}); put them in from OntoNotes first"
             if trouble:
-                raise CorpusError(f"{path}:{number}: {trouble}")
+                raise CorpusError(f"{file}:{number}: {trouble}")
         if begun:
             what = f"the document of line {begun} has no #end document; it may be cut short"
-            raise CorpusError(f"{path}:{number}: {what}")
-
-    def _trouble(self, rows: Sequence[Sequence[str]]) -> str:
-        *before, cells = rows
-        if len(cells) < self._fewest_columns:
-            return f"{len(cells)} columns where CoNLL-2012 has {self._fewest_columns} or more"
-        if before and len(cells) != len(before[0]):
-            return f"{len(cells)} columns where the sentence has {len(before[0])}"
-        if cells[self._number] != str(len(before)):
-            return f"word number {cut(cells[self._number])} where {len(before)} was due; count from 0"
-        taken_out = f"the words were taken out ({self._taken_out}); put them in from OntoNotes first"
-        return taken_out if cells[self._word] == self._taken_out else ""
+            raise CorpusError(f"{file}:{number}: {what}")
 
     def _sentence(self, rows: list[list[str]], path: Path, first: int, oddities: Oddities) -> Sentence:
-        columns = list(zip(*rows, strict=True))
-
-        def error(place: int, message: str) -> CorpusError:
-            return CorpusError(f"{path}:{first + place}: {message}")
+        columns, where = list(zip(*rows, strict=True)), f"{path.name}:{first}"
 
         def spans(index: int, what: str) -> list[tuple[Span, str]]:
-            return self._spans(columns[index], f"column {index % len(columns) + 1} ({what})", error)
+            return self._spans(columns[index], f"column {index % len(columns) + 1} ({what})", path, first)
 
         tags, names = columns[self._tag], columns[self._names]
-        oddities.note(_SPACING, f"{path.name}:{first}")
+        oddities.note(_SPACING, where)
         words, spaced = penn_words(columns[self._word], tags)
         entities = [Target(span, label) for span, label in spans(self._names, "name")]
         layers: dict[str, Sequence[str]] = {"xpos": tags, "lemma": columns[self._lemma]}
@@ -300,7 +268,7 @@ class OntoNotes(Format):
             arguments = [Target(predicate, label, span) for span, label in roles if predicate and label != "V"]
             if not arguments:
                 kind = "predicates without arguments" if predicate else "columns of roles without a predicate (V"
-                oddities.skip(kind, f"{path.name}:{first}")
+                oddities.skip(kind, where)
             srl += arguments
         phrases = ((span, label) for span, label in spans(self._parse, "parse") if label != "TOP")
         targets = {
@@ -309,28 +277,22 @@ class OntoNotes(Format):
             "srl": srl,
             "coref": coreference(Mention(span, name) for span, name in spans(-1, self._coreference)),
         }
-        return Sentence.from_words(
-            words,
-            space_after=spaced,
-            layers={name: [None if value == "-" else value for value in values] for name, values in layers.items()},
-            targets=targets,
-        )
+        held = {name: [None if value == "-" else value for value in values] for name, values in layers.items()}
+        return Sentence.from_words(words, space_after=spaced, layers=held, targets=targets)
 
-    def _spans(
-        self, column: Sequence[str], what: str, error: Callable[[int, str], CorpusError]
-    ) -> list[tuple[Span, str]]:
+    def _spans(self, column: Sequence[str], what: str, path: Path, first: int) -> list[tuple[Span, str]]:
         """The labelled spans of a column of brackets, each before those inside it; ``(GPE)``, ``(NP*``, ``*))``.
 
         Those of coreference close by name, ``(12|(5``, ``12)``, and may cross.
         """
         spans: list[tuple[Span, str]] = []
         opened: list[int] = []
-        by_name = self._coreference in what
+        by_name, trouble = self._coreference in what, ""
         for place, cell in enumerate(column):
             is_none = cell == "-" or (by_name and cell == "_")
             brackets = (self._mention if by_name else self._bracket).findall("" if is_none else cell)
             if not is_none and "".join(brackets) != (cell.replace("|", "") if by_name else cell):
-                raise error(place, f"{what} holds {quoted(cell)}, not brackets as in (NP* or *, or (12|(5)")
+                trouble = f"{quoted(cell)} is not brackets as in (NP* or *, or (12|(5)"
             for bracket in brackets:
                 label = bracket.strip("()")
                 if bracket.startswith("("):
@@ -339,10 +301,13 @@ class OntoNotes(Format):
                 if bracket.endswith(")"):
                     fitting = (number for number in reversed(opened) if not by_name or spans[number][1] == label)
                     if (number := next(fitting, None)) is None:
-                        raise error(place, f"{what}: a bracket closes that was not opened in this sentence")
+                        trouble = trouble or "a bracket closes that was not opened in this sentence"
+                        continue
                     opened.remove(number)
                     spans[number] = ((spans[number][0][0], place + 1), spans[number][1])
-        if opened:
-            (place, _), label = spans[opened[-1]]
-            raise error(place, f"{what}: ({cut(label)} does not close in the sentence")
+            if opened and not trouble and place == len(column) - 1:
+                (place, _), label = spans[opened[-1]]
+                trouble = f"({cut(label)} does not close in the sentence"
+            if trouble:
+                raise CorpusError(f"{path}:{first + place}: {what}: {trouble}")
         return spans

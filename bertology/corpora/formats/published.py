@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from pathlib import Path
 from typing import Final
 
 from bertology._files import opened, parse_json, read_text
 from bertology.corpora._corpus import Corpus, Format, corpus_at
 from bertology.corpora._derived import MAIN_AUXILIARY, SUBJECT_NOUN, alternating
-from bertology.corpora._files import (
-    Oddities,
-    at_least_one,
-    files_in,
-    first_line,
-    line_blocks,
-    numbered_lines,
-    split_of,
-    text_lines,
-)
+from bertology.corpora._files import Oddities, files_in, first_line, line_blocks, numbered_lines, split_of, text_lines
 from bertology.corpora._sentences import Sentence, Target
 from bertology.corpora._tables import joined
 from bertology.corpora._words import MASK, Span, sentence_of, sentence_of_text, text_words, words_within
@@ -37,9 +29,15 @@ class SemEval(Format):
     """
 
     title, suffixes, language = "SemEval-2010 Task 8", (".txt",), "en"
-    _item = re.compile(r'(\d+)\t"(.*)"\s*')
-    _label = re.compile(r"Other|[A-Z][A-Za-z]*(-[A-Z][A-Za-z]*)+\((e1,e2|e2,e1)\)")
-    _tag = re.compile(r"</?e[12]>")
+    _lines = (
+        (re.compile(r'(\d+)\t"(.*)"\s*'), "a number, a tab and a sentence in quotes"),
+        (
+            re.compile(r"Other|[A-Z][A-Za-z]*(-[A-Z][A-Za-z]*)+\((e1,e2|e2,e1)\)"),
+            "a label, Other or Cause-Effect(e1,e2),",
+        ),
+        (re.compile(r"(Comment.*)?"), "a comment or a blank line"),
+    )
+    _tag = re.compile(r"(</?e[12]>)")
     _tags: Final = ["<e1>", "</e1>", "<e2>", "</e2>"]
 
     def recognises(self, file: Path) -> bool:
@@ -49,40 +47,29 @@ class SemEval(Format):
 
     def read(self, file: Path, oddities: Oddities) -> Iterator[Sentence]:
         """One sentence an item."""
-        sentences = (self._sentence(item, file, first, oddities) for first, item in line_blocks(file))
-        return at_least_one(sentences, f"{file}: no item in it; give a file of SemEval-2010 Task 8 with labels")
-
-    def _sentence(self, item: list[str], path: Path, first: int, oddities: Oddities) -> Sentence:
-        match, label, where = self._item.fullmatch(item[0]), item[1].strip() if len(item) > 1 else "", f"{path}:{first}"
-        if match is None:
-            raise CorpusError(f"{where}: {quoted(item[0])} where a number, a tab and a sentence in quotes were due")
-        if not label or label.startswith("Comment"):
-            raise CorpusError(f"{where}: item {cut(match[1])} has no label; give the file that has them")
-        if not self._label.fullmatch(label):
-            raise CorpusError(f"{path}:{first + 1}: {quoted(label)} is no label; write Other or as Cause-Effect(e1,e2)")
-        if any(not one.startswith("Comment") for one in item[2:3]) or len(item) > 3:
-            raise CorpusError(f"{path}:{first + 2}: {quoted(item[2])} where a comment or a blank line was due")
-        # White space goes outside of tags.
-        tagged = re.sub(r"(<e[12]>)\s+", r" \1", re.sub(r"\s+(</e[12]>)", r"\1 ", match[2]))
-        tagged = " ".join(tagged.split())
-        names = self._tag.findall(tagged)
-        if names not in (self._tags, self._tags[2:] + self._tags[:2]):
-            seen = f"tags {cut(' '.join(names))}" if names else "no tags"
-            raise CorpusError(f"{where}: {seen} where <e1> </e1> <e2> </e2> were due, one of each")
-        text, taken, places = self._tag.sub("", tagged), 0, dict[str, int]()
-        for tag in self._tag.finditer(tagged):
-            places[tag[0]] = tag.start() - taken
-            taken += len(tag[0])
-        words, spans = text_words(text, "en"), []
-        for opening, closing in (("<e1>", "</e1>"), ("<e2>", "</e2>")):
-            nominal = places[opening], places[closing]
-            if nominal[0] == nominal[1]:
-                raise CorpusError(f"{where}: nothing between {opening} and {closing}; mark a nominal")
-            start, end = words_within(words, *nominal)
-            spans.append((start, end))
-            if (words[start][0], words[end - 1][1]) != nominal:
-                oddities.note("nominals that are part of a word, given by the word", f"{path.name}:{first}")
-        return sentence_of(text, words, match[1], {"relations": (Target(spans[0], label, spans[1]),)})
+        for first, item in line_blocks(file):
+            number = tagged = ""
+            for place, line in enumerate([*item, *[""] * (3 - len(item))]):
+                pattern, due = self._lines[min(place, 2)]
+                if (match := pattern.fullmatch(line.strip())) is None:
+                    raise CorpusError(f"{file}:{first + place}: {quoted(line)} where {due} was due")
+                number, tagged = (match[1], match[2]) if place == 0 else (number, tagged)
+            # White space goes outside of tags.
+            tagged = re.sub(r"(<e[12]>)\s+", r" \1", re.sub(r"\s+(</e[12]>)", r"\1 ", tagged))
+            texts = self._tag.split(" ".join(tagged.split()))
+            names, ends = texts[1::2], list(accumulate(map(len, texts[::2])))
+            if names not in (self._tags, self._tags[2:] + self._tags[:2]) or ends[0] == ends[1] or ends[2] == ends[3]:
+                what = f"tags {cut(' '.join(names))}" if names else "no tags"
+                raise CorpusError(f"{file}:{first}: {what}; mark a nominal by <e1> and </e1>, one by <e2> and </e2>")
+            text, spans = "".join(texts[::2]), list[Span]()
+            words = text_words(text, "en")
+            for opening in ("<e1>", "<e2>"):
+                place = names.index(opening)
+                start, end = words_within(words, ends[place], ends[place + 1])
+                spans.append((start, end))
+                if (words[start][0], words[end - 1][1]) != (ends[place], ends[place + 1]):
+                    oddities.note("nominals that are part of a word, given by the word", f"{file.name}:{first}")
+            yield sentence_of(text, words, number, {"relations": (Target(spans[0], item[1].strip(), spans[1]),)})
 
 
 class SentEval(Format):
@@ -284,70 +271,55 @@ class Winograd(Format):
 
     def read(self, file: Path, oddities: Oddities) -> Iterator[Sentence]:
         """One sentence an item."""
-        empty = f"{file}: no item in it; an item is {self._lines}, and a blank line"
-        for count, (first, item) in enumerate(at_least_one(line_blocks(file), empty), 1):
-            name = f"{file.name.partition('.')[0]}-{count}"
-            if (sentence := self._sentence(item, file, first, name, oddities)) is not None:
-                yield sentence
+        for count, (first, item) in enumerate(line_blocks(file), 1):
+            lines = [" ".join(line.split()) for line in item]
+            text, pronoun, written, answer = lines if len(lines) == 4 else [""] * 4
+            candidates = [candidate.strip() for candidate in written.split(",")]
+            if len(candidates) != 2 or len({*candidates, ""}) != 3 or answer not in candidates:
+                raise CorpusError(f"{file}:{first}: item {quoted(' / '.join(item))}; it should be {self._lines}")
+            where = f"{file.name}:{first}"
+            if (sentence := self._sentence(text, pronoun, candidates, answer, where, oddities)) is not None:
+                yield replace(sentence, id=f"{file.name.partition('.')[0]}-{count}")
 
-    def _sentence(self, item: list[str], path: Path, first: int, name: str, oddities: Oddities) -> Sentence | None:
-        if len(item) != 4:
-            raise CorpusError(f"{path}:{first}: an item of {len(item)} lines; it should be {self._lines}")
-        text, pronoun, written, answer = (" ".join(line.split()) for line in item)
-        text, where = self._gap.sub(MASK, text), f"{path.name}:{first}"
-        candidates = [candidate.strip() for candidate in written.split(",")]
-        if len(candidates) != 2 or not all(candidates) or candidates[0] == candidates[1]:
-            due = "two candidates, parted by a comma, were due"
-            raise CorpusError(f"{path}:{first + 2}: {quoted(written)} where {due}")
-        if answer not in candidates:
-            neither = " nor ".join(map(quoted, candidates))
-            raise CorpusError(f"{path}:{first + 3}: {quoted(answer)} is neither {neither}")
-        spans: dict[str, Span] = {}
+    def _sentence(
+        self, text: str, pronoun: str, candidates: list[str], answer: str, where: str, oddities: Oddities
+    ) -> Sentence | None:
+        text, spans = self._gap.sub(MASK, text), dict[str, Span]()
+
+        def places(phrase: str) -> list[Span]:
+            pattern = rf"(?<!\w){re.escape(phrase)}(?!\w)"
+            return [match.span() for match in re.finditer(pattern, text, re.IGNORECASE)]
+
+        def free(found: list[Span]) -> list[Span]:
+            """The places that overlap no candidate."""
+            return [one for one in found if not any(one[0] < end and start < one[1] for start, end in spans.values())]
+
         for candidate in sorted(candidates, key=len, reverse=True):  # the longer one may hold the other
-            other = candidates[candidate == candidates[0]]
-            places = _places(text, candidate) or self._without_determiner(text, candidate, f"{other}'s")
-            if not (free := [span for span in places if not _overlaps(span, spans)]):
+            found, owner = places(candidate), f"{candidates[candidate == candidates[0]]}'s"
+            determiner, _, rest = candidate.partition(" ")
+            if not found and rest and determiner.lower() in {*self._determiners, owner.lower()}:
+                # With another determiner, or none: *Anne's daughter* for *a daughter*, *her daughter*.
+                for start, end in places(rest):
+                    before = re.search(r"(\w+) $", text[:start])
+                    is_determiner = before is not None and before[1].lower() in self._determiners
+                    found.append((before.start() if before and is_determiner else start, end))
+            if not (found := free(found)):
                 oddities.skip("items with a candidate that is not in the sentence", where)
                 return None
-            spans[candidate] = free[0]
-        places = _places(text, pronoun) if pronoun != MASK else [match.span() for match in _MASKED.finditer(text)][:1]
-        free = [span for span in places if not _overlaps(span, spans)]
-        after = [span for span in free if span[0] >= max(end for _, end in spans.values())]
-        if not free:
+            spans[candidate] = found[0]
+        found = free(places(pronoun) if pronoun != MASK else [match.span() for match in _MASKED.finditer(text)][:1])
+        after = [span for span in found if span[0] >= max(end for _, end in spans.values())]
+        if not found:
             oddities.skip("items whose pronoun is not in the sentence", where)
             return None
         if pronoun == MASK:
             oddities.note(f"pronouns written {MASK} in the file, and so in the text", where)
-        if len(free) > 1:
+        if len(found) > 1:
             oddities.note("sentences with their pronoun more than once, the first after both candidates taken", where)
         words = text_words(text, "en")
-        place = words_within(words, *(after or free)[0])
-        labels = {candidate: "1" if candidate == answer else "0" for candidate in candidates}
+        place, labels = words_within(words, *(after or found)[0]), {one: str(int(one == answer)) for one in candidates}
         targets = [Target(words_within(words, *spans[one]), labels[one], place) for one in candidates]
-        return sentence_of(text, words, name, {"winograd": tuple(sorted(targets, key=lambda target: target.span1))})
-
-    def _without_determiner(self, text: str, candidate: str, owner: str) -> list[Span]:
-        """The places where a candidate has another determiner, or none right before it.
-
-        The other candidate as ``owner`` counts as one: *Anne's daughter* for *a daughter*, *her daughter*.
-        """
-        determiner, _, rest = candidate.partition(" ")
-        if determiner.lower() not in {*self._determiners, owner.lower()} or not rest:
-            return []
-        places = []
-        for start, end in _places(text, rest):
-            before = re.search(r"(\w+) $", text[:start])
-            places.append((before.start() if before and before[1].lower() in self._determiners else start, end))
-        return places
-
-
-def _places(text: str, phrase: str) -> list[Span]:
-    pattern = rf"(?<!\w){re.escape(phrase)}(?!\w)"
-    return [match.span() for match in re.finditer(pattern, text, re.IGNORECASE)]
-
-
-def _overlaps(span: Span, taken: Mapping[str, Span]) -> bool:
-    return any(span[0] < end and start < span[1] for start, end in taken.values())
+        return sentence_of(text, words, "", {"winograd": tuple(sorted(targets, key=lambda target: target.span1))})
 
 
 class OpenSesame(Format):
@@ -402,7 +374,7 @@ class OpenSesame(Format):
         return corpus_at(path, splits, language="en", reference="Lin et al. 2019")
 
     def _lines(self, file: Path) -> Iterator[tuple[int, list[str], int]]:
-        for number, line in numbered_lines(file, "nothing in it; give a file with sentences"):
+        for number, line in numbered_lines(file):
             text, _, place = line.partition("\t")
             words = text.split()
             if not re.fullmatch(r"[0-9]{1,9}", place) or int(place) >= len(words):

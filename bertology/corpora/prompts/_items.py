@@ -38,6 +38,7 @@ MADE = "made"
 """The name, in place of a path, of items that are made by rule."""
 MASK = "{mask}"
 """The mask in the texts that readers return."""
+SUBJECT, OBJECT = "[X]", "[Y]"
 _SPELLINGS = re.compile(r"\{mask\}|\[MASK\]|<mask>")
 
 
@@ -49,16 +50,9 @@ def records(path: Path) -> Iterator[tuple[int, str, dict[str, Any]]]:
         yield table.number(row), table.place(row), values
 
 
-def numbered_rows(path: Path) -> Iterator[tuple[int, str, list[str]]]:
-    """Rows of a table without a header: row number from 1, place for messages, and values."""
-    table = read_table(path, has_header=False)
-    for row, values in enumerate(zip(*table.columns.values(), strict=True)):
-        yield table.number(row), table.place(row), [value.strip() for value in values]
-
-
-def text_field(plain: Mapping[str, Any], field: str, where: str) -> str:
-    """The string in a field, without white space around it; it may be empty."""
-    value = plain.get(field)
+def text_field(plain: Mapping[str, Any], field: str, where: str, *, default: str | None = None) -> str:
+    """The string in a field, without white space around it; it may be empty, and lacking where there is a default."""
+    value = plain.get(field, default)
     if not isinstance(value, str):
         raise CorpusError(f"{where}: {field} is {described(value)}; write a string")
     return value.strip()
@@ -74,7 +68,7 @@ def sentences_field(plain: Mapping[str, Any], field: str, where: str) -> str:
     parts = [value] if isinstance(value, str) else value
     if not isinstance(parts, list) or not all(isinstance(part, str) for part in parts):
         raise CorpusError(f"{where}: {field} is {described(value)}; write a list of sentences with a mask, [MASK]")
-    return " ".join(_SPELLINGS.sub(MASK, " ".join(parts)).split())
+    return " ".join(with_masks(" ".join(parts), MASK).split())
 
 
 def with_masks(text: str, mask: str) -> str:
@@ -90,38 +84,20 @@ def mask_trouble(text: str) -> str:
 
 def files_of(path: str | Path, suffixes: Sequence[str], *, what: str) -> list[Path]:
     """A file, or the files of a folder with one of the suffixes, by name; those of its subfolders if it has none."""
-    path, ends = given_path(path, error=CorpusError), " or ".join(suffixes)
-    if not path.is_dir():
-        if not path.exists():
-            raise CorpusError(f"{path}: no such file or folder; check the path")
-        if suffix_of(path) not in suffixes:
-            raise CorpusError(f"{path}: its name ends in {path.suffix or 'nothing'}; {what} are in files of {ends}")
-        return [path]
-    for pattern in ("*", "*/*"):
-        files = sorted(file for file in path.glob(pattern) if suffix_of(file) in suffixes and file.is_file())
-        if files:
+    path = given_path(path, error=CorpusError)
+    for some in ([path], *(sorted(path.glob(pattern)) for pattern in ("*", "*/*"))):
+        if files := [file for file in some if file.is_file() and suffix_of(file) in suffixes]:
             return files
-    raise CorpusError(f"{path}: no file of {ends} in it; name the file or folder of {what}")
-
-
-def words_field(plain: Mapping[str, Any], field: str, where: str) -> str:
-    """The text in a field, which must not be empty, white space made single."""
-    text = " ".join(text_field(plain, field, where).split())
-    if not text:
-        raise CorpusError(f"{where}: {field} is empty; write some text there")
-    return text
-
-
-SUBJECT, OBJECT = "[X]", "[Y]"
+    trouble = f"no {what} there" if path.exists() else "no such file or folder"
+    raise CorpusError(f"{path}: {trouble}; {what} are in files of {' or '.join(suffixes)}")
 
 
 def checked_template(template: str, where: str) -> str:
     """The template, which must have ``[X]`` and ``[Y]`` once each."""
     for place, what in ((SUBJECT, "subject"), (OBJECT, "object")):
-        if template.count(place) != 1:
-            count = "no" if place not in template else f"{template.count(place)} times"
-            reason = f"{count} {place} in {quoted(template)}; write {place} once, where the {what} stands"
-            raise CorpusError(f"{where}: {reason}")
+        if (count := template.count(place)) != 1:
+            reason = f"{f'{count} times' if count else 'no'} {place} in {quoted(template)}"
+            raise CorpusError(f"{where}: {reason}; write {place} once, where the {what} stands")
     return template
 
 
@@ -147,97 +123,6 @@ class LeftOut:
     id: str
     group: str
     reason: str
-
-
-ITEM_SUFFIXES = (*Tables.suffixes, ".json")
-_NO_TABLE = ("pocket", MADE)
-_REMEDY = "name the columns as in columns='good=sentence,bad=other,group=phenomenon' (--columns)"
-_KEYS = ("text", "other", "good", "bad", "blind", "subject", "group", "cluster", "id")
-"""Keys of tables of items; ``answer`` is another name of ``good``.
-
-``text`` has a mask, ``{mask}``, ``[MASK]`` or ``<mask>``; or, where there is a ``subject``, it is a template with
-``[X]`` for the subject and ``[Y]`` for the mask. ``other`` is the text that it is compared with, ``blind`` the text
-without what decides. ``good`` is what is right: the grammatical sentence, the word at the mask, or of next sentences
-``next`` or ``other``; ``bad`` is what is wrong, of words several columns, or a list in one. Scores are told apart by
-``group``, and items of one ``cluster`` are drawn together where intervals are made: those of one subject, unless
-clusters are named.
-"""
-
-
-def _stated(columns: Stated) -> Columns:
-    parts = [f"good={part.partition('=')[2]}" if key == "answer" else part for key, _, _, part in parts_of(columns)]
-    return stated_columns(parts, _KEYS, ("bad",), _REMEDY)
-
-
-@dataclass(frozen=True)
-class ItemForm:
-    """The columns that items of one kind of question have."""
-
-    needs: tuple[str, ...]
-    may: tuple[str, ...] = ()
-    masked: tuple[str, ...] = ()
-    """Columns that have one mask."""
-    same: str = ""
-    """Reason why an item cannot be scored in which two of its columns are the same."""
-
-    @property
-    def keys(self) -> tuple[str, ...]:
-        """The keys of all columns that are read."""
-        return (*self.needs, *self.may, "group", "cluster", "id")
-
-    @property
-    def texts(self) -> tuple[str, ...]:
-        """The keys of texts, which are no numbers as groups and words at a mask may be."""
-        whole = ("good", "bad") if self.has_one_bad else ()
-        return ("text", "other", "blind", *whole)
-
-    @property
-    def has_one_bad(self) -> bool:
-        """Whether what is wrong is one text, not any number of words."""
-        return "bad" in self.needs and not self.masked
-
-    @property
-    def example(self) -> str:
-        """An example of stated columns."""
-        return ",".join(f"{key}=COLUMN" for key in (*self.needs, "group"))
-
-    def recognised(self, names: Collection[str]) -> Columns | None:
-        """The columns that are called as the keys are, in whatever case; None where one that is needed is lacking."""
-        known: dict[str, list[str]] = {}
-        for name in dict.fromkeys(names):
-            known.setdefault(name.lower() if name.lower() != "answer" else "good", []).append(name)
-        if not known.keys() >= set(self.needs):
-            return None
-        for key in self.keys:
-            if len(known.get(key, ())) > 1:
-                raise CorpusError(f"columns {listed(known[key])} may each be {key}=; {_REMEDY}")
-        return Columns({key: (known[key][0],) for key in self.keys if key in known})
-
-    def stated(self, columns: Stated) -> Columns:
-        """The columns that a person names; errors also where one is lacking or of no use."""
-        chosen = _stated(columns)
-        lacking = next((key for key in self.needs if not chosen[key]), None)
-        useless = next((key for key in chosen.by_key if key not in self.keys), None)
-        if lacking or useless:
-            what = f"no {lacking}= is there" if lacking else f"{useless}= is not asked about"
-            raise CorpusError(f"columns: {what}; name the columns as in --columns {self.example}")
-        if len(chosen["bad"]) > 1 and self.has_one_bad:
-            remedy = "give each wrong sentence a row of its own"
-            raise CorpusError(f"columns: bad= names {len(chosen['bad'])} columns, where a pair has one; {remedy}")
-        return chosen
-
-
-_BOTH, _SAME_TEXTS = ("text", "other"), "the two texts are the same"
-ITEM_FORMS: Mapping[str, ItemForm] = {
-    "sentences": ItemForm(("good", "bad"), same="the two sentences are the same"),
-    "choices": ItemForm(("text", "good", "bad"), ("other", "blind", "subject"), _BOTH, "the two forms are the same"),
-    "answers": ItemForm(("text", "good"), ("blind", "subject"), ("text",)),
-    "facts": ItemForm(("text", "good", "subject"), ("blind",), ("text",)),
-    "contexts": ItemForm(("text", "other", "good"), ("blind", "subject"), _BOTH, _SAME_TEXTS),
-    "changes": ItemForm(_BOTH, ("subject",), _BOTH, _SAME_TEXTS),
-    "next_sentence": ItemForm(("text", "other", "good")),
-}
-"""Forms by kind of question (``ClozeAsks`` of cloze probes); ``facts`` are answers whose subject is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,6 +153,84 @@ class TableItem:
         return "" if self.n_attractors is None else f"{self.n_attractors} attractor{'s' * (self.n_attractors != 1)}"
 
 
+ITEM_SUFFIXES = (*Tables.suffixes, ".json")
+_NO_TABLE = ("pocket", MADE)
+_REMEDY = "name the columns as in columns='good=sentence,bad=other,group=phenomenon' (--columns)"
+_KEYS = ("text", "other", "good", "bad", "blind", "subject", "group", "cluster", "id")
+"""Keys of tables of items; ``answer`` is another name of ``good``.
+
+``text`` has a mask, ``{mask}``, ``[MASK]`` or ``<mask>``; or, where there is a ``subject``, it is a template with
+``[X]`` for the subject and ``[Y]`` for the mask. ``other`` is the text that it is compared with, ``blind`` the text
+without what decides. ``good`` is what is right: the grammatical sentence, the word at the mask, or of next sentences
+``next`` or ``other``; ``bad`` is what is wrong, of words several columns, or a list in one. Scores are told apart by
+``group``, and items of one ``cluster`` are drawn together where intervals are made: those of one subject, unless
+clusters are named.
+"""
+
+
+@dataclass(frozen=True)
+class ItemForm:
+    """The columns that items of one kind of question have."""
+
+    needs: tuple[str, ...]
+    may: tuple[str, ...] = ()
+    masked: tuple[str, ...] = ()
+    """Columns that have one mask."""
+    same: str = ""
+    """Reason why an item cannot be scored in which two of its columns are the same."""
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The keys of all columns that are read."""
+        return (*self.needs, *self.may, "group", "cluster", "id")
+
+    @property
+    def has_one_bad(self) -> bool:
+        """Whether what is wrong is one text, not any number of words."""
+        return "bad" in self.needs and not self.masked
+
+    @property
+    def example(self) -> str:
+        """An example of stated columns."""
+        return ",".join(f"{key}=COLUMN" for key in (*self.needs, "group"))
+
+    def recognised(self, names: Collection[str]) -> Columns | None:
+        """The columns that are called as the keys are, in whatever case; None where one that is needed is lacking."""
+        known: dict[str, list[str]] = {}
+        for name in dict.fromkeys(names):
+            known.setdefault(name.lower() if name.lower() != "answer" else "good", []).append(name)
+        if not known.keys() >= set(self.needs):
+            return None
+        if double := next((key for key in self.keys if len(known.get(key, ())) > 1), None):
+            raise CorpusError(f"columns {listed(known[double])} may each be {double}=; {_REMEDY}")
+        return Columns({key: (known[key][0],) for key in self.keys if key in known})
+
+    def stated(self, columns: Stated) -> Columns:
+        """The columns that a person names; errors also where one is lacking or of no use."""
+        parts = [f"good={part.partition('=')[2]}" if key == "answer" else part for key, _, _, part in parts_of(columns)]
+        chosen = stated_columns(parts, _KEYS, ("bad",), _REMEDY)
+        trouble = [f"no {key}= is there" for key in self.needs if not chosen[key]]
+        trouble += [f"{key}= is not asked about" for key in chosen.by_key if key not in self.keys]
+        if len(chosen["bad"]) > 1 and self.has_one_bad:
+            trouble.append("bad= names several columns, where a pair has one wrong sentence")
+        if trouble:
+            raise CorpusError(f"columns: {trouble[0]}; name the columns as in --columns {self.example}")
+        return chosen
+
+
+_BOTH, _SAME_TEXTS = ("text", "other"), "the two texts are the same"
+ITEM_FORMS: Mapping[str, ItemForm] = {
+    "sentences": ItemForm(("good", "bad"), same="the two sentences are the same"),
+    "choices": ItemForm(("text", "good", "bad"), ("other", "blind", "subject"), _BOTH, "the two forms are the same"),
+    "answers": ItemForm(("text", "good"), ("blind", "subject"), ("text",)),
+    "facts": ItemForm(("text", "good", "subject"), ("blind",), ("text",)),
+    "contexts": ItemForm(("text", "other", "good"), ("blind", "subject"), _BOTH, _SAME_TEXTS),
+    "changes": ItemForm(_BOTH, ("subject",), _BOTH, _SAME_TEXTS),
+    "next_sentence": ItemForm(("text", "other", "good")),
+}
+"""Forms by kind of question (``ClozeAsks`` of cloze probes); ``facts`` are answers whose subject is known."""
+
+
 def read_item_table(source: Any, asks: str, *, columns: Stated | None = None) -> Iterator[TableItem | LeftOut] | None:
     """The items of a table, in its order; None where the source is something else, such as a published set.
 
@@ -293,15 +256,15 @@ def read_item_table(source: Any, asks: str, *, columns: Stated | None = None) ->
     columns, _ = split_language(columns)
     chosen = None if columns is None else form.stated(columns)
     table = known_table(str(source)) if is_name else table_of_data(source)
-    if table is None and not is_name:
-        raise CorpusError(f"{IN_MEMORY}: sentences where a table of items was due; give a DataFrame, records or tuples")
     if table is not None:
-        read = chosen or form.recognised(table.columns)
-        if read is None and list(table.columns) == [str(number) for number in range(1, len(form.needs) + 1)]:
-            read = Columns({key: (str(number),) for number, key in enumerate(form.needs, 1)})
-        if read is None:
+        chosen = chosen or form.recognised(table.columns)
+        if chosen is None and list(table.columns) == [str(number) for number in range(1, len(form.needs) + 1)]:
+            chosen = Columns({key: (str(number),) for number, key in enumerate(form.needs, 1)})
+        if chosen is None:
             raise not_items(IN_MEMORY, table.columns, asks)
-        return table_items(table, read, form)
+        return table_items(table, chosen, form)
+    if not is_name:
+        raise CorpusError(f"{IN_MEMORY}: sentences where a table of items was due; give a DataFrame, records or tuples")
     if str(source) in _NO_TABLE:
         return None
     check_here(source)
@@ -343,38 +306,35 @@ def not_items(source: object, names: Collection[str], asks: str, *, nor: str = "
 
 def table_items(table: Table, columns: Columns, form: ItemForm) -> Iterator[TableItem | LeftOut]:
     """The items of one table, which is a file's or in memory; errors as of :func:`read_item_table`."""
-    source = table.source
     table.check(columns)
     if not len(table):
-        raise CorpusError(f"{source}: no item in it, only names of columns; give the whole table")
-    stem = corpus_name(source) if isinstance(source, Path) else source
+        raise CorpusError(f"{table.source}: no item in it, only names of columns; give the whole table")
+    stem = corpus_name(table.source) if isinstance(table.source, Path) else table.source
+    # Texts are no numbers, as groups and words at a mask may be.
+    texts = ("text", "other", "blind", *(("good", "bad") if form.has_one_bad else ()))
     for row in range(len(table)):
-        yield _item(stem, row, table, columns, form)
-
-
-def _item(stem: str, row: int, table: Table, columns: Columns, form: ItemForm) -> TableItem | LeftOut:
-    where, bad = table.place(row), list[str]()
-    cells: dict[str, Any] = {}
-    for key, column in ((key, column) for key, names in columns.by_key.items() for column in names):
-        value, read = table.columns[column][row], text_cell if key in form.texts else name_cell
-        if key == "bad":
-            is_text_of_list = isinstance(value, str) and value.startswith("[") and value.endswith("]")
-            is_several = not form.has_one_bad and (is_list(value) or is_text_of_list)
-            bad += [read(one, where, column) for one in (list_cell(value, where, column) if is_several else [value])]
-        else:
-            cells[key] = read(value, where, column)
-    group, subject = cells.pop("group", stem), cells.get("subject", "")
-    name = f"{group}-{cells.pop('id')}" if "id" in cells else f"{stem}-{table.number(row)}"
-    cluster = cells.pop("cluster", "") or subject or name
-    for key in ("text", "other", "blind"):
-        text = cells.get(key, "")
-        if subject and SUBJECT in text:
-            text = prompt_of(checked_template(text, f"{where}: column {quoted(columns.one(key))}"), subject)
-        if key in cells:
+        where, bad, cells = table.place(row), list[str](), dict[str, str]()
+        for key, column in ((key, column) for key, names in columns.by_key.items() for column in names):
+            value, read = table.columns[column][row], text_cell if key in texts else name_cell
+            if key == "bad":
+                is_text_of_list = isinstance(value, str) and value.startswith("[") and value.endswith("]")
+                is_several = not form.has_one_bad and (is_list(value) or is_text_of_list)
+                some = list_cell(value, where, column) if is_several else [value]
+                bad += [read(one, where, column) for one in some]
+            else:
+                cells[key] = read(value, where, column)
+        group, subject = cells.pop("group", stem), cells.get("subject", "")
+        name = f"{group}-{cells.pop('id')}" if "id" in cells else f"{stem}-{table.number(row)}"
+        cluster = cells.pop("cluster", "") or subject or name
+        for key, text in ((key, cells[key]) for key in ("text", "other", "blind") if key in cells):
+            if subject and SUBJECT in text:
+                text = prompt_of(checked_template(text, f"{where}: column {quoted(columns.one(key))}"), subject)
             cells[key] = text = with_masks(text, MASK)
-        if key in form.masked and key in cells and (trouble := mask_trouble(text)):
-            remedy = f"write {MASK} once, where the word is left out"
-            raise CorpusError(f"{where}: column {quoted(columns.one(key))}: {trouble} {quoted(text)}; {remedy}")
-    if form.same and (cells.get("good") in bad or ("other" in form.needs and cells["text"] == cells["other"])):
-        return LeftOut(name, group, form.same)
-    return TableItem(name, cluster, group, bad=tuple(bad), **cells)
+            if key in form.masked and (trouble := mask_trouble(text)):
+                remedy = f"write {MASK} once, where the word is left out"
+                raise CorpusError(f"{where}: column {quoted(columns.one(key))}: {trouble} {quoted(text)}; {remedy}")
+        if form.same and (cells.get("good") in bad or ("other" in form.needs and cells["text"] == cells["other"])):
+            yield LeftOut(name, group, form.same)
+        else:
+            more: dict[str, Any] = dict(cells)
+            yield TableItem(name, cluster, group, bad=tuple(bad), **more)

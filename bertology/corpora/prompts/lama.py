@@ -38,12 +38,26 @@ _GOOGLE_RE = {
     "date_of_birth": ("[X] (born [Y]).", "date_of_birth (Google-RE)"),
     "place_of_death": ("[X] died in [Y] .", "place_of_death (Google-RE)"),
 }
+_FACTS, _PATTERNS = "trex_lms_vocab", "pattern_data/graphs_json"
+_PARAREL_LAYOUT = f"give ParaRel's data folder, with {_FACTS} and {_PATTERNS}, or a file of {_FACTS}"
+_PRIMES = {"high_ranked": "high-ranked", "low_ranked": "low-ranked", "random": "random"}
+_SETS = {"TREx": "T-REx", "GoogleRE": "Google-RE", "SQUAD": "SQuAD"}
+_PRIMED_LAYOUT = (
+    "give the data folder of negated and misprimed LAMA, with TREx, GoogleRE, SQUAD or ConceptNet, or a part of it"
+)
 
 
-def _found(facts: Iterable[TableItem | LeftOut]) -> Found:
-    read = list(facts)
-    left_out = tuple(fact for fact in read if isinstance(fact, LeftOut))
-    return tuple(fact for fact in read if isinstance(fact, TableItem)), left_out
+def _files(source: str | Path, layout: str) -> tuple[Path, list[Path]]:
+    """The path as it is given, and the files of facts there; ``layout`` is the remedy where there is none."""
+    path = given_path(source, error=CorpusError)
+    if path.is_file():
+        if not {"obj_label", "sub_label"} & set(names := columns_of(path)):
+            raise not_items(path, names, "answers", nor="obj_label of LAMA")
+        return path, [path]
+    files = sorted(path.rglob("*.jsonl"))
+    if all(file.name == _RELATIONS for file in files):
+        raise CorpusError(f"{path}: {'no facts in it' if path.exists() else 'no such file or folder'}; {layout}")
+    return path, files
 
 
 def _fact(
@@ -57,6 +71,12 @@ def _fact(
     return TableItem(name, subject or name, group, text, good=answer, subject=subject, **more)
 
 
+def _apart(facts: Iterable[TableItem | LeftOut]) -> Found:
+    read = list(facts)
+    left_out = tuple(fact for fact in read if isinstance(fact, LeftOut))
+    return tuple(fact for fact in read if isinstance(fact, TableItem)), left_out
+
+
 def read_relations(path: str | Path) -> dict[str, tuple[str, str]]:
     """Template and group of the relations of a ``relations.jsonl`` by name, and those of Google-RE, which it lacks.
 
@@ -66,11 +86,10 @@ def read_relations(path: str | Path) -> dict[str, tuple[str, str]]:
     relations: dict[str, tuple[str, str]] = {}
     for _, where, plain in records(given_path(path, error=CorpusError)):
         name = text_field(plain, "relation", where)
-        if not name:
-            raise CorpusError(f"{where}: relation is empty; write its name, such as P19")
-        if name in relations:
-            raise CorpusError(f"{where}: relation {cut(name)} is there twice; keep one of the two lines")
-        kind, label = (text_field(plain, field, where) if field in plain else "" for field in ("type", "label"))
+        if not name or name in relations:
+            what = f"relation {cut(name)} is there twice; keep one" if name else "relation is empty; write its name"
+            raise CorpusError(f"{where}: {what}")
+        kind, label = (text_field(plain, field, where, default="") for field in ("type", "label"))
         template = checked_template(text_field(plain, "template", where), where)
         relations[name] = template, " ".join(filter(None, (kind, name, label)))
     return _GOOGLE_RE | relations
@@ -92,39 +111,17 @@ def read_lama(path: str | Path) -> Found:
     Raises:
         CorpusError: there is no such file, a line is broken or lacks a field, or a relation is unknown.
     """
-    path = given_path(path, error=CorpusError)
-    files = [file for file in _files(path, _LAYOUT) if file.name != _RELATIONS]
-    if not files:
-        raise CorpusError(f"{path}: no facts in it; {_LAYOUT}")
-    whole = path.resolve()
+    path, files = _files(path, _LAYOUT)
+    whole, owners, facts = path.resolve(), dict[str, Path](), list[TableItem | LeftOut]()
     folders = [*([whole / "data", whole] if whole.is_dir() else []), whole.parent, whole.parent.parent]
     stated = next((folder / _RELATIONS for folder in folders if (folder / _RELATIONS).is_file()), None)
     relations = _GOOGLE_RE if stated is None else read_relations(stated)
-    owners: dict[str, Path] = {}
-
-    def facts() -> Iterator[TableItem | LeftOut]:
-        for file in files:
-            for fact in _lama_facts(file, relations, stated):
-                if owners.setdefault(fact.id, file) != file:
-                    raise CorpusError(f"{file}: {fact.id} is in {owners[fact.id]}, too; give one of the two files")
-                yield fact
-
-    return _found(facts())
-
-
-def _files(path: Path, layout: str) -> list[Path]:
-    if not path.exists():
-        raise CorpusError(f"{path}: no such file or folder; {layout}")
-    if not path.is_file():
-        return sorted(path.rglob("*.jsonl"))
-    _check_facts(path)
-    return [path]
-
-
-def _check_facts(path: Path) -> None:
-    names = columns_of(path)
-    if not {"obj_label", "sub_label"} & set(names):
-        raise not_items(path, names, "answers", nor="obj_label of LAMA")
+    for file in files:
+        for fact in _lama_facts(file, relations, stated) if file.name != _RELATIONS else ():
+            if owners.setdefault(fact.id, file) != file:
+                raise CorpusError(f"{file}: {fact.id} is in {owners[fact.id]}, too; give one of the two files")
+            facts.append(fact)
+    return _apart(facts)
 
 
 def _lama_facts(
@@ -134,7 +131,12 @@ def _lama_facts(
     stem = corpus_name(file)
     of_file = file.resolve().parent.name if stem == "test" else stem
     for number, where, plain in records(file):
-        answer, name = text_field(plain, "obj_label", where), _relation_name(plain, stem)
+        answer, name, predicate = text_field(plain, "obj_label", where), plain.get("predicate_id"), plain.get("pred")
+        if not isinstance(name, str) or not name:
+            # Facts without sentences and without relation, such as those that come with ParaRel, are named by their
+            # file.
+            name = "" if "masked_sentences" in plain else stem
+            name = predicate.rpartition("/")[2] if isinstance(predicate, str) and predicate.startswith("/") else name
         if name and name not in relations:
             what = f"relation {cut(name)} is not in {stated}; add a line with its template, with [X] and [Y]"
             if stated is None:
@@ -143,30 +145,14 @@ def _lama_facts(
         if name:
             template, group = relations[name]
             subject = text_field(plain, "sub_label", where)
-            lacks, blind = "" if subject else "subject without a label", blind_prompt_of(template)
-            texts = [prompt_of(template, subject)]
-            yield _fact(f"{name}:{number}", group, subject, answer, texts, lacks, blind=blind)
+            lacks, texts = "" if subject else "subject without a label", [prompt_of(template, subject)]
+            yield _fact(f"{name}:{number}", group, subject, answer, texts, lacks, blind=blind_prompt_of(template))
         else:
             texts = [sentences_field(plain, "masked_sentences", where)]
-            subject, predicate = (text_field(plain, f, where) if f in plain else "" for f in ("sub_label", "pred"))
+            subject, predicate = (text_field(plain, field, where, default="") for field in ("sub_label", "pred"))
             group = f"{'SQuAD' if of_file == 'Squad' else of_file} {predicate}".strip()
             # SQuAD's file calls every subject by the name of the set.
             yield _fact(f"{of_file}:{number}", group, "" if subject == of_file else subject, answer, texts)
-
-
-def _relation_name(plain: Mapping[str, Any], stem: str) -> str:
-    """The relation whose template is to be used; empty where there is none."""
-    name, predicate = plain.get("predicate_id"), plain.get("pred")
-    if isinstance(name, str) and name:
-        return name
-    if isinstance(predicate, str) and predicate.startswith("/"):
-        return predicate.rpartition("/")[2]
-    # Facts without sentences and without relation, such as those that come with ParaRel, are named by their file.
-    return "" if "masked_sentences" in plain else stem
-
-
-_FACTS, _PATTERNS = "trex_lms_vocab", "pattern_data/graphs_json"
-_PARAREL_LAYOUT = f"give ParaRel's data folder, with {_FACTS} and {_PATTERNS}, or a file of {_FACTS}"
 
 
 def read_pararel(path: str | Path) -> Found:
@@ -181,49 +167,30 @@ def read_pararel(path: str | Path) -> Found:
     Raises:
         CorpusError: the folder is another, a line is broken or lacks a field, or a pattern lacks ``[X]`` or ``[Y]``.
     """
-    path = given_path(path, error=CorpusError)
-    if not path.exists():
-        raise CorpusError(f"{path}: no such file or folder; {_PARAREL_LAYOUT}")
+    path, files = _files(path, _PARAREL_LAYOUT)
     whole = path.resolve()
     folders = [whole, whole / "data", whole.parent] if path.is_dir() else [whole.parent.parent]
     root = next((one for one in folders if (one / _FACTS).is_dir() and (one / _PATTERNS).is_dir()), None)
-    if root is None:
-        if path.is_file():
-            _check_facts(path)
-        raise CorpusError(f"{path}: not ParaRel; {_PARAREL_LAYOUT}")
-    files = [path] if path.is_file() else sorted((root / _FACTS).glob("*.jsonl"))
-    if not files:
-        raise CorpusError(f"{root / _FACTS}: no facts in it; {_PARAREL_LAYOUT}")
-    return _found(one for file in files for one in _worded_facts(file, root))
+    if path.is_dir():
+        files = sorted((root / _FACTS).glob("*.jsonl")) if root else []
+    if root is None or not files:
+        raise CorpusError(f"{path}: {'no facts in it' if root else 'not ParaRel'}; {_PARAREL_LAYOUT}")
+    return _apart(one for file in files for one in _worded_facts(file, root / _PATTERNS / file.name))
 
 
-def _worded_facts(file: Path, root: Path) -> Iterator[TableItem | LeftOut]:
-    relation, patterns = corpus_name(file), _patterns(root / _PATTERNS / file.name)
-    few = {0: "relation without a pattern", 1: "relation with a single pattern"}.get(len(patterns), "")
+def _worded_facts(file: Path, of_patterns: Path) -> Iterator[TableItem | LeftOut]:
+    relation, lines = corpus_name(file), dict[str, int]()
+    # ParaRel itself has facts of two relations for which nobody wrote patterns.
+    for number, where, plain in records(of_patterns) if of_patterns.is_file() else ():
+        pattern = checked_template(text_field(plain, "pattern", where), where)
+        if lines.setdefault(pattern, number) != number:
+            raise CorpusError(f"{where}: the pattern of line {lines[pattern]} once more; keep one of the two")
+    few = {0: "relation without a pattern", 1: "relation with a single pattern"}.get(len(lines), "")
     for number, where, plain in records(file):
         subject, answer = (text_field(plain, field, where) for field in ("sub_label", "obj_label"))
-        texts = {str(n): prompt_of(pattern, subject) for n, pattern in enumerate(patterns, 1)}
+        texts = {str(n): prompt_of(pattern, subject) for n, pattern in enumerate(lines, 1)}
         lacks, first = few or ("" if subject else "subject without a label"), list(texts.values())[:1] or [""]
         yield _fact(f"{relation}:{number}", relation, subject, answer, first, lacks, variants=texts)
-
-
-def _patterns(file: Path) -> list[str]:
-    if not file.is_file():
-        return []  # ParaRel itself has facts of two relations for which nobody wrote patterns.
-    lines: dict[str, int] = {}
-    for number, where, plain in records(file):
-        pattern = checked_template(text_field(plain, "pattern", where), where)
-        if pattern in lines:
-            raise CorpusError(f"{where}: the pattern of line {lines[pattern]} once more; keep one of the two")
-        lines[pattern] = number
-    return list(lines)
-
-
-_PRIMES = {"high_ranked": "high-ranked", "low_ranked": "low-ranked", "random": "random"}
-_SETS = {"TREx": "T-REx", "GoogleRE": "Google-RE", "SQUAD": "SQuAD"}
-_PRIMED_LAYOUT = (
-    "give the data folder of negated and misprimed LAMA, with TREx, GoogleRE, SQUAD or ConceptNet, or a part of it"
-)
 
 
 def read_primed(path: str | Path) -> Found:
@@ -241,26 +208,21 @@ def read_primed(path: str | Path) -> Found:
     Raises:
         CorpusError: there is no such file, a line is broken or lacks a field, or a fact is negated in two ways.
     """
-    path = given_path(path, error=CorpusError)
-    files = _files(path, _PRIMED_LAYOUT)
-    if not files:
-        raise CorpusError(f"{path}: no facts in it; {_PRIMED_LAYOUT}")
+    path, files = _files(path, _PRIMED_LAYOUT)
     if any(file.name == _RELATIONS for file in files):
         raise CorpusError(f"{path}: LAMA as it was first, without negated or misprimed sentences; {_PRIMED_LAYOUT}")
     facts: dict[tuple[str, ...], TableItem] = {}
     left_out: list[LeftOut] = []
-    again = "in another way than before; keep one of the two"
     for where, fact in (one for file in files for one in _primed_facts(file)):
         if isinstance(fact, LeftOut):
             left_out.append(fact)
             continue
-        one = facts.setdefault((fact.kind, fact.group, fact.text, fact.good), fact)
-        if one.other != fact.other:
-            raise CorpusError(f"{where}: {quoted(fact.text)} is negated {again}")
-        if any(one.variants.get(kind, text) != text for kind, text in fact.variants.items()):
-            raise CorpusError(f"{where}: {quoted(fact.text)} is primed {again}")
-        variants = {**one.variants, **fact.variants}
-        facts[one.kind, one.group, one.text, one.good] = replace(one, variants=variants)
+        key = fact.kind, fact.group, fact.text, fact.good
+        one = facts.setdefault(key, fact)
+        if one.other != fact.other or any(one.variants.get(kind, text) != text for kind, text in fact.variants.items()):
+            what = "negated" if one.other != fact.other else "primed"
+            raise CorpusError(f"{where}: {quoted(fact.text)} is {what} in another way than before; keep one of the two")
+        facts[key] = replace(one, variants={**one.variants, **fact.variants})
     return tuple(facts.values()), tuple(left_out)
 
 
@@ -268,21 +230,15 @@ def _primed_facts(file: Path) -> Iterator[tuple[str, TableItem | LeftOut]]:
     folder = file.resolve().parent  # the folders above a file name the choice of primes, and the set
     kind = _PRIMES.get(folder.name, "")
     name = folder.parent.name if kind else folder.name
-    name = _SETS.get(name, name)
-    stem = corpus_name(file).removesuffix("_random")
+    name, stem = _SETS.get(name, name), corpus_name(file).removesuffix("_random")
     relation = "" if stem.lower() == name.replace("-", "").lower() else stem
     for number, where, plain in records(file):
         subject, answer = (text_field(plain, field, where) for field in ("sub_label", "obj_label"))
-        text = sentences_field(plain, "masked_sentences", where)
-        negated, primed = (
-            sentences_field(plain, field, where) if field in plain else ""
-            for field in ("masked_negations", "masked_misprimed")
-        )
-        texts, variants = [text, *filter(None, (negated, primed))], {kind: primed} if primed else {}
         subject = "" if subject == stem else subject  # SQuAD's file calls every subject by its own name
+        others = ("masked_negations", "masked_misprimed")
+        negated, primed = (sentences_field(plain, one, where) if one in plain else "" for one in others)
+        texts = [sentences_field(plain, "masked_sentences", where), *filter(None, (negated, primed))]
+        variants, group = {kind: primed} if primed else {}, f"{name} {relation}".strip()
         item = ":".join(part for part in (name, relation, str(number)) if part)
-        group = f"{name} {relation}".strip()
         fact = _fact(item, group, subject, answer, texts, kind=name, other=negated, variants=variants)
-        if isinstance(fact, LeftOut):
-            fact = replace(fact, id=":".join((item, *variants)))
-        yield where, fact
+        yield where, replace(fact, id=":".join((item, *variants))) if isinstance(fact, LeftOut) else fact

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
-from bertology._files import is_numeral
+from bertology._files import described, is_numeral
 from bertology.corpora._files import corpus_name, suffix_of
 from bertology.corpora._tables import JSON_SUFFIXES, Columns, Stated, read_table
 from bertology.corpora.prompts._items import (
@@ -22,11 +22,9 @@ from bertology.corpora.prompts._items import (
     columns_of,
     files_of,
     not_items,
-    numbered_rows,
     read_item_table,
     records,
     table_items,
-    words_field,
 )
 from bertology.errors import CorpusError, quoted
 
@@ -59,7 +57,7 @@ def read_minimal_pairs(source: Any, *, columns: Stated | None = None) -> Iterato
     for file in files_of(source, ITEM_SUFFIXES, what="minimal pairs"):
         names = columns_of(file)
         if _is_stimuli(file, names):
-            yield from (pair for stimulus in _stimuli(file) for pair in _pairs(stimulus))
+            yield from (pair for stimulus in _stimuli(file) for pair in stimulus.pairs())
             continue
         if not names:
             raise CorpusError(f"{file}: no item in it; name a file of minimal pairs")
@@ -70,18 +68,6 @@ def read_minimal_pairs(source: Any, *, columns: Stated | None = None) -> Iterato
         if chosen is None:
             raise not_items(file, names, "sentences", nor=f"sentence_good and sentence_bad of BLiMP, nor {_STIMULI}")
         yield from table_items(table, chosen, _FORM)
-
-
-def _pairs(stimulus: _Stimulus) -> Iterator[TableItem | LeftOut]:
-    good, case, construction = stimulus.sentences[0], stimulus.case, stimulus.construction
-    intrusive = construction is not None and construction.polarity and construction.between
-    kinds = [("", f"{case} (intrusive)" if intrusive else case), ("-third", f"{case} (most, many)")]
-    for which, ((end, group), bad) in enumerate(zip(kinds, stimulus.sentences[1:], strict=False), 1):
-        name, kind = stimulus.id + end, "marvin_linzen"
-        if good == bad:
-            yield LeftOut(name, group, _FORM.same)
-        else:
-            yield TableItem(name, stimulus.frame(which), group, good=good, bad=(bad,), kind=kind)
 
 
 _STARRED = "***mask***"
@@ -127,6 +113,11 @@ _CONSTRUCTIONS = {
 """Constructions by case, animate and inanimate subjects together (``prep_anim`` and ``prep_inanim`` are ``prep``)."""
 
 
+@lru_cache
+def _construction(case: str) -> _Construction | None:
+    return _CONSTRUCTIONS.get(case.removesuffix("_anim").removesuffix("_inanim"))
+
+
 @dataclass(frozen=True, slots=True)
 class _Stimulus:
     """An item of Marvin & Linzen: a grammatical sentence and one or two ungrammatical ones."""
@@ -137,60 +128,65 @@ class _Stimulus:
     sentences: tuple[str, ...]
     """The grammatical one first, then the ungrammatical one; of negative polarity items, another such one."""
 
-    @property
-    def construction(self) -> _Construction | None:
-        """The construction of the case; None for an unknown case."""
-        return _construction(self.case)
-
-    def subject_place(self, words: Sequence[str]) -> int | None:
+    def _subject_place(self, words: Sequence[str]) -> int | None:
         """The position of the subject noun among the words of its sentence; None if unknown."""
-        if self.construction is None:
+        if (construction := _construction(self.case)) is None:
             return None
         place = 1  # the first noun, after *the*, *no*, *most* or *few*
-        if self.construction.subject == "second":
+        if construction.subject == "second":
             if words.count("the") < 2:
                 return None
             place = words.index("the", words.index("the") + 1) + 1
         place += place < len(words) and words[place] in _COMPOUNDS
         return place if place < len(words) else None
 
-    def frame(self, other: int = 1) -> str:
+    def _frame(self, other: int = 1) -> str:
         """The subject, whatever its number, and the words in which the good sentence and another one differ."""
         good, bad = (self.sentences[which].split() for which in (0, other))
+        differing = set(good) ^ set(bad)
         if len(good) == len(bad):
             differing = {word for pair in zip(good, bad, strict=True) if pair[0] != pair[1] for word in pair}
-        else:
-            differing = set(good) ^ set(bad)
-        place = self.subject_place(good)
+        place = self._subject_place(good)
         subject = "" if place is None else good[place].removesuffix("s")
         return " ".join([subject, "/".join(sorted(differing))]).strip()
 
-    def blind(self, masked: Sequence[str]) -> str:
-        """A masked sentence with its subject masked too, and what agrees with it; empty if unknown."""
-        construction, place = self.construction, self.subject_place(masked)
-        if construction is None or place is None or MASK in masked[: place + construction.agreeing + 1]:
-            return ""
-        hidden = list(masked)
-        hidden[place] = hidden[place + construction.agreeing] = MASK
-        return _closed(hidden)
+    def pairs(self) -> Iterator[TableItem | LeftOut]:
+        """Its minimal pairs: one, of negative polarity items two."""
+        good, construction = self.sentences[0], _construction(self.case)
+        intrusive = construction is not None and construction.polarity and construction.between
+        kinds = [("", f"{self.case} (intrusive)" if intrusive else self.case), ("-third", f"{self.case} (most, many)")]
+        for which, ((end, group), bad) in enumerate(zip(kinds, self.sentences[1:], strict=False), 1):
+            if good == bad:
+                yield LeftOut(self.id + end, group, _FORM.same)
+            else:
+                yield TableItem(self.id + end, self._frame(which), group, good=good, bad=(bad,), kind="marvin_linzen")
 
-
-@lru_cache
-def _construction(case: str) -> _Construction | None:
-    return _CONSTRUCTIONS.get(case.removesuffix("_anim").removesuffix("_inanim"))
-
-
-@lru_cache
-def _n_attractors(construction: _Construction | None, condition: str) -> int | None:
-    """Number of nouns of the other number between subject and form; None if unknown.
-
-    It is 1 if the main and the embedded subject that a condition names (``plur_MS_MV_sing_ES``) differ in number.
-    """
-    if construction is None or not construction.between:
-        return None if construction is None else 0
-    numbers = {noun[0]: number for number, noun in _NUMBER.findall(condition)}
-    main = numbers.get("M", numbers.get("I"))
-    return None if main is None or "E" not in numbers else int(main != numbers["E"])
+    def agreement(self) -> TableItem | LeftOut:
+        """The item with a mask at the one word in which its first two sentences differ."""
+        construction = _construction(self.case)
+        group = self.case if construction is None else construction.name
+        good, bad = (sentence.split() for sentence in self.sentences[:2])
+        differ = [at for at, (one, other) in enumerate(zip(good, bad, strict=False)) if one != other]
+        if construction is not None and construction.polarity:
+            return LeftOut(self.id, group, "negative polarity, which is no agreement")
+        if good == bad or len(good) != len(bad) or len(differ) > 1:
+            reason = _FORM.same if good == bad else "the two sentences differ in more than one word"
+            return LeftOut(self.id, group, reason)
+        right, wrong = (sentence[differ[0]].removesuffix(".") for sentence in (good, bad))
+        good[differ[0]] = MASK
+        blind, place = "", self._subject_place(good)
+        if construction is not None and place is not None and MASK not in good[: place + construction.agreeing + 1]:
+            hidden = list(good)
+            hidden[place] = hidden[place + construction.agreeing] = MASK
+            blind = _closed(hidden)
+        n_attractors = None if construction is None else 0
+        if construction is not None and construction.between:
+            # One if the main and the embedded subject that a condition names (plur_MS_MV_sing_ES) differ in number.
+            numbers = {noun[0]: number for number, noun in _NUMBER.findall(self.condition)}
+            main = numbers.get("M", numbers.get("I"))
+            n_attractors = None if main is None or "E" not in numbers else int(main != numbers["E"])
+        forms: dict[str, Any] = {"good": right, "bad": (wrong,), "blind": blind, "n_attractors": n_attractors}
+        return TableItem(self.id, self._frame(), group, _closed(good), kind="marvin_linzen", **forms)
 
 
 def _closed(words: Sequence[str]) -> str:
@@ -229,42 +225,40 @@ def _stimuli(path: Path) -> Iterator[_Stimulus]:
     and, last, the good and the bad sentence, or, last, a sentence with ``***mask***``, the good and the bad form.
     """
     is_json = suffix_of(path) in JSON_SUFFIXES
-    rows: Iterator[tuple[int, str, Any]] = records(path) if is_json else numbered_rows(path)
+    rows: Iterator[tuple[int, str, Any]] = records(path) if is_json else _numbered_rows(path)
     for number, where, row in rows:
-        case, condition, sentences = _of_object(row, where) if is_json else _of_columns(row, where)
-        stated = tuple(" ".join(sentence.split()) for sentence in sentences)
-        yield _Stimulus(f"{corpus_name(path)}-{number}", case, condition, stated)
+        if is_json:
+            case, condition, sentences = (row.get(field) for field in ("case", "condition", "sentences"))
+            texts = sentences if isinstance(sentences, list) and 2 <= len(sentences) <= 3 else [None]
+            for field, some in (("case", [case]), ("condition", [condition]), ("sentences", texts)):
+                if not all(isinstance(text, str) and text.strip() for text in some):
+                    due = "case, condition and a list of two or three sentences, the grammatical one first, are due"
+                    raise CorpusError(f"{where}: {field} is {described(row.get(field))}; {due}")
+        else:
+            if not _is_stimulus(row) or not all((*row[:2], *row[-2:])):
+                due = "case, condition, good and bad sentence, which hardly differ, were due with tabs between them"
+                remedy = "or name the columns, as in --columns good=3,bad=4,group=1"
+                raise CorpusError(f"{where}: {quoted(' '.join(row))} where {due}; {remedy}")
+            case, condition, *_, masked, good, bad = row[:2] + row[-3:]
+            if _STARRED in masked.split():
+                good, bad = (masked.replace(_STARRED, form) for form in (good, bad))
+            texts = [good, bad]
+        case, condition, *stated = (" ".join(text.split()) for text in (case, condition, *texts))
+        yield _Stimulus(f"{corpus_name(path)}-{number}", case, condition, tuple(stated))
 
 
-def _of_object(plain: Mapping[str, Any], where: str) -> tuple[str, str, Sequence[str]]:
-    sentences = plain.get("sentences")
-    if sentences is None:
-        raise CorpusError(f"{where}: sentences is missing; Marvin & Linzen's items have case, condition and sentences")
-    if not isinstance(sentences, list) or not 2 <= len(sentences) <= 3:
-        raise CorpusError(f"{where}: sentences should be a list: the grammatical one, the other one, one more for NPI")
-    if not all(isinstance(sentence, str) and sentence.strip() for sentence in sentences):
-        raise CorpusError(f"{where}: one of the sentences is empty or no text; write two or three sentences")
-    return words_field(plain, "case", where), words_field(plain, "condition", where), sentences
-
-
-def _of_columns(columns: list[str], where: str) -> tuple[str, str, Sequence[str]]:
-    if len(columns) < _FEWEST_COLUMNS or not all((*columns[:2], *columns[-2:])):
-        reason = f"{len(columns)} columns where case, condition, good and bad sentence were due, parted by tabs"
-        raise CorpusError(f"{where}: {reason}")
-    case, condition, *_, masked, good, bad = columns[:2] + columns[-3:]
-    if not _is_stimulus(columns):
-        reason = f"{quoted(good)} and {quoted(bad)} are no two sentences that hardly differ"
-        raise CorpusError(f"{where}: {reason}; name the columns, as in --columns good=3,bad=4,group=1")
-    if _STARRED in masked.split():
-        good, bad = (" ".join(form if word == _STARRED else word for word in masked.split()) for form in (good, bad))
-    return case, condition, (good, bad)
+def _numbered_rows(path: Path) -> Iterator[tuple[int, str, list[str]]]:
+    """Rows of a table without a header: row number from 1, place for messages, and values."""
+    table = read_table(path, has_header=False)
+    for row, values in enumerate(zip(*table.columns.values(), strict=True)):
+        yield table.number(row), table.place(row), [value.strip() for value in values]
 
 
 _WHAT = "agreement items"
-_FIELDS = ("pattern", "constr_id", "sent_id", "form", "class", "type", "n_attr", "len_prefix", "sent")
-"""Columns of Gulordava's table that are read."""
+_SENTENCE = ("pattern", "constr_id", "sent_id", "sent")
+_FIELDS = (*_SENTENCE, "form", "class", "type", "n_attr", "len_prefix")
+"""Columns of Gulordava's table that are read, first those that two rows of one item have in common."""
 _LINZEN_COLUMNS = 5
-_LINZEN = "number of attractors, sentence, sentence with ***mask***, good form and bad form"
 
 
 def read_agreement(source: Any, *, columns: Stated | None = None) -> Iterator[TableItem | LeftOut]:
@@ -303,8 +297,7 @@ def read_agreement(source: Any, *, columns: Stated | None = None) -> Iterator[Ta
 
 
 def _reader_of(path: Path) -> Any:
-    names = list(columns_of(path))
-    if not names:
+    if not (names := list(columns_of(path))):
         raise CorpusError(f"{path}: no item in it; name a file of {_WHAT}")
     if names[0] == "pattern" or path.suffix.lower() == ".tab":
         return _gulordava
@@ -316,28 +309,12 @@ def _reader_of(path: Path) -> Any:
 
 
 def _marvin_linzen(path: Path) -> Iterator[TableItem | LeftOut]:
-    for stimulus in _stimuli(path):
-        construction = stimulus.construction
-        group = stimulus.case if construction is None else construction.name
-        good, bad = (sentence.split() for sentence in stimulus.sentences[:2])
-        differ = [at for at, (one, other) in enumerate(zip(good, bad, strict=False)) if one != other]
-        if construction is not None and construction.polarity:
-            yield LeftOut(stimulus.id, group, "negative polarity, which is no agreement")
-        elif good == bad:
-            yield LeftOut(stimulus.id, group, _FORM.same)
-        elif len(good) != len(bad) or len(differ) > 1:
-            yield LeftOut(stimulus.id, group, "the two sentences differ in more than one word")
-        else:
-            right, wrong = (sentence[differ[0]].removesuffix(".") for sentence in (good, bad))
-            good[differ[0]] = MASK
-            forms: dict[str, Any] = {"good": right, "bad": (wrong,), "blind": stimulus.blind(good)}
-            forms["n_attractors"] = _n_attractors(construction, stimulus.condition)
-            yield TableItem(stimulus.id, stimulus.frame(), group, _closed(good), kind="marvin_linzen", **forms)
+    return (stimulus.agreement() for stimulus in _stimuli(path))
 
 
 def _gulordava(path: Path) -> Iterator[TableItem | LeftOut]:
-    lacking = next((field for field in _FIELDS if field not in columns_of(path)), None)
-    if lacking is not None:
+    names = columns_of(path)
+    if lacking := next((field for field in _FIELDS if field not in names), None):
         raise CorpusError(f"{path}:1: no column {lacking}; name a table with the columns {', '.join(_FIELDS)}")
     first: dict[str, str] = {}
     where = str(path)
@@ -345,47 +322,35 @@ def _gulordava(path: Path) -> Iterator[TableItem | LeftOut]:
         row, due = {field: str(cells.get(field, "")).strip() for field in _FIELDS}, "wrong" if first else "correct"
         if empty := next((field for field in _FIELDS if not row[field]), ""):
             raise CorpusError(f"{where}: nothing in column {empty}; each row should have all columns")
-        if row["class"] != due:
-            reason = f"class is {quoted(row['class'])} where {due} was due; a correct row, then a wrong one"
-            raise CorpusError(f"{where}: {reason}")
-        if first and any(row[field] != first[field] for field in ("pattern", "constr_id", "sent_id", "sent")):
-            raise CorpusError(f"{where}: not the sentence of the row before; an item is two rows of one sentence")
-        if first:
-            yield _of_rows(first, row["form"], where)
-        first = {} if first else row
+        if row["class"] != due or (first and any(row[field] != first[field] for field in _SENTENCE)):
+            raise CorpusError(f"{where}: no {due} row of an item, which is a correct and a wrong row of one sentence")
+        if not first:
+            first = row
+            continue
+        words, numbers = row["sent"].removesuffix("<eos>").split(), (first["n_attr"], first["len_prefix"])
+        n_attractors, place = map(int, numbers) if all(map(is_numeral, numbers)) else (0, len(words))
+        if place >= len(words):
+            what = f"n_attr {quoted(first['n_attr'])} and len_prefix {quoted(first['len_prefix'])}"
+            raise CorpusError(f"{where}: {what}; write numbers, the second one less than the {len(words)} words")
+        words[place], frame = MASK, f"{row['pattern']}-{row['constr_id']}"
+        name, group = f"{frame}-{row['sent_id']}", f"{'original' if first['type'] == 'original' else 'nonce'} "
+        yield _item(name, frame, group + row["pattern"], words, first["form"], row["form"], "gulordava", n_attractors)
+        first = {}
     if first:
         raise CorpusError(f"{where}: the last item has no wrong row; an item is two rows")
 
 
-def _of_rows(row: Mapping[str, str], bad: str, where: str) -> TableItem | LeftOut:
-    words = row["sent"].split()
-    words = words[:-1] if words[-1] == "<eos>" else words
-    for field in ("n_attr", "len_prefix"):
-        if not is_numeral(row[field]):
-            raise CorpusError(f"{where}: {field} is {quoted(row[field])}; write a number")
-    place, n_attractors = int(row["len_prefix"]), int(row["n_attr"])
-    if place >= len(words):
-        raise CorpusError(f"{where}: len_prefix is {place} in a sentence of {len(words)} words; it should be less")
-    words[place], frame = MASK, f"{row['pattern']}-{row['constr_id']}"
-    group = f"{'original' if row['type'] == 'original' else 'nonce'} {row['pattern']}"
-    return _with_forms(f"{frame}-{row['sent_id']}", frame, group, words, row["form"], bad, "gulordava", n_attractors)
-
-
 def _linzen(path: Path) -> Iterator[TableItem | LeftOut]:
-    for number, where, columns in numbered_rows(path):
-        if len(columns) != _LINZEN_COLUMNS or not all(columns):
-            raise CorpusError(f"{where}: {len(columns)} columns where {_LINZEN} were due, parted by tabs")
-        stated, _, masked, good, bad = columns
-        if not is_numeral(stated):
-            reason = f"{quoted(stated)} where a number of attractors was due; columns are {_LINZEN}"
-            raise CorpusError(f"{where}: {reason}")
-        if (count := masked.split().count(_STARRED)) != 1:
-            raise CorpusError(f"{where}: {count} {_STARRED} in the sentence; write one")
-        name, words = f"{corpus_name(path)}-{number}", [MASK if one == _STARRED else one for one in masked.split()]
-        yield _with_forms(name, name, "", words, good, bad, "linzen", int(stated))
+    for number, where, columns in _numbered_rows(path):
+        masked = columns[2].split() if len(columns) == _LINZEN_COLUMNS and all(columns) else []
+        if masked.count(_STARRED) != 1 or not is_numeral(columns[0]):
+            due = f"number of attractors, sentence, sentence with one {_STARRED}, good form and bad form"
+            raise CorpusError(f"{where}: {quoted(' '.join(columns))} where {due} were due with tabs between them")
+        name, words = f"{corpus_name(path)}-{number}", [MASK if one == _STARRED else one for one in masked]
+        yield _item(name, name, "", words, columns[3], columns[4], "linzen", int(columns[0]))
 
 
-def _with_forms(
+def _item(
     name: str, frame: str, group: str, words: Sequence[str], good: str, bad: str, kind: str, n_attractors: int
 ) -> TableItem | LeftOut:
     text = " ".join(words)

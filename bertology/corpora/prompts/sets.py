@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Literal
 
 from bertology._files import given_path
 from bertology.corpora._files import Oddities, T, line_blocks, split_files, suffix_of
 from bertology.corpora._named import load_corpus
-from bertology.corpora._sentences import Sentence, document_starts
+from bertology.corpora._sentences import document_starts
 from bertology.corpora._tables import JSON_SUFFIXES, Tables
 from bertology.corpora.formats.conllu import CoNLLU
 from bertology.corpora.prompts._items import MADE, MASK, TableItem, columns_of, not_items, records
@@ -105,11 +104,10 @@ def read_diagnostics(path: str | Path, *, asks: str = "choices") -> Diagnostics:
     files: dict[str, Path] = {}
     for file in sorted(path.rglob("*.tsv")) if path.is_dir() else [path]:
         columns = tuple(columns_of(file))
-        name = next((name for name, due in _SETS.items() if due == columns), None)
-        if name in files:
+        if (name := next((name for name, due in _SETS.items() if due == columns), None)) is None:
+            continue
+        if files.setdefault(name, file) != file:
             raise CorpusError(f"{path}: {files[name]} and {file} both hold {name}; keep one of them")
-        if name is not None:
-            files[name] = file
     if not files and path.is_file():
         raise not_items(path, columns_of(path), asks, nor=f"those of {', '.join(_SETS)}")
     if not files:
@@ -128,21 +126,17 @@ def _rows(file: Path, columns: Sequence[str]) -> list[list[str]]:
     rows: dict[str, list[str]] = {}
     for _, where, cells in records(file):
         row = {column: str(cells.get(column, "")).strip() for column in columns}
-        if empty := next((column for column in columns if not row[column]), ""):
-            raise CorpusError(f"{where}: nothing in column {empty}; write it there")
-        if (name := row["item"]) in rows:
-            raise CorpusError(f"{where}: a second item {quoted(name)}; give each a name of its own")
-        for column in _CODES.keys() & row.keys():
-            if row[column] not in (known := _CODES[column]):
-                due = f"it should be {' or '.join(known)}"
-                raise CorpusError(f"{where}: {quoted(row[column])} in column {column}; {due}")
-            row[column] = known[row[column]]
         if "exp_cloze" in row:
-            if not name.endswith(("-a", "-b")):
-                raise CorpusError(f"{where}: item {quoted(name)}; write a number and -a, or -b for the roles reversed")
             row["expected"] = "|".join(filter(None, map(str.strip, row["expected"].split("|"))))
-            if not row["expected"]:
-                raise CorpusError(f"{where}: no word in column expected; part words by |")
+        if empty := next((column for column in columns if not row[column]), ""):
+            raise CorpusError(f"{where}: nothing in column {empty}; write it there (of several words, | between them)")
+        if (name := row["item"]) in rows or ("exp_cloze" in row and not name.endswith(("-a", "-b"))):
+            due = "give each a name of its own, of ROLE-88 a number and -a, or -b for the roles reversed"
+            raise CorpusError(f"{where}: item {quoted(name)}; {due}")
+        for column, known in ((column, _CODES[column]) for column in _CODES.keys() & row.keys()):
+            if row[column] not in known:
+                raise CorpusError(f"{where}: {quoted(row[column])} in column {column}; write {' or '.join(known)}")
+            row[column] = known[row[column]]
         rows[name] = list(row.values())
     if not rows:
         raise CorpusError(f"{file}: no item in it, only column names; give the whole file")
@@ -177,7 +171,7 @@ def read_documents(source: str | Path) -> tuple[Document, ...]:
         NameNotFoundError: no corpus of that name.
         CorpusError: it cannot be read, or does not tell where documents begin.
     """
-    path = given_path(source, error=CorpusError)
+    path, treebank = given_path(source, error=CorpusError), CoNLLU()
     if path.is_file() and (Tables().is_at(path) or suffix_of(path) in JSON_SUFFIXES):
         raise not_items(path, columns_of(path), "next_sentence", nor="documents")
     if path.is_file() and suffix_of(path) == ".txt":
@@ -185,7 +179,16 @@ def read_documents(source: str | Path) -> tuple[Document, ...]:
         documents = [Document(name, tuple(" ".join(line.split()) for line in lines)) for name, lines in blocks]
         remedy = "part documents by a blank line"
     else:
-        sentences, remedy = _sentences(source, path), "mark where documents begin by a comment # newdoc"
+        remedy = "mark where documents begin by a comment # newdoc"
+        splits: Mapping[str, Any]
+        if path.is_dir() and treebank.files(path):  # of a treebank no other split is read
+            splits = split_files(path, treebank.suffixes, what=treebank.title)
+        else:
+            splits = load_corpus(source).splits
+        some = next((splits[name] for name in ("test", "dev") if name in splits), next(iter(splits.values())))
+        sentences: list[Any] = []
+        for one in some:
+            sentences += treebank.read(one, Oddities()) if isinstance(one, Path) else [one]
         starts = document_starts([one.group for one in sentences], [one.id for one in sentences])
         ends = [*(start for start, _ in starts[1:]), len(sentences)]
         documents = [
@@ -197,22 +200,7 @@ def read_documents(source: str | Path) -> tuple[Document, ...]:
     return tuple(documents)
 
 
-def _sentences(source: str | Path, path: Path) -> list[Sentence]:
-    """The sentences of test, or else dev; of a treebank no other split is read."""
-    treebank = CoNLLU()
-    if path.is_dir() and treebank.files(path):
-        files = split_files(path, treebank.suffixes, what=treebank.title)
-        return [sentence for file in files[_asked(files)] for sentence in treebank.read(file, Oddities())]
-    corpus = load_corpus(source)
-    return list(corpus[_asked(corpus.splits)])
-
-
-def _asked(splits: Iterable[str]) -> str:
-    names = list(splits)
-    return next((name for name in ("test", "dev") if name in names), names[0])
-
-
-_UNITS, _TENS = (
+_WORDS, _TENS = (
     words.split()
     for words in (
         "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
@@ -234,10 +222,9 @@ _N_RIVALS = 3
 
 def number_word(value: int) -> str:
     """The English word of a whole number from 0 to 99."""
-    if value < len(_UNITS):
-        return _UNITS[value]
-    tens, unit = _TENS[value // 10 - 2], value % 10
-    return f"{tens}-{_UNITS[unit]}" if unit else tens
+    if value < len(_WORDS):
+        return _WORDS[value]
+    return f"{_TENS[value // 10 - 2]}-{_WORDS[value % 10]}".removesuffix("-zero")
 
 
 def _worded(
@@ -339,7 +326,6 @@ def check_made(source: str, *, pocket: str) -> None:
 
 _LEAST_RATIO, _FAR = 10, 100
 """Least ratio of the sizes or weights of a pair, and the ratio from which on they are far apart."""
-_TABLES: Final[dict[str, str]] = tomllib.loads(Path(__file__).with_name("objects.toml").read_text(encoding="utf-8"))
 _EXCHANGED = (("eat", "read"), ("drink", "drive"), ("wear", "sing"), ("climb", "spend"), ("play", "cook"))
 """Actions that rival one another: no thing of the one is a thing of the other."""
 _COMPARED = (
@@ -355,9 +341,17 @@ _DONE = (
 _PLURAL = frozenset({"stairs", "savings", "profits", "wages", "drums", "beans", "noodles"})
 
 
+def _table(name: str) -> list[str]:
+    """The lines of one of our tables of objects."""
+    import tomllib
+
+    tables: dict[str, str] = tomllib.loads(Path(__file__).with_name("objects.toml").read_text(encoding="utf-8"))
+    return tables[name].strip().splitlines()
+
+
 def things() -> dict[str, dict[str, float]]:
     """By everyday object its ``size``, the longest side in metres, and its ``weight`` in kilograms."""
-    rows = (row.split() for line in _TABLES["things"].strip().splitlines() for row in line.split("|"))
+    rows = (row.split() for line in _table("things") for row in line.split("|"))
     return {name: {"size": float(size), "weight": float(weight)} for name, size, weight in rows}
 
 
@@ -370,35 +364,27 @@ def comparison_items(by: Literal["size", "weight"]) -> tuple[TableItem, ...]:
     """
     measure = {name: of_thing[by] for name, of_thing in things().items()}
     words = {"size": ("larger", "smaller"), "weight": ("heavier", "lighter")}[by]
-    items = []
-    for one, other, ratio in _pairs_of_things(measure, f"pairs by {by}"):
-        group = f"over {_FAR} times" if ratio >= _FAR else f"{_LEAST_RATIO} to {_FAR} times"
-        for first, second in ((one, other), (other, one)):
-            good, bad = words if measure[first] > measure[second] else words[::-1]
-            a, b = (f"{'an' if name[0] in 'aeiou' else 'a'} {name}" for name in (first, second))
-            for place, (wording, blind) in enumerate(_COMPARED):
-                text = wording.format(A=a.capitalize(), a=a, b=b, mask=MASK)
-                name, blind = f"{first}-{second}-{place}", blind.format(mask=MASK)
-                items.append(TableItem(name, f"{one} {other}", group, text, good=good, bad=(bad,), blind=blind))
-    return tuple(items)
-
-
-def _pairs_of_things(measure: Mapping[str, float], seed: str) -> list[tuple[str, str, float]]:
-    """Every object of a drawn order with the first one left that is far enough from it, and the ratio of the two.
-
-    Pairs over and under :data:`_FAR` times are sought by turns, so that there are about as many of both.
-    """
-    left = drawn_order(list(measure), seed)
-    pairs: list[tuple[str, str, float]] = []
+    left, n_pairs, items = drawn_order(list(measure), f"pairs by {by}"), 0, list[TableItem]()
     while left:
+        # Each object with the first one left that is far enough from it; pairs over and under _FAR times are sought
+        # by turns, so that there are about as many of both.
         one = left.pop(0)
         ratios = [max(measure[one], measure[other]) / min(measure[one], measure[other]) for other in left]
         enough = [place for place, ratio in enumerate(ratios) if ratio >= _LEAST_RATIO]
-        wanted = [place for place in enough if (ratios[place] >= _FAR) == len(pairs) % 2]
-        if enough:
-            place = (wanted or enough)[0]
-            pairs.append((one, left.pop(place), ratios[place]))
-    return pairs
+        wanted = [place for place in enough if (ratios[place] >= _FAR) == n_pairs % 2]
+        if not enough:
+            continue
+        place, n_pairs = (wanted or enough)[0], n_pairs + 1
+        other, is_far = left.pop(place), ratios[place] >= _FAR
+        group = f"over {_FAR} times" if is_far else f"{_LEAST_RATIO} to {_FAR} times"
+        for first, second in ((one, other), (other, one)):
+            good, bad = words if measure[first] > measure[second] else words[::-1]
+            a, b = (f"{'an' if name[0] in 'aeiou' else 'a'} {name}" for name in (first, second))
+            for wording, (text, blind) in enumerate(_COMPARED):
+                text, blind = text.format(A=a.capitalize(), a=a, b=b, mask=MASK), blind.format(mask=MASK)
+                name, cluster = f"{first}-{second}-{wording}", f"{one} {other}"
+                items.append(TableItem(name, cluster, group, text, good=good, bad=(bad,), blind=blind))
+    return tuple(items)
 
 
 def affordance_items() -> tuple[TableItem, ...]:
@@ -407,7 +393,7 @@ def affordance_items() -> tuple[TableItem, ...]:
     Actions rival one another in pairs (*eat* and *read*), and so do their objects: *apple* is asked with *eat* for
     right and *read* for wrong, *book* the other way about. A constant answer is right half the time.
     """
-    objects = dict(line.split(": ") for line in _TABLES["affordances"].strip().splitlines())
+    objects = dict(line.split(": ") for line in _table("affordances"))
     items: list[TableItem] = []
     for one, other in _EXCHANGED:
         for thing, counterpart in zip(objects[one].split(), objects[other].split(), strict=True):

@@ -52,11 +52,7 @@ def test_an_argument_is_a_subtree_without_the_branch_of_the_predicate(tmp_path):
     text = _rows("The det 2 _ _", "man nsubj 6 _ ARG0", "who nsubj 4 _ R-ARG0", "sang acl:relcl 2 sing.01 V")
     text = text.rstrip("\n") + "\n" + "5\tloudly\t_\t_\t_\t_\t4\tadvmod\t_\t_\t_\tARGM-MNR\n6\tleft" + "\t_" * 4
     (sentence,) = _read(tmp_path, text + "\t0\troot\t_\t_\t_\t_\n\n")
-    assert _roles(sentence) == [
-        ("sang", "The man", "ARG0"),
-        ("sang", "who", "R-ARG0"),
-        ("sang", "loudly", "ARGM-MNR"),
-    ]
+    assert _roles(sentence) == [("sang", "The man", "ARG0"), ("sang", "who", "R-ARG0"), ("sang", "loudly", "ARGM-MNR")]
 
 
 def test_an_argument_in_pieces_is_the_piece_around_its_head(tmp_path):
@@ -90,10 +86,10 @@ def test_what_is_not_annotated_is_counted(tmp_path):
     [
         (_rows("a root 0 a.01 V _"), r"conllu:2: 1 rolesets but 2 columns of roles; give each predicate one"),
         (_rows("a root 0 a.01 V", "b obj 1 b.01 ARG1"), r"conllu:2: 2 rolesets but 1 columns of roles"),
-        (_rows("a root 0 a.01 V", "b obj 1 _"), r"conllu:3: 11 columns where the sentence has 12"),
-        (_rows("a root 0"), r"conllu:2: 10 columns, but the eleventh should hold a roleset; write _ for none"),
+        (_rows("a root 0 a.01 V", "b obj 1 _"), r"conllu:3: 11 columns where the first word has 12; a roleset"),
+        (_rows("a root 0"), r"conllu:2: 10 columns where the first word has 10; a roleset"),
         (_rows("a root _ a.01 V", "b obj _ _ ARG1"), r"conllu:2: roles in a sentence without heads"),
-        (_rows("a root 7 a.01 V"), r"conllu:2: HEAD 7 in a sentence of 1 words"),
+        (_rows("a root 7 a.01 V"), r"conllu:2: HEAD '7' in a sentence of 1 words"),
         ("\n", r"no sentence in it; give a CoNLL-U file with words"),
     ],
 )

@@ -11,8 +11,7 @@ from matplotlib.patches import PathPatch, Polygon
 
 from bertology._figures import BLUE, PURPLE, VERMILION
 from bertology.errors import ResultsError
-from bertology.results._tree_figures import WORD_SIZE
-from bertology.results.trees import plot_arcs
+from bertology.results.trees import WORD_SIZE, plot_arcs
 
 
 def drawn(figure):

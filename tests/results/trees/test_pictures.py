@@ -9,7 +9,7 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from bertology.errors import ResultsError
-from bertology.results.trees import plot_depths, plot_distances, to_png, to_svg
+from bertology.results.trees import plot_depths, plot_distances, to_svg
 
 PICTURES = ("arcs", "depths", "distances")
 
@@ -50,9 +50,9 @@ def test_a_picture_that_cannot_be_drawn_says_why(chef):
     with pytest.raises(ResultsError, match="no predicted depths"):
         to_svg(bare, picture="depths")
     with pytest.raises(ResultsError, match="no predicted distances"):
-        to_png(bare, picture="distances")
+        to_svg(bare, picture="distances", ending="png")
     with pytest.raises(ResultsError, match="choose one of arcs, depths, distances"):
-        to_png(bare, picture="rainbow")
+        to_svg(bare, picture="rainbow", ending="png")
 
 
 @pytest.mark.parametrize("picture", PICTURES)
@@ -61,7 +61,7 @@ def test_the_same_reading_is_the_same_bytes(directed, picture):
     svg, again = (to_svg(directed, picture=picture) for _ in range(2))
     assert svg == again
     assert ElementTree.fromstring(svg).tag.endswith("svg")
-    assert to_png(directed, picture=picture).startswith(b"\x89PNG")
+    assert to_svg(directed, picture=picture, ending="png").startswith(b"\x89PNG")
     assert dict(mpl.rcParams) == before
 
 
@@ -79,7 +79,7 @@ def test_any_script_can_be_drawn(make, words, pictures):
     """Warnings are errors here: a letter that no font has is drawn as a hollow square, on purpose."""
     reading = make((2, 0, 2, 3), words=words)
     for picture in pictures:
-        assert to_png(reading, picture=picture).startswith(b"\x89PNG")
+        assert to_svg(reading, picture=picture, ending="png").startswith(b"\x89PNG")
 
 
 @pytest.mark.parametrize("plot", [plot_depths, plot_distances])

@@ -15,20 +15,13 @@ if TYPE_CHECKING:
     from bertology.measures.sums import LayerSums
 
 
-class GeometryProbe(Probe):
-    """A question about the vectors of a text themselves, by layer.
-
-    Subclasses are frozen dataclasses without state; their fields, but for those that say what they are, are settings.
-    """
-
-    subject: ClassVar[Subject] = "vectors"
+class WordsProbe(Probe):
+    """A question about the vectors of words, of one model or of two; its fields, but for those that say what it is, are
+    settings."""
 
     asked_by = "words"
-    family = "geometry"
-
-    pools: ClassVar[tuple[str, ...]] = ("mean",)
-    """Vectors of sentences that can be asked for. Where ``cls`` is, :meth:`statistics` gets the vectors of the special
-    token before each sentence as well, under ``cls:train``, ``cls:test`` …; their words are numbers of sentences."""
+    most_words: int = 50_000
+    """Words of running text that are read at most: random sentences of a larger text. A field makes it a setting."""
 
     @property
     def compares_layers(self) -> bool:
@@ -40,6 +33,28 @@ class GeometryProbe(Probe):
         """The splits whose vectors are read."""
         return ("test",)
 
+    def words(self, sentences: Splits) -> SplitWords:
+        """All words of random sentences."""
+        return {one: sampled_words(sentences[one], self.most_words) for one in self.reads if one in sentences}
+
+    def counts(self, sentences: Splits, words: SplitWords) -> GeometryCounts:
+        """The items of which all words are among ``words``: those of :meth:`words` that can be read."""
+        return GeometryCounts(len(words["test"]))
+
+
+class GeometryProbe(WordsProbe):
+    """A question about the vectors of a text themselves, by layer.
+
+    Subclasses are frozen dataclasses without state; their fields, but for those that say what they are, are settings.
+    """
+
+    subject: ClassVar[Subject] = "vectors"
+    family = "geometry"
+
+    pools: ClassVar[tuple[str, ...]] = ("mean",)
+    """Vectors of sentences that can be asked for. Where ``cls`` is, :meth:`statistics` gets the vectors of the special
+    token before each sentence as well, under ``cls:train``, ``cls:test`` …; their words are numbers of sentences."""
+
     @property
     def fits(self) -> str:
         """Description of what is fitted to items of train, or to parts of test; empty where nothing is fitted."""
@@ -50,16 +65,13 @@ class GeometryProbe(Probe):
         """A note on what the task itself fits, if anything; :meth:`baseline` computes each of :attr:`baselines`."""
         return (ControlNote("none", "readout", self.fits),) if self.fits else ()
 
-    most_words: int = 50_000
-    """Words of running text that are read at most: random sentences of a larger text. A field makes it a setting."""
+    @property
+    def encodings(self) -> Mapping[str, Encoding]:
+        """By name, other ways in which the text is put to the model, besides each sentence by itself.
 
-    def words(self, sentences: Splits) -> SplitWords:
-        """All words of random sentences."""
-        return {split: sampled_words(sentences[split], self.most_words) for split in self.reads}
-
-    def counts(self, sentences: Splits, words: SplitWords) -> GeometryCounts:
-        """The items of which all words are among ``words``: those of :meth:`words` that the model can read."""
-        return GeometryCounts(len(words["test"]))
+        :meth:`statistics` has the vectors of the same words of the test split in each, by these names.
+        """
+        return {}
 
     @abstractmethod
     def statistics(self, vectors: SplitVectors, sentences: Splits) -> Iterator[LayerSums]:
@@ -76,17 +88,4 @@ class GeometryProbe(Probe):
 
     def baseline(self, name: str, sentences: Splits, words: SplitWords) -> Iterator[LayerSums]:
         """The statistics of one of :attr:`baselines`, which reads no layer; ``words`` as in :meth:`counts`."""
-        raise NotImplementedError(f"{type(self).__name__} has no baseline {name}")
-
-
-class EncodingProbe(GeometryProbe):
-    """A question about what happens to the vectors of a text when it is put to the model in another way.
-
-    :meth:`statistics` has the vectors of the same words of the test split in every encoding, by the names of
-    :attr:`encodings`, besides those by split, which are of each sentence by itself.
-    """
-
-    @property
-    @abstractmethod
-    def encodings(self) -> Mapping[str, Encoding]:
-        """By name, the encodings that are computed in addition to each sentence by itself."""
+        return iter(())

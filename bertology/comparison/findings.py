@@ -19,7 +19,7 @@ from bertology.measures.intervals import Bootstrap, Comparison, over_layers
 from bertology.results import ResultRow, Results
 from bertology.results.compared import ComparedTask, PairStatistic, at_null
 from bertology.results.predictions import HeadSums, read_head_sums, read_scores
-from bertology.results.rows import ATTENTION, Score, counterpart, own_init
+from bertology.results.rows import ATTENTION, counterpart, own_init
 from bertology.results.table import interval_of, layers_named, metric_title, number
 
 if TYPE_CHECKING:
@@ -36,11 +36,11 @@ _ASKED = "head", "test"
 def head_changes(results: Results, run: str | Path, *, reference: str, models: Sequence[str]) -> pd.DataFrame:
     """Statistics of attention heads of models less those of a reference, on the same sentences.
 
-    For every task of attention heads run on all models, such as ``head_statistics`` and ``head_syntax``: a row for
-    each statistic (of a relation, in ``group``) of each head, with the difference, its 95 % interval from a bootstrap
-    over sentences that resamples both models alike, with the degrees of freedom of the sentences that have the
-    relation, and p adjusted over all heads and statistics of the task on a corpus (Benjamini–Hochberg). Heads are
-    paired by their names; models without the same heads have no line.
+    For every task of attention heads run on all models, such as ``head_statistics`` and ``head_syntax``: a row for each
+    statistic (of a relation, in ``group``) of each head, with the difference, its 95 % interval from a bootstrap over
+    sentences that resamples both models alike, with the degrees of freedom of the sentences that have the relation, and
+    p adjusted over all heads and statistics of the task on a corpus (Benjamini–Hochberg). Heads are paired by their
+    names; models without the same heads have no line.
 
     >>> head_changes(results, "runs/compared", reference="bert", models=["tuned"])  # doctest: +SKIP
 
@@ -60,28 +60,25 @@ def head_changes(results: Results, run: str | Path, *, reference: str, models: S
     """
     import pandas as pd
 
-    before = _head_cells([row for row in results.rows if row.model == reference])
-    frames = []
+    cells: dict[str, dict[tuple[str, ...], dict[int, str]]] = {}
+    for name in (reference, *models):
+        # The cells of a model on its own weights, by question and layer.
+        of_question = cells.setdefault(name, defaultdict(dict))
+        rows = [row for row in results.rows if row.model == name and row.head and row.readout in ATTENTION]
+        rows = [row for row in rows if row.param("reference") is None]
+        init = own_init(rows) if rows else ""
+        for row in rows:
+            if row.status == "ok" and row.control == "none" and row.init == init and row.layer is not None:
+                of_question[row.task, row.corpus, row.corpus_fingerprint, row.reading][row.layer] = row.cell_id
+    lines: list[dict[str, Any]] = []
     for model in models:
-        after = _head_cells([row for row in results.rows if row.model == model])
-        for question, cells in before.items():
-            others = after.get(question, {})
-            if cells.keys() == others.keys():
-                pairs = [(layer, cell, others[layer]) for layer, cell in sorted(cells.items())]
+        for question, before in cells[reference].items():
+            after = cells[model].get(question, {})
+            if before.keys() == after.keys():
+                pairs = [(layer, cell, after[layer]) for layer, cell in sorted(before.items())]
                 about = {"model": model, "task": question[0], "corpus": question[1]}
-                frames.append(pd.DataFrame([{**about, **line} for line in _lines(Path(run), pairs)]))
-    return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
-
-
-def _head_cells(rows: list[ResultRow]) -> Mapping[tuple[str, ...], Mapping[int, str]]:
-    """The cell of a model on its own weights, by question and layer."""
-    found: dict[tuple[str, ...], dict[int, str]] = defaultdict(dict)
-    of_heads = [row for row in rows if row.head and row.readout in ATTENTION and row.param("reference") is None]
-    init = own_init(of_heads) if of_heads else ""
-    for row in of_heads:
-        if row.status == "ok" and row.control == "none" and row.init == init and row.layer is not None:
-            found[row.task, row.corpus, row.corpus_fingerprint, row.reading][row.layer] = row.cell_id
-    return found
+                lines += [{**about, **line} for line in _lines(Path(run), pairs)]
+    return pd.DataFrame(lines)
 
 
 def _lines(run: Path, pairs: Sequence[tuple[int, str, str]]) -> Iterator[dict[str, Any]]:
@@ -100,40 +97,36 @@ def _lines(run: Path, pairs: Sequence[tuple[int, str, str]]) -> Iterator[dict[st
                 sums[1].append(after[key])
     if not names:
         return
-    n_clusters = 1 + max(int(one.clusters.max(initial=0)) for one in (*sums[0], *sums[1]))
-    over, under = (
-        np.concatenate([_by_cluster(one, part, n_clusters) for one in (*sums[0], *sums[1])])
-        for part in ("over", "under")
-    )
+    every, first = [*sums[0], *sums[1]], 0
+    n_clusters = 1 + max(int(one.clusters.max(initial=0)) for one in every)
+    over, under = np.zeros((2, 2 * len(names), n_clusters))  # zeros where a cluster has none
+    for one in every:
+        last = first + len(one.over)
+        over[first:last, one.clusters], under[first:last, one.clusters] = one.over, one.under
+        first = last
     values, compared = paired_ratios(over, under)
-    for (metric, group, layer, head), one in sorted(zip(names, compared, strict=True), key=lambda pair: pair[0]):
+    for (metric, group, layer, head), change in sorted(zip(names, compared, strict=True), key=lambda pair: pair[0]):
         yield {
             "metric": metric,
             "group": group or None,
             "layer": layer,
             "head": head,
-            "reference_value": float(values[one.b]),
-            "value": float(values[one.a]),
-            "difference": one.diff,
-            "difference_low": one.ci_low,
-            "difference_high": one.ci_high,
-            "p_adj": one.p_adj,
-            "n_sentences": one.n_pairs,
+            "reference_value": float(values[change.b]),
+            "value": float(values[change.a]),
+            "difference": change.diff,
+            "difference_low": change.ci_low,
+            "difference_high": change.ci_high,
+            "p_adj": change.p_adj,
+            "n_sentences": change.n_pairs,
         }
 
 
 def paired_ratios(over: Floats, under: Floats) -> tuple[Floats, list[Comparison]]:
-    """Ratios of sums over sentences, and the differences between two halves of them, one family.
+    """``[2 · statistic]`` ratios of sums over sentences, and the second half's less the first's, one family.
 
     Each difference has the degrees of freedom of the sentences in which there is something to divide by: a relation
-    that stands in 24 sentences of 1,000 is known as well as 24 sentences can tell.
-
-    Args:
-        over: ``[2 · statistic, sentence]`` numerators, those of the reference first.
-        under: ``[2 · statistic, sentence]`` denominators, 0 where a sentence has nothing to count.
-
-    Returns:
-        ``[2 · statistic]`` ratios, and for each statistic the second half's less the first's.
+    that stands in 24 sentences of 1,000 is known as well as 24 sentences can tell. Numerators and denominators, 0
+    where a sentence has nothing to count, are ``[2 · statistic, sentence]``, those of the reference first.
     """
     n = len(over) // 2
     drawn = bootstrap_ratio(over, under, metric="head", n_resamples=_RESAMPLES)
@@ -142,18 +135,9 @@ def paired_ratios(over: Floats, under: Floats) -> tuple[Floats, list[Comparison]
     return drawn.values, compare(drawn.values, drawn.replicates, n_clusters=used, pairs=pairs)
 
 
-def _by_cluster(sums: HeadSums, part: str, n_clusters: int) -> Floats:
-    """One part of some sums, ``[head, cluster]``, with zeros where a cluster has none."""
-    values = np.asarray(getattr(sums, part), dtype=np.float64)
-    full = np.zeros((len(values), n_clusters))
-    full[:, sums.clusters] = values
-    return full
-
-
 _BITS = "codelength_bits"
 _FLOORS = {"word_majority": "word majority", "majority": "majority"}
 """Baselines that read no layer, the better of which is a floor."""
-_RANDOM = "random weights"
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,12 +152,12 @@ class Retained:
         """A row for each task and layer; scores and shares are fractions.
 
         Columns are ``task``, ``corpus``, ``reading`` (the readout with its settings), ``metric``, ``layer`` of the
-        model and ``reference_layer``, with which it is compared, of the same number or the same relative depth;
-        ``reference_value``, ``model_value``, ``floor`` and ``floor_of``, the baseline whose score it is (``word
-        majority``, ``majority`` or ``random weights``); ``surplus``, the score of the reference beyond the floor with
-        the sign of a gain, with ``surplus_low`` and ``surplus_high``; ``retained``, (model − floor) / (reference −
-        floor), NaN where the interval of the surplus includes 0, with ``ci_low`` and ``ci_high``; and ``n_items``,
-        items, or of codelengths sentences, that both models were scored on.
+        model and ``reference_layer``, of the same number or the same relative depth; ``reference_value``,
+        ``model_value``, ``floor`` and ``floor_of`` (``word majority``, ``majority`` or ``random weights``);
+        ``surplus``, the score of the reference beyond the floor with the sign of a gain, with ``surplus_low`` and
+        ``surplus_high``; ``retained``, (model − floor) / (reference − floor), NaN where the interval of the surplus
+        includes 0, with ``ci_low`` and ``ci_high``; and ``n_items``, items, or of codelengths sentences, that both
+        models were scored on.
         """
         return self.frame
 
@@ -182,10 +166,9 @@ def retained(reference: Results, model: Results) -> Retained:
     """The share of what probes find in a reference A beyond a floor that they still find in a model B.
 
     Of every task that both were probed for, in each layer: (B − floor) / (A − floor), where the floor is the better of
-    the most frequent label (of a word, where that was asked for) and A with random weights in the same layer. It is 1
-    where B has all that A has, 0 where B is no better than the floor. The interval is of a bootstrap in which all
-    scores are of the same resampled sentences. Where it cannot be excluded that A itself is no better than the floor,
-    the share is undefined. Codelengths, which tell more apart than scores do (Hościłowicz et al. 2023), are compared
+    the most frequent label (of a word, where that was asked for) and A with random weights in the same layer. The
+    interval is of a bootstrap in which all scores are of the same resampled sentences. Where it cannot be excluded that
+    A itself is no better than the floor, the share is undefined. Codelengths (Hościłowicz et al. 2023) are compared
     likewise in bits that are saved beyond the shorter of the uniform code and the code of random weights.
 
     >>> retained(results.only(model="pocket"), results.only(model="pocket-60")).table()  # doctest: +SKIP
@@ -199,7 +182,12 @@ def retained(reference: Results, model: Results) -> Retained:
     """
     import pandas as pd
 
-    names = _only_model(reference, "the reference"), _only_model(model, "the model")
+    names = []
+    for which, results in {"the reference": reference, "the model": model}.items():
+        found = {row.model for row in results.rows if row.model and row.status == "ok"}
+        if len(found) != 1:
+            raise ResultsError(f"{which} has results of {len(found)} models: choose one with .only(model=…)")
+        names.append(str(next(iter(found))))
     of_a, of_b = _questions(reference), _questions(model)
     rows = [row for key in of_a if key in of_b for row in _retained_rows(reference, of_a[key], model, of_b[key])]
     if not rows:
@@ -210,29 +198,20 @@ def retained(reference: Results, model: Results) -> Retained:
     return Retained(*names, pd.DataFrame(rows))
 
 
-def _only_model(results: Results, which: str) -> str:
-    names = {row.model for row in results.rows if row.model and row.status == "ok"}
-    if len(names) != 1:
-        raise ResultsError(f"{which} has results of {len(names)} models: choose one with .only(model=…)")
-    return str(next(iter(names)))
-
-
 def _questions(results: Results) -> dict[tuple[object, ...], list[ResultRow]]:
     """Rows of layers and baselines by what is asked: those with the same readout, and of baselines none."""
     found: dict[tuple[object, ...], list[ResultRow]] = defaultdict(list)
-    whole = [row for row in results.rows if row.group is None and row.head is None and row.status == "ok"]
-    for row in whole:
-        is_score = row.main_metric and row.metric != "compression"
-        if row.control == "none" and row.layer is not None and (is_score or row.metric == _BITS):
-            found[*_asked(row), row.pooling, row.reading].append(row)
-    baselines = [row for row in whole if row.control in _FLOORS and row.layer is None]
-    for rows in found.values():
-        rows += [row for row in baselines if _asked(row) == _asked(rows[0])]
-    return dict(found)
-
-
-def _asked(row: ResultRow) -> tuple[str, ...]:
-    return row.task, row.task_version, row.corpus_fingerprint, row.split, row.metric
+    baselines: dict[tuple[str, ...], list[ResultRow]] = defaultdict(list)
+    for row in results.rows:
+        asked = row.task, row.task_version, row.corpus_fingerprint, row.split, row.metric
+        if row.group is not None or row.head is not None or row.status != "ok":
+            continue
+        is_score = (row.main_metric and row.metric != "compression") or row.metric == _BITS
+        if row.control == "none" and row.layer is not None and is_score:
+            found[*asked, row.pooling, row.reading].append(row)
+        elif row.control in _FLOORS and row.layer is None:
+            baselines[asked].append(row)
+    return {key: rows + baselines[key[:5]] for key, rows in found.items()}  # type: ignore[index]
 
 
 def _retained_rows(
@@ -270,13 +249,16 @@ def _retained_rows(
         if place not in by_layer:
             continue
         scores = [by_layer[place], score(model, rows)]
-        floors = baselines | ({_RANDOM: random_layers[place]} if place in random_layers else {})
+        floors = baselines | ({"random weights": random_layers[place]} if place in random_layers else {})
         best = max(floors, key=lambda name: sign * float(floors[name].values[0]))
-        together = _side_by_side([*scores, *floors.values()], sign)
-        surplus, share = (
-            over_layers(together, _surplus, metric="surplus"),
-            over_layers(together, _share, metric="retained"),
-        )
+        # All on the same resamples, as columns, larger ones better: A, B and floors.
+        columns = {
+            part: sign * np.concatenate([getattr(one, part) for one in (*scores, *floors.values())], axis=-1)
+            for part in ("values", "replicates", "jackknife")
+        }
+        together = replace(scores[0], **columns, bounds="none")
+        surplus = over_layers(together, lambda of: of[..., 0] - of[..., 2:].max(axis=-1), metric="surplus")
+        share = over_layers(together, _share, metric="retained")
         is_defined = bool(surplus.ci_low[0] > 0)
         retained = {"retained": share.values[0], "ci_low": share.ci_low[0], "ci_high": share.ci_high[0]}
         yield {
@@ -298,12 +280,8 @@ def _retained_rows(
         }
 
 
-def _surplus(scores: Floats) -> Floats:
-    """A minus its floor, from ``[…, column]`` with the columns A, B and floors."""
-    return np.asarray(scores[..., 0] - scores[..., 2:].max(axis=-1))
-
-
 def _share(scores: Floats) -> Floats:
+    """(B − floor) / (A − floor), from ``[…, column]`` with the columns A, B and floors."""
     floor = scores[..., 2:].max(axis=-1)
     below = scores[..., 0] - floor
     return np.asarray(np.divide(scores[..., 1] - floor, below, out=np.full(below.shape, np.nan), where=below != 0))
@@ -330,21 +308,6 @@ def _bits(results: Results, row: ResultRow, sentences: Sequence[str], *, is_unif
     return bootstrap_ratio(bits, np.full(bits.shape[1], 1 / bits.shape[1]), metric=_BITS)
 
 
-def _side_by_side(scores: Sequence[Bootstrap], sign: float) -> Bootstrap:
-    """Scores on the same resamples as columns of one, larger ones better."""
-
-    def columns(name: str) -> Floats:
-        return sign * np.concatenate([getattr(one, name) for one in scores], axis=-1)
-
-    return replace(
-        scores[0],
-        values=columns("values"),
-        replicates=columns("replicates"),
-        jackknife=columns("jackknife"),
-        bounds="none",
-    )
-
-
 _SAME_VECTORS = 2e-3
 """Distance between two vectors over the length of one, up to which they are the same as they are stored (float16)."""
 _SAME_BITS = 1e-3
@@ -357,17 +320,13 @@ def verdicts(
     statistics: Sequence[PairStatistic],
     sizes: Sequence[Mapping[Any, Any]] = (),
 ) -> list[str]:
-    """A verbal summary for each model, then its overall values.
+    """A verbal summary for each model, as tables call it, without the reference, then its overall values.
 
     A model has *identical weights* where none of its encoder's differs and neither do vectors and losses; it computes
     the *same function* where the vectors of its last layer and the loss on masked words are the same though weights
-    differ; else it *differs in* what follows. Where its last layer was not read, no verdict is on the whole of it.
-
-    Args:
-        models: as tables call them, without the reference; those of which nothing could be measured are left out.
-        tasks: that both models were asked.
-        statistics: of all pairs of models.
-        sizes: as rows of :func:`size_and_speed`, the reference first, then the models in their order.
+    differ; else it *differs in* what follows. Where its last layer was not read, no verdict is on the whole of it. A
+    model of which nothing could be measured is left out. ``sizes`` are rows of :func:`size_and_speed`, those of the
+    reference first.
     """
     found = []
     for place, model in enumerate(models):
@@ -376,7 +335,17 @@ def verdicts(
         if not own and not of_model:
             continue
         found.append(f"{model}: {_verdict(own, of_model, model)}.")
-        numbers = [*_losses(own), *_weights(own), *_sizes(sizes, place + 1)]
+        numbers = list(_losses(own))
+        for metric, what in (("changed", "of the encoder's weights differ"), ("relative_l2", "of their length apart")):
+            for one in _of(own, "weights", metric)[:1]:
+                if one.of_model is not None:
+                    numbers.append(f"{number(one.of_model.value, metric=metric)} % {what}")
+        if place + 1 < len(sizes):
+            before, after = sizes[0], sizes[place + 1]
+            on_disk, of_reference = (one["bytes_on_disk"] / 1e6 for one in (after, before))
+            numbers.append(f"{on_disk:.2f} MB on disk (reference {of_reference:.2f})")
+            between = f"[{after['speedup_low']:.2f}, {after['speedup_high']:.2f}]"
+            numbers.append(f"{after['speedup']:.2f} {between} times as fast")
         if numbers:
             found.append(f"{model} as a whole: {'; '.join(numbers)}.")
     return found
@@ -413,45 +382,23 @@ def _verdict(statistics: Sequence[PairStatistic], tasks: Sequence[ComparedTask],
 
 def _losses(statistics: Sequence[PairStatistic]) -> Iterator[str]:
     """The loss on masked words, and the share of them that is right, on each corpus."""
-    changes, several = _of(statistics, "masked_loss", "change_bits"), len({one.corpus for one in statistics}) > 1
-    for one in changes:
-        of_corpus = [other for other in statistics if other.corpus == one.corpus]
-
-        def value(metric: str, of_corpus: Sequence[PairStatistic] = of_corpus) -> Score | None:
-            return next((other.of_model for other in _of(of_corpus, "masked_loss", metric)), None)
-
+    several = len({one.corpus for one in statistics}) > 1
+    for one in _of(statistics, "masked_loss", "change_bits"):
         if (change := one.of_model) is None:
             continue
-        text = f"masked loss {_signed(change, one.metric)} bits a word{f' on {one.corpus}' if several else ''}"
-        before, after = value("reference_bits"), value("masked_loss_bits")
+        before, after, right, was_right = (
+            next((of.of_model for of in _of(statistics, "masked_loss", metric) if of.corpus == one.corpus), None)
+            for metric in ("reference_bits", "masked_loss_bits", "accuracy", "accuracy_reference")
+        )
+        signed = f"{'+' if change.value > 0 else ''}{number(change.value, metric=one.metric)}"
+        signed = f"{signed} {interval_of(change, one.metric)}".rstrip()
+        text = f"masked loss {signed} bits a word{f' on {one.corpus}' if several else ''}"
         if before and after:
-            text += (
-                f" ({number(before.value, metric='reference_bits')} → {number(after.value, metric='masked_loss_bits')})"
-            )
-        right, was_right = value("accuracy"), value("accuracy_reference")
+            text += f" ({number(before.value, metric='reference_bits')} → "
+            text += f"{number(after.value, metric='masked_loss_bits')})"
         if right and was_right:
             text += f", {number(was_right.value)} → {number(right.value)} % of masked words right"
         yield text
-
-
-def _signed(score: Score, metric: str) -> str:
-    sign = "+" if score.value > 0 else ""
-    return f"{sign}{number(score.value, metric=metric)} {interval_of(score, metric)}".rstrip()
-
-
-def _weights(statistics: Sequence[PairStatistic]) -> Iterator[str]:
-    for metric, what in (("changed", "of the encoder's weights differ"), ("relative_l2", "of their length apart")):
-        for one in _of(statistics, "weights", metric)[:1]:
-            if one.of_model is not None:
-                yield f"{number(one.of_model.value, metric=metric)} % {what}"
-
-
-def _sizes(sizes: Sequence[Mapping[Any, Any]], place: int) -> Iterator[str]:
-    if place < len(sizes):
-        reference, own = sizes[0], sizes[place]
-        yield f"{own['bytes_on_disk'] / 1e6:.2f} MB on disk (reference {reference['bytes_on_disk'] / 1e6:.2f})"
-        between = f"[{own['speedup_low']:.2f}, {own['speedup_high']:.2f}]"
-        yield f"{own['speedup']:.2f} {between} times as fast"
 
 
 def null_findings(statistics: Sequence[PairStatistic]) -> Iterator[str]:
