@@ -175,21 +175,10 @@ def _found(called: str) -> ModelSource | None:
 
 def _of_transformers(given: Any, tokenizer: Any, name: str | None, own: ModelSource | None = None) -> ModelSource:
     """The files that hold a model of transformers, or else the model as it is; ``own`` are those of an encoder."""
-    from transformers import PreTrainedModel
     from transformers.models.auto import modeling_auto as known
 
-    runs, model = _unwrapped(given)
-    kind, which = type(model), f"model {type(model).__name__}"
-    if not isinstance(model, PreTrainedModel):
-        raise ModelError(f"model: a {kind.__name__} is no model of transformers; {_PAIR}, or use ModuleAdapter")
-    _check_tokenizer(which, tokenizer)
-    if any(parameter.is_meta for parameter in model.parameters()):
-        raise ModelError(f"{which}: its weights are on the meta device; load them first")
-    highest, rows = max(tokenizer.get_vocab().values()), int(model.get_input_embeddings().num_embeddings)
-    if highest >= rows:
-        reason = f"its numbers go up to {highest:,}, the embeddings have {rows:,} rows"
-        raise ModelError(f"{which}: the tokenizer does not fit it ({reason}); give the tokenizer of the model")
-    called = str(getattr(model, "name_or_path", "") or "")
+    runs, model = _unwrapped(given, tokenizer)
+    kind, called = type(model), str(getattr(model, "name_or_path", "") or "")
     origin = own or _found(called)
     plain, where, number = (name or f"{Path(called).name or kind.__name__} {_IN_MEMORY}").partition(" (in memory")
     title = (re.sub(r"[^\w.-]+", "-", plain).strip(".-") or "model") + where + number  # that a folder can have
@@ -253,8 +242,10 @@ def _of_transformers(given: Any, tokenizer: Any, name: str | None, own: ModelSou
     return _kept(source, returned, runs, [described, content], kind=b"")
 
 
-def _unwrapped(model: Any) -> tuple[Any, Any]:
+def _unwrapped(model: Any, tokenizer: Any) -> tuple[Any, Any]:
     """The module of an object that runs, and the model of transformers in it, without ``torch.compile`` and such."""
+    from transformers import PreTrainedModel
+
     runs = model
     while isinstance(model, nn.Module):
         if isinstance(inner := getattr(model, "_orig_mod", None), nn.Module):
@@ -268,6 +259,16 @@ def _unwrapped(model: Any) -> tuple[Any, Any]:
         if model._forward_hooks or model._forward_pre_hooks:
             raise ModelError(f"model {type(model).__name__}: hooks of a wrapper; put them on the model that it wraps")
         model = inside
+    which = f"model {type(model).__name__}"
+    if not isinstance(model, PreTrainedModel):
+        raise ModelError(f"model: a {type(model).__name__} is no model of transformers; {_PAIR}, or use ModuleAdapter")
+    _check_tokenizer(which, tokenizer)
+    if any(parameter.is_meta for parameter in model.parameters()):
+        raise ModelError(f"{which}: its weights are on the meta device; load them first")
+    highest, rows = max(tokenizer.get_vocab().values()), int(model.get_input_embeddings().num_embeddings)
+    if highest >= rows:
+        reason = f"its numbers go up to {highest:,}, the embeddings have {rows:,} rows"
+        raise ModelError(f"{which}: the tokenizer does not fit it ({reason}); give the tokenizer of the model")
     return runs, model
 
 
