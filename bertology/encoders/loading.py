@@ -54,7 +54,7 @@ _DEFAULT_LENGTH = 512
 
 
 def load_tokenizer(source: ModelSource, *, trust_remote_code: bool = False) -> Any:
-    """The model's tokenizer, set never to truncate or pad; it must be a fast one, which gives character offsets."""
+    """The model's tokenizer, which must be a fast one, as these alone give character offsets."""
     from transformers import AutoTokenizer
 
     with one_line(f"{source.folder}: its tokenizer cannot be loaded", remedy="save it again"):
@@ -62,14 +62,14 @@ def load_tokenizer(source: ModelSource, *, trust_remote_code: bool = False) -> A
     if not tokenizer.is_fast:
         kind = type(tokenizer).__name__
         raise ModelError(f"{source.folder}: {kind} gives no character offsets; add a tokenizer.json (a fast tokenizer)")
-    tokenizer.backend_tokenizer.no_truncation()
-    tokenizer.backend_tokenizer.no_padding()
     return tokenizer
 
 
 def piece_reader(source: ModelSource, tokenizer: Any, body: nn.Module, *, max_pieces: int | None) -> PieceReader:
     """The :class:`PieceReader` of a tokenizer and its model, after checking that they belong together."""
     backend = tokenizer.backend_tokenizer
+    backend.no_truncation()
+    backend.no_padding()
     check_embeddings(body, str(getattr(body.config, "model_type", "such")))
     with one_line(f"{source.folder}: its tokenizer cannot be used", remedy="save it again"):
         # Some words, and a few entries of the vocabulary that look like words, for models of any script.

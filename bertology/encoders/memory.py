@@ -193,7 +193,7 @@ def _of_transformers(given: Any, tokenizer: Any, name: str | None, own: ModelSou
     # No signal depends on a pooler under no head, and files that lack it have it drawn anew each time.
     is_bare = model.base_model is model
     without = {key for key in model.state_dict() if is_bare and key.startswith("pooler.")}
-    read, content = _never_truncating(tokenizer), _tokenizer_content(tokenizer)
+    read, content = copy.deepcopy(tokenizer), _tokenizer_content(tokenizer)
     described, foreign = _described(model, without=without)
     returned = _returned_by(body if config.is_encoder_decoder else runs, parts, read, name=title)
 
@@ -342,7 +342,7 @@ def _of_module(body: ModuleBody, tokenizer: Any, name: str) -> MemorySource:
             raise ModelError(f"model {name}: {what}; give it, or leave the control random out")
         return ModuleBody(adapter.fresh(seed), adapter).loaded()
 
-    read = _never_truncating(tokenizer)
+    read = copy.deepcopy(tokenizer)
     source = _held(name, _snapshot(parts), read, size, fresh)
     load_encoder(source, device="cpu")  # checks that the vocabulary fits
     returned = _returned_by(body, parts, read, name=name)
@@ -368,14 +368,6 @@ def _snapshot(model: LoadedModel) -> LoadedModel:
     """A copy of a model in evaluation mode, with weights of its own."""
     made = model.copied(share=False)
     no_parameters_learn(made.outermost)
-    return made
-
-
-def _never_truncating(tokenizer: Any) -> Any:
-    """A copy of a tokenizer that never truncates or pads."""
-    made = copy.deepcopy(tokenizer)
-    made.backend_tokenizer.no_truncation()
-    made.backend_tokenizer.no_padding()
     return made
 
 
