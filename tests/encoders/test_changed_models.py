@@ -454,6 +454,7 @@ def test_parts_that_do_not_run_are_not_closed_or_changed(model: Any, tokenizer: 
         pass
 
 
+@pytest.mark.parametrize("family", ["albert", "bart", "gpt2", "modernbert", "t5"])
 def test_a_model_of_any_family_is_its_files_until_it_is_changed(family: str, tiny: Callable[[str], Path]) -> None:
     folder = tiny(family)
     read = AutoTokenizer.from_pretrained(folder)
