@@ -712,8 +712,9 @@ class WindowReader:
         inputs: dict[str, Any] = {name: torch.from_numpy(values) for name, values in arrays.items()}
         n_words = self._word_starts[batch.windows + 1] - self._word_starts[batch.windows]
         starts = np.repeat(np.arange(len(batch.windows)) * batch.length, n_words)  # of the row that a word is in
-        bounds = (torch.from_numpy(starts + of_word[words]) for of_word in (pieces.word_first, pieces.word_last))
-        pool = WordPooling(*(bound.to(encoder.device) for bound in bounds), self._pooling)
+        of_words = (pieces.word_first[words], pieces.word_last[words])
+        first, last = (torch.from_numpy(starts + bound).to(encoder.device) for bound in of_words)
+        pool = WordPooling(first, last, self._pooling)
         with self._around(batch):
             hidden = encoder.hidden_states(inputs.pop("input_ids"), **inputs, layers=layers)
         with torch.inference_mode():
