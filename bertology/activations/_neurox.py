@@ -85,11 +85,8 @@ def import_neurox(path: Path, sentences: Sentences) -> Entry:
         file = h5py.File(path, "r")
     with file:
         names = _index(file, path)
-        fingerprints = {
-            "model_fingerprint": f"neurox-{digest_file(path)}",
-            "text_fingerprint": sentences.text_fingerprint,
-        }
-        recipe = Recipe(**fingerprints, pooling="file", compute_dtype="file", stored_dtype="float32")
+        model, text = f"neurox-{digest_file(path)}", sentences.text_fingerprint
+        recipe = Recipe(model, text, pooling="file", compute_dtype="file", stored_dtype="float32")
         layers = tuple(range(_dataset(path, file, names, sentences[0]).shape[0]))
         folder, n_words = recipe.folder(layers), sentences.n_words
         store.make_folder(folder)

@@ -243,25 +243,17 @@ def check_finite(
                     place = f"L{layer}H{int(damaged.transpose(0, 1).flatten(1).any(1).nonzero()[0]) + 1}"
                 dtype = str(next(model.parameters()).dtype).removeprefix("torch.")
                 why = "its weights are, but too large: save or download the model again"
-                if (weight := damaged_weight(model)) is not None:
-                    why = refused_weight(weight)
-                elif dtype != "float32":
-                    remedy = "compute in float32 (--dtype float32)"
-                    why = f"its weights are, so a value is too large for {dtype}: {remedy}"
-                raise SignalError(f"model {name}: the {what} of {place} are not finite; {why}")
+                if dtype != "float32":
+                    why = f"its weights are, so a value is too large for {dtype}: compute in float32 (--dtype float32)"
+                raise SignalError(f"model {name}: the {what} of {place} are not finite; {damaged_weight(model) or why}")
 
 
-def refused_weight(weight: str) -> str:
-    """The message for a model with a weight that is not finite."""
-    return f"its weights hold NaN or infinity ({weight}): save or download the model again"
-
-
-def damaged_weight(model: nn.Module, *, left_out: str | None = None) -> str | None:
-    """The first weight that is not finite, but for those with ``left_out`` in their names."""
+def damaged_weight(model: nn.Module, *, left_out: str = "\n") -> str | None:
+    """What is wrong with the first weight that is not finite, but for those with ``left_out`` in their names."""
     for name, values in model.named_parameters():
-        is_checked = left_out is None or left_out not in name
-        if is_checked and not values.detach().sum(dtype=torch.float32).isfinite() and not values.isfinite().all():
-            return name
+        is_finite = values.detach().sum(dtype=torch.float32).isfinite() or values.isfinite().all()
+        if left_out not in name and not is_finite:
+            return f"its weights hold NaN or infinity ({name}): save or download the model again"
     return None
 
 
@@ -312,15 +304,12 @@ def _can_be_narrow(model: LoadedModel, deepest: int, family: str) -> bool:
 
     Half precision is left to the model itself, since its rounding depends on the order of products.
     """
-    config = model.body.config
+    config, block = model.body.config, model.blocks[deepest - 1]
     # Attention that looks both ways, and at nothing but hidden states: no decoder, no relative positions.
-    is_decoder = getattr(config, "is_decoder", False)
-    if not model.is_stock or is_decoder or getattr(config, "position_embedding_type", "absolute") != "absolute":
-        return False
-    if deepest == 0 or family not in _PARTS:
-        return False
-    block = model.blocks[deepest - 1]
-    if not type(block).__module__.startswith("transformers."):
+    is_plain = not getattr(config, "is_decoder", False)
+    is_plain &= getattr(config, "position_embedding_type", "absolute") == "absolute"
+    is_known = model.is_stock and type(block).__module__.startswith("transformers.") and family in _PARTS
+    if deepest == 0 or not (is_plain and is_known):
         return False
     # Hooks that change what the block computes, as gates do, or look at it; those of transformers, which stay once they
     # have been used, record outputs for its own forward pass.

@@ -308,7 +308,8 @@ class PieceReader:
         offsets = np.fromiter(flat, np.int64, 2 * n_pieces.sum()).reshape(-1, 2)
         # Where each text begins when all are joined by one character.
         bases = np.append(0, np.cumsum([len(text) + 1 for text in texts])).astype(np.int64)
-        places = _trimmed(*(offsets + np.repeat(bases[:-1], n_pieces)[:, None]).T, "\n".join(texts))
+        starts, ends = (offsets + np.repeat(bases[:-1], n_pieces)[:, None]).T
+        places = _trimmed(starts, ends, "\n".join(texts))
         words = sentences.starts[low : high + 1]
         counts = np.diff(words)
         spans = sentences.char_spans[words[0] : words[-1]].astype(np.int64) + np.repeat(bases[:-1], counts)[:, None]

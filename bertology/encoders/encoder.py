@@ -688,25 +688,21 @@ class WindowReader:
                 try:
                     self._read(encoder, part, layers, into[:, row : row + n_words])
                 except (MemoryError, RuntimeError) as error:
-                    most = self._halved(part, error)
+                    if not is_out_of_memory(error):
+                        raise
+                    if len(part.windows) == 1:
+                        doing = f"a window of {batch.length} pieces on {encoder.device}"
+                        remedy = "lower max_pieces (--max-pieces), use bfloat16 (--dtype) or another device"
+                        raise ShortMemoryError(shortage(doing, error, remedy=remedy)) from error
+                    if encoder.device.startswith("cuda"):
+                        torch.cuda.empty_cache()
+                    most = self._most_windows = len(part.windows) // 2
+                    self._notify(f"out of memory: batches halved to {most} windows of {batch.length} pieces")
                     continue
                 start += len(part.windows)
                 row += n_words
         finally:
             self._free.put(encoder)
-
-    def _halved(self, batch: Batch, error: MemoryError | RuntimeError) -> int:
-        if not is_out_of_memory(error):
-            raise error
-        if len(batch.windows) == 1:
-            doing = f"a window of {batch.length} pieces on {self.encoder.device}"
-            remedy = "lower max_pieces (--max-pieces), use bfloat16 (--dtype) or another device"
-            raise ShortMemoryError(shortage(doing, error, remedy=remedy)) from error
-        if self.encoder.device.startswith("cuda"):
-            torch.cuda.empty_cache()
-        self._most_windows = len(batch.windows) // 2
-        self._notify(f"out of memory: batches halved to {self._most_windows} windows of {batch.length} pieces")
-        return self._most_windows
 
     def _read(self, encoder: Encoder, batch: Batch, layers: Sequence[int], into: Tensor) -> None:
         pieces, words = self.pieces, self.words_in(batch)
@@ -716,8 +712,9 @@ class WindowReader:
         inputs: dict[str, Any] = {name: torch.from_numpy(values) for name, values in arrays.items()}
         n_words = self._word_starts[batch.windows + 1] - self._word_starts[batch.windows]
         starts = np.repeat(np.arange(len(batch.windows)) * batch.length, n_words)  # of the row that a word is in
-        bounds = (torch.from_numpy(starts + of_word[words]) for of_word in (pieces.word_first, pieces.word_last))
-        pool = WordPooling(*(bound.to(encoder.device) for bound in bounds), self._pooling)
+        of_words = (pieces.word_first[words], pieces.word_last[words])
+        first, last = (torch.from_numpy(starts + bound).to(encoder.device) for bound in of_words)
+        pool = WordPooling(first, last, self._pooling)
         with self._around(batch):
             hidden = encoder.hidden_states(inputs.pop("input_ids"), **inputs, layers=layers)
         with torch.inference_mode():

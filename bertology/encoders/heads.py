@@ -263,7 +263,7 @@ def load_sequence_model(encoder: Any) -> SequenceModel:
         "number of decoder heads": ("decoder_attention_heads", "num_heads"),
         "piece that opens a target": ("decoder_start_token_id", "pad_token_id"),
     }
-    facts = [
+    facts: list[Any] = [
         next((n for one in names if (n := getattr(model.config, one, None)) is not None), None)
         for names in fields.values()
     ]

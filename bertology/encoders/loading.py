@@ -22,7 +22,6 @@ from bertology.encoders._modules import (
     damaged_weight,
     find_blocks,
     no_parameters_learn,
-    refused_weight,
 )
 from bertology.encoders.alignment import PieceReader
 from bertology.encoders.encoder import Encoder
@@ -54,7 +53,7 @@ _DEFAULT_LENGTH = 512
 
 
 def load_tokenizer(source: ModelSource, *, trust_remote_code: bool = False) -> Any:
-    """The model's tokenizer, set never to truncate or pad; it must be a fast one, which gives character offsets."""
+    """The model's tokenizer, which must be a fast one, as these alone give character offsets."""
     from transformers import AutoTokenizer
 
     with one_line(f"{source.folder}: its tokenizer cannot be loaded", remedy="save it again"):
@@ -62,14 +61,14 @@ def load_tokenizer(source: ModelSource, *, trust_remote_code: bool = False) -> A
     if not tokenizer.is_fast:
         kind = type(tokenizer).__name__
         raise ModelError(f"{source.folder}: {kind} gives no character offsets; add a tokenizer.json (a fast tokenizer)")
-    tokenizer.backend_tokenizer.no_truncation()
-    tokenizer.backend_tokenizer.no_padding()
     return tokenizer
 
 
 def piece_reader(source: ModelSource, tokenizer: Any, body: nn.Module, *, max_pieces: int | None) -> PieceReader:
     """The :class:`PieceReader` of a tokenizer and its model, after checking that they belong together."""
     backend = tokenizer.backend_tokenizer
+    backend.no_truncation()
+    backend.no_padding()
     check_embeddings(body, str(getattr(body.config, "model_type", "such")))
     with one_line(f"{source.folder}: its tokenizer cannot be used", remedy="save it again"):
         # Some words, and a few entries of the vocabulary that look like words, for models of any script.
@@ -91,8 +90,10 @@ def piece_reader(source: ModelSource, tokenizer: Any, body: nn.Module, *, max_pi
     steps = f"{backend.normalizer!r} {backend.pre_tokenizer!r}"
     pieces = backend.get_vocab().items() if _BOUNDARY in steps or "Metaspace" in steps else ()
     marks = sorted(number for piece, number in pieces if piece and not piece.strip(_BOUNDARY))
-    ids = (np.array(numbers, dtype=np.int32) for numbers in (prefix, suffix, marks))
-    return PieceReader(backend, *ids, unknown, int(tokenizer.pad_token_id or 0), max_pieces or limit)
+    before, after, boundaries = (np.array(numbers, dtype=np.int32) for numbers in (prefix, suffix, marks))
+    return PieceReader(
+        backend, before, after, boundaries, unknown, int(tokenizer.pad_token_id or 0), max_pieces or limit
+    )
 
 
 def _check_vocabulary(source: ModelSource, tokenizer: Any, body: Any, words: list[str]) -> int | None:
@@ -223,8 +224,8 @@ def load_encoder(
         raise ModelError(f"model {source.name}: it has no classifier of texts; give a model that sorts texts")
     reader = piece_reader(source, tokenizer, loaded.body, max_pieces=max_pieces)
     facts: dict[str, Any] = {"init": init, "seed": seed, "dtype": dtype, "eager": eager}
-    if init != "random" and (weight := damaged_weight(loaded.outermost, left_out="pooler.")) is not None:
-        raise SignalError(f"model {source.name}: {refused_weight(weight)}")
+    if init != "random" and (damage := damaged_weight(loaded.outermost, left_out="pooler.")) is not None:
+        raise SignalError(f"model {source.name}: {damage}")
     return Encoder(source, shape, loaded, tokenizer=tokenizer, reader=reader, **facts)
 
 

@@ -96,7 +96,7 @@ def masked_lm_loss(
     text = MaskedText(encoder, sentences, share=share, seed=seed, on_long=on_long, words=words)
     places, n_sentences = text.places, len(sentences)
     bits, right = np.empty(len(places.word)), np.empty(len(places.word), dtype=bool)
-    change_layer = contextlib.nullcontext()
+    change_layer: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
     if layer is not None and change is not None:
         change_layer = changing(encoder.model.body, encoder.model.blocks, layer, change)
     with change_layer:

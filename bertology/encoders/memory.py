@@ -16,7 +16,7 @@ import json
 import re
 import uuid
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -47,6 +47,7 @@ from bertology.encoders.sources import (
     keep_copy,
     keep_source,
     model_fingerprint,
+    one_line,
     pretrained,
     quiet_loading,
     read_config,
@@ -174,21 +175,10 @@ def _found(called: str) -> ModelSource | None:
 
 def _of_transformers(given: Any, tokenizer: Any, name: str | None, own: ModelSource | None = None) -> ModelSource:
     """The files that hold a model of transformers, or else the model as it is; ``own`` are those of an encoder."""
-    from transformers import PreTrainedModel
     from transformers.models.auto import modeling_auto as known
 
-    runs, model = _unwrapped(given)
-    kind, which = type(model), f"model {type(model).__name__}"
-    if not isinstance(model, PreTrainedModel):
-        raise ModelError(f"model: a {kind.__name__} is no model of transformers; {_PAIR}, or use ModuleAdapter")
-    _check_tokenizer(which, tokenizer)
-    if any(parameter.is_meta for parameter in model.parameters()):
-        raise ModelError(f"{which}: its weights are on the meta device; load them first")
-    highest, rows = max(tokenizer.get_vocab().values()), int(model.get_input_embeddings().num_embeddings)
-    if highest >= rows:
-        reason = f"its numbers go up to {highest:,}, the embeddings have {rows:,} rows"
-        raise ModelError(f"{which}: the tokenizer does not fit it ({reason}); give the tokenizer of the model")
-    called = str(getattr(model, "name_or_path", "") or "")
+    runs, model = _unwrapped(given, tokenizer)
+    kind, called = type(model), str(getattr(model, "name_or_path", "") or "")
     origin = own or _found(called)
     plain, where, number = (name or f"{Path(called).name or kind.__name__} {_IN_MEMORY}").partition(" (in memory")
     title = (re.sub(r"[^\w.-]+", "-", plain).strip(".-") or "model") + where + number  # that a folder can have
@@ -203,7 +193,7 @@ def _of_transformers(given: Any, tokenizer: Any, name: str | None, own: ModelSou
     # No signal depends on a pooler under no head, and files that lack it have it drawn anew each time.
     is_bare = model.base_model is model
     without = {key for key in model.state_dict() if is_bare and key.startswith("pooler.")}
-    read, content = _never_truncating(tokenizer), _tokenizer_content(tokenizer)
+    read, content = copy.deepcopy(tokenizer), _tokenizer_content(tokenizer)
     described, foreign = _described(model, without=without)
     returned = _returned_by(body if config.is_encoder_decoder else runs, parts, read, name=title)
 
@@ -252,8 +242,10 @@ def _of_transformers(given: Any, tokenizer: Any, name: str | None, own: ModelSou
     return _kept(source, returned, runs, [described, content], kind=b"")
 
 
-def _unwrapped(model: Any) -> tuple[Any, Any]:
+def _unwrapped(model: Any, tokenizer: Any) -> tuple[Any, Any]:
     """The module of an object that runs, and the model of transformers in it, without ``torch.compile`` and such."""
+    from transformers import PreTrainedModel
+
     runs = model
     while isinstance(model, nn.Module):
         if isinstance(inner := getattr(model, "_orig_mod", None), nn.Module):
@@ -267,6 +259,16 @@ def _unwrapped(model: Any) -> tuple[Any, Any]:
         if model._forward_hooks or model._forward_pre_hooks:
             raise ModelError(f"model {type(model).__name__}: hooks of a wrapper; put them on the model that it wraps")
         model = inside
+    which = f"model {type(model).__name__}"
+    if not isinstance(model, PreTrainedModel):
+        raise ModelError(f"model: a {type(model).__name__} is no model of transformers; {_PAIR}, or use ModuleAdapter")
+    _check_tokenizer(which, tokenizer)
+    if any(parameter.is_meta for parameter in model.parameters()):
+        raise ModelError(f"{which}: its weights are on the meta device; load them first")
+    highest, rows = max(tokenizer.get_vocab().values()), int(model.get_input_embeddings().num_embeddings)
+    if highest >= rows:
+        reason = f"its numbers go up to {highest:,}, the embeddings have {rows:,} rows"
+        raise ModelError(f"{which}: the tokenizer does not fit it ({reason}); give the tokenizer of the model")
     return runs, model
 
 
@@ -340,7 +342,7 @@ def _of_module(body: ModuleBody, tokenizer: Any, name: str) -> MemorySource:
             raise ModelError(f"model {name}: {what}; give it, or leave the control random out")
         return ModuleBody(adapter.fresh(seed), adapter).loaded()
 
-    read = _never_truncating(tokenizer)
+    read = copy.deepcopy(tokenizer)
     source = _held(name, _snapshot(parts), read, size, fresh)
     load_encoder(source, device="cpu")  # checks that the vocabulary fits
     returned = _returned_by(body, parts, read, name=name)
@@ -369,12 +371,8 @@ def _snapshot(model: LoadedModel) -> LoadedModel:
     return made
 
 
-def _never_truncating(tokenizer: Any) -> Any:
-    """A copy of a tokenizer that never truncates or pads."""
-    made = copy.deepcopy(tokenizer)
-    made.backend_tokenizer.no_truncation()
-    made.backend_tokenizer.no_padding()
-    return made
+def _run(name: str) -> contextlib.AbstractContextManager[None]:
+    return one_line(f"model {name} does not run a few texts", remedy="mend its forward or hooks")
 
 
 def _returned_by(run: Any, model: LoadedModel, tokenizer: Any, *, name: str) -> _Returned:
@@ -391,7 +389,7 @@ def _returned_by(run: Any, model: LoadedModel, tokenizer: Any, *, name: str) -> 
 
     run.eval()
     try:
-        with _explained(name), torch.no_grad(), contextlib.ExitStack() as stack:
+        with _run(name), torch.no_grad(), contextlib.ExitStack() as stack:
             stack.enter_context(watching(body, model.blocks, lambda block, state: keep(f"layer {block - 1}", state)))
             stack.callback(body.register_forward_hook(keep_last).remove)
             for ids in _ids_of(tokenizer):
@@ -419,7 +417,7 @@ def _returned_in(encoder: Encoder) -> _Returned:
     ids = nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=encoder.pad_id)
     mask = (torch.arange(ids.shape[1]) < torch.tensor(list(map(len, rows)))[:, None]).long()
     last = encoder.n_layers
-    with _explained(encoder.name):
+    with _run(encoder.name):
         states = encoder.hidden_states(ids, mask, layers=range(last + 1))
         found = {f"layer {layer}": state[mask.bool()] for layer, state in states.items()}
         if encoder.has_masked_lm_head:
@@ -512,19 +510,6 @@ def _redrawn(held: LoadedModel, name: str, init: Init, seed: int) -> LoadedModel
     if init == "random_blocks":
         copy_embeddings(held.outermost, whole)
     return made
-
-
-@contextlib.contextmanager
-def _explained(name: str) -> Iterator[None]:
-    """Errors of modules, hooks and forwards of a person's own become one line."""
-    try:
-        yield
-    except BertologyError:
-        raise
-    except Exception as error:
-        lines = str(error).strip().splitlines()
-        reason = f"{type(error).__name__}: {lines[0][:160]}" if lines else type(error).__name__
-        raise ModelError(f"model {name} does not run a few texts ({reason}); mend its forward or hooks") from error
 
 
 _NOT_CONTENT = frozenset(

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from bertology._files import opened
 from bertology.corpora import Sentences, Texts, as_sentences
-from bertology.encoders.alignment import Integers, PieceReader, numbers_in
+from bertology.encoders.alignment import Ids, Integers, PieceReader, numbers_in
 from bertology.errors import CorpusError, ModelError, quoted
 from bertology.measures import bootstrap_ratio
 from bertology.measures.intervals import ratio_intervals
@@ -125,7 +125,7 @@ def tokenizer_parity(
     return TokenizerScore("parity", float(found.values[0]), float(found.ci_low[0]), float(found.ci_high[0]))
 
 
-def _read(reader: PieceReader, sentences: Sentences) -> tuple[Integers, NDArray[np.int64]]:
+def _read(reader: PieceReader, sentences: Sentences) -> tuple[Ids, Integers]:
     """``[piece]`` numbers in the vocabulary, and :func:`piece_ranges`: each sentence is read whole, however long."""
     pieces = replace(reader, max_pieces=_UNBOUNDED).tokenize(sentences)
     ranges = np.stack([pieces.word_first, pieces.word_last], axis=1).astype(np.int64)

@@ -1,4 +1,4 @@
-"""Every family of encoders in one experiment."""
+"""Families of encoders in one experiment."""
 
 from __future__ import annotations
 
@@ -11,14 +11,11 @@ from bertology.results import read_results
 from bertology.runner import RunOptions, run_experiment
 from bertology.runner.experiment import load_experiment
 
-FAMILIES = (
-    *("bert", "roberta", "xlm-roberta", "distilbert", "albert", "electra", "deberta-v2", "mpnet", "modernbert"),
-    *("deberta-v3", "t5", "bart", "gpt2"),
-)
+FAMILIES = ("bert", "albert", "t5", "gpt2")
 EXPERIMENT = Path(__file__).parents[2] / "experiments" / "encoders-side-by-side.yaml"
 
 
-def test_every_family_has_its_layers_and_is_compared(tiny: Callable[[str], Path], tmp_path: Path) -> None:
+def test_each_family_has_its_layers_and_is_compared(tiny: Callable[[str], Path], tmp_path: Path) -> None:
     models = [{"name": str(tiny(family)), "id": family} for family in FAMILIES]
     changes = {
         "models": models,

@@ -215,17 +215,6 @@ def test_one_word_in_several_texts(pocket: Encoder) -> None:
         pocket.vectors(["a", ""])
 
 
-def test_attention_is_that_of_transformers(pocket: Encoder, tiny_bert: Path) -> None:
-    found = pocket.attention(TEXTS[0], level="piece")
-    _, maps, pieces, _ = reference_labelled(tiny_bert, TEXTS[0])
-    np.testing.assert_allclose(found.to_numpy(), maps, atol=1e-5)
-    head = found.at(layer=2, head=3).to_pandas()
-    assert list(head.index) == list(head.columns)
-    assert [label.lower() for label in head.index] == [piece.lower() for piece in pieces]
-    np.testing.assert_allclose(head.to_numpy(), maps[1, 2], atol=1e-5)
-    np.testing.assert_allclose(found.to_pandas().loc[(2, 3)].to_numpy(), maps[1, 2], atol=1e-5)
-
-
 def test_attention_between_words(pocket: Encoder) -> None:
     found = pocket.attention(TEXTS[0], layers=-1)
     assert list(found.labels["from"]) == ["[CLS]", "The", "dogs", "chased", "a", "cat", ".", "[SEP]"]

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from bertology.corpora import MultiwordToken, Sentence, Sentences, load_corpus
+from bertology.corpora import MultiwordToken, Sentence, Sentences
 from bertology.encoders import Encoder, Pieces, load_encoder
 from bertology.encoders import alignment as pieces_module
 from bertology.encoders.alignment import windows_of
@@ -248,41 +248,3 @@ def test_a_book_of_one_sentence_is_cut_in_no_time() -> None:
     starts, chosen = windows_of(1_000_000, first, first + 1, capacity=510)
     assert len(starts) == 3921
     assert (chosen >= 0).all()
-
-
-@pytest.fixture(scope="module")
-def real(real_model: Path) -> Encoder:
-    return load_encoder(str(real_model), device="cpu")
-
-
-TREEBANKS = ("ud_english_pud", "ud_french_sequoia", "ud_german_gsd")
-
-
-def check_nothing_is_lost(encoder: Encoder, sentences: Sentences) -> None:
-    """No word without pieces goes unlisted, and words with pieces have those that spell them."""
-    pieces = encoder.tokenize(sentences)
-    assert pieces.n_words == sentences.n_words
-    read = pieces.word_window >= 0
-    listed = np.zeros(pieces.n_words, dtype=bool)
-    listed[[word.word for word in pieces.skipped]] = True
-    np.testing.assert_array_equal(listed, ~read)
-    assert all(word.reason for word in pieces.skipped)
-    assert (pieces.word_last[read] > pieces.word_first[read]).all()
-    assert (pieces.word_first[read] >= 1).all()
-    assert (pieces.word_last[read] < pieces.window_lengths[pieces.word_window[read]]).all()
-    sentence_of_word = np.repeat(np.arange(len(sentences)), np.diff(sentences.starts))
-    np.testing.assert_array_equal(pieces.window_sentence[pieces.word_window[read]], sentence_of_word[read])
-    spelled = encoder.tokenizer.convert_ids_to_tokens(list(range(len(encoder.tokenizer))))
-    for word in np.flatnonzero(read)[::7].tolist():
-        text = f" {sentences.text(sentence_of_word[word])} "
-        start, end = (1 + sentences.char_spans[word]).tolist()
-        if text[start - 1] == text[end] == " " and text[start:end].isascii() and text[start:end].isalpha():
-            piece = spelled[pieces.ids[pieces.window_starts[pieces.word_window[word]] + pieces.word_first[word]]]
-            assert text[start:end].lower().startswith(piece), (text, piece)
-
-
-@pytest.mark.parametrize("name", TREEBANKS)
-def test_every_word_of_a_treebank(name: str, real: Encoder, real_data: Callable[[str], Path]) -> None:
-    corpus = load_corpus(real_data(name))
-    for split in corpus.splits:
-        check_nothing_is_lost(real, corpus[split])

@@ -21,18 +21,11 @@ from safetensors.numpy import load_file, save_file
 
 from bertology.encoders import ModelSource, load_encoder, model_fingerprint, model_shape, resolve_model
 from bertology.encoders import sources as resolve
-from bertology.encoders.sources import find_checkpoints, known_models
+from bertology.encoders.sources import find_checkpoints
 from bertology.errors import BertologyError, ModelError, NameNotFoundError
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 Tiny = Callable[[str], Path]
-
-
-def test_known_models_have_one_line_each() -> None:
-    names = known_models()
-    assert next(iter(names)) == "pocket"
-    assert {"bert-base-uncased", "microsoft/deberta-v3-base", "answerdotai/ModernBERT-base", "gpt2"} <= set(names)
-    assert all(line and "\n" not in line for line in names.values())
 
 
 def test_a_folder(tiny: Tiny) -> None:

@@ -10,12 +10,10 @@ import numpy as np
 import pytest
 import torch
 import transformers
-from torch import Tensor
 
 from bertology.activations import read_words
 from bertology.corpora import MultiwordToken, Sentence, Sentences, sentence_of_text
 from bertology.encoders import Encoder, Pieces
-from bertology.encoders.alignment import column_weights, row_weights
 
 Encoders = Callable[[str], Encoder]
 FAMILIES = (
@@ -50,12 +48,6 @@ SENTENCES = Sentences(
         number_with(" "),
     ]
 )
-
-
-def word_attentions(maps: Tensor, first: Any, last: Any, *, specials: tuple[int, ...] = ()) -> Tensor:
-    spans = [*zip(first, last, strict=True), *((place, place + 1) for place in specials)]
-    member = torch.tensor([[float(low <= place < high) for place in range(maps.shape[-1])] for low, high in spans])
-    return row_weights(member) @ maps @ column_weights(member).mT
 
 
 def owners(encoder: Encoder, pieces: Pieces, number: int) -> list[set[int]]:
@@ -117,15 +109,3 @@ def test_a_lone_mark_is_read_with_its_word_as_by_word_ids(name: str, encoder: En
     assert "▁" in own.tokenizer.convert_ids_to_tokens(pieces.window(0).tolist())
     ranges = [(of_piece.index(word), len(of_piece) - of_piece[::-1].index(word)) for word in range(len(words))]
     assert list(zip(pieces.word_first.tolist(), pieces.word_last.tolist(), strict=True)) == ranges
-
-
-def test_attention_to_a_shared_piece_is_divided(encoder: Encoders) -> None:
-    own = encoder("bert")
-    sentence = Sentence.from_words(["aller", "à", "le", "café"], multiword=[MultiwordToken(1, 2, "au")])
-    pieces = own.tokenize([sentence])
-    maps = own.attentions(torch.from_numpy(pieces.window(0).astype(np.int64))[None], layers=[1])[1][0]
-    first, last = int(pieces.word_first[1]), int(pieces.word_last[1])
-    to_token = maps[:, 0, first:last].sum(-1)
-    words = word_attentions(maps, pieces.word_first, pieces.word_last, specials=(0, maps.shape[-1] - 1))
-    for word in (1, 2):
-        torch.testing.assert_close(words[:, len(sentence), word], to_token / 2)
