@@ -27,17 +27,14 @@ from bertology.measures.sums import Floats, Integers, LayerSums, ratio_sums
 if TYPE_CHECKING:
     from torch import Tensor
 
-Paths = Sequence[Sequence[str]]
-"""``[sentence][word]`` paths from the root of a tree."""
-BAG = "bag"
-"""The scheme in which all words have one role: a bag of words."""
+Paths = Sequence[Sequence[str]]  # [sentence][word] paths from the root of a tree
+BAG = "bag"  # the scheme in which all words have one role: a bag of words
 STRENGTHS = 10.0 ** np.arange(-5, 3.5, 0.5)
 """Strengths of ridge regression that are tried on dev, as multiples of the mean eigenvalue of the Gram matrix."""
 WEIGHTS = (0.1, 0.3, 1.0)
 """Weights of the products with roles that are tried on dev, besides 0, with which a scheme is the bag of words."""
 _FEWEST = {"train": 20, "dev": 5, "test": 5}
-_POSITIONS = 64
-"""Positions in a sentence whose mean is known; later ones share the last."""
+_POSITIONS = 64  # positions in a sentence whose mean is known; later ones share the last
 _DIMS, _BATCH, _EPOCHS, _PATIENCE = 20, 32, 100, 10
 """Trained representations: dimensions of fillers and of roles (McCoy et al.), sentences of a step, and passes."""
 

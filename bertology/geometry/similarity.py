@@ -38,16 +38,12 @@ if TYPE_CHECKING:
     from bertology._figures import ShownFigure
 
 Pair = tuple[int, int]
-LEAST = 4
-"""Words below which the unbiased estimate of HSIC is not defined."""
+LEAST = 4  # words below which the unbiased estimate of HSIC is not defined
 N_NEIGHBOURS = 10
-PAIRED = 1000
-"""Words of which all pairs are formed."""
-_PER_DIMENSION = 12
-"""Words for each dimension where products of dimensions are enough."""
+PAIRED = 1000  # words of which all pairs are formed
+_PER_DIMENSION = 12  # words for each dimension where products of dimensions are enough
 _N_BLOCKS = 10
-_ASKED = 1000
-"""Words whose type is looked up by their vector."""
+_ASKED = 1000  # words whose type is looked up by their vector
 
 
 @dataclass(frozen=True)

@@ -37,10 +37,8 @@ _N_BLOCKS = 20
 _ROGUE = 3
 _MOST_CLUSTERS, _DIMENSIONS = 15, 32
 """Clusters at most, and principal components on which they are found: clusters far apart differ in large ones."""
-_CLUSTERED, _SILHOUETTE_WORDS = 2000, 1000
-"""Words that are clustered, and those of them that silhouettes compare."""
-_LEAST_SILHOUETTE = 0.1
-"""Below it vectors are one cluster."""
+_CLUSTERED, _SILHOUETTE_WORDS = 2000, 1000  # words that are clustered, and those of them that silhouettes compare
+_LEAST_SILHOUETTE = 0.1  # below it vectors are one cluster
 _ITERATIONS, _TOLERANCE = 100, 1e-4
 """Iterations of k-means at most, and the share of the variance of a dimension by which centres may still move."""
 _MOST_EXPLAINED, _LARGE_GROUP, _LANCZOS_STEPS = 200, 32, 24
