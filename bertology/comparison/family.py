@@ -128,6 +128,7 @@ class _Comparison(SumsFamily):
         """Measure stored vectors, or open the two models."""
         watch, probe, other = Stopwatch(), self.configured(cells.probe, cells.config), _reference(job).pair
         of_vectors, pairs = isinstance(probe, VectorComparison), _pairs_by_depth(cells.layers_read, job)
+        found: Sequence[LayerSums] | Sequence[HeadRatios]
         with named_task(probe):
             if isinstance(probe, VectorComparison):
                 found, counts, n_clusters, pairs = _measure_vectors(probe, cells, job, pairs)

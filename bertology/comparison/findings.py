@@ -112,7 +112,8 @@ def _changes(run: Path, pairs: Sequence[tuple[int, str, str]]) -> pd.DataFrame:
     columns["n_pairs"] = "n_sentences"
     frame = frame.join(pd.DataFrame(compared)[list(columns)].rename(columns=columns))
     frame = frame.sort_values(["metric", "group", "layer", "head"], kind="stable")
-    return frame.assign(group=[group or None for group in frame["group"]])
+    groups: list[Any] = [group or None for group in frame["group"]]
+    return frame.assign(group=groups)
 
 
 def paired_ratios(over: Floats, under: Floats) -> tuple[Floats, list[Comparison]]:
@@ -189,7 +190,7 @@ def retained(reference: Results, model: Results) -> Retained:
             f"models {names[0]} and {names[1]} have no task in common that can be compared: probe both for the same "
             "tasks, on the same corpus, with predictions kept"
         )
-    return Retained(*names, pd.DataFrame(rows))
+    return Retained(names[0], names[1], pd.DataFrame(rows))
 
 
 def _questions(results: Results) -> dict[tuple[object, ...], list[ResultRow]]:
@@ -246,7 +247,7 @@ def _retained_rows(
         floors = baselines | ({"random weights": random_layers[place]} if place in random_layers else {})
         best = max(floors, key=lambda name: sign * float(floors[name].values[0]))
         # All on the same resamples, as columns, larger ones better: A, B and floors.
-        columns = {
+        columns: dict[str, Any] = {
             part: sign * np.concatenate([getattr(one, part) for one in (*scores, *floors.values())], axis=-1)
             for part in ("values", "replicates", "jackknife")
         }

@@ -11,7 +11,7 @@ from __future__ import annotations
 import base64
 import gzip
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
@@ -121,8 +121,8 @@ class SearchedText:
                     yield here[items], values
 
     @cached_property
-    def codes(self) -> Mapping[Kind, pd.Categorical]:
-        """``[word]`` word forms in lower case, tags and senses of all words, missing where a word has none.
+    def codes(self) -> Mapping[Kind, Any]:
+        """``[word]`` categoricals: word forms in lower case, tags and senses of all words, missing where there is none.
 
         Tags are of the first of the layers ``upos`` and ``xpos`` that there is; senses of the targets ``sense`` or that
         layer.
@@ -131,7 +131,7 @@ class SearchedText:
 
         texts = self.splits.values()
         tags = next((name for name in _TAGS if any(name in one.layers for one in texts)), "")
-        found: dict[Kind, list[pd.Categorical]] = {"word": [], "tag": [], "sense": []}
+        found: dict[Kind, list[Any]] = {"word": [], "tag": [], "sense": []}
         for text in texts:
             lowered, forms = pd.factorize(np.array([form.lower() for form in text.forms.values], dtype=object))
             found["word"].append(_categorical(lowered[text.forms.codes], forms))
@@ -176,7 +176,7 @@ class SearchedText:
         return found
 
 
-def _categorical(codes: NDArray[np.integer[Any]], values: Sequence[str]) -> pd.Categorical:
+def _categorical(codes: NDArray[np.integer[Any]], values: Any) -> Any:
     return pd.Categorical.from_codes(codes, pd.Index(values, dtype=object))
 
 
@@ -545,7 +545,7 @@ class OccurrenceMap:
         return values, {"points": points, "texts": texts}
 
 
-def _coded(some: pd.Categorical, own: str | None, words: Integers) -> tuple[list[str], Integers]:
+def _coded(some: Any, own: str | None, words: Integers) -> tuple[list[str], Integers]:
     """The values that points have, the most frequent first, and ``[point]`` their numbers; the query comes first."""
     codes = some.codes[words]
     counts = np.bincount(codes[codes >= 0], minlength=len(some.categories))
