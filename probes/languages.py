@@ -218,7 +218,7 @@ class Translation(GeometryProbe):
         """The same spelling; or the type that the word's own is most often linked with in other sentences."""
         some = self._asked(sentences["test"], words["test"])
         if name == "lexical":
-            right = [(one.queries["form"] == one.queries["gold"]).to_numpy(np.float64) for one in some]
+            right = [np.asarray(one.queries["form"] == one.queries["gold"], dtype=np.float64) for one in some]
         else:
             right = [alignment.by_dictionary(one, self.folds) for one in some]
         return alignment.translation_scores("type", right, some)

@@ -16,7 +16,7 @@ Means of products are taken in place of the papers' sums, and length is an input
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -84,7 +84,8 @@ class RolesAndFillers(GeometryProbe):
         """All words of random sentences, which have trees where these are asked about."""
         self._check()
         chosen = {split: self._sample(split, text) for split, text in sentences.items()}
-        self._trees(sentences, chosen)
+        for split, numbers in chosen.items() if self._has_trees else ():
+            roles.tree_paths(sentences[split], numbers.tolist(), trees=self.trees)
         return {
             split: np.flatnonzero(np.isin(sentences[split].sentence_of_word, numbers))
             for split, numbers in chosen.items()
@@ -97,16 +98,24 @@ class RolesAndFillers(GeometryProbe):
 
     def statistics(self, vectors: SplitVectors, sentences: Splits) -> Iterator[LayerSums]:
         """Errors of every scheme of roles."""
-        read = {split: roles.ReadSentences.of(vectors, split, text) for split, text in sentences.items()}
-        targets = np.concatenate([of_split.sentence_vectors() for of_split in read.values()], axis=1)
-        items, is_trained = self._items(read), self.fit == "low_rank"
-        return roles.role_scores(vectors["test"].layers, items, targets, is_trained=is_trained, seed=self.seed)
+        layers, has_embeddings = vectors["test"].layers, self.fillers == "embeddings"
+        if has_embeddings and 0 not in layers:
+            raise FitError("fillers are vectors of layer 0, which is not read: read it too, or set fillers=forms")
+        trees = self.trees if self._has_trees else ""
+        items, targets = roles.role_items(
+            vectors, sentences, self._names, self.n_roles, trees=trees, has_embeddings=has_embeddings, seed=self.seed
+        )
+        return roles.role_scores(layers, items, targets, is_trained=self.fit == "low_rank", seed=self.seed)
 
     @property
     def _names(self) -> list[str]:
         """The schemes, without the bag of words."""
         names = self.schemes.replace(" ", "").replace("-", "_").split(",")
         return [name for name in dict.fromkeys(names) if name not in ("", "bag_of_words")]
+
+    @property
+    def _has_trees(self) -> bool:
+        return any(name in _TREES for name in self._names)
 
     def _check(self) -> None:
         for name in self._names:
@@ -124,37 +133,6 @@ class RolesAndFillers(GeometryProbe):
         """Numbers of sentences at random, ascending."""
         most = self.most_sentences if split == "train" else self.most_sentences // 2
         return np.sort(np.random.default_rng(0).permutation(len(sentences))[:most])
-
-    def _trees(self, sentences: Splits, numbers: SplitWords) -> dict[str, list[list[str]]]:
-        """Paths from the root by split, ``[sentence][word]``; nothing where no tree is asked about."""
-        if not any(name in _TREES for name in self._names):
-            return {}
-        return {
-            split: roles.tree_paths(text, numbers[split].tolist(), trees=self.trees)
-            for split, text in sentences.items()
-        }
-
-    def _items(self, read: Mapping[str, roles.ReadSentences]) -> roles.RoleItems:
-        """The sentences of all splits as fillers in roles."""
-        lengths = {split: of_split.lengths for split, of_split in read.items()}
-        every = np.concatenate(list(lengths.values()))
-        forms = [form for of_split in read.values() for form in of_split.forms()]
-        fillers = np.unique(forms, return_inverse=True)[1] if forms else np.zeros(0, np.int64)
-        embeddings = None
-        if self.fillers == "embeddings":
-            if 0 not in read["test"].words.layers:
-                raise FitError("fillers are vectors of layer 0, which is not read: read it too, or set fillers=forms")
-            lowest = np.concatenate([of_split.words.of(0)[of_split.places] for of_split in read.values()])
-            embeddings = roles.filler_embeddings(lowest, fillers, every)
-        of_words = roles.position_roles(every.tolist(), self.n_roles)
-        texts, numbers = ({split: getattr(one, name) for split, one in read.items()} for name in ("text", "numbers"))
-        trees = self._trees(texts, numbers)
-        if trees:
-            has_heads = self.trees == "dependencies"
-            of_words |= roles.tree_roles(trees, self.n_roles, has_heads=has_heads, seed=self.seed)
-        sizes = {split: len(of_split) for split, of_split in lengths.items()}
-        sentences = np.repeat(np.arange(len(every)), every)
-        return roles.RoleItems(sizes, sentences, fillers, embeddings, {name: of_words[name] for name in self._names})
 
 
 PROBE = RolesAndFillers()

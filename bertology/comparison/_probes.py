@@ -40,9 +40,12 @@ class ComparisonProbe(Probe):
     asks_random_weights = False
     most_draws = 1
 
+    def check(self, sentences: Splits) -> None:
+        """Raise :class:`~bertology.errors.CorpusError` where the text lacks what is asked about."""
+
 
 @dataclass(frozen=True)
-class VectorComparison(ComparisonProbe, WordsProbe):
+class VectorComparison(WordsProbe, ComparisonProbe):
     """A question about the vectors of the same words, those that can be read, in both models."""
 
     match: str = "depth"
@@ -141,9 +144,6 @@ class EncoderComparison(ComparisonProbe):
     def splits_needed(self) -> tuple[SplitName, ...]:
         """The splits that are read; test if none is read, since tables name it."""
         return self.reads or ("test",)
-
-    def check(self, sentences: Splits) -> None:
-        """Raise :class:`~bertology.errors.CorpusError` where the text lacks what is asked about."""
 
     @abstractmethod
     def measure(self, pair: EncoderPair) -> Iterator[LayerSums]:

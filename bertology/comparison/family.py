@@ -19,6 +19,7 @@ from threadpoolctl import threadpool_limits
 from bertology._names import name_not_found
 from bertology.comparison._probes import (
     AttentionComparison,
+    ComparisonProbe,
     EncoderComparison,
     EncoderPair,
     LayerPair,
@@ -94,11 +95,7 @@ class _Comparison(SumsFamily):
         """The text has what is asked about."""
         for config in configs:
             with named_task(probe):
-                chosen = self.configured(probe, config)
-                if isinstance(chosen, VectorComparison):
-                    chosen.words(pair.texts(probe.reads))
-                elif isinstance(chosen, EncoderComparison):
-                    chosen.check(pair.texts(probe.reads))
+                cast(ComparisonProbe, self.configured(probe, config)).check(pair.texts(probe.reads))
         reference = pair.reference
         if isinstance(probe, AttentionComparison) and reference is not None:
             own, other = pair.shape.n_heads, reference.shape.n_heads
@@ -131,6 +128,7 @@ class _Comparison(SumsFamily):
         """Measure stored vectors, or open the two models."""
         watch, probe, other = Stopwatch(), self.configured(cells.probe, cells.config), _reference(job).pair
         of_vectors, pairs = isinstance(probe, VectorComparison), _pairs_by_depth(cells.layers_read, job)
+        found: Sequence[LayerSums] | Sequence[HeadRatios]
         with named_task(probe):
             if isinstance(probe, VectorComparison):
                 found, counts, n_clusters, pairs = _measure_vectors(probe, cells, job, pairs)

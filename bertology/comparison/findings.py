@@ -27,10 +27,8 @@ if TYPE_CHECKING:
 
 
 Floats = NDArray[np.float64]
-_RESAMPLES = 1000
-"""Enough for the standard error of a difference, which its interval and p-value are made of."""
-_ASKED = "head", "test"
-"""Unit and split of the sums that are compared."""
+_RESAMPLES = 1000  # enough for the standard error of a difference, which its interval and p-value are made of
+_ASKED = "head", "test"  # unit and split of the sums that are compared
 
 
 def head_changes(results: Results, run: str | Path, *, reference: str, models: Sequence[str]) -> pd.DataFrame:
@@ -70,34 +68,38 @@ def head_changes(results: Results, run: str | Path, *, reference: str, models: S
         for row in rows:
             if row.status == "ok" and row.control == "none" and row.init == init and row.layer is not None:
                 of_question[row.task, row.corpus, row.corpus_fingerprint, row.reading][row.layer] = row.cell_id
-    lines: list[dict[str, Any]] = []
+    frames = []
     for model in models:
         for question, before in cells[reference].items():
             after = cells[model].get(question, {})
             if before.keys() == after.keys():
                 pairs = [(layer, cell, after[layer]) for layer, cell in sorted(before.items())]
-                about = {"model": model, "task": question[0], "corpus": question[1]}
-                lines += [{**about, **line} for line in _lines(Path(run), pairs)]
-    return pd.DataFrame(lines)
+                if len(frame := _changes(Path(run), pairs)):
+                    about = pd.DataFrame({"model": model, "task": question[0], "corpus": question[1]}, frame.index)
+                    frames.append(about.join(frame))
+    return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
 
 
-def _lines(run: Path, pairs: Sequence[tuple[int, str, str]]) -> Iterator[dict[str, Any]]:
+def _changes(run: Path, pairs: Sequence[tuple[int, str, str]]) -> pd.DataFrame:
     """A line for each statistic of each head that the cells of a layer have in common; these are one family."""
-    names: list[tuple[str, str, int, str]] = []
+    import pandas as pd
+
+    names: list[tuple[str, str | None, int, str]] = []
     sums: tuple[list[HeadSums], list[HeadSums]] = [], []
     for layer, *cells in pairs:
         before, after = (
             {(one.metric, one.group): one for one in read_head_sums(run, cell) if (one.unit, one.split) == _ASKED}
             for cell in cells
         )
-        for key in before.keys() & after.keys():
-            if len(before[key].over) == len(after[key].over):
-                names += [(*key, layer, f"L{layer}H{head + 1}") for head in range(len(before[key].over))]
-                sums[0].append(before[key])
-                sums[1].append(after[key])
+        for metric, group in sorted(before.keys() & after.keys()):
+            own, other = before[metric, group], after[metric, group]
+            if len(own.over) == len(other.over):
+                names += [(metric, group, layer, f"L{layer}H{head + 1}") for head in range(len(own.over))]
+                sums[0].append(own)
+                sums[1].append(other)
+    frame, every, first = pd.DataFrame(names, columns=["metric", "group", "layer", "head"]), [*sums[0], *sums[1]], 0
     if not names:
-        return
-    every, first = [*sums[0], *sums[1]], 0
+        return frame
     n_clusters = 1 + max(int(one.clusters.max(initial=0)) for one in every)
     over, under = np.zeros((2, 2 * len(names), n_clusters))  # zeros where a cluster has none
     for one in every:
@@ -105,20 +107,13 @@ def _lines(run: Path, pairs: Sequence[tuple[int, str, str]]) -> Iterator[dict[st
         over[first:last, one.clusters], under[first:last, one.clusters] = one.over, one.under
         first = last
     values, compared = paired_ratios(over, under)
-    for (metric, group, layer, head), change in sorted(zip(names, compared, strict=True), key=lambda pair: pair[0]):
-        yield {
-            "metric": metric,
-            "group": group or None,
-            "layer": layer,
-            "head": head,
-            "reference_value": float(values[change.b]),
-            "value": float(values[change.a]),
-            "difference": change.diff,
-            "difference_low": change.ci_low,
-            "difference_high": change.ci_high,
-            "p_adj": change.p_adj,
-            "n_sentences": change.n_pairs,
-        }
+    frame["reference_value"], frame["value"] = values[: len(names)], values[len(names) :]
+    columns = {"diff": "difference", "ci_low": "difference_low", "ci_high": "difference_high", "p_adj": "p_adj"}
+    columns["n_pairs"] = "n_sentences"
+    frame = frame.join(pd.DataFrame(compared)[list(columns)].rename(columns=columns))
+    frame = frame.sort_values(["metric", "group", "layer", "head"], kind="stable")
+    groups: list[Any] = [group or None for group in frame["group"]]
+    return frame.assign(group=groups)
 
 
 def paired_ratios(over: Floats, under: Floats) -> tuple[Floats, list[Comparison]]:
@@ -195,7 +190,7 @@ def retained(reference: Results, model: Results) -> Retained:
             f"models {names[0]} and {names[1]} have no task in common that can be compared: probe both for the same "
             "tasks, on the same corpus, with predictions kept"
         )
-    return Retained(*names, pd.DataFrame(rows))
+    return Retained(names[0], names[1], pd.DataFrame(rows))
 
 
 def _questions(results: Results) -> dict[tuple[object, ...], list[ResultRow]]:
@@ -252,7 +247,7 @@ def _retained_rows(
         floors = baselines | ({"random weights": random_layers[place]} if place in random_layers else {})
         best = max(floors, key=lambda name: sign * float(floors[name].values[0]))
         # All on the same resamples, as columns, larger ones better: A, B and floors.
-        columns = {
+        columns: dict[str, Any] = {
             part: sign * np.concatenate([getattr(one, part) for one in (*scores, *floors.values())], axis=-1)
             for part in ("values", "replicates", "jackknife")
         }
@@ -310,8 +305,7 @@ def _bits(results: Results, row: ResultRow, sentences: Sequence[str], *, is_unif
 
 _SAME_VECTORS = 2e-3
 """Distance between two vectors over the length of one, up to which they are the same as they are stored (float16)."""
-_SAME_BITS = 1e-3
-"""Difference of two masked losses up to which they are the same but for rounding."""
+_SAME_BITS = 1e-3  # difference of two masked losses up to which they are the same but for rounding
 
 
 def verdicts(

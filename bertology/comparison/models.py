@@ -53,8 +53,7 @@ if TYPE_CHECKING:
 Integers = NDArray[np.int64]
 By = Literal["tensor", "layer", "kind", "layer and kind"]
 _ORDER = {kind: place for place, kind in enumerate(get_args(WeightKind))}
-_AT_ONCE = 1 << 20
-"""Values that are compared at once in float64."""
+_AT_ONCE = 1 << 20  # values that are compared at once in float64
 _SUMS = ("n_weights", "n_changed", "squared_a", "squared_b", "product", "squared_difference")
 """Sums over values of A and B from which distances are computed; those of several tensors add up."""
 
@@ -197,8 +196,7 @@ class MaskedLosses:
 
     reference: str
     model: str
-    losses: tuple[MaskedLoss, MaskedLoss]
-    """Losses of A and of B, by sentence and by masked word."""
+    losses: tuple[MaskedLoss, MaskedLoss]  # losses of A and of B, by sentence and by masked word
     sentences: Sentences
     n_skipped: int
     """Words that could not be masked in both: a model has no piece for them, or the piece for what it does not know."""
@@ -362,8 +360,7 @@ def size_and_speed(models: Sequence[Any], sentences: Texts, *, repeats: int = 5,
     return pd.DataFrame(rows).astype({"bytes_estimated": "Int64"})
 
 
-Order = Literal["each", "up_to", "from"]
-"""Layers that are restored with a layer ℓ: this one alone, 0…ℓ, or ℓ…L."""
+Order = Literal["each", "up_to", "from"]  # layers that are restored with a layer ℓ: this one alone, 0…ℓ, or ℓ…L
 
 
 @dataclass(frozen=True, eq=False)
@@ -415,19 +412,18 @@ class Restored:
         keys = list(self.scores)
         columns = [self.scores[key][chosen] for key in keys]
         replicates = np.concatenate([column.replicates for column in columns], axis=1)
-        values = [float(column.values[0]) for column in columns]
+        frame = pd.DataFrame(
+            {"value": [float(one.values[0]) for one in columns]}
+            | {name: [float(getattr(one, name)[0]) for one in columns] for name in ("ci_low", "ci_high")}
+        )
         pairs = [(place, 0) for place in range(1, len(keys))]
-        compared = compare(values, replicates, n_clusters=columns[0].n_clusters, pairs=pairs)
-        rows: list[dict[str, Any]] = []
-        for order, layer in [("none", None), *((o, ly) for o in get_args(Order) for ly in range(self.n_layers + 1))]:
-            place = 0 if layer is None else keys.index(self.restored(order, layer))
-            interval = {name: float(getattr(columns[place], name)[0]) for name in ("ci_low", "ci_high")}
-            rows.append({"order": order, "layer": layer, "value": values[place], **interval})
-            if place:
-                one = compared[place - 1]
-                rows[-1] |= {"difference": one.diff, "difference_low": one.ci_low, "difference_high": one.ci_high}
-                rows[-1] |= {"p_raw": one.p_raw, "p_adj": one.p_adj}
-        return pd.DataFrame(rows).astype({"layer": "Int64"})
+        compared = compare(frame["value"].tolist(), replicates, n_clusters=columns[0].n_clusters, pairs=pairs)
+        differences = pd.DataFrame(compared, range(1, len(keys)))[["diff", "ci_low", "ci_high", "p_raw", "p_adj"]]
+        differences.columns = pd.Index(["difference", "difference_low", "difference_high", "p_raw", "p_adj"])
+        rows = [("none", None), *((order, layer) for order in get_args(Order) for layer in range(self.n_layers + 1))]
+        places = [0 if layer is None else keys.index(self.restored(order, layer)) for order, layer in rows]
+        of_rows = frame.join(differences).loc[places].reset_index(drop=True)
+        return pd.DataFrame(rows, columns=["order", "layer"]).astype({"layer": "Int64"}).join(of_rows)
 
 
 def restored_scores(
@@ -543,16 +539,12 @@ def restorable_task(reference: ModelSource, model: ModelSource) -> str | None:
 
 # Clusters of labels: separable or not, how far apart, and in which layout.
 
-_LEAST = 10
-"""Words of a label, below which it is left out."""
-_BLOCKS = 50
-"""Number of blocks of neighbouring sentences, each of which is left out once."""
-_COST = 1e6
-"""C of a support-vector machine whose margin is hard, as Zhou & Srikumar have it."""
+_LEAST = 10  # words of a label, below which it is left out
+_BLOCKS = 50  # number of blocks of neighbouring sentences, each of which is left out once
+_COST = 1e6  # C of a support-vector machine whose margin is hard, as Zhou & Srikumar have it
 _MOST = 0.5
 """Proportion of pairs that have to be separable with shuffled labels for distances to be held against theirs."""
-_STEPS = 20_000
-"""Iterations of its solver; where it separates nothing after them, nothing separates."""
+_STEPS = 20_000  # iterations of its solver; where it separates nothing after them, nothing separates
 
 
 _LEFT_OUT = ("layout", "centroids_model", "centroids_reference", "centroids_change")

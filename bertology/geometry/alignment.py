@@ -39,10 +39,8 @@ if TYPE_CHECKING:
 
 _ONE_SIDE_LINKED = 0.9
 """Factor of itermax for the similarity of two words one of which is linked already; it is 0 where both are."""
-_FEW = 2
-"""Words of the shorter sentence up to which itermax adds nothing."""
-_PAIRS = 128
-"""Pairs of texts that are read at a time."""
+_FEW = 2  # words of the shorter sentence up to which itermax adds nothing
+_PAIRS = 128  # pairs of texts that are read at a time
 _HEIGHT, _WIDTH, _GAP = 2.0, 0.095, 0.25
 """Sizes in a figure, in inches: between the texts, of a character, and between words."""
 _NO_LINKS = "no sentence has gold links of words: give parallel:en=PATH,fr=PATH,links=path/to/gold"
@@ -215,8 +213,7 @@ class TranslatedWords:
     queries: pd.DataFrame
     """``word`` asked about, its type ``form``, the type ``gold`` of the word that it is linked with, and the ``unit``
     that its sentence shares with its translation."""
-    candidates: pd.DataFrame
-    """Each ``word`` of the other language, ascending, its ``type`` and the ``unit`` of its sentence."""
+    candidates: pd.DataFrame  # each word of the other language, ascending, its type and the unit of its sentence
 
     @classmethod
     def of(cls, text: ParallelText, source: str, target: str, types: Integers) -> TranslatedWords | None:

@@ -44,7 +44,7 @@ class _Geometry(SumsFamily):
         """The text has what is asked about."""
         for config in configs:
             with named_task(probe):
-                self.configured(probe, config).words(pair.texts(probe.reads))
+                self.configured(probe, config).check(pair.texts(probe.reads))
         if any(config.pool == "cls" for config in configs):
             pair.check_cls()
 

@@ -37,13 +37,10 @@ from bertology.measures.sums import (
 )
 
 Direction = tuple[int, int]
-_PENALTY = 1e-3
-"""Strength of the ridge regression, in mean variances of a dimension."""
-_DIGITS = 6
-"""Decimals of a class's predicted share that count: a removed concept leaves rounding."""
+_PENALTY = 1e-3  # strength of the ridge regression, in mean variances of a dimension
+_DIGITS = 6  # decimals of a class's predicted share that count: a removed concept leaves rounding
 _MOST_BLOCKS = 20
-_SHARE = 1e-6
-"""Cosines that differ by less are of vectors that are the same."""
+_SHARE = 1e-6  # cosines that differ by less are of vectors that are the same
 _LEAST_SPREAD = 1e-6
 FAMILIES = {
     language: family
@@ -480,19 +477,19 @@ def transfer_by_label(
 ) -> Iterator[LayerSums]:
     """The scores of the most frequent label of the language of the fit, of all words or of the same form."""
     train, test = items.splits["train"], items.splits["test"]
-    forms = {
-        split: [sentences[split].word(word).casefold() for word in words[split][some.places].tolist()]
-        for split, some in (("train", train), ("test", test))
-    }
-    known = {form: number for number, form in enumerate(dict.fromkeys(forms["train"]))}
-    codes = np.array([known[form] for form in forms["train"]])
+    forms = [
+        sentences[split].word(word).casefold()
+        for split in ("train", "test")
+        for word in words[split][items.splits[split].places].tolist()
+    ]
+    _, codes = np.unique(forms, return_inverse=True)
+    known, asked = np.split(codes, [len(train.codes)])
     right: dict[int, Floats] = {}
     for source in items.sources:
         own = train.language == source
         if by_form:
-            seen = set(codes[own].tolist())
-            asked = np.array([number if (number := known.get(form, -1)) in seen else -1 for form in forms["test"]])
-            predicted = word_majority(codes[own], train.codes[own], asked, n_words=len(known))
+            seen = np.where(np.isin(asked, known[own]), asked, -1)
+            predicted = word_majority(known[own], train.codes[own], seen, n_words=int(codes.max()) + 1)
         else:
             predicted = np.full(len(test.codes), majority(train.codes[own]))
         right[source] = np.asarray(predicted == test.codes, dtype=np.float64)[None]

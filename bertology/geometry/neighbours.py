@@ -11,7 +11,7 @@ from __future__ import annotations
 import base64
 import gzip
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
@@ -33,29 +33,23 @@ from bertology.measures.sums import Floats
 
 Integers = NDArray[np.int64]
 Projection = Literal["pca", "tsne"]
-Block = tuple[Integers, Floats32]
-"""Numbers ``[m]`` of points and their vectors ``[layer, m, dim]``."""
+Block = tuple[Integers, Floats32]  # numbers [m] of points and their vectors [layer, m, dim]
 Kind = Literal["word", "tag", "sense"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
-_TAGS = ("upos", "xpos")
-"""Layers of tags, of which the first that a text has is taken."""
-_SENSE = "sense"
-"""Name of the targets, or of the layer of words, that hold senses."""
-_DIGITS = 6
-"""Decimals of cosines; equal ones, as of a word's vectors before any context, are in order of the text."""
+_TAGS = ("upos", "xpos")  # layers of tags, of which the first that a text has is taken
+_SENSE = "sense"  # name of the targets, or of the layer of words, that hold senses
+_DIGITS = 6  # decimals of cosines; equal ones, as of a word's vectors before any context, are in order of the text
 _MOST: Mapping[Projection, int] = {"pca": 50_000, "tsne": 5000}
 """Points at most: the time of t-SNE grows faster than their number, to half a minute a layer and more for so many."""
 _PERPLEXITY = 30.0
-_LEAST_OF_FORM = 5
-"""Occurrences of a form that have a layout of their own."""
+_LEAST_OF_FORM = 5  # occurrences of a form that have a layout of their own
 _HEIGHT = 860
 _HERE = "geometry/assets/"
 _STYLES = "attention/assets/viewer.css", _HERE + "map.css"
 # In this order, for each uses those before it.
 _SCRIPTS = ("assets/drawn.js", *(f"{_HERE}{name}.js" for name in ("start", "view", "paint", "words", "controls")))
 _NONE = _LEVELS = 65_535
-_WIDTH = 300
-"""Characters of a long sentence that are kept on each side of the word."""
+_WIDTH = 300  # characters of a long sentence that are kept on each side of the word
 
 
 class Occurrence(NamedTuple):
@@ -127,8 +121,8 @@ class SearchedText:
                     yield here[items], values
 
     @cached_property
-    def codes(self) -> Mapping[Kind, pd.Categorical]:
-        """``[word]`` word forms in lower case, tags and senses of all words, missing where a word has none.
+    def codes(self) -> Mapping[Kind, Any]:
+        """``[word]`` categoricals: word forms in lower case, tags and senses of all words, missing where there is none.
 
         Tags are of the first of the layers ``upos`` and ``xpos`` that there is; senses of the targets ``sense`` or that
         layer.
@@ -137,7 +131,7 @@ class SearchedText:
 
         texts = self.splits.values()
         tags = next((name for name in _TAGS if any(name in one.layers for one in texts)), "")
-        found: dict[Kind, list[pd.Categorical]] = {"word": [], "tag": [], "sense": []}
+        found: dict[Kind, list[Any]] = {"word": [], "tag": [], "sense": []}
         for text in texts:
             lowered, forms = pd.factorize(np.array([form.lower() for form in text.forms.values], dtype=object))
             found["word"].append(_categorical(lowered[text.forms.codes], forms))
@@ -182,7 +176,7 @@ class SearchedText:
         return found
 
 
-def _categorical(codes: NDArray[np.integer[Any]], values: Sequence[str]) -> pd.Categorical:
+def _categorical(codes: NDArray[np.integer[Any]], values: Any) -> Any:
     return pd.Categorical.from_codes(codes, pd.Index(values, dtype=object))
 
 
@@ -275,18 +269,15 @@ class Neighbours:
     @cached_property
     def frame(self) -> pd.DataFrame:
         """One row a neighbour: layer, rank, cosine, word, tag, sense, whether these are the word's own, and where."""
-        rows = []
-        for layer in self.layers:
-            for rank, (one, cosine) in enumerate(self.at(layer), 1):
-                theirs = {"word": one.word.lower(), "tag": one.tag, "sense": one.sense}
-                own = {kind: self.own(kind) for kind in KINDS}
-                same = {f"same_{kind}": None if own[kind] is None else theirs[kind] == own[kind] for kind in KINDS}
-                rows.append(
-                    {"layer": layer, "rank": rank, "cosine": cosine, "word": one.word, "tag": one.tag}
-                    | {"sense": one.sense, **same, "split": one.split, "sentence": one.sentence}
-                    | {"start": one.span[0], "end": one.span[1], "text": one.text}
-                )
-        return pd.DataFrame(rows)
+        frame = pd.DataFrame(map(self.text.occurrence, self.numbers.ravel().tolist()))
+        frame["layer"], frame["cosine"] = np.repeat(self.layers, self.k), self.cosines.ravel()
+        frame["rank"] = np.tile(np.arange(1, self.k + 1), len(self.layers))
+        frame["start"], frame["end"] = zip(*frame["span"], strict=True)
+        for kind in KINDS:
+            own, theirs = self.own(kind), frame["word"].str.lower() if kind == "word" else frame[kind]
+            frame[f"same_{kind}"] = None if own is None else theirs == own
+        same = [f"same_{kind}" for kind in KINDS]
+        return frame[["layer", "rank", "cosine", *KINDS, *same, "split", "sentence", "start", "end", "text"]]
 
     @cached_property
     def shares(self) -> pd.DataFrame:
@@ -453,8 +444,7 @@ class Layout:
     points: Integers  # [place] numbers of points
     places: Floats32
     """``[layer, place, 2]``, centred; the root mean square of the distances from the centre is 1 in every layer."""
-    shares: Floats | None
-    """``[layer]`` share of the variance that the two dimensions hold; None where these are not linear."""
+    shares: Floats | None  # [layer] share of the variance that the two dimensions hold; None where these are not linear
 
 
 @dataclass(frozen=True, eq=False)
@@ -467,8 +457,7 @@ class OccurrenceMap:
     layouts: tuple[Layout, ...]
     """The layout of all points; and, where there are five of them, that of the occurrences of the query's form."""
     projection: str
-    n_of_form: int
-    """Number of words of the query's form in the text."""
+    n_of_form: int  # number of words of the query's form in the text
 
     @cached_property
     def html(self) -> str:
@@ -556,18 +545,16 @@ class OccurrenceMap:
         return values, {"points": points, "texts": texts}
 
 
-def _coded(some: pd.Categorical, own: str | None, words: Integers) -> tuple[list[str], Integers]:
+def _coded(some: Any, own: str | None, words: Integers) -> tuple[list[str], Integers]:
     """The values that points have, the most frequent first, and ``[point]`` their numbers; the query comes first."""
-    used, inverse, counts = np.unique(some.codes[words], return_inverse=True, return_counts=True)
-    names = [None if code < 0 else some.categories[code] for code in used.tolist()]
+    codes = some.codes[words]
+    counts = np.bincount(codes[codes >= 0], minlength=len(some.categories))
+    ranked = np.flatnonzero(counts)[np.argsort(-counts[counts > 0], kind="stable")]
+    names, number = [str(some.categories[code]) for code in ranked], np.full(len(counts) + 1, _NONE)
+    number[ranked] = np.arange(len(ranked))
     if own is not None and own not in names:
         names.append(own)
-        counts = np.append(counts, 0)
-    ranked = [int(place) for place in np.argsort(-counts, kind="stable") if names[place] is not None]
-    number = np.full(len(names), _NONE)
-    number[ranked] = np.arange(len(ranked))
-    first = _NONE if own is None else number[names.index(own)]
-    return [str(names[place]) for place in ranked], np.concatenate([[first], number[inverse]])
+    return names, np.append(_NONE if own is None else names.index(own), number[codes])
 
 
 def _unit(vectors: Floats32) -> Floats32:

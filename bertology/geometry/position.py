@@ -15,8 +15,7 @@ from bertology.measures.sums import Floats, Integers, LayerSums, mean_sums, rati
 
 _MOST_OCCURRENCES = 200
 """Occurrences of a type whose distances within and across encodings are taken: all pairs of them are formed."""
-_QUERIES = 1000
-"""Words whose nearest neighbours are looked up."""
+_QUERIES = 1000  # words whose nearest neighbours are looked up
 _LEAST_SENTENCES, _PERMUTATIONS = 5, 200
 
 

@@ -37,6 +37,10 @@ class WordsProbe(Probe):
         """All words of random sentences."""
         return {one: sampled_words(sentences[one], self.most_words) for one in self.reads if one in sentences}
 
+    def check(self, sentences: Splits) -> None:
+        """Raise :class:`~bertology.errors.CorpusError` where the text lacks what is asked about."""
+        self.words(sentences)
+
     def counts(self, sentences: Splits, words: SplitWords) -> GeometryCounts:
         """The items of which all words are among ``words``: those of :meth:`words` that can be read."""
         return GeometryCounts(len(words["test"]))

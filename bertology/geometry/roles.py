@@ -14,7 +14,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,17 +27,14 @@ from bertology.measures.sums import Floats, Integers, LayerSums, ratio_sums
 if TYPE_CHECKING:
     from torch import Tensor
 
-Paths = Sequence[Sequence[str]]
-"""``[sentence][word]`` paths from the root of a tree."""
-BAG = "bag"
-"""The scheme in which all words have one role: a bag of words."""
+Paths = Sequence[Sequence[str]]  # [sentence][word] paths from the root of a tree
+BAG = "bag"  # the scheme in which all words have one role: a bag of words
 STRENGTHS = 10.0 ** np.arange(-5, 3.5, 0.5)
 """Strengths of ridge regression that are tried on dev, as multiples of the mean eigenvalue of the Gram matrix."""
 WEIGHTS = (0.1, 0.3, 1.0)
 """Weights of the products with roles that are tried on dev, besides 0, with which a scheme is the bag of words."""
 _FEWEST = {"train": 20, "dev": 5, "test": 5}
-_POSITIONS = 64
-"""Positions in a sentence whose mean is known; later ones share the last."""
+_POSITIONS = 64  # positions in a sentence whose mean is known; later ones share the last
 _DIMS, _BATCH, _EPOCHS, _PATIENCE = 20, 32, 100, 10
 """Trained representations: dimensions of fillers and of roles (McCoy et al.), sentences of a step, and passes."""
 
@@ -166,60 +163,10 @@ def path_roles(paths: Mapping[str, Paths], n_roles: int) -> dict[str, Integers]:
 # Sentences.
 
 
-@dataclass(frozen=True, eq=False)
-class ReadSentences:
-    """Sentences of a split of which every word, and the special token where it is read, has a vector."""
-
-    text: Sentences
-    numbers: NDArray[np.int64]  # [sentence] their numbers, ascending
-    words: LayerVectors
-    places: NDArray[np.int64]  # [word] places of their words among those that are read
-    special: LayerVectors | None
-
-    @classmethod
-    def of(cls, vectors: Mapping[str, LayerVectors], split: str, text: Sentences) -> ReadSentences:
-        """The sentences of a split, by the vectors of its words, and of the special tokens under ``cls:`` and split."""
-        words, special = vectors[split], vectors.get(f"cls:{split}")
-        numbers = complete_sentences(text, words.words)
-        if special is not None:
-            numbers = np.intersect1d(numbers, special.words)
-        places = np.flatnonzero(np.isin(text.sentence_of_word[words.words], numbers))
-        return cls(text, numbers, words, places, special)
-
-    @property
-    def lengths(self) -> NDArray[np.int64]:
-        """``[sentence]`` numbers of words."""
-        return np.asarray(np.diff(self.text.starts)[self.numbers])
-
-    def forms(self) -> list[str]:
-        """``[word]`` as they are written."""
-        return [self.text.word(word) for word in self.words.words[self.places].tolist()]
-
-    def sentence_vectors(self) -> NDArray[np.float32]:
-        """``[layer, sentence, dim]`` vectors of the special token where it is read, else means over words."""
-        if self.special is not None:
-            chosen = np.searchsorted(self.special.words, self.numbers)
-            return np.stack([self.special.of(layer)[chosen] for layer in self.special.layers])
-        ends = self.lengths.cumsum()
-        spans = np.stack([ends - self.lengths, ends], axis=1)
-        return np.stack([span_means(self.words.of(layer)[self.places], spans) for layer in self.words.layers])
-
-
 def complete_sentences(sentences: Sentences, words: NDArray[np.int64]) -> NDArray[np.int64]:
     """Numbers of the sentences of which all words are among some, ascending; none of them is empty."""
     numbers, counts = np.unique(sentences.sentence_of_word[words], return_counts=True)
     return np.asarray(numbers[counts == np.diff(sentences.starts)[numbers]], dtype=np.int64)
-
-
-def filler_embeddings(vectors: Floats32, fillers: Integers, lengths: NDArray[np.int64]) -> Floats32:
-    """``[filler, dim]`` mean vectors of fillers, less the means of the positions that they stand at.
-
-    Layer 0, whose vectors ``[word, dim]`` they are, knows the position of a word, so that the mean of a rare word would
-    be of its role as well. Positions follow from the ``[sentence]`` numbers of words; those far from the start are one.
-    """
-    starts = np.repeat(lengths.cumsum() - lengths, lengths)
-    positions = np.minimum(np.arange(lengths.sum()) - starts, _POSITIONS - 1)
-    return Groups(fillers).means(Groups(positions).centred(vectors))
 
 
 def tree_paths(sentences: Sentences, numbers: list[int], *, trees: str) -> list[list[str]]:
@@ -278,6 +225,56 @@ class RoleItems:
     def roles_of(self, scheme: str) -> Integers:
         """``[word]`` the role of each."""
         return np.zeros_like(self.fillers) if scheme == BAG else self.roles[scheme]
+
+
+def role_items(
+    vectors: Mapping[str, LayerVectors],
+    sentences: Mapping[str, Sentences],
+    schemes: Sequence[str],
+    n_roles: int,
+    *,
+    trees: str = "",
+    has_embeddings: bool = True,
+    seed: int = 0,
+) -> tuple[RoleItems, Floats32]:
+    """The sentences of all splits of which every word has a vector, and ``[layer, sentence, dim]`` their vectors.
+
+    These are those of the special token before a sentence where ``cls:`` and the split has them, else means over words.
+    ``trees`` are ``dependencies`` or ``constituents``, where a scheme is of trees. With ``has_embeddings`` fillers are
+    mean vectors of a form in layer 0, less the means of the positions that they stand at: it knows the position of a
+    word, so that the mean of a rare word would be of its role as well.
+    """
+    numbers, lengths, forms, lowest, targets = dict[str, Any](), dict[str, Any](), list[str](), [], []
+    for split, text in sentences.items():
+        words, special = vectors[split], vectors.get(f"cls:{split}")
+        numbers[split] = complete_sentences(text, words.words)
+        if special is not None:
+            numbers[split] = np.intersect1d(numbers[split], special.words)
+            chosen = np.searchsorted(special.words, numbers[split])
+            targets.append(np.stack([special.of(layer)[chosen] for layer in special.layers]))
+        places = np.flatnonzero(np.isin(text.sentence_of_word[words.words], numbers[split]))
+        lengths[split] = np.diff(text.starts)[numbers[split]]
+        if special is None:
+            ends = lengths[split].cumsum()
+            spans = np.stack([ends - lengths[split], ends], axis=1)
+            targets.append(np.stack([span_means(words.of(layer)[places], spans) for layer in words.layers]))
+        if has_embeddings:
+            lowest.append(words.of(0)[places])
+        forms += [text.word(word) for word in words.words[places].tolist()]
+    every = np.concatenate(list(lengths.values()))
+    fillers = np.unique(forms, return_inverse=True)[1] if forms else np.zeros(0, np.int64)
+    embeddings = None
+    if has_embeddings:
+        starts = np.repeat(every.cumsum() - every, every)
+        positions = np.minimum(np.arange(every.sum()) - starts, _POSITIONS - 1)
+        embeddings = Groups(fillers).means(Groups(positions).centred(np.concatenate(lowest)))
+    of_words = position_roles(every.tolist(), n_roles)
+    if trees:
+        paths = {split: tree_paths(text, numbers[split].tolist(), trees=trees) for split, text in sentences.items()}
+        of_words |= tree_roles(paths, n_roles, has_heads=trees == "dependencies", seed=seed)
+    sizes, of_word = {split: len(some) for split, some in lengths.items()}, np.repeat(np.arange(len(every)), every)
+    items = RoleItems(sizes, of_word, fillers, embeddings, {name: of_words[name] for name in schemes})
+    return items, np.concatenate(targets, axis=1)
 
 
 def _role_gram(items: RoleItems, scheme: str) -> Floats32:

@@ -28,8 +28,7 @@ from bertology.measures.sums import (
 NEIGHBOURS = tuple(range(1, 11))
 """Numbers of neighbours that are tried on dev (Wiedemann et al. 2019)."""
 _MOST_CLUSTERS = 8
-_STEP = 1e-4
-"""Weight by which a cell of a table is changed for a derivative."""
+_STEP = 1e-4  # weight by which a cell of a table is changed for a derivative
 _NO_SENSES = (
     "no word has a sense: give CoarseWSD-20, a lexical sample of Senseval, a table with columns such as "
     "text=sentence,label=sense,at=place, or pseudowords:CORPUS"

@@ -38,16 +38,13 @@ if TYPE_CHECKING:
     from bertology._figures import ShownFigure
 
 Pair = tuple[int, int]
-LEAST = 4
-"""Words below which the unbiased estimate of HSIC is not defined."""
+_Groups = Mapping[str, tuple[tuple[int, ...], Sequence[Pair]]]  # by name layers, each with another
+LEAST = 4  # words below which the unbiased estimate of HSIC is not defined
 N_NEIGHBOURS = 10
-PAIRED = 1000
-"""Words of which all pairs are formed."""
-_PER_DIMENSION = 12
-"""Words for each dimension where products of dimensions are enough."""
+PAIRED = 1000  # words of which all pairs are formed
+_PER_DIMENSION = 12  # words for each dimension where products of dimensions are enough
 _N_BLOCKS = 10
-_ASKED = 1000
-"""Words whose type is looked up by their vector."""
+_ASKED = 1000  # words whose type is looked up by their vector
 
 
 @dataclass(frozen=True)
@@ -300,13 +297,12 @@ def layer_similarity(
     pairs = _LayerPairs(vectors, sentences, measures, list(combinations(range(n_layers), 2)), "layers")
     if n_layers < 2:
         return
-    others = [[place for place in range(n_layers) if place != other] for other in range(n_layers)]
-    groups = {
-        f"layer {layers[other]}": (tuple(layers[place] for place in places), [(place, other) for place in places])
-        for other, places in enumerate(others)
-    }
+    groups = {"": (layers[1:], [(place + 1, place) for place in range(n_layers - 1)])}
+    for other, layer in enumerate(layers):
+        places = [place for place in range(n_layers) if place != other]
+        groups[f"layer {layer}"] = tuple(layers[place] for place in places), [(place, other) for place in places]
     for measure in measures:
-        yield from pairs.statistics(measure, layers[1:], [(place + 1, place) for place in range(n_layers - 1)], groups)
+        yield from pairs.statistics(measure, groups)
     values = np.zeros((2, n_layers - 1, len(vectors)))
     for items, chunk in vectors.chunks():
         lengths = np.maximum(np.sqrt(np.einsum("lwd,lwd->lw", chunk, chunk)), 1e-30)
@@ -347,13 +343,13 @@ def model_similarity(
     crossed = [(a, n_own + b) for a, b in np.ndindex(n_own, len(reference.layers))]
     every = crossed if "cka" in measures else matched
     pairs = _LayerPairs(vectors.beside(reference), sentences, measures, every, "models")
-    groups = {
+    own = {"": (tuple(layer for layer, _ in layers), matched)}
+    with_each = {
         f"reference layer {layer}": (vectors.layers, [(a, n_own + place) for a in range(n_own)])
         for place, layer in enumerate(reference.layers)
     }
     for measure in measures:
-        of_groups = groups if measure == "cka" else {}
-        yield from pairs.statistics(measure, tuple(layer for layer, _ in layers), matched, of_groups, is_distance=True)
+        yield from pairs.statistics(measure, own | with_each if measure == "cka" else own, is_distance=True)
 
 
 class _LayerPairs:
@@ -369,37 +365,28 @@ class _LayerPairs:
             raise CorpusError(f"{len(vectors)} words of one sentence are too few to compare {what} by: give more text")
         self.vectors, self.clusters, self._pairs = vectors, np.asarray(clusters), pairs
 
-    def statistics(
-        self,
-        measure: str,
-        layers: tuple[int, ...],
-        pairs: Sequence[Pair],
-        groups: Mapping[str, tuple[tuple[int, ...], Sequence[Pair]]],
-        *,
-        is_distance: bool = False,
-    ) -> Iterator[LayerSums]:
-        """A measure of each layer with another, by group with others, and its null; of procrustes as a distance."""
-        every = [(min(pair), max(pair)) for _, some in (("", pairs), *groups.values()) for pair in some]
-        found, kind = self._likenesses(measure, list(dict.fromkeys(every)))
+    def statistics(self, measure: str, groups: _Groups, *, is_distance: bool = False) -> Iterator[LayerSums]:
+        """A measure of the pairs of layers of each group, and the null of those of none; procrustes as a distance."""
+        distinct = list(dict.fromkeys((min(pair), max(pair)) for _, some in groups.values() for pair in some))
+        layers, pairs = groups[""]
+        kind: Clusters = "sentences"
+        if measure == "cka":
+            found = self._cka(distinct)
+        elif measure == "procrustes":
+            found = self._procrustes(distinct)
+        elif measure in ("rsa", "rsa_spearman", "mutual_neighbours"):
+            found = self._sampled(measure, distinct)
+        else:
+            without, kind = left_out(find_measure(measure), self.vectors, self.clusters, distinct), "blocks"
+            found = {pair: (float(values[0]), values[0] - values[1:]) for pair, values in without.items()}
         name, null = measure, null_likeness(find_measure(measure), self.vectors, pairs)
         if measure == "procrustes" and is_distance:
             name, null = "procrustes_distance", 1 - null
             found = {pair: (1 - value, -influences) for pair, (value, influences) in found.items()}
-        for group, (of_group, some) in {"": (layers, pairs), **groups}.items():
+        for group, (of_group, some) in groups.items():
             values, influences = zip(*(found[min(pair), max(pair)] for pair in some), strict=True)
             yield jackknife_sums(name, np.array(values), np.stack(influences), kind, group=group, layers=of_group)
         yield ratio_sums(f"{name}_null", null[:, None], None, "blocks", layers=layers)
-
-    def _likenesses(self, measure: str, pairs: Sequence[Pair]) -> tuple[Mapping[Pair, tuple[float, Floats]], Clusters]:
-        """The likeness of pairs with ``[cluster]`` derivatives by the weight of each sentence, or block of them."""
-        if measure == "cka":
-            return self._cka(pairs), "sentences"
-        if measure == "procrustes":
-            return self._procrustes(pairs), "sentences"
-        if measure in ("rsa", "rsa_spearman", "mutual_neighbours"):
-            return self._sampled(measure, pairs), "sentences"
-        found = left_out(find_measure(measure), self.vectors, self.clusters, pairs)
-        return {pair: (float(values[0]), values[0] - values[1:]) for pair, values in found.items()}, "blocks"
 
     @cached_property
     def _means(self) -> Floats32:

@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from bertology.activations.layers import ROWS, Floats32, Groups, LayerVectors, group_sums
 from bertology.errors import CorpusError, ModelError
@@ -37,10 +37,8 @@ _N_BLOCKS = 20
 _ROGUE = 3
 _MOST_CLUSTERS, _DIMENSIONS = 15, 32
 """Clusters at most, and principal components on which they are found: clusters far apart differ in large ones."""
-_CLUSTERED, _SILHOUETTE_WORDS = 2000, 1000
-"""Words that are clustered, and those of them that silhouettes compare."""
-_LEAST_SILHOUETTE = 0.1
-"""Below it vectors are one cluster."""
+_CLUSTERED, _SILHOUETTE_WORDS = 2000, 1000  # words that are clustered, and those of them that silhouettes compare
+_LEAST_SILHOUETTE = 0.1  # below it vectors are one cluster
 _ITERATIONS, _TOLERANCE = 100, 1e-4
 """Iterations of k-means at most, and the share of the variance of a dimension by which centres may still move."""
 _MOST_EXPLAINED, _LARGE_GROUP, _LANCZOS_STEPS = 200, 32, 24
@@ -173,9 +171,13 @@ class TextStatistics:
         self, sentences: Integers, sample: WordSample, tags: Integers | None = None, documents: Integers | None = None
     ) -> None:
         of_documents, self.sample, places = documents is not None, sample, sample.places
-        units = sentences if documents is None else documents
-        self.bounds = sentence_blocks(units, of="documents" if of_documents else "sentences")
         self._kind: Clusters = "documents" if of_documents else "sentences"
+        distinct, numbers = np.unique(sentences if documents is None else documents, return_inverse=True)
+        if len(distinct) < _N_BLOCKS:
+            problem = f"{len(distinct)} {self._kind} are too few for blocks to leave out"
+            raise CorpusError(f"{problem}: give {_N_BLOCKS} or more")
+        # The first word of each block of neighbouring sentences or documents, and the number of words.
+        self.bounds = np.searchsorted(numbers * _N_BLOCKS // len(distinct), np.arange(_N_BLOCKS + 1))
         blocks = np.repeat(np.arange(_N_BLOCKS), np.diff(self.bounds))
         # Types, with all occurrences and without each block.
         every = np.arange(len(places))
@@ -312,9 +314,11 @@ class TextStatistics:
     def spectrum(self, layer: OneLayer) -> Iterator[LayerSums]:
         """Isotropy of all words of a text.
 
-        IsoScore, effective rank and matrix entropy are about the covariance of vectors; ``rogue_share`` is what the
-        three dimensions that contribute most to the mean cosine of pairs of words contribute to it (Timkey & van
-        Schijndel 2021). Intervals come from leaving out each of 20 blocks; of the entropy to first order.
+        About the covariance of vectors, with variances λ on principal components, are IsoScore (Rudman et al. 2022), 1
+        if all dimensions vary alike, 0 if one alone varies, which clusters make smaller (Mickus et al. 2024); effective
+        rank (Σλ)² / Σλ²; and the entropy of λ as shares. ``rogue_share`` is what the three dimensions that contribute
+        most to the mean cosine of pairs of words contribute to it (Timkey & van Schijndel 2021). Intervals come from
+        leaving out each of 20 blocks; of the entropy to first order.
         """
         kind: Clusters = "documents" if self._kind == "documents" else "blocks"
         squares, directions = layer.principal
@@ -336,9 +340,12 @@ class TextStatistics:
         ).T
         # Sums of eigenvalues and of their squares need no decomposition; entropies are −tr(S log S), S of trace 1.
         ranks, of_shares = traces**2 / norms, entropies / traces
-        yield left_out_sums("iso_score", iso_score(ranks, len(squares)), kind)
+        # What the steps of algorithm 1 come to: the distance of scaled variances from ones is √(2 dim − 2 √(dim rank)).
+        yield left_out_sums("iso_score", (ranks - 1) / (len(squares) - 1), kind)
         yield left_out_sums("effective_rank_dimensions", ranks, kind)
-        yield left_out_sums("matrix_entropy_bits", matrix_entropy(squares) + of_shares - of_shares[0], kind)
+        whole = np.clip(squares, 0, None) / np.clip(squares, 0, None).sum()
+        entropy = -(whole * np.log2(whole, out=np.zeros_like(whole), where=whole > 0)).sum()
+        yield left_out_sums("matrix_entropy_bits", entropy + of_shares - of_shares[0], kind)
         # The sum over all pairs of different words by dimension; pairs of a word with itself are taken off.
         weights, blocks = 1 / layer.lengths, [slice(*bounds) for bounds in itertools.pairwise(layer.bounds)]
         of_blocks = np.stack([weights[rows] @ layer.vectors[rows] for rows in blocks]).astype(np.float64)
@@ -424,39 +431,6 @@ def mean_cosine(by_cluster: Floats, counts: Integers) -> tuple[float, Floats]:
     whole = (total @ total - n) / (n * (n - 1))
     without = (squared - left) / (left * (left - 1))
     return float(whole), np.asarray(whole - without)
-
-
-def effective_rank(variances: ArrayLike) -> Floats:
-    """(Σλ)² / Σλ² of the variances ``[…, dim]`` on principal components: the participation ratio, 1 to dim."""
-    values = np.asarray(variances, dtype=np.float64)
-    return np.asarray(values.sum(axis=-1) ** 2 / (values**2).sum(axis=-1))
-
-
-def iso_score(rank: ArrayLike, dim: int) -> Floats:
-    """IsoScore, 0 to 1, of vectors of an effective rank (Rudman et al. 2022, algorithm 1).
-
-    1 if all dimensions vary alike, 0 if one alone varies: how much of the space is used. Clusters, which a linear probe
-    needs, make it smaller (Mickus et al. 2024).
-    """
-    # What the steps of the algorithm come to: the distance of scaled variances from ones depends on their effective
-    # rank r alone, being √(2 dim − 2 √(dim r)).
-    return np.asarray((np.asarray(rank) - 1) / (dim - 1))
-
-
-def matrix_entropy(variances: ArrayLike) -> Floats:
-    """Entropy in bits of the variances ``[…, dim]`` on principal components as shares: 0 to log2 of dim."""
-    values = np.clip(np.asarray(variances, dtype=np.float64), 0, None)
-    shares = values / values.sum(axis=-1, keepdims=True)
-    logs = np.log2(shares, out=np.zeros_like(shares), where=shares > 0)
-    return np.asarray(-(shares * logs).sum(axis=-1))
-
-
-def sentence_blocks(sentences: Integers, *, of: str = "sentences") -> Integers:
-    """``[21]`` the first word of each of 20 blocks of neighbouring sentences ``[word]``, and the number of words."""
-    distinct, numbers = np.unique(sentences, return_inverse=True)
-    if len(distinct) < _N_BLOCKS:
-        raise CorpusError(f"{len(distinct)} {of} are too few for blocks to leave out: give {_N_BLOCKS} or more")
-    return np.searchsorted(numbers * _N_BLOCKS // len(distinct), np.arange(_N_BLOCKS + 1))
 
 
 # Clusters of words.

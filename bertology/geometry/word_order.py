@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from bertology.corpora import Sentences
 from bertology.errors import CorpusError, quoted
 
-_SHARE = 1e-9
-"""Scores that differ by less are equal."""
+_SHARE = 1e-9  # scores that differ by less are equal
 Integers = NDArray[np.int64]
 
 

@@ -15,8 +15,8 @@ from bertology import compare
 from bertology.errors import BertologyError
 from tests.mutations import accepted, mutated_bytes, mutated_tree, times
 
-COUNT = times(40)
-FULL = times(5)
+COUNT = times(15)
+FULL = times(2)
 """Mutants with which whole comparisons are computed, each a second."""
 
 

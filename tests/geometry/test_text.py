@@ -17,12 +17,8 @@ from bertology.geometry.text import (
     TextStatistics,
     WordSample,
     cluster_means,
-    effective_rank,
     explainable_variance,
-    iso_score,
     k_means,
-    matrix_entropy,
-    sentence_blocks,
     silhouettes,
 )
 
@@ -185,7 +181,7 @@ def test_what_cannot_be_computed_is_refused() -> None:
     with pytest.raises(ValueError, match=r"\[layer, word, dim\]"):
         LayerVectors.of_arrays(vectors[0])
     with pytest.raises(CorpusError, match="give 20 or more"):
-        sentence_blocks(np.repeat(np.arange(10), 3))
+        statistics(vectors[:, :30], np.tile([0, 1, 2], 10), np.repeat(np.arange(10), 3))
     with pytest.raises(CorpusError, match="4 documents are too few for blocks to leave out: give 20 or more"):
         statistics(vectors, types, sentences, documents=sentences // 10)
     with pytest.raises(ModelError, match="layer 0: all words have the same vector"):
@@ -218,22 +214,21 @@ def test_intervals_over_documents_are_those_of_leaving_documents_out() -> None:
     assert influence[3] - influence[8] == pytest.approx(without(8) - without(3), abs=1e-5)
 
 
-def test_scores_of_known_spectra() -> None:
-    half = [1.0] * 5 + [0.0] * 5
-    for variances, expected in ((np.ones(10), 1), ([1.0] + [0.0] * 9, 0), (half, 4 / 9)):
-        assert iso_score(effective_rank(variances), 10) == pytest.approx(expected, abs=1e-12)
-    assert effective_rank(half) == pytest.approx(5)  # five of ten dimensions: φ (d − 1) + 1 = 5
-    assert matrix_entropy(half) == pytest.approx(np.log2(5))
-
-
 def test_spectrum_is_that_of_the_covariance() -> None:
     rng = np.random.default_rng(0)
     vectors = rng.normal(size=(2, 600, 12)) * np.arange(1, 13) + 3
     found = values_of(vectors, np.tile(np.arange(10), 60), np.repeat(np.arange(60), 10))
     for layer in range(2):
-        spectrum_ = np.linalg.eigvalsh(np.cov(vectors[layer], rowvar=False))
-        assert found["iso_score", ""][layer] == pytest.approx(iso_score(effective_rank(spectrum_), 12), rel=1e-4)
-        assert found["effective_rank_dimensions", ""][layer] == pytest.approx(effective_rank(spectrum_), rel=1e-4)
+        variances = np.linalg.eigvalsh(np.cov(vectors[layer], rowvar=False))
+        shares = variances / variances.sum()
+        rank = 1 / (shares**2).sum()
+        # The steps of the algorithm of IsoScore: variances of length √dim, their distance from ones, scaled.
+        distance = np.linalg.norm(variances / np.linalg.norm(variances) * np.sqrt(12) - 1)
+        defect = distance / np.sqrt(2 * (12 - np.sqrt(12)))
+        iso_score = ((12 - defect**2 * (12 - np.sqrt(12))) ** 2 / 12 - 1) / 11
+        assert found["iso_score", ""][layer] == pytest.approx(iso_score, rel=1e-4)
+        assert found["effective_rank_dimensions", ""][layer] == pytest.approx(rank, rel=1e-4)
+        assert found["matrix_entropy_bits", ""][layer] == pytest.approx(-(shares * np.log2(shares)).sum(), rel=1e-4)
     unit = vectors[0] / np.linalg.norm(vectors[0], axis=1, keepdims=True)
     products = np.array([(unit[i] * unit[j]) for i in range(0, 600, 7) for j in range(600) if i != j]).mean(axis=0)
     assert found["rogue_share", ""][0] == pytest.approx(np.sort(products)[-3:].sum() / products.sum(), abs=0.02)
