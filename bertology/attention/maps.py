@@ -27,25 +27,16 @@ from bertology.corpora import Sentences, Texts, as_sentences
 from bertology.encoders import Encoder
 from bertology.encoders.alignment import SHARED, OnLong, column_weights, row_weights
 from bertology.encoders.batching import Batch, padded, padded_inputs, pieces_in_batch, plan_batches
-from bertology.encoders.interventions import (
-    StopForward,
-    head_projection,
-    is_plain_linear,
-    value_projection,
-    watching,
-)
+from bertology.encoders.interventions import StopForward, head_projection, is_plain_linear, value_projection, watching
 from bertology.errors import CorpusError, ModelError
 from bertology.measures.sums import HeadRatios, Level, Scope
 
 MOST_WORKERS = 16
 """Each holds maps and sums, or the activations of a batch for a backward pass, of its own."""
-_BATCHES_BETWEEN = 4
-"""After so many batches, memory that maps of ever new shapes have left behind is given back."""
-_MAP_VALUES = 1 << 23
-"""Weights of the maps of one layer in a batch; a single window may have more."""
+_BATCHES_BETWEEN = 4  # after so many batches, memory that maps of ever new shapes have left behind is given back
+_MAP_VALUES = 1 << 23  # weights of the maps of one layer in a batch; a single window may have more
 _WORD, _CLS, _SEP, _OTHER = range(4)
-_CUT = -2
-"""Number of a word that a window shows in part, whose pieces are one unit of no word."""
+_CUT = -2  # number of a word that a window shows in part, whose pieces are one unit of no word
 _UNBOUNDED = 1 << 30
 _UNITS_IN_BAND = 64
 
@@ -394,8 +385,7 @@ class MapNorms:
 class MapBatch:
     """The attention maps of one layer for a few texts. Valid while ``update`` runs: keep sums, not maps."""
 
-    layer: int
-    """Number of the layer, from 1."""
+    layer: int  # number of the layer, from 1
     maps: Tensor
     """``[sentence, head, unit, unit]`` float32, from (rows) each unit to (columns) each unit; 0 in columns of
     padding. At word level attention *to* a word is summed and *from* a word averaged over its pieces (Clark et al.
@@ -403,8 +393,7 @@ class MapBatch:
     norms: MapNorms | None
     """‖αf(x)‖, the length of what each unit adds to another through a head (Kobayashi et al. 2020); None unless
     norms were requested."""
-    units: Units
-    """The same object for all layers of a batch."""
+    units: Units  # the same object for all layers of a batch
 
     @cached_property
     def most_attended(self) -> tuple[Tensor, Tensor]:

@@ -545,8 +545,7 @@ def _before(item: ClozeItem) -> str:
 
 
 _TUNED_LENS = "tuned_lens.v1"
-_LENS_LOGITS = 400 * 64 * 30_000
-"""Logits of a layer that a fit computes, roughly: 400 steps of 64 masked pieces."""
+_LENS_LOGITS = 400 * 64 * 30_000  # logits of a layer that a fit computes, roughly: 400 steps of 64 masked pieces
 
 
 def _lens_corpus(config: ReadoutConfig, pair: ModelCorpus) -> str:

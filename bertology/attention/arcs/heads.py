@@ -26,17 +26,13 @@ from bertology.errors import CorpusError, FitError
 from bertology.measures.sums import HeadRatios, Integers, Scope, text_ratios
 from bertology.measures.trees import spanning_arborescences
 
-_LEAST = 1e-9
-"""Added to attention, so that a word which attends to no candidate is as confused as chance."""
-_FEWEST = 10
-"""Sentences that a parser is fitted to and scored on, at least."""
+_LEAST = 1e-9  # added to attention, so that a word which attends to no candidate is as confused as chance
+_FEWEST = 10  # sentences that a parser is fitted to and scored on, at least
 _APART = 4.0
 """Subtracted from weights, none of which is above 1, where a word may not be the answer. Words of several pieces that
 are shared with another may sum to a little more than 1, never to this."""
-_MOST_WORDS = 1 << 40
-"""More than a text has: keys of a window and a word do not run into one another."""
-_MOST_SCORES = 1 << 19
-"""Number of weights in one call that makes trees, so that they stay in the cache."""
+_MOST_WORDS = 1 << 40  # more than a text has: keys of a window and a word do not run into one another
+_MOST_SCORES = 1 << 19  # number of weights in one call that makes trees, so that they stay in the cache
 
 
 class _OfWords(SumsStatistic):
