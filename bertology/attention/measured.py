@@ -23,9 +23,9 @@ from bertology.attention.maps import (
     HeadStatistic,
     MakeStatistic,
     MapBatch,
-    PerBatch,
     SumsStatistic,
     Units,
+    per_batch,
     row_sums,
     stream_maps,
 )
@@ -71,7 +71,7 @@ class Masses(SumsStatistic):
     def __init__(self, scope: Scope) -> None:
         masses = ClusterSums(scope, self.names[:-1], shared=True, metric="attention_mass")
         super().__init__(scope, masses, ClusterSums(scope, self.names[-1:], shared=False))
-        self._cells = PerBatch(_cells)
+        self._cells = per_batch(_cells)
 
     def update(self, batch: MapBatch) -> None:
         """Add the maps of one layer of a batch."""
@@ -245,7 +245,7 @@ class Divergences(HeadStatistic):
         self._sums = torch.zeros(n, n, dtype=torch.float64)
         self._weight, self._n_rows = 0.0, 0
         self._held: list[Tensor] = []
-        self._drawn = PerBatch(self._draw)
+        self._drawn = per_batch(self._draw)
 
     def update(self, batch: MapBatch) -> None:
         """Hold the drawn rows of one layer; with the last layer, compare them."""

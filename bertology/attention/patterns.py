@@ -23,7 +23,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from bertology.attention.maps import MapBatch, PerBatch, SumsStatistic, Units
+from bertology.attention.maps import MapBatch, SumsStatistic, Units, per_batch
 from bertology.attention.measured import row_entropy, weighted_sums
 from bertology.errors import BertologyError, ModelError
 from bertology.measures.sums import Scope
@@ -275,7 +275,7 @@ class PatternShares(SumsStatistic):
         if not 0 <= self._classifier.confidence <= 1:
             raise BertologyError(f"confidence {self._classifier.confidence:g}: give a probability, 0 to 1")
         super().__init__(scope)
-        self._layout = PerBatch(Layout.of_units)
+        self._layout = per_batch(Layout.of_units)
 
     def update(self, batch: MapBatch) -> None:
         """Classify each map of a batch."""

@@ -23,9 +23,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from bertology._names import folder_name, layer_number, name_not_found
+from bertology._names import folder_name, name_not_found
 from bertology._page import asset, framed, full_page, write_page
-from bertology.attention.maps import check_norms, knows_norms, reading_maps
+from bertology.attention.maps import check_norms, checked_layers, knows_norms, reading_maps
 from bertology.corpora import Sentence, Text, as_sentence, as_sentences
 from bertology.encoders import Encoder, LabelledArray, open_encoder
 from bertology.encoders.alignment import column_weights, row_weights
@@ -480,12 +480,8 @@ def choose_heads(
     for layer, head in heads or ():
         if not (1 <= layer <= n_layers and 1 <= head <= n_heads):
             raise ModelError(f"head L{layer}H{head}: the model has {n_layers} layers of {n_heads} heads, both from 1")
-    named_layers = {layer for layer, _ in heads} if heads else range(1, n_layers + 1)
-    chosen = sorted({layer_number(layer, n_layers) for layer in (named_layers if layers is None else layers)})
-    wrong = [f"layer {layer}" for layer in chosen if not 1 <= layer <= n_layers]
-    if wrong or not chosen:
-        asked = wrong[0] if wrong else "no layers"
-        raise ModelError(f"{asked} asked for: the model has maps of layers 1…{n_layers}; embeddings have no attention")
+    of_heads = {layer for layer, _ in heads} if heads else None
+    chosen = checked_layers(n_layers, of_heads if layers is None else layers)
     for layer, head in heads or ():
         if layer not in chosen:
             remedy = "add it or leave them out"
