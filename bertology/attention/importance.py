@@ -10,8 +10,7 @@ from __future__ import annotations
 import contextlib
 import math
 import unicodedata
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -24,7 +23,7 @@ from bertology.attention.maps import MOST_WORKERS, checked_layers, on_each_core,
 from bertology.corpora import Sentences
 from bertology.encoders import Encoder
 from bertology.encoders.alignment import OnLong
-from bertology.encoders.interventions import Intervention, Replay, changing, check_gates, intervening, value_projection
+from bertology.encoders.interventions import Replay, changing, check_gates, head_projection, value_projection, watching
 from bertology.encoders.masked_loss import SHARE, MaskedBatch, MaskedText
 from bertology.errors import ModelError
 from bertology.measures.sums import Floats, HeadRatios, Integers, Scope
@@ -421,7 +420,7 @@ def scores_without(task: MaskedWords, states: Sequence[Without], *, progress: Pr
             answers = whole
             if heads:
                 off = dict.fromkeys(heads, 0.0)
-                disabled = uniform_heads(reader, heads, batch.mask) if way == "uniform" else reader.gated_heads(off)
+                disabled = uniform_heads(reader, heads) if way == "uniform" else reader.gated_heads(off)
                 with replay.from_layer(min(layer for layer, _ in heads)), disabled:
                     answers = batch.ask(reader)
             loss[number] += np.bincount(cluster, weights=_numpy(answers.nats) / math.log(2), minlength=len(items))
@@ -434,29 +433,40 @@ def scores_without(task: MaskedWords, states: Sequence[Without], *, progress: Pr
     return TaskScores(loss[place], right[place], items)
 
 
-def uniform_heads(
-    encoder: Encoder, heads: frozenset[Head], mask: Tensor | None
-) -> contextlib.AbstractContextManager[None]:
-    """Replace the attention of some heads by the same weight for every piece but padding, in passes inside the context
+@contextlib.contextmanager
+def uniform_heads(encoder: Encoder, heads: frozenset[Head]) -> Iterator[None]:
+    """Replace the attention of some heads by the same weight for every piece but padding, in passes inside the block
     (Kovaleva et al. 2019, section 4.4): the output of such a head is the mean of its values."""
-    values: dict[int, Tensor] = {}
+    check_gates(dict.fromkeys(heads, 1.0), n_layers=encoder.n_layers, n_heads=encoder.n_heads)
+    n_heads = encoder.n_heads
+    state: dict[str, Tensor | None] = {"mask": None, "values": None}
 
-    def keep(layer: int, state: Tensor) -> Tensor:
-        values[layer] = state
-        return state
+    def keep_mask(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        state["mask"] = args[1] if len(args) > 1 else kwargs.get("attention_mask")
 
-    def put_mean(layer: int, state: Tensor) -> Tensor:
-        over_pieces = values[layer].mean(1, keepdim=True)
+    def keep_values(module: nn.Module, args: Any, output: Tensor) -> None:
+        state["values"] = output
+
+    def put_mean(module: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...] | None:
+        chosen = [head - 1 for layer, head in heads if layer == watch.current]
+        if not chosen:
+            return None
+        values, mask = state["values"], state["mask"]
+        assert values is not None, "values are projected before the heads are mixed"
+        over_pieces = values.mean(1, keepdim=True)
         if mask is not None:
-            real = mask[:, :, None].to(values[layer])
-            over_pieces = (values[layer] * real).sum(1, keepdim=True) / real.sum(1, keepdim=True)
-        is_chosen = torch.tensor([(layer, head) in heads for head in range(1, encoder.n_heads + 1)])
-        mean, computed = (torch.unflatten(one, -1, (encoder.n_heads, -1)) for one in (over_pieces, state))
-        return torch.where(is_chosen.to(state.device)[:, None], mean, computed).flatten(-2)
+            real = mask[:, :, None].to(values)
+            over_pieces = (values * real).sum(1, keepdim=True) / real.sum(1, keepdim=True)
+        mean: Tensor = over_pieces.unflatten(-1, (n_heads, -1))  # type: ignore[no-untyped-call]
+        is_chosen = torch.zeros(n_heads, dtype=torch.bool, device=mean.device)
+        is_chosen[chosen] = True
+        computed = args[0].unflatten(-1, (n_heads, -1))
+        return (torch.where(is_chosen[:, None], mean, computed).flatten(-2), *args[1:])
 
-    changes = []
-    for layer in sorted({layer for layer, _ in heads}):
-        changes.append(Intervention(layer, partial(keep, layer), "values"))
-        changes.append(Intervention(layer, partial(put_mean, layer), "head"))
-    body, blocks = encoder.model.body, encoder.model.blocks
-    return intervening(body, blocks, changes, n_heads=encoder.n_heads, family=encoder.family)
+    with watching(encoder.model.body, encoder.model.blocks) as watch, contextlib.ExitStack() as stack:
+        stack.callback(encoder.model.body.register_forward_pre_hook(keep_mask, with_kwargs=True).remove)
+        for block in dict.fromkeys(encoder.model.blocks):
+            values, projection = value_projection(block, encoder.family), head_projection(block, encoder.family)
+            stack.callback(values.register_forward_hook(keep_values).remove)
+            stack.callback(projection.register_forward_pre_hook(put_mean).remove)
+        yield
