@@ -415,25 +415,11 @@ def read_decoder_attention(
     """
     model = load_sequence_model(encoder)
     chosen = choose_heads(layers, heads, n_layers=model.n_layers, n_heads=model.n_heads)
-    given = lay_out(encoder, [source])
-    start = str(encoder.tokenizer.convert_ids_to_tokens(model.start_id))
-    shifted = _one_later(lay_out(encoder, [target]), model.start_id, start)
-    maps = model.attentions(given.ids, shifted.ids)
-
-    def reading(kind: DecoderKind, sentences: tuple[Sentence, ...], columns: Input | None) -> AttentionReading:
-        own = {layer: maps[kind][layer][[head - 1 for head in of_layer]] for layer, of_layer in chosen.items()}
-        return AttentionReading(
-            sentences, encoder.name, encoder.init, chosen, shifted, ("raw",), own, {}, kind=kind, source=columns
-        )
-
-    return reading("cross", (source, target), given), reading("decoder", (target,), None)
-
-
-def _one_later(given: Input, start_id: int, start: str) -> Input:
-    """A text as decoder input: shifted right by a start token, without the last subword."""
-    n_pieces = len(given.ids)
+    given, unshifted = lay_out(encoder, [source]), lay_out(encoder, [target])
+    start, n_pieces = str(encoder.tokenizer.convert_ids_to_tokens(model.start_id)), len(unshifted.ids)
 
     def moved(units: ShownUnits) -> ShownUnits:
+        """Shifted right by a start token, without the last subword."""
         kept = [place for place, (first, _) in enumerate(units.spans) if first + 1 < n_pieces]
         spans = [(units.spans[place][0] + 1, min(units.spans[place][1] + 1, n_pieces)) for place in kept]
         return ShownUnits(
@@ -444,8 +430,17 @@ def _one_later(given: Input, start_id: int, start: str) -> Input:
             spans=((0, 1), *spans),
         )
 
-    ids = (start_id, *given.ids[:-1])
-    return replace(given, ids=ids, types=None, words=moved(given.words), pieces=moved(given.pieces))
+    ids, words, pieces = (model.start_id, *unshifted.ids[:-1]), moved(unshifted.words), moved(unshifted.pieces)
+    shifted = replace(unshifted, ids=ids, types=None, words=words, pieces=pieces)
+    maps = model.attentions(given.ids, shifted.ids)
+
+    def reading(kind: DecoderKind, sentences: tuple[Sentence, ...], columns: Input | None) -> AttentionReading:
+        own = {layer: maps[kind][layer][[head - 1 for head in of_layer]] for layer, of_layer in chosen.items()}
+        return AttentionReading(
+            sentences, encoder.name, encoder.init, chosen, shifted, ("raw",), own, {}, kind=kind, source=columns
+        )
+
+    return reading("cross", (source, target), given), reading("decoder", (target,), None)
 
 
 def labelled_attention(

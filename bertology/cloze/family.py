@@ -196,31 +196,27 @@ class _Cloze(Family):
         has_majority = first.weights.init == request.init and "majority" in request.controls and self.baselines(probe)
 
         def more(control: str, by_control: ByControl, _: Sequence[Mapping[str, Any]]) -> Sequence[ResultRow]:
-            is_last = control == list(by_control)[-1]
-            return self._majority_of_asked(first, probe, scoring) if is_last and has_majority else ()
+            """The baseline ``majority`` on the items that the layers are scored on, in rows of the first cell; none
+            where all items were scored, since the baseline of all items is the same."""
+            if control != list(by_control)[-1] or not has_majority:
+                return ()
+            cell, items = first.cells["none", 0, first.layers[0]], _items_of(scoring.pair, probe)
+            outcomes, by_name = read_outcomes(scoring.run, [cell.id]), {item.id: item for item in items.items}
+            if len(outcomes.item_ids) == len(by_name):
+                return ()
+            answers = _by_frequency(replace(items, items=tuple(by_name[name] for name in outcomes.item_ids)))
+            (record,) = records_of(scoring.run, (cell,))
+            params = {"settings": first.config.changes} if first.config.changes else {}
+            record = replace(record, facts={**record.facts, "params": params})
+            outcomes = replace(outcomes, rank=answers.rank)
+            column = _scored(outcomes, (record,), (cell,), (None,), probe, scoring, only="answers")
+            shared = task_columns(self, BaselineCells(probe, first.config, {"majority": cell}), scoring)
+            where = {**shared, "model": scoring.pair.source.name, "control": "majority"}
+            return cell_rows(column, 0, where, metrics=probe.scores)
 
         # What a change of the text moves is neither good nor bad: no layer is the best at it.
         is_ranked = probe.asks != "changes"
         return scored_rows(self, draws, columns, scoring, metrics=probe.scores, more=more, is_ranked=is_ranked)
-
-    def _majority_of_asked(self, cells: FitCells, probe: ClozeProbe, scoring: Scoring) -> Sequence[ResultRow]:
-        """The baseline ``majority`` on the items that the layers are scored on, in rows of the first cell; none where
-        all items were scored, since the baseline of all items is the same."""
-        cell, run = cells.cells["none", 0, cells.layers[0]], scoring.run
-        items = _items_of(scoring.pair, probe)
-        outcomes = read_outcomes(run, [cell.id])
-        by_name = {item.id: item for item in items.items}
-        if len(outcomes.item_ids) == len(by_name):
-            return ()
-        answers = _by_frequency(replace(items, items=tuple(by_name[name] for name in outcomes.item_ids)))
-        (record,) = records_of(run, (cell,))
-        settings = {"settings": cells.config.changes} if cells.config.changes else {}
-        record = replace(record, facts={**record.facts, "params": settings})
-        outcomes = replace(outcomes, rank=answers.rank)
-        column = _scored(outcomes, (record,), (cell,), (None,), probe, scoring, only="answers")
-        shared = task_columns(self, BaselineCells(probe, cells.config, {"majority": cell}), scoring)
-        where = {**shared, "model": scoring.pair.source.name, "control": "majority"}
-        return cell_rows(column, 0, where, metrics=probe.scores)
 
     def count(self, run: Kept, ids: Sequence[str], metrics: Sequence[Metric]) -> Counts:
         """Counts of the outcomes of items, by group."""
