@@ -20,10 +20,8 @@ from bertology.encoders.alignment import OnLong
 from bertology.errors import CorpusError, ModelError
 from bertology.measures.sums import Floats, Integers, Level, Scope
 
-_CAPACITY = 10**9
-"""The integer for an attention weight of 1 in scipy's flow; twice that still fits 32 bits."""
-_AT_ONCE = 1 << 24
-"""Attention weights of one model that are in memory at a time, roughly."""
+_CAPACITY = 10**9  # the integer for an attention weight of 1 in scipy's flow; twice that still fits 32 bits
+_AT_ONCE = 1 << 24  # attention weights of one model that are in memory at a time, roughly
 
 
 @dataclass(frozen=True, eq=False)

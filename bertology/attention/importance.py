@@ -73,13 +73,7 @@ class MaskedWords:
     """
 
     def __init__(
-        self,
-        encoder: Encoder,
-        sentences: Sentences,
-        *,
-        share: float = SHARE,
-        seed: int = 0,
-        on_long: OnLong = "window",
+        self, encoder: Encoder, sentences: Sentences, *, share: float = SHARE, seed: int = 0, on_long: OnLong = "window"
     ) -> None:
         self.encoder = encoder
         self.layers = tuple(range(1, encoder.n_layers + 1))
@@ -288,7 +282,7 @@ def leave_one_out(
     in families that are built as BERT is. The heads are those of some layers, from 1; all when left out.
     ``delta_loss_bits`` and ``delta_accuracy`` of each head have a statistic a way.
     """
-    known, chosen = get_args(Way), checked_layers(task.encoder, layers)
+    known, chosen = get_args(Way), checked_layers(task.encoder.n_layers, layers)
     if not ways or set(ways) - set(known):
         raise ModelError(f"ways to disable heads are {list(ways)}: give {' or '.join(known)}")
     heads = product(chosen, range(1, task.encoder.n_heads + 1))
@@ -297,11 +291,7 @@ def leave_one_out(
 
 
 def leave_one_layer_out(
-    task: MaskedWords,
-    importance: Floats,
-    *,
-    layers: Sequence[int] | None = None,
-    progress: Progress = silent,
+    task: MaskedWords, importance: Floats, *, layers: Sequence[int] | None = None, progress: Progress = silent
 ) -> tuple[HeadRatios, HeadRatios]:
     """The change of a task's loss and score when a layer keeps none of its heads, or its most important one alone.
 
@@ -311,7 +301,7 @@ def leave_one_layer_out(
     the statistics ``all off`` and ``all but one off``.
     """
     _check_importance(task, importance)
-    chosen = checked_layers(task.encoder, layers)
+    chosen = checked_layers(task.encoder.n_layers, layers)
     every = [frozenset((layer, head + 1) for head in range(task.encoder.n_heads)) for layer in chosen]
     best = [{(layer, int(importance[layer - 1].argmax()) + 1)} for layer in chosen]
     off = [*every, *(heads - kept for heads, kept in zip(every, best, strict=True))]

@@ -10,10 +10,10 @@ import re
 import unicodedata
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
-from typing import Any, Generic, NamedTuple, Self, TypeVar
+from functools import cached_property, lru_cache, partial
+from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 import torch
@@ -27,25 +27,16 @@ from bertology.corpora import Sentences, Texts, as_sentences
 from bertology.encoders import Encoder
 from bertology.encoders.alignment import SHARED, OnLong, column_weights, row_weights
 from bertology.encoders.batching import Batch, padded, padded_inputs, pieces_in_batch, plan_batches
-from bertology.encoders.interventions import (
-    StopForward,
-    head_projection,
-    is_plain_linear,
-    value_projection,
-    watching,
-)
+from bertology.encoders.interventions import StopForward, head_projection, is_plain_linear, value_projection, watching
 from bertology.errors import CorpusError, ModelError
 from bertology.measures.sums import HeadRatios, Level, Scope
 
 MOST_WORKERS = 16
 """Each holds maps and sums, or the activations of a batch for a backward pass, of its own."""
-_BATCHES_BETWEEN = 4
-"""After so many batches, memory that maps of ever new shapes have left behind is given back."""
-_MAP_VALUES = 1 << 23
-"""Weights of the maps of one layer in a batch; a single window may have more."""
+_BATCHES_BETWEEN = 4  # after so many batches, memory that maps of ever new shapes have left behind is given back
+_MAP_VALUES = 1 << 23  # weights of the maps of one layer in a batch; a single window may have more
 _WORD, _CLS, _SEP, _OTHER = range(4)
-_CUT = -2
-"""Number of a word that a window shows in part, whose pieces are one unit of no word."""
+_CUT = -2  # number of a word that a window shows in part, whose pieces are one unit of no word
 _UNBOUNDED = 1 << 30
 _UNITS_IN_BAND = 64
 
@@ -56,7 +47,6 @@ Booleans = NDArray[np.bool_]
 Integers = NDArray[np.int64]
 Bands = tuple[tuple[slice, slice], ...]
 Part = TypeVar("Part")
-Made = TypeVar("Made")
 OnLayer = Callable[[int, Tensor, "Tensor | None"], None]
 """Called with a layer (from 1), its maps ``[batch, head, piece, piece]`` and, where norms were requested, the lengths
 of its transformed values ``[batch, head, piece]``; else None."""
@@ -394,8 +384,7 @@ class MapNorms:
 class MapBatch:
     """The attention maps of one layer for a few texts. Valid while ``update`` runs: keep sums, not maps."""
 
-    layer: int
-    """Number of the layer, from 1."""
+    layer: int  # number of the layer, from 1
     maps: Tensor
     """``[sentence, head, unit, unit]`` float32, from (rows) each unit to (columns) each unit; 0 in columns of
     padding. At word level attention *to* a word is summed and *from* a word averaged over its pieces (Clark et al.
@@ -403,8 +392,7 @@ class MapBatch:
     norms: MapNorms | None
     """‖αf(x)‖, the length of what each unit adds to another through a head (Kobayashi et al. 2020); None unless
     norms were requested."""
-    units: Units
-    """The same object for all layers of a batch."""
+    units: Units  # the same object for all layers of a batch
 
     @cached_property
     def most_attended(self) -> tuple[Tensor, Tensor]:
@@ -437,20 +425,8 @@ class HeadStatistic(ABC):
 
 
 MakeStatistic = Callable[[Scope], HeadStatistic]
-
-
-class PerBatch(Generic[Made]):
-    """Something that is made of a batch's units once, and used for all its layers."""
-
-    def __init__(self, make: Callable[[Units], Made]) -> None:
-        self._make = make
-        self._units: Units | None = None
-
-    def __call__(self, units: Units) -> Made:
-        """The value for these units; made anew where they are not those of the last call."""
-        if self._units is not units:
-            self._made, self._units = self._make(units), units
-        return self._made
+per_batch = lru_cache(maxsize=1)
+"""Decorates what is made of the units of a batch once, and used for all its layers."""
 
 
 class ClusterSums:
@@ -576,7 +552,7 @@ def stream_maps(
         CorpusError: there is no word to read.
     """
     sentences = as_sentences(sentences)
-    chosen = checked_layers(encoder, layers)
+    chosen = checked_layers(encoder.n_layers, layers)
     if norms:
         check_norms(encoder)
     text = MapText(encoder, sentences, level=level, on_long=on_long, pairs=pairs, exclude_shared=exclude_shared)
@@ -629,15 +605,14 @@ def on_each_core(encoder: Encoder, work: Callable[[Encoder, slice], Part], *, mo
         return workers.map(lambda number: work(readers[number], slice(number, None, workers.n)), workers.n)
 
 
-def checked_layers(encoder: Encoder, layers: Sequence[int] | None) -> tuple[int, ...]:
+def checked_layers(n_layers: int, layers: Iterable[int] | None) -> tuple[int, ...]:
     """Layers of heads in ascending order, each once, negative ones counted from the last; all when left out."""
-    n_layers = encoder.n_layers
     every = range(1, n_layers + 1) if layers is None else layers
     chosen = tuple(sorted({layer_number(layer, n_layers) for layer in every}))
-    wrong = [layer for layer in chosen if not 1 <= layer <= encoder.n_layers]
+    wrong = [f"layer {layer}" for layer in chosen if not 1 <= layer <= n_layers]
     if wrong or not chosen:
-        asked = f"layer {wrong[0]}" if wrong else "no layer"
-        raise ModelError(f"{asked} asked for: heads of {encoder.name} are in layers 1…{encoder.n_layers}")
+        asked = wrong[0] if wrong else "no layers"
+        raise ModelError(f"{asked} asked for: the model has maps of layers 1…{n_layers}; embeddings have no attention")
     return chosen
 
 

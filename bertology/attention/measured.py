@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,9 +23,9 @@ from bertology.attention.maps import (
     HeadStatistic,
     MakeStatistic,
     MapBatch,
-    PerBatch,
     SumsStatistic,
     Units,
+    per_batch,
     row_sums,
     stream_maps,
 )
@@ -42,8 +43,7 @@ FARTHEST = 3
 """Offsets up to this many words to either side are distinguished."""
 _CHUNK_VALUES = 1 << 16
 """Number of attention weights that are compared together: as many as stay in the processor's caches."""
-_TINY = 1e-30
-"""Keeps the logarithm of 0 finite."""
+_TINY = 1e-30  # keeps the logarithm of 0 finite
 
 
 def head_measures(*, norms: bool = False) -> list[MakeStatistic]:
@@ -71,7 +71,7 @@ class Masses(SumsStatistic):
     def __init__(self, scope: Scope) -> None:
         masses = ClusterSums(scope, self.names[:-1], shared=True, metric="attention_mass")
         super().__init__(scope, masses, ClusterSums(scope, self.names[-1:], shared=False))
-        self._cells = PerBatch(_cells)
+        self._cells = per_batch(_cells)
 
     def update(self, batch: MapBatch) -> None:
         """Add the maps of one layer of a batch."""
@@ -245,7 +245,7 @@ class Divergences(HeadStatistic):
         self._sums = torch.zeros(n, n, dtype=torch.float64)
         self._weight, self._n_rows = 0.0, 0
         self._held: list[Tensor] = []
-        self._drawn = PerBatch(self._draw)
+        self._drawn = per_batch(self._draw)
 
     def update(self, batch: MapBatch) -> None:
         """Hold the drawn rows of one layer; with the last layer, compare them."""
@@ -325,51 +325,33 @@ class HeadStatistics:
     names: tuple[str, ...]
     """Names of the statistics; see :class:`Masses`, :class:`Sharpness`, :class:`Offsets` and :class:`NormShares`."""
     layers: tuple[int, ...]
-    values: Floats  # [statistic, layer, head]; NaN where there was nothing to count
-    ci_low: Floats
-    """``[statistic, layer, head]`` lower ends of 95 % intervals, bootstrap over sentences; of more than a thousand
-    sentences neighbours are drawn together."""
-    ci_high: Floats  # [statistic, layer, head] upper ends
+    frame: pd.DataFrame  # a row a head, see to_pandas
     distances: HeadDistances | None  # none unless distances were requested
     n_sentences: int
     n_words: int
     n_skipped: int  # number of words that were not read
     skipped: dict[str, int]  # the same by reason
 
-    @property
-    def n_heads(self) -> int:
-        """Number of heads in each layer."""
-        return int(self.values.shape[2])
-
     def of(self, name: str) -> Floats:
-        """``[layer, head]`` values of one statistic.
+        """``[layer, head]`` values of one statistic; NaN where there was nothing to count.
 
         Raises:
             ResultsError: there is none of that name.
         """
         if name not in self.names:
             raise ResultsError(f"no statistic {name!r}: there are {', '.join(self.names)}")
-        return np.asarray(self.values[self.names.index(name)])
+        return np.asarray(self.frame[name].to_numpy().reshape(len(self.layers), -1))
 
     def top(self, name: str, n: int = 5) -> list[tuple[str, float]]:
         """The heads with the highest values of one statistic, the highest first; raises as :meth:`of`."""
-        values = self.of(name)
-        cells = [divmod(place, self.n_heads) for place in np.argsort(-values.ravel(), kind="stable")[:n].tolist()]
-        return [(f"L{self.layers[layer]}H{head + 1}", float(values[layer, head])) for layer, head in cells]
+        values, heads = self.of(name).ravel(), self.frame["head"].tolist()
+        return [(heads[place], float(values[place])) for place in np.argsort(-values, kind="stable")[:n].tolist()]
 
     def to_pandas(self) -> pd.DataFrame:
-        """One row a head: ``layer``, ``head`` (``L3H5``), and of each statistic its value, ``_low`` and ``_high``."""
-        import pandas as pd
-
-        columns: dict[str, Any] = {
-            "layer": np.repeat(self.layers, self.n_heads),
-            "head": [f"L{layer}H{head}" for layer in self.layers for head in range(1, self.n_heads + 1)],
-        }
-        for number, name in enumerate(self.names):
-            columns[name] = self.values[number].ravel()
-            columns[f"{name}_low"] = self.ci_low[number].ravel()
-            columns[f"{name}_high"] = self.ci_high[number].ravel()
-        return pd.DataFrame(columns)
+        """One row a head: ``layer``, ``head`` (``L3H5``), and of each statistic its value, ``_low`` and ``_high``, the
+        ends of its 95 % interval by bootstrap over sentences; of more than a thousand, neighbours are drawn together.
+        """
+        return self.frame.copy()
 
     def plot(self, names: Sequence[str] | None = None) -> Figure:
         """Layers by heads as shades, a panel for each of ``names``, all that have values when left out."""
@@ -416,6 +398,8 @@ def head_statistics(
     Raises:
         BertologyError: the model or corpus cannot be read, the model gives no maps, or nothing can be read.
     """
+    import pandas as pd
+
     encoder = open_encoder(model, device=device, attention="eager")
     if not isinstance(corpus, Corpus | Sentences):
         corpus = load_corpus(corpus)
@@ -429,18 +413,16 @@ def head_statistics(
     # Each on one core: products as small as these take twice as long on several.
     with threadpool_limits(1, user_api="blas"), Workers(torch.device("cpu")) as workers:
         intervals = workers.map(lambda number: names[number][0].intervals(names[number][1], seed=seed), len(names))
-    shape = (len(read.scope.layers), read.scope.n_heads)
-    values, low, high = (
-        np.stack([getattr(part, side).reshape(shape) for part in intervals]) for side in ("values", "ci_low", "ci_high")
-    )
+    heads = list(product(read.scope.layers, range(1, read.scope.n_heads + 1)))
+    columns: dict[str, Any] = {"layer": [layer for layer, _ in heads], "head": [f"L{a}H{b}" for a, b in heads]}
+    for (_, name), of_name in zip(names, intervals, strict=True):
+        columns |= {name: of_name.values, f"{name}_low": of_name.ci_low, f"{name}_high": of_name.ci_high}
     return HeadStatistics(
         model=encoder.name,
         level=level,
         names=tuple(name for _, name in names),
         layers=read.scope.layers,
-        values=values,
-        ci_low=low,
-        ci_high=high,
+        frame=pd.DataFrame(columns),
         distances=read.results[-1] if distances else None,
         n_sentences=read.n_sentences,
         n_words=read.n_words,

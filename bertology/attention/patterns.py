@@ -23,7 +23,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from bertology.attention.maps import MapBatch, PerBatch, SumsStatistic, Units
+from bertology.attention.maps import MapBatch, SumsStatistic, Units, per_batch
 from bertology.attention.measured import row_entropy, weighted_sums
 from bertology.errors import BertologyError, ModelError
 from bertology.measures.sums import Scope
@@ -58,22 +58,15 @@ LINE_RATIOS: Final = (0.7, 1.1, 1.6)
 LINE_CONTRASTS: Final = (0.1, 0.2, 0.4)
 FARTHEST: Final = 4
 """Lines this far from the diagonal, in pieces, count as diagonal."""
-_SIDE = 3
-"""Columns on each side that a column is held against."""
+_SIDE = 3  # columns on each side that a column is held against
 _BRIGHTEST, _GAMMA, _DIMMEST_TOP = 0.005, 0.7, 0.3
-_FAINTEST = 0.12
-"""Shade below which nothing is a line."""
-_NEAR = 2
-"""Pieces around a line that belong to it."""
-_FLOOR = 0.1
-"""Added to ratios, as a share of the attention of a uniform map."""
-_LEAST = 0.05
-"""Least weight that counts, as a share of an even weight; fainter ones count as this faint."""
-_FLAT = 1e-4
-"""Variance of logarithms next to which what is left of an even map by rounding is nothing."""
+_FAINTEST = 0.12  # shade below which nothing is a line
+_NEAR = 2  # pieces around a line that belong to it
+_FLOOR = 0.1  # added to ratios, as a share of the attention of a uniform map
+_LEAST = 0.05  # least weight that counts, as a share of an even weight; fainter ones count as this faint
+_FLAT = 1e-4  # variance of logarithms next to which what is left of an even map by rounding is nothing
 _TINY = 1e-9
-_NOT_COUNTED = 9.0
-"""More than any shade."""
+_NOT_COUNTED = 9.0  # more than any shade
 
 _COLUMN_NAMES = (
     "column_rows_whole_text column_mass_1 column_mass_2 column_mass_3 column_density_log column_shade_excess "
@@ -282,7 +275,7 @@ class PatternShares(SumsStatistic):
         if not 0 <= self._classifier.confidence <= 1:
             raise BertologyError(f"confidence {self._classifier.confidence:g}: give a probability, 0 to 1")
         super().__init__(scope)
-        self._layout = PerBatch(Layout.of_units)
+        self._layout = per_batch(Layout.of_units)
 
     def update(self, batch: MapBatch) -> None:
         """Classify each map of a batch."""

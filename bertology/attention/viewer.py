@@ -23,9 +23,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from bertology._names import folder_name, layer_number, name_not_found
+from bertology._names import folder_name, name_not_found
 from bertology._page import asset, framed, full_page, write_page
-from bertology.attention.maps import check_norms, knows_norms, reading_maps
+from bertology.attention.maps import check_norms, checked_layers, knows_norms, reading_maps
 from bertology.corpora import Sentence, Text, as_sentence, as_sentences
 from bertology.encoders import Encoder, LabelledArray, open_encoder
 from bertology.encoders.alignment import column_weights, row_weights
@@ -415,25 +415,11 @@ def read_decoder_attention(
     """
     model = load_sequence_model(encoder)
     chosen = choose_heads(layers, heads, n_layers=model.n_layers, n_heads=model.n_heads)
-    given = lay_out(encoder, [source])
-    start = str(encoder.tokenizer.convert_ids_to_tokens(model.start_id))
-    shifted = _one_later(lay_out(encoder, [target]), model.start_id, start)
-    maps = model.attentions(given.ids, shifted.ids)
-
-    def reading(kind: DecoderKind, sentences: tuple[Sentence, ...], columns: Input | None) -> AttentionReading:
-        own = {layer: maps[kind][layer][[head - 1 for head in of_layer]] for layer, of_layer in chosen.items()}
-        return AttentionReading(
-            sentences, encoder.name, encoder.init, chosen, shifted, ("raw",), own, {}, kind=kind, source=columns
-        )
-
-    return reading("cross", (source, target), given), reading("decoder", (target,), None)
-
-
-def _one_later(given: Input, start_id: int, start: str) -> Input:
-    """A text as decoder input: shifted right by a start token, without the last subword."""
-    n_pieces = len(given.ids)
+    given, unshifted = lay_out(encoder, [source]), lay_out(encoder, [target])
+    start, n_pieces = str(encoder.tokenizer.convert_ids_to_tokens(model.start_id)), len(unshifted.ids)
 
     def moved(units: ShownUnits) -> ShownUnits:
+        """Shifted right by a start token, without the last subword."""
         kept = [place for place, (first, _) in enumerate(units.spans) if first + 1 < n_pieces]
         spans = [(units.spans[place][0] + 1, min(units.spans[place][1] + 1, n_pieces)) for place in kept]
         return ShownUnits(
@@ -444,8 +430,17 @@ def _one_later(given: Input, start_id: int, start: str) -> Input:
             spans=((0, 1), *spans),
         )
 
-    ids = (start_id, *given.ids[:-1])
-    return replace(given, ids=ids, types=None, words=moved(given.words), pieces=moved(given.pieces))
+    ids, words, pieces = (model.start_id, *unshifted.ids[:-1]), moved(unshifted.words), moved(unshifted.pieces)
+    shifted = replace(unshifted, ids=ids, types=None, words=words, pieces=pieces)
+    maps = model.attentions(given.ids, shifted.ids)
+
+    def reading(kind: DecoderKind, sentences: tuple[Sentence, ...], columns: Input | None) -> AttentionReading:
+        own = {layer: maps[kind][layer][[head - 1 for head in of_layer]] for layer, of_layer in chosen.items()}
+        return AttentionReading(
+            sentences, encoder.name, encoder.init, chosen, shifted, ("raw",), own, {}, kind=kind, source=columns
+        )
+
+    return reading("cross", (source, target), given), reading("decoder", (target,), None)
 
 
 def labelled_attention(
@@ -480,12 +475,8 @@ def choose_heads(
     for layer, head in heads or ():
         if not (1 <= layer <= n_layers and 1 <= head <= n_heads):
             raise ModelError(f"head L{layer}H{head}: the model has {n_layers} layers of {n_heads} heads, both from 1")
-    named_layers = {layer for layer, _ in heads} if heads else range(1, n_layers + 1)
-    chosen = sorted({layer_number(layer, n_layers) for layer in (named_layers if layers is None else layers)})
-    wrong = [f"layer {layer}" for layer in chosen if not 1 <= layer <= n_layers]
-    if wrong or not chosen:
-        asked = wrong[0] if wrong else "no layers"
-        raise ModelError(f"{asked} asked for: the model has maps of layers 1…{n_layers}; embeddings have no attention")
+    of_heads = {layer for layer, _ in heads} if heads else None
+    chosen = checked_layers(n_layers, of_heads if layers is None else layers)
     for layer, head in heads or ():
         if layer not in chosen:
             remedy = "add it or leave them out"

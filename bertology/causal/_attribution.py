@@ -92,8 +92,13 @@ def attribute(
         ModelError: no masked-LM head, a layer that the model does not have, or a method that cannot read its family.
         NameNotFoundError: no such method or baseline.
     """
-    if methods is None:
-        methods = [method for method in METHODS if method not in _unreadable(encoder)]
+    if methods is None:  # those that do not need to know where the family projects values, where that is not known
+        unknown = {"attention_norms"} if not knows_norms(encoder) else set()
+        try:
+            value_projection(encoder.model.blocks[0], encoder.family)
+        except ModelError:
+            unknown.add("value_zeroing")
+        methods = [method for method in METHODS if method not in unknown]
     for what, asked, known in (("method of attribution", methods, METHODS), ("baseline", [baseline], ("mask", "pad"))):
         if wrong := [name for name in asked if name not in known]:
             raise name_not_found(what, wrong[0], known)
@@ -115,16 +120,6 @@ def attribute(
             scores |= {(method, layer): of_layer for layer, of_layer in of_method.items()}
         found.append(Attributed(number, reader.words, reader.plain, scores, reader.error, one))
     return Attributions(encoder, tuple(questions), tuple(found), tuple(reasons.items()))
-
-
-def _unreadable(encoder: Encoder) -> list[str]:
-    """Methods that need to know where the family projects values, where that is not known."""
-    unknown = [] if knows_norms(encoder) else ["attention_norms"]
-    try:
-        value_projection(encoder.model.blocks[0], encoder.family)
-    except ModelError:
-        unknown.append("value_zeroing")
-    return unknown
 
 
 class _Reader:

@@ -67,7 +67,9 @@ class _Causal(SumsFamily):
         if items is None:
             aligned = job.pair.alignment_counts(leaves_out=False)
         else:
-            aligned = text_counts(job.get_encoder(), _strings(items))
+            values = (getattr(item, field.name) for item in items.items for field in fields(item))
+            written = [value for value in values if isinstance(value, str) and " " in value]
+            aligned = text_counts(job.get_encoder(), written)
         unit = {"unit": counts.unit} if counts.unit != "items" else {}
         write_sums(
             cells,
@@ -92,12 +94,6 @@ class _Causal(SumsFamily):
 def _items(pair: ModelCorpus, probe: Probe) -> CausalItems | None:
     items: CausalItems | None = pair.splits.items.get(probe.task)
     return items
-
-
-def _strings(items: CausalItems) -> list[str]:
-    """The texts of items of a probe's own: all of their strings that have several words."""
-    values = (getattr(item, field.name) for item in items.items for field in fields(item))
-    return [value for value in values if isinstance(value, str) and " " in value]
 
 
 FAMILY = _Causal()

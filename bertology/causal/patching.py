@@ -49,8 +49,7 @@ Item = TypeVar("Item")
 Direction = Literal["denoise", "noise"]
 Source = Literal["pair", "unrelated", "same_value", "mean_difference"]
 _ALL_PIECES, _SUBJECT = "all", "subject"
-_MOST_SHOWN = 200
-"""Pairs whose texts stand on a page."""
+_MOST_SHOWN = 200  # pairs whose texts stand on a page
 _WHENCE = {
     "pair": "",
     "unrelated": ", states of unrelated texts of its value",

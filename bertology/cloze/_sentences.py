@@ -323,12 +323,7 @@ class Surprisals:
 
 
 def surprisal(
-    model: Any,
-    texts: Texts,
-    *,
-    first: First = "bos",
-    form: AnswerForm = "original",
-    progress: Progress = silent,
+    model: Any, texts: Texts, *, first: First = "bos", form: AnswerForm = "original", progress: Progress = silent
 ) -> Surprisals:
     """Surprisal of each word of some texts: −log of its probability (Hale 2001; Levy 2008).
 

@@ -34,8 +34,7 @@ from bertology.errors import ClozeError, quoted
 if TYPE_CHECKING:
     from bertology.encoders import Encoder
 
-_INPUTS_AT_ONCE = 8192
-"""So many inputs are sorted by length and read together; memory does not grow beyond them."""
+_INPUTS_AT_ONCE = 8192  # so many inputs are sorted by length and read together; memory does not grow beyond them
 _LOGITS_AT_ONCE = 1 << 22
 
 Text = TypeVar("Text")
@@ -93,11 +92,7 @@ class Read(NamedTuple):
 
 
 def read_texts(
-    encoder: Encoder,
-    texts: Iterable[Text],
-    add: Callable[[Questions, Text], None],
-    wanted: Wanted,
-    progress: Progress,
+    encoder: Encoder, texts: Iterable[Text], add: Callable[[Questions, Text], None], wanted: Wanted, progress: Progress
 ) -> Iterator[tuple[Questions, Read]]:
     """Read the questions that ``add`` makes of texts, those of many texts at a time; counts texts as progress."""
     questions, n_texts = Questions(), 0

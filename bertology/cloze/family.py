@@ -121,7 +121,8 @@ class _Cloze(Family):
         words = config.settings.get("vocabulary")
         identity = {"vocabulary_fingerprint": digest([canonical_json(read_vocabulary(str(words)))])} if words else {}
         if config.readout == _TUNED_LENS:
-            identity |= {"lens_fingerprint": _lens_text(config, pair).text_fingerprint, "on_long": pair.request.on_long}
+            _, text = _lens_text(config, pair)
+            identity |= {"lens_fingerprint": text.text_fingerprint, "on_long": pair.request.on_long}
         return CellGrid(layers, layers, identity, ("none", "blind") if can_be_blind else ("none",))
 
     def baselines(self, probe: Probe) -> tuple[ControlNote, ...]:
@@ -140,8 +141,10 @@ class _Cloze(Family):
         """Run the model on the texts of a task."""
         probe, encoder = self.configured(cells.probe, cells.config), job.get_encoder()
         assert isinstance(probe, ClozeProbe)
+        lens = {}
         if cells.config.readout == _TUNED_LENS:
-            encoder = encoder.through(_kept_lens(encoder, cells.config, job))
+            name, text = _lens_text(cells.config, job.pair)
+            encoder, lens = encoder.through(_kept_lens(encoder, text, job)), {"lens": folder_name(name)}
         whole, layers = _items_of(job.pair, probe), tuple(layer for layer in cells.layers if layer is not None)
         ranked = any(metric.count_kind in ("answers", "agreement") for metric in probe.scores)
         words = read_vocabulary(probe.vocabulary) if probe.vocabulary else ()
@@ -166,8 +169,7 @@ class _Cloze(Family):
                 params["chance"] = chances  # the mean probability of a correct random choice
             if probe.asks != "next_sentence":
                 params["form"] = probe.form or ("original" if probe.asks == "sentences" else "one_piece")
-            if cells.config.readout == _TUNED_LENS:
-                params["lens"] = folder_name(_lens_corpus(cells.config, job.pair))
+            params |= lens
             if cells.config.changes:
                 params["settings"] = cells.config.changes
             provenance = watch.provenance("torch", "transformers", "numpy", device=job.device, n_cells=len(layers))
@@ -194,31 +196,27 @@ class _Cloze(Family):
         has_majority = first.weights.init == request.init and "majority" in request.controls and self.baselines(probe)
 
         def more(control: str, by_control: ByControl, _: Sequence[Mapping[str, Any]]) -> Sequence[ResultRow]:
-            is_last = control == list(by_control)[-1]
-            return self._majority_of_asked(first, probe, scoring) if is_last and has_majority else ()
+            """The baseline ``majority`` on the items that the layers are scored on, in rows of the first cell; none
+            where all items were scored, since the baseline of all items is the same."""
+            if control != list(by_control)[-1] or not has_majority:
+                return ()
+            cell, items = first.cells["none", 0, first.layers[0]], _items_of(scoring.pair, probe)
+            outcomes, by_name = read_outcomes(scoring.run, [cell.id]), {item.id: item for item in items.items}
+            if len(outcomes.item_ids) == len(by_name):
+                return ()
+            answers = _by_frequency(replace(items, items=tuple(by_name[name] for name in outcomes.item_ids)))
+            (record,) = records_of(scoring.run, (cell,))
+            params = {"settings": first.config.changes} if first.config.changes else {}
+            record = replace(record, facts={**record.facts, "params": params})
+            outcomes = replace(outcomes, rank=answers.rank)
+            column = _scored(outcomes, (record,), (cell,), (None,), probe, scoring, only="answers")
+            shared = task_columns(self, BaselineCells(probe, first.config, {"majority": cell}), scoring)
+            where = {**shared, "model": scoring.pair.source.name, "control": "majority"}
+            return cell_rows(column, 0, where, metrics=probe.scores)
 
         # What a change of the text moves is neither good nor bad: no layer is the best at it.
         is_ranked = probe.asks != "changes"
         return scored_rows(self, draws, columns, scoring, metrics=probe.scores, more=more, is_ranked=is_ranked)
-
-    def _majority_of_asked(self, cells: FitCells, probe: ClozeProbe, scoring: Scoring) -> Sequence[ResultRow]:
-        """The baseline ``majority`` on the items that the layers are scored on, in rows of the first cell; none where
-        all items were scored, since the baseline of all items is the same."""
-        cell, run = cells.cells["none", 0, cells.layers[0]], scoring.run
-        items = _items_of(scoring.pair, probe)
-        outcomes = read_outcomes(run, [cell.id])
-        by_name = {item.id: item for item in items.items}
-        if len(outcomes.item_ids) == len(by_name):
-            return ()
-        answers = _by_frequency(replace(items, items=tuple(by_name[name] for name in outcomes.item_ids)))
-        (record,) = records_of(run, (cell,))
-        settings = {"settings": cells.config.changes} if cells.config.changes else {}
-        record = replace(record, facts={**record.facts, "params": settings})
-        outcomes = replace(outcomes, rank=answers.rank)
-        column = _scored(outcomes, (record,), (cell,), (None,), probe, scoring, only="answers")
-        shared = task_columns(self, BaselineCells(probe, cells.config, {"majority": cell}), scoring)
-        where = {**shared, "model": scoring.pair.source.name, "control": "majority"}
-        return cell_rows(column, 0, where, metrics=probe.scores)
 
     def count(self, run: Kept, ids: Sequence[str], metrics: Sequence[Metric]) -> Counts:
         """Counts of the outcomes of items, by group."""
@@ -545,34 +543,27 @@ def _before(item: ClozeItem) -> str:
 
 
 _TUNED_LENS = "tuned_lens.v1"
-_LENS_LOGITS = 400 * 64 * 30_000
-"""Logits of a layer that a fit computes, roughly: 400 steps of 64 masked pieces."""
+_LENS_LOGITS = 400 * 64 * 30_000  # logits of a layer that a fit computes, roughly: 400 steps of 64 masked pieces
 
 
-def _lens_corpus(config: ReadoutConfig, pair: ModelCorpus) -> str:
-    """The corpus whose train split the translators are fitted to: the one named, or with embedded texts their own."""
-    if name := config.settings.get("lens_corpus"):
-        return str(name)
-    if pair.request.corpus != "pocket":
+def _lens_text(config: ReadoutConfig, pair: ModelCorpus) -> tuple[str, Sentences]:
+    """The corpus whose train split the translators are fitted to, the one named, or with embedded texts their own; and
+    the text."""
+    name = str(config.settings.get("lens_corpus") or pair.request.corpus)
+    if name != "pocket" and not config.settings.get("lens_corpus"):
         example = "{name: tuned_lens, settings: {lens_corpus: CORPUS}}"
         raise BertologyError(f"readout {_TUNED_LENS}: name the corpus that its translators are fitted to: {example}")
-    return "pocket"
-
-
-def _lens_text(config: ReadoutConfig, pair: ModelCorpus) -> Sentences:
-    """The text that the translators are fitted to."""
-    name = _lens_corpus(config, pair)
     splits = load_corpus(name).splits
     if "train" not in splits:
         raise CorpusError(f"lens_corpus {name}: a lens is fitted to a train split; this corpus has {', '.join(splits)}")
-    return splits["train"]
+    return name, splits["train"]
 
 
-def _kept_lens(encoder: Encoder, config: ReadoutConfig, job: Resources) -> TunedLens:
+def _kept_lens(encoder: Encoder, text: Sentences, job: Resources) -> TunedLens:
     """The lens of a model, from the run's folder where another task has fitted it already."""
     from bertology.cloze.lens import fit_lens, load_lens
 
-    text, on_long = _lens_text(config, job.pair), cast("OnLong", job.pair.request.on_long)
+    on_long = cast("OnLong", job.pair.request.on_long)
     decides = (encoder.fingerprint, text.text_fingerprint, on_long, job.pair.request.dtype)
     key = digest([part.encode() for part in decides])[:16]
     path = job.run / FITS / f"lens-{key}.safetensors"

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -16,21 +14,9 @@ from numpy.typing import NDArray
 
 from bertology.corpora import Sentence, Sentences
 from bertology.encoders import Encoder, load_encoder
+from tests.encoders.conftest import FAMILIES, save_model
 
 Floats = NDArray[np.float64]
-
-
-def _families() -> ModuleType:
-    path = Path(__file__).resolve().parents[1] / "encoders" / "conftest.py"
-    spec = importlib.util.spec_from_file_location("families_of_encoders", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-FAMILIES: tuple[str, ...] = _families().FAMILIES
 
 
 @dataclass(frozen=True)
@@ -54,7 +40,6 @@ def encoder(of_family: Callable[..., Encoder]) -> Callable[..., Encoder]:
 @pytest.fixture(scope="session")
 def of_family(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Encoder]:
     """The same under a name that no folder of tests gives to one encoder of its own."""
-    save_model = _families().save_model
     folders: dict[str, Path] = {}
     loaded: dict[Any, Encoder] = {}
 

@@ -114,22 +114,6 @@ def test_pairs_of_different_lengths_are_read_together(encoder: Encoder) -> None:
     assert (table.effect <= table.ci_high + 1e-9).all()
 
 
-def test_number_travels_from_the_subject_to_the_mask(encoder: Encoder) -> None:
-    """What the grammar says: an attractor carries nothing of it at the embeddings, the mask all of it in the end."""
-    nouns = ["guard", "cook", "farmer", "teacher", "judge"]
-    pairs = [
-        PatchPair(f"The {noun}s near the dog [MASK] open.", f"The {noun} near the dog [MASK] open.", "are", "is")
-        for noun in nouns
-    ]
-    found = patch(encoder, pairs)
-    effect = {name: found.effects[:, place] for place, name in enumerate(found.places)}
-    assert (found.whole > 0).all()
-    assert effect["changed"][0] == pytest.approx(1, abs=1e-5)
-    assert effect["mask"][-1] == pytest.approx(1, abs=1e-5)
-    assert (np.diff(effect["changed"]) < 0.2).all()
-    assert effect["changed"][-1] == pytest.approx(0, abs=1e-5)
-
-
 @pytest.mark.parametrize(
     ("pair", "problem"),
     [

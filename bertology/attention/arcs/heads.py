@@ -18,7 +18,7 @@ from bertology.activations import read_words
 from bertology.activations.progress import Progress, silent
 from bertology.attention._kept import KeptMaps
 from bertology.attention.arcs.questions import WAYS, Arcs, Candidates, TextTrees
-from bertology.attention.maps import ClusterSums, MapBatch, PerBatch, SumsStatistic, Units, stream_maps
+from bertology.attention.maps import ClusterSums, MapBatch, SumsStatistic, Units, per_batch, stream_maps
 from bertology.corpora import Sentences
 from bertology.encoders import Encoder
 from bertology.encoders.batching import padded
@@ -26,17 +26,13 @@ from bertology.errors import CorpusError, FitError
 from bertology.measures.sums import HeadRatios, Integers, Scope, text_ratios
 from bertology.measures.trees import spanning_arborescences
 
-_LEAST = 1e-9
-"""Added to attention, so that a word which attends to no candidate is as confused as chance."""
-_FEWEST = 10
-"""Sentences that a parser is fitted to and scored on, at least."""
+_LEAST = 1e-9  # added to attention, so that a word which attends to no candidate is as confused as chance
+_FEWEST = 10  # sentences that a parser is fitted to and scored on, at least
 _APART = 4.0
 """Subtracted from weights, none of which is above 1, where a word may not be the answer. Words of several pieces that
 are shared with another may sum to a little more than 1, never to this."""
-_MOST_WORDS = 1 << 40
-"""More than a text has: keys of a window and a word do not run into one another."""
-_MOST_SCORES = 1 << 19
-"""Number of weights in one call that makes trees, so that they stay in the cache."""
+_MOST_WORDS = 1 << 40  # more than a text has: keys of a window and a word do not run into one another
+_MOST_SCORES = 1 << 19  # number of weights in one call that makes trees, so that they stay in the cache
 
 
 class _OfWords(SumsStatistic):
@@ -99,7 +95,7 @@ class ArcHits(_OfWords):
     def __init__(self, scope: Scope, arcs: Arcs, *, metric: str, self_competes: bool = False) -> None:
         super().__init__(scope, arcs.names, metric)
         self._arcs, self._self_competes = arcs, self_competes
-        self._asked = PerBatch(self._asked_here)
+        self._asked = per_batch(self._asked_here)
 
     def update(self, batch: MapBatch) -> None:
         """Add the maps of one layer of a batch."""
@@ -140,7 +136,7 @@ class _OfCandidates(_OfWords):
 
     def __init__(self, scope: Scope, candidates: Candidates, *metrics: str, scopes: Sequence[Scope] = ()) -> None:
         super().__init__(scope, candidates.names, *metrics, scopes=scopes)
-        self._questions = PerBatch(partial(_candidates_here, candidates))
+        self._questions = per_batch(partial(_candidates_here, candidates))
 
 
 class CandidateHits(_OfCandidates):
@@ -241,7 +237,7 @@ class TreeHits(_OfWords):
 
     def __init__(self, scope: Scope, trees: TextTrees, *, metric: str) -> None:
         super().__init__(scope, WAYS, metric)
-        self._shown = PerBatch(lambda units: _trees_shown(units, trees))
+        self._shown = per_batch(lambda units: _trees_shown(units, trees))
 
     def update(self, batch: MapBatch) -> None:
         """Add the maps of one layer of a batch."""

@@ -38,8 +38,7 @@ _UNIVERSAL = frozenset(
 """The relations of Universal Dependencies (Nivre et al. 2020)."""
 _KINDS = {"PRON": "pronoun", "PROPN": "proper", "NOUN": "nominal"}
 _AGREEING = ("Number", "Gender", "Person")
-_WORST = 3
-"""The rank of mentions that no sieve takes for the same."""
+_WORST = 3  # the rank of mentions that no sieve takes for the same
 _SUBJECT_GROUPS = ("all", "first noun is the subject", "first noun is not the subject", "noun in between")
 _Span = tuple[int, int]
 

@@ -89,7 +89,7 @@ def test_whole_layers_and_layers_of_one_head(own: Encoder, sentences: Sentences,
 
 
 def test_what_cannot_be_asked(task: MaskedWords) -> None:
-    with pytest.raises(ModelError, match=r"heads of .* are in layers 1…3"):
+    with pytest.raises(ModelError, match=r"maps of layers 1…3"):
         leave_one_out(task, layers=[0])
     with pytest.raises(ModelError, match="give off or uniform"):
         leave_one_out(task, ways=("zero",))  # type: ignore[arg-type]

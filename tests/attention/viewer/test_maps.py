@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from pathlib import Path
 
 import numpy as np
@@ -100,10 +99,3 @@ def test_norms_of_an_unknown_family_are_refused(
         view(SENTENCE, model=encoder, weights="norm")
     page = view(SENTENCE, model=encoder)
     assert set(values_of(page.html)["sets"]) == {"word-raw", "piece-raw"}
-
-
-def test_a_model_without_maps_is_refused(encoder: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
-    # The fast attention hands over no maps.
-    monkeypatch.setattr(encoder, "plain_attention", contextlib.nullcontext)
-    with pytest.raises(ModelError, match="gives no attention maps"):
-        view(SENTENCE, model=encoder)
