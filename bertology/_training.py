@@ -58,6 +58,7 @@ def train(
     rate: Callable[[int], float] | None = None,
     tokenizer: Any = None,
     measure: Callable[[], dict[str, float]] | None = None,
+    progress: Any = None,
     began: Callable[[int, int], None] = lambda step, n_steps: None,
     stepped: Callable[[int, float], None] = lambda step, loss: None,
     **arguments: Any,
@@ -65,19 +66,13 @@ def train(
     """Train a model in place, from the last whole checkpoint in ``folder`` where there is one.
 
     Args:
-        model: the module; where no ``loss`` is given, with a ``loss`` in its output.
+        model: the module; where no ``loss`` of a batch is given, with a ``loss`` in its output.
         data: rows, of which ``collate`` makes batches; a ``range`` of steps is taken one by one in order.
-        collate: makes a batch, a mapping of tensors.
-        optimizer: over the weights that are trained.
-        folder: of the checkpoints, made every ``checkpoint_every`` steps, or after each epoch.
-        device: to train on.
-        clip_norm: greatest norm of the gradient.
-        checkpoint_every: see ``folder``.
+        optimizer: over the weights that are trained; by ``rate`` of each step from 0, or that of ``arguments``.
+        folder: of the checkpoints, made every ``checkpoint_every`` steps, or after each epoch; with the ``tokenizer``.
         remedy: what to change where the loss is not finite.
-        loss: computes the loss of a batch.
-        rate: learning rate of each step from 0; that of ``arguments`` when left out.
-        tokenizer: is saved with each checkpoint.
         measure: scores, taken after each epoch.
+        progress: a report that is started with the number of steps, and counts them.
         began: is called with the steps that are done already, and the number of all.
         stepped: is called after each step with the steps so far and its loss.
         arguments: of ``transformers.TrainingArguments``.
@@ -93,6 +88,13 @@ def train(
     if place.index not in (None, 0):
         raise ModelError(f"device {place}: training takes cpu, cuda or mps; choose a GPU by CUDA_VISIBLE_DEVICES")
     from transformers import PrinterCallback, Trainer, TrainerCallback, TrainingArguments
+
+    losses: list[float] = []
+
+    def partial(state: Any) -> list[float]:
+        """The losses of an epoch that is not finished, taken out of the Trainer's state."""
+        is_there = state.log_history and _PARTIAL in state.log_history[-1]
+        return list(state.log_history.pop()[_PARTIAL]) if is_there else []
 
     class Checked(Trainer):  # type: ignore[misc]
         """Stops at the first loss that is not finite, before it is in the weights."""
@@ -118,19 +120,24 @@ def train(
         """Losses and scores of each epoch, kept in the Trainer's state and so in its checkpoints."""
 
         def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-            losses[:] = self._partial(state)
+            losses[:] = partial(state)
+            if progress is not None:
+                progress.start(state.max_steps, unit="steps")
+                progress.skip(state.global_step)
             began(state.global_step, state.max_steps)
 
         def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            if progress is not None:
+                progress.advance(1)
             stepped(state.global_step, losses[-1])
             if measure is None:
                 losses.clear()
             elif control.should_save:
-                self._partial(state)
+                partial(state)
                 state.log_history.append({_PARTIAL: list(losses)})
 
         def on_epoch_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-            self._partial(state)
+            partial(state)
             if measure is None:
                 return
             epoch = {"epoch": round(state.epoch), "step": state.global_step, "train_loss": sum(losses) / len(losses)}
@@ -138,14 +145,12 @@ def train(
             with torch.random.fork_rng(devices=[]):
                 state.log_history.append({**epoch, "dev": measure()})
             # Runs may take hours, so progress is written after each epoch.
-            write_atomically(folder / _HISTORY, json.dumps(_epochs(state), indent=2).encode())
+            write_atomically(folder / _HISTORY, json.dumps(epochs(state), indent=2).encode())
 
-        def _partial(self, state: Any) -> list[float]:
-            """The losses of an epoch that is not finished, taken out of the state."""
-            is_there = state.log_history and _PARTIAL in state.log_history[-1]
-            return list(state.log_history.pop()[_PARTIAL]) if is_there else []
+    def epochs(state: Any) -> list[dict[str, Any]]:
+        """The records of epochs in the Trainer's state, which adds one of its own."""
+        return [entry for entry in state.log_history if "dev" in entry]
 
-    losses: list[float] = []
     chosen: Any = TrainingArguments(
         output_dir=str(folder),
         max_grad_norm=clip_norm,
@@ -167,24 +172,23 @@ def train(
         for group in optimizer.param_groups:
             group["lr"] = 1.0  # times the rate of each step
         schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, rate)
-    with quiet_loading(), _own_random_state():
-        trainer = Checked(
-            model,
-            chosen,
-            data_collator=collate,
-            train_dataset=data,
-            processing_class=tokenizer,
-            optimizers=(optimizer, schedule),
-            callbacks=[Record],
-        )
-        trainer.remove_callback(PrinterCallback)
-        trainer.train(resume_from_checkpoint=None if last is None else str(last))
-    return _epochs(trainer.state)
-
-
-def _epochs(state: Any) -> list[dict[str, Any]]:
-    """The records of epochs in the Trainer's state, which adds one of its own."""
-    return [entry for entry in state.log_history if "dev" in entry]
+    try:
+        with quiet_loading(), _own_random_state():
+            trainer = Checked(
+                model,
+                chosen,
+                data_collator=collate,
+                train_dataset=data,
+                processing_class=tokenizer,
+                optimizers=(optimizer, schedule),
+                callbacks=[Record],
+            )
+            trainer.remove_callback(PrinterCallback)
+            trainer.train(resume_from_checkpoint=None if last is None else str(last))
+    finally:
+        if progress is not None:
+            progress.finish()
+    return epochs(trainer.state)
 
 
 @contextmanager

@@ -46,12 +46,9 @@ class Storage:
     """Rank of the product of two matrices of 32 bits; None where the tensor is no such product."""
 
     def n_bytes(self, tensor: Tensor) -> int:
-        """The least of three: all values; those that are not zero, and a bit a value that marks them; two factors.
-
-        Biases and norms, which no method changes, count with all their values.
-        """
+        """The least of three: all values; those that are not zero, and a bit a value that marks them; two factors."""
         n_values, n_rows = tensor.numel(), len(tensor)
-        if tensor.ndim < 2:
+        if tensor.ndim < 2:  # biases and norms, which no method changes
             return n_values * _FULL_BITS // 8
         nonzero = int(torch.count_nonzero(tensor))
         scales = _FULL_BITS * n_rows if self.bits < _FULL_BITS else 0
@@ -91,40 +88,26 @@ class CompressedModel:
         self.n_heads = int(model.config.num_attention_heads)
 
     def matrices(self, *, embeddings: bool) -> dict[str, nn.Parameter]:
-        """The weights of all linear layers by name; with ``embeddings`` those of embedding tables as well.
+        """The weights of all linear layers by name, shared ones once; with ``embeddings`` those of embedding tables as
+        well.
 
-        A projection onto the vocabulary counts as an embedding, tied or not. What is shared is there once.
-
-        Raises:
-            ModelError: blocks hold matrices that are no linear layers.
+        A projection onto the vocabulary counts as an embedding, tied or not. ModelError where blocks hold other
+        matrices.
         """
         modules, last = dict(self.model.named_modules()), self.model.get_output_embeddings()
-        tables = {
-            f"{name}.weight": module.weight
-            for name, module in modules.items()
-            if isinstance(module, nn.Embedding) or module is last
-        }
-        known = {id(table) for table in tables.values()}
-        linear = {
-            f"{name}.weight": module.weight
-            for name, module in modules.items()
-            if isinstance(module, nn.Linear) and id(module.weight) not in known
-        }
-        known = {id(weight) for weight in linear.values()}
+        tables = [name for name, one in modules.items() if isinstance(one, nn.Embedding) or one is last]
+        known = {id(modules[name].weight) for name in tables}
+        linear = [name for name, one in modules.items() if isinstance(one, nn.Linear) and id(one.weight) not in known]
+        known = {id(modules[name].weight) for name in linear}
         for name, weight in (named for block in self.distinct_blocks for named in block.named_parameters()):
             if weight.ndim > 1 and id(weight) not in known:
-                raise ModelError(
-                    f"model {self.source.name}: {name} in the blocks of {self.family} is no linear layer: only "
-                    "encoders like BERT can be compressed"
-                )
-        chosen = {**linear, **(tables if embeddings else {})}
-        once = {id(weight): (name, weight) for name, weight in reversed(list(chosen.items()))}
-        return dict(reversed(list(once.values())))
-
-    def no_longer_factors(self, matrices: Sequence[nn.Parameter]) -> None:
-        """Note that single values of these matrices were changed, so that they are no product of two smaller ones."""
-        for matrix in matrices:
-            self.storage[id(matrix)] = Storage(self.storage.get(id(matrix), Storage()).bits)
+                what = f"{name} in the blocks of {self.family} is no linear layer"
+                raise ModelError(f"model {self.source.name}: {what}: only encoders like BERT can be compressed")
+        chosen: dict[int, tuple[str, nn.Parameter]] = {}
+        for name in [*linear, *(tables if embeddings else [])]:
+            weight = modules[name].weight
+            chosen.setdefault(id(weight), (f"{name}.weight", weight))
+        return dict(chosen.values())
 
     def replace(self, module: nn.Linear, weight: Tensor, bias: Tensor | None) -> None:
         """Give a linear layer other weights, of another shape."""
@@ -136,35 +119,27 @@ class CompressedModel:
         module.out_features, module.in_features = weight.shape
 
     def keep_layers(self, keep: Sequence[int]) -> None:
-        """Keep only these layers (from 1, ascending).
-
-        Raises:
-            ModelError: the model's layers cannot be taken out in this way.
-        """
+        """Keep only these layers (from 1, ascending); ModelError where layers cannot be taken out in this way."""
         config, blocks, n_layers = self.model.config, self.blocks, len(self.blocks)
+        about = f"model {self.source.name}: its {self.family}"
         if list(keep) == list(range(1, n_layers + 1)):
             return
         if len(self.distinct_blocks) == 1 and n_layers > 1:
             # One block that runs several times: it runs less often, whichever layers are named.
             config.num_hidden_layers = len(keep)
         elif len(self.distinct_blocks) < n_layers or not isinstance(config.num_hidden_layers, int):
-            raise ModelError(
-                f"model {self.source.name}: its {self.family} layers share blocks in groups: not supported"
-            )
+            raise ModelError(f"{about} layers share blocks in groups: not supported")
         else:
             if self.family == "modernbert" and keep[0] != 1:
                 raise ModelError(f"model {self.source.name}: keep layer 1, the only one without a norm before it")
-            kept = nn.ModuleList([blocks[layer - 1] for layer in keep])
             lists = (name for name, one in self.whole.body.named_modules() if isinstance(one, nn.ModuleList))
             name = next((name for name in lists if list(self.whole.body.get_submodule(name)) == blocks), None)
             if name is None:
-                raise ModelError(
-                    f"model {self.source.name}: its {self.family} blocks are not in one list: not supported"
-                )
+                raise ModelError(f"{about} blocks are not in one list: not supported")
             parent, _, last = name.rpartition(".")
+            kept = nn.ModuleList([blocks[layer - 1] for layer in keep])
             setattr(self.whole.body.get_submodule(parent), last, kept)
-            kinds = getattr(config, "layer_types", None)
-            if kinds:
+            if kinds := getattr(config, "layer_types", None):
                 config.layer_types = [kinds[layer - 1] for layer in keep]
             config.num_hidden_layers = len(keep)
         self.adopt(self.model)
@@ -181,21 +156,16 @@ class CompressedModel:
             yield load_encoder(ModelSource(self.source.name, Path(made)), device=self.device)
 
     def check_saved(self, folder: Path) -> None:
-        """Check that a saved model computes what the one in memory does.
-
-        Raises:
-            ModelError: it does not: its architecture cannot be changed in this way.
-        """
+        """Raise :class:`ModelError` unless a saved model computes what the one in memory does."""
         saved = load_encoder(ModelSource(self.source.name, folder), device="cpu")
         ids = torch.arange(saved.model.body.get_input_embeddings().num_embeddings)[-7:][None]  # type: ignore[operator]
         with torch.inference_mode():
             expected = self.whole.body.to("cpu")(input_ids=ids, return_dict=True).last_hidden_state
         found = saved.hidden_states(ids, layers=[saved.n_layers])[saved.n_layers]
         if not torch.allclose(expected, found, rtol=_CLOSE, atol=_CLOSE):
-            raise ModelError(
-                f"model {self.source.name}: once saved and loaded it computes something else, so {self.family} models "
-                "cannot be compressed in this way; choose another method"
-            )
+            other = "once saved and loaded it computes something else"
+            remedy = f"so {self.family} models cannot be compressed in this way; choose another method"
+            raise ModelError(f"model {self.source.name}: {other}, {remedy}")
 
     def sizes(self) -> tuple[int, int, int]:
         """Number of weights, number that are not zero, and the bytes that they could be stored in."""
@@ -210,10 +180,7 @@ class CompressedModel:
 
 
 def open_model(source: ModelSource, stored: Mapping[str, Storage], **places: Any) -> CompressedModel:
-    """Load a model to compress it; ``stored`` is how its weights could be stored, where it was compressed already.
-
-    ``places`` are further fields of :class:`CompressedModel`.
-    """
+    """Load a model; ``stored`` is how weights could be stored, ``places`` are fields of :class:`CompressedModel`."""
     opened = CompressedModel(source, load_whole(source), **places)
     weights = opened.model.named_parameters()
     opened.storage = {id(weight): stored[name] for name, weight in weights if name in stored}
@@ -231,17 +198,12 @@ class Method(ABC):
     def __post_init__(self) -> None:
         share = getattr(self, "share", None)
         if share is not None and not 0 <= share <= 1:
-            raise ModelError(
-                f"{self.name}: share is {quoted(share)}; give a number from 0 (nothing is taken away) to 1"
-            )
+            remedy = "give a number from 0 (nothing is taken away) to 1"
+            raise ModelError(f"{self.name}: share is {quoted(share)}; {remedy}")
 
     @abstractmethod
     def apply(self, compressed: CompressedModel) -> dict[str, Any]:
-        """Change a model in memory; returns what was done, in values of JSON.
-
-        Raises:
-            BertologyError: it cannot be done to this model.
-        """
+        """Change a model in memory; returns what was done in values of JSON, or raises where it cannot be done."""
 
 
 @dataclass(frozen=True)
@@ -263,28 +225,22 @@ class Magnitude(Method):
 
     @torch.no_grad()
     def apply(self, compressed: CompressedModel) -> dict[str, Any]:
-        """See :meth:`Method.apply`."""
         matrices = list(compressed.matrices(embeddings=self.embeddings).values())
-        groups = [matrices] if self.scope == "global" else [[matrix] for matrix in matrices]
-        n_zero = sum(zero_smallest(group, self.share) for group in groups)
-        if n_zero:
-            compressed.no_longer_factors(matrices)
+        n_zero = 0
+        for group in [matrices] if self.scope == "global" else [[matrix] for matrix in matrices]:
+            magnitudes = torch.cat([matrix.abs().flatten() for matrix in group])
+            if not (n := round(self.share * len(magnitudes))):
+                continue
+            threshold = magnitudes.kthvalue(n).values
+            chosen = magnitudes < threshold
+            equal = (magnitudes == threshold).nonzero()[:, 0]
+            chosen[equal[: n - int(chosen.sum())]] = True
+            for matrix, part in zip(group, torch.split(chosen, [one.numel() for one in group]), strict=True):
+                matrix.masked_fill_(part.view_as(matrix), 0.0)
+            n_zero += n
+        for matrix in matrices if n_zero else []:  # no longer the product of two smaller ones
+            compressed.storage[id(matrix)] = Storage(compressed.storage.get(id(matrix), Storage()).bits)
         return {"zero_weights": n_zero, "of_weights": sum(matrix.numel() for matrix in matrices)}
-
-
-def zero_smallest(tensors: Sequence[Tensor], share: float) -> int:
-    """Set a share of all values, those of smallest magnitude, to zero in place; returns their number."""
-    magnitudes = torch.cat([tensor.detach().abs().flatten() for tensor in tensors])
-    n_zero = round(share * len(magnitudes))
-    if not n_zero:
-        return 0
-    threshold = magnitudes.kthvalue(n_zero).values
-    chosen = magnitudes < threshold
-    equal = (magnitudes == threshold).nonzero()[:, 0]
-    chosen[equal[: n_zero - int(chosen.sum())]] = True
-    for tensor, part in zip(tensors, torch.split(chosen, [tensor.numel() for tensor in tensors]), strict=True):
-        tensor.masked_fill_(part.view_as(tensor), 0.0)
-    return n_zero
 
 
 @dataclass(frozen=True)
@@ -303,7 +259,6 @@ class LowRank(Method):
 
     @torch.no_grad()
     def apply(self, compressed: CompressedModel) -> dict[str, Any]:
-        """See :meth:`Method.apply`."""
         lost = total = 0.0
         matrices = compressed.matrices(embeddings=self.embeddings)
         for matrix in matrices.values():
@@ -337,24 +292,18 @@ class Quantise(Method):
 
     @torch.no_grad()
     def apply(self, compressed: CompressedModel) -> dict[str, Any]:
-        """See :meth:`Method.apply`."""
         squared = total = 0.0
         matrices = compressed.matrices(embeddings=self.embeddings)
         for matrix in matrices.values():
-            rounded = quantised(matrix, self.bits)
+            most = 2 ** (self.bits - 1) - 1
+            scale = matrix.abs().amax(1, keepdim=True) / most
+            scale = torch.where(scale == 0, 1.0, scale)  # a row of zeros
+            rounded = (matrix / scale).round().clamp(-most, most) * scale
             squared += float((rounded - matrix).square().sum())
             total += float(matrix.square().sum())
             matrix.copy_(rounded)
             compressed.storage[id(matrix)] = Storage(self.bits)
         return {"matrices": len(matrices), "relative_error": math.sqrt(squared / total) if total else 0.0}
-
-
-def quantised(matrix: Tensor, bits: int) -> Tensor:
-    """``[row, column]`` values rounded to multiples of a scale of their row, symmetric around 0."""
-    most = 2 ** (bits - 1) - 1
-    scale = matrix.abs().amax(1, keepdim=True) / most
-    scale = torch.where(scale == 0, 1.0, scale)  # a row of zeros
-    return (matrix / scale).round().clamp(-most, most) * scale
 
 
 # Where a block computes the queries, keys and values of its heads, head 1 first; and the two layers of its feed-forward
@@ -409,36 +358,30 @@ class Heads(Method):
             raise ModelError(f"heads: sentences is {self.sentences}; give 1 or more")
 
     def apply(self, compressed: CompressedModel) -> dict[str, Any]:
-        """See :meth:`Method.apply`."""
         compressed.matrices(embeddings=False)  # refuses what has no linear layers
-        closed, outcome = self._chosen(compressed)
-        blocks, n_heads = compressed.distinct_blocks, compressed.n_heads
-        for unit, head in closed:
-            block, family = blocks[unit], compressed.family
-            output: Any = head_projection(block, family)
-            _part(output.weight, 1, head, n_heads).zero_()
-            for path in _INPUTS.get(family, ()):
-                inputs: Any = block.get_submodule(path)
-                _part(inputs.weight, 0, head, n_heads).zero_()
-        names = [f"L{unit + 1}H{head + 1}" for unit, head in sorted(closed)]
-        return {"closed": names, "of_heads": len(blocks) * n_heads, **outcome}
-
-    def _chosen(self, compressed: CompressedModel) -> tuple[list[tuple[int, int]], dict[str, Any]]:
-        """Numbers of blocks and heads, both from 0, and what they were chosen by."""
-        n_units, n_heads = len(compressed.distinct_blocks), compressed.n_heads
+        blocks, n_heads, family = compressed.distinct_blocks, compressed.n_heads, compressed.family
+        n_closed, outcome = round((self.share or 0) * len(blocks) * n_heads), {}
         if not isinstance(self.by, str):
             named = parse_heads(self.by)
-            check_gates(dict.fromkeys(named, 0.0), n_layers=n_units, n_heads=n_heads)
-            return [(layer - 1, head - 1) for layer, head in named], {}
-        n_closed = round((self.share or 0) * n_units * n_heads)
-        if not n_closed:
-            return [], {}
-        if self.by == "random":
-            order, outcome = np.random.default_rng(self.seed).permutation(n_units * n_heads), {}
+            check_gates(dict.fromkeys(named, 0.0), n_layers=len(blocks), n_heads=n_heads)
+            closed = [(layer - 1, head - 1) for layer, head in named]  # numbers of blocks and heads, both from 0
         else:
-            importance, fingerprint = self._importance(compressed)
-            order, outcome = importance.ravel().argsort(kind="stable"), {"text_fingerprint": fingerprint}
-        return [(int(place) // n_heads, int(place) % n_heads) for place in order[:n_closed]], outcome
+            order: Any = range(0)
+            if n_closed and self.by == "random":
+                order = np.random.default_rng(self.seed).permutation(len(blocks) * n_heads)
+            elif n_closed:
+                importance, outcome["text_fingerprint"] = self._importance(compressed)
+                order = importance.ravel().argsort(kind="stable")
+            closed = [divmod(int(place), n_heads) for place in order[:n_closed]]
+        for unit, head in closed:
+            output: Any = head_projection(blocks[unit], family)
+            parts: list[tuple[Any, int]] = [(output.weight, 1)]
+            parts += [(blocks[unit].get_submodule(path).weight, 0) for path in _INPUTS.get(family, ())]
+            for weight, axis in parts:  # the columns or rows that belong to a head
+                size = weight.shape[axis] // n_heads
+                weight.narrow(axis, head * size, size).zero_()
+        names = [f"L{unit + 1}H{head + 1}" for unit, head in sorted(closed)]
+        return {"closed": names, "of_heads": len(blocks) * n_heads, **outcome}
 
     def _importance(self, compressed: CompressedModel) -> tuple[NDArray[np.float64], str]:
         """``[block, head]`` importance, summed over the layers that a block is, and the fingerprint of the text."""
@@ -451,12 +394,6 @@ class Heads(Method):
         importance = np.zeros((len(blocks), compressed.n_heads))
         np.add.at(importance, [blocks.index(block) for block in compressed.blocks], by_layer)
         return importance, text.text_fingerprint
-
-
-def _part(weight: Tensor, axis: int, head: int, n_heads: int) -> Tensor:
-    """The rows (axis 0) or columns (axis 1) of a matrix that belong to a head."""
-    size = weight.shape[axis] // n_heads
-    return weight.narrow(axis, head * size, size)
 
 
 @dataclass(frozen=True)
@@ -478,41 +415,32 @@ class Neurons(Method):
 
     @torch.no_grad()
     def apply(self, compressed: CompressedModel) -> dict[str, Any]:
-        """See :meth:`Method.apply`."""
-        layers = [_feed_forward(block, compressed.family) for block in compressed.distinct_blocks]
+        family = compressed.family
+        if family not in _FEED_FORWARD:
+            known = ", ".join(sorted(_FEED_FORWARD))
+            raise ModelError(f"neurons of {family} models cannot be taken out: it is known for {known}")
+        layers: list[list[Any]] = [
+            [block.get_submodule(path) for path in _FEED_FORWARD[family]] for block in compressed.distinct_blocks
+        ]
         n_neurons = layers[0][1].in_features
         n_kept = max(1, n_neurons - round(self.share * n_neurons))
         if n_kept < n_neurons:
             chance = np.random.default_rng(self.seed)
             for wide, narrow in layers:
-                kept = self._kept(wide, narrow, n_kept, chance)
+                if self.by == "random":
+                    kept = torch.from_numpy(np.sort(chance.permutation(n_neurons)[:n_kept]))
+                else:
+                    incoming = wide.weight.square().sum(1).view(-1, n_neurons).sum(0)
+                    outgoing = narrow.weight.square().sum(0)
+                    order = torch.argsort(incoming * outgoing, descending=True, stable=True)
+                    kept = torch.sort(order[:n_kept]).values
                 parts = wide.out_features // n_neurons  # two of a gated layer
                 rows = torch.cat([kept + part * n_neurons for part in range(parts)])
                 compressed.replace(wide, wide.weight[rows], None if wide.bias is None else wide.bias[rows])
                 compressed.replace(narrow, narrow.weight[:, kept], None)
             config = compressed.model.config
-            setattr(config, "hidden_dim" if compressed.family == "distilbert" else "intermediate_size", n_kept)
+            setattr(config, "hidden_dim" if family == "distilbert" else "intermediate_size", n_kept)
         return {"neurons": n_kept, "of_neurons": n_neurons}
-
-    def _kept(self, wide: nn.Linear, narrow: nn.Linear, n_kept: int, chance: np.random.Generator) -> Tensor:
-        n_neurons = narrow.in_features
-        if self.by == "random":
-            return torch.from_numpy(np.sort(chance.permutation(n_neurons)[:n_kept]))
-        incoming = wide.weight.square().sum(1).view(-1, n_neurons).sum(0)
-        outgoing = narrow.weight.square().sum(0)
-        order = torch.argsort(incoming * outgoing, descending=True, stable=True)
-        return torch.sort(order[:n_kept]).values
-
-
-def _feed_forward(block: nn.Module, family: str) -> tuple[nn.Linear, nn.Linear]:
-    """The wide and the narrow layer of a block's feed-forward part."""
-    if family not in _FEED_FORWARD:
-        known = ", ".join(sorted(_FEED_FORWARD))
-        raise ModelError(f"neurons of {family} models cannot be taken out: it is known for {known}")
-    wide, narrow = (block.get_submodule(path) for path in _FEED_FORWARD[family])
-    assert isinstance(wide, nn.Linear)
-    assert isinstance(narrow, nn.Linear)
-    return wide, narrow
 
 
 @dataclass(frozen=True)
@@ -537,7 +465,6 @@ class Layers(Method):
             raise ModelError("layers: keep is []; give layers in rising order, each once")
 
     def apply(self, compressed: CompressedModel) -> dict[str, Any]:
-        """See :meth:`Method.apply`."""
         n_layers = len(compressed.blocks)
         if self.drop_top is not None and not 0 <= self.drop_top < n_layers:
             raise ModelError(f"layers: drop_top is {self.drop_top}; the model has {n_layers}, and one has to stay")
@@ -605,17 +532,15 @@ class Distil(Method):
             )
 
     def apply(self, compressed: CompressedModel) -> dict[str, Any]:
-        """See :meth:`Method.apply`."""
         n_layers = len(compressed.blocks)
         if self.layers > n_layers:
             raise ModelError(f"distil: the model has {n_layers} layers, so a student cannot have {self.layers}")
         text, held_out = self._text()
         with compressed.encoder() as teacher:
             if not teacher.has_masked_lm_head:
-                raise ModelError(
-                    f"model {teacher.name}: no masked-LM head in its weights, which distillation needs; choose a "
-                    "masked language model, or methods such as layers and neurons"
-                )
+                remedy = "choose a masked language model, or methods such as layers and neurons"
+                lacking = "no masked-LM head in its weights, which distillation needs"
+                raise ModelError(f"model {teacher.name}: {lacking}; {remedy}")
             keep = np.linspace(1, n_layers, self.layers).round().astype(int).tolist()
             compressed.keep_layers(keep)
             with compressed.encoder() as student, one_process(compressed.state, "trains here"):
@@ -723,12 +648,8 @@ class Lesson:
 
     def train(self, examples: Examples, compressed: CompressedModel) -> None:
         """Train the student to the last step, from the last checkpoint where there is one."""
-        method, progress = self.method, compressed.progress
+        method = self.method
         warm = max(1, method.steps // 10)
-
-        def began(step: int, n_steps: int) -> None:
-            progress.start(n_steps, unit="steps")
-            progress.skip(step)
 
         # What a student does not need in prediction, such as a pooler, gets no gradient and stays.
         self.model.requires_grad_(True)
@@ -744,9 +665,7 @@ class Lesson:
             remedy="lower lr or hidden_weight",
             loss=self.loss,
             rate=lambda step: method.lr * min((step + 1) / warm, (method.steps - step) / max(1, method.steps - warm)),
-            began=began,
-            stepped=lambda step, loss: progress.advance(1),
+            progress=compressed.progress,
             max_steps=method.steps,
             save_total_limit=1,
         )
-        progress.finish()

@@ -103,21 +103,18 @@ class Compressed:
 
 def described(step: Mapping[str, Any]) -> str:
     """A step as one line: method, settings and outcome."""
-    settings = [
-        f"{key} {_short(value)}"
-        for key, value in step.items()
-        if key not in ("method", "outcome") and value is not None
-    ]
-    outcome = (f"{key.replace('_', ' ')} {_short(value)}" for key, value in step["outcome"].items())
-    return f"{step['method']} ({', '.join(settings)}): {', '.join(outcome)}"
 
+    def short(value: Any) -> str:
+        if isinstance(value, float):
+            return f"{value:.4g}"
+        if isinstance(value, int) and not isinstance(value, bool):
+            return f"{value:,}"
+        return " ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
-def _short(value: Any) -> str:
-    if isinstance(value, float):
-        return f"{value:.4g}"
-    if isinstance(value, int) and not isinstance(value, bool):
-        return f"{value:,}"
-    return " ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+    given = {key: value for key, value in step.items() if key not in ("method", "outcome") and value is not None}
+    settings = ", ".join(f"{key} {short(value)}" for key, value in given.items())
+    outcome = ", ".join(f"{key.replace('_', ' ')} {short(value)}" for key, value in step["outcome"].items())
+    return f"{step['method']} ({settings}): {outcome}"
 
 
 def _card(record: Record) -> bytes:
@@ -143,11 +140,7 @@ def _card(record: Record) -> bytes:
 
 
 def read_compressed(path: str | Path) -> Compressed:
-    """The compressed model in a folder, as :func:`compress` returned it.
-
-    Raises:
-        BertologyError: the folder holds no such record.
-    """
+    """The compressed model in a folder, as :func:`compress` returned it; BertologyError where there is none."""
     folder = given_path(path)
     return Compressed(folder, RECORD.read(folder))
 
@@ -237,29 +230,26 @@ def _methods(method: str | Method | Sequence[str | Method], settings: Mapping[st
     if settings and not names:
         raise ModelError(f"setting {min(settings)}: a method that is no name has its settings already")
     own = settings if len(given) > 1 else dict.fromkeys(names, settings)
-    return [one if isinstance(one, Method) else _method(one, own.get(one, {})) for one in given]
-
-
-def _method(name: str, settings: Mapping[str, Any]) -> Method:
-    """A method by its name, with these settings."""
-    kind = METHODS.get(name)
-    if kind is None:
-        raise name_not_found("method", name, METHODS)
-    checked = checked_settings(settings, kind, owner=f"method {kind.name}")
-    needed = [one.name for one in dataclasses.fields(kind) if one.default is dataclasses.MISSING]  # type: ignore[arg-type]
-    if missing := [field for field in needed if field not in checked]:
-        raise ModelError(f"method {kind.name} needs {' and '.join(missing)}: give it, such as --set {missing[0]}=…")
-    return kind(**checked)
+    methods = []
+    for name in given:
+        if isinstance(name, Method):
+            methods.append(name)
+            continue
+        if (kind := METHODS.get(name)) is None:
+            raise name_not_found("method", name, METHODS)
+        checked = checked_settings(own.get(name, {}), kind, owner=f"method {name}")
+        fields: Any = dataclasses.fields(kind)  # type: ignore[arg-type]
+        missing = [one.name for one in fields if one.default is dataclasses.MISSING and one.name not in checked]
+        if missing:
+            raise ModelError(f"method {name} needs {' and '.join(missing)}: give it, such as --set {missing[0]}=…")
+        methods.append(kind(**checked))
+    return methods
 
 
 def _plain(method: Method) -> dict[str, Any]:
     """A method and its settings in values of JSON; a corpus by the end of its path."""
     found: dict[str, Any] = json.loads(json.dumps(asdict(method)))  # type: ignore[call-overload]
     return {"method": method.name, **{k: folder_name(v) if k == "corpus" else v for k, v in found.items()}}
-
-
-def _without_outcome(step: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in step.items() if key != "outcome"}
 
 
 def _finished(folder: Path, source: ModelSource, methods: Sequence[Method]) -> Compressed | None:
@@ -269,8 +259,8 @@ def _finished(folder: Path, source: ModelSource, methods: Sequence[Method]) -> C
     if not folder.is_dir() or not {path.name for path in folder.iterdir()} - {_TRAINING}:
         return None
     if RECORD.is_in(folder):
-        record = RECORD.read(folder)
-        done, asked = list(map(_without_outcome, record.steps)), list(map(_plain, methods))
+        record, asked = RECORD.read(folder), [_plain(one) for one in methods]
+        done = [{key: value for key, value in step.items() if key != "outcome"} for step in record.steps]
         if (record.model_fingerprint, done) == (model_fingerprint(source), asked):
             return Compressed(folder, record, is_found=True)
     raise BertologyError(f"{folder} holds something already: choose another folder, or delete it")
@@ -280,8 +270,10 @@ def _write(opened: CompressedModel, folder: Path, steps: list[dict[str, Any]], s
     """Write the model folder and check that it computes what the model in memory does."""
     source, config = opened.source, opened.model.config
     fingerprint = model_fingerprint(source)
-    texts = [{"text_fingerprint": text} if (text := step["outcome"].get("text_fingerprint")) else {} for step in steps]
-    plain = [{**_without_outcome(step), **text} for step, text in zip(steps, texts, strict=True)]
+    plain = []
+    for step in steps:
+        outcome = {key: value for key, value in step["outcome"].items() if key == "text_fingerprint" and value}
+        plain.append({**{key: value for key, value in step.items() if key != "outcome"}, **outcome})
     done = {"source_fingerprint": fingerprint, "steps": plain}
     earlier = getattr(config, CONFIG_KEY, None)
     setattr(config, CONFIG_KEY, {**done, "earlier": earlier} if earlier else done)

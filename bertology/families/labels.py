@@ -116,8 +116,8 @@ class _Labels(VectorFamily):
         return _BASELINES[_items_of(probe)]
 
     def controls(self, probe: Probe) -> tuple[ControlNote, ...]:
-        text = f"{_FORMS[_items_of(probe)]} has a random label (Hewitt & Liang 2019); selectivity: less that"
-        return (ControlNote("control_task", "control", text),)
+        what = "has a random label (Hewitt & Liang 2019); selectivity: score less control score"
+        return (ControlNote("control_task", "control", f"{_FORMS[_items_of(probe)]} {what}"),)
 
     def compute_cells(self, cells: FitCells, job: Resources) -> None:
         fit(cells, job)

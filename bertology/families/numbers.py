@@ -46,8 +46,8 @@ class _Numbers(VectorFamily):
         return _BASELINES
 
     def controls(self, probe: Probe) -> tuple[ControlNote, ...]:
-        text = "each form has the number of a training item at random (Hewitt & Liang 2019); selectivity: less that"
-        return (ControlNote("control_task", "control", text),)
+        text = "each form has the number of a random training item (Hewitt & Liang 2019)"
+        return (ControlNote("control_task", "control", f"{text}; selectivity: score less control score"),)
 
     def compute_cells(self, cells: FitCells, job: Resources) -> None:
         """Regress all problems in all layers; where numbers are a control, they are drawn anew for each form."""

@@ -16,12 +16,12 @@ from torch import Tensor
 from bertology._files import canonical_json
 from bertology._names import name_not_found
 from bertology.corpora import Corpus, Sentence, Sentences, Target
-from bertology.encoders import Encoder, Pieces
+from bertology.encoders import Encoder
 from bertology.encoders.alignment import SHARED
 from bertology.encoders.loading import HeadKind
 from bertology.errors import BertologyError, CorpusError, FitError, ModelError, quoted
 from bertology.families.model_corpus import choose_splits
-from bertology.probing import Examples, Probe, RepresentationProbe, get_probe, target_examples
+from bertology.probing import Probe, RepresentationProbe, get_probe, target_examples
 from bertology.probing.items import TreeExamples
 from bertology.probing.probes import SentenceProbe
 
@@ -144,117 +144,103 @@ def tuning_task(
     chosen = corpus if test in corpus else replace(corpus, splits={**corpus.splits, test: Sentences()})
     found = choose_splits(chosen, train=train, test=test)
     cut = {name: split[:sentences] if sentences else split for name, split in found.by_name.items()}
-    read = _Reader(task)
+    name, version, kind, _ = _meaning(task)
     splits, notes = {}, [f"splits of {corpus.name}: {corpus.notes['splits']}"] if "splits" in corpus.notes else []
     notes += found.notes
-    for name, split in cut.items():
-        if name == "test" and not len(split):
+    for split, text in cut.items():
+        if split == "test" and not len(text):
             continue
         try:
-            splits[name] = read.items(split)
+            splits[split] = items_of(task, text)
         except CorpusError as error:
-            if name != "test":
-                raise CorpusError(f"task {read.name}, split {name} of {corpus.name}: {error}") from None
+            if split != "test":
+                raise CorpusError(f"task {name}, split {split} of {corpus.name}: {error}") from None
             notes.append(f"test is not scored: {error}")
-            continue
-    labels = tuple(sorted(set(splits["train"].gold))) if read.kind in ("labels", "tags") else ()
-    if read.kind in ("labels", "tags") and len(labels) < 2:
-        raise FitError(f"task {read.name}: train has the one label {quoted(labels[0])}; give data with two or more")
+    labels = tuple(sorted(set(splits["train"].gold))) if kind in ("labels", "tags") else ()
+    if kind in ("labels", "tags") and len(labels) < 2:
+        raise FitError(f"task {name}: train has the one label {quoted(labels[0])}; give data with two or more")
     train_items = splits["train"].table
     has_unanswered = "answers" in train_items and not train_items["answers"].map(len).all()
-    read_splits = replace(found, train=cut["train"], dev=cut["dev"], test=cut["test"], _prepared={})
-    n_repeated = read_splits.n_repeated or 0
-    return TuningTask(read.name, read.version, read.kind, splits, labels, tuple(notes), has_unanswered, n_repeated)
-
-
-def items_of(task: str, sentences: Sentences) -> Items:
-    """The items of a task in one split; arguments and errors are those of :func:`tuning_task`."""
-    return _Reader(task).items(sentences)
+    n_repeated = replace(found, train=cut["train"], dev=cut["dev"], test=cut["test"], _prepared={}).n_repeated or 0
+    return TuningTask(name, version, kind, splits, labels, tuple(notes), has_unanswered, n_repeated)
 
 
 def full_name(task: str) -> str:
     """The name of a task as records have it; errors are those of :func:`tuning_task` that need no data."""
-    return _Reader(task).name
+    return _meaning(task)[0]
 
 
-class _Reader:
-    """A reader of the items of a task from sentences."""
+def _meaning(task: str) -> tuple[str, int, Kind, Probe | None]:
+    """Full name, version and kind of a task, and the probe whose items it has, if it has those of one."""
+    stem, _, column = task.strip().partition(":")
+    stem = stem.lower().replace("-", "_")
+    if stem == "span":
+        return task if column else stem, 1, "answers", None
+    if stem == PAIR_NUMBER:
+        if not column:
+            raise BertologyError("task pair_number needs a column of numbers after a colon: pair_number:score")
+        return f"{stem}:{column}", 1, "numbers", None
+    probe = get_probe(task)
+    kind: Kind = "labels" if isinstance(probe, SentenceProbe) else "tags"
+    kind = "numbers" if stem == "sentence_number" else kind
+    if not isinstance(probe, RepresentationProbe) or (kind == "tags" and "r2" in probe.metrics):
+        raise BertologyError(f"task {probe.task} {_TAKEN}")
+    return probe.task, probe.version, kind, probe
 
-    def __init__(self, task: str) -> None:
-        stem, _, column = task.strip().partition(":")
-        stem = stem.lower().replace("-", "_")
-        self.version = 1
-        self._probe: Probe | None = None
-        self._column = column
-        if stem == "span":
-            self._column = column or "answer"
-            self.kind: Kind = "answers"
-            self.name = task if column else stem
-            return
-        if stem == PAIR_NUMBER:
-            if not column:
-                raise BertologyError("task pair_number needs a column of numbers after a colon: pair_number:score")
-            self.name, self.kind = f"{stem}:{column}", "numbers"
-            return
-        self._probe = probe = get_probe(task)
-        self.name, self.version = probe.task, probe.version
-        self.kind = "numbers" if stem == "sentence_number" else "labels" if isinstance(probe, SentenceProbe) else "tags"
-        if not isinstance(probe, RepresentationProbe) or (self.kind == "tags" and "r2" in probe.metrics):
-            raise BertologyError(f"task {self.name} {_TAKEN}")
 
-    def items(self, sentences: Sentences) -> Items:
-        if self.kind == "answers":
-            return self._answers(sentences)
-        if isinstance(self._probe, RepresentationProbe):
-            examples = self._probe.examples(sentences)
-        else:
-            examples = target_examples(sentences, self._column, spans=2)
-        whole = examples.are_words if self.kind == "tags" else _are_whole(examples, sentences)
-        if not whole or examples.is_multi_label or isinstance(examples, TreeExamples):
-            raise BertologyError(f"task {self.name} {_TAKEN}")
-        if self.kind != "numbers":
-            examples = examples.without_ignored()
-        gold = [examples.values[code] for code in examples.codes.tolist()]
-        if (
-            self.kind == "numbers"
-            and (wrong := next((text for text in gold if not _is_number(text)), None)) is not None
-        ):
-            raise CorpusError(f"{quoted(wrong)} is no number; take sentence_label or pair_label for classes")
-        place, clusters = examples.clusters, examples.clusters
-        ids = [sentences.id(number) or str(number) for number in clusters.tolist()]
-        if self.kind == "tags":
-            place = examples.words
-            inside = place - sentences.starts[clusters]
-            ids = [f"{name}:{word}" for name, word in zip(ids, inside.tolist(), strict=True)]
-        return Items(sentences, _table(ids, clusters, gold, place), examples.skipped)
+def items_of(task: str, sentences: Sentences) -> Items:
+    """The items of a task in one split; arguments and errors are those of :func:`tuning_task`."""
+    name, _, kind, probe = _meaning(task)
+    column = task.strip().partition(":")[2]
+    if kind == "answers":
+        return _answers(sentences, column or "answer")
+    if isinstance(probe, RepresentationProbe):
+        examples = probe.examples(sentences)
+    else:
+        examples = target_examples(sentences, column, spans=2)
+    if kind == "tags":
+        whole = bool(examples.are_words)
+    else:  # every item is all of a sentence, or both texts of a pair, and has one label
+        starts, spans = sentences.starts, examples.spans
+        first, last = starts[examples.clusters], starts[examples.clusters + 1]
+        touch = spans[:, 0, 1] == spans[:, -1, 0] if examples.n_spans == 2 else True
+        is_whole = (spans[:, 0, 0] == first) & (spans[:, -1, 1] == last) & touch
+        whole = bool(np.all(is_whole)) and len(np.unique(examples.clusters)) == len(examples)
+    if not whole or examples.is_multi_label or isinstance(examples, TreeExamples):
+        raise BertologyError(f"task {name} {_TAKEN}")
+    if kind != "numbers":
+        examples = examples.without_ignored()
+    gold = [examples.values[code] for code in examples.codes.tolist()]
+    if kind == "numbers" and (wrong := [text for text in gold if not _is_number(text)]):
+        raise CorpusError(f"{quoted(wrong[0])} is no number; take sentence_label or pair_label for classes")
+    place, clusters = examples.clusters, examples.clusters
+    ids = [sentences.id(number) or str(number) for number in clusters.tolist()]
+    if kind == "tags":
+        place = examples.words
+        inside = place - sentences.starts[clusters]
+        ids = [f"{sentence}:{word}" for sentence, word in zip(ids, inside.tolist(), strict=True)]
+    return Items(sentences, _table(ids, clusters, gold, place), examples.skipped)
 
-    def _answers(self, sentences: Sentences) -> Items:
-        found = [
-            (number, [target for target in targets if target.span2 is not None])
-            for number, targets in sentences.targets(self._column)
-        ]
-        if not found:
-            raise name_not_found("column of answers", self._column, sentences.target_layers)
-        texts: dict[str, int] = {}
-        clusters = [texts.setdefault(_parts(sentences[number])[1] or "", len(texts)) for number, _ in found]
-        ids = [sentences.id(number) or str(number) for number, _ in found]
-        gold = [canonical_json([target.label for target in answers]).decode() for _, answers in found]
-        table = _table(ids, clusters, gold, [number for number, _ in found])
-        return Items(sentences, table.assign(answers=pd.Series([answers for _, answers in found], dtype=object)))
+
+def _answers(sentences: Sentences, column: str) -> Items:
+    """Questions with their answers."""
+    found = [
+        (number, [target for target in targets if target.span2 is not None])
+        for number, targets in sentences.targets(column)
+    ]
+    if not found:
+        raise name_not_found("column of answers", column, sentences.target_layers)
+    texts: dict[str, int] = {}
+    clusters = [texts.setdefault(_parts(sentences[number])[1] or "", len(texts)) for number, _ in found]
+    ids = [sentences.id(number) or str(number) for number, _ in found]
+    gold = [canonical_json([target.label for target in answers]).decode() for _, answers in found]
+    table = _table(ids, clusters, gold, [number for number, _ in found])
+    return Items(sentences, table.assign(answers=pd.Series([answers for _, answers in found], dtype=object)))
 
 
 def _table(ids: Sequence[str], clusters: ArrayLike, gold: Sequence[str], place: ArrayLike) -> pd.DataFrame:
     numbers = {"cluster_id": np.asarray(clusters, np.int64), "place": np.asarray(place, np.int64)}
     return pd.DataFrame({"item_id": ids, "gold": gold, **numbers})
-
-
-def _are_whole(examples: Examples, sentences: Sentences) -> bool:
-    """Whether every item is all of a sentence, or both texts of a pair, and has one label."""
-    starts, spans = sentences.starts, examples.spans
-    first, last = starts[examples.clusters], starts[examples.clusters + 1]
-    touch = spans[:, 0, 1] == spans[:, -1, 0] if examples.n_spans == 2 else True
-    whole = (spans[:, 0, 0] == first) & (spans[:, -1, 1] == last) & touch
-    return bool(np.all(whole)) and len(np.unique(examples.clusters)) == len(examples)
 
 
 def _is_number(text: str) -> bool:
@@ -330,65 +316,42 @@ def encode(task: TuningTask, items: Items, encoder: Encoder, *, max_pieces: int 
 
     Texts and pairs longer than the model takes are cut at their end, the longer text of a pair first; sentences whose
     words are labelled and texts with answers are read in overlapping windows. A word is predicted at its first subword
-    that no word before it is predicted at; words that share all their subwords with another word, as *de* and *le* of
-    French *du*, or have no such subword are left out and counted.
-
-    Raises:
-        ModelError: the model takes fewer pieces than are asked for, or not even a question.
+    that no word before it is predicted at; words without one, or that share all subwords as *de* and *le* of French
+    *du*, are left out and counted.
     """
     most = encoder.max_pieces if max_pieces is None else max_pieces
     if most > encoder.max_pieces:
         raise ModelError(f"max_pieces {most}: model {encoder.name} takes at most {encoder.max_pieces}")
     if task.kind == "tags":
         return _tagged(task, items, encoder, most)
-    try:
-        return (_asked if task.kind == "answers" else _classified)(task, items, encoder, most, stride)
-    finally:
-        encoder.tokenizer.backend_tokenizer.no_truncation()  # which would be saved with it
-
-
-def _classified(task: TuningTask, items: Items, encoder: Encoder, most: int, stride: int) -> Inputs:
     firsts, seconds = items.texts()
-    encoded = encoder.tokenizer(firsts, seconds, truncation=True, max_length=most)
-    codes = task.codes
-    rows = []
-    for number, (one, gold) in enumerate(zip(encoded.encodings, items.gold, strict=True)):
-        label = float(gold) if task.kind == "numbers" else codes.get(gold, IGNORED)
-        rows.append(_row(one, encoded, number, label))
-    return Inputs(rows, items, n_cut=sum(bool(one.overflowing) for one in encoded.encodings))
-
-
-def _row(one: Any, encoded: Any, item: int, label: Any) -> Row:
-    segments = np.array([_SPECIAL if part is None else part for part in one.sequence_ids], dtype=np.int64)
-    types = np.array(one.type_ids, dtype=np.int64) if "token_type_ids" in encoded else None
-    nothing = np.zeros(0, dtype=np.int64)
-    return Row(np.array(one.ids, dtype=np.int64), types, segments, np.array([item]), nothing, label)
-
-
-def _asked(task: TuningTask, items: Items, encoder: Encoder, most: int, stride: int) -> Inputs:
-    questions, texts = items.texts()
-    assert texts is not None
-    longest = max(len(ids) for ids in encoder.tokenizer(questions, add_special_tokens=False)["input_ids"])
-    room = most - longest - encoder.tokenizer.num_special_tokens_to_add(pair=True)
-    if room <= stride:
-        raise ModelError(
-            f"a question of {longest} pieces leaves {max(0, room)} of {most} for the text, fewer than a stride of "
-            f"{stride}: set stride lower or max_pieces higher"
-        )
-    encoded = encoder.tokenizer(
-        questions,
-        texts,
-        truncation="only_second",
-        max_length=most,
-        stride=stride,
-        return_overflowing_tokens=True,
-        return_offsets_mapping=True,
-    )
-    rows = []
-    for one, number in zip(encoded.encodings, encoded["overflow_to_sample_mapping"], strict=True):
-        row = replace(_row(one, encoded, number, None), offsets=np.array(one.offsets, dtype=np.int64))
-        rows.append(replace(row, label=_answer_in(row, items, number)))
-    return Inputs(rows, items)
+    tokenizer, how = encoder.tokenizer, dict[str, Any](truncation=True, max_length=most)
+    if task.kind == "answers":
+        longest = max(len(ids) for ids in tokenizer(firsts, add_special_tokens=False)["input_ids"])
+        room = most - longest - tokenizer.num_special_tokens_to_add(pair=True)
+        if room <= stride:
+            left = f"a question of {longest} pieces leaves {max(0, room)} of {most} for the text"
+            raise ModelError(f"{left}, fewer than a stride of {stride}: set stride lower or max_pieces higher")
+        how |= {"truncation": "only_second", "stride": stride}
+        how |= {"return_overflowing_tokens": True, "return_offsets_mapping": True}
+    try:
+        encoded = tokenizer(firsts, seconds, **how)
+    finally:
+        tokenizer.backend_tokenizer.no_truncation()  # which would be saved with it
+    numbers = encoded["overflow_to_sample_mapping"] if task.kind == "answers" else range(len(items))
+    codes, gold, rows, nothing = task.codes, items.gold, [], np.zeros(0, dtype=np.int64)
+    for one, number in zip(encoded.encodings, numbers, strict=True):
+        segments = np.array([_SPECIAL if part is None else part for part in one.sequence_ids], dtype=np.int64)
+        types = np.array(one.type_ids, dtype=np.int64) if "token_type_ids" in encoded else None
+        row = Row(np.array(one.ids, dtype=np.int64), types, segments, np.array([number]), nothing, None)
+        if task.kind == "answers":
+            row = replace(row, offsets=np.array(one.offsets, dtype=np.int64))
+            label: Any = _answer_in(row, items, number)
+        else:
+            label = float(gold[number]) if task.kind == "numbers" else codes.get(gold[number], IGNORED)
+        rows.append(replace(row, label=label))
+    n_cut = 0 if task.kind == "answers" else sum(bool(one.overflowing) for one in encoded.encodings)
+    return Inputs(rows, items, n_cut)
 
 
 def _answer_in(row: Row, items: Items, item: int) -> tuple[int, int]:
@@ -414,7 +377,15 @@ def _answer_in(row: Row, items: Items, item: int) -> tuple[int, int]:
 def _tagged(task: TuningTask, items: Items, encoder: Encoder, most: int) -> Inputs:
     pieces = encoder.tokenize(items.sentences, max_pieces=most)
     items = items.without(np.isin(items.place, pieces.shared), SHARED)
-    own = _own_subwords(pieces, items.place)
+    # the first subword of each word, counted in its window, that is no word's before; −1 for a word without one
+    words = items.place
+    own, taken = pieces.word_first[words].astype(np.int64), set()
+    ranges = zip(pieces.word_window[words].tolist(), pieces.word_last[words].tolist(), strict=True)
+    for item, (window, end) in enumerate(ranges):
+        if window >= 0:
+            free = (place for place in range(own[item], end) if (window, place) not in taken)
+            own[item] = next(free, -1)
+            taken.add((window, own[item]))
     items, own = items.without(own < 0, NONE_OF_ITS_OWN), own[own >= 0]
     codes, gold = task.codes, items.gold
     windows = pieces.word_window[items.place]
@@ -436,18 +407,6 @@ def _tagged(task: TuningTask, items: Items, encoder: Encoder, most: int) -> Inpu
         segments[len(ids) - encoder.n_suffix :] = _SPECIAL
         rows.append(Row(ids, np.zeros_like(ids) if has_types else None, segments, here, places, label))
     return Inputs(rows, items)
-
-
-def _own_subwords(pieces: Pieces, words: NDArray[np.int64]) -> NDArray[np.int64]:
-    """``[word]`` the first subword, counted in its window, that is no word's before; −1 for a word without one."""
-    places, taken = pieces.word_first[words].astype(np.int64), set()
-    windows, ends = pieces.word_window[words].tolist(), pieces.word_last[words].tolist()
-    for item, (window, end) in enumerate(zip(windows, ends, strict=True)):
-        if window >= 0:
-            free = (place for place in range(places[item], end) if (window, place) not in taken)
-            places[item] = next(free, -1)
-            taken.add((window, places[item]))
-    return places
 
 
 class Collator:

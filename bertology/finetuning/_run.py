@@ -7,7 +7,7 @@ import json
 import math
 import platform
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -205,12 +205,11 @@ class TunedModel:
         return self.predictions_under([nullcontext])[0]
 
     def predictions_under(self, variants: Sequence[Variant]) -> list[pd.DataFrame]:
-        """The table of :meth:`predictions` of each variant of the model.
+        """The table of :meth:`predictions` of each variant, a function that makes a context inside which the model is
+        changed.
 
-        Args:
-            variants: each makes a context manager inside which the model is changed, or is as it is. A batch of items
-                is read by all variants in turn before the next batch: what one pass computes can be kept for those
-                that follow it.
+        A batch of items is read by all variants in turn before the next batch: what one pass computes can be kept for
+        those that follow it.
         """
         return predictions(self.model, self.record.task_of_labels, self.inputs, self.collator, variants)
 
@@ -228,16 +227,14 @@ def load_tuned(folder: Path | Encoder, sentences: Sentences, *, device: str = "a
         device: to compute on; that of the encoder where one is given.
 
     Raises:
-        BertologyError: the folder is of no fine-tuned model.
-        ModelError: it lacks the head.
-        CorpusError: the sentences lack such labels.
+        BertologyError: the folder is of no fine-tuned model, or lacks the head; or the sentences lack such labels.
     """
     path = folder.source.folder if isinstance(folder, Encoder) else folder
     record = read_record(path)
     task, settings = record.task_of_labels, record.settings
     encoder = folder if isinstance(folder, Encoder) else load_encoder(str(path), device=device)
     items = items_of(task.name, sentences)
-    model = reload(path, encoder, task, settings, are_pairs=items.are_pairs).model.to(encoder.device)
+    model = reload(path, encoder, task, settings, items).to(encoder.device)
     inputs = encode(task, items, encoder, max_pieces=settings.max_pieces, stride=settings.stride)
     states = FrozenStates(encoder, model.layers) if settings.layers == "none" else None
     return TunedModel(record, encoder, model, inputs, Collator(task, pad_id=encoder.pad_id, states=states))
@@ -252,11 +249,7 @@ class FineTuned(Tables):
     seeds: tuple[int, ...]
 
     def folder(self, seed: int | None = None) -> Path:
-        """The model folder of a seed, the first one when left out.
-
-        Raises:
-            ResultsError: there is no such seed.
-        """
+        """The model folder of a seed, the first one when left out; ResultsError where there is no such seed."""
         chosen = self.seeds[0] if seed is None else seed
         if chosen not in self.seeds:
             raise ResultsError(f"{self.path}: no seed {chosen}; there are {', '.join(map(str, self.seeds))}")
@@ -389,11 +382,7 @@ def known_cell(value: float | None, metric: str) -> Cell:
 
 
 def read_finetuned(path: str | Path) -> FineTuned:
-    """The fine-tuned models in a folder, as :func:`finetune` returned them; of unfinished seeds none.
-
-    Raises:
-        BertologyError: there is no finished model in it.
-    """
+    """The fine-tuned models in a folder, as :func:`finetune` returned them; BertologyError where none is finished."""
     folder = given_path(path)
     names = [file.parent.name.partition("-")[2] for file in folder.glob(f"seed-*/{RECORD.name}")]
     if not names:
@@ -582,7 +571,7 @@ def _train_seed(
         [row for row in inputs["train"].rows if row.is_learnable],
         collator,
         trained.settings,
-        progress,
+        progress=progress,
         seed=seed,
         folder=folder / _CHECKPOINTS,
         device=encoder.device,
@@ -641,25 +630,22 @@ class FineTunedGrid(Tables):
         ``difference_low`` … ``difference_high``; NaN of the first run itself.
         """
         first, *_ = self.models.values()
-        rows = [row for task in first for run in self.models for row in self._rows(run, task, first[task])]
-        frame = pd.DataFrame(rows)
-        keys = ["task", "split", "metric", "run"]
+        rows: list[dict[str, Any]] = []
+        for task, run in itertools.product(first, self.models):
+            tuned, base = self.models[run][task], first[task]
+            what = {name: getattr(tuned.record, name) for name in ("model", "corpus", "recipe", "n_trained")}
+            what |= tuned.record.settings.model_dump(mode="json", include={"layers", "features", "head"})
+            for split, seeds in tuned.bootstraps.items():
+                for row in score_table(split, seeds, n_items=tuned.record.n_items[split]):
+                    found, metric = dict.fromkeys(_DIFFERENCE, math.nan), str(row["metric"])
+                    if tuned is not base:
+                        pairs = zip(seeds, base.bootstraps[split], strict=True)
+                        compared = score_rows([difference(a[metric], b[metric], metric=metric) for a, b in pairs])
+                        found = dict(zip(_DIFFERENCE, (compared[name] for name in BOUNDS), strict=True))
+                    rows.append({"task": task, "run": run, **row, **found, **what})
+        frame, keys = pd.DataFrame(rows), ["task", "split", "metric", "run"]
         order = {key: {value: place for place, value in enumerate(frame[key].unique())} for key in keys}
         return frame.sort_values(keys, key=lambda column: column.map(order[str(column.name)]), ignore_index=True)
-
-    def _rows(self, run: str, task: str, first: FineTuned) -> Iterator[dict[str, Any]]:
-        tuned = self.models[run][task]
-        record = tuned.record
-        what = {"model": record.model, "corpus": record.corpus, "recipe": record.recipe, "n_trained": record.n_trained}
-        what |= record.settings.model_dump(mode="json", include={"layers", "features", "head"})
-        for split, seeds in tuned.bootstraps.items():
-            for row in score_table(split, seeds, n_items=record.n_items[split]):
-                found, metric = dict.fromkeys(_DIFFERENCE, math.nan), str(row["metric"])
-                if tuned is not first:
-                    pairs = zip(seeds, first.bootstraps[split], strict=True)
-                    compared = score_rows([difference(one[metric], base[metric], metric=metric) for one, base in pairs])
-                    found = dict(zip(_DIFFERENCE, (compared[name] for name in BOUNDS), strict=True))
-                yield {"task": task, "run": run, **row, **found, **what}
 
     def table(self, split: str | None = None) -> pd.DataFrame:
         """The rows of :attr:`frame` of one split, or of all: task, metric, run, value and difference from the first."""
@@ -747,14 +733,14 @@ def finetune_grid(
     """
     grid = load_grid(settings, changes=changes, trust_remote_code=trust_remote_code)
     folder = given_path(out) if out is not None else Path("runs") / grid.name
-    named = dict.fromkeys((task.corpus, task.columns) for task in grid.tasks)
-    corpora = {(name, columns): load_corpus(name, columns=columns) for name, columns in named}
+    corpora: dict[tuple[str, str | None], Corpus] = {}
     data: dict[str, dict[str, Any]] = {}
     for task in grid.tasks:
-        loaded = corpora[task.corpus, task.columns]
-        splits = {"sentences": task.sentences, "train_split": task.train_split, "test_split": task.test_split}
+        key = task.corpus, task.columns
+        loaded = corpora[key] = corpora[key] if key in corpora else load_corpus(task.corpus, columns=task.columns)
         # The error of a corpus that lacks the labels, before anything is trained.
         tuning_task(task.name, loaded, train=task.train_split, test=task.test_split, sentences=task.sentences)
+        splits = task.model_dump(include={"sentences", "train_split", "test_split"})
         data[task.title] = {"corpus": loaded, "task": task.name, **splits}
     for run in grid.runs:
         resolve_model(run.model, revision=run.revision)
@@ -762,9 +748,10 @@ def finetune_grid(
     common: dict[str, Any] = {"seeds": grid.seeds, "device": device, "threads": threads, "progress": progress}
     for run, task in itertools.product(grid.runs, grid.tasks):
         where = folder / run.id / task.folder
-        of_run = {name: getattr(run, name) for name in type(run).model_fields if name != "id"}
         try:
-            models[run.id][task.title] = finetune(out=where, **of_run, **data[task.title], **common)
+            models[run.id][task.title] = finetune(
+                out=where, **run.model_dump(exclude={"id"}), **data[task.title], **common
+            )
         except BertologyError as error:
             raise type(error)(f"run {run.id}, task {task.title}: {error}") from error
     found = FineTunedGrid(folder, models)

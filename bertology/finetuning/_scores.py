@@ -39,20 +39,14 @@ Variant = Callable[[], AbstractContextManager[Any]]
 
 
 def predictions(
-    model: Any,
-    task: TuningTask,
-    inputs: Inputs,
-    collator: Collator,
-    variants: Sequence[Variant] = (nullcontext,),
+    model: Any, task: TuningTask, inputs: Inputs, collator: Collator, variants: Sequence[Variant] = (nullcontext,)
 ) -> list[pd.DataFrame]:
     """One table for each variant of a model, with one row for each item: what is true and what is predicted.
 
     Columns are ``item_id``, ``cluster_id``, ``gold``, ``pred`` and ``score``: the natural logarithm of the probability
     of the predicted label, the number, or of answers the sum of their logits, less those of no answer where some
     training questions have none. An item that the model cannot read has an empty prediction, which is wrong, and no
-    score.
-
-    Each batch is read by all variants, in their order, before the next.
+    score. Each batch is read by all variants, in their order, before the next.
     """
     items, found = inputs.items, [dict[int, tuple[str, float]]() for _ in variants]
     was_training, device = model.training, next(model.parameters()).device
@@ -171,10 +165,7 @@ def values(predictions: pd.DataFrame, task: TuningTask) -> dict[str, float]:
 
 
 def majority(predictions: pd.DataFrame, train: Sequence[str], task: TuningTask) -> dict[str, float]:
-    """Scores of one prediction for every item: the most frequent label of train, of numbers their mean.
-
-    What is undefined is left out; of answers there are none.
-    """
+    """Scores of one prediction for every item: the most frequent label of train, of numbers their mean; no answers."""
     if task.kind == "answers":
         return {}
     mean = task.kind == "numbers"

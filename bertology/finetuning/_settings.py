@@ -36,9 +36,7 @@ from bertology.errors import BertologyError, NameNotFoundError, quoted
 from bertology.finetuning._items import full_name
 
 _LAYERS = re.compile(r"all|none|lora|ia3|frozen:-?[0-9]{1,4}|top:[0-9]{1,4}")
-_FEATURES = re.compile(
-    r"last|second_to_last|embeddings|sum_last_four|concat_last_four|sum_all|layer:-?[0-9]{1,4}",
-)
+_FEATURES = re.compile(r"last|second_to_last|embeddings|sum_last_four|concat_last_four|sum_all|layer:-?[0-9]{1,4}")
 
 
 class FineTuneSettings(BaseModel):
@@ -124,17 +122,12 @@ RECIPES: Mapping[str, Mapping[str, Any]] = {
 
 
 def recipe_of(layers: str) -> str:
-    """The recipe where none is named: it depends on what is trained."""
+    """The recipe where none is named, by what is trained."""
     return {"none": "frozen", "lora": "hu-2022", "ia3": "hu-2022"}.get(layers, "devlin-2019")
 
 
 def settings_of(recipe: str | None, given: Mapping[str, Any], changes: Sequence[str] = ()) -> FineTuneSettings:
-    """A recipe with some settings replaced.
-
-    Args:
-        recipe: its name; None for that of :func:`recipe_of`.
-        given: settings by name.
-        changes: further ones, as ``key=value``.
+    """A recipe (None for that of :func:`recipe_of`) with some settings replaced, and ``changes`` as ``key=value``.
 
     Raises:
         NameNotFoundError: there is no such recipe.
@@ -145,7 +138,7 @@ def settings_of(recipe: str | None, given: Mapping[str, Any], changes: Sequence[
 
 
 def with_recipe(written: Written, recipe: str | None) -> Written:
-    """Settings over those of a recipe; arguments and errors are those of :func:`settings_of`."""
+    """Settings over those of a recipe, as by :func:`settings_of`."""
     layers = written.value.get("layers")
     name = recipe if recipe is not None else recipe_of(str(layers.value) if layers is not None else "all")
     if name not in RECIPES:
@@ -154,10 +147,7 @@ def with_recipe(written: Written, recipe: str | None) -> Written:
 
 
 _WHAT = "a file of fine-tunings"
-_INHERITED_WITH = {
-    "corpus": ("columns", "train_split", "test_split"),
-    "model": ("revision", "trust_remote_code"),
-}
+_INHERITED_WITH = {"corpus": ("columns", "train_split", "test_split"), "model": ("revision", "trust_remote_code")}
 """Keys that a task or run does not inherit if it has a corpus or model of its own."""
 Name = Annotated[str, Field(strict=True, pattern=r"^[\w][\w.-]*$", max_length=100)]
 
@@ -221,6 +211,8 @@ class GridRun(FineTuneSettings):
 
 
 _KINDS: dict[str, type[BaseModel]] = {"tasks": GridTask, "runs": GridRun}
+_COMMON = {part: [name for name in kind.model_fields if name not in ("name", "id")] for part, kind in _KINDS.items()}
+"""Keys that may be common to all tasks, or to all runs."""
 
 
 class FineTuneGrid(BaseModel):
@@ -255,22 +247,17 @@ class FineTuneGrid(BaseModel):
 def grid_schema() -> Mapping[str, Any]:
     """JSON Schema of a file of fine-tunings, by which editors complete and check."""
     common: dict[str, Any] = {}
-    for kind in _KINDS.values():
+    for part, kind in _KINDS.items():
         schema = kind.model_json_schema()
         properties = schema.get("anyOf", [{}, schema])[1]["properties"]
-        common |= {key: about for key, about in properties.items() if key in _common_keys(kind)}
+        common |= {key: properties[key] for key in properties if key in _COMMON[part]}
     return file_schema(FineTuneGrid, "finetune", title="fine-tunings", further=common)
 
 
 def load_grid(
     given: str | Path | Mapping[str, Any], *, changes: Sequence[str] = (), trust_remote_code: bool = False
 ) -> FineTuneGrid:
-    """The fine-tunings that a YAML file, or a mapping like one, describes.
-
-    Args:
-        given: a file; or a mapping, whose corpora and models may be objects, as of :func:`bertology.finetune`.
-        changes: settings to replace, each as ``key=value``: ``epochs=1``, ``runs[0].lr=1e-3``.
-        trust_remote_code: whether models for which a file asks it may run the Python code that comes with them.
+    """The fine-tunings that a YAML file, or a mapping like one, describes; arguments are those of ``finetune_grid``.
 
     Raises:
         BertologyError: no such file, or something in it is not as it should be, or it asks to run code and that is not
@@ -282,7 +269,21 @@ def load_grid(
         written = read_file_of("finetune", Path(given), what=_WHAT, example="name: trial")
     written = changed(written, changes)
     check_trust(written, granted=trust_remote_code or isinstance(given, Mapping))
-    return checked(FineTuneGrid, _resolved(written), known=_known)
+    values = dict(written.value)
+    for part, keys in _COMMON.items():
+        shared = {key: values.pop(key) for key in keys if key in values}
+        common = Written(written.place, shared, {key: written.key_places[key] for key in shared})
+        if part in values and isinstance(values[part].value, list):
+            each = [_with_common(one, common, part) for one in values[part].value]
+            values[part] = Written(values[part].place, each)
+
+    def known(path: Keys) -> list[str]:
+        """The keys beside an unknown one."""
+        if len(path) > 1:
+            return list(_KINDS[str(path[0])].model_fields)
+        return [*FineTuneGrid.model_fields, *_COMMON["tasks"], *_COMMON["runs"]]
+
+    return checked(FineTuneGrid, Written(written.place, values, written.key_places), known=known)
 
 
 def _with_names(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -298,44 +299,19 @@ def _with_names(given: Mapping[str, Any]) -> dict[str, Any]:
     return plain
 
 
-def _common_keys(kind: type[BaseModel]) -> list[str]:
-    """Keys that may be common to all tasks, or to all runs."""
-    return [name for name in kind.model_fields if name not in ("name", "id")]
-
-
-def _resolved(written: Written) -> Written:
-    """The file with what is common to its tasks or runs, and each run's recipe, put into these."""
-    values = dict(written.value)
-    for part, kind in _KINDS.items():
-        keys = [key for key in _common_keys(kind) if key in values]
-        places = {key: written.key_places[key] for key in keys}
-        common = Written(written.place, {key: values.pop(key) for key in keys}, places)
-        if part in values and isinstance(values[part].value, list):
-            each = [_with_common(one, common, kind) for one in values[part].value]
-            values[part] = Written(values[part].place, each)
-    return Written(written.place, values, written.key_places)
-
-
-def _with_common(one: Written, common: Written, kind: type[BaseModel]) -> Written:
+def _with_common(one: Written, common: Written, part: str) -> Written:
     """A task or run over what is common, and a run over its recipe."""
-    if isinstance(one.value, str) and kind is GridTask:
+    if isinstance(one.value, str) and part == "tasks":
         one = Written(one.place, {"name": one})
     if not isinstance(one.value, dict):
         return one
     left_out = {key for owner, keys in _INHERITED_WITH.items() if owner in one.value for key in keys}
     kept = {key: value for key, value in common.value.items() if key not in left_out}
     whole = merged(one, Written(common.place, kept, common.key_places))
-    if kind is GridTask:
+    if part == "tasks":
         return whole
     recipe = whole.value.get("recipe", Written(whole.place, None))
     try:
         return with_recipe(whole, recipe.value if isinstance(recipe.value, str) else None)
     except NameNotFoundError as error:
         raise BertologyError(f"{recipe.place}: {error}") from None
-
-
-def _known(path: Keys) -> list[str]:
-    """The keys beside an unknown one."""
-    if len(path) > 1:
-        return list(_KINDS[str(path[0])].model_fields)
-    return [*FineTuneGrid.model_fields, *_common_keys(GridTask), *_common_keys(GridRun)]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import importlib.util
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -21,38 +22,32 @@ from bertology._files import explained_write_errors, real_path
 from bertology._machine import explained_shortage, quiet_loading
 from bertology._names import layer_number
 from bertology._training import weight_groups
-from bertology.activations.progress import Progress
 from bertology.encoders import Encoder, ModelSource
 from bertology.encoders.loading import TunableModel, load_tunable
 from bertology.encoders.sources import merge_adapters, one_line, save_model
 from bertology.errors import BertologyError, ModelError
-from bertology.finetuning._items import IGNORED, Collator, Inputs, Kind, Row, TuningTask
+from bertology.finetuning._items import IGNORED, Collator, Inputs, Items, Kind, Row, TuningTask
 from bertology.finetuning._settings import FineTuneSettings
 
-_FOUR = 4
 _MOST_KEPT = 1 << 30
 _BATCH = 64
 _INPUTS = "input_ids", "attention_mask", "token_type_ids"
 
 
 def layers_read(features: str, n_layers: int, *, name: str) -> tuple[int, ...]:
-    """The layers of each choice of features; 0 is the embedding output.
-
-    Raises:
-        ModelError: the model has fewer layers.
-    """
-    if features.startswith("layer:"):
-        chosen: tuple[int, ...] = (layer_number(int(features.partition(":")[2]), n_layers),)
-    else:
-        chosen = {
-            "embeddings": (0,),
-            "second_to_last": (n_layers - 1,),
-            "last": (n_layers,),
-            "sum_last_four": tuple(range(n_layers - _FOUR + 1, n_layers + 1)),
-            "concat_last_four": tuple(range(n_layers - _FOUR + 1, n_layers + 1)),
-            "sum_all": tuple(range(1, n_layers + 1)),
-        }[features]
-    if not 0 <= chosen[-1] <= n_layers or (len(chosen) == _FOUR and chosen[0] < 1):
+    """The layers of each choice of features, 0 the embedding output; ModelError where the model ``name`` lacks one."""
+    kind, _, given = features.partition(":")
+    last_four = tuple(range(n_layers - 3, n_layers + 1))
+    chosen = {
+        "layer": (layer_number(int(given or 0), n_layers),),
+        "embeddings": (0,),
+        "second_to_last": (n_layers - 1,),
+        "last": (n_layers,),
+        "sum_last_four": last_four,
+        "concat_last_four": last_four,
+        "sum_all": tuple(range(1, n_layers + 1)),
+    }[kind]
+    if not 0 <= chosen[-1] <= n_layers or (kind.endswith("four") and chosen[0] < 1):
         raise ModelError(f"features {features}: model {name} has {n_layers} layers; choose another")
     return chosen
 
@@ -60,8 +55,7 @@ def layers_read(features: str, n_layers: int, *, name: str) -> tuple[int, ...]:
 class FrozenStates:
     """Hidden states of a frozen encoder, ``[layer, input, piece, dim]``; of inputs that were kept they are read once.
 
-    A head is trained for many epochs on the same inputs, and nothing that it reads changes. What is kept depends on the
-    inputs alone, so that a run that goes on after a stop has the same states, bit for bit.
+    What is kept depends on the inputs alone, so that a run that goes on after a stop has the same states, bit for bit.
     """
 
     def __init__(self, encoder: Encoder, layers: Sequence[int]) -> None:
@@ -74,26 +68,22 @@ class FrozenStates:
         if 4 * n_pieces * len(self._layers) * self._encoder.dim > _MOST_KEPT:
             return
         for rows in chain.from_iterable(split.batches(_BATCH) for split in inputs):
-            states = self._read(collator.inputs(rows))
-            for place, row in enumerate(rows):
-                self._kept[row.key] = states[:, place, : len(row)].clone()
+            states = self(rows, collator.inputs(rows))
+            self._kept |= {row.key: states[:, place, : len(row)].clone() for place, row in enumerate(rows)}
 
     def __call__(self, rows: Sequence[Row], inputs: Mapping[str, Tensor]) -> Tensor:
         """The states of a batch; of padding they are arbitrary."""
-        if any(row.key not in self._kept for row in rows):
-            return self._read(inputs)
-        states = torch.zeros(len(self._layers), *inputs["input_ids"].shape, self._encoder.dim)
-        states = states.to(self._encoder.device)
-        for place, row in enumerate(rows):
-            states[:, place, : len(row)] = self._kept[row.key]
-        return states
-
-    def _read(self, inputs: Mapping[str, Tensor]) -> Tensor:
-        ids, mask, types = (
-            None if (value := inputs.get(name)) is None else value.to(self._encoder.device) for name in _INPUTS
-        )
+        encoder = self._encoder
+        if all(row.key in self._kept for row in rows):
+            shape = len(self._layers), *inputs["input_ids"].shape, encoder.dim
+            kept = torch.zeros(shape).to(encoder.device)
+            for place, row in enumerate(rows):
+                kept[:, place, : len(row)] = self._kept[row.key]
+            return kept
+        given = [inputs[name].to(encoder.device) if name in inputs else None for name in _INPUTS]
+        ids, mask, types = given
         assert ids is not None
-        states = self._encoder.hidden_states(ids, mask, layers=self._layers, token_type_ids=types)
+        states = encoder.hidden_states(ids, mask, layers=self._layers, token_type_ids=types)
         # Copies: what was computed in inference mode cannot take part in gradients.
         return torch.stack([states[layer] for layer in self._layers]).float().clone()
 
@@ -155,10 +145,16 @@ class FrozenHead(nn.Module):
             lengths = attention_mask.sum(1).cpu()
             packed = pack_padded_sequence(vectors, lengths, batch_first=True, enforce_sorted=False)
             vectors, _ = pad_packed_sequence(self.lstm(packed)[0], batch_first=True, total_length=segments.shape[1])
-        if self.kind in ("tags", "answers"):
-            logits = self.output(vectors)
-        else:
-            logits = self.output(self._pooled(vectors, segments))
+        if self.kind not in ("tags", "answers"):
+            means = [
+                (vectors * one).sum(1) / one.sum(1).clamp(min=1)
+                for one in ((segments == text).to(vectors.dtype).unsqueeze(-1) for text in range(1 + self.are_pairs))
+            ]
+            vectors = means[0]
+            if self.are_pairs:
+                first, second = means
+                vectors = torch.cat([first, second, (first - second).abs(), first * second], dim=-1)
+        logits = self.output(vectors)
         if start_positions is not None and end_positions is not None:
             loss = (cross_entropy(logits[..., 0], start_positions) + cross_entropy(logits[..., 1], end_positions)) / 2
         elif labels is None:
@@ -168,18 +164,6 @@ class FrozenHead(nn.Module):
         else:
             loss = cross_entropy(logits.flatten(0, -2), labels.flatten(), ignore_index=IGNORED)
         return {"logits": logits, "loss": loss}
-
-    def _pooled(self, vectors: Tensor, segments: Tensor) -> Tensor:
-        first = _mean(vectors, segments == 0)
-        if not self.are_pairs:
-            return first
-        second = _mean(vectors, segments == 1)
-        return torch.cat([first, second, (first - second).abs(), first * second], dim=-1)
-
-
-def _mean(vectors: Tensor, chosen: Tensor) -> Tensor:
-    weights = chosen.to(vectors.dtype).unsqueeze(-1)
-    return (vectors * weights).sum(1) / weights.sum(1).clamp(min=1)
 
 
 HEAD_FILE = "head.safetensors"
@@ -203,11 +187,6 @@ class Trained:
         """Whether only a head on the encoder is trained."""
         return self.settings.layers == "none"
 
-    @property
-    def has_adapters(self) -> bool:
-        """Whether adapters of peft are trained."""
-        return self.settings.layers in ("lora", "ia3")
-
     def mix_weights(self) -> dict[str, float] | None:
         """The weight of each layer in a learned mix; None where there is none."""
         if not isinstance(self.model, FrozenHead) or self.model.mix is None:
@@ -219,7 +198,7 @@ class Trained:
         """Write a model folder: the trained encoder with its head; adapters are merged into it and kept as well."""
         tokenizer = self.encoder.tokenizer
         model = self.encoder.model.outermost if self.is_frozen else self.model
-        if self.has_adapters:
+        if self.settings.layers in ("lora", "ia3"):
             save_model(model, folder / ADAPTER, tokenizer=tokenizer)
             model = merge_adapters(model)
         save_model(model, folder, tokenizer=tokenizer)
@@ -232,39 +211,30 @@ class Trained:
 def build(
     encoder: Encoder, task: TuningTask, settings: FineTuneSettings, *, seed: int, trust_remote_code: bool = False
 ) -> Trained:
-    """A model to train, its new weights drawn by the seed; with ``layers: none`` a head.
-
-    Raises:
-        ModelError: the model has no such head or layers, or cannot take adapters.
-        BertologyError: adapters are asked for and peft is not installed.
-    """
-    if settings.layers == "none":
+    """A model to train, its new weights drawn by the seed; with ``layers: none`` a head."""
+    how, _, number = settings.layers.partition(":")
+    if how == "none":
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            head = _frozen_head(encoder, task, settings, are_pairs=task.splits["train"].are_pairs)
-        return Trained(head, encoder, settings)
+            return Trained(_frozen_head(encoder, task, settings, task.splits["train"]), encoder, settings)
     if settings.features != "last" or settings.head != "linear":
         raise BertologyError("features and head are those of a frozen encoder: set layers to none, or leave them out")
     labels = task.labels or None
     with explained_shortage(f"loading model {encoder.name}"):
         tunable = load_tunable(encoder, head=task.head, labels=labels, seed=seed, trust_remote_code=trust_remote_code)
-    how, _, number = settings.layers.partition(":")
+    model = tunable.model
     if how in ("frozen", "top"):
         tunable.freeze_to(int(number) if how == "frozen" else encoder.n_layers - int(number))
     elif how in ("lora", "ia3"):
-        return Trained(_with_adapters(tunable, encoder.source, task, settings, seed=seed), encoder, settings)
-    return Trained(tunable.model, encoder, settings)
+        model = _with_adapters(tunable, encoder.source, task, settings, seed=seed)
+    return Trained(model, encoder, settings)
 
 
-def _frozen_head(encoder: Encoder, task: TuningTask, settings: FineTuneSettings, *, are_pairs: bool) -> FrozenHead:
-    return FrozenHead(
-        encoder,
-        features=settings.features,
-        head=settings.head,
-        kind=task.kind,
-        are_pairs=are_pairs and task.kind in ("labels", "numbers"),
-        n_outputs=len(task.labels) or (2 if task.kind == "answers" else 1),
-    )
+def _frozen_head(encoder: Encoder, task: TuningTask, settings: FineTuneSettings, items: Items) -> FrozenHead:
+    are_pairs = task.kind in ("labels", "numbers") and items.are_pairs
+    n_outputs = len(task.labels) or (2 if task.kind == "answers" else 1)
+    kinds: dict[str, Any] = {"kind": task.kind, "are_pairs": are_pairs, "n_outputs": n_outputs}
+    return FrozenHead(encoder, features=settings.features, head=settings.head, **kinds)
 
 
 def _with_adapters(
@@ -275,19 +245,23 @@ def _with_adapters(
         raise BertologyError(f"layers {settings.layers} needs peft: pip install 'bertology[peft]'")
     with quiet_loading():
         import peft
+    model, kept = tunable.model, set[str]()
+    # Modules with newly initialised weights: head modules known to peft, else the single layers.
+    for name in tunable.drawn:
+        top = model if hasattr(model, name) else model.base_model
+        path = name if top is model else f"{model.base_model_prefix}.{name}"
+        own = [place for place, layer in getattr(top, name).named_modules() if layer._parameters]
+        kept |= {path} if name in _TRAINED else {f"{path}.{place}".rstrip(".") for place in own}
     kinds = {"sentence": "SEQ_CLS", "words": "TOKEN_CLS", "answers": "QUESTION_ANS"}
-    model = tunable.model
-    common: dict[str, Any] = {"task_type": kinds[task.head], "modules_to_save": sorted(_kept_whole(tunable))}
+    common: dict[str, Any] = {"task_type": kinds[task.head], "modules_to_save": sorted(kept)}
     if settings.layers == "lora":
         # peft computes with any number, though it declares whole ones.
         alpha: Any = settings.lora_alpha
         config: Any = peft.LoraConfig(**common, r=settings.lora_rank, lora_alpha=alpha)
     else:
         config = peft.IA3Config(**common)
-    failed = one_line(
-        f"model {model.config.model_type}: peft knows no place for {settings.layers}", remedy="tune it all"
-    )
-    with quiet_loading(), failed, torch.random.fork_rng(devices=[]):
+    unknown = f"model {model.config.model_type}: peft knows no place for {settings.layers}"
+    with quiet_loading(), one_line(unknown, remedy="tune it all"), torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         adapted = peft.get_peft_model(model, config)
     # By this, others find the model that the adapters belong to.
@@ -301,32 +275,15 @@ def _with_adapters(
     return adapted
 
 
-def _kept_whole(tunable: TunableModel) -> Iterator[str]:
-    """Modules with newly initialised weights: head modules known to peft, else the single layers."""
-    model = tunable.model
-    for name in tunable.drawn:
-        top = model if hasattr(model, name) else model.base_model
-        module, path = getattr(top, name), name if top is model else f"{model.base_model_prefix}.{name}"
-        if name in _TRAINED:
-            yield path
-        else:
-            own = (place for place, layer in module.named_modules() if layer._parameters)
-            yield from (f"{path}.{place}".rstrip(".") for place in own)
-
-
-def reload(folder: Path, encoder: Encoder, task: TuningTask, settings: FineTuneSettings, *, are_pairs: bool) -> Trained:
-    """The model that :meth:`Trained.save` wrote, for predictions.
-
-    Raises:
-        ModelError: the folder lacks the head.
-    """
+def reload(folder: Path, encoder: Encoder, task: TuningTask, settings: FineTuneSettings, items: Items) -> Any:
+    """The module that :meth:`Trained.save` wrote, for predictions of items; ModelError where the head is missing."""
     if settings.layers != "none":
-        return Trained(load_tunable(encoder, head=task.head, seed=None).model, encoder, settings)
-    head, path = _frozen_head(encoder, task, settings, are_pairs=are_pairs), folder / HEAD_FILE
+        return load_tunable(encoder, head=task.head, seed=None).model
+    head, path = _frozen_head(encoder, task, settings, items), folder / HEAD_FILE
     if not path.is_file():
         raise ModelError(f"{path}: no such file, the head of this model; fine-tune it again")
     head.load_state_dict(load_file(path))
-    return Trained(head, encoder, settings)
+    return head
 
 
 _EPS = 1e-6
@@ -360,43 +317,27 @@ class UncorrectedAdamW(torch.optim.Optimizer):
             torch._foreach_addcdiv_(weights, means, divisors, -group["lr"])
 
 
-def make_optimizer(model: torch.nn.Module, settings: FineTuneSettings) -> torch.optim.Optimizer:
-    """AdamW with weight decay on matrices alone, over the weights that are trained."""
-    groups = weight_groups(model, settings.weight_decay)
-    if settings.bias_correction:
-        return torch.optim.AdamW(groups, lr=settings.lr, eps=_EPS)
-    return UncorrectedAdamW(groups, settings.lr)
-
-
 def train(
-    model: Any, rows: list[Row], collator: Collator, settings: FineTuneSettings, progress: Progress, **how: Any
+    model: Any, rows: list[Row], collator: Collator, settings: FineTuneSettings, **how: Any
 ) -> list[dict[str, Any]]:
     """Train a model in place by :func:`bertology._training.train`, with its further arguments ``how``."""
     n_steps = math.ceil(len(rows) / settings.batch_size) * settings.epochs
-
-    def began(step: int, n_steps: int) -> None:
-        progress.start(n_steps, unit="steps")
-        progress.skip(step)
-
-    try:
-        return _training.train(
-            model,
-            rows,
-            collator,
-            make_optimizer(model, settings),
-            clip_norm=settings.clip_norm,
-            checkpoint_every=settings.checkpoint_every,
-            remedy="set lr or clip_norm lower, or look for numbers in the data that are out of range",
-            began=began,
-            stepped=lambda step, loss: progress.advance(1),
-            per_device_train_batch_size=settings.batch_size // settings.accumulate,
-            gradient_accumulation_steps=settings.accumulate,
-            num_train_epochs=settings.epochs,
-            learning_rate=settings.lr,
-            lr_scheduler_type="constant_with_warmup" if settings.schedule == "constant" else settings.schedule,
-            warmup_steps=round(settings.warmup * n_steps),
-            bf16=settings.precision == "bfloat16",
-            **how,
-        )
-    finally:
-        progress.finish()
+    groups = weight_groups(model, settings.weight_decay)
+    kind: Any = partial(torch.optim.AdamW, eps=_EPS) if settings.bias_correction else UncorrectedAdamW
+    return _training.train(
+        model,
+        rows,
+        collator,
+        kind(groups, lr=settings.lr),
+        clip_norm=settings.clip_norm,
+        checkpoint_every=settings.checkpoint_every,
+        remedy="set lr or clip_norm lower, or look for numbers in the data that are out of range",
+        per_device_train_batch_size=settings.batch_size // settings.accumulate,
+        gradient_accumulation_steps=settings.accumulate,
+        num_train_epochs=settings.epochs,
+        learning_rate=settings.lr,
+        lr_scheduler_type="constant_with_warmup" if settings.schedule == "constant" else settings.schedule,
+        warmup_steps=round(settings.warmup * n_steps),
+        bf16=settings.precision == "bfloat16",
+        **how,
+    )

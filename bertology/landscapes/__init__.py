@@ -16,9 +16,4 @@ if TYPE_CHECKING:
 
 __getattr__, __dir__ = lazy_attributes(__name__)
 
-__all__ = [
-    "Landscape",
-    "LandscapeSettings",
-    "landscape",
-    "load_landscape",
-]
+__all__ = ["Landscape", "LandscapeSettings", "landscape", "load_landscape"]

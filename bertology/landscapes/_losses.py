@@ -39,11 +39,9 @@ _HEADS: Mapping[str, HeadKind] = {
 
 @contextlib.contextmanager
 def placed(module: nn.Module, weights: Mapping[str, Tensor]) -> Iterator[None]:
-    """A module with other weights inside the context; afterwards it has its own, bit for bit.
+    """A module with other weights by name inside the context; afterwards it has its own, bit for bit.
 
-    Args:
-        module: of which the values of parameters are exchanged, not the parameters.
-        weights: for each of its parameters, of the same shape, dtype and device.
+    The values of parameters are exchanged, not the parameters.
     """
     parameters = dict(module.named_parameters())
     before = {name: parameter.data for name, parameter in parameters.items()}
@@ -64,7 +62,7 @@ def point_of(module: nn.Module) -> Tensor:
 def cut(module: nn.Module, point: Tensor) -> dict[str, Tensor]:
     """A point as weights by name."""
     parameters = dict(module.named_parameters())
-    parts = point.split([parameter.numel() for parameter in parameters.values()])
+    parts = torch.split(point, [parameter.numel() for parameter in parameters.values()])
     shapes = [parameter.shape for parameter in parameters.values()]
     return {name: part.view(shape) for name, part, shape in zip(parameters, parts, shapes, strict=True)}
 
@@ -97,10 +95,8 @@ def gram_matrix(directions: Sequence[Tensor]) -> np.ndarray[tuple[int, int], np.
 def project(displacement: Tensor, directions: Sequence[Tensor]) -> tuple[tuple[float, ...], float]:
     """The nearest point to a displacement in the line or plane spanned by directions; sums are in float64.
 
-    Of one direction these are x and y of Hao et al. (2019): x = ⟨d, δ⟩ / ‖δ‖², y = √(‖d‖² − x²‖δ‖²) / ‖δ‖.
-
-    Returns:
-        Its step in each direction, and the distance from it, as a multiple of the length of the first direction.
+    Of one direction these are x and y of Hao et al. (2019): x = ⟨d, δ⟩ / ‖δ‖², y = √(‖d‖² − x²‖δ‖²) / ‖δ‖. Returns its
+    step in each direction, and the distance from it, as a multiple of the length of the first direction.
     """
     gram, rest = gram_matrix(directions), displacement.double()
     steps = np.linalg.solve(gram, [float(rest @ direction.double()) for direction in directions]).tolist()
@@ -166,12 +162,7 @@ def loss_of_masked(encoder: Encoder, sentences: Sentences, settings: LandscapeSe
 
 
 def loss_of_task(encoder: Encoder, sentences: Sentences, settings: LandscapeSettings, head: Path) -> Loss:
-    """The loss of a fine-tuned model with its task head, as in training but without dropout.
-
-    Raises:
-        ModelError: its encoder was frozen: no model of transformers has its head.
-        CorpusError: the sentences have no label that the model knows.
-    """
+    """The loss of a fine-tuned model with its task head, as in training but without dropout."""
     tuned = load_tuned(encoder, sentences)
     if tuned.record.settings.layers == "none":
         raise ModelError(f"{head}: its encoder was frozen, so the loss is that of a head alone; fine-tune layers of it")
@@ -194,14 +185,7 @@ def loss_of_task(encoder: Encoder, sentences: Sentences, settings: LandscapeSett
 
 
 class Objective:
-    """A loss on some sentences, and how the weights of each model become a point of its module.
-
-    The loss is that of masked pieces by a model, or that of the task of a fine-tuned model, ``head``.
-
-    Raises:
-        ModelError: the model has no masked-LM head, or the encoder of the fine-tuned one was frozen.
-        CorpusError: the sentences lack the labels of the task.
-    """
+    """The loss of masked pieces by a model, or of the task of a fine-tuned model ``head``; and models as its points."""
 
     def __init__(
         self, source: ModelSource, head: Path | None, sentences: Sentences, settings: LandscapeSettings, device: str
@@ -215,11 +199,7 @@ class Objective:
         self.loss = loss_of_masked(self.encoder, sentences, settings)
 
     def point(self, source: ModelSource) -> Tensor:
-        """The weights of a model, with the head of the task where it does not have that head itself.
-
-        Raises:
-            ModelError: the model has another shape or vocabulary, or no masked-LM head.
-        """
+        """The weights of a model, with the head of the task where it does not have that head itself."""
         encoder, own = load_encoder(source, device="cpu"), self.encoder.name
         if encoder.tokenizer.get_vocab() != self.encoder.tokenizer.get_vocab():
             vocabulary = f"its vocabulary is not that of {own}"
@@ -246,7 +226,8 @@ class Objective:
             _check_masked(encoder)
             return dict(encoder.model.outermost.named_parameters())
         module: Any = self.loss.module
-        own, other = type(module).__name__, encoder.model.body.config
+        own = type(module).__name__
+        other: Any = encoder.model.body.config
         if (other.architectures or [""])[0] == own and other.id2label == module.config.id2label:
             head = next(kind for end, kind in _HEADS.items() if own.endswith(end))
             return dict(load_tunable(encoder, head=head, seed=None).model.named_parameters())

@@ -32,15 +32,7 @@ from bertology.readouts._base import (
     check_same_shape,
     get_readout,
 )
-from bertology.readouts._fitting import (
-    IMPOSSIBLE,
-    AdamState,
-    EarlyStopping,
-    FitLoop,
-    FittedScores,
-    drawn_alike,
-    moved,
-)
+from bertology.readouts._fitting import IMPOSSIBLE, AdamState, EarlyStopping, FitLoop, FittedScores, drawn_alike, moved
 from bertology.readouts._sources import (
     AnySource,
     JoinedChunks,
@@ -151,10 +143,7 @@ class Design:
         return shapes | {"out": (last, self.n_classes), "out_bias": (1, self.n_classes)}
 
     def start(self, n_problems: int, seed: int) -> dict[str, Tensor]:
-        """Initial parameters ``[problem, column, …]``: each problem has its own, in which every column begins alike.
-
-        Uniform within ±1/√inputs, as torch's own linear layers and the authors' begin; mixes with equal weights.
-        """
+        """Initial parameters ``[problem, column, …]``, uniform within ±1/√inputs; mixes with equal weights."""
         shapes = self.shapes()
         fixed = {"mix": 0.0, "norm_bias": 0.0, "gamma": 1.0, "norm": 1.0}
 
@@ -236,10 +225,9 @@ class Probes:
 
 
 def log_probs(scores: Tensor, labels: Tensor, *, is_sigmoid: bool) -> Tensor:
-    """``[fit, m]`` natural logarithm of the probability of given classes.
+    """``[fit, m]`` natural logarithm of the probability of classes ``[fit, m]``, or of sets ``[fit, m, class]``.
 
-    Scores are ``[fit, m, class]``, labels ``[fit, m]`` one class or ``[fit, m, class]`` the whole set of them. If
-    ``is_sigmoid``, each class is judged on its own: of one class it is then the probability of that and no other.
+    If ``is_sigmoid``, each class is judged on its own: of one class it is then the probability of that and no other.
     """
     if not is_sigmoid:
         flat = functional.cross_entropy(scores.flatten(0, 1), labels.flatten(), reduction="none")
@@ -319,7 +307,6 @@ class FittedEdge(FittedReadout):
         return facts
 
     def predict(self, source: AnySource) -> Predictions:
-        """Predict every item of ``source`` in every column: see :meth:`FittedReadout.predict`."""
         shape = (*self.parameters["out"].shape[:2], source.n_items)
         by_fit = shape[0] * shape[1], shape[2]
         multi = self.is_multi_label
@@ -332,10 +319,8 @@ class FittedEdge(FittedReadout):
         return Predictions(labels.reshape(*shape, *labels.shape[2:]), log_prob.reshape(shape))
 
     def log_probs(self, source: AnySource, labels: Integers | NDArray[np.bool_]) -> Floats:
-        """``[problem, column, item]`` natural logarithm of the probability of the labels of each item.
-
-        Labels are ``[problem, item]`` classes, as in :meth:`FittedReadout.log_probs`, or ``[problem, item, class]``
-        bool, the whole set of an item's classes.
+        """``[problem, column, item]`` log-probability of classes ``[problem, item]``, or of sets ``[problem, item,
+        class]``.
         """
         multi, shape = self.is_multi_label, (*self.parameters["out"].shape[:2], source.n_items)
         targets = check_labels(source, labels, shape[0], self.design.n_classes)
@@ -368,10 +353,7 @@ class FittedEdge(FittedReadout):
 
 
 class EdgeLoop(FitLoop):
-    """The training loop of all probes of a design; unfinished fits are distributed over one shard for each worker.
-
-    A fit that has run out of patience goes back to its best round, and its learning rate falls to 0.
-    """
+    """The training loop of all probes of a design; unfinished fits are distributed over one shard for each worker."""
 
     what = "edge probes: round"
 
@@ -598,7 +580,8 @@ class SpanReadout(Readout):
         if self.reads == "one" and is_linear and not is_sigmoid:
             pooling, regression = cast(PlainPooling, self.pooling), get_readout("linear", extensions=0)
             on_pooled = replace(data, train=pooled(train, pooling=pooling), dev=pooled(dev, pooling=pooling))
-            return replace(regression.fit_to(on_pooled), name=self.name, pooling=pooling, layers=layers)
+            fitted: FittedScores = regression.fit_to(on_pooled)
+            return replace(fitted, name=self.name, pooling=pooling, layers=layers)
         n_parts = 2 if self.pooling == "endpoints" else 1
         design = Design(
             columns=tuple(tuple(map(layers.index, column)) for column in self.columns(layers)),

@@ -70,7 +70,6 @@ class FittedScores(FittedReadout):
         return vectors
 
     def predict(self, source: AnySource) -> Predictions:
-        """Predict every item of ``source`` in every layer: see :meth:`FittedReadout.predict`."""
         source, (n_problems, n_layers, *_) = self._vectors(source), self.model.shape
         shape = n_problems, n_layers, source.n_items
         labels, log_prob = np.empty(shape, dtype=np.int64), np.full(shape, np.nan, dtype=np.float32)
@@ -99,16 +98,13 @@ _NOT_YET = np.iinfo(np.int64).max
 
 
 class EarlyStopping:
-    """Early stopping for every fit on its own.
+    """Early stopping for every fit on its own, of the given shape.
 
-    Args:
-        shape: numbers of problems and layers, or whatever fits are numbered by.
-        patience: epochs without a better dev score or a smaller dev loss after which a fit ends.
-        cool_down: epochs that a fit goes on for then, its learning rate falling; of epochs with equal scores the last
-            one is kept. With none, of equal scores the one with the smaller loss is kept, or the first.
-        last: the epoch with which cooling down ends at the latest; it has no end when left out.
-        least_gain: how much higher than ever a score must be to be better.
-        floor: the score of a fit that has learned nothing yet, whose patience has not begun.
+    A fit ends after ``patience`` epochs without a better dev score or a smaller dev loss. Then it goes on for
+    ``cool_down`` epochs, which end at the latest with epoch ``last``; of epochs with equal scores the last one is
+    kept. With none, of equal scores the one with the smaller loss is kept, or the first. A score must be
+    ``least_gain`` higher than ever to be better; that of a fit that has learned nothing yet, whose patience has not
+    begun, is ``floor``.
     """
 
     def __init__(
@@ -132,8 +128,7 @@ class EarlyStopping:
     def judge(self, epoch: int, score: Floats, loss: Floats | None = None) -> NDArray[np.bool_]:
         """End the fits whose patience is used up; returns which are better than ever before and are to be kept.
 
-        A score of few dev items goes up in steps: between two of them the loss says whether a fit still learns, and of
-        equal scores the one with the smaller loss is the better one. Without losses the score alone counts.
+        A score of few dev items goes up in steps: between two of them the loss says whether a fit still learns.
         """
         higher = score > self.score + self._least_gain
         settled: Any = self._cool_down > 0 if loss is None else loss < self._loss
@@ -192,10 +187,7 @@ class FitLoop:
 def drawn_alike(
     n_problems: int, n_columns: int, seed: int, draw: Callable[[torch.Generator], Mapping[str, Tensor]]
 ) -> dict[str, Tensor]:
-    """Initial parameters ``[problem, column, …]``: each problem has its own, in which every column begins alike.
-
-    So what differs between columns is what their layers hold.
-    """
+    """Initial parameters ``[problem, column, …]``: each problem has its own, in which every column begins alike."""
     drawn = [draw(torch.Generator().manual_seed(seed * 1_000_003 + problem)) for problem in range(n_problems)]
     return {
         name: torch.stack([one[name] for one in drawn])[:, None].repeat(1, n_columns, *[1] * value.ndim)
@@ -217,9 +209,9 @@ class AdamState:
 
     @classmethod
     def start(cls, parameters: Mapping[str, Tensor]) -> AdamState:
-        zeros = ({name: torch.zeros_like(value) for name, value in parameters.items()} for _ in range(2))
+        averages, squares = ({name: torch.zeros_like(value) for name, value in parameters.items()} for _ in range(2))
         copies = {name: value.clone() for name, value in parameters.items()}
-        return cls(copies, *zeros, np.zeros(len(next(iter(copies.values()))), dtype=np.int64))
+        return cls(copies, averages, squares, np.zeros(len(next(iter(copies.values()))), dtype=np.int64))
 
     @property
     def _parts(self) -> tuple[dict[str, Tensor], ...]:

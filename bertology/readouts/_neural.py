@@ -36,7 +36,7 @@ class Standardised(nn.Module):
         self.register_buffer("std", moments.std.float())
 
     def standard(self, vectors: Tensor, problem: int) -> Tensor:
-        """``[layer, m, dim]`` vectors with the mean and standard deviation of a problem's training items removed."""
+        """``[layer, m, dim]`` vectors, standardised for a problem."""
         return (vectors - self.mean[problem][:, None]) / self.std[problem][:, None]
 
     def scores(self, source: FeatureSource, *options: Any) -> Iterator[tuple[Tensor, int, Tensor]]:
@@ -55,10 +55,7 @@ def surprisals(scores: Tensor, items: Items, numbers: Tensor) -> Tensor:
 
 
 class Perceptrons(Standardised):
-    """One perceptron a problem and layer: standardised features, a hidden layer of ReLUs, class scores.
-
-    If ``is_linear``, the hidden layer hands on what it gets, without biases of its own: a product of two matrices.
-    """
+    """One perceptron a problem and layer; if ``is_linear``, the hidden layer is no more than a matrix."""
 
     def __init__(self, moments: Moments, items: Items, hidden: int, seed: int, *, is_linear: bool) -> None:
         super().__init__(moments, n_classes := items.frequency.shape[1])
@@ -105,10 +102,10 @@ class Perceptrons(Standardised):
 class PerceptronReadout(Readout):
     """A perceptron or bilinear map, trained by Adam (Kingma & Ba 2015) until dev accuracy stops rising.
 
-    All layers and problems see the same batches and are trained in the same matrix products, yet none depends on
-    another: each has its own parameters and stops at its own best epoch, whose parameters are kept. In the report
-    ``iterations`` counts epochs, and ``converged`` says that dev accuracy had stopped rising. The seed is that of the
-    initial weights (each problem its own) and of the order of the items.
+    All layers and problems see the same batches, yet none depends on another: each has its own parameters and stops at
+    its own best epoch, whose parameters are kept. In the report ``iterations`` counts epochs, and ``converged`` says
+    that dev accuracy had stopped rising. The seed is that of the initial weights (each problem its own) and of the
+    order of the items.
     """
 
     learning_rate: float = field(default=1e-3, kw_only=True)
@@ -229,10 +226,7 @@ class _Groups(nn.Module):
         return torch.from_numpy(random.standard_normal((n_items, width), dtype=np.float32)).to(self.mean.device)
 
     def sampled(self, vectors: Tensor, problem: int, noise: Tensor) -> Tensor:
-        """``[layer, m, out]`` of ``[layer, m, in]`` under weights drawn anew for each item.
-
-        What is drawn is the outputs (Kingma et al. 2015), with the same noise in every layer and problem.
-        """
+        """``[layer, m, out]`` of ``[layer, m, in]`` under weights of each item's own (Kingma et al. 2015)."""
         of_scales, of_outputs = noise[:, : self.mean.shape[3]], noise[:, self.mean.shape[3] :]
         spread = (self.log_alpha[problem] / 2).exp()[:, None]
         scaled = vectors * self.log_scale[problem].exp()[:, None] * (1 + spread * of_scales)
@@ -270,10 +264,7 @@ class Compressors(Standardised):
         )
 
     def forward(self, vectors: Tensor, noises: Noises | None = None) -> Tensor:
-        """``[problem, layer, m, class]`` scores of ``[layer, m, dim]`` vectors.
-
-        Under weights that ``noises`` draw, one generator a map, or under their means.
-        """
+        """Scores as of :class:`Perceptrons`, under weights that ``noises`` draw, or under their means."""
         drawn = [None if noises is None else m.noise(vectors.shape[1], noises[at]) for at, m in enumerate(self.maps)]
         scores = []
         for problem in range(len(self.mean)):
@@ -289,11 +280,11 @@ class Compressors(Standardised):
 
     @property
     def n_params(self) -> int:
-        """Weights, biases and scales of one layer's readout for one problem, without how sure they are."""
+        """Weights, biases and scales, without how sure they are."""
         return sum(int(np.prod(part.shape[2:])) for one in self.maps for part in (one.mean, one.bias, one.log_scale))
 
     def maps_of(self, problem: int, layer: int) -> list[tuple[Tensor, Tensor]]:
-        """Weights ``[out, in]`` and biases ``[out]`` of the maps, in float64, under the means of their posteriors."""
+        """As of :class:`Perceptrons`, under the means of the posteriors."""
         rows = ([part.detach()[problem, layer].double() for part in (m.mean, m.log_scale, m.bias)] for m in self.maps)
         return [(mean * log_scale.exp(), bias) for mean, log_scale, bias in rows]
 

@@ -126,10 +126,7 @@ class Sample:
 
 
 def choose_items(weights: Tensor, size: int, *, seed: int = 0) -> Tensor:
-    """``[item]`` whether an item is in a sample of about ``size`` that has items of every problem.
-
-    Problems that use different items, whose ``weights [problem, item]`` are above 0, share the sample.
-    """
+    """``[item]`` whether an item is in a sample of about ``size``, which has items of every problem."""
     used = (weights > 0).cpu().numpy()
     chosen = used.any(axis=0)
     if np.count_nonzero(chosen) > size:
@@ -142,18 +139,10 @@ def choose_items(weights: Tensor, size: int, *, seed: int = 0) -> Tensor:
 
 
 def survey(source: FeatureSource, weights: Tensor, in_sample: Tensor | None = None) -> tuple[Moments, Sample]:
-    """Weighted mean and standard deviation of every feature, and the vectors of a sample.
+    """Moments of every feature under ``weights [problem, item]``, and the vectors of the items ``in_sample [item]``.
 
     Sums are over differences from each layer's first vector, so that a feature far from zero keeps its digits, and a
     constant one is exactly constant.
-
-    Args:
-        source: the vectors.
-        weights: ``[problem, item]``, on the device to compute on.
-        in_sample: ``[item]`` which items the sample has; none when left out.
-
-    Raises:
-        FitError: a layer has vectors that are not finite.
     """
     used = (weights > 0).any(dim=0).cpu()
     if in_sample is None:
@@ -192,10 +181,7 @@ def survey(source: FeatureSource, weights: Tensor, in_sample: Tensor | None = No
 def shuffled_batches(
     train: FeatureSource, items: Items, size: int, random: torch.Generator
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """Used items in batches of ``size``, shuffled inside windows of neighbouring chunks.
-
-    What is left of a window goes into the next one; the last batch of all may be smaller.
-    """
+    """Used items in batches of ``size``, shuffled inside windows; what is left of a window goes into the next one."""
     device = items.weights.device
     most = max(size, _WINDOW_BYTES // (4 * train.n_layers * train.dim))
     window: list[tuple[Tensor, Tensor]] = []
@@ -219,12 +205,11 @@ def shuffled_batches(
 
 
 class JoinedChunks:
-    """The ``used`` ``[item]`` items once in each pass, in neighbouring chunks joined to as many as there is room for.
+    """The ``used`` ``[item]`` items once in each pass, in neighbouring chunks joined to windows.
 
-    Each chunk is copied, to ``device`` or the processor, as it comes to where those of the last window were, so that a
-    window is done with before the next is asked for, and no more is held than a window and a chunk. Items that fit into
-    one window are read in the first pass alone. A chunk larger than a window stays where it is. Behind the last word of
-    a window there may be room left, with nothing in it.
+    Each chunk is copied as it comes to where those of the last window were: no more is held than a window and a chunk.
+    Items that fit into one window are read in the first pass alone; a chunk larger than a window stays where it is.
+    Behind the last word of a window there may be room left, with nothing in it.
     """
 
     def __init__(self, source: SpanSource, used: Tensor, *, device: torch.device | None = None) -> None:
@@ -316,7 +301,7 @@ class DerivedSpans(Derived):
 
 
 class _Array:
-    """Vectors ``[layer, …, dim]`` held in one array, in layers with numbers."""
+    """Vectors ``[layer, …, dim]`` in one array."""
 
     def __init__(self, values: Any, what: str, layers: Sequence[int] | None) -> None:
         is_float = values.is_floating_point() if isinstance(values, Tensor) else values.dtype.kind == "f"
@@ -419,10 +404,7 @@ class ArraySpans(_Array):
 def changed(source: AnySource, change: Callable[..., Tensor], *by_layer: Tensor) -> AnySource:
     """The vectors of a source, or the words of its spans, after a change that keeps their shape.
 
-    Args:
-        source: the vectors.
-        change: takes ``[layer, m, dim]`` vectors and the arrays ``by_layer``, and returns such vectors.
-        by_layer: ``[layer, …]``
+    It takes ``[layer, m, dim]`` vectors and the arrays ``by_layer [layer, …]``, and returns such vectors.
     """
     size: Any = {"n_items": source.n_items, "dim": source.dim, "by_layer": by_layer}
     if not isinstance(source, SpanSource):
@@ -435,11 +417,7 @@ def changed(source: AnySource, change: Callable[..., Tensor], *by_layer: Tensor)
 
 
 def subset(source: Any, chosen: NDArray[np.bool_]) -> Any:
-    """The ``chosen`` ``[item]`` items of a source of either kind, numbered anew in their order.
-
-    Raises:
-        FitError: there is not one choice for each item.
-    """
+    """The ``chosen`` ``[item]`` items of a source of either kind, numbered anew in their order."""
     if chosen.shape != (source.n_items,):
         raise FitError(f"{source.n_items} items and choices of shape {list(chosen.shape)}: give one for each item")
     wanted = torch.from_numpy(chosen)
@@ -506,10 +484,7 @@ def pooled(
 
 
 def pooled_parts(source: SpanSource, pooling: str) -> SpanSource:
-    """Spans pooled as by :func:`pooled`, every pooled vector a span of one word; ``endpoints`` makes two of one.
-
-    They stay as they are where pooling is learned, by ``attention``.
-    """
+    """Every pooled vector as a span of one word, two for ``endpoints``; spans as they are for ``attention``."""
     if pooling == "attention":
         return source
     n_spans = source.n_spans * (2 if pooling == "endpoints" else 1)

@@ -75,10 +75,8 @@ def _number_clusters(clusters: NDArray[np.integer] | None, n_items: int) -> tupl
     """``[item]`` cluster of each item and how many there are; each item its own when ``clusters`` are left out."""
     numbers = np.arange(n_items) if clusters is None else np.asarray(clusters)
     if numbers.shape != (n_items,) or numbers.dtype.kind not in "iu" or (n_items and numbers.min() < 0):
-        raise FitError(
-            f"clusters have shape {list(numbers.shape)} of {numbers.dtype}: give {n_items} numbers of 0 or more, "
-            "the sentence of each item"
-        )
+        shape = f"clusters have shape {list(numbers.shape)} of {numbers.dtype}"
+        raise FitError(f"{shape}: give {n_items} numbers of 0 or more, the sentence of each item")
     return numbers.astype(np.int64), int(numbers.max(initial=-1)) + 1
 
 
@@ -94,8 +92,7 @@ def _uniform_item_bits(targets: Targets) -> float:
 
 def _sum_by(groups: Integers, values: NDArray[Any], n_groups: int) -> NDArray[Any]:
     """Values ``[…, item]`` summed over the items of each group: ``[…, group]``; of truth values their number."""
-    rows = values.reshape(-1, values.shape[-1])
-    weighted = [np.bincount(groups, weights=row, minlength=n_groups) for row in rows]
+    weighted = [np.bincount(groups, row, n_groups) for row in values.reshape(-1, values.shape[-1])]
     sums = np.stack(weighted).reshape(*values.shape[:-1], n_groups)
     return sums.astype(np.int64) if values.dtype == np.bool_ else sums
 
@@ -139,21 +136,20 @@ def codelength_of(
 ) -> Codelength:
     """The result of :func:`variational_codelength` for a readout that is fitted, on the items it was fitted to."""
     check_agreement(train, targets, "train")
-    item_bits = _uniform_item_bits(targets)
     numbers, n_clusters = _number_clusters(clusters, train.n_items)
     used = targets.item_weights() > 0  # [problem, item]
     bits = np.where(used[:, None], -fitted.sampled_log_probs(train, targets.labels.astype(np.int64)) / np.log(2), 0.0)
     cluster_items = _sum_by(numbers, used, n_clusters)
     block_items = cluster_items.sum(axis=1, keepdims=True)
-    share = cluster_items / block_items
+    model_bits, share = fitted.model_bits, cluster_items / block_items
     return Codelength(
         method="variational",
-        item_bits=item_bits,
-        cluster_bits=_sum_by(numbers, bits, n_clusters) + fitted.model_bits[:, :, None] * share[:, None],
+        item_bits=_uniform_item_bits(targets),
+        cluster_bits=_sum_by(numbers, bits, n_clusters) + model_bits[:, :, None] * share[:, None],
         cluster_items=cluster_items,
         block_bits=bits.sum(axis=2, keepdims=True),
         block_items=block_items,
-        model_bits=fitted.model_bits,
+        model_bits=model_bits,
     )
 
 
@@ -200,7 +196,14 @@ def online_codelength(
     uniform = _uniform_item_bits(targets)
     numbers, n_clusters = _number_clusters(clusters, train.n_items)
     used = targets.item_weights() > 0
-    blocks, n_blocks = _blocks(numbers, np.asarray(used.any(axis=0)), fractions, seed=seed)
+    ends, is_used = np.asarray(fractions, dtype=np.float64), np.asarray(used.any(axis=0))
+    if not len(ends) or ends[0] <= 0 or ends[-1] != 1 or (np.diff(ends) <= 0).any():
+        raise FitError(f"fractions are {list(fractions)}: give rising numbers above 0, of which the last is 1")
+    planned = np.sum([~fraction_mask(numbers[is_used], end, seed=seed) for end in ends.tolist()], axis=0)
+    # in few data, no sentence begins between two ends that are close to each other: there is no such block
+    kept, block = np.unique(planned, return_inverse=True)
+    n_blocks, blocks = len(kept), np.full(len(numbers), -1, dtype=np.int64)  # [item] −1 where it is not used
+    blocks[is_used] = block
 
     def bits_of(seen: NDArray[np.bool_], now: NDArray[np.bool_]) -> Floats:
         """``[problem, layer, item]`` of the items that are coded ``now``, after those that were ``seen``: 0 if unused.
@@ -247,21 +250,6 @@ def online_codelength(
     )
 
 
-def _blocks(
-    clusters: Integers, used: NDArray[np.bool_], fractions: Sequence[float], *, seed: int
-) -> tuple[Integers, int]:
-    """``[item]`` the block of each item, −1 where it is not used, and how many blocks there are."""
-    ends = np.asarray(fractions, dtype=np.float64)
-    if not len(ends) or ends[0] <= 0 or ends[-1] != 1 or (np.diff(ends) <= 0).any():
-        raise FitError(f"fractions are {list(fractions)}: give rising numbers above 0, of which the last is 1")
-    planned = np.sum([~fraction_mask(clusters[used], end, seed=seed) for end in ends.tolist()], axis=0)
-    # in few data, no sentence begins between two ends that are close to each other: there is no such block
-    kept, block = np.unique(planned, return_inverse=True)
-    blocks = np.full(len(clusters), -1, dtype=np.int64)
-    blocks[used] = block
-    return blocks, len(kept)
-
-
 def _log_probs(fitted: FittedReadout, source: Any, targets: Targets, used: NDArray[np.bool_]) -> Floats:
     """``[problem, layer, item]`` log-probability of the labels, 0 where none is used."""
     labels: Any = targets.labels
@@ -272,10 +260,7 @@ def _log_probs(fitted: FittedReadout, source: Any, targets: Targets, used: NDArr
 
 
 def code_bits(log_probs: Floats, smoothing: Floats, uniform: float) -> Floats:
-    """Bits of labels under the mixture of a readout's ``[problem, layer, item]`` probability and the uniform one.
-
-    ``smoothing [problem, layer]`` is the part, above 0, that is spread evenly over all labels that there could be.
-    """
+    """Bits of labels under a mixture of which ``smoothing [problem, layer]`` is the part of the uniform code."""
     part = np.asarray(smoothing)[..., None]
     with np.errstate(divide="ignore"):  # of 1 − ε = 0, nothing is left, and of no probability nothing
         mixed = np.logaddexp(np.log1p(-part) + log_probs, np.log(part) - uniform * np.log(2))

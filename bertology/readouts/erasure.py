@@ -37,21 +37,13 @@ class Erasure:
         return np.asarray(self.right.any(2).sum(1).numpy(), dtype=np.int64)
 
     def erase(self, vectors: Tensor) -> Tensor:
-        """``[layer, m, dim]`` vectors after the erasure.
-
-        Raises:
-            FitError: other layers or another width.
-        """
+        """``[layer, m, dim]`` vectors after the erasure; FitError for other layers or another width."""
         if vectors.ndim != 3 or (vectors.shape[0], vectors.shape[2]) != tuple(self.bias.shape):
             raise FitError(f"vectors have shape {list(vectors.shape)}: give [layer, m, dim] {list(self.bias.shape)}")
         return _erased(vectors, self.left, self.right, self.bias)
 
     def layer(self, number: int) -> Callable[[Tensor], Tensor]:
-        """Maps ``[..., dim]`` vectors of the layer that has this number in its model to vectors after the erasure.
-
-        Raises:
-            FitError: the erasure was not fitted to that layer.
-        """
+        """Maps ``[..., dim]`` vectors of the layer with this number in its model to vectors after the erasure."""
         if number not in self.layers:
             raise FitError(f"layer {number}: the erasure was fitted to layers {', '.join(map(str, self.layers))}")
         place = self.layers.index(number)
@@ -71,11 +63,7 @@ def _erased(vectors: Tensor, *factors: Tensor) -> Tensor:
 
 
 def erased(source: AnySource, erasure: Erasure) -> AnySource:
-    """The vectors of a source, or the words of its spans, after an erasure.
-
-    Raises:
-        FitError: the erasure is of other layers or another width.
-    """
+    """The vectors of a source, or the words of its spans, after an erasure; FitError where that is of another shape."""
     check_same_shape(source, *erasure.bias.shape)
     return changed(source, _erased, erasure.left, erasure.right, erasure.bias)
 
@@ -125,16 +113,11 @@ def fit_nullspace(
 ) -> Erasure:
     """Iterative null-space projection in every layer (INLP; Ravfogel et al. 2020, section 3), by least squares.
 
-    Each round fits a linear classifier to what the rounds before have left and removes the directions that it reads;
-    projections are orthogonal. It ends when a classifier explains no more of the labels than chance lets as many
-    dimensions explain of so many items, or after ``n_rounds``. Classifiers are by least squares, where the authors take
+    Each of at most ``n_rounds`` rounds fits a linear classifier to what the rounds before have left and removes the
+    directions that it reads; projections are orthogonal. It ends when a classifier explains no more of the labels than
+    chance lets as many dimensions explain of so many items. Classifiers are by least squares, where the authors take
     support vector machines, so that all rounds follow from one pass over the source. It removes many more directions
-    than :func:`fit_erasure`, and so damages more than the concept; it is here to be compared with.
-
-    Other arguments and errors are those of :func:`fit_erasure`.
-
-    Args:
-        n_rounds: classifiers at most.
+    than :func:`fit_erasure`, whose arguments and errors it has, and so damages more than the concept.
     """
     covariance, cross, mean, spread = _covariances(source, labels, n_classes, within, device)
     n_items = int((np.asarray(labels) >= 0).sum())
@@ -177,9 +160,8 @@ def _covariances(
     """Covariances of the used items, means, and the variance of their labels, which are centred within their groups.
 
     These are ``[layer, dim, dim]`` of vectors, ``[layer, dim, class]`` with labels, ``[layer, dim]`` means, and the
-    variance summed over classes.
-
-    Sums are over differences from each layer's first vector, so that a feature far from zero keeps its digits.
+    variance summed over classes. Sums are over differences from each layer's first vector, so that a feature far from
+    zero keeps its digits.
     """
     classes = np.asarray(classes)
     check_agreement(source, Targets(classes[None], n_classes), "the source")
@@ -218,7 +200,7 @@ def random_erasure(like: Erasure, *, seed: int = 0) -> Erasure:
     """An erasure of as many random directions as another removes from each layer (Rand of Elazar et al. 2021).
 
     The loss with these is the cost of removing that many directions, whatever they encode. They are orthonormal, drawn
-    uniformly by ``seed``, and the same mean is kept.
+    uniformly by ``seed``.
     """
     random = torch.Generator().manual_seed(seed)
     right = torch.zeros_like(like.right)
@@ -231,8 +213,7 @@ def random_erasure(like: Erasure, *, seed: int = 0) -> Erasure:
 def moments(source: AnySource) -> tuple[Tensor, Tensor]:
     """Mean and standard deviation ``[layer, dim]`` of every dimension, in double precision, in one pass.
 
-    They are those of items or of the words of their spans; a word that several spans hold counts as often as a chunk
-    has it.
+    They are those of items, or of the words of their spans, each as often as a chunk has it.
     """
     first = second = origin = torch.zeros(0)
     n_vectors = 0
@@ -250,14 +231,9 @@ def moments(source: AnySource) -> tuple[Tensor, Tensor]:
 
 
 def rescaled(source: AnySource, own: tuple[Tensor, Tensor], other: tuple[Tensor, Tensor]) -> AnySource:
-    """The vectors of a source, each dimension with mean and spread of another in the place of its own.
+    """The vectors of a source, each dimension with the :func:`moments` of another in the place of its ``own``.
 
     A dimension that is constant in the source has the other's mean.
-
-    Args:
-        source: the vectors.
-        own: :func:`moments` that are theirs, such as of their training items.
-        other: those that they are given.
     """
     (mean, spread), (other_mean, other_spread) = own, other
     factor = torch.where(spread > 0, other_spread / spread, 0.0)

@@ -38,11 +38,7 @@ def save_fit(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, Any]
 
 
 def load_fit(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """The tensors and the description that :func:`save_fit` wrote.
-
-    Raises:
-        ResultsError: a file is missing, broken or of another format.
-    """
+    """The tensors and the description that :func:`save_fit` wrote; ResultsError where files are missing or broken."""
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
@@ -171,11 +167,7 @@ class ProbeOrigin:
 
 @dataclass(frozen=True, eq=False)
 class TreeProbe:
-    """Linear maps of one layer: of distances, of depths, of relations, or of several of these.
-
-    Raises:
-        FitError: a map has another width than the vectors, or that of relations another number of them.
-    """
+    """Linear maps of one layer: of distances, of depths, of relations, or of several of these."""
 
     origin: ProbeOrigin
     distance: Tensor | None = None
@@ -190,11 +182,9 @@ class TreeProbe:
             wide = self.origin.dim + (name == "relation")
             if value.ndim != 2 or len(value) != wide:
                 raise FitError(f"the map of {name} has shape {list(value.shape)}: give [{wide}, …]")
-        names = self.origin.relations
-        if self.relation is not None and self.relation.shape[1] != len(names):
-            raise FitError(
-                f"the map of relation is of {self.relation.shape[1]} relations, of which {len(names)} have names"
-            )
+        n, n_names = 0 if self.relation is None else self.relation.shape[1], len(self.origin.relations)
+        if self.relation is not None and n != n_names:
+            raise FitError(f"the map of relation is of {n} relations, of which {n_names} have names")
 
     def _tensors(self) -> dict[str, Tensor]:
         tensors = {name: getattr(self, name) for name in ("distance", "depth", "relation")}
@@ -203,42 +193,39 @@ class TreeProbe:
     def check(self, *, model_fingerprint: str, layer: int, pooling: str) -> None:
         """Raise :class:`FitError` unless vectors of this model, layer and pooling are what the probe was fitted on."""
         origin = self.origin
+        wrong = None
         if model_fingerprint != origin.model_fingerprint:
-            raise FitError(
-                f"the probe was fitted on {origin.model}: it cannot read another encoder's vectors; "
-                "ask it of that one, or fit one on this"
-            )
-        if layer != origin.layer:
-            raise FitError(f"the probe was fitted on layer {origin.layer}: it cannot read layer {layer}")
-        if pooling != origin.pooling:
-            raise FitError(
-                f"the probe was fitted on the {origin.pooling} of a word's pieces: it cannot read their {pooling}"
-            )
+            remedy = "ask it of that one, or fit one on this"
+            wrong = origin.model, f"another encoder's vectors; {remedy}"
+        elif layer != origin.layer:
+            wrong = f"layer {origin.layer}", f"layer {layer}"
+        elif pooling != origin.pooling:
+            wrong = f"the {origin.pooling} of a word's pieces", f"their {pooling}"
+        if wrong:
+            raise FitError(f"the probe was fitted on {wrong[0]}: it cannot read {wrong[1]}")
 
     def distances(self, vectors: Tensor) -> NDArray[np.float32] | None:
-        """``[word, word]`` squared distances of ``[word, dim]`` vectors; None where the probe has no map for them."""
+        """``[word, word]`` squared distances of ``[word, dim]`` vectors; None without a map for them."""
         mapped = self._mapped(vectors, self.distance)
         return None if mapped is None else np.asarray(squared_distances(mapped).clamp_(min=0).numpy())
 
     def depths(self, vectors: Tensor) -> NDArray[np.float32] | None:
-        """``[word]`` depths of ``[word, dim]`` vectors; None where the probe has no map for them."""
+        """``[word]`` depths of ``[word, dim]`` vectors; None without a map for them."""
         mapped = self._mapped(vectors, self.depth)
         return None if mapped is None else np.asarray(mapped.square().sum(-1).numpy())
 
     def relations(self, vectors: Tensor) -> tuple[str, ...] | None:
-        """``[word]`` the most probable relation of each word to its head; None where the probe has no map for them."""
-        if self.relation is None:
+        """``[word]`` the most probable relation of each word to its head; None without a map for them."""
+        mapped = self._mapped(vectors, None if self.relation is None else self.relation[:-1])
+        if mapped is None or self.relation is None:
             return None
-        mapped = self._mapped(vectors, self.relation[:-1])
-        assert mapped is not None
         scores = mapped + self.relation[-1]
         return tuple(self.origin.relations[place] for place in scores.argmax(1).tolist())
 
     def _mapped(self, vectors: Tensor, by: Tensor | None) -> Tensor | None:
-        if vectors.ndim != 2 or vectors.shape[1] != self.origin.dim:
-            raise FitError(
-                f"the probe was fitted on vectors {self.origin.dim} wide: it cannot read {list(vectors.shape)}"
-            )
+        dim = self.origin.dim
+        if vectors.ndim != 2 or vectors.shape[1] != dim:
+            raise FitError(f"the probe was fitted on vectors {dim} wide: it cannot read {list(vectors.shape)}")
         return None if by is None else vectors.float() @ by
 
     def save(self, path: Path) -> None:
@@ -247,11 +234,7 @@ class TreeProbe:
 
     @classmethod
     def load(cls, path: Path) -> TreeProbe:
-        """Read what :meth:`save` wrote.
-
-        Raises:
-            ResultsError: a file is missing, broken or of another format.
-        """
+        """Read what :meth:`save` wrote; ResultsError where a file is missing, broken or of another format."""
         tensors, plain = load_fit(path)
         try:
             return cls(ProbeOrigin(**{**plain, "relations": tuple(plain["relations"])}), **tensors)

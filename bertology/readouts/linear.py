@@ -100,8 +100,9 @@ class Fits:
         loss_sums = torch.zeros(n, dtype=torch.float64, device=raw.device)
         weight_sums = torch.zeros_like(coefficients)
         bias_sums = torch.zeros(n_classes, n, dtype=torch.float64, device=raw.device)
-        for chunk in source.chunks():
-            numbers, vectors = (part.to(points.device) for part in without_unused(*chunk, used))
+        for numbers, vectors in source.chunks():
+            numbers, vectors = without_unused(numbers, vectors, used)
+            numbers, vectors = numbers.to(points.device), vectors.to(points.device)
             scores = torch.addmm(intercepts, coefficients, vectors[0].T).view(n_classes, n, -1)
             residual = scores.softmax(0)  # [class, n, m]
             index = items.labels[:, numbers][problem][None]
@@ -117,7 +118,7 @@ class Fits:
             loss_sums += loss.sum(1, dtype=torch.float64)
             bias_sums += residual.sum(2)
             weight_sums.addmm_(residual.flatten(0, 1), vectors[0])
-            del chunk, vectors, scores, residual, index, at_label, loss  # or held while the next are read
+            del vectors, scores, residual, index, at_label, loss  # or held while the next are read
         total = items.total[problem].clamp(min=1e-30)
         penalty, (weights, _) = self.penalty[rows], self.split(points)
         value = loss_sums / total + 0.5 * penalty * weights.flatten(1).square().sum(1, dtype=torch.float64)
@@ -233,11 +234,7 @@ def _blocks(
     correlations: Tensor,
     most: int,
 ) -> list[_Block]:
-    """Blocks of a problem: the classes that matter most alone, the others together if there are more than ``most``.
-
-    Vectors are ``[item, dim]``, of which ``standard`` are mean and deviation; variances ``[class, item]`` of a class
-    sum to its ``uncertainty``.
-    """
+    """Blocks of a problem: the classes that matter most alone, the others together if there are more than ``most``."""
     n_uncertain = min(_UNCERTAIN * vectors.shape[1], len(vectors))
     classes = uncertainty.where(present, -1.0).argsort(descending=True, stable=True)[: int(present.sum())]
     alone = len(classes) if len(classes) <= most else most - 1
@@ -279,8 +276,7 @@ def minimise(
     """Minimise functions of one shape by preconditioned L-BFGS, each with its own step, all evaluated together.
 
     A function leaves as soon as the largest absolute component of its gradient is within its tolerance, or no more than
-    the part ``relative`` of what it was at ``start [function, parameter]``; after ``max_iter`` evaluations all do. The
-    report is called with the number of evaluations so far and the number of functions that are left.
+    the part ``relative`` of what it was at ``start``; after ``max_iter`` evaluations all do.
     """
     points = start.clone()
     norms = torch.full((len(start),), torch.inf, dtype=torch.float64, device=start.device)
@@ -390,17 +386,14 @@ _CONSTANT = 1e-12  # variance, as a part of a feature's mean square, below which
 
 @dataclass(frozen=True)
 class Affine:
-    """Scores of classes as affine functions of raw vectors, for every problem, layer and strength.
-
-    The standardisation of features is folded in.
-    """
+    """Scores of classes as affine functions of raw vectors: standardisation is folded in."""
 
     coefficients: Tensor  # [problem, layer, strength, class, dim]
     intercepts: Tensor  # [problem, layer, strength, class]
 
     @property
     def shape(self) -> tuple[int, int, int, int]:
-        """Numbers of problems, layers and classes, and the width of the vectors."""
+        """Numbers of problems, layers and classes, and width of the vectors."""
         n_problems, n_layers, _, n_classes, dim = self.coefficients.shape
         return n_problems, n_layers, n_classes, dim
 
@@ -436,11 +429,7 @@ class StrengthPath:
 
     @classmethod
     def of(cls, strengths: Sequence[float], *, extensions: int, large_is_strong: bool) -> StrengthPath:
-        """A path in steps of ten beyond what is given; a single strength is one that was chosen before: no path.
-
-        Raises:
-            FitError: there is no strength, one is not positive, or ``extensions`` is negative.
-        """
+        """A path in steps of ten beyond what is given; a single strength is one that was chosen before: no path."""
         tried = sorted(set(strengths), reverse=large_is_strong)
         if not tried or min(tried) <= 0:
             raise FitError(f"strengths are {list(strengths)}: give at least one, all above 0")
@@ -495,7 +484,7 @@ class LinearReadout(Readout):
     """Largest absolute component that the gradient of the mean loss may have at the end: scikit-learn's ``tol``."""
 
     def fit_to(self, data: TrainingData) -> FittedScores:
-        """Fit every problem in every layer: see :meth:`Readout.fit`."""
+        """See :meth:`Readout.fit_to`."""
         path = StrengthPath.of(self.strengths, extensions=self.extensions, large_is_strong=False)
         data = replace(data, train=resident(data.train, data.device), dev=resident(data.dev, data.device))
         items = Items.of(data.targets, data.device)
@@ -581,11 +570,9 @@ class _LayerFits:
     ) -> tuple[Regressions, Tensor]:
         """Fit ``problems`` at ``places [problem, strength]`` of the path, to all items or a part, and note the result.
 
-        Roughly to the sample first, then with the curvature measured there; from ``start`` ``[fit, parameter]``, which
-        is near the end already, with the curvature at once.
-
-        Returns:
-            The regressions ``[problem, strength, …]``, and ``[problem, strength, parameter]`` where their fits ended.
+        Roughly to the sample first, then with the curvature measured there; from ``start``, which is near the end
+        already, with the curvature at once. Returns the regressions, and ``[problem, strength, parameter]`` where
+        their fits ended.
         """
         data, record, sample, readout = self._data, self._record, self._sample, self._readout
         some = torch.from_numpy(problems).to(data.device)
@@ -635,12 +622,9 @@ def _ridge_paths(
 ) -> tuple[Tensor, Tensor]:
     """Least squares at all penalties, from one eigendecomposition a layer and weighting (Hastie et al. 2009, § 3.4.1).
 
-    Args:
-        train: vectors, of which ``origin [layer, dim]`` is subtracted, so that sums keep their digits.
-        values: ``[problem, target, item]``
-        weights: ``[problem, item]``
-        penalties: ``[problem, strength]`` s of ½ · mean squared error + ½ · s · |β|² on standardised features.
-        origin: in the precision of the sums over a chunk; those over all are float64.
+    Of ``values [problem, target, item]`` with weights ``[problem, item]``, at penalties ``[problem, strength]`` s of ½
+    · mean squared error + ½ · s · |β|² on standardised features. ``origin [layer, dim]`` is subtracted from vectors,
+    so that sums keep their digits, and has the precision of sums over a chunk.
 
     Returns:
         Slopes ``[problem, layer, strength, target, dim]`` and intercepts ``[problem, layer, strength, target]``.
@@ -709,7 +693,7 @@ class RidgeReadout(Readout):
     """How many strengths, in steps of ten, may be tried beyond either end of a path of two or more."""
 
     def fit_to(self, data: TrainingData) -> FittedScores:
-        """Fit every problem in every layer: see :meth:`Readout.fit`."""
+        """See :meth:`Readout.fit_to`."""
         path = StrengthPath.of(self.strengths, extensions=self.extensions, large_is_strong=True)
         data.progress("ridge: products of all features")
         items = Items.of(data.targets, data.device)
@@ -798,15 +782,7 @@ class RidgeRegression:
     def fit(
         self, train: FeatureSource, targets: NumberTargets, *, dev: FeatureSource, dev_values: Floats, device: str
     ) -> FittedRegression:
-        """Fit every problem in every layer.
-
-        Args:
-            train: vectors of the training items.
-            targets: their numbers.
-            dev: vectors of other items.
-            dev_values: ``[problem, item]`` numbers by which the strength is chosen.
-            device: where to compute.
-        """
+        """Fit every problem in every layer, and choose the strength by the numbers of dev, ``[problem, item]``."""
         origin = next(iter(train.chunks()))[1][:, 0].to(device, torch.float64)
         values = torch.from_numpy(targets.values).to(origin)
         weights = torch.ones_like(values) if targets.weights is None else torch.from_numpy(targets.weights).to(origin)

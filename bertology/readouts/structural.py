@@ -63,8 +63,7 @@ class TreeTargets:
 class Block:
     """Sentences in rows of ``n`` words, as long as the longest of them; short ones stand in a row one after another.
 
-    Where pairs of words are asked about, what is computed of two words in different sentences is for nothing; but
-    operations are few, and where batches are small that saves more than it costs.
+    What is computed of two words in different sentences is for nothing, but saves more operations than it costs.
     """
 
     first: int  # words of the batch that come before theirs, those that fill rows up counted
@@ -88,11 +87,7 @@ class TreeBatch:
 def cut_batches(
     chunk: SpanChunk, targets: TreeTargets, size: int | None = None, random: torch.Generator | None = None
 ) -> list[TreeBatch]:
-    """Batches of the sentences of a chunk (one span each), shuffled if by ``random``; of all of them without a size.
-
-    Raises:
-        FitError: a sentence has another number of words than its tree.
-    """
+    """Batches of the sentences of a chunk (one span each), shuffled if by ``random``; of all of them without a size."""
     items, spans = chunk.items.numpy(), chunk.spans[:, 0].numpy()
     lengths = spans[:, 1] - spans[:, 0]
     for item, length in zip(items.tolist(), lengths.tolist(), strict=True):
@@ -163,10 +158,7 @@ class MapShard:
     rates: list[float]
 
     def learn(self, words: Tensor, batch: TreeBatch, asks: Asks) -> None:
-        """One optimiser step on a batch with word vectors ``[layer, word, dim]``.
-
-        By the slope of the loss at the mapped vectors (Hewitt & Manning 2019, sections 2.2 and 2.3).
-        """
+        """One step on a batch, by the slope of the loss at the mapped vectors (Hewitt & Manning 2019, §§ 2.2, 2.3)."""
         slopes = []
         for block, vectors in self._mapped(words, batch):
             # The slope of |missing|: a sign, times how much the pair (or word) counts.
@@ -186,10 +178,7 @@ class MapShard:
         self.state.step([gradients.view_as(self.state.parameters["map"])], self.rates)
 
     def losses(self, words: Tensor, batch: TreeBatch, asks: Asks) -> Tensor:
-        """``[layer, problem]`` the loss of a batch, summed over its sentences, each weighing the same in all problems.
-
-        Words are as for :meth:`learn`.
-        """
+        """``[layer, problem]`` the loss of a batch, summed over its sentences, which weigh the same."""
         total = torch.zeros(len(self.layers), self.n_problems, dtype=torch.float64, device=words.device)
         for block, vectors in self._mapped(words, batch):
             total += _missing(vectors, block, asks).abs_().mul_(block.share).flatten(2).sum(-1)
@@ -226,10 +215,7 @@ def _missing(vectors: Tensor, block: Block, asks: Asks) -> Tensor:
 
 
 class MapLoop(FitLoop):
-    """The training of the maps of several ranks (Hewitt & Manning 2019, appendix), in shards for each worker.
-
-    After an epoch without a new minimum of the dev loss, the optimiser of a map begins anew at a lower rate.
-    """
+    """The training of the maps of several ranks (Hewitt & Manning 2019, appendix), in shards for each worker."""
 
     what = "structural probes: epoch"
 
@@ -365,11 +351,8 @@ class FittedStructural:
         return self.dim * self.rank
 
     def read(self, source: SpanSource) -> Iterator[tuple[int, NDArray[np.float32]]]:
-        """The number of each sentence, in the order of the chunks of ``source``, and its squared distances
-        ``[problem, layer, word, word]`` or depths ``[problem, layer, word]``.
-
-        Raises:
-            FitError: the source has other layers or another width than the maps were fitted on.
+        """The number of each sentence, in the order of ``source``, and its squared distances ``[problem, layer, word,
+        word]`` or depths ``[problem, layer, word]``; FitError where the source has other layers or another width.
         """
         n_problems, n_layers, dim, rank = self.maps.shape
         check_same_shape(source, n_layers, dim, what="probe")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -26,7 +25,6 @@ from bertology.readouts._edge import (
     SpanReadout,
     cut_batches,
 )
-from bertology.readouts._fitting import AdamState
 from bertology.readouts._neural import MlpReadout
 from bertology.readouts._sources import JoinedChunks, PlainPooling, as_spans
 from bertology.readouts.linear import RidgeReadout
@@ -305,41 +303,6 @@ def test_without_cooling_down_a_fit_is_that_of_patience_alone(
     assert not fitted.report.converged.any()
 
 
-@pytest.mark.parametrize(
-    ("settings", "n_rounds", "n_cooling", "n_steps"),
-    [
-        ({}, 5, 2, 50),
-        ({"cool_down": 0}, 5, 0, 50),
-        ({"max_steps": 21}, 3, 1, 30),
-        ({"round_steps": 25, "max_steps": 60}, 2, 1, 60),
-        # of few items batches are smaller
-        ({"round_steps": 20, "batch_items": 64, "least_batch": 1}, 5, 2, 100),
-    ],
-)
-def test_steps_are_bounded_in_whole_rounds_and_the_learning_rate_ends_with_them(
-    monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any], n_rounds: int, n_cooling: int, n_steps: int
-) -> None:
-    rates: list[float] = []
-    step = AdamState.step
-
-    def noted(state: AdamState, gradients: Any, learning_rates: Sequence[float], **settings: Any) -> None:
-        rates.extend(learning_rates)
-        step(state, gradients, learning_rates, **settings)
-
-    monkeypatch.setattr(AdamState, "step", noted)
-    train, dev = (planted(n, seed, n_layers=1, layer=0) for seed, n in ((1, 100), (2, 40)))
-    few = {"projection": 3, "hidden": 3, "batch_items": 10, "max_epochs": 5, "round_steps": 1, "patience": 9}
-    readout = made("edge", **{**few, **settings})
-    report = fit(readout, train, dev).report
-    assert report.iterations.max() == n_rounds
-    assert report.all_converged == (n_cooling > 0)
-    batch = min(readout.batch_items, max(readout.least_batch, 100 // readout.round_steps))
-    n_cooled = n_steps * n_cooling // n_rounds
-    whole = readout.learning_rate * (batch / readout.batch_items) ** 0.5
-    expected = np.r_[np.ones(n_steps - n_cooled), 1 - (np.arange(n_cooled) + 0.5) / max(n_cooled, 1)]
-    np.testing.assert_allclose(rates, whole * expected, rtol=1e-6)
-
-
 def made(name: str, **settings: Any) -> SpanReadout:
     """An edge readout."""
     readout = get_readout(name, **settings)
@@ -447,11 +410,6 @@ def test_how_many_workers_there_are_does_not_matter() -> None:
         torch.set_num_threads(before)
     for other in found[1:]:
         np.testing.assert_allclose(found[0], other, atol=1e-4)
-
-
-RANDOM = np.random.default_rng(0)
-"""Of two fits."""
-WEIGHTS = RANDOM.integers(0, 3, size=30).astype(np.float64)
 
 
 def test_the_last_cumulative_mix_is_the_mix(four_layers: tuple[Spans, Spans, Spans]) -> None:

@@ -11,6 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from bertology.errors import FitError
+from bertology.measures.baselines import fraction_mask
 from bertology.readouts import (
     ArrayFeatures,
     FeatureSource,
@@ -22,7 +23,6 @@ from bertology.readouts import (
     Targets,
     online_codelength,
 )
-from bertology.readouts import codelength as _code
 from bertology.readouts._neural import MlpReadout
 from bertology.readouts.codelength import FRACTIONS, SMOOTHING, Codelength, choose_smoothing
 from bertology.readouts.linear import RidgeReadout
@@ -75,6 +75,11 @@ def code(train: Split, dev: Split, readout: Readout = LINEAR, **settings: Any) -
     return online_codelength(readout, train.source, train.targets, dev=dev.source, dev_targets=dev.targets, **settings)
 
 
+def blocks_of(clusters: NDArray[np.int64], ends: tuple[float, ...], *, seed: int) -> NDArray[np.int64]:
+    """``[item]`` the block of each item."""
+    return np.unique(np.sum([~fraction_mask(clusters, end, seed=seed) for end in ends], axis=0), return_inverse=True)[1]
+
+
 def shuffled(split: Split, seed: int) -> Split:
     """The same vectors with labels that have nothing to do with them, all classes about as frequent."""
     labels = np.random.default_rng(seed).integers(0, split.n_classes, split.labels.shape)
@@ -119,8 +124,7 @@ def test_parts_add_up(train: Split, dev: Split) -> None:
 def test_each_item_is_coded_by_a_fit_to_what_came_before_it(train: Split, dev: Split) -> None:
     """One later block by hand, from the blocks that the code itself reports."""
     clusters = np.repeat(np.arange(90), 10)
-    blocks, n_blocks = _code._blocks(clusters, np.ones(900, dtype=bool), (0.1, 0.5, 1.0), seed=3)
-    assert n_blocks == 3
+    blocks = blocks_of(clusters, (0.1, 0.5, 1.0), seed=3)
     np.testing.assert_array_equal(np.bincount(blocks), [90, 360, 450])
     assert all(len(np.unique(blocks[clusters == one])) == 1 for one in range(90))
     seen, now = blocks < 2, blocks == 2
@@ -151,7 +155,7 @@ def test_doubt_is_what_serves_dev_best() -> None:
 
 def test_a_problem_that_has_shown_one_class_is_coded_uniformly(train: Split, dev: Split) -> None:
     labels = train.labels.copy()
-    blocks, _ = _code._blocks(np.arange(900), np.ones(900, dtype=bool), (0.2, 0.5, 1.0), seed=0)
+    blocks = blocks_of(np.arange(900), (0.2, 0.5, 1.0), seed=0)
     labels[1, blocks == 0] = 2
     found = code(Split(train.vectors, labels, 4), dev, fractions=(0.2, 0.5, 1.0))
     np.testing.assert_array_equal(found.block_bits[1, :, 1], 2.0 * found.block_items[1, 1])
@@ -190,7 +194,7 @@ def test_size_of_chunks_does_not_matter(train: Split, dev: Split) -> None:
 def test_a_class_that_comes_late_has_a_finite_code(dev: Split, train: Split) -> None:
     labels = train.labels.copy()
     clusters = np.arange(900)
-    blocks, _ = _code._blocks(clusters, np.ones(900, dtype=bool), FEW, seed=0)
+    blocks = blocks_of(clusters, FEW, seed=0)
     labels[:, blocks < blocks.max()] %= 3
     found = code(Split(train.vectors, labels, 4), dev)
     assert np.isfinite(found.cluster_bits).all()
