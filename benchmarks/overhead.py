@@ -117,7 +117,7 @@ def bare_work(experiment: Experiment) -> None:
             encoder = partial(open_encoder, pair, group.weights, "cpu")
             with (
                 one_thread(),
-                patch("bertology.families.vectors.write_cell"),
+                patch("bertology.results.predictions.write_cell"),
                 patch("bertology.families.vectors.CellWriter.keep_fit"),
             ):
                 job = Resources(Path(), pair, "cpu", silent, encoder, {"words": entries[key]})

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from bertology._files import explained_system_errors, taken
 from bertology._machine import explained_shortage
 from bertology._names import short_names
-from bertology.activations.progress import BarProgress, Progress, can_show, silent
+from bertology.activations.progress import BarProgress, can_show, silent
 from bertology.corpora import Corpus, Sentence, Sentences, Text, as_sentence, kept_name, kept_table, load_corpus
 from bertology.encoders.sources import held_dtype
 from bertology.errors import BertologyError, ClozeError, CorpusError, ModelError, quoted
@@ -124,7 +124,7 @@ def probe(
     for name in found:
         dtype = settings.get("dtype") or held_dtype(name) or "float32"
         own = folder if folder is None or len(found) == 1 else folder / short[name].replace("/", "-")
-        whole, bars = corpus if isinstance(corpus, Corpus) else None, BarProgress if show else _hidden
+        whole, bars = corpus if isinstance(corpus, Corpus) else None, BarProgress if show else lambda _: silent
         request = ProbeRequest(**{**asked, "model": name, "dtype": dtype})
         runs.append(run_probes(request, corpus=whole, out=own, progress=bars))
     if len(runs) == 1:
@@ -133,10 +133,6 @@ def probe(
     if folder is not None:
         results.save(folder)
     return results
-
-
-def _hidden(_: str) -> Progress:
-    return silent
 
 
 def names_of(models: Sequence[Any], names: Sequence[str | None] | None = None) -> list[str]:
@@ -205,10 +201,8 @@ def neighbours(
         layers: ``all``, ``"0-6"``, ``"3,5,-1"`` or numbers; 0 is the embedding output.
         k: how many neighbours.
         split: splits that are searched, with commas, or ``all``.
-        tag: the word's own tag, where the text does not have it; neighbours are compared with it.
-        sense: the word's own sense, likewise.
-        language: as of :func:`bertology.corpora.sentence_of_text`.
-        split_at_spaces: as of the same.
+        tag, sense: the word's own, where the text does not have them; neighbours are compared with them.
+        language, split_at_spaces: as of :func:`bertology.corpora.sentence_of_text`.
         progress: whether to draw bars; by default in a notebook, and if standard error is a terminal.
         settings: further fields of :class:`bertology.runner.ProbeRequest` that decide vectors: ``pooling``, ``dtype``,
             ``stored_dtype``, ``on_long``, ``max_pieces``, ``device``, ``sentences``, ``columns``, ``revision``,
@@ -372,8 +366,7 @@ def patch(
         site: what is exchanged: ``hidden_state``, ``attention_output``, ``feed_forward_output``, ``values``, or
             ``head``, the output of each head at all places.
         direction: ``denoise`` puts states of ``text`` into the pass over ``other``, ``noise`` the other way round.
-        language: as of :func:`bertology.corpora.sentence_of_text`.
-        split_at_spaces: as of the same.
+        language, split_at_spaces: as of :func:`bertology.corpora.sentence_of_text`.
         loading: ``device``, ``dtype``, ``revision``, ``trust_remote_code`` and ``max_pieces``.
 
     Returns:
@@ -424,8 +417,7 @@ def attribute(
         layers: whose hidden states, attention and values are asked about; when left out the embeddings for gradients
             and the last block for attention and values.
         baseline: where integrated gradients start: from words that are all ``mask`` or all ``pad``.
-        language: as of :func:`bertology.corpora.sentence_of_text`.
-        split_at_spaces: as of the same.
+        language, split_at_spaces: as of :func:`bertology.corpora.sentence_of_text`.
         loading: ``device``, ``dtype``, ``revision``, ``trust_remote_code`` and ``max_pieces``.
 
     Returns:

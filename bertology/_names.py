@@ -137,21 +137,23 @@ class Registered(Generic[Component]):
 
     def load(self) -> Component:
         """Import the component; an error where that is not possible, or it is not what the name promises."""
-        kind, target, example = self.registry.kind, self.entry_point.value, self.registry.example
+        registry, target = self.registry, self.entry_point.value
         if not _NAME.fullmatch(self.name):
-            raise BertologyError(f"{kind} name {quoted(self.name)} ({target}): it should be like {example}")
-        return self.registry.check(self, imported(self.entry_point, kind))
+            raise BertologyError(
+                f"{registry.kind} name {quoted(self.name)} ({target}): it should be like {registry.example}"
+            )
+        component: Component = imported(self.entry_point, registry.kind)
+        if not isinstance(component, registry.types):
+            problem = f"{target} is of type {type(component).__name__}; it should be {registry.expected}"
+            raise BertologyError(f"{registry.kind} {self.name}: {problem}")
+        self.check_name(registry.own_name(component))
+        return component
 
-    def wrong_type(self, component: object, expected: str) -> BertologyError:
-        """The error for a component that is of another type than the ``expected`` one."""
-        target = f"{self.entry_point.value} is of type {type(component).__name__}"
-        return BertologyError(f"{self.registry.kind} {self.name}: {target}; it should be {expected}")
-
-    def check_name(self, own: str, *, remedy: str) -> None:
+    def check_name(self, own: str | None) -> None:
         """Raise :class:`BertologyError` where a component calls itself by its ``own`` name, not the registered one."""
-        if own != self.name:
+        if own not in (None, self.name):
             problem = f"{self.registry.kind} {self.name}: {self.entry_point.value} calls itself {own}"
-            raise BertologyError(f"{problem}; register it under that name, or change its {remedy}")
+            raise BertologyError(f"{problem}; register it under that name, or change its own")
 
 
 @dataclass(frozen=True)
@@ -164,8 +166,9 @@ class Registry(Generic[Component]):
     kind: str  # the kind of component in messages: `probe`
     group: str  # the entry-point group: `bertology.probes`
     example: str  # a name as it should be, for messages
-    check: Callable[[Registered[Component], Any], Component]
-    """Returns an imported object, or raises :class:`BertologyError` where it is no such component."""
+    types: Any = object  # the type of components, or a tuple of types
+    expected: str = ""  # what they should be, for messages
+    own_name: Callable[[Any], str | None] = lambda component: None  # the name that a component calls itself by
 
     def registered(self) -> Mapping[str, Registered[Component]]:
         """All versions of all installed components by name; an error where two packages register one."""

@@ -47,7 +47,7 @@ from bertology.families.rows import (
     scored_rows,
     task_columns,
 )
-from bertology.families.sums import own_identity, own_readout
+from bertology.families.sums import own_readout
 from bertology.measures import Metric, bootstrap
 from bertology.measures.intervals import Bootstrap
 from bertology.measures.metrics import METRICS, CountKind
@@ -109,9 +109,6 @@ class _Cloze(Family):
             if "lens_corpus" in config.settings and config.readout != _TUNED_LENS:
                 raise BertologyError(f"task {probe.task}: lens_corpus is a setting of the readout {_TUNED_LENS}")
         return configs
-
-    def identity(self, pair: ModelCorpus, probe: Probe) -> dict[str, Any]:
-        return super().identity(pair, probe) | own_identity(probe)
 
     def cells(self, pair: ModelCorpus, probe: Probe, config: ReadoutConfig, init: Init) -> CellGrid:
         """Every layer; with the texts without what decides, where there are such, on the model that is asked about."""

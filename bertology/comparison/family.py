@@ -53,7 +53,6 @@ from bertology.families.sums import (
     layers_with_heads,
     n_words_read,
     own_readout,
-    sums_rows,
     write_sums,
 )
 from bertology.families.vectors import CellWriter, VectorFamily, readable, targets_of, vectors_of
@@ -165,7 +164,7 @@ class _Comparison(SumsFamily):
                 for one in draws
             ]
             if of_part[0].cells:
-                parts.append(sums_rows(self, of_part, scoring))
+                parts.append(super().rows(of_part, scoring))
         rows = tuple(row for part in parts for row in part.rows)
         return TaskRows(rows, tuple(row for part in parts for row in part.comparisons))
 

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from bertology._names import Registered, Registry, name_not_found
+from bertology._names import Registry, name_not_found
 from bertology.activations import Entry
 from bertology.activations.layers import LayerVectors
 from bertology.activations.progress import Progress
@@ -35,6 +35,7 @@ from bertology.measures import Metric
 from bertology.measures.intervals import N_RESAMPLES
 from bertology.measures.metrics import CONTROLS
 from bertology.probing import ControlNote, Probe, get_probe, registered_probes
+from bertology.probing.probes import is_installed, source_fingerprint
 from bertology.results import ResultRow
 from bertology.results.predictions import Cell, Kept
 from bertology.results.rows import ComparisonRow
@@ -123,7 +124,10 @@ class FitGroup:
     @property
     def cells(self) -> tuple[Cell, ...]:
         """The cells of all members."""
-        return tuple([cell for member in self.members for cell in member.cells.values()])
+        cells: tuple[Cell, ...] = ()
+        for member in self.members:
+            cells += tuple(member.cells.values())
+        return cells
 
 
 @dataclass(frozen=True)
@@ -234,21 +238,13 @@ class Family(ABC):
     def items(self, probe: Probe, source: str, *, most: int | None, columns: str | None) -> TaskItems | None:
         """Items of the probe's own, which are not sentences of a corpus; None where there are none.
 
-        Args:
-            probe: the question.
-            source: name or path of where they come from.
-            most: maximum number of items of each group.
-            columns: which columns of a table hold what.
+        They come from a ``source``, by name or path, a table with certain ``columns``; of each group ``most`` are kept.
         """
         return None
 
     @abstractmethod
     def configs(self, probe: Probe, asked: Sequence[ReadoutConfig], shape: ModelShape) -> tuple[ReadoutConfig, ...]:
-        """The readout configurations that are asked for, each with its registered readout and checked.
-
-        Raises:
-            BertologyError: one does not fit the task or the model.
-        """
+        """The readout configurations that are asked for, each with its registered readout and checked."""
 
     def configured(self, probe: Probe, config: ReadoutConfig) -> Probe:
         """The question with the settings of a configuration, where these are the probe's and not a readout's."""
@@ -263,29 +259,29 @@ class Family(ABC):
     # Cells.
 
     def signals(self, probe: Probe, configs: Sequence[ReadoutConfig]) -> tuple[Signal, ...]:
-        """The stored vectors that configurations read, extracted before anything is computed, of the reference too.
-
-        None by default: the model runs when cells are computed.
-        """
+        """The stored vectors that configurations read, extracted before anything is computed, of the reference too."""
         return ()
 
     def identity(self, pair: ModelCorpus, probe: Probe) -> dict[str, Any]:
         """Fingerprints of the data that decide the numbers of a task and of its baselines."""
-        identity = {f"{name}_fingerprint": pair.splits.by_name[name].fingerprint for name in probe.reads}
+        identity = {}
+        for name in probe.reads:
+            identity[f"{name}_fingerprint"] = pair.splits.by_name[name].fingerprint
         if (items := pair.splits.items.get(probe.task)) is not None:
             identity["items_fingerprint"] = items.fingerprint
-        return identity
+        return identity if is_installed(probe) else identity | self.own_identity(pair, probe)
+
+    def own_identity(self, pair: ModelCorpus, probe: Probe) -> dict[str, Any]:
+        """The identity of a probe that is not installed, whose version guards nothing: a hash of its source."""
+        return {"source_fingerprint": source_fingerprint(probe)}
 
     @abstractmethod
     def cells(self, pair: ModelCorpus, probe: Probe, config: ReadoutConfig, init: Init) -> CellGrid:
         """The cells of a readout configuration on weights of one initialisation."""
 
     def fitted_together(self, probe: Probe, configs: Sequence[ReadoutConfig]) -> tuple[tuple[ReadoutConfig, ...], ...]:
-        """The configurations in their order, grouped by those that share their passes over the data.
-
-        Configurations may come as they are written in an experiment, unchecked.
-        """
-        return tuple((config,) for config in configs)
+        """The configurations, checked or not, in their order, grouped by those that share passes over the data."""
+        return tuple(zip(configs, strict=True))
 
     def fewest_columns(self, probe: Probe, config: ReadoutConfig | None, *, layers: int, seeds: int) -> int:
         """The fewest cells of a readout configuration (None: the task's own), before any model or corpus is known."""
@@ -325,8 +321,7 @@ class Family(ABC):
 
     def compute_cells(self, cells: FitCells, job: Resources) -> None:
         """Compute and write the cells of one configuration, where nothing in its group is computed with it."""
-        lacking = "compute_cells or compute, of which its family has none"
-        raise BertologyError(f"task {cells.probe.task} needs {lacking}")
+        raise BertologyError(f"task {cells.probe.task} needs compute_cells or compute, of which its family has none")
 
     def compute_baselines(self, baselines: BaselineCells, job: Resources) -> None:
         """Compute baselines and write their cells."""
@@ -336,8 +331,7 @@ class Family(ABC):
 
     def columns(self, pair: ModelCorpus, probe: Probe, config: ReadoutConfig | None = None) -> dict[str, Any]:
         """Columns that all rows of a task, or of one configuration, have in common, such as ``split``."""
-        items = pair.splits.items.get(probe.task)
-        if items is None:
+        if (items := pair.splits.items.get(probe.task)) is None:
             columns = pair.columns
         else:
             columns = {"corpus_fingerprint": items.fingerprint, "split": "all", "language": pair.corpus.language}
@@ -354,12 +348,9 @@ class Family(ABC):
         """The rows and comparisons of a readout configuration, on each draw of its weights."""
 
     def count(self, run: Kept, ids: Sequence[str], metrics: Sequence[Metric]) -> Counts:
-        """Counts that metrics are made of, in the predictions of cells (by id) that share their items.
+        """Counts that metrics of one kind are made of, in the predictions of cells that share their items.
 
-        Args:
-            run: the run directory, or tables of predictions by cell.
-            ids: names of the cells.
-            metrics: metrics of one kind of counts.
+        Cells are given by id, predictions by the run directory or as tables by cell.
         """
         raise BertologyError("cells of this kind of task keep no predictions of single items")
 
@@ -371,11 +362,7 @@ class Family(ABC):
 
     @abstractmethod
     def cost(self, pair: ModelCorpus, groups: Sequence[FitGroup]) -> Cost:
-        """The cost of computing groups of one :meth:`pass_key`, but for the extraction of vectors.
-
-        Raises:
-            BertologyError: they cannot be computed, as :meth:`check` finds.
-        """
+        """The cost of computing groups of one :meth:`pass_key`, but for the extraction of vectors."""
 
 
 def one_by_one(groups: Sequence[T], compute: Callable[[T], None]) -> Iterator[tuple[T, Exception | None]]:
@@ -398,13 +385,7 @@ def named_task(probe: Probe) -> Iterator[None]:
         raise type(error)(f"task {probe.task}: {error}") from error
 
 
-def _checked(entry: Registered[Family], component: Any) -> Family:
-    if not isinstance(component, Family):
-        raise entry.wrong_type(component, "a Family")
-    return component
-
-
-_REGISTRY = Registry[Family]("family", "bertology.families", "labels.v1", _checked)
+_REGISTRY = Registry[Family]("family", "bertology.families", "labels.v1", Family, "a Family")
 
 
 def family_of(probe: Probe) -> Family:

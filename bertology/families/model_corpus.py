@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 
 _HELD_OUT_EVERY = 10
+_NUMBERS = re.compile(r"\d+")  # of the length of the sentence, which differs from one to the next
 T = TypeVar("T")
 
 
@@ -93,12 +94,10 @@ class Splits:
         train, test = (list(map(split.text, range(len(split)))) for split in (self.train, self.test))
         if not train:
             return None
-        if not self.folds:
-            return sum(map(set(train).__contains__, test))
-        repeated = 0
-        for fold in self.folds:
-            known = set(itertools.compress(train, fold.within["train"]))
-            repeated += sum(map(known.__contains__, itertools.compress(test, fold.within["test"])))
+        repeated, every = 0, itertools.repeat(True)
+        for fold in self.folds or (self,):
+            known = set(itertools.compress(train, fold.within.get("train", every)))
+            repeated += sum(map(known.__contains__, itertools.compress(test, fold.within.get("test", every))))
         return repeated
 
     def __getstate__(self) -> dict[str, Any]:
@@ -172,7 +171,7 @@ class Alignment:
     @classmethod
     def of_pieces(cls, pieces: Pieces) -> Alignment:
         """The alignment of a text that was tokenised."""
-        skipped = {one.word: _without_numbers(one.reason) for one in pieces.skipped}
+        skipped = {one.word: _NUMBERS.sub("…", one.reason) for one in pieces.skipped}
         return cls(skipped, frozenset(pieces.joined.tolist()), pieces.n_unknown, pieces.n_long)
 
     @classmethod
@@ -205,10 +204,7 @@ def text_counts(encoder: Encoder, texts: Iterable[str]) -> dict[str, Any]:
 
 def skipped_in(entry: Entry) -> Reasons:
     """Words without a vector in stored vectors, and why."""
-    skipped = {}
-    for word, _, _, reason in entry.manifest.skipped:
-        skipped[word] = _without_numbers(reason)
-    return skipped
+    return {word: _NUMBERS.sub("…", reason) for word, _, _, reason in entry.manifest.skipped}
 
 
 def fingerprint_of(
@@ -222,11 +218,6 @@ def fingerprint_of(
     words = {name: windows[name].tolist() if name in windows else sorted(unreadable[name]) for name in unreadable}
     shared = {name: sorted(some) for name, some in joined.items() if some and name in unreadable}
     return digest([canonical_json([words, shared] if shared else words)])
-
-
-def _without_numbers(reason: str) -> str:
-    """A reason as it is counted: without the length of the sentence, which differs from one to the next."""
-    return re.sub(r"\d+", "…", reason)
 
 
 PIECES_A_WORD = 1.3  # subwords of a word in running text, roughly
@@ -283,6 +274,11 @@ class ModelCorpus:
         """Floating-point operations of a forward pass over so many words, up to the deepest layer that is read."""
         return n_words * PIECES_A_WORD * 24 * self.shape.dim**2 * max(self.layers, default=0)
 
+    def stored_bytes(self, sentences: Sentences, signal: Signal = "words") -> int:
+        """Bytes of the stored vectors of a text."""
+        n_vectors = len(sentences) if signal == "cls" else sentences.n_words
+        return n_vectors * np.dtype(self.request.stored_dtype).itemsize * len(self.layers) * self.shape.dim
+
     def layers_of(self, config: ReadoutConfig) -> tuple[int, ...]:
         """The layers that a readout configuration reads, which have to be among those that are asked about."""
         if config.layers is None:
@@ -321,15 +317,14 @@ class ModelCorpus:
     def columns(self) -> dict[str, Any]:
         """Columns of rows about the sentences of the corpus."""
         corpus, splits = self.corpus, self.splits
+        left_out = {reason: len(places) for reason, places in corpus.skipped.items()}
         return {
             "corpus_fingerprint": corpus.fingerprint,
             "split": splits.tested_on,
             "language": corpus.language,
             "annotation": "silver" if corpus.is_silver else "gold",
             "n_repeated": splits.n_repeated,
-            "left_out": json.dumps(
-                dict(zip(corpus.skipped, map(len, corpus.skipped.values()), strict=True)), sort_keys=True
-            ),
+            "left_out": json.dumps(left_out, sort_keys=True),
         }
 
     @property
@@ -368,20 +363,15 @@ class ModelCorpus:
     def unreadable(self) -> Mapping[str, Reasons]:
         """The words that are left out, by split: those without a vector and, unless
         ``shared_subwords`` includes them, those that share all their subwords with another word."""
-        found = {}
-        for name, alignment in self.alignments.items():
-            if left_out := alignment.left_out(self.request.shared_subwords):
-                found[name] = left_out
-        return found
+        treatment = self.request.shared_subwords
+        left_out = {name: alignment.left_out(treatment) for name, alignment in self.alignments.items()}
+        return {name: words for name, words in left_out.items() if words}
 
     @cached_property
     def joined(self) -> Mapping[str, frozenset[int]]:
         """The words of each split whose subwords are those of the word before them, where such words are left out."""
-        found = {}
-        for name, alignment in self.alignments.items():
-            if alignment.joined and self.request.shared_subwords == "exclude":
-                found[name] = alignment.joined
-        return found
+        alignments = self.alignments if self.request.shared_subwords == "exclude" else {}
+        return {name: alignment.joined for name, alignment in alignments.items() if alignment.joined}
 
     def alignment_counts(
         self, split: str = "test", *, leaves_out: bool = True, beside: ModelCorpus | None = None

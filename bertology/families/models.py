@@ -51,21 +51,18 @@ def compare_models(results: Results, *, reference: str | None = None) -> Results
             questions[key][row.model].append(row)
     rows: list[ComparisonRow] = []
     for models in questions.values():
-        cells = {model: _by_layer(of_model) for model, of_model in models.items()}
+        cells: dict[str, _Cells] = {}
+        for model, of_model in models.items():
+            # On its own weights, its first draw where they are drawn.
+            init, by_layer = own_init(of_model), defaultdict[int, dict[int, ResultRow]](dict)
+            draw = min(row.init_seed or 0 for row in of_model if row.init == init)
+            for row in of_model:
+                if row.init == init and (row.init_seed or 0) == draw and row.layer is not None:
+                    by_layer[row.layer][row.seed or 0] = row
+            cells[model] = dict(sorted(by_layer.items()))
         if len(cells) > 1 and (metric := metric_of(_first(next(iter(cells.values()))))) is not None:
             rows += _compared(results, cells, metric, reference)
     return replace(results, comparisons=tuple(dict.fromkeys((*results.comparisons, *rows))))
-
-
-def _by_layer(rows: Sequence[ResultRow]) -> _Cells:
-    """The cells of a model on its own weights, its first draw where they are drawn."""
-    init = own_init(rows)
-    draw = min(row.init_seed or 0 for row in rows if row.init == init)
-    cells: dict[int, dict[int, ResultRow]] = defaultdict(dict)
-    for row in rows:
-        if row.init == init and (row.init_seed or 0) == draw and row.layer is not None:
-            cells[row.layer][row.seed or 0] = row
-    return dict(sorted(cells.items()))
 
 
 def _first(cells: _Cells) -> ResultRow:
@@ -165,19 +162,15 @@ def scores_of_cells(
 ) -> Bootstrap:
     """The metric of cells of one model and fit, over some of their items or, without ``items``, over all."""
     ids = [row.cell_id for row in rows]
-    kept = _folder_of(results, ids) if items is None else None
-    source: Path | Mapping[str, Any] = kept_tables(results, rows, items) if kept is None else kept
+    source: Path | Mapping[str, Any] | None = None
+    for part in parts_of(results.kept) if items is None else ():
+        # A folder that keeps the predictions of all of them, so that only columns that are needed are read.
+        if source is None and isinstance(part, PredictionFolder) and all(cell in part for cell in ids):
+            part.check(ids)
+            source = part.folder
+    source = kept_tables(results, rows, items) if source is None else source
     counts, labels = family_of(get_probe(rows[0].task)).count(source, ids, (metric,))
     return bootstrap(counts, [metric], labels=labels, n_resamples=n_resamples, seed=seed)[metric.name]
-
-
-def _folder_of(results: Results, ids: Sequence[str]) -> Path | None:
-    """The folder that keeps the predictions of all of some cells, so that only columns that are needed are read."""
-    for part in parts_of(results.kept):
-        if isinstance(part, PredictionFolder) and all(cell in part for cell in ids):
-            part.check(ids)
-            return part.folder
-    return None
 
 
 def kept_tables(results: Results, rows: Sequence[ResultRow], items: Sequence[str] | None) -> dict[str, Any]:

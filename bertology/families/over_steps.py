@@ -51,20 +51,14 @@ def over_steps(results: Results, *, n_resamples: int = N_REPLICATES, seed: int =
     ]
     if not curves:
         raise ResultsError("no training has two checkpoints here: probe a model with checkpoints=, such as all")
-    tables = _apart([table for table, _ in curves])
-    return OverSteps(tables, tuple(_orders(tables, [reached for _, reached in curves])))
-
-
-def _apart(tables: Sequence[TrainingTable]) -> tuple[TrainingTable, ...]:
-    """The tables, those of one task and training named by their corpus or readout too."""
-    keys = [(table.task, table.training) for table in tables]
-    corpora = {(table.about.corpus, table.about.split) for table in tables}
-    named = []
-    for key, table in zip(keys, tables, strict=True):
+    # Tables of one task and training are named by their corpus or readout too.
+    keys = [(table.task, table.training) for table, _ in curves]
+    corpora, tables = {(table.about.corpus, table.about.split) for table, _ in curves}, []
+    for key, (table, _) in zip(keys, curves, strict=True):
         about = table.about
         more = [f"{about.corpus} {about.split}"] if len(corpora) > 1 else [about.reading, about.pooling or ""]
-        named.append(replace(table, task=" ".join([table.task, *more])) if keys.count(key) > 1 else table)
-    return tuple(named)
+        tables.append(replace(table, task=" ".join([table.task, *more])) if keys.count(key) > 1 else table)
+    return OverSteps(tuple(tables), tuple(_orders(tables, [reached for _, reached in curves])))
 
 
 @dataclass(frozen=True)
@@ -85,12 +79,18 @@ class _Training:
         first, bootstrapped = self.rows[0], self._bootstrapped(every, steps, seeds, layers)
         lines, reached = list[LayerOverSteps](), dict[tuple[int, float], NDArray[np.float64]]()
         for place, layer in enumerate(layers):
-            scores = tuple(
-                _score([row for of in seeds for row in every[of, step][layer]], one, place, n_seeds=len(seeds))
-                for step, one in itertools.zip_longest(steps, (scores for scores, _ in bootstrapped))
-            )
+            scores = list[Score]()
+            for number, step in enumerate(steps):
+                rows = [row for of in seeds for row in every[of, step][layer]]
+                if len(seeds) > 1 and bootstrapped:
+                    parts = (getattr(bootstrapped[number][0], name)[place] for name in ("values", "ci_low", "ci_high"))
+                    scores.append(Score(*map(float, parts)))
+                elif len(seeds) > 1:
+                    scores.append(Score(float(np.mean([row.value for row in rows]))))
+                elif (score := mean_score(rows)) is not None:  # with its interval; every row has a value
+                    scores.append(score)
             replicates = np.stack([one.replicates[:, place] for _, one in bootstrapped], -1) if bootstrapped else None
-            line, steps_of = _line(layer, scores, replicates, steps, higher_is_better=first.higher_is_better)
+            line, steps_of = _line(layer, tuple(scores), replicates, steps, higher_is_better=first.higher_is_better)
             if bootstrapped and len(seeds) > 1:
                 shares = bootstrapped[-1][1].variance.shares[:, place].tolist()
                 line = replace(line, variance=None if np.isnan(shares).any() else tuple(shares))
@@ -161,17 +161,6 @@ class _Training:
             if score := mean_score(rows[:1]):
                 found[rows[0].note[0]] = score
         return found
-
-
-def _score(rows: Sequence[ResultRow], over_seeds: Any, place: int, *, n_seeds: int) -> Score:
-    """The score at one step: of one pretraining seed that of its rows, with their interval."""
-    if n_seeds > 1 and over_seeds is not None:
-        return Score(*(float(getattr(over_seeds, name)[place]) for name in ("values", "ci_low", "ci_high")))
-    if n_seeds > 1:
-        return Score(float(np.mean([row.value for row in rows])))
-    score = mean_score(rows)
-    assert score is not None  # every row has a value
-    return score
 
 
 def _line(

@@ -380,7 +380,10 @@ class TaskSettings(_Named):
     @property
     def configs(self) -> tuple[ReadoutConfig, ...]:
         """The readout configurations; none where the task's own readout is used."""
-        return tuple(config for one in _several(self.readout) if one is not None for config in one.configs)
+        found: tuple[ReadoutConfig, ...] = ()
+        for one in () if self.readout is None else _several(self.readout):
+            found += one.configs
+        return found
 
 
 def _controls(given: Any) -> Any:
@@ -632,7 +635,9 @@ def _nested(settings: dict[str, Any]) -> dict[str, Any]:
             raise TypeError(f"there is no setting {name!r}; known are {', '.join(sorted(_PLACES))}")
         part, own_name = _PLACES[name]
         parts[part][own_name] = value
-    asked = [{"name": task, "readout": configs.get(task, readout)} for task in dict.fromkeys(tasks)]
+    asked = []
+    for task in dict.fromkeys(tasks):
+        asked.append({"name": task, "readout": configs.get(task, readout)})
     return {**parts[""], "models": [parts["models"]], "corpora": [parts["corpora"]], "tasks": asked}
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -91,10 +91,12 @@ class Mean:
 
 def records_of(run: Path, cells: Sequence[Cell]) -> tuple[CellRecord, ...]:
     """The records of finished cells."""
-    records = [read_cell(run, cell) for cell in cells]
-    if None in records:
-        raise RuntimeError(f"cell {cells[records.index(None)].id} is not finished in {run}")
-    return tuple(record for record in records if record is not None)
+    records = list[CellRecord]()
+    for cell in cells:
+        if (record := read_cell(run, cell)) is None:
+            raise RuntimeError(f"cell {cell.id} is not finished in {run}")
+        records.append(record)
+    return tuple(records)
 
 
 def score_cells(
@@ -105,7 +107,7 @@ def score_cells(
 
     def resample() -> None:
         """Score the problems that wait, which are of one control and have counts of one shape."""
-        (_, labels), every = next(iter(waiting.values())), [counts for counts, _ in waiting.values()]
+        (_, labels), every = next(iter(waiting.values())), list(map(itemgetter(0), waiting.values()))
         asked = metrics[next(iter(waiting)).control]
         how: dict[str, Any] = {"labels": labels, "n_resamples": scoring.n_resamples, "seed": scoring.seed}
         scores = bootstrap(np.concatenate(every), asked, **how)
@@ -123,7 +125,7 @@ def score_cells(
         waiting.clear()
 
     for problem in cells.problems:
-        ids = [cell.id for cell in cells.cells_of(problem)]
+        ids = list(map(attrgetter("id"), cells.cells_of(problem)))
         counts, labels = family.count(scoring.run, ids, metrics[problem.control])
         if waiting:
             control, (first, first_labels) = next(iter(waiting)).control, next(iter(waiting.values()))
@@ -168,8 +170,9 @@ def task_columns(family: Family, cells: FitCells | BaselineCells, scoring: Scori
 
 def noted(family: Family, probe: Probe, tables: TaskRows) -> TaskRows:
     """The same rows, those of controls with their notes, so that results can be read without the task."""
-    notes = {note.name: note[1:] for note in (*family.controls(probe), *family.baselines(probe))}
-    rows = list(tables.rows)
+    notes, rows = dict[str, Any](), list(tables.rows)
+    for note in (*family.controls(probe), *family.baselines(probe)):
+        notes[note.name] = note[1:]
     for place, row in enumerate(rows):
         if row.control in notes:
             params = {**json.loads(row.params_json), "note": notes[row.control]}

@@ -31,12 +31,11 @@ from bertology.families.contract import (
 )
 from bertology.families.model_corpus import ModelCorpus
 from bertology.families.request import Init, ReadoutConfig
-from bertology.families.rows import ByControl, Column, Mean, cell_rows, records_of, scored_rows, task_columns
+from bertology.families.rows import Column, Mean, cell_rows, records_of, scored_rows, task_columns
 from bertology.measures import Metric, bootstrap_ratio
 from bertology.measures.intervals import Bootstrap, ratio_intervals
 from bertology.measures.sums import HeadRatios, LayerSums
 from bertology.probing import GeometryCounts, Probe
-from bertology.probing.probes import is_installed, source_fingerprint
 from bertology.readouts import readout_kind
 from bertology.results import ResultRow, predictions
 from bertology.results.rows import score_of
@@ -52,11 +51,6 @@ _CLUSTERS = {
     "frames": "frames of pairs",
 }
 """Display names of what is resampled."""
-
-
-def own_identity(probe: Probe) -> dict[str, Any]:
-    """The identity of the cells of a probe that is not installed: a hash of its source; empty for an installed one."""
-    return {} if is_installed(probe) else {"source_fingerprint": source_fingerprint(probe)}
 
 
 def own_readout(
@@ -91,10 +85,6 @@ class SumsFamily(Family):
         """Settings of the probe; nothing that only fits have."""
         return own_readout(probe, asked, self.readout, about=self.about)
 
-    def identity(self, pair: ModelCorpus, probe: Probe) -> dict[str, Any]:
-        """Fingerprints of what is read, and of the source of a probe that is not installed."""
-        return super().identity(pair, probe) | own_identity(probe)
-
     def cells(self, pair: ModelCorpus, probe: Probe, config: ReadoutConfig, init: Init) -> CellGrid:
         """Every layer that is asked about."""
         layers = pair.layers_of(config)
@@ -116,12 +106,32 @@ class SumsFamily(Family):
         write_sums(cells, job, found, counts, n_clusters=len(test), provenance=provenance, aligned=aligned)
 
     def rows(self, draws: Sequence[FitCells], scoring: Scoring) -> TaskRows:
-        """Every statistic of every layer."""
-        return sums_rows(self, draws, scoring)
+        """Every statistic of every layer, and comparisons of layers, on each draw of the weights."""
+        metrics = self.configured(draws[0].probe, draws[0].config).scores
+        scored = [_column(list(one.cells.values()), one.layers, scoring, metrics) for one in draws]
+
+        def by_group(control: str, of_control: Any, shared: Sequence[Mapping[str, Any]]) -> Iterator[ResultRow]:
+            mean = Mean.of([[column] for column in scored])
+            for column, of_draw in zip(scored, shared, strict=True):
+                yield from _group_rows(column, {**of_draw, "control": "none", "seed": 0}, metrics, mean, len(scored))
+
+        plain = [{Problem("none", 0): replace(column, by_group={})} for column in scored]
+        # What no sampling decides has one cluster, and layers are not told apart by it.
+        is_ranked = any(scores.n_clusters > 1 for scores in scored[0].scores.values())
+        tables = scored_rows(self, draws, plain, scoring, metrics=metrics, more=by_group, is_ranked=is_ranked)
+        every = [sums for cell in draws[0].cells.values() for sums in predictions.read_head_sums(scoring.run, cell.id)]
+        return replace(tables, rows=_counted(tables.rows, scored[0], every))
 
     def baseline_rows(self, baselines: BaselineCells, scoring: Scoring) -> TaskRows:
-        """Every statistic of every baseline."""
-        return baseline_rows(self, baselines, scoring)
+        """Every statistic of every baseline, of no layer."""
+        metrics, rows = self.configured(baselines.probe, baselines.config).scores, list[ResultRow]()
+        for control, cell in baselines.cells.items():
+            where = {**task_columns(self, baselines, scoring), "control": control}
+            column = _column([cell], (None,), scoring, metrics)
+            made = cell_rows(replace(column, by_group={}), 0, where, metrics=metrics)
+            made += _group_rows(column, where, metrics)
+            rows += _counted(made, column, predictions.read_head_sums(scoring.run, cell.id))
+        return TaskRows.of(rows)
 
     def cost(self, pair: ModelCorpus, groups: Sequence[FitGroup]) -> Cost:
         """Some products of all vectors with one another's dimensions, for each layer."""
@@ -225,36 +235,6 @@ def kept_sums(found: LayerSums | HeadRatios, layer: int | None, split: str = "te
 # Rows of layers.
 
 
-def sums_rows(family: Family, draws: Sequence[FitCells], scoring: Scoring) -> TaskRows:
-    """The rows and comparisons of the statistics of layers, on each draw of the weights."""
-    metrics = family.configured(draws[0].probe, draws[0].config).scores
-    scored = [_column(list(one.cells.values()), one.layers, scoring, metrics) for one in draws]
-
-    def by_group(control: str, of_control: ByControl, shared: Sequence[Mapping[str, Any]]) -> Iterator[ResultRow]:
-        mean = Mean.of([[column] for column in scored])
-        for column, of_draw in zip(scored, shared, strict=True):
-            yield from _group_rows(column, {**of_draw, "control": "none", "seed": 0}, metrics, mean, len(scored))
-
-    plain = [{Problem("none", 0): replace(column, by_group={})} for column in scored]
-    # What no sampling decides has one cluster, and layers are not told apart by it.
-    is_ranked = any(scores.n_clusters > 1 for scores in scored[0].scores.values())
-    tables = scored_rows(family, draws, plain, scoring, metrics=metrics, more=by_group, is_ranked=is_ranked)
-    every = [sums for cell in draws[0].cells.values() for sums in predictions.read_head_sums(scoring.run, cell.id)]
-    return replace(tables, rows=_counted(tables.rows, scored[0], every))
-
-
-def baseline_rows(family: Family, baselines: BaselineCells, scoring: Scoring) -> TaskRows:
-    """The rows of baselines: the same statistics, of no layer."""
-    metrics, rows = family.configured(baselines.probe, baselines.config).scores, list[ResultRow]()
-    for control, cell in baselines.cells.items():
-        where = {**task_columns(family, baselines, scoring), "control": control}
-        column = _column([cell], (None,), scoring, metrics)
-        made = cell_rows(replace(column, by_group={}), 0, where, metrics=metrics)
-        made += _group_rows(column, where, metrics)
-        rows += _counted(made, column, predictions.read_head_sums(scoring.run, cell.id))
-    return TaskRows.of(rows)
-
-
 def _group_rows(
     column: Column, where: Mapping[str, Any], metrics: Sequence[Metric], mean: Mean | None = None, n_runs: int = 1
 ) -> Iterator[ResultRow]:
@@ -280,7 +260,12 @@ def _counted(rows: Sequence[ResultRow], column: Column, every: Sequence[predicti
     n_clusters |= {key: scores.n_clusters for key, scores in column.by_group.items()}
     kinds = {(sums.metric, sums.group): sums.unit for sums in every}
     of_sentences = [sums for sums in every if sums.unit == "sentences"]
-    n_items = {(s.metric, s.group): s.under.sum() for s in of_sentences if s.group or _counts_items(s.under)}
+    n_items = {}
+    for sums in of_sentences:
+        under = sums.under
+        # Denominators that are numbers of items; those that are all 1 weight clusters alike.
+        if sums.group or bool((under == np.round(under)).all() and (under != 1).any()):
+            n_items[sums.metric, sums.group] = under.sum()
     counted = []
     for row in rows:
         if row.value is None or not np.isfinite(row.value):
@@ -290,11 +275,6 @@ def _counted(rows: Sequence[ResultRow], column: Column, every: Sequence[predicti
         items = n_clusters[key] if kinds[key] == "types" else round(n_items.get(key, row.n_items))
         counted.append(replace(row, n_items=items, n_clusters=n_clusters[key], params_json=params))
     return tuple(counted)
-
-
-def _counts_items(under: NDArray[np.float64]) -> bool:
-    """Whether denominators are numbers of items; those that are all 1 weight clusters alike."""
-    return bool((under == np.round(under)).all() and (under != 1).any())
 
 
 def _column(

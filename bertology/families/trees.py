@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
@@ -149,7 +149,7 @@ def fit_trees(group: FitGroup, job: Resources) -> None:
         )
         for of_rank, one in zip(maps, fitted, strict=True):
             of_rank[asks] = one
-    relations = _Relations.fit(first, trees, weights, job) if test.asks == "arcs" else None
+    names, regression, predicted = _relations(first, trees, weights, job) if test.asks == "arcs" else ((), None, None)
     job.progress.finish()
 
     def readings(of_rank: Mapping[str, FittedStructural]) -> Iterator[_Reading]:
@@ -166,17 +166,14 @@ def fit_trees(group: FitGroup, job: Resources) -> None:
     for cells, of_rank in zip(group.members, maps, strict=True):
         writer, fits = CellWriter(cells, data, job, provenance), list(of_rank.values())
         shape = len(problems), len(cells.layers)
-        marks, agreement = _tree_texts(test, shape, readings(of_rank), relations.predicted if relations else None)
-        n_params = sum(one.n_params for one in fits) + (relations.fitted.n_params if relations else 0)
+        marks, agreement = _tree_texts(test, shape, readings(of_rank), predicted)
+        n_params = sum(one.n_params for one in fits) + (regression.n_params if regression else 0)
         for number, problem in enumerate(problems):
             for place, cell in enumerate(cells.cells_of(problem)):
                 relation = None
-                if relations is not None:
-                    regression = relations.fitted.model
-                    slopes, intercepts = (
-                        of[number, place, 0] for of in (regression.coefficients, regression.intercepts)
-                    )
-                    relation = torch.cat([slopes.T, intercepts[None]])
+                if regression is not None:
+                    model, at = regression.model, (number, place, 0)
+                    relation = torch.cat([model.coefficients[at].T, model.intercepts[at][None]])
                 origin = ProbeOrigin(
                     model=pair.source.name,
                     model_fingerprint=pair.fingerprints[cells.weights],
@@ -187,7 +184,7 @@ def fit_trees(group: FitGroup, job: Resources) -> None:
                     corpus=pair.corpus.name,
                     train_fingerprint=pair.splits.train.fingerprint,
                     readout=cells.readout,
-                    relations=relations.names if relations is not None else (),
+                    relations=names,
                     settings=dict(cells.config.changes),
                 )
                 distances, depths = (of_rank[asks].maps[number, place] if asks in of_rank else None for asks in both)
@@ -209,51 +206,38 @@ def fit_trees(group: FitGroup, job: Resources) -> None:
             job.progress.note(f"{about}: dev losses that were still falling in the last epoch: {layers}")
 
 
-@dataclass(frozen=True)
-class _Relations:
-    """Relations of words to their heads, by logistic regression on the words' own vectors."""
+def _relations(
+    cells: FitCells, trees: Mapping[str, TreeExamples], weights: NDArray[np.float32], job: Resources
+) -> tuple[tuple[str, ...], Any, list[list[list[list[str]]]]]:
+    """Fit relations of words to their heads to train, all layers at once, with ``[problem, sentence]`` weights.
 
-    names: tuple[str, ...]  # the relations of the training words, but for the root's
-    fitted: Any
-    predicted: list[list[list[list[str]]]]
-    """The relation of each word of test with a vector, by problem, layer and sentence."""
+    Returns the relations of the training words but for the root's, the logistic regression on the words' own vectors,
+    and the relation of each word of test with a vector, by problem, layer and sentence.
+    """
+    from bertology.activations import WordVectors
+    from bertology.readouts import LinearReadout, Targets
 
-    @classmethod
-    def fit(
-        cls, cells: FitCells, trees: Mapping[str, TreeExamples], weights: NDArray[np.float32], job: Resources
-    ) -> _Relations:
-        """Fit them to train, all layers at once, with ``[problem, sentence]`` weights."""
-        from bertology.activations import WordVectors
-        from bertology.readouts import LinearReadout, Targets
-
-        names = tuple(sorted(set(_relations_in(trees["train"], is_known=True))))
-        number, layers = {name: place for place, name in enumerate(names)}, cells.layers_read
-        vectors: dict[str, Any] = {}
-        targets: dict[str, Targets] = {}
-        of_word = np.zeros(0, dtype=np.int64)
-        for split, some in trees.items():
-            first, last = some.spans[:, 0].T
-            words = np.concatenate([np.arange(*bounds) for bounds in some.spans[:, 0].tolist()])
-            is_read, of_word = some.read[words], np.repeat(np.arange(len(some)), last - first)
-            of_word = of_word[is_read]
-            memory = 0 if split == "test" else job.memory // 2
-            vectors[split] = WordVectors(job.stored["words"][split], words[is_read], layers=layers, memory=memory)
-            if split != "test":
-                labels = np.array([number.get(name, -1) for name in _relations_in(some)], dtype=np.int64)[is_read]
-                of_words = weights[:, of_word] if split == "train" else None
-                targets[split] = Targets(np.repeat(labels[None], len(weights), axis=0), len(number), of_words)
-        fitted = LinearReadout(extensions=0).fit(
-            vectors["train"],
-            targets["train"],
-            dev=vectors["dev"],
-            dev_targets=targets["dev"],
-            device=job.device,
-            progress=job.progress.say,
-        )
-        cuts, every = np.flatnonzero(np.diff(of_word)) + 1, np.array(names)
-        labels = fitted.predict(vectors["test"]).labels
-        predicted = [[[part.tolist() for part in np.split(every[row], cuts)] for row in problem] for problem in labels]
-        return cls(names, fitted, predicted)
+    names = tuple(sorted(set(_relations_in(trees["train"], is_known=True))))
+    number, layers = {name: place for place, name in enumerate(names)}, cells.layers_read
+    vectors, targets, of_word = dict[str, Any](), dict[str, Targets](), np.zeros(0, dtype=np.int64)
+    for split, some in trees.items():
+        first, last = some.spans[:, 0].T
+        words = np.concatenate([np.arange(*bounds) for bounds in some.spans[:, 0].tolist()])
+        is_read, of_word = some.read[words], np.repeat(np.arange(len(some)), last - first)
+        of_word = of_word[is_read]
+        memory = 0 if split == "test" else job.memory // 2
+        vectors[split] = WordVectors(job.stored["words"][split], words[is_read], layers=layers, memory=memory)
+        if split != "test":
+            labels = np.array([number.get(name, -1) for name in _relations_in(some)], dtype=np.int64)[is_read]
+            of_words = weights[:, of_word] if split == "train" else None
+            targets[split] = Targets(np.repeat(labels[None], len(weights), axis=0), len(number), of_words)
+    shared: Any = {"dev": vectors["dev"], "dev_targets": targets["dev"], "device": job.device}
+    readout = LinearReadout(extensions=0)
+    fitted = readout.fit(vectors["train"], targets["train"], **shared, progress=job.progress.say)
+    cuts, every = np.flatnonzero(np.diff(of_word)) + 1, np.array(names)
+    labels = fitted.predict(vectors["test"]).labels
+    predicted = [[[part.tolist() for part in np.split(every[row], cuts)] for row in problem] for problem in labels]
+    return names, fitted, predicted
 
 
 def _tree_texts(
@@ -276,25 +260,24 @@ def _tree_texts(
         elif trees.asks == "depths" and depths is not None:
             agreement[:, :, item] = _row_correlations(depths[..., None, :], _values_of(trees, item, "depths")[None])
         edges = None
+        at_depth: Any = None if depths is None else np.full((*shape, len(heads)), np.inf)
+        if at_depth is not None:
+            at_depth[..., words] = depths
         if distances is not None:
             spanning = spanning_trees(distances.reshape(-1, len(words), len(words)), scored[words].tolist())
             edges = [[(int(words[a]), int(words[b])) for a, b in tree] for tree in spanning]
         for problem, layer in np.ndindex(*shape):
+            named: Any = None if relations is None else [""] * len(heads)
+            for word, name in zip(words.tolist(), relations[problem][layer][item], strict=True) if relations else ():
+                named[word] = name
             marks[problem][layer][item] = marks_of_tree(
                 heads,
                 scored,
                 None if edges is None else edges[problem * shape[1] + layer],
-                None if depths is None else _put_at(depths[problem, layer], words, np.full(len(heads), np.inf)),
-                None if relations is None else _put_at(relations[problem][layer][item], words, [""] * len(heads)),
+                None if at_depth is None else at_depth[problem, layer],
+                named,
             )
     return marks, agreement
-
-
-def _put_at(values: Any, words: NDArray[np.int64], filled: Any) -> Any:
-    """``filled`` with the values of some words at their places."""
-    for word, value in zip(words.tolist(), values, strict=True):
-        filled[word] = value
-    return filled
 
 
 def marks_of_tree(

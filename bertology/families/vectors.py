@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from operator import attrgetter
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, cast
@@ -57,9 +59,10 @@ class TaskData:
     @classmethod
     def of(cls, probe: RepresentationProbe, splits: Splits) -> TaskData:
         """The checked items of every split."""
-        items = {split: _items_of(probe, split, splits) for split in splits.by_name}
-        train, occurring = items["train"], dict[str, list[str]]()
-        for split, examples in items.items():
+        items, occurring = dict[str, Examples](), dict[str, list[str]]()
+        for split in splits.by_name:
+            examples = items[split] = _items_of(probe, split, splits)
+            train = items["train"]
             if (examples.n_spans, examples.is_multi_label) != (train.n_spans, train.is_multi_label):
                 raise CorpusError(f"task {probe.task}: the items of the {split} split are not of the kind of train's")
             # Only labels that occur count: a vocabulary may list more.
@@ -69,13 +72,13 @@ class TaskData:
             else:
                 distinct, first = np.unique(examples.codes, return_index=True)
                 codes = distinct[np.argsort(first)]
-            occurring[split] = [examples.values[code] for code in codes.tolist()]
+            occurring[split] = list(map(examples.values.__getitem__, codes.tolist()))
         if len(seen := occurring["train"]) < 2:
             raise FitError(f"task {probe.task}: train has the one label {quoted(seen[0])}; give data with two or more")
         labels = tuple(dict.fromkeys([*seen, *occurring["dev"], *occurring["test"]]))
-        number = {label: place for place, label in enumerate(labels)}
+        number = dict(zip(labels, itertools.count(), strict=False))
         for split, examples in items.items():
-            table = np.array([number.get(value, -1) for value in examples.values], dtype=np.int64)
+            table = np.array(list(map(number.get, examples.values, itertools.repeat(-1))), dtype=np.int64)
             if examples.is_multi_label:
                 numbered: Labels = np.zeros((len(examples), len(labels)), dtype=np.bool_)
                 numbered[:, table[table >= 0]] = examples.codes[:, table >= 0]
@@ -261,7 +264,7 @@ def task_data(probe: Probe, splits: Splits) -> TaskData:
     """The items of a probe of words, spans or sentences, made once for these splits."""
     if not isinstance(probe, RepresentationProbe):
         raise FitError(f"task {probe.task} puts texts to the model: its items have no vectors that could be read")
-    data: TaskData = splits.prepared(("task data", *_key(probe)), lambda: TaskData.of(probe, splits))
+    data: TaskData = splits.prepared(("task data", *_key(probe)), partial(TaskData.of, probe, splits))
     if (data.trees is not None) != (readout_kind(probe.readout).reads == "trees"):
         items, remedy = ("labels", "linear") if data.trees is None else ("trees", "structural")
         problem = f"readout {probe.readout} does not read its items, which are {items}: take {remedy}"
@@ -334,7 +337,7 @@ def _fill_sentences(examples: Examples, sentences: Sentences) -> bool:
 
 def sentence_names(sentences: Sentences, numbers: Sequence[int]) -> list[str]:
     """Names of some of the sentences, by which items are grouped again when they are read: no two of all alike."""
-    names = [sentences.id(number) for number in range(len(sentences))]
+    names = list(map(sentences.id, range(len(sentences))))
     times = Counter(names)
     return [
         names[number] if names[number] and times[names[number]] == 1 else f"{names[number]}#{number + 1}"
@@ -362,7 +365,7 @@ def targets_of(
 
 def check_pools(pair: ModelCorpus, data: TaskData, configs: Iterable[ReadoutConfig]) -> None:
     """Raise unless the items of a task can be pooled as readout configurations have it."""
-    pools = {config.pool for config in configs} - {"mean"}
+    pools = set(map(attrgetter("pool"), configs)) - {"mean"}
     if pools and all(examples.are_words for examples in data.items.values()):
         raise CorpusError(f"task {data.probe.task}: its items are single words, which are not pooled: leave pool out")
     if "cls" in pools:
@@ -506,9 +509,10 @@ class VectorFamily(Family):
     def configs(self, probe: Probe, asked: Sequence[ReadoutConfig], shape: ModelShape) -> tuple[ReadoutConfig, ...]:
         """Configurations with their registered readouts, the probe's own where none is named."""
         assert isinstance(probe, RepresentationProbe)
-        if other := next((metric for metric in probe.scores if metric.count_kind not in self.count_kinds), None):
-            fitting = listed(name for name, metric in METRICS.items() if metric.count_kind in self.count_kinds)
-            raise BertologyError(f"task {probe.task}: {other.name} is no metric of {self.about}: take {fitting}")
+        for metric in probe.scores:
+            if metric.count_kind not in self.count_kinds:
+                fitting = listed(name for name, one in METRICS.items() if one.count_kind in self.count_kinds)
+                raise BertologyError(f"task {probe.task}: {metric.name} is no metric of {self.about}: take {fitting}")
         configs = []
         for config in asked:
             kind = readout_kind(config.readout or probe.readout)
@@ -530,8 +534,10 @@ class VectorFamily(Family):
 
     def signals(self, probe: Probe, configs: Sequence[ReadoutConfig]) -> tuple[Signal, ...]:
         """Vectors of words, but where the special token before the text is read."""
-        signals: list[Signal] = ["cls" if config.pool == "cls" else "words" for config in configs]
-        return tuple(dict.fromkeys(signals))
+        signals = dict[Signal, None]()
+        for config in configs:
+            signals["cls" if config.pool == "cls" else "words"] = None
+        return tuple(signals)
 
     def check_settings(self, probe: Probe, configs: Sequence[ReadoutConfig]) -> None:
         """Check that readouts have such settings."""
@@ -541,12 +547,16 @@ class VectorFamily(Family):
             make_readout(str(config.readout), **config.settings)
 
     def identity(self, pair: ModelCorpus, probe: Probe) -> dict[str, Any]:
-        """Fingerprints of all splits; of a probe that is not installed, whose version guards nothing, of its items."""
-        identity, splits = super().identity(pair, probe), pair.splits
-        if any(split.written is not split.forms for split in splits.by_name.values()):
-            identity["forms"] = "written"
-        if is_installed(probe):
-            return identity
+        """Fingerprints of all splits, and whether forms are written ones."""
+        identity = super().identity(pair, probe)
+        for split in pair.splits.by_name.values():
+            if split.written is not split.forms:
+                identity["forms"] = "written"
+        return identity
+
+    def own_identity(self, pair: ModelCorpus, probe: Probe) -> dict[str, Any]:
+        """A hash of the items of every split."""
+        splits = pair.splits
 
         def parts() -> Iterator[bytes]:
             for split, examples in task_data(probe, splits).items.items():
@@ -555,8 +565,8 @@ class VectorFamily(Family):
                     plain = dict(value) if isinstance(value, Mapping) else value
                     yield plain.tobytes() if isinstance(plain, np.ndarray) else canonical_json(plain)
 
-        fingerprint = splits.prepared(("items fingerprint", *_key(probe)), lambda: digest(parts()))
-        return identity | {"items_fingerprint": fingerprint}
+        key = ("items fingerprint", *_key(probe))
+        return {"items_fingerprint": splits.prepared(key, lambda: digest(parts()))}
 
     def cells(self, pair: ModelCorpus, probe: Probe, config: ReadoutConfig, init: Init) -> CellGrid:
         """Every layer, or with mixtures what they mix, with the control task where the model is no control itself."""
@@ -611,7 +621,7 @@ class VectorFamily(Family):
 
     def rows(self, draws: Sequence[FitCells], scoring: Scoring) -> TaskRows:
         """Scores of each layer, further rows, and comparisons of layers."""
-        columns = [self.scores(cells, scoring) for cells in draws]
+        columns = list(map(self.scores, draws, itertools.repeat(scoring)))
         more, metrics = partial(self.more_rows, draws[0]), self.scored_by(draws[0])
         found = rows.scored_rows(self, draws, columns, scoring, metrics=metrics, more=more)
         return replace(found, comparisons=(*found.comparisons, *self.more_comparisons(draws[0], columns[0], scoring)))

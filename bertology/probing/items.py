@@ -41,12 +41,11 @@ class Examples:
     """Numbers of items that could not be asked about, by reason."""
 
     def __post_init__(self) -> None:
+        n_values, codes = len(self.values), self.codes
         if self.spans.ndim != 3 or self.spans.shape[2] != 2:
             raise ValueError(f"spans have shape {list(self.spans.shape)}; it should be [item, span, 2]")
-        lengths = {len(self.spans), len(self.codes), len(self.clusters)}
-        if len(lengths) > 1:
+        if len(lengths := {len(self.spans), len(codes), len(self.clusters)}) > 1:
             raise ValueError(f"spans, codes and clusters of different lengths {sorted(lengths)}; one of each an item")
-        n_values, codes = len(self.values), self.codes
         if self.is_multi_label:
             if codes.dtype != np.bool_ or codes.shape[1] != n_values:
                 expected = f"of items with several labels they should be truth values [item, {n_values}]"
@@ -74,11 +73,7 @@ class Examples:
 
     @property
     def words(self) -> Integers:
-        """``[item]`` the word of each item.
-
-        Raises:
-            ValueError: an item is more than one word.
-        """
+        """``[item]`` the word of each item; a ValueError where an item is more than one word."""
         if not self.are_words:
             raise ValueError("an item is more than one word, which no readout of single words can take")
         return self.spans[:, 0, 0]
@@ -92,10 +87,9 @@ class Examples:
 
     def without_ignored(self) -> Self:
         """The items with labels that are none of :data:`bertology.corpora.IGNORED`; the others are counted."""
-        ignored = [code for code, value in enumerate(self.values) if value in IGNORED]
-        if not ignored:
+        is_ignored = np.isin(np.array(self.values, dtype=object), list(IGNORED))
+        if not is_ignored.any():
             return self
-        is_ignored = np.isin(np.arange(len(self.values)), ignored)
         has_ignored = (self.codes & is_ignored).any(axis=1) if self.is_multi_label else is_ignored[self.codes]
         return self.subset(~np.asarray(has_ignored, dtype=np.bool_), reason="label −100, which losses ignore")
 
@@ -137,9 +131,9 @@ def sentence_examples(sentences: Sentences, labels: Sequence[str | None]) -> Exa
     if len(labels) != len(sentences):
         counts = f"{len(labels):,} labels for {len(sentences):,} sentences"
         raise CorpusError(f"{counts}: give one for each, None for sentences that are not asked about")
-    codes, values = coded(list(labels))
-    places = np.flatnonzero((codes >= 0) & (np.diff(sentences.starts) > 0))
-    spans = np.stack([sentences.starts[places], sentences.starts[places + 1]], axis=1)[:, None, :]
+    (codes, values), starts = coded(list(labels)), sentences.starts
+    places = np.flatnonzero((codes >= 0) & (np.diff(starts) > 0))
+    spans = np.stack([starts[places], starts[places + 1]], axis=1)[:, None, :]
     n_empty = int((codes >= 0).sum()) - len(places)
     skipped = {"sentence without words": n_empty} if n_empty else {}
     return Examples(spans.astype(np.int64), codes[places].astype(np.int64), values, places, skipped)

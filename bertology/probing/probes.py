@@ -283,19 +283,14 @@ class ProbeFamily:
 RegisteredProbe = Registered[Probe | ProbeFamily]
 
 
-def _checked(entry: RegisteredProbe, component: Any) -> Probe | ProbeFamily:
-    if not isinstance(component, Probe | ProbeFamily):
-        raise entry.wrong_type(component, f"{_KINDS} or a ProbeFamily")
-    if isinstance(component, Probe):
-        _check_name(entry, component)
-    return component
+def _registered_name(component: Probe | ProbeFamily) -> str | None:
+    return f"{_stem(component)}.v{component.version}" if isinstance(component, Probe) else None
 
 
-def _check_name(entry: RegisteredProbe, probe: Probe) -> None:
-    entry.check_name(f"{_stem(probe)}.v{probe.version}", remedy="task or version")
-
-
-_REGISTRY = Registry[Probe | ProbeFamily]("probe", "bertology.probes", "pos.v1", _checked)
+_EXPECTED = f"{_KINDS} or a ProbeFamily"
+_REGISTRY = Registry[Probe | ProbeFamily](
+    "probe", "bertology.probes", "pos.v1", Probe | ProbeFamily, _EXPECTED, _registered_name
+)
 OF_PROCESS: dict[str, Probe] = {}  # probes made known to this process alone, by task
 
 
@@ -332,7 +327,7 @@ def get_probe(name: str) -> Probe:
     if probe is None:
         examples = " or ".join(f"{plain}:{instance}" for instance in component.instances[:2])
         raise BertologyError(f"task {quoted(plain)} needs a {component.argument} after a colon, such as {examples}")
-    _check_name(newest, probe)
+    newest.check_name(_registered_name(probe))
     return probe
 
 

@@ -378,14 +378,9 @@ class ReadoutKind:
     """Called while planning with settings and the width of the vectors; returns what is wrong with them, or None."""
 
 
-def _checked(entry: Registered[ReadoutKind], component: Any) -> ReadoutKind:
-    if not isinstance(component, ReadoutKind):
-        raise entry.wrong_type(component, "a ReadoutKind")
-    entry.check_name(component.name, remedy="name")
-    return component
-
-
-_REGISTRY = Registry("readout", "bertology.readouts", "linear.v1", _checked)
+_REGISTRY = Registry[ReadoutKind](
+    "readout", "bertology.readouts", "linear.v1", ReadoutKind, "a ReadoutKind", lambda kind: kind.name
+)
 
 
 def registered_readouts() -> Mapping[str, Registered[ReadoutKind]]:

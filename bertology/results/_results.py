@@ -86,7 +86,7 @@ if TYPE_CHECKING:
 
 _MOST_GROUPS = 40
 """Groups that a figure has room for."""
-_VIEWS: Registry[Any] = Registry("view", "bertology.views", "over_steps.v1", lambda _, component: component)
+_VIEWS: Registry[Any] = Registry("view", "bertology.views", "over_steps.v1")
 """Views for which predictions are counted, as families do, which come after results in the order of packages."""
 _SCORE = ("value", "ci_low", "ci_high")
 _SCORED = ("task", "corpus", "split", "model", "pooling", "reading", "layer", "metric")

@@ -42,6 +42,7 @@ from bertology.runner.plan import Unit
 
 _CONNECT_S, _PATIENCE_S = 10.0, 120.0
 _LOOK_S, _TICK_S, _RESULT_S, _CLOSE_S = 2.0, 0.5, 60.0, 2.0
+BYTES_A_WORKER = 96 << 20  # vectors of so many bytes are worth another worker's reading the model and the text
 _KEPT = "what is finished is kept, the same command goes on from here"
 _LOST = (FutureCancelledError, CommClosedError, ConnectionError, TimeoutError)
 
@@ -325,6 +326,15 @@ class _Notes(Progress):
         self.notes.append(text)
 
 
+def _n_bytes(unit: Unit) -> int:
+    """Bytes of the stored vectors that a unit reads."""
+    n_bytes = 0
+    for read in unit.reads:
+        pair = read.pair(unit.plan.pair)
+        n_bytes += sum(pair.stored_bytes(text, read.signal) for text in texts_read(pair.splits, read.signal).values())
+    return n_bytes
+
+
 def look_afresh(folder: Path) -> None:
     """Open a folder, by which a network file system forgets that a file was not there a moment ago."""
     if folder.is_dir():
@@ -366,8 +376,8 @@ def dask_engine(pool: Pool, units: Sequence[Unit], context: engines.Context) -> 
                     for load in engines.together(pending):
                         unit = load[0][1]
                         if unit.reads and unit.reads not in extracted:
-                            sent, helpers = sender.send(unit), pool.n_threads if pool.n_threads > 1 else 0
-                            written = [submit((), write_shards, sent) for _ in range(helpers)]
+                            sent, helpers = sender.send(unit), min(pool.n_threads, _n_bytes(unit) // BYTES_A_WORKER)
+                            written = [submit((), write_shards, sent) for _ in range(helpers if helpers > 1 else 0)]
                             extracted[unit.reads] = submit(unit, extract, sent, *written)
                         begin(load, *([extracted[unit.reads]] if unit.reads else []))
                 for about, result in pool.received():

@@ -8,7 +8,7 @@ import json
 import subprocess
 import traceback
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,14 +30,6 @@ _REMEDY = "name another folder with --out"
 OF_CELLS = ("cells", "predictions", FITS, KEPT)  # folders with files of single cells
 
 
-@dataclass(frozen=True)
-class _Content:
-    models: dict[str, str]
-    corpora: dict[str, str]
-    code: dict[str, str] = field(default_factory=dict)
-    """The hash of the Python code that came with each model and was run."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class _Record:
     """The form of ``run.json``; further keys are not used."""
@@ -45,7 +37,7 @@ class _Record:
     format: int
     bertology: str
     experiment: str
-    content: _Content
+    content: dict[str, dict[str, str]]  # fingerprints of models and corpora, and of the code that came with models
     sessions: list[dict[str, Any]]
     tables: str | None
     sha256: str
@@ -173,8 +165,7 @@ def _is_included(name: str, cells: Collection[str] | None) -> bool:
 
 def _checksum_of(record: Mapping[str, Any]) -> str:
     """The checksum of a record's content, independent of its layout in the file."""
-    plain = dict(record)
-    plain.pop(_OWN_CHECKSUM, None)
+    plain = {key: value for key, value in record.items() if key != _OWN_CHECKSUM}
     return hashlib.sha256(_files.canonical_json(plain)).hexdigest()
 
 

@@ -137,7 +137,15 @@ def rerun(
     for corpus in corpora:
         if isinstance(corpus, Corpus) or are_sentences or kept_table(corpus) is None:
             kept_name(load_corpus(corpus))
-    _check_code(run, experiment)
+    # The Python code of models has to be that which the run was made with.
+    models = [one for one in with_checkpoints(experiment).models if one.trust_remote_code]
+    models += [one.reference for one in models if isinstance(one.reference, ModelSettings)]
+    recorded = RunFolder(run).record()["content"].get("code", {})
+    for model in models:
+        code = code_fingerprint(resolve_model(model.name, revision=model.revision))
+        if recorded.get(model.title, code) != code:
+            problem = f"the Python code of model {model.title} is not that which the run was made with"
+            raise BertologyError(f"{run}: {problem}; get it as it was then, or start a new run")
     before = _scores(run)
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise BertologyError(f"{out} is not empty: name another folder with --out")
@@ -154,20 +162,6 @@ def rerun(
             both = zip(_SCORES, before[key], after[key], strict=True)
             moved.append(f"{name}: {', '.join(f'{field} {old} → {new}' for field, old, new in both if old != new)}")
     return Repetition(summary, len(before.keys() & after.keys()), tuple(sorted(moved)))
-
-
-def _check_code(run: Path, experiment: Experiment) -> None:
-    """Compare the Python code of models with that which the run was made with."""
-    models = [one for one in with_checkpoints(experiment).models if one.trust_remote_code]
-    models += [one.reference for one in models if isinstance(one.reference, ModelSettings)]
-    recorded = RunFolder(run).record()["content"].get("code", {})
-    for model in models:
-        code = code_fingerprint(resolve_model(model.name, revision=model.revision))
-        if recorded.get(model.title, code) != code:
-            raise BertologyError(
-                f"{run}: the Python code of model {model.title} is not that which the run was made with; get it as it "
-                "was then, or start a new run"
-            )
 
 
 def _scores(run: Path) -> dict[tuple[Any, ...], tuple[Any, ...]]:
@@ -213,7 +207,13 @@ def merge_runs(runs: Sequence[Path], out: Path) -> Results:
                 remedy = "`bertology verify` says which was altered"
                 raise BertologyError(f"the runs contradict each other: {values}; {remedy}")
         comparisons.update({(row.family, row.cell_a, row.cell_b): row for row in results.comparisons})
-        _copy_files(folder.path, out)
+        for path in sorted(path for of in OF_CELLS for path in (folder.path / of).glob("[!.]*")):
+            target = out / path.parent.name / path.name
+            if not target.exists():
+                _files.write_atomically(target, path.read_bytes(), remedy=_REMEDY)
+    for failed in (out / "cells").glob("*.failed.json"):
+        if (out / "cells" / failed.name.replace(".failed", "")).exists():
+            failed.unlink()
     experiment, merged = folders[0].experiment(), RunFolder(out)
     _check_names(experiment, rows.values())
     ordered = in_order(experiment, rows.values())
@@ -260,14 +260,3 @@ def _check_names(experiment: Experiment, rows: Iterable[ResultRow]) -> None:
         checkpoints = None not in (known.step, row.step) and len(trainings) == 1
         if known.model != row.model and not (controls or checkpoints):
             raise same_but_for_names(*(f"{one.task} on {one.corpus}, {one.model}" for one in both))
-
-
-def _copy_files(run: Path, out: Path) -> None:
-    for folder in OF_CELLS:
-        for path in sorted((run / folder).glob("[!.]*")):
-            target = out / folder / path.name
-            if not target.exists():
-                _files.write_atomically(target, path.read_bytes(), remedy=_REMEDY)
-    for failed in (out / "cells").glob("*.failed.json"):
-        if (out / "cells" / failed.name.replace(".failed", "")).exists():
-            failed.unlink()

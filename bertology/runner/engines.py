@@ -10,10 +10,9 @@ import shutil
 import signal
 import statistics
 import tempfile
-import threading
 import warnings
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial, partialmethod
@@ -68,6 +67,10 @@ def together(units: Iterable[Numbered]) -> list[list[Numbered]]:
     return list(loads.values())
 
 
+def _no_bars(label: str) -> Progress:
+    return silent
+
+
 @dataclass(frozen=True)
 class Context:
     """Settings shared by all units of a run."""
@@ -77,7 +80,8 @@ class Context:
     wait: bool = False  # wait for other processes that are at a unit; otherwise `busy` is its outcome
     is_pending: Callable[[Unit], bool] = lambda _: True
     """Whether a unit is still to be computed: another process may have done it in the meantime."""
-    progress: ProgressFor = lambda _: silent
+    progress: ProgressFor = _no_bars
+    all_threads: bool = False  # whether forward passes have the machine to themselves
     side_by_side: int = 1  # units that are computed at once on this machine, and share its memory
 
 
@@ -101,7 +105,7 @@ def compute_load(load: Sequence[Numbered], context: Context) -> list[tuple[int, 
     for number, unit in load:
         is_waited_for = context.wait and len(load) > 1 and outcomes[unit.key] == "busy"
         found += compute_load([(number, unit)], context) if is_waited_for else [(number, outcomes[unit.key])]
-    return sorted(found, key=lambda outcome: isinstance(outcome[1], Exception))
+    return sorted(found, key=lambda outcome: isinstance(outcome[1], Exception)) if len(found) > 1 else found
 
 
 def _compute(units: Sequence[Unit], context: Context) -> dict[str, Outcome | Exception]:
@@ -109,7 +113,7 @@ def _compute(units: Sequence[Unit], context: Context) -> dict[str, Outcome | Exc
     first, failures = units[0], dict[str, Exception]()
     tasks = ", ".join(map(attrgetter("probe.task"), units))
     try:
-        with one_thread() as n_threads:
+        with one_thread(unless=context.all_threads) as n_threads:
             if first.baselines is not None:
                 job = _job(first, None, context, f"{tasks}, baselines", n_threads)
                 folds = _folds(job)
@@ -164,7 +168,9 @@ def _job(unit: Unit, group: FitGroup | None, context: Context, label: str, n_thr
         stored = {}
         for read in reads:
             if read.of_reference == (own is None) and (read.of_reference or read.weights == weights):
-                stored[read.signal] = _stored_splits(of, read.weights, context.device, read.signal)
+                entries = extract_splits(of, read.weights, context.device, _no_bars, read.signal, trusted=True)
+                # Folds share their vectors.
+                stored[read.signal] = dict.fromkeys(of.splits.by_name, entries["test"]) if of.splits.folds else entries
         job = Resources(
             context.run,
             of,
@@ -211,61 +217,45 @@ def close_encoder() -> None:
 
 
 def extract_splits(
-    pair: ModelCorpus, weights: Weights, device: str, progress: ProgressFor, signal: Signal = "words"
+    pair: ModelCorpus,
+    weights: Weights,
+    device: str,
+    progress: ProgressFor,
+    signal: Signal = "words",
+    *,
+    trusted: bool = False,
 ) -> dict[str, Entry]:
-    """The stored vectors of every split, extracted where they are not stored yet."""
+    """The stored vectors of every split, extracted where they are not stored yet.
+
+    Stored ones are verified unless they are ``trusted``, as those that this run has verified: to do so for each unit
+    would read all of them twice.
+    """
     from bertology.activations import extract
 
     entries = {}
     for split, sentences in texts_read(pair.splits, signal).items():
-        label = f"{pair.called(weights)}, {split}{'' if signal == 'words' else f', {signal}'}"
         recipe, get_encoder = pair.recipe(weights, sentences, signal), partial(open_encoder, pair, weights, device)
-        entries[split] = extract(get_encoder, sentences, recipe=recipe, layers=pair.layers, progress=progress(label))
+        entry = recipe.find(pair.layers) if trusted else None
+        if entry is None:
+            shown = progress(f"{pair.called(weights)}, {split}{'' if signal == 'words' else f', {signal}'}")
+            entry = extract(get_encoder, sentences, recipe=recipe, layers=pair.layers, progress=shown)
+        entries[split] = entry
     return entries
 
 
-def _stored_splits(pair: ModelCorpus, weights: Weights, device: str, signal: Signal) -> Mapping[str, Entry]:
-    """The stored vectors of every split, already extracted and verified by this run.
-
-    Comparing them for each unit would read all of them twice. Should someone have deleted them since, they are
-    extracted again. Folds share theirs.
-    """
-    entries = {}
-    for split, sentences in texts_read(pair.splits, signal).items():
-        entry = pair.recipe(weights, sentences, signal).find(pair.layers)
-        if entry is None:
-            entries = extract_splits(pair, weights, device, lambda _: silent, signal)
-            break
-        entries[split] = entry
-    return dict.fromkeys(pair.splits.by_name, entries["test"]) if pair.splits.folds else entries
-
-
-_spread = threading.local()
-
-
 @contextlib.contextmanager
-def all_threads() -> Iterator[None]:
-    """Let :func:`one_thread` pass in this thread: for forward passes that have the machine to themselves."""
-    _spread.is_wanted = True
-    try:
-        yield
-    finally:
-        _spread.is_wanted = False
-
-
-@contextlib.contextmanager
-def one_thread() -> Iterator[int]:
+def one_thread(*, unless: bool = False) -> Iterator[int]:
     """Compute on one thread: sums then come out the same whatever engine computes them, and units share the cores.
 
-    Yields how many there would be.
+    Yields how many there would be; ``unless`` a forward pass has the machine to itself, which takes all of them.
     """
     import torch
     from threadpoolctl import threadpool_limits
 
-    if getattr(_spread, "is_wanted", False):
-        yield torch.get_num_threads()
-        return
     before = torch.get_num_threads()
+    if unless:
+        yield before
+        return
     torch.set_num_threads(1)
     try:
         with threadpool_limits(1):
@@ -302,8 +292,10 @@ def _compute_groups(
 
 def _folds(job: Resources) -> list[Resources]:
     """The resources of each fold, which has a folder of its own until all are finished."""
-    folds = job.pair.splits.folds
-    return [replace(job, run=job.run / _FOLDER / str(one.fold), pair=replace(job.pair, splits=one)) for one in folds]
+    folds = list[Resources]()
+    for one in job.pair.splits.folds:
+        folds.append(replace(job, run=job.run / _FOLDER / str(one.fold), pair=replace(job.pair, splits=one)))
+    return folds
 
 
 def _put_together(job: Resources, folds: Sequence[Resources], cells: Iterable[Cell]) -> None:
@@ -588,13 +580,12 @@ def _threads(n_threads: int, units: Sequence[Unit], context: Context) -> Outcome
             number, unit = load[0]
             if not unit.reads:
                 # Hooks and gates belong to the one model that is open, so that its passes do not run side by side.
-                with all_threads() if unit.draws else contextlib.nullcontext():
-                    outcomes = compute_load(load, context)
-                yield from outcomes
+                yield from compute_load(load, replace(context, all_threads=bool(unit.draws)))
             elif len(load) > 1:
                 parts.append(load)
             else:  # each draw of weights is a fit of its own
-                parts += [[(number, replace(unit, draws=(draw,)))] for draw in unit.draws]
+                for draw in unit.draws:
+                    parts.append([(number, replace(unit, draws=(draw,)))])
         if len(parts) == 1:
             yield from compute_load(parts[0], context)  # this fit may spread its layers over all threads
         elif parts:
@@ -679,8 +670,14 @@ def _joblib(n_jobs: int, units: Sequence[Unit], context: Context) -> Outcomes:
             )
             sent = ([(number, sender.send(unit)) for number, unit in load] for load in loads)
             there = Context(context.run, context.device, context.wait, side_by_side=n_processes)
-            with _no_interrupt():
+            # Ctrl-C is held back while processes are started: they inherit that, and are ended by this one, in order.
+            can_block = hasattr(signal, "pthread_sigmask")
+            before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT}) if can_block else set()
+            try:
                 results = parallel(delayed(_unpacked)(load, there) for load in sent)
+            finally:
+                if can_block:
+                    signal.pthread_sigmask(signal.SIG_SETMASK, before)
             with contextlib.closing(results):
                 for outcomes in results:
                     yield from outcomes
@@ -688,19 +685,6 @@ def _joblib(n_jobs: int, units: Sequence[Unit], context: Context) -> Outcomes:
 
 def _unpacked(load: Sequence[tuple[int, Sent]], context: Context) -> list[tuple[int, Outcome | Exception]]:
     return compute_load([(number, received(sent)) for number, sent in load], context)
-
-
-@contextlib.contextmanager
-def _no_interrupt() -> Iterator[None]:
-    """Hold Ctrl-C back while processes are started: they inherit that, and are ended by this one alone, in order."""
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def portions(units: Sequence[Unit]) -> Iterator[list[Numbered]]:

@@ -120,8 +120,7 @@ def _pair(plan: Plan, units: Sequence[Unit], folder: Path | None) -> PairEstimat
     for read in dict.fromkeys(read for unit in units for read in unit.reads):
         of = read.pair(pair)
         for split in texts_read(pair.splits, read.signal).values():
-            n_vectors = len(split) if read.signal == "cls" else split.n_words
-            n_bytes = n_vectors * np.dtype(of.request.stored_dtype).itemsize * len(of.layers) * of.shape.dim
+            n_bytes = of.stored_bytes(split, read.signal)
             vectors += n_bytes
             if left and of.recipe(read.weights, split, read.signal).find(of.layers) is None:
                 missing += n_bytes

@@ -10,16 +10,19 @@ import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import repeat
 from operator import attrgetter
 from typing import Any, TypeVar
 
 from bertology._files import canonical_json, digest, exists, given_path, is_numeral, shortened
 from bertology._names import checkpoint_name, name_not_found, training_name
 from bertology.corpora import Corpus, annotate_text, known_table, load_corpus, no_columns
-from bertology.encoders import ModelSource, model_fingerprint, model_shape, resolve_model
+from bertology.encoders import model_fingerprint, model_shape, resolve_model
 from bertology.encoders.sources import code_fingerprint, find_checkpoints
 from bertology.errors import BertologyError, CorpusError, cut, quoted
 from bertology.families import contract, model_corpus
+from bertology.families.contract import BaselineCells, Family, FitCells, FitGroup, family_of
+from bertology.families.model_corpus import ModelCorpus, Splits, StoredSignal, Unreadable, Weights
 from bertology.families.request import (
     AS_READ,
     CorpusSettings,
@@ -42,7 +45,7 @@ T = TypeVar("T")
 _LISTED = 5
 # How far from even a cut may be, in shares of a part, to keep a model in one piece.
 _NEAR = 0.1
-Draws = tuple[contract.FitGroup, ...]  # one fit group on each draw of the weights of one initialisation
+Draws = tuple[FitGroup, ...]  # one fit group on each draw of the weights of one initialisation
 
 
 class _Resolver:
@@ -52,15 +55,12 @@ class _Resolver:
         self._whole = whole
         self._known: dict[object, Any] = {}
 
-    def _once(self, key: object, find: Callable[..., T], *args: Any, **options: Any) -> T:
+    def once(self, key: object, find: Callable[..., T], *args: Any, **options: Any) -> T:
+        """What a function finds, looked up once for each key."""
         if key not in self._known:
             self._known[key] = find(*args, **options)
         known: T = self._known[key]
         return known
-
-    def source(self, model: ModelSettings) -> ModelSource:
-        """A model's files."""
-        return self._once((model.name, model.revision), resolve_model, model.name, revision=model.revision)
 
     def plan(self, request: ProbeRequest) -> Plan:
         """The plan of a request, as :func:`make_plan` makes it."""
@@ -76,32 +76,30 @@ class _Resolver:
         pair = self._model(request, model)
         pair = replace(pair, layers=parse_layers(request.layer_spec, pair.shape.n_layers))
         # Models of an experiment that read one corpus are asked the same tasks.
-        corpus, splits = self._once((request.corpora[0], *probes), self._text, request, tuple(probes.values()))
-        weights = [_weights_of(model)]
-        for init in request.inits_of(model)[1:]:
-            weights += [model_corpus.Weights(init, seed) for seed in model_corpus.control_seeds(request.n_draws)]
-        pair = replace(pair, corpus=corpus, splits=splits, fingerprints=self._fingerprints(pair.source, weights))
+        corpus, splits = self.once((request.corpora[0], *probes), self._text, request, tuple(probes.values()))
+        pair = self._weighed(replace(pair, corpus=corpus, splits=splits), request.inits_of(model)[1:])
         return Plan(replace(pair, reference=self._reference(pair)), tuple(probes.values()))
 
-    def _fingerprints(
-        self, source: ModelSource, weights: Sequence[model_corpus.Weights]
-    ) -> dict[model_corpus.Weights, str]:
-        return {
-            one: self._once((source.folder, one), model_fingerprint, source, init=one.init, seed=one.seed)
-            for one in weights
-        }
-
-    def _model(self, request: ProbeRequest, model: ModelSettings) -> model_corpus.ModelCorpus:
+    def _model(self, request: ProbeRequest, model: ModelSettings) -> ModelCorpus:
         """The model under its display name, with all layers and an empty corpus."""
-        source = self.source(model)
-        shape = self._once(source, model_shape, source)
+        source = self.once((model.name, model.revision), resolve_model, model.name, revision=model.revision)
+        shape = self.once(source, model_shape, source)
         title = checkpoint_name(model.id or source.name, pretraining_seed=model.pretraining_seed, step=model.step)
         layers = tuple(range(shape.n_layers + 1))
-        return model_corpus.ModelCorpus(
-            request, replace(source, name=title), shape, Corpus("", {}), model_corpus.Splits(), layers, {}
-        )
+        return ModelCorpus(request, replace(source, name=title), shape, Corpus("", {}), Splits(), layers, {})
 
-    def _reference(self, pair: model_corpus.ModelCorpus) -> model_corpus.ModelCorpus | None:
+    def _weighed(self, pair: ModelCorpus, controls: Sequence[Init] = ()) -> ModelCorpus:
+        """The same model with the fingerprints of its own weights, and of the draws of those that are controls."""
+        model, fingerprints = pair.request.models[0], dict[Weights, str]()
+        weights = [Weights(model.init, model.init_seed if model.init != "pretrained" else 0)]
+        for init in controls:
+            weights += map(Weights, repeat(init), model_corpus.control_seeds(pair.request.n_draws))
+        for one in weights:
+            key = pair.source.folder, one
+            fingerprints[one] = self.once(key, model_fingerprint, pair.source, init=one.init, seed=one.seed)
+        return replace(pair, fingerprints=fingerprints)
+
+    def _reference(self, pair: ModelCorpus) -> ModelCorpus | None:
         """The reference model of a pair on the same corpus; None where none is asked for.
 
         Layers that are read of it have the numbers of those of the model where both are of one depth. Where they are
@@ -114,23 +112,22 @@ class _Resolver:
         if depth != found.shape.n_layers:
             same = {counterpart(layer, depth, found.shape.n_layers) for layer in layers}
             layers = found.layers if len(layers) == depth + 1 else tuple(sorted(same))
-        fingerprints = self._fingerprints(found.source, [_weights_of(model)])
-        return replace(found, corpus=pair.corpus, splits=pair.splits, layers=layers, fingerprints=fingerprints)
+        return self._weighed(replace(found, corpus=pair.corpus, splits=pair.splits, layers=layers))
 
-    def _text(self, request: ProbeRequest, probes: Sequence[Probe]) -> tuple[Corpus, model_corpus.Splits]:
+    def _text(self, request: ProbeRequest, probes: Sequence[Probe]) -> tuple[Corpus, Splits]:
         """A corpus as probes read it, the splits that they read, and the items that they bring themselves.
 
         For folds it is one split; where some probe is fitted, a corpus without splits is divided, unless one is named.
         """
-        settings, needed = request.corpora[0], set[str]()
+        settings, needed, items = request.corpora[0], set[str](), dict[str, Any]()
         for probe in probes:
             needed.update(probe.splits_needed)
         train, test = settings.train_split, settings.test_split
-        corpus, splits = _corpus(settings, self._whole, reads_sentences=bool(needed)), model_corpus.Splits()
+        corpus, splits = _corpus(settings, self._whole, reads_sentences=bool(needed)), Splits()
         if settings.folds is not None:
             for probe in probes:
                 problem = ""
-                if not contract.family_of(probe).is_cross_validated:
+                if not family_of(probe).is_cross_validated:
                     problem = "nothing is fitted to its labels, so it has no folds: leave folds out, or ask it apart"
                 elif any(config.codelength is not None for config in request.configs_of(probe.task)):
                     problem = "a codelength is of the training split, and has no folds: leave folds or codelength out"
@@ -142,16 +139,10 @@ class _Resolver:
             splits = model_corpus.choose_splits(corpus, train=train, test=test)
         elif needed:
             splits = model_corpus.splits_to_read(corpus, test=test, choose="dev" in needed)
-        items = {}
         for probe in probes:
-            own = contract.family_of(probe).items(probe, settings.name, most=settings.items, columns=settings.columns)
-            if own is not None:
-                items[probe.task] = own
+            own = family_of(probe).items(probe, settings.name, most=settings.items, columns=settings.columns)
+            items |= {} if own is None else {probe.task: own}
         return corpus, replace(splits, items=items)
-
-
-def _weights_of(model: ModelSettings) -> model_corpus.Weights:
-    return model_corpus.Weights(model.init, model.init_seed if model.init != "pretrained" else 0)
 
 
 def reads_sentences(tasks: Sequence[str]) -> bool:
@@ -207,7 +198,7 @@ def _named_corpus(name: str, annotate: str | None, columns: str | None) -> Corpu
 class Plan:
     """A resolved request: one model, one corpus, and the tasks that are run on them."""
 
-    pair: model_corpus.ModelCorpus
+    pair: ModelCorpus
     probes: tuple[Probe, ...]
 
     @cached_property
@@ -217,19 +208,28 @@ class Plan:
         for init, probe in itertools.product(self.pair.inits, self.probes):
             if not _is_run(request, request.models[0], probe, init):
                 continue
-            weights = [one for one in self.pair.fingerprints if one.init == init][: probe.most_draws]
-            fits[init, probe.task] = tuple(
-                tuple(
-                    contract.FitGroup(tuple(self._cells(probe, config, one) for config in configs)) for one in weights
-                )
-                for configs in contract.family_of(probe).fitted_together(probe, self.configs_of(probe))
-            )
+            identity, of_task = self._identity(probe), list[Draws]()
+            for configs in family_of(probe).fitted_together(probe, self.configs_of(probe)):
+                draws = list[FitGroup]()
+                for weights in self.pair.fingerprints:
+                    if weights.init == init:
+                        members = map(self._cells, repeat(probe), configs, repeat(weights), repeat(identity))
+                        draws.append(FitGroup(tuple(members)))
+                of_task.append(tuple(draws[: probe.most_draws]))
+            fits[init, probe.task] = tuple(of_task)
         return fits
 
-    def _cells(self, probe: Probe, config: ReadoutConfig, weights: model_corpus.Weights) -> contract.FitCells:
-        pair, grid = self.pair, contract.family_of(probe).cells(self.pair, probe, config, weights.init)
+    def _identity(self, probe: Probe) -> dict[str, Any]:
+        """The values that decide the numbers of a task and of its baselines."""
+        splits = self.pair.splits
+        folds = {"folds_fingerprint": splits.folds_fingerprint} if splits.folds else {}
+        own = {"task": probe.task, "task_version": probe.version}
+        return {**own, **family_of(probe).identity(self.pair, probe), **folds}
+
+    def _cells(self, probe: Probe, config: ReadoutConfig, weights: Weights, identity: Mapping[str, Any]) -> FitCells:
+        pair, grid = self.pair, family_of(probe).cells(self.pair, probe, config, weights.init)
         shared = {
-            **self._task_identity(probe),
+            **identity,
             "model_fingerprint": pair.fingerprints[weights],
             "readout": config.readout,
             "dtype": pair.request.dtype,
@@ -245,40 +245,33 @@ class Plan:
         for control, seed, layer in itertools.product(grid.controls, range(grid.n_seeds), grid.columns):
             own = {**grid.column_identity.get(layer, {}), "control": control, "seed": seed, "layer": layer}
             cells[control, seed, layer] = Cell({**shared, **own})
-        return contract.FitCells(probe, config, weights, cells, grid.layers_read)
+        return FitCells(probe, config, weights, cells, grid.layers_read)
 
     @cached_property
-    def baselines(self) -> tuple[contract.BaselineCells, ...]:
+    def baselines(self) -> tuple[BaselineCells, ...]:
         """The baselines asked for, by task, on what the model can read."""
         found = []
         for one in self.baselines_of_all:
-            unreadable = contract.family_of(one.probe).unreadable(self.pair, one.probe) if one.cells else ({}, {})
+            unreadable = family_of(one.probe).unreadable(self.pair, one.probe) if one.cells else ({}, {})
             found.append(self._baselines_of(one.probe, unreadable) if unreadable[0] else one)
         return tuple(found)
 
     @cached_property
-    def baselines_of_all(self) -> tuple[contract.BaselineCells, ...]:
+    def baselines_of_all(self) -> tuple[BaselineCells, ...]:
         """The baselines asked for, by task, if the model can read every word, which this does not find out."""
         return tuple(map(self._baselines_of, self.probes))
 
-    def _baselines_of(self, probe: Probe, unreadable: model_corpus.Unreadable = ({}, {})) -> contract.BaselineCells:
-        family, config = contract.family_of(probe), self.configs_of(probe)[0]
-        shared = self._task_identity(probe)
+    def _baselines_of(self, probe: Probe, unreadable: Unreadable = ({}, {})) -> BaselineCells:
+        family, config, cells = family_of(probe), self.configs_of(probe)[0], dict[str, Cell]()
+        shared = self._identity(probe)
         if family.has_settings_in_baselines and config.changes:
             shared["reading"] = config.changes
         if unreadable[0]:
             shared["unreadable_fingerprint"] = model_corpus.fingerprint_of(*unreadable, self.pair.joined)
-        cells = {}
         for note in family.baselines(probe):
             if note.name in self.pair.request.controls:
                 cells[note.name] = Cell({**shared, "control": note.name})
-        return contract.BaselineCells(probe, config, cells, *unreadable)
-
-    def _task_identity(self, probe: Probe) -> dict[str, Any]:
-        of_data = contract.family_of(probe).identity(self.pair, probe)
-        if self.pair.splits.folds:
-            of_data = {**of_data, "folds_fingerprint": self.pair.splits.folds_fingerprint}
-        return {"task": probe.task, "task_version": probe.version, **of_data}
+        return BaselineCells(probe, config, cells, *unreadable)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -310,7 +303,7 @@ class Plan:
     def configs_of(self, probe: Probe) -> tuple[ReadoutConfig, ...]:
         """The readout configurations of a task, each with its registered readout; no two alike."""
         asked = self.pair.request.configs_of(probe.task)
-        configs = contract.family_of(probe).configs(probe, asked, self.pair.shape)
+        configs = family_of(probe).configs(probe, asked, self.pair.shape)
         known = set()
         for one in configs:
             if one.key in known:
@@ -342,15 +335,15 @@ class Unit:
     plan: Plan
     probe: Probe
     draws: Draws = ()  # a fit group on each draw of weights; nothing for baselines
-    baselines: contract.BaselineCells | None = None
+    baselines: BaselineCells | None = None
 
     @property
-    def family(self) -> contract.Family:
+    def family(self) -> Family:
         """The family of the task."""
-        return contract.family_of(self.probe)
+        return family_of(self.probe)
 
     @property
-    def by_config(self) -> tuple[tuple[contract.FitCells, ...], ...]:
+    def by_config(self) -> tuple[tuple[FitCells, ...], ...]:
         """The cells of each readout configuration on each draw of weights; nothing for baselines."""
         return tuple(zip(*map(attrgetter("members"), self.draws), strict=True))
 
@@ -368,16 +361,16 @@ class Unit:
         return digest([canonical_json(sorted(map(attrgetter("id"), self.cells)))])
 
     @property
-    def reads(self) -> tuple[model_corpus.StoredSignal, ...]:
+    def reads(self) -> tuple[StoredSignal, ...]:
         """The stored vectors of the corpus that it needs, of its model by weights and of the reference."""
         if not self.draws:
             return ()
         signals = self.family.signals(self.probe, list(map(attrgetter("config"), self.draws[0].members)))
-        reads, reference = list[model_corpus.StoredSignal](), self.plan.pair.reference
+        reads, reference = list[StoredSignal](), self.plan.pair.reference
         for weights, signal in itertools.product(map(attrgetter("weights"), self.draws), signals):
-            reads.append(model_corpus.StoredSignal(weights, signal))
+            reads.append(StoredSignal(weights, signal))
         if reference is not None and self.probe.needs_reference:
-            reads += [model_corpus.StoredSignal(reference.weights, signal, True) for signal in signals]
+            reads += [StoredSignal(reference.weights, signal, True) for signal in signals]
         return tuple(reads)
 
     @property
@@ -479,7 +472,12 @@ class Work:
             plan = self.pairs[place.model, place.corpus]
             probe = plan.probes[place.task]
             if place.init is None:
-                if reads_all or self._is_read_whole(place):
+                is_whole = reads_all
+                # Where some model may read every word of a corpus; else each has baselines of its own.
+                for model in () if is_whole else range(len(self.experiment.models)):
+                    other = self.pairs.get((model, place.corpus))
+                    is_whole = is_whole or other is None or not other.baselines[place.task].unreadable
+                if is_whole:
                     units.append(Unit(plan, probe, baselines=plan.baselines_of_all[place.task]))
                 continue
             for baselines in () if reads_all or id(plan) in begun else plan.baselines:
@@ -493,14 +491,6 @@ class Work:
                     raise same_but_for_names(known.title, unit.title)
             units.append(unit)
         return tuple(units)
-
-    def _is_read_whole(self, place: Place) -> bool:
-        """Whether some model may read every word of a corpus; else each has baselines of its own."""
-        for model in range(len(self.experiment.models)):
-            plan = self.pairs.get((model, place.corpus))
-            if plan is None or not plan.baselines[place.task].unreadable:
-                return True
-        return False
 
     @property
     def n_cells(self) -> int:
@@ -535,7 +525,7 @@ def places_of(experiment: Experiment, shard: Shard) -> tuple[Place, ...]:
         asked = list(enumerate(by_corpus[corpus][1]))
         for task, of in asked if model == 0 else ():
             probe = get_probe(of.name)
-            for note in contract.family_of(probe).baselines(probe):
+            for note in family_of(probe).baselines(probe):
                 if note.name in experiment.controls:
                     places.append(Place(model, corpus, None, task, 0, 0))
                     break
@@ -545,7 +535,7 @@ def places_of(experiment: Experiment, shard: Shard) -> tuple[Place, ...]:
                 # Fits of each layer: the task itself by seed, and its control task on what is no control itself.
                 has_control_task = init == settings.init and experiment.runs_control_tasks
                 weight = experiment.seeds * (2 if has_control_task else 1)
-                for config in range(len(contract.family_of(probe).fitted_together(probe, of.configs)) or 1):
+                for config in range(len(family_of(probe).fitted_together(probe, of.configs)) or 1):
                     places.append(Place(model, corpus, init, task, config, weight))
     return tuple(places) if shard.is_whole else tuple(places[_cut(places, shard, -1) : _cut(places, shard, 0)])
 
@@ -587,7 +577,7 @@ def fewest_cells(experiment: Experiment) -> int:
             probe = get_probe(task.name)
             for config in task.configs or (None,):
                 named = config if config and config.readout else None
-                of_a_model += contract.family_of(probe).fewest_columns(probe, named, layers=layers, seeds=seeds)
+                of_a_model += family_of(probe).fewest_columns(probe, named, layers=layers, seeds=seeds)
     return len(experiment.models) * of_a_model
 
 
@@ -652,7 +642,8 @@ def with_checkpoints(experiment: Experiment, resolver: _Resolver | None = None) 
                 own = {"name": one.name, "revision": one.revision, "step": one.step}
                 models.append(model.model_copy(update={**shared, **own}))
         elif model.id is None and experiment.is_request:
-            models.append(model.model_copy(update={"id": resolver.source(model).name}))
+            source = resolver.once((model.name, model.revision), resolve_model, model.name, revision=model.revision)
+            models.append(model.model_copy(update={"id": source.name}))
         else:
             models.append(model)
     known = set[str]()

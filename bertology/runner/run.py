@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -24,14 +24,14 @@ from bertology.families.contract import Scoring, TaskRows
 from bertology.families.request import Experiment, ProbeRequest
 from bertology.families.rows import failed_rows, noted
 from bertology.results import ResultRow, Results, read_results
-from bertology.results.predictions import Cell, PredictionFolder
+from bertology.results.predictions import PredictionFolder
 from bertology.results.rows import ComparisonRow
 from bertology.runner._folder import RunFolder, failure_of, finished, git_state
 from bertology.runner.engines import ClusterChoice, Context, Engine, ProgressFor, local_engine
 from bertology.runner.plan import Shard, Unit, Work, in_order, resolve_work
 
 EngineName = Literal["joblib", "threads", "serial", "dask"]
-_RESULTS = "results.parquet"
+_RESULTS, _CELLS = "results.parquet", attrgetter("cells")
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ def run_experiment(
             failures.append(f"{unit.title}: {reason}")
     wall = time.perf_counter() - clock
     session.write_tables(wall)
-    n_cells = len(session.cells(session.units))
+    n_cells = sum(len(unit.cells) for unit in session.units)
     return RunSummary(out, n_cells, session.n_computed, tuple(failures), wall)
 
 
@@ -177,11 +177,6 @@ class _Session:
         """The notes on the corpora, each once."""
         return tuple(dict.fromkeys(chain.from_iterable(map(attrgetter("notes"), self._work.plans))))
 
-    @staticmethod
-    def cells(units: Iterable[Unit]) -> list[Cell]:
-        """The cells of units; one that two models share is in it for each."""
-        return list(chain.from_iterable(map(attrgetter("cells"), units)))
-
     def find_device(self, pending: Sequence[Unit]) -> None:
         """Choose what to compute units on; raises where it, or a setting of a readout, is not there."""
         if self._held is not None and self._engine in ("joblib", "dask"):
@@ -206,9 +201,9 @@ class _Session:
             return ()
         self.find_device(pending)
         with self._open_engine() as engine:
-            whole, n_cells = self._options.progress(self._work.experiment.name), len(self.cells(self.units))
-            whole.start(n_cells, unit="cells")
-            whole.skip(n_cells - len(self.cells(pending)))
+            whole, n_cells = self._options.progress(self._work.experiment.name), list(map(len, map(_CELLS, self.units)))
+            whole.start(sum(n_cells), unit="cells")
+            whole.skip(sum(n_cells) - sum(map(len, map(_CELLS, pending))))
             try:
                 if busy := self._stage(pending, engine, whole, wait=False):
                     # By now, whoever computed these has finished them or has gone.
@@ -282,9 +277,15 @@ class _Session:
             known = record["tables"] if shard.is_whole else parts.get(str(shard))
             if not done or (known == made_of and has_tables and not self.n_computed):
                 return None
-            results, cells = self.results(done, failed), set(map(attrgetter("id"), self.cells(self.units)))
+            results = self.results(done, failed)
+            cells = set(map(attrgetter("id"), chain.from_iterable(map(_CELLS, self.units))))
             if is_continued and not shard.is_whole:
-                results = _with_other_parts(self._work, results, read_results(path), cells)
+                # Which cells the other parts have is not known here, since that would take the content of all models.
+                before, models = read_results(path), {row.model for row in results.rows}
+                others = [row for row in before.rows if row.cell_id not in cells or row.model not in models]
+                compared = [row for row in before.comparisons if row.cell_a not in cells]
+                rows = in_order(self._work.experiment, (*results.rows, *others))
+                results = replace(results, rows=rows, comparisons=(*results.comparisons, *compared))
             save_tables(results, experiment, path)
             self.folder.seal(None if shard.is_whole else cells)
             session = {
@@ -333,13 +334,3 @@ def save_tables(results: Results, experiment: Experiment, folder: Path) -> None:
     shown = any(row.layer is not None and row.status == "ok" for row in results.rows)
     outputs = experiment.outputs
     results.save(folder, tables=outputs.tables if shown else (), plots=outputs.plots if shown else ())
-
-
-def _with_other_parts(work: Work, part: Results, before: Results, cells: Collection[str]) -> Results:
-    """The results of one part, which has these cells, put to those of other parts that the folder has already: which
-    cells those have is not known here, since that would take the content of all models."""
-    models = {row.model for row in part.rows}
-    others = [row for row in before.rows if row.cell_id not in cells or row.model not in models]
-    rows = in_order(work.experiment, (*part.rows, *others))
-    compared = [row for row in before.comparisons if row.cell_a not in cells]
-    return replace(part, rows=rows, comparisons=(*part.comparisons, *compared))

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from bertology.results import Predictions
-from bertology.results.predictions import Cell, is_finished, read_cell, read_labels, read_predictions, write_cell
+from bertology.results.predictions import Cell, is_finished, read_cell, write_cell
 
 CELL = Cell({"task": "pos"})
 
@@ -34,12 +34,3 @@ def test_a_cell_is_believed_as_long_as_its_files_are_the_same(tmp_path: Path) ->
     assert is_finished(tmp_path, CELL)
     path.unlink()
     assert not is_finished(tmp_path, CELL)
-
-
-def test_labels_are_those_of_the_predictions(tmp_path: Path) -> None:
-    write(tmp_path, [0, 1, 0])
-    found, whole = read_labels(tmp_path, [CELL.id, CELL.id]), read_predictions(tmp_path, CELL.id)
-    assert found.labels == whole.labels
-    assert found.gold.tolist() == whole.gold.tolist()
-    assert found.pred.tolist() == [whole.pred.tolist()] * 2
-    assert (found.cluster.tolist(), found.n_clusters) == (whole.cluster.tolist(), 2)

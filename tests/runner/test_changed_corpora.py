@@ -24,15 +24,6 @@ def in_documents(sentences: list[Sentence]) -> list[Sentence]:
     return [replace(sentence, group=f"document-{place // 3}") for place, sentence in enumerate(sentences)]
 
 
-def with_misc(sentences: list[Sentence]) -> list[Sentence]:
-    """Another annotation of a layer that only ``word_label`` asks about."""
-    changed = []
-    for place, sentence in enumerate(sentences):
-        values = tuple("AB"[(place + word) % 2] for word in range(len(sentence)))
-        changed.append(replace(sentence, layers={**sentence.layers, "misc": values}))
-    return changed
-
-
 def part_of(change: Change) -> Corpus:
     whole = load_corpus("pocket")
     sizes = {"train": 60, "dev": 20, "test": 40}
@@ -74,18 +65,3 @@ def test_predictions_are_kept_under_the_names_of_the_corpus_that_was_asked_about
     # the texts are the same: nothing is read again
     assert {status.name for status in store_status()} == entries
     assert [row.value for row in after.rows] == [row.value for row in before.rows]
-
-
-def test_labels_of_any_layer_are_those_of_the_corpus_that_was_asked_about(tiny_bert: Path) -> None:
-    first = part_of(with_misc)
-    second = Corpus("part", {**first.splits, "test": Sentences(other_misc(list(first["test"])))})
-    for corpus in (first, second):
-        assert kept_gold(ask(tiny_bert, corpus, task="word_label:misc"), "none") == gold_in(corpus, "misc")
-
-
-def other_misc(sentences: list[Sentence]) -> list[Sentence]:
-    turned = {"A": "B", "B": "A"}
-    return [
-        replace(one, layers={**one.layers, "misc": tuple(turned[str(value)] for value in one.layers["misc"])})
-        for one in sentences
-    ]

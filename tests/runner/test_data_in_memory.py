@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 
 from bertology import probe
-from bertology.errors import CorpusError
 from bertology.runner import RunOptions, rerun, run_experiment
 from bertology.runner.experiment import Experiment
 
@@ -68,8 +67,3 @@ def test_a_run_on_a_table_of_items_is_run_again(tiny_bert: Path, tmp_path: Path)
     again = rerun(tmp_path / "run", tmp_path / "again", corpora=[PAIRS], options=RunOptions(engine="serial"))
     assert again.n_scores
     assert not again.moved
-
-
-def test_columns_that_are_wrong_are_named(tiny_bert: Path, frame: pd.DataFrame) -> None:
-    with pytest.raises(CorpusError, match="no column of texts or words among w, upos, document"):
-        probe("pos", model=tiny_bert, corpus=frame.rename(columns={"words": "w"}))

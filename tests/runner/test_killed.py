@@ -45,27 +45,6 @@ def undisturbed(start: Start, tmp_path_factory: pytest.TempPathFactory) -> tuple
     return run.folder / "out", run.seconds
 
 
-def test_killed_at_random_moments(start: Start, undisturbed: tuple[Path, float], tmp_path: Path) -> None:
-    whole, seconds = undisturbed
-    draw = random.Random(SEED)
-    # One moment in each quarter of the run, so that early and late ones are among them.
-    moments = [(number + draw.random()) / N_MOMENTS for number in range(N_MOMENTS)]
-    for attempt in range(3 * N_MOMENTS):
-        run = start(tmp_path / str(attempt))
-        status = run.wait(die_after=moments[-1] * seconds)
-        if status == 0:
-            # The machine has become quicker, and the run ended before its moment came.
-            seconds = 0.9 * run.seconds
-            continue
-        assert status == -signal.SIGKILL
-        assert start(run.folder).wait() == 0
-        assert_same(run.folder / "out", whole)
-        moments.pop()
-        if not moments:
-            break
-    assert not moments
-
-
 def test_killed_while_a_file_is_put_in_its_place(start: Start, undisturbed: tuple[Path, float], tmp_path: Path) -> None:
     whole, _ = undisturbed
     written = [

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from bertology.errors import BertologyError
 from bertology.families.request import ReadoutConfig
 from bertology.runner import ProbeRequest, RunOptions, rerun, run_experiment, run_probes, verify_run
 from bertology.runner.experiment import load_experiment
@@ -60,11 +59,3 @@ def test_what_a_killed_process_left_is_no_obstacle(request_: ProbeRequest, tmp_p
     left.write_text("{")
     run_probes(but(request_, tasks=("pos",), configs={}, layers="0"), out=tmp_path / "run")
     assert not left.exists()
-
-
-def test_a_folder_of_something_else_is_refused(request_: ProbeRequest, tmp_path: Path) -> None:
-    (tmp_path / "note.txt").write_text("mine")
-    with pytest.raises(BertologyError, match="is not the folder of a run") as raised:
-        run_probes(request_, out=tmp_path)
-    assert "\n" not in str(raised.value)
-    assert [path.name for path in tmp_path.iterdir()] == ["note.txt"]

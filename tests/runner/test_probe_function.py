@@ -3,7 +3,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 import bertology
@@ -27,15 +26,6 @@ def test_the_main_job_in_one_call(table: Results) -> None:
     assert set(frame.control) == {"none", "majority"}
     assert "pos · accuracy by layer" in str(table)
     assert "<table" in table._repr_html_()
-
-
-def test_labels_and_confusions_are_at_hand(table: Results) -> None:
-    confusion = table.confusion("pos", 0)
-    frame = table.to_pandas()
-    row = frame[(frame.layer == 0) & (frame.metric == "accuracy")].iloc[0]
-    assert confusion.to_numpy().sum() == row.n_items
-    assert np.diag(confusion.to_numpy()).sum() / row.n_items == pytest.approx(row.value)
-    assert len(table.per_label("pos", 3))
 
 
 def test_a_corpus_and_settings_can_be_given(tiny_bert: Path, tiny_corpus: Path, tmp_path: Path) -> None:

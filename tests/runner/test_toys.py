@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -62,16 +61,6 @@ def test_they_are_listed_and_planned(start: Start, experiment: Path, tmp_path: P
     assert "toys" in planned.output
 
 
-def test_settings_of_the_readout_are_checked_by_itself_when_planning(
-    start: Start, experiment: Path, tmp_path: Path
-) -> None:
-    file = tmp_path / "toys.yaml"
-    file.write_text(experiment.read_text().replace("0.5", "2"))
-    command = start(tmp_path, "plan", file)
-    assert command.wait() == 2
-    assert "shrink is 2: give at most 1" in command.errors
-
-
 def test_rows_of_the_family_stand_beside_those_of_others(serial: Path) -> None:
     rows = read_results(serial).to_pandas()
     norms = rows[rows.task == "toy_norms"]
@@ -101,14 +90,6 @@ def test_joblib_and_merged_shards_are_the_same(start: Start, experiment: Path, s
     assert start(tmp_path, "merge", *parts, "--out", tmp_path / "merged").wait() == 0
     for other in (joblib, tmp_path / "merged"):
         assert_same(other, serial)
-
-
-def test_killed_and_resumed(start: Start, experiment: Path, serial: Path, tmp_path: Path) -> None:
-    arguments = ["run", experiment, "--out", tmp_path / "out", "--engine", "serial"]
-    killed = start(tmp_path, *arguments, die_at_write=20)
-    assert killed.wait() == -signal.SIGKILL
-    assert start(tmp_path, *arguments).wait() == 0
-    assert_same(tmp_path / "out", serial)
 
 
 def test_they_are_reported_and_drawn(start: Start, serial: Path) -> None:

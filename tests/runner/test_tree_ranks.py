@@ -9,39 +9,12 @@ from typing import Any
 
 import pandas as pd
 import pytest
-import torch
 
 from bertology.corpora import Corpus, load_corpus
 from bertology.results import read_results
 from bertology.runner import RunOptions, run_experiment, run_probes
 from bertology.runner.experiment import load_experiment
-from tests.runner.requests import but
-from tests.runner.tree_runs import LAYERS, TASKS, Ran, asking
-
-
-def probe_tensors(run: Path, cell: str) -> dict[str, torch.Tensor]:
-    from safetensors.torch import load_file
-
-    return load_file(run / "probes" / f"{cell}.safetensors")
-
-
-def test_seeds_resample_and_know_nothing_of_each_other(ran: Ran, tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setenv("BERTOLOGY_CACHE", str(ran.cache))
-    request = but(ran.request, seeds=1, controls=(), tasks=TASKS[:1])
-    frame = run_probes(request, out=tmp_path / "run").to_pandas()
-    for layer in LAYERS:
-        row = ran.row(TASKS[0], "uuas", layer=layer)
-        other = ran.row(TASKS[0], "uuas", layer=layer, seed=1)
-        assert row.cell_id != other.cell_id
-        (alone,) = frame[(frame.metric == "uuas") & (frame.layer == layer)].itertuples()
-        assert alone.cell_id == row.cell_id
-        assert alone.value == pytest.approx(row.value, abs=0.01)
-        kept = [probe_tensors(ran.run, one.cell_id)["distance"] for one in (row, other)]
-        torch.testing.assert_close(
-            probe_tensors(tmp_path / "run", alone.cell_id)["distance"], kept[0], atol=1e-3, rtol=1e-3
-        )
-        assert not torch.allclose(kept[0], kept[1], atol=1e-2)
-
+from tests.runner.tree_runs import TASKS, asking
 
 SWEEP = """\
 name: ranks

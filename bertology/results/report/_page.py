@@ -215,7 +215,7 @@ def _reader(run: Run, table: LayerTable) -> tuple[str, ...]:
 
 
 # The order of packages has probes after results: of an installed one only its question and its items are read here.
-_PROBES: Registry[Any] = Registry("probe", "bertology.probes", "pos.v1", lambda _, component: component)
+_PROBES: Registry[Any] = Registry("probe", "bertology.probes", "pos.v1")
 
 
 def probe_of(about: ResultRow) -> Any:

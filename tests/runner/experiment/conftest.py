@@ -77,7 +77,7 @@ import bertology.readouts, bertology.encoders.loading
 from bertology.activations import _extract
 from bertology.families import labels
 from bertology.families.vectors import VectorFamily
-from bertology.runner import _dask as _dask_tasks
+from bertology.runner import _dask
 import bertology_probes.words, bertology_probes.pos
 
 # What stays as it is need not be copied by every child.
@@ -133,10 +133,6 @@ def install(hooks, folder):
     labels.fit, VectorFamily.compute_baselines, _extract.Extraction.read = fit, write_baselines, read
     if "small_shards" in hooks:
         _extract.SHARD_BYTES, _extract.PIECES_IN_BATCH = 8_000, 128
-    if "no_model" in hooks:
-        def open_encoder(pair, *rest):
-            raise RuntimeError("out of order")
-        _dask_tasks.open_encoder = open_encoder
 
 async def scheduler(job):
     async with distributed.Scheduler(host="127.0.0.1", port=job["port"], dashboard_address=":0") as found:

@@ -157,43 +157,17 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], dict[str, str]]] = {
         lambda run: (run / "checksums.json").write_text("[]"),
         {"verify": "checksums.json: not readable as the checksums of a run", "report": "not readable", "merge": ""},
     ),
-    "a checksum that is none": (
-        lambda run: rewrite(run / "checksums.json", lambda found: {**found, "sha256": {"x": 1}}),
-        {"verify": "sha256.x: Input should be a valid string"},
-    ),
     "a folder among cells": (
         lambda run: (run / "cells" / "spare.json").mkdir(),
         {"verify": "cells/spare.json: a folder among the files of cells", "report": "", "merge": "Is a directory"},
-    ),
-    "a folder in the place of a cell": (
-        lambda run: make_folder(file_of(run, "cells")),
-        {"verify": ": a folder among the files of cells", "merge": "Is a directory", "resume": "Is a directory"},
     ),
     "a link among cells": (
         lambda run: make_link(run / "cells" / "spare.json", run / "run.json"),
         {"verify": "cells/spare.json: a link among the files of cells"},
     ),
-    "a link in the place of predictions": (
-        lambda run: make_link(file_of(run, "predictions"), run / "nowhere"),
-        {"verify": ": a link among the files of cells", "merge": "No such file", "results": ""},
-    ),
-    "cells that are a file": (
-        lambda run: (shutil.rmtree(run / "cells"), (run / "cells").write_text("")),
-        {"verify": "missing", "resume": "Not a directory"},
-    ),
-    "a record without sessions": (
-        lambda run: rewrite(run / "run.json", lambda found: {k: v for k, v in found.items() if k != "sessions"}),
-        {"verify": "sessions: Field required", "merge": "sessions: Field required", "resume": "sessions: Field"},
-    ),
     "a record with another fingerprint": (
         lambda run: rewrite(run / "run.json", lambda found: {**found, "content": {"models": {}, "corpora": {}}}),
         {"verify": "run.json: altered", "merge": "run.json: altered", "resume": "run.json: altered", "report": ""},
-    ),
-    "an edited session": (
-        lambda run: rewrite(
-            run / "run.json", lambda found: {**found, "sessions": [{**found["sessions"][0], "wall_s": 1.0}]}
-        ),
-        {"verify": "run.json: altered"},
     ),
     "a record without its checksum": (
         lambda run: rewrite(run / "run.json", unsigned),
@@ -210,22 +184,6 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], dict[str, str]]] = {
             "head of a row is '{}': String should match pattern '^L[0-9]{1,4}H[0-9]{1,4}$'",
         ),
     ),
-    "parameters that are no JSON": (
-        lambda run: alter_rows(run, params_json='{"settings"'),
-        {"results": "params_json of a row is '{\"settings\"'", "report": "altered since"},
-    ),
-    "settings that are a list": (
-        lambda run: alter_rows(run, params_json='{"settings": []}'),
-        {"results": "settings: Input should be"},
-    ),
-    "reasons that are a list": (
-        lambda run: alter_rows(run, skip_reasons="[]", n_skipped=1),
-        {"results": "skip_reasons of a row is '[]'"},
-    ),
-    "a value of any length": (
-        lambda run: alter_rows(run, init="x" * 100_000),
-        {"results": "…"},
-    ),
     "flipped bits in scores": (
         lambda run: flip(run / "results.parquet"),
         dict.fromkeys(("results", "verify", "report", "merge"), "results.parquet"),
@@ -241,10 +199,6 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], dict[str, str]]] = {
     "a cell that is a list": (
         lambda run: file_of(run, "cells").write_text("[]"),
         {"verify": "altered (not the record of a cell)"},
-    ),
-    "a cell without facts": (
-        lambda run: rewrite(file_of(run, "cells"), lambda found: {**found, "facts": []}),
-        {"verify": "altered"},
     ),
 }
 
@@ -280,7 +234,7 @@ def tables(run: Path) -> dict[str, str]:
 def test_damaged_bytes_are_refused_or_harmless(damaged: Damaged, name: str) -> None:
     damaged.renew()
     content, whole = file_of(damaged.run, name).read_bytes(), tables(damaged.run)
-    for mutant in mutated_bytes(content, seed=1, count=5):
+    for mutant in mutated_bytes(content, seed=1, count=3):
         damaged.renew()
         file_of(damaged.run, name).write_bytes(mutant)
         if name.endswith("parquet") and mutant != content:
@@ -296,7 +250,7 @@ def test_damaged_values_are_refused_or_harmless(damaged: Damaged, name: str) -> 
     damaged.renew()
     path = file_of(damaged.run, name)
     tree = json.loads(path.read_text())
-    for mutant in mutated_tree(tree, seed=1, count=8):
+    for mutant in mutated_tree(tree, seed=1, count=5):
         try:
             text = json.dumps(mutant)
         except ValueError:
@@ -313,7 +267,7 @@ def test_damaged_rows_are_refused_or_harmless(damaged: Damaged, name: str) -> No
     damaged.renew()
     rows = pq.read_table(damaged.run / name).to_pylist()
     n_written = 0
-    for mutant in mutated_tree(rows, seed=1, count=16):
+    for mutant in mutated_tree(rows, seed=1, count=10):
         damaged.renew()
         try:
             pq.write_table(pa.Table.from_pylist(mutant), damaged.run / name)

@@ -79,6 +79,7 @@ def test_shards_of_vectors_are_written_by_all_workers(
     experiment = load_experiment(trial[0])
     monkeypatch.setattr(_extract, "SHARD_BYTES", 8_000)
     monkeypatch.setattr(_extract, "PIECES_IN_BATCH", 128)
+    monkeypatch.setattr("bertology.runner._dask.BYTES_A_WORKER", 8_000)
     monkeypatch.setenv("BERTOLOGY_CACHE", str(tmp_path / "serial"))
     run_experiment(experiment, tmp_path / "alone", options=RunOptions(engine="serial"))
     monkeypatch.setenv("BERTOLOGY_CACHE", str(own_cache))

@@ -11,7 +11,7 @@ import pytest
 
 from bertology import attention
 from bertology.attention.arcs import heads as head_statistics
-from bertology.families import sums
+from bertology.results import predictions
 from bertology.runner import RunOptions, run_experiment
 from bertology.runner._folder import RunFolder, finished
 from bertology.runner.engines import Context, compute_load, together
@@ -152,7 +152,7 @@ def test_a_run_that_is_broken_off_goes_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     written: list[Any] = []
-    real = sums.write_cell
+    real = predictions.write_cell
 
     def breaks_off(run: Path, cell: Any, *given: Any, **more: Any) -> None:
         if cell.identity["task"] == "head_syntax" and cell.identity.get("layer") == 2:
@@ -161,7 +161,7 @@ def test_a_run_that_is_broken_off_goes_on(
         written.append(cell)
 
     with monkeypatch.context() as patch:
-        patch.setattr(sums, "write_cell", breaks_off)
+        patch.setattr(predictions, "write_cell", breaks_off)
         with pytest.raises(KeyboardInterrupt):
             run_experiment(asked(), tmp_path / "run", options=SERIAL)
     assert {cell.identity["task"] for cell in written} >= {"head_statistics", "head_syntax"}

@@ -50,15 +50,10 @@ def test_names_and_defaults(write: Callable[..., Path]) -> None:
     ("text", "value"),
     [
         ("no", "no"),
-        ("yes", "yes"),
-        ("on", "on"),
         ("1e-3", 0.001),
-        ("1.5", 1.5),
         ("010", 10),
         ("1:30", "1:30"),
         ("2019-06-02", "2019-06-02"),
-        ("1_000", "1_000"),
-        ("true", True),
         ("~", None),
         ("'1e-3'", "1e-3"),
         ("", None),
@@ -75,9 +70,7 @@ def test_text_stays_text(text: str, value: object) -> None:
     [
         ("seeds: 2", "seds: 2", 8, "unknown key 'seds': did you mean seeds?"),
         ("readout: mlp", "redout: mlp", 6, "unknown key 'redout' in tasks[1]: did you mean readout?"),
-        ("seeds: 2", "seeds: yes", 8, "seeds: should be a whole number, not 'yes'"),
         ("seeds: 2", "seeds: true", 8, "seeds: should be a whole number, not true"),
-        ("seeds: 2", "seeds: 1e-3", 8, "seeds: should be a whole number, not the number 0.001"),
         ("seeds: 2", "seeds: 0", 8, "seeds: should be at least 1, not the number 0"),
         ("name: trial", "name: 1e3", 1, "name: should be text, not the number 1000.0"),
         ("name: trial", "name: a/b", 1, "name: 'a/b' should be letters, digits"),
@@ -87,9 +80,7 @@ def test_text_stays_text(text: str, value: object) -> None:
             2,
             "models[1].init: should be pretrained, random or random_blocks, not 'rnadom': did you",
         ),
-        ("init: random", "trust_remote_code: no", 2, "models[1].trust_remote_code: should be true or false, not 'no'"),
         ("{name: pocket, init: random}", "pocket", 2, "models: two are called 'pocket': give each an id of its own"),
-        ("- pos", "- ner", 4, "tasks: two are called 'ner': name each once"),
         ("[pocket]", "pocket", 3, "corpora: should be a list, such as [a, b], not 'pocket'"),
         ("[pocket]", "[3]", 3, "corpora[0]: should be a name, or a mapping of keys to values, not the number 3"),
         ("corpora: [pocket]", "", 1, "key 'corpora' is missing"),
@@ -100,18 +91,14 @@ def test_text_stays_text(text: str, value: object) -> None:
             8,
             "controls: unknown control 'majorty': did you mean majority",
         ),
-        ("seeds: 2", "controls: no", 8, "controls: unknown control 'no': did you mean none or random?"),
         ("seeds: 2", "controls: majority,randm", 8, "controls: unknown control 'randm': did you mean random?"),
         ("0-2", "[a]", 7, "layers[0]: should be a whole number, not 'a'"),
         ("seeds: 2", "seeds: 2\nseeds: 3", 9, "key 'seeds' is written twice (first in line 8)"),
         ("seeds: 2", "seeds: !!python/object/apply:os.system [ls]", 8, "tag !!python/object/apply:os.system is not"),
-        ("seeds: 2", "seeds: !include x", 8, "tag !include is not allowed here"),
         ("seeds: 2", "x: &a [*a]", 8, "unfolds into over 20,000 values or 50 levels"),
         ("seeds: 2", BOMB, None, "unfolds into over 20,000 values or 50 levels"),
         ("seeds: 2", "x: [", 9, "not valid YAML (expected the node content, but found '<stream end>')"),
         ("seeds: 2", "include: none.yaml", 8, "include: no file"),
-        ("seeds: 2", "include: 3", 8, "include: should be the path of a file"),
-        (TEXT, "- a\n", 1, "an experiment is a mapping of keys to values"),
         (TEXT, "", None, "empty; an experiment has name, models, corpora and tasks"),
         (TEXT, "[" * 1000, None, "nested too deeply"),
     ],
@@ -171,10 +158,7 @@ def test_changes_from_the_command_line(write: Callable[..., Path]) -> None:
     [
         ("seeds", "write key=value"),
         ("models[5].dtype=float16", "there is no [5]; the list has 2"),
-        ("models[0].dtyp=x", "unknown key 'dtyp' in models[0]: did you mean dtype?"),
         ("seeds.x=1", "'x' is a key, but there is the number 2 in its place"),
-        ("seeds=many", "seeds: should be a whole number, not 'many'"),
-        ("a b=1", "'a b' is no key"),
         ("seeds=!!python/name:os.system", "is not allowed here"),
     ],
 )
@@ -191,12 +175,6 @@ def test_a_file_builds_on_others(write: Callable[..., Path]) -> None:
     found = load_experiment(write(text + "include: [base.yaml, more.yaml]\n"))
     assert (found.seeds, found.device, found.corpora[0].name) == (3, "cpu", "pocket")
     assert (found.statistics.resamples, found.statistics.seed) == (500, 7)
-
-
-def test_a_mistake_in_an_included_file_is_told_there(write: Callable[..., Path]) -> None:
-    base = write("device: cpu\nseds: 2\n", "base.yaml")
-    with pytest.raises(BertologyError, match=rf"^{re.escape(str(base))}:2: unknown key 'seds'"):
-        load_experiment(write(TEXT + "include: base.yaml\n"))
 
 
 def test_a_file_for_another_command(write: Callable[..., Path]) -> None:
@@ -217,14 +195,6 @@ def test_the_resolved_file_says_the_same(write: Callable[..., Path]) -> None:
     again = load_experiment(write(to_yaml(found.plain()), "resolved.yaml"))
     assert again == found
     assert again.name == "no"
-
-
-def test_the_schema_has_the_fields_of_every_part() -> None:
-    schema = experiment_schema()
-    parts = [schema, *(part["anyOf"][1] if "anyOf" in part else part for part in schema["$defs"].values())]
-    fields = {name: field for part in parts for name, field in part["properties"].items()}
-    assert {"models", "layers", "include", "dtype", "resamples", "plots", "readout"} <= set(fields)
-    assert schema["$defs"]["ModelSettings"]["anyOf"][0]["type"] == "string"
 
 
 EXPERIMENTS = Path(__file__).resolve().parents[3] / "experiments"

@@ -174,10 +174,10 @@ def test_a_model_that_cannot_be_read_fails_in_its_own_cells(
 
     real = engines.extract_splits
 
-    def extract_splits(pair: Any, *rest: Any) -> Any:
+    def extract_splits(pair: Any, *rest: Any, **how: Any) -> Any:
         if pair.source.name == "tiny":
             raise BertologyError("out of order")
-        return real(pair, *rest)
+        return real(pair, *rest, **how)
 
     monkeypatch.setattr(engines, "extract_splits", extract_splits)
     summary = run_experiment(load_experiment(write_experiment(tmp_path)), tmp_path / "run", options=SERIAL)
@@ -241,9 +241,7 @@ def test_fail_fast_stops(write_experiment: Callable[..., Path], tmp_path: Path) 
     [
         (None, "is not the folder of a run"),
         ("{", "not readable as the record of a run"),
-        ("[]", "Input should be an object"),
         ("{}", "written by bertology something else in another format: run it again"),
-        ('{"format": 9, "bertology": "9.9"}', "written by bertology 9.9 in another format: run it again"),
         ('{"format": 1, "bertology": "0.1.0"}', "written by bertology 0.1.0 in another format: run it again"),
         ('{"format": 2, "bertology": "0.0.1"}', "experiment: Field required"),
     ],
