@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -46,6 +45,7 @@ from bertology.readouts._sources import (
 
 Pooling = Literal["attention", "first", "last", "mean", "endpoints"]
 Reads = Literal["one", "mix", "cat"]
+Takes = Literal["one", "all", "below", "ends"]
 Parameters = Mapping[str, Tensor]
 """Tensors by name, whose first axis is the fits (or whose first two are problems and columns)."""
 Scored = Iterator[tuple[Tensor, Tensor]]
@@ -86,15 +86,14 @@ def cut_batches(
     In each a part ``dropout`` of the ``hidden`` units and a part ``layer_dropout`` of the layers are left out.
     """
     order = torch.randperm(len(chunk.items), generator=random)
-    n_batches = -(-len(order) // batch_items)
-    masks: list[Tensor | None] = [None] * n_batches
+    n = -(-len(order) // batch_items)
+    masks: Sequence[Tensor | None] = [None] * n
+    layers: Sequence[Tensor | None] = [None] * n
     if hidden and dropout:
-        kept = torch.rand(len(order), hidden, generator=random).ge_(dropout)
-        masks = list(kept.div_(1 - dropout).tensor_split(n_batches))
-    layers: list[Tensor | None] = [None] * n_batches
+        masks = torch.rand(len(order), hidden, generator=random).ge_(dropout).div_(1 - dropout).tensor_split(n)
     if layer_dropout:
-        layers = list(torch.rand(n_batches, len(chunk.words), generator=random) < layer_dropout)
-    parts = zip(order.tensor_split(n_batches), masks, layers, strict=True)
+        layers = (torch.rand(n, len(chunk.words), generator=random) < layer_dropout).unbind()
+    parts = zip(order.tensor_split(n), masks, layers, strict=True)
     return [SpanBatch(chunk.items[part], _rows(chunk.spans[part]), mask, layer) for part, mask, layer in parts]
 
 
@@ -509,8 +508,10 @@ class SpanReadout(Readout):
     """
 
     gives_sets: ClassVar[bool] = True
-    reads: ClassVar[Reads]
+    reads: ClassVar[Reads] = "one"
     """How a column reads its layers."""
+    takes: ClassVar[Takes] = "one"
+    """Layers of a column: one, all, one and those below it, the first and the last."""
 
     pooling: Pooling = "attention"
     """How the words of a span become one vector; all but ``attention`` have no parameters."""
@@ -547,13 +548,15 @@ class SpanReadout(Readout):
     round_steps: int = 100
     """Least number of batches between two evaluations on dev: after a pass over few items, scores hardly change."""
 
-    @abstractmethod
     def columns(self, layers: Sequence[int]) -> Columns:
-        """The ``layers`` that each column of a fit reads; columns take the place of layers in all that is fitted.
-
-        Raises:
-            FitError: there are too few layers.
-        """
+        """The ``layers`` that each column of a fit reads; columns take the place of layers in all that is fitted."""
+        if self.takes == "ends":
+            if (n := len(layers)) < 2:
+                raise FitError(f"{self.name} joins the first and the last layer, and only {n} is there: ask two")
+            return ((layers[0], layers[-1]),)
+        if self.takes == "all":
+            return (tuple(layers),)
+        return tuple(tuple(layers[place if self.takes == "one" else 0 : place + 1]) for place in range(len(layers)))
 
     def training_flops(self, n_items: int, dim: int, n_classes: int) -> float:
         batch = min(self.batch_items, max(self.least_batch, n_items // max(1, self.round_steps)))
@@ -634,10 +637,6 @@ class EdgeReadout(SpanReadout):
     """``edge.v1``: one probe a layer (Tenney et al. 2019a, section 3.1)."""
 
     name: ClassVar[str] = "edge.v1"
-    reads: ClassVar[Reads] = "one"
-
-    def columns(self, layers: Sequence[int]) -> Columns:
-        return tuple((layer,) for layer in layers)
 
 
 @dataclass(frozen=True)
@@ -661,9 +660,7 @@ class EdgeMixReadout(MixReadout):
     """``edge_mix.v1``: one mix of all layers."""
 
     name: ClassVar[str] = "edge_mix.v1"
-
-    def columns(self, layers: Sequence[int]) -> Columns:
-        return (tuple(layers),)
+    takes: ClassVar[Takes] = "all"
 
 
 @dataclass(frozen=True)
@@ -674,9 +671,7 @@ class EdgeCumulativeReadout(MixReadout):
     """
 
     name: ClassVar[str] = "edge_cumulative.v1"
-
-    def columns(self, layers: Sequence[int]) -> Columns:
-        return tuple(tuple(layers[: place + 1]) for place in range(len(layers)))
+    takes: ClassVar[Takes] = "below"
 
 
 @dataclass(frozen=True)
@@ -685,8 +680,4 @@ class EdgeCatReadout(SpanReadout):
 
     name: ClassVar[str] = "edge_cat.v1"
     reads: ClassVar[Reads] = "cat"
-
-    def columns(self, layers: Sequence[int]) -> Columns:
-        if len(layers) < 2:
-            raise FitError(f"{self.name} joins the first and the last layer, and only {len(layers)} is there: ask two")
-        return ((layers[0], layers[-1]),)
+    takes: ClassVar[Takes] = "ends"

@@ -561,7 +561,7 @@ def resident(source: FeatureSource, device: torch.device) -> FeatureSource:
 def used_chunks(source: FeatureSource, used: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
     """The chunks of ``source`` with ``used`` ``[item]`` items alone; none is held while the next is made."""
     for chunk in source.chunks():
-        chunk = without_unused(*chunk, used)
+        chunk = without_unused(chunk[0], chunk[1], used)
         if len(chunk[0]):
             yield chunk
         del chunk

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -72,7 +73,8 @@ class Fits:
         per_problem = torch.where(present.sum(1) == 2, 2.0, 1.0) / items.total
         # [fit] factor of ½‖W‖² beside the mean loss, float64
         self.penalty = per_problem[self.problem] / strengths.to(present.device).flatten()
-        self.mean, self.std = (part[self.problem, 0].float() for part in (moments.mean, moments.std))  # [fit, dim]
+        self.mean = moments.mean[self.problem, 0].float()  # [fit, dim]
+        self.std = moments.std[self.problem, 0].float()  # [fit, dim]
         self.absent = torch.where(present, 0.0, IMPOSSIBLE)  # [problem, class] added to the intercepts
         self.every = torch.arange(len(self.penalty), device=present.device)
 
@@ -590,8 +592,7 @@ class _LayerFits:
                 data.progress(f"linear fits to {what}: pass {iteration}, {done}")
 
             settings = {"max_iter": readout.max_iter, "tolerance": readout.tolerance, **how}
-            evaluate: Evaluate = lambda rows, points: fits.objective(source, of, rows, points)  # noqa: E731
-            return minimise(evaluate, start, precondition=near, report=report, **settings)
+            return minimise(partial(fits.objective, source, of), start, precondition=near, report=report, **settings)
 
         if start is None:
             zero = torch.zeros(len(fits.every), fits.n_classes * (fits.dim + 1), device=fits.mean.device)

@@ -153,8 +153,9 @@ class MapShard:
 
     rank: int
     layers: list[int]
+    fits: list[int]  # their numbers, by layer, and by problem within a layer
     n_problems: int
-    state: AdamState  # numbered by layer, and by problem within a layer
+    state: AdamState
     rates: list[float]
 
     def learn(self, words: Tensor, batch: TreeBatch, asks: Asks) -> None:
@@ -258,19 +259,17 @@ class MapLoop(FitLoop):
             # What a map costs beside its products, in units of rank.
             loads[worker] += 8 - rank
             dealt[worker].setdefault(place, []).append(layer)
-        self._shards = [[self._shard(place, sorted(chosen)) for place, chosen in one.items()] for one in dealt]
+        n = self._targets.n_problems
+        self._shards = [[] for _ in loads]
+        for shards, of_worker in zip(self._shards, dealt, strict=True):
+            for place, layers in of_worker.items():
+                fits = [layer * n + problem for layer in sorted(layers) for problem in range(n)]
+                rates = self._rates[place, sorted(layers)].ravel().tolist()
+                shards.append(MapShard(place, sorted(layers), fits, n, self._states[place].some(fits), rates))
         size, asks = self._readout.batch_sentences, self._targets.asks
         for chunk in self._joined:
             batches = cut_batches(chunk, self._targets, size, self._random)
             self._each(chunk, batches, lambda shard, words, batch: shard.learn(words, batch, asks))
-
-    def _shard(self, place: int, layers: list[int]) -> MapShard:
-        state = self._states[place].some(self._fits(layers))
-        return MapShard(place, layers, self._targets.n_problems, state, self._rates[place, layers].ravel().tolist())
-
-    def _fits(self, layers: list[int]) -> list[int]:
-        n_problems = self._targets.n_problems
-        return [layer * n_problems + problem for layer in layers for problem in range(n_problems)]
 
     def dev_scores(self) -> tuple[Floats, None]:
         """``[rank, layer, problem]`` the dev loss, negative: the lower the better."""
@@ -284,7 +283,7 @@ class MapLoop(FitLoop):
             self._each(chunk, cut_batches(chunk, self._dev_targets), add)
             del chunk  # or it would be held while the next is read
         for shard in itertools.chain.from_iterable(self._shards):
-            self._states[shard.rank].put(self._fits(shard.layers), shard.state)
+            self._states[shard.rank].put(shard.fits, shard.state)
         return -totals / self._dev.n_items, None
 
     def keep(self, better: NDArray[np.bool_]) -> None:
