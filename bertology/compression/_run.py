@@ -145,9 +145,8 @@ def read_compressed(path: str | Path) -> Compressed:
     return Compressed(folder, RECORD.read(folder))
 
 
-METHODS: Mapping[str, type[Method]] = {
-    kind.name: kind for kind in (Magnitude, Heads, Neurons, Layers, LowRank, Quantise, Distil)
-}
+_KINDS: tuple[type[Method], ...] = (Magnitude, Heads, Neurons, Layers, LowRank, Quantise, Distil)
+METHODS: Mapping[str, type[Method]] = {kind.name: kind for kind in _KINDS}
 """Ways to compress a model, by name."""
 _REMEDY = "choose another folder"
 _TRAINING = "training"

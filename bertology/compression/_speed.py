@@ -88,9 +88,8 @@ def dynamic_int8(encoder: Encoder) -> Encoder:
         raise ModelError(f"model {encoder.name}: int8 arithmetic is for the processor and float32; load it with these")
     quantise: Any = getattr(torch.ao.quantization, "quantize_dynamic", None)
     if quantise is None:
-        raise ModelError(
-            f"PyTorch {torch.__version__} has no quantize_dynamic: use an earlier one to measure int8 speed"
-        )
+        version = torch.__version__
+        raise ModelError(f"PyTorch {version} has no quantize_dynamic: use an earlier one to measure int8 speed")
     twin = encoder.twin()
     places = {id(module): name for name, module in encoder.model.body.named_modules()}
     with warnings.catch_warnings():

@@ -412,9 +412,7 @@ def _tagged(task: TuningTask, items: Items, encoder: Encoder, most: int) -> Inpu
 class Collator:
     """Makes one batch of rows, padded to the longest; with ``states``, those that a head on a frozen encoder takes."""
 
-    def __init__(
-        self, task: TuningTask, *, pad_id: int, states: Callable[[Sequence[Row], dict[str, Tensor]], Tensor] | None
-    ) -> None:
+    def __init__(self, task: TuningTask, *, pad_id: int, states: Callable[..., Tensor] | None) -> None:
         self._kind, self._pad_id, self._states = task.kind, pad_id, states
 
     def __call__(self, rows: Sequence[Row]) -> dict[str, Tensor]:

@@ -100,6 +100,5 @@ def load_landscape(path: str | Path, *, changes: Sequence[str] = ()) -> Landscap
     Raises:
         BertologyError: no such file, or something in it is not as it should be; names file, line and key.
     """
-    return checked(
-        LandscapeFile, changed(read_file_of("landscape", Path(path), what=_WHAT, example="name: trial"), changes)
-    )
+    written = read_file_of("landscape", Path(path), what=_WHAT, example="name: trial")
+    return checked(LandscapeFile, changed(written, changes))

@@ -146,17 +146,15 @@ class Fits:
 
         return divided
 
-    def curvature(
-        self, sample: Sample, items: Items, points: Tensor, correlations: Tensor, *, memory: int
-    ) -> Precondition:
+    def curvature(self, sample: Sample, items: Items, points: Tensor, correlations: Tensor) -> Precondition:
         """Division by the curvature of each class near ``points [fit, parameter]``, and the penalty.
 
         It is measured on a sample with labels and weights ``items``. The rarest classes share their eigenvectors where
-        ``memory`` bytes are too few.
+        the memory for them is too small.
         """
         first: dict[bytes, int] = {}
         alike = [first.setdefault(row.cpu().numpy().tobytes(), problem) for problem, row in enumerate(items.labels)]
-        most_blocks = max(1, memory // (4 * self.dim**2 * len(set(alike))))
+        most_blocks = max(1, _CURVATURE_BYTES // (4 * self.dim**2 * len(set(alike))))
         coefficients, intercepts = self.for_raw(self.every, points)
         uncertainty = torch.empty(len(points), self.n_classes, device=points.device)  # mean p (1 − p)
         blocks: dict[int, list[_Block]] = {}  # by first problem with the same labels
@@ -507,9 +505,7 @@ Regressions = tuple[Tensor, Tensor]
 class _LayerFits:
     """The choice of the strength in one layer, and the fit of every problem at its strength."""
 
-    def __init__(
-        self, data: TrainingData, items: Items, place: int, path: StrengthPath, readout: LinearReadout
-    ) -> None:
+    def __init__(self, data: TrainingData, items: Items, place: int, path: StrengthPath, readout: Any) -> None:
         train, dev = (source.at([place]) for source in (data.train, data.dev))
         self._data, self._items = replace(data, train=train, dev=dev), items
         self._path, self._readout = path, readout
@@ -584,9 +580,7 @@ class _LayerFits:
         strengths = torch.from_numpy(np.array(self._path.strengths)[places])
         fits = Fits(items if on_all else sampled, self._moments.only(some), strengths)
 
-        def minima(
-            what: str, source: FeatureSource, of: Items, start: Tensor, near: Precondition, **how: Any
-        ) -> Minima:
+        def minima(what: str, source: Any, of: Items, start: Tensor, near: Precondition, **how: Any) -> Minima:
             def report(iteration: int, left: int) -> None:
                 done = f"{len(start) - left} of {len(start)} have converged"
                 data.progress(f"linear fits to {what}: pass {iteration}, {done}")
@@ -598,7 +592,7 @@ class _LayerFits:
             zero = torch.zeros(len(fits.every), fits.n_classes * (fits.dim + 1), device=fits.mean.device)
             near = fits.bound(self._correlations)
             start = minima("a sample", sample.source, sampled, zero, near, relative=_ROUGH).points
-        near = fits.curvature(sample, sampled, start, self._correlations, memory=_CURVATURE_BYTES)
+        near = fits.curvature(sample, sampled, start, self._correlations)
         if sample.is_everything:
             found = minima("all items", sample.source, sampled, start, near)
         elif on_all:
@@ -606,9 +600,8 @@ class _LayerFits:
         else:
             slack = {"tolerance": _COMPARED * readout.tolerance}
             found = minima("a part of the items", sample.source, sampled, start, near, **slack)
-        coefficients, intercepts = (
-            part.view(*places.shape, *part.shape[1:]) for part in fits.for_raw(fits.every, found.points)
-        )
+        raw = fits.for_raw(fits.every, found.points)
+        coefficients, intercepts = (part.view(*places.shape, *part.shape[1:]) for part in raw)
         where = (problems[:, None], places)
         if not on_all or sample.is_everything or np.isnan(record["dev_accuracy"][where]).any():
             fitted = Affine(coefficients[:, None], intercepts[:, None])
@@ -761,6 +754,9 @@ class FittedRegression:
         return predicted
 
 
+_PENALTIES = (100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 3e-3, 1e-3, 3e-4, 1e-4, 1e-5, 1e-6, 1e-7)
+
+
 @dataclass(frozen=True)
 class RidgeRegression:
     """Least squares with an L2 penalty on standardised features (Hoerl & Kennard 1970), in closed form.
@@ -770,9 +766,7 @@ class RidgeRegression:
     """
 
     name: ClassVar[str] = "ridge_regression.v1"
-    strengths: tuple[float, ...] = (
-        *(100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 3e-3, 1e-3, 3e-4, 1e-4, 1e-5, 1e-6, 1e-7),
-    )
+    strengths: tuple[float, ...] = _PENALTIES
     """Penalties to try, the strongest first."""
 
     def __post_init__(self) -> None:

@@ -295,9 +295,7 @@ class MapLoop(FitLoop):
             self.best[place][chosen] = state.parameters["map"].view_as(self.best[place])[chosen]
             state.reset(np.flatnonzero(slower[place]).tolist())
 
-    def _each(
-        self, chunk: SpanChunk, batches: list[TreeBatch], job: Callable[[MapShard, Tensor, TreeBatch], None]
-    ) -> None:
+    def _each(self, chunk: SpanChunk, batches: list[TreeBatch], job: Callable[..., None]) -> None:
         """Call ``job`` with every shard and batch, and the words of the batch in the shard's layers."""
         window, batches = moved((chunk.words.contiguous(), batches), self._device)
         every = window.view(-1, window.shape[2])
