@@ -12,6 +12,7 @@ import pandas as pd
 import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from bertology._files import canonical_json
 from bertology._names import name_not_found
@@ -440,7 +441,4 @@ class Collator:
 
 
 def _padded(values: Sequence[NDArray[np.int64]], fill: int) -> Tensor:
-    out = np.full((len(values), max(map(len, values))), fill, dtype=np.int64)
-    for line, row in zip(out, values, strict=True):
-        line[: len(row)] = row
-    return torch.from_numpy(out)
+    return pad_sequence([torch.from_numpy(row) for row in values], batch_first=True, padding_value=fill)
