@@ -131,10 +131,9 @@ class Fits:
         gradient[:, :, :-1] += penalty.float()[:, None, None] * weights
         return value, gradient.flatten(1)
 
-    def bound(self, correlations: Tensor) -> Precondition:
+    def bound(self, spectrum: Tensor, basis: Tensor) -> Precondition:
         """Division by an upper bound of the Hessian, the same at every point, from the features' correlations."""
-        spectrum, basis = _spectrum(correlations)
-        half_spectrum, basis = 0.5 * spectrum.clamp(min=0), basis.contiguous()
+        half_spectrum = 0.5 * spectrum.clamp(min=0)
 
         def divided(rows: Tensor, gradient: Tensor) -> Tensor:
             weights, biases = self.split(gradient)
@@ -517,6 +516,8 @@ class _LayerFits:
         vectors /= vectors.square().mean(0).clamp(min=1e-12).sqrt()
         vectors -= vectors.mean(0)
         self._correlations = vectors.T @ vectors / len(vectors)
+        spectrum, basis = _spectrum(self._correlations)
+        self._spread = spectrum, basis.contiguous()
         shape = data.targets.n_problems, len(path.strengths)
         # Details of the fits, [problem, strength] by field of FitReport.
         self._record: dict[str, NDArray[Any]] = {
@@ -590,7 +591,7 @@ class _LayerFits:
 
         if start is None:
             zero = torch.zeros(len(fits.every), fits.n_classes * (fits.dim + 1), device=fits.mean.device)
-            near = fits.bound(self._correlations)
+            near = fits.bound(*self._spread)
             start = minima("a sample", sample.source, sampled, zero, near, relative=_ROUGH).points
         near = fits.curvature(sample, sampled, start, self._correlations)
         if sample.is_everything:
@@ -664,7 +665,7 @@ def _shifted(source: FeatureSource, origin: Tensor) -> Iterator[tuple[Tensor, Te
     """The chunks of a source in type and on the device of ``origin [layer, dim]``, which is subtracted."""
     for items, vectors in source.chunks():
         shifted = vectors.to(origin.device, origin.dtype) - origin[:, None]
-        check_finite(source, shifted)
+        check_finite(source, shifted.sum(1))  # cheaper than a look at every number
         yield items, shifted
 
 
