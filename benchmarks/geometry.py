@@ -170,7 +170,7 @@ def _by_sums(vectors: NDArray[np.float32], chosen: WordSample) -> tuple[NDArray[
     weights, n = np.reciprocal(np.linalg.norm(vectors, axis=1)), chosen.counts
     both = (
         group_sums(vectors, chosen.starts, order=places, weights=weights).astype(np.float64)
-        for places in (chosen.places, chosen.shuffled)
+        for places in (chosen.places, chosen.places[chosen.order])
     )
     return tuple((np.einsum("gd,gd->g", sums, sums) - n) / (n * (n - 1)) for sums in both)
 
@@ -178,7 +178,7 @@ def _by_sums(vectors: NDArray[np.float32], chosen: WordSample) -> tuple[NDArray[
 def _by_pairs(vectors: NDArray[np.float32], chosen: WordSample) -> list[list[float]]:
     """Cosines of all pairs of the occurrences of each type, one by one."""
     found = []
-    for places in (chosen.places, chosen.shuffled):
+    for places in (chosen.places, chosen.places[chosen.order]):
         means = []
         for first, last in itertools.pairwise(chosen.starts):
             group = vectors[places[first:last]]

@@ -108,7 +108,6 @@ def bare_work(experiment: Experiment) -> None:
     from bertology.runner.engines import extract_splits, one_thread, open_encoder
 
     entries: dict[Any, Any] = {}
-    fit = "bertology.families.labels"
     for unit in resolve_work(experiment).units:
         pair = unit.plan.pair
         for group in unit.draws:
@@ -116,7 +115,11 @@ def bare_work(experiment: Experiment) -> None:
             if key not in entries:
                 entries[key] = extract_splits(pair, group.weights, "cpu", lambda _: silent)
             encoder = partial(open_encoder, pair, group.weights, "cpu")
-            with one_thread(), patch("bertology.families.vectors.write_cell"), patch(f"{fit}.keep_fit"):
+            with (
+                one_thread(),
+                patch("bertology.families.vectors.write_cell"),
+                patch("bertology.families.vectors.CellWriter.keep_fit"),
+            ):
                 job = Resources(Path(), pair, "cpu", silent, encoder, {"words": entries[key]})
                 for _, error in unit.family.compute([group], job):
                     if error is not None:

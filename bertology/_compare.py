@@ -23,16 +23,7 @@ from bertology.families.request import CorpusSettings, parse_names
 from bertology.probing import get_probe
 from bertology.results import Results, read_results
 from bertology.results.compared import compared_frame, compared_tasks, pair_statistics
-from bertology.results.report.comparison import (
-    ComparisonPage,
-    findings,
-    head_findings,
-    head_table,
-    render_comparison,
-    retained_charts,
-    size_table,
-    write_comparison,
-)
+from bertology.results.report.comparison import findings, head_findings, render_comparison
 from bertology.runner import RunOptions, run_experiment
 from bertology.runner.experiment import Experiment, experiment_of
 from bertology.runner.plan import resolve_work
@@ -45,13 +36,10 @@ if TYPE_CHECKING:
 FROZEN = "frozen_probe"
 """The measure that puts the readout of a task, fitted on the reference, to the model."""
 _SIZES = "size_and_speed"
-_SIZES_FILE = "sizes.csv"
 _TIMED = 60
 """Sentences that speed is measured on."""
 MEASURES = (FROZEN, "vectors", "attention", "weights", "masked_loss", "restoring", "label_clusters", _SIZES)
 """Measures besides the tasks: tasks ``comparison:…``, ``frozen_probe:TASK``, and sizes."""
-_TABLE = "comparison.csv"
-_PAGE = "comparison.html"
 
 
 @dataclass(frozen=True)
@@ -109,7 +97,16 @@ class ModelComparison:
 
     def page(self) -> str:
         """One HTML page with charts and tables, which needs no network."""
-        return render_comparison(self.results, self._page)
+        return render_comparison(
+            self.results,
+            *self._changes,
+            reference=self.reference,
+            verdicts=(*self._verdicts, *null_findings(self._changes[1])),
+            failures=(*self.failures, *self.left_out),
+            sizes=self.sizes,
+            retained=self.retained,
+            heads=self.heads,
+        )
 
     def save(self, folder: str | Path) -> Path:
         """Write ``comparison.html`` and ``comparison.csv`` to a folder, which is returned.
@@ -120,27 +117,14 @@ class ModelComparison:
             StoreError: a file cannot be written.
         """
         folder = Path(folder)
-        frames = {
-            _TABLE: self.to_pandas(),
-            _SIZES_FILE: self.sizes,
-            "retained.csv": self.retained,
-            "heads.csv": self.heads,
+        frames = {"comparison": self.to_pandas(), "sizes": self.sizes, "retained": self.retained, "heads": self.heads}
+        files = {
+            f"{name}.csv": frame.to_csv(index=False, lineterminator="\n").encode()
+            for name, frame in frames.items()
+            if frame is not None
         }
-        tables = {}
-        for name, frame in frames.items():
-            if frame is not None:
-                tables[name] = frame.to_csv(index=False, lineterminator="\n").encode()
-        write_derived(folder, tables, remedy="name another folder")
-        write_comparison(self.results, folder / _PAGE, self._page)
+        write_derived(folder, {**files, "comparison.html": self.page().encode()}, remedy="name another folder")
         return folder
-
-    @property
-    def _page(self) -> ComparisonPage:
-        measured = (size_table, self.sizes), (head_table, self.heads)
-        tables = tuple(table(frame) for table, frame in measured if frame is not None)
-        charts = () if self.retained is None else tuple(retained_charts(self.retained))
-        first = (*self._verdicts, *null_findings(self._changes[1]))
-        return ComparisonPage(self.reference, tables, charts, (*self.failures, *self.left_out), verdicts=first)
 
     def __str__(self) -> str:
         return "\n".join(self.findings)
@@ -200,6 +184,8 @@ def compare(
     Raises:
         BertologyError: a model, task, corpus or measure does not exist, or two models are the same.
     """
+    import pandas as pd
+
     if not models:
         raise ModelError("compare: give a model besides the reference")
     show = can_show() if progress is None else progress
@@ -220,38 +206,22 @@ def compare(
     summary = run_experiment(work.experiment, folder, work=work, options=options or bars)
     first, *others = titles.values()
     results = compare_models(read_results(folder), reference=first)
-    sizes = None
+    sizes = kept = None
     if _SIZES in chosen:
-        test = work.plans[0].pair.splits.test
-        sizes = _sizes(folder, found_by, test[:_TIMED], again=bool(summary.n_computed))
-    kept = _retained(results, first, others)
+        # Those of before where nothing was computed, so that a repeated command prints the same.
+        with contextlib.suppress(OSError, ValueError):  # missing or damaged: measured again
+            sizes = None if summary.n_computed else pd.read_csv(folder / "sizes.csv")
+        if sizes is None:
+            sizes = size_and_speed(found_by, work.plans[0].pair.splits.test[:_TIMED], repeats=3)
+    if any(row.control in ("majority", "word_majority") or row.init == "random" for row in results.rows):
+        of_reference = results.only(model=first)
+        of_models = {model: retained(of_reference, results.only(model=model)) for model in others}
+        kept = pd.concat([of.table().assign(model=model) for model, of in of_models.items()], ignore_index=True)
     heads = head_changes(results, folder, reference=first, models=others)
     tables = sizes, kept, heads if len(heads) else None
     found = ModelComparison(first, tuple(others), results, folder, summary.failures, left_out, *tables)
     found.save(folder)
     return found
-
-
-def _sizes(folder: Path, titles: Sequence[str], text: Any, *, again: bool) -> pd.DataFrame:
-    """Sizes and speeds of models; those of before unless ``again``, so that a repeated command prints the same."""
-    import pandas as pd
-
-    kept = folder / _SIZES_FILE
-    if not again and kept.exists():
-        with contextlib.suppress(OSError, ValueError):  # damaged: measured again
-            return pd.read_csv(kept)
-    return size_and_speed(titles, text, repeats=3)
-
-
-def _retained(results: Results, reference: str, models: Sequence[str]) -> pd.DataFrame | None:
-    """The share of the reference's scores beyond a floor that is left, where a control makes a floor."""
-    import pandas as pd
-
-    if not any(row.control in ("majority", "word_majority") or row.init == "random" for row in results.rows):
-        return None
-    of_reference = results.only(model=reference)
-    frames = [retained(of_reference, results.only(model=model)).table().assign(model=model) for model in models]
-    return pd.concat(frames, ignore_index=True)
 
 
 def _experiment(titles: dict[str, str], tasks: Sequence[str], corpus: Any, settings: dict[str, Any]) -> Experiment:
@@ -321,8 +291,17 @@ def _tasks_of(measure: str, tasks: Sequence[str]) -> list[str]:
 
 def _lacking(models: Sequence[str], tasks: Sequence[str]) -> dict[str, str]:
     """The reason why models cannot be compared, by measure, as far as their files show."""
+    from transformers import CONFIG_MAPPING
+
     from bertology.encoders import model_shape, resolve_model
-    from bertology.encoders.sources import MemorySource
+    from bertology.encoders.sources import MemorySource, claims_masked_lm_head, load_config
+
+    def predicts_masked_words(source: ModelSource) -> bool:
+        """Never by a model of files that runs code of its own."""
+        if isinstance(source, MemorySource):
+            return source.has_masked_lm_head
+        is_known = model_shape(source).family in CONFIG_MAPPING
+        return is_known and claims_masked_lm_head(load_config(source, trust_remote_code=False))
 
     sources = [resolve_model(name) for name in models]
     shapes = [model_shape(source) for source in sources]
@@ -334,23 +313,10 @@ def _lacking(models: Sequence[str], tasks: Sequence[str]) -> dict[str, str]:
         lacks["attention"] = f"models have {heads} layers and heads"
     if len({(shape.n_layers, shape.dim) for shape in shapes}) > 1:
         lacks["weights"] = "models are of different shapes"
-    if not all(map(_has_masked_lm_head, sources)):
+    if not all(map(predicts_masked_words, sources)):
         lacks["masked_loss"] = "not every model has a masked-LM head"
     if held := [source.title for source in sources if isinstance(source, MemorySource)]:
         lacks |= dict.fromkeys(("weights", _SIZES), f"{held[0]} is in memory alone, as no files hold it")
     if "weights" in lacks or not {restorable_task(sources[0], source) for source in sources[1:]} <= set(tasks):
         lacks["restoring"] = "the models are not fine-tuned from the reference for one of the tasks"
     return lacks
-
-
-def _has_masked_lm_head(source: ModelSource) -> bool:
-    """Whether masked words can be predicted; never by a model of files that runs code of its own."""
-    from transformers import CONFIG_MAPPING
-
-    from bertology.encoders import model_shape
-    from bertology.encoders.sources import MemorySource, claims_masked_lm_head, load_config
-
-    if isinstance(source, MemorySource):
-        return source.has_masked_lm_head
-    is_known = model_shape(source).family in CONFIG_MAPPING
-    return is_known and claims_masked_lm_head(load_config(source, trust_remote_code=False))

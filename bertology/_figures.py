@@ -108,10 +108,10 @@ def draw_shades(
     *,
     rows: Sequence[str],
     columns: Sequence[str],
-    texts: Mapping[tuple[int, int], str] | None = None,
+    texts: Mapping[Any, str] | None = None,
     size: float = 8.5,
     text_size: float = 7.5,
-    bold: Collection[tuple[int, int]] = (),
+    bold: Collection[Any] = (),
     most: float = 1.0,
     linewidth: float = 1.0,
 ) -> Any:
@@ -147,7 +147,7 @@ def draw_cells(
     figure = new_figure(1.6 + 0.62 * len(columns), 1.7 + 0.34 * len(rows))
     ax: Any = figure.subplots()
     texts = {place: decimals(float(value)) for place, value in np.ndenumerate(values) if np.isfinite(value)}
-    draw_shades(ax, np.clip(values, 0, 1), rows=rows, columns=columns, texts=texts, text_size=7)  # type: ignore[arg-type]
+    draw_shades(ax, np.clip(values, 0, 1), rows=rows, columns=columns, texts=texts, text_size=7)
     for label in ax.get_xticklabels():
         label.set(rotation=40, ha="right", rotation_mode="anchor")
     ax.set_ylabel(row_title, fontsize=9, color=TEXT)

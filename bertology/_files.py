@@ -264,8 +264,7 @@ _REMEDIES: dict[int | None, str] = {
 }
 _OS_ERROR = re.compile(r"\(os error (\d{1,3})\)")
 _WRITER_OF_TORCH = "inline_container.cc"
-_MOST_SHOWN = 300
-"""Characters of a path in a message."""
+_MOST_SHOWN = 300  # characters of a path in a message
 
 
 @contextlib.contextmanager
@@ -438,8 +437,7 @@ class Checksums:
     A file without a checksum cannot be distinguished from one that was added by hand.
     """
 
-    format: Literal[2]
-    """:data:`FORMAT`."""
+    format: Literal[2]  # :data:`FORMAT`
     sha256: dict[str, str]
 
     def is_altered(self, folder: Path, name: str) -> bool:

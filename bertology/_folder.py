@@ -27,14 +27,10 @@ class RecordFile(Generic[Form]):
     """A file of JSON with all that was done in a folder; written last, it makes the folder finished."""
 
     name: str
-    form: type[Form]
-    """The dataclass of its content."""
-    what: str
-    """Its name in messages, such as ``the record of a compressed model``."""
-    remedy: str
-    """Remedy that the error names where the record is missing or damaged."""
-    indent: int = 2
-    """Blanks before each level of the file."""
+    form: type[Form]  # the dataclass of its content
+    what: str  # its name in messages, such as `the record of a compressed model`
+    remedy: str  # remedy that the error names where the record is missing or damaged
+    indent: int = 2  # blanks before each level of the file
 
     def is_in(self, folder: Path) -> bool:
         """Whether a folder is finished."""

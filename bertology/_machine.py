@@ -30,15 +30,12 @@ _SIGNS = re.compile(
     r"can(?:'t|not) allocate memory|out of memory|bad_alloc|unable to allocate|could not create a primitive", re.I
 )
 _AMOUNTS = re.compile(r"allocate (\d+) bytes|mmap (\d+) bytes|malloc of size (\d+)|allocate ([\d.]+ [KMGT]iB)")
-_UNKNOWN = 4e9
-"""Free memory in bytes where the system does not tell."""
+_UNKNOWN = 4e9  # free memory in bytes where the system does not tell
 REMEDY = "give fewer sentences or layers, compute in bfloat16 (--dtype), or run fewer processes (--jobs)"
 
 
-MEMORY_VARIABLE = "BERTOLOGY_MEMORY"
-"""Environment variable with the memory that a run may use, for all its processes."""
-_VECTORS = 4
-"""One part of so many of that memory, or of the free memory, holds vectors."""
+MEMORY_VARIABLE = "BERTOLOGY_MEMORY"  # environment variable with the memory that a run may use, for all its processes
+_VECTORS = 4  # one part of so many of that memory, or of the free memory, holds vectors
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kMGT]?)i?B?\s*", re.I)
 
 

@@ -18,10 +18,8 @@ from typing import Any, Generic, TypeVar
 
 from bertology.errors import BertologyError, NameNotFoundError, cut, listed, quoted
 
-_MOST_COMPARED = 80
-"""Characters of a name that are compared with those there are: no name is longer."""
-_MOST_PARTS = 2
-"""Parts of a hub name: an organisation and its model."""
+_MOST_COMPARED = 80  # characters of a name that are compared with those there are: no name is longer
+_MOST_PARTS = 2  # parts of a hub name: an organisation and its model
 
 
 def name_not_found(kind: str, name: str, known: Iterable[str], *, remedy: str = "") -> NameNotFoundError:
@@ -127,8 +125,7 @@ _NAME = re.compile(r"(?P<stem>[a-z0-9_]+)\.v(?P<version>\d+)")
 class Registered(Generic[Component]):
     """A component that is installed and not yet imported."""
 
-    stem: str
-    """The name without its version: ``pos``."""
+    stem: str  # the name without its version: `pos`
     version: int
     entry_point: EntryPoint
     registry: Registry[Component]
@@ -164,12 +161,9 @@ class Registry(Generic[Component]):
     A name is ``pos.v1``; ``pos`` means the newest version, ``-`` and ``_`` are the same, and case does not matter.
     """
 
-    kind: str
-    """The kind of component in messages: ``probe``."""
-    group: str
-    """The entry-point group: ``bertology.probes``."""
-    example: str
-    """A name as it should be, for messages."""
+    kind: str  # the kind of component in messages: `probe`
+    group: str  # the entry-point group: `bertology.probes`
+    example: str  # a name as it should be, for messages
     check: Callable[[Registered[Component], Any], Component]
     """Returns an imported object, or raises :class:`BertologyError` where it is no such component."""
 

@@ -81,12 +81,6 @@ def embedded_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).translate(_IN_SCRIPT)
 
 
-def policy(style: str, *scripts: str) -> str:
-    """A content security policy that allows one style and some scripts, by the hash of each, and nothing else."""
-    allowed = " ".join(f"'{_hash(script)}'" for script in scripts)
-    return f"default-src 'none'; style-src '{_hash(style)}'; script-src {allowed}; base-uri 'none'"
-
-
 def full_page(
     body: str,
     *,
@@ -117,10 +111,12 @@ def full_page(
 
     style = "\n".join(asset(name) for name in (_STYLE, *styles))
     # In the head, so that a dark page is never drawn white first.
-    theme = asset(_THEME)
-    script = "\n".join(asset(name) for name in scripts)
+    theme, script = asset(_THEME), "\n".join(asset(name) for name in scripts)
+    hashes = (base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in (style, theme, script))
+    of_style, of_theme, of_script = (f"'sha256-{hash_of}'" for hash_of in hashes)
     everywhere = {
-        "policy": f"{policy(style, theme, script)}; img-src data:",
+        "policy": f"default-src 'none'; style-src {of_style}; script-src {of_theme} {of_script}; base-uri 'none'; "
+        "img-src data:",
         "title": escape(title),
         "version": escape(__version__),
         "style": style,
@@ -177,7 +173,3 @@ def framed(html: str, *, title: str, height: int) -> str:
         f'<iframe srcdoc="{escape(html)}" sandbox="allow-scripts allow-downloads" title="{escape(title)}" '
         f'style="width:100%;height:{height}px;border:0;border-radius:8px"></iframe>'
     )
-
-
-def _hash(text: str) -> str:
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()

@@ -31,8 +31,7 @@ Text = Annotated[str, Field(strict=True, min_length=1)]
 Whole = Annotated[int, Field(strict=True)]
 Truth = Annotated[bool, Field(strict=True)]
 Model = TypeVar("Model", bound=BaseModel)
-Keys = tuple[str | int, ...]
-"""The keys and numbers that lead to a setting."""
+Keys = tuple[str | int, ...]  # the keys and numbers that lead to a setting
 
 _STEP = re.compile(r"(?P<key>[A-Za-z_]\w*)(?P<places>(?:\[[0-9]{1,9}\])*)")
 _MOST_STEPS = 20
@@ -85,8 +84,7 @@ for _kind, (_pattern, _first) in _SCALARS.items():
 class Place:
     """The place of a value: a file and line, or an option."""
 
-    source: str
-    """The file, or the option of the command line."""
+    source: str  # the file, or the option of the command line
     line: int | None = None
 
     def __str__(self) -> str:
@@ -98,10 +96,8 @@ class Written:
     """A value with its place: a mapping or list of further ones, or a string, number, truth value or None."""
 
     place: Place
-    value: Any
-    """``dict[str, Written]``, ``list[Written]`` or a scalar."""
-    key_places: Mapping[str, Place] = field(default_factory=dict)
-    """The place of each key of a mapping."""
+    value: Any  # `dict[str, Written]`, `list[Written]` or a scalar
+    key_places: Mapping[str, Place] = field(default_factory=dict)  # the place of each key of a mapping
 
     def plain(self) -> Any:
         """The value as plain Python objects, without places."""

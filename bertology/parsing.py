@@ -32,10 +32,7 @@ if TYPE_CHECKING:
 
     from bertology.readouts.kept import TreeProbe
 
-_POCKET = "pocket"
-_ASKED = "experiment.yaml"
-_TASK = "structural_parse"
-_RELATION = "deprel"
+_POCKET, _TASK, _RELATION = "pocket", "structural_parse", "deprel"
 Setting = TypeVar("Setting", ModelSettings, CorpusSettings)
 
 
@@ -61,10 +58,18 @@ class ParseRequest:
     revision: str | None = None
     trust_remote_code: bool = False
 
+    @property
+    def run(self) -> Experiment | None:
+        """The experiment of the run that keeps the probe; None for a probe outside of a run, or one to be fitted."""
+        for folder in () if self.probe is None else (self.probe, self.probe.parent, self.probe.parent.parent):
+            if (folder / "experiment.yaml").is_file():
+                return load_experiment(folder / "experiment.yaml", trust_remote_code=self.trust_remote_code)
+        return None
+
 
 def sentence_of_request(name: str, request: ParseRequest) -> Sentence:
     """The sentence of that id in the corpus of a request: with a kept probe, unless one is named, that of its run."""
-    run = None if request.probe is None or request.corpus is not None else _experiment(request)
+    run = request.run if request.corpus is None else None
     if run is None:
         return sentence_of_corpus(name, request.corpus or _POCKET, columns=request.columns)
     chosen = _only(run.corpora, request.probe, "--corpus")
@@ -92,7 +97,7 @@ def sentence_by_id(name: str, corpus: Corpus, splits: Sequence[str]) -> Sentence
 def parse(
     sentence: Sentence, request: ParseRequest, *, progress: Callable[[str], Progress] = lambda _: silent
 ) -> TreeReading:
-    """The tree that a structural probe finds in a sentence (Hewitt & Manning 2019).
+    """The tree that a structural probe predicts for a sentence (Hewitt & Manning 2019).
 
     The probe is fitted on the corpus if it was not before, by the task ``structural_parse``, and kept.
 
@@ -113,7 +118,7 @@ def parse(
     layers = None if request.layer is None else parse_layers(str(request.layer), model_shape(source).n_layers)
     fingerprint = model_fingerprint(source, **weights)
     if request.probe is None:
-        probe = _fitted(_probing(request), progress)
+        probe = _fitted(request, progress)
     else:  # the treebank is not needed, and need not be there
         probe = _kept(request.probe, model.title, fingerprint, None if layers is None else layers[0])
     layer, pooling = probe.origin.layer if layers is None else layers[0], request.pooling or probe.origin.pooling
@@ -124,13 +129,12 @@ def parse(
 
 
 def read_tree(sentence: Sentence, probe: TreeProbe, vectors: Tensor) -> TreeReading:
-    """The tree that a probe of distances finds in a sentence, from the vectors ``[word, dim]`` of its words."""
-    distances, depths = probe.distances(vectors), probe.depths(vectors)
+    """The tree that a probe of distances predicts for a sentence, from the vectors ``[word, dim]`` of its words."""
+    distances, depths, relations = probe.distances(vectors), probe.depths(vectors), probe.relations(vectors)
     if distances is None:
         raise FitError(
             f"the probe of {probe.origin.task} knows no distances: give one of structural_distance or {_TASK}"
         )
-    relations = probe.relations(vectors)
     if {"upos", "xpos"} & set(sentence.layers):
         scored = tuple(scored_words(Sentences([sentence])).tolist())
     else:  # without a treebank's tags, words of punctuation are known by their characters
@@ -138,8 +142,7 @@ def read_tree(sentence: Sentence, probe: TreeProbe, vectors: Tensor) -> TreeRead
     edges = spanning_trees(distances[None], scored)[0]
     heads = named = None
     if depths is not None and any(scored):
-        root = int(np.argmin(np.where(scored, depths, np.inf)))
-        heads = rooted(edges, root, n_words=len(sentence))
+        heads = rooted(edges, int(np.argmin(np.where(scored, depths, np.inf))), n_words=len(sentence))
         if relations is not None:
             # The root has a relation of its own, words in no edge have none.
             both = zip(heads, relations, strict=True)
@@ -162,24 +165,14 @@ def read_tree(sentence: Sentence, probe: TreeProbe, vectors: Tensor) -> TreeRead
 
 def _model(request: ParseRequest) -> ModelSettings:
     """The model that is named, also as a run calls it; of a kept probe that of its run; else ``pocket``."""
-    run, name = None if request.probe is None else _experiment(request), request.model
-    named = () if run is None else tuple(one for one in run.models if name in (None, one.title, one.name))
+    name = request.model
+    named = [one for one in (request.run.models if request.run else ()) if name in (None, one.title, one.name)]
+    if not named and name is None and request.probe is not None:
+        names = dict.fromkeys(probe.origin.model for probe in _kept_at(request.probe).values())
+        named = [ModelSettings(name=one) for one in names]
     if named:
         return _only(named, request.probe, "--model")
-    if name is None and request.probe is not None:
-        names = dict.fromkeys(probe.origin.model for probe in _kept_at(request.probe).values())
-        return _only([ModelSettings(name=one) for one in names], request.probe, "--model")
     return ModelSettings(name=name or _POCKET, revision=request.revision)
-
-
-def _experiment(request: ParseRequest) -> Experiment | None:
-    """The experiment of the run that keeps a probe; None for a probe outside of a run."""
-    probe = request.probe
-    assert probe is not None
-    run = next((folder for folder in (probe, probe.parent, probe.parent.parent) if (folder / _ASKED).is_file()), None)
-    if run is None:
-        return None
-    return load_experiment(run / _ASKED, trust_remote_code=request.trust_remote_code)
 
 
 def _only(named: Sequence[Setting], probe: Path | None, option: str) -> Setting:
@@ -189,8 +182,11 @@ def _only(named: Sequence[Setting], probe: Path | None, option: str) -> Setting:
     return named[0]
 
 
-def _probing(request: ParseRequest) -> ProbeRequest:
-    return ProbeRequest(
+def _fitted(request: ParseRequest, progress: Callable[[str], Progress]) -> TreeProbe:
+    """The probe of a layer, or of the layer that is best on dev, fitted now unless it was before."""
+    from bertology.readouts.kept import TreeProbe
+
+    asked = ProbeRequest(
         tasks=_TASK,
         layers="all" if request.layer is None else str(request.layer),
         controls="none",
@@ -200,14 +196,8 @@ def _probing(request: ParseRequest) -> ProbeRequest:
         pooling=request.pooling or "mean",
         **{name: getattr(request, name) for name in ("columns", "device", "revision", "trust_remote_code")},
     )
-
-
-def _fitted(request: ProbeRequest, progress: Callable[[str], Progress]) -> TreeProbe:
-    """The probe of a layer, or of the layer that is best on dev, fitted now unless it was before."""
-    from bertology.readouts.kept import TreeProbe
-
-    plan = make_plan(request)
-    losses = _dev_losses(run_probes(request, corpus=plan.pair.corpus, progress=progress))
+    plan = make_plan(asked)
+    losses = _dev_losses(run_probes(asked, corpus=plan.pair.corpus, progress=progress))
     return TreeProbe.load(cache_folder() / "runs" / plan.run_id / KEPT / min(losses, key=lambda cell: losses[cell]))
 
 

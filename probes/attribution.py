@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from bertology import causal
 from bertology.causal import CausalItems, CausalProbe
+from bertology.causal.items import fact_pairs
 from bertology.causal.probes import cluster_sums
 from bertology.measures import share_metric, sum_metric
 from bertology.measures.sums import LayerSums
@@ -66,7 +67,7 @@ class Attribution(CausalProbe):
 
     def items(self, source: str, *, columns: str | None = None) -> CausalItems:
         """Pairs of texts, of which the first is asked about."""
-        pairs = causal.agreement_pairs if self.of == "agreement" else causal.fact_pairs
+        pairs = causal.agreement_pairs if self.of == "agreement" else fact_pairs
         return CausalItems(tuple(pairs(source, columns=columns)))
 
     def measure(

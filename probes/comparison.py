@@ -108,8 +108,7 @@ class ComparedVectors(VectorComparison):
         both = model["test"], reference["test"]
         of_sentence = sentences["test"].sentence_of_word[both[0].words]
         yield from similarity.model_similarity(*both, of_sentence, layers=layers, measures=self._names)
-        yield from similarity.anisotropy_change(*both, of_sentence, layers=layers)
-        yield from similarity.cosine_to_reference(*both, of_sentence, layers=layers)
+        yield from similarity.moves_from_reference(*both, of_sentence, layers=layers)
 
     @property
     def _names(self) -> list[str]:

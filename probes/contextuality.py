@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from bertology.activations.layers import LayerVectors
 from bertology.corpora import Sentences
 from bertology.geometry import GeometryProbe
-from bertology.geometry.text import WordSample, text_statistics
+from bertology.geometry.text import TextStatistics, WordSample
 from bertology.measures import sum_metric
 from bertology.measures.sums import LayerSums
 from bertology.probing import Splits
@@ -89,7 +89,7 @@ class Contextuality(GeometryProbe):
         names = sentences.layers["upos"].values if tags is not None else ()
         documents = sentences.document_of_sentence[of_sentence] if self.clusters == "documents" else None
         sample = replace(sample, groups=_groups(sample, tags, names))
-        return text_statistics(vectors, of_sentence, sample, tags, documents=documents)
+        return TextStatistics(of_sentence, sample, tags, documents).measure(vectors)
 
 
 def _groups(sample: WordSample, tags: NDArray[np.int32] | None, names: tuple[str, ...]) -> dict[str, NDArray[np.bool_]]:

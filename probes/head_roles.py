@@ -84,7 +84,7 @@ class Roles(AttentionProbe):
             [one.read_from(read.windows) for one in self._beside_offsets(read.sentences)] for read in (text, chosen_on)
         )
         how: dict[str, Any] = {"metric": self.metrics[0].name, "farthest": self.farthest}
-        return [own.best_offset(text.sentences, chosen_on=other, **how)[0] for own, other in zip(*every, strict=True)]
+        return [own.best_offset(text.sentences, chosen_on=other, **how) for own, other in zip(*every, strict=True)]
 
     def named(self, shares: Mapping[str, float], offsets: Mapping[str, float]) -> tuple[str, ...]:
         """The roles of a head: ``positional: previous``, ``syntactic: nsubj: dependent → head``, ``rare words``.

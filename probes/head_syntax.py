@@ -84,7 +84,7 @@ class Relations(AttentionProbe):
         asked = self._arcs(text.sentences, self.fewest_arcs).read_from(text.windows)
         chosen = self._arcs(chosen_on.sentences, 1).read_from(chosen_on.windows)
         metric, farthest = self.metrics[0].name, self.farthest
-        return asked.best_offset(text.sentences, chosen_on=chosen, metric=metric, farthest=farthest)[:1]
+        return [asked.best_offset(text.sentences, chosen_on=chosen, metric=metric, farthest=farthest)]
 
     def _arcs(self, sentences: Sentences, fewest: int) -> Arcs:
         return dependency_arcs(sentences, scored=scored_words(sentences), downward=self.downward, fewest=fewest)
@@ -113,7 +113,7 @@ class Trees(AttentionProbe):
         """Each word joined to one at a fixed distance."""
         most = self.most_sentences
         own, other = (text_trees(one.sentences, most).read_from(one.windows) for one in (text, chosen_on))
-        return own.chain(text.sentences, chosen_on=other, metric=self.metrics[0].name)[:1]
+        return [own.chain(text.sentences, chosen_on=other, metric=self.metrics[0].name)]
 
 
 @dataclass(frozen=True)

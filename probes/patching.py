@@ -46,6 +46,7 @@ import numpy as np
 
 from bertology import causal
 from bertology.causal import CausalItems, CausalProbe
+from bertology.causal.items import fact_pairs
 from bertology.causal.probes import cluster_sums, effect_sums, pair_reason, share_sums
 from bertology.cloze import ClozeItem
 from bertology.corpora.prompts import split_language
@@ -105,7 +106,7 @@ class Patching(CausalProbe):
     def items(self, source: str, *, columns: str | None = None) -> CausalItems:
         """Pairs of texts; of minimal pairs the two sentences."""
         if self.of == "facts":
-            return CausalItems(tuple(causal.fact_pairs(source, columns=columns)))
+            return CausalItems(tuple(fact_pairs(source, columns=columns)))
         if self.of == "agreement":
             return CausalItems(tuple(causal.agreement_pairs(source, columns=columns, structure=self.structure or None)))
         found = MINIMAL_PAIRS.read_items(source, columns=columns)

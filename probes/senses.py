@@ -142,7 +142,7 @@ class SenseClusters(GeometryProbe):
         """Scores by word, and means over words."""
         read = vectors["test"]
         data = senses.sense_data(sentences, known="test", words={"test": read.words})
-        return senses.sense_clusters(read, data.items["test"], names=data.words)
+        return senses.sense_clusters(read, data.items["test"], data.words)
 
 
 @dataclass(frozen=True)
@@ -218,12 +218,12 @@ class SenseConcatenation(GeometryProbe):
 
     def words(self, sentences: Splits) -> SplitWords:
         """All words with senses in train, and those of the test whose senses train has."""
-        return senses.concatenated(sentences).every_word
+        return {split: senses.words_of_spans(one.spans) for split, one in senses.concatenated(sentences).items()}
 
     def counts(self, sentences: Splits, words: SplitWords) -> GeometryCounts:
         """Words of the test, and occurrences and senses in train."""
         read = senses.concatenated(sentences, words)
-        return GeometryCounts(len(read.items), sum(map(len, read.known.values())), n_classes=len(read.known))
+        return GeometryCounts(len(read["test"]), len(read["train"]), n_classes=int(read["train"].labels.max()) + 1)
 
     def statistics(self, vectors: SplitVectors, sentences: Splits) -> Iterator[LayerSums]:
         """Ratios of cosines in each form of the sentence, and their differences."""

@@ -149,7 +149,7 @@ class WordOrder(GeometryProbe):
         if not self._place:
             groups["order and structure agree"] = ~test.asked
             groups["last is wrong too"] = test.asked & (test.gold != test.last)
-            groups["lexical baseline is wrong"] = test.asked & (by_forms_and_places(items, sentences) < 1)
+            groups["words alone are wrong"] = test.asked & (by_forms_and_places(items, sentences) < 1)
         for name, which in groups.items():
             if not name or which.any():
                 yield ratio_sums("accuracy", right * which, which, group=name)

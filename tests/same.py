@@ -99,7 +99,6 @@ IGNORED = {"run.json", "checksums.json", "experiment.yaml", "locks", "sizes.csv"
 """Files and folders about how and when a run was made, and how fast a model is."""
 NOT_SCORES = {"versions", "wall_s", "started_utc"}
 _TIME = r"\d{4}-\d\d-\d\dT[\d:]+\+00:00"
-_PADDING = re.compile(r"[ ─]{2,}| +$", re.MULTILINE)
 _TIMES = re.compile(
     rf"{_TIME}( to {_TIME})?|[\d,]+\.\d+ s in [\d,]+ fits?|\"wall_s\": [\d.]+|[\d.]+ \[[\d., ]+\] times as fast"
     r"|'sha256-[\w+/=]+'|(?<=\")/[^\"]*/(?=(?:second|steps-\d)[/\"])|<dd>\d{4}-\d\d-\d\d</dd>"
@@ -271,11 +270,12 @@ def _differing_text(name: str, first: Path, second: Path) -> list[str]:
     """The first line that differs, times apart; of what is no text, that it does."""
     if first.suffix in (".parquet", ".safetensors"):
         return [f"{name}: other bytes"]
-    before, after = (path.read_text(encoding="utf-8", errors="replace") for path in (first, second))
+    before, after = (_TIMES.sub("", path.read_text(encoding="utf-8", errors="replace")) for path in (first, second))
     reworded = _reworded(before)
-    if reworded != before:  # another wording may take more room in a column
-        reworded, after = (_PADDING.sub(" ", text) for text in (reworded, after))
-    one, two = (_TIMES.sub("", text).splitlines() for text in (reworded, after))
+    if reworded == before:
+        one, two = before.splitlines(), after.splitlines()
+    else:  # another wording may take more room in a column, or another line
+        one, two = ([" ".join(text.replace("─", " ").split())] for text in (reworded, after))
     for number, (old, new) in enumerate(zip(one, two, strict=False), 1):
         if old != new:
             alike = next((at for at, pair in enumerate(zip(old, new, strict=False)) if len({*pair}) > 1), 0)

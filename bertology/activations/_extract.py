@@ -13,7 +13,7 @@ import torch
 from filelock import FileLock
 from numpy.typing import NDArray
 
-from bertology._files import explained_write_errors
+from bertology._files import explained_write_errors, sweep
 from bertology._machine import Workers, give_back_freed_memory, size_in_words
 from bertology.activations.progress import Progress, silent
 from bertology.activations.store import (
@@ -38,8 +38,7 @@ if TYPE_CHECKING:
 
 
 SHARD_BYTES = 96 << 20
-_MOST_WORKERS = 16
-"""Each needs memory for the activations of a batch."""
+_MOST_WORKERS = 16  # each needs memory for the activations of a batch
 
 
 def extract(
@@ -53,7 +52,8 @@ def extract(
     """The vectors of the words of ``sentences``, or of their first tokens, at ``layers``, from the store or extracted.
 
     A killed extraction continues at its first missing shard; damaged shards are detected by their checksums and
-    computed again; of two processes that need the same entry one writes and the other waits.
+    computed again; of two processes that need the same entry one writes and the other waits. A StoreError is raised
+    where the cache cannot be written or is full, a ShortMemoryError where a single window does not fit into memory.
 
     Args:
         get_encoder: returns the encoder; called only if something must be computed.
@@ -61,10 +61,6 @@ def extract(
         recipe: all that decides the vectors; its fingerprints must be those of the encoder and the text.
         layers: 0 for the embeddings, 1…L for the blocks, -1 for the last of them.
         progress: shows how many pieces have been read.
-
-    Raises:
-        StoreError: the cache cannot be written, or is full.
-        ShortMemoryError: a single window does not fit into memory.
     """
     if any(layer < 0 for layer in layers):
         layers = layers_from_end(layers, lowest=0, n_layers=get_encoder().n_layers)
@@ -117,10 +113,7 @@ class Extraction:
         progress: Progress = silent,
     ) -> None:
         if encoder.is_gated:
-            raise ModelError(
-                f"heads of {encoder.name} are gated, and what is kept is kept as the model's own: extract outside "
-                "gated_heads, or read hidden_states inside it"
-            )
+            raise ModelError(f"heads of {encoder.name} are gated: extract outside gated_heads, or read hidden_states")
         self.progress = progress
         self.workers = Workers(torch.device(encoder.device), most=_MOST_WORKERS)
         """The threads of :meth:`read`."""
@@ -177,13 +170,12 @@ class Extraction:
             needed = manifest.n_bytes - sum(file.stat().st_size for file in folder.glob("shard-*"))
             free = shutil.disk_usage(folder).free
         if needed > free:
-            raise StoreError(
-                f"{folder.parent}: {size_in_words(needed)} of vectors do not fit into the {size_in_words(free)} free "
-                "there; free some, name another folder in BERTOLOGY_CACHE, run `bertology cache prune` or ask fewer "
-                "layers"
+            what = f"{size_in_words(needed)} of vectors do not fit into the {size_in_words(free)} free there"
+            remedy = (
+                "free some, name another folder in BERTOLOGY_CACHE, run `bertology cache prune` or ask fewer layers"
             )
-        for stale in folder.glob(".*.tmp"):
-            stale.unlink()  # left by a run that was killed while it wrote; no one else writes here under the lock
+            raise StoreError(f"{folder.parent}: {what}; {remedy}")
+        sweep(folder)  # what a run left that was killed while it wrote
         place = np.full((manifest.n_words, 2), -1, dtype=np.int32)
         for number, (_, words) in enumerate(self._shards):
             place[words, 0], place[words, 1] = number, np.arange(len(words))
@@ -197,9 +189,8 @@ class Extraction:
     def read(self, number: int) -> NDArray[np.generic]:
         """The vectors of a shard, ``[layer, word, dim]``, computed inside ``with extraction.workers``.
 
-        Raises:
-            StoreError: a value does not fit into the type that vectors are stored in.
-            ShortMemoryError: a single window does not fit into memory.
+        A StoreError is raised for a value that does not fit into the type that vectors are stored in, a
+        ShortMemoryError where a single window does not fit into memory.
         """
         reader, manifest = self._reader, self.entry.manifest
         batches, words = self._shards[number]
@@ -220,10 +211,8 @@ class Extraction:
             # A number is infinite or NaN if all bits of its exponent are set. Integer arithmetic on the bits is
             # several times as fast as torch.isfinite in half precision.
             if bool(((values.view(torch.int16) & 0x7C00) == 0x7C00).any()):
-                raise StoreError(
-                    f"layer {layer} of {manifest.model} has values that float16 cannot hold; store it in float32 "
-                    "(--store-dtype float32)"
-                )
+                what = f"layer {layer} of {manifest.model} has values that float16 cannot hold"
+                raise StoreError(f"{what}; store it in float32 (--store-dtype float32)")
         return vectors.numpy()
 
     def write(self, number: int, vectors: NDArray[np.generic]) -> str:

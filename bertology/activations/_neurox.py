@@ -33,10 +33,8 @@ _MOST_COMPRESSION = 2000
 def export_neurox(entry: Entry, sentences: Sentences, path: Path) -> None:
     """Write the stored vectors of some sentences as a NeuroX-style HDF5 file, in place of an existing one.
 
-    Raises:
-        StoreError: the entry is of another text, not of words, or some words have no vector, which the format cannot
-            express.
-        BertologyError: h5py is not installed.
+    A StoreError is raised for an entry of another text or not of words, or where words have no vector, which the format
+    cannot express; a BertologyError where h5py is not installed.
     """
     h5py, manifest = _h5py(), entry.manifest
     if manifest.recipe.text_fingerprint != sentences.text_fingerprint:
@@ -73,17 +71,10 @@ def export_neurox(entry: Entry, sentences: Sentences, path: Path) -> None:
 def import_neurox(path: Path, sentences: Sentences) -> Entry:
     """Import a NeuroX-style HDF5 file into the store.
 
-    Args:
-        path: the file.
-        sentences: those that it was made from.
-
-    Returns:
-        An entry whose layers are those of the file, 0 the embedding output.
-
-    Raises:
-        StoreError: the file lacks a sentence, has another number of words for it, or vectors that are not finite or
-            not of one shape.
-        BertologyError: h5py is not installed, or the file is not of this form.
+    Returns an entry whose layers are those of the file, 0 the embedding output. ``sentences`` are those that it was
+    made from. A StoreError is raised where the file lacks a sentence, or has another number of words for it, or vectors
+    that are not finite or not of one shape; a BertologyError where h5py is not installed, or the file is not of this
+    form.
     """
     h5py = _h5py()
     if not path.is_file():

@@ -21,8 +21,7 @@ from bertology.encoders.alignment import numbers_in
 
 CHUNK_WORDS = 2048
 DEFAULT_MEMORY = 2 << 30
-_GAP = 64
-"""Two words with more rows than these between them are read apart."""
+_GAP = 64  # two words with more rows than these between them are read apart
 
 Chunk = TypeVar("Chunk")
 

@@ -8,7 +8,6 @@ from typing import TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from threadpoolctl import threadpool_limits
 
 from bertology.activations import Entry
 from bertology.errors import CorpusError, ModelError
@@ -18,8 +17,7 @@ Floats32 = NDArray[np.float32]
 Result = TypeVar("Result")
 ROWS = 2048
 """Vectors that are taken at a time, so that results stay in the processor's cache."""
-_MOST_THREADS = 4
-"""Each has the vectors of a layer in memory."""
+_MOST_THREADS = 4  # each has the vectors of a layer in memory
 
 
 class LayerVectors:
@@ -73,22 +71,19 @@ class LayerVectors:
     ) -> LayerVectors:
         """Vectors ``[layer, word, dim]`` in memory; layers and words are numbered from 0 unless they are named.
 
-        Raises:
-            ValueError: another number of axes, of layers or of words.
+        A ValueError is raised for another number of axes, of layers or of words.
         """
         array = np.asarray(vectors, dtype=np.float32)
-        numbers = range(len(array)) if layers is None else layers
+        numbers = tuple(range(len(array)) if layers is None else layers)
         if array.ndim != 3 or len(numbers) != len(array):
             raise ValueError(f"vectors should be [layer, word, dim], with {len(numbers)} layers; not {array.shape}")
         if words is not None and len(words) != array.shape[1]:
             raise ValueError(f"{len(words)} words have {array.shape[1]} vectors: give one vector a word")
-        place = {layer: number for number, layer in enumerate(numbers)}
 
         def take(chosen: tuple[int, ...], items: NDArray[np.int64]) -> Floats32:
-            places = np.array([place[layer] for layer in chosen])
-            return np.asarray(array[places[:, None], items])
+            return np.asarray(array[np.array([numbers.index(layer) for layer in chosen])[:, None], items])
 
-        return cls(tuple(numbers), np.arange(array.shape[1]) if words is None else words, array.shape[2], take)
+        return cls(numbers, np.arange(array.shape[1]) if words is None else words, array.shape[2], take)
 
     def check_same_words(self, other: LayerVectors) -> None:
         """Raise a CorpusError where another model's vectors are not of the same words of the same text."""
@@ -99,10 +94,8 @@ class LayerVectors:
     def beside(self, other: LayerVectors) -> LayerVectors:
         """The layers of two models as those of one: first these, numbered from 0, then those of the other.
 
-        The narrower vectors end in zeros, which changes no product, cosine or distance of two vectors.
-
-        Raises:
-            CorpusError: they are of other words.
+        The narrower vectors end in zeros, which changes no product, cosine or distance of two vectors. A CorpusError is
+        raised where they are of other words.
         """
         self.check_same_words(other)
         n_own, dim = len(self.layers), max(self.dim, other.dim)
@@ -124,25 +117,21 @@ class LayerVectors:
         return len(self.words)
 
     def of(self, layer: int) -> Floats32:
-        """``[word, dim]`` vectors of one layer.
-
-        Raises:
-            ModelError: one of them is not finite.
-        """
+        """``[word, dim]`` vectors of one layer; a ModelError where one of them is not finite."""
         whole = np.empty((len(self), self.dim), dtype=np.float32)
         for items, vectors in self._chunks((layer,)):
             whole[items] = vectors[0]
-        if not np.isfinite(whole).all():
-            n_words = int((~np.isfinite(whole).all(axis=1)).sum())
-            raise ModelError(
-                f"layer {layer}: vectors of {n_words} words are not finite; give a model that computes them"
-            )
+        if n_words := int((~np.isfinite(whole).all(axis=1)).sum()):
+            why = f"vectors of {n_words} words are not finite"
+            raise ModelError(f"layer {layer}: {why}; give a model that computes them")
         return whole
 
     def each(self, job: Callable[[int, Floats32], Result]) -> list[Result]:
         """Results, one for each layer, of a function of each layer's number and vectors ``[word, dim]``."""
         if self._n_threads <= 1:
             return [job(layer, self.of(layer)) for layer in self.layers]
+        from threadpoolctl import threadpool_limits
+
         with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(self._n_threads) as pool:
             return list(pool.map(lambda layer: job(layer, self.of(layer)), self.layers))
 
@@ -195,12 +184,9 @@ def group_sums(
 ) -> Floats32:
     """``[group, dim]`` sums of the vectors ``[vector, dim]`` of each group, or ``[group, kind, dim]``.
 
-    Args:
-        vectors: vectors of all groups.
-        starts: ``[group + 1]`` where each group begins, and where the last one ends.
-        order: ``[item]`` the vector at each of these places; the vectors as they stand when left out.
-        weights: ``[vector]``, or ``[vector, kind]`` for several sums of each group, which are formed together while
-            its vectors are in the processor's cache.
+    ``starts [group + 1]`` are where each group begins, and where the last one ends, among the vectors as they stand or
+    those at places ``order [item]``. With ``weights [vector, kind]`` in place of ``[vector]``, several sums of each
+    group are formed together while its vectors are in the processor's cache.
     """
     from scipy.sparse import csr_matrix
 

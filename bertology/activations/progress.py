@@ -7,8 +7,7 @@ import warnings
 from threading import Lock
 from typing import Any
 
-_MOST_WRITTEN_OUT = 9999
-"""Larger totals are written as 12.3k."""
+_MOST_WRITTEN_OUT = 9999  # larger totals are written as 12.3k
 _DRAWING = Lock()
 """Held while a bar is made and while a line is written: a line is put above all bars, and one of a notebook that
 another thread has only half made cannot be drawn."""

@@ -23,9 +23,7 @@ from stat import S_ISREG
 from typing import Any, Literal
 
 import numpy as np
-from filelock import FileLock, Timeout
 from numpy.typing import NDArray
-from safetensors import safe_open
 
 from bertology._files import (
     FORMAT,
@@ -50,8 +48,7 @@ _LAYER = "layer_{:02d}"
 _SHARD = re.compile(r"shard-\d{5,}\.safetensors")
 _OWN_FILE = re.compile(rf"{re.escape(MANIFEST)}|{re.escape(INDEX)}|{_SHARD.pattern}|\..*\.tmp", re.DOTALL)
 _HEADER_LENGTH_BYTES = 8
-_NO_CHECKSUM = "0" * 32
-"""Placeholder of a shard's checksum while it is computed."""
+_NO_CHECKSUM = "0" * 32  # placeholder of a shard's checksum while it is computed
 _READ_BYTES = 1 << 22
 _REMEDY = "name another folder in BERTOLOGY_CACHE or run `bertology cache prune`"
 
@@ -100,22 +97,15 @@ class Manifest:
     layers: tuple[int, ...]
     dim: int
     n_words: int
-    shards: tuple[tuple[str, int, str], ...]
-    """File name, number of words and checksum of each shard."""
+    shards: tuple[tuple[str, int, str], ...]  # file name, number of words and checksum of each shard
     index_checksum: str
-    skipped: tuple[tuple[int, str, str, str], ...]
-    """Words without vectors: number, sentence id, form, reason."""
-    joined: tuple[int, ...] = ()
-    """Words with exactly the subwords of the word before them."""
-    n_unknown: int = 0
-    """Number of words with an unknown subword."""
-    n_long: int = 0
-    """Number of words in sentences longer than the model takes."""
-    model: str = ""
-    """Name that the model was loaded by when the entry was made; not part of the key."""
+    skipped: tuple[tuple[int, str, str, str], ...]  # words without vectors: number, sentence id, form, reason
+    joined: tuple[int, ...] = ()  # words with exactly the subwords of the word before them
+    n_unknown: int = 0  # number of words with an unknown subword
+    n_long: int = 0  # number of words in sentences longer than the model takes
+    model: str = ""  # name that the model was loaded by when the entry was made; not part of the key
     about: dict[str, Any] = field(default_factory=dict)
-    checksum: str = ""
-    """Checksum of the other fields; empty in the manifest of an entry that is not whole."""
+    checksum: str = ""  # checksum of the other fields; empty in the manifest of an entry that is not whole
 
     def content_checksum(self) -> str:
         """The checksum that the manifest should have."""
@@ -133,15 +123,16 @@ class Manifest:
         """Bytes of vectors on disk."""
         return self.n_stored * len(self.layers) * self.dim * np.dtype(self.recipe.stored_dtype).itemsize
 
-    def problem(self) -> str | None:
-        """Why no extraction can have written it, or ``None``."""
-        if not self.layers or list(self.layers) != sorted(set(self.layers)) or self.layers[0] < 0:
-            return "layers: none, or not in order"
-        if not 0 < self.dim < _MOST_DIM:
-            return "dim: not a number of values of a vector"
-        if not all(_SHARD.fullmatch(name) and rows > 0 for name, rows, _ in self.shards):
-            return "shards: not a file of this entry, or without words"
-        return None if self.n_stored + len(self.skipped) == self.n_words else "n_words: not as many as shards hold"
+    def is_possible(self) -> bool:
+        """Whether an extraction can have written it."""
+        return (
+            bool(self.layers)
+            and list(self.layers) == sorted({*self.layers})
+            and self.layers[0] >= 0
+            and 0 < self.dim < _MOST_DIM
+            and all(_SHARD.fullmatch(name) and rows > 0 for name, rows, _ in self.shards)
+            and self.n_stored + len(self.skipped) == self.n_words
+        )
 
 
 @dataclass(frozen=True)
@@ -200,8 +191,8 @@ def open_entry(folder: Path) -> Entry | None:
         return None
     what, remedy = "the manifest of a store entry", f"delete {folder.name} and run again"
     manifest: Manifest = read_json(path, what=what, form=Manifest, remedy=remedy)
-    if (problem := manifest.problem()) is not None:
-        raise StoreError(f"{path}: not readable as {what} ({problem}); {remedy}")
+    if not manifest.is_possible():
+        raise StoreError(f"{path}: not readable as {what} (layers, dim, shards or n_words do not fit); {remedy}")
     return Entry(folder, manifest)
 
 
@@ -283,6 +274,8 @@ class OpenShard:
     """A shard read through the memory map; rows of one layer are read without touching the others."""
 
     def __init__(self, path: Path) -> None:
+        from safetensors import safe_open
+
         self._file = safe_open(path, framework="numpy")
 
     def rows(self, layer: int, first: int, last: int) -> NDArray[np.generic]:
@@ -298,14 +291,10 @@ class StoreStatus:
     folder: Path
     entry: Entry | None = None
     """``None`` for an unfinished extraction, for what is no entry, and for one with a damaged manifest."""
-    n_bytes: int = 0
-    """Size of the files of an entry."""
-    last_read: float = 0.0
-    """Time when it was last written or opened, in seconds since the epoch."""
-    foreign: str = ""
-    """Why it is no entry of the store; empty for an entry."""
-    damage: str = ""
-    """The problem with the manifest; empty if there is none."""
+    n_bytes: int = 0  # size of the files of an entry
+    last_read: float = 0.0  # time when it was last written or opened, in seconds since the epoch
+    foreign: str = ""  # why it is no entry of the store; empty for an entry
+    damage: str = ""  # the problem with the manifest; empty if there is none
 
     @property
     def name(self) -> str:
@@ -371,17 +360,16 @@ def prune_store(
     dry_run: bool = False,
     confirm: Callable[[Sequence[StoreStatus]], None] = lambda _: None,
 ) -> list[StoreStatus]:
-    """Delete entries, except those that another process is writing and those with a damaged manifest.
+    """Delete entries, except those that another process is writing and those with a damaged manifest; return them.
 
     Args:
         older_than_days: only entries that were not written or opened for so many days.
         only_unfinished: only entries whose extraction is unfinished.
-        dry_run: delete nothing.
+        dry_run: delete nothing, and return what would be deleted.
         confirm: called before deletion with what is to be deleted, if anything is; raises to keep it.
-
-    Returns:
-        Entries that were deleted, or would be.
     """
+    from filelock import FileLock, Timeout
+
     latest = time.time() - older_than_days * 86400
     wanted = [
         status

@@ -1,8 +1,8 @@
 """Attention heads: what each attends to, in one streaming pass over the maps of a text; a viewer of a sentence's maps.
 
-``maps.py`` reads a text and shows its maps to statistics; ``measured.py`` has those of all heads, ``arcs`` compares
-heads with syntax, ``patterns`` classifies whole maps. ``_kept.py`` keeps the maps of a few sentences, ``viewer.py``
-draws them, ``importance`` disables heads. Importing this package imports no torch.
+``maps.py`` reads a text and shows its maps to statistics (``HeadStatistic``); ``measured.py`` has those of all heads,
+``arcs`` compares heads with syntax, ``patterns`` classifies whole maps. ``_kept.py`` keeps the maps of a few sentences,
+``viewer.py`` draws them, ``importance`` disables heads. Importing this package imports no torch.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from bertology._lazy import lazy_attributes
 
 if TYPE_CHECKING:
     from bertology.attention._kept import attention_flow, attention_rollout, paired_maps, sentence_maps
-    from bertology.attention.maps import HeadStatistic, MapBatch, stream_maps
+    from bertology.attention.maps import stream_maps
     from bertology.attention.measured import head_statistics
     from bertology.attention.probes import AttentionProbe, GateProbe
     from bertology.attention.viewer import view
@@ -23,8 +23,6 @@ __getattr__, __dir__ = lazy_attributes(__name__)
 __all__ = [
     "AttentionProbe",
     "GateProbe",
-    "HeadStatistic",
-    "MapBatch",
     "attention_flow",
     "attention_rollout",
     "head_statistics",

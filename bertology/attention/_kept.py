@@ -9,7 +9,7 @@ from typing import Self
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from torch import Tensor
 
 from bertology.activations.progress import Progress, silent
@@ -137,49 +137,47 @@ def paired_maps(
     if model.n_heads != reference.n_heads:
         heads = f"{model.name} has {model.n_heads} heads in a layer, {reference.name} {reference.n_heads}"
         raise ModelError(f"{heads}: heads of models are compared one with one, which takes the same number")
-    whole = [_read_whole(encoder, sentences, on_long) for encoder in (model, reference)]
-    chosen = np.flatnonzero(whole[0] & whole[1])
+    lengths = np.diff(sentences.starts)
+    is_whole = lengths > 0  # with words that are all encoded in one window of both models
+    for encoder in (model, reference):
+        pieces = encoder.tokenize(sentences, on_long=on_long)
+        is_whole &= np.bincount(pieces.window_sentence, minlength=len(sentences)) == 1
+        is_whole[sentences.sentence_of_word[[word.word for word in pieces.skipped]]] = False
+    chosen = np.flatnonzero(is_whole)
     if not len(chosen):
         raise CorpusError("no sentence is read whole by both models: give a text with shorter sentences")
-    lengths = np.diff(sentences.starts)
     progress.start(len(chosen), unit="sentences")
     # Sentences whose maps are in memory together.
     portions = (len(layers) * model.n_heads * (lengths[chosen] + 2) ** 2).cumsum() // _AT_ONCE
     for some in (chosen[portions == portion] for portion in np.unique(portions)):
         part = Sentences(sentences[number] for number in some.tolist())
-        of_model, of_reference = (
+        both: list[dict[int, KeptMap]] = [
             stream_maps(encoder, part, [KeptMaps], layers=[pair[side] for pair in layers]).results[0]
             for side, encoder in enumerate((model, reference))
-        )
+        ]
         for place, number in enumerate(some.tolist()):
-            yield PairedMaps(number, *_aligned(of_model[place], of_reference[place], layers))
+            kept = [of_model[place] for of_model in both]
+            n_special = {int((one.words < 0).sum()) for one in kept}
+            yield PairedMaps(
+                number,
+                *(
+                    _columns(one, [pair[side] for pair in layers], together=len(n_special) > 1)
+                    for side, one in enumerate(kept)
+                ),
+            )
         progress.advance(len(part))
     progress.finish()
 
 
-def _read_whole(encoder: Encoder, sentences: Sentences, on_long: OnLong) -> NDArray[np.bool_]:
-    """Whether each sentence has words that are all encoded in one window: ``[sentence]``."""
-    pieces = encoder.tokenize(sentences, on_long=on_long)
-    n_windows = np.bincount(pieces.window_sentence, minlength=len(sentences))
-    left_out = sentences.sentence_of_word[[word.word for word in pieces.skipped]]
-    n_skipped = np.bincount(left_out, minlength=len(sentences))
-    return np.asarray((n_windows == 1) & (n_skipped == 0) & (np.diff(sentences.starts) > 0))
-
-
-def _aligned(model: KeptMap, reference: KeptMap, layers: Sequence[tuple[int, int]]) -> tuple[Floats, Floats]:
-    """``[layer, head, word, column]`` of both, with the same columns; each row sums to 1."""
-    n_special = {int((one.words < 0).sum()) for one in (model, reference)}
-
-    def columns(one: KeptMap, chosen: list[int]) -> Floats:
-        is_word, place = one.words >= 0, {layer: place for place, layer in enumerate(sorted(set(chosen)))}
-        maps = one.maps.numpy()[[place[layer] for layer in chosen]][:, :, is_word]
-        special = maps[..., ~is_word]
-        if len(n_special) > 1:
-            special = special.sum(axis=-1, keepdims=True)
-        whole = np.concatenate([maps[..., is_word], special], axis=-1)
-        return np.asarray(whole / whole.sum(axis=-1, keepdims=True))
-
-    return columns(model, [own for own, _ in layers]), columns(reference, [other for _, other in layers])
+def _columns(one: KeptMap, layers: Sequence[int], *, together: bool) -> Floats:
+    """``[layer, head, word, column]``, special tokens last, as one column if ``together``; each row sums to 1."""
+    is_word, read = one.words >= 0, sorted(set(layers))
+    maps = one.maps.numpy()[[read.index(layer) for layer in layers]][:, :, is_word]
+    special = maps[..., ~is_word]
+    if together:
+        special = special.sum(axis=-1, keepdims=True)
+    whole = np.concatenate([maps[..., is_word], special], axis=-1)
+    return np.asarray(whole / whole.sum(axis=-1, keepdims=True))
 
 
 def attention_rollout(maps: ArrayLike, *, residual: float = 0.5) -> Floats:

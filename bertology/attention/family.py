@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from bertology.families.contract import (
     named_task,
     one_by_one,
 )
-from bertology.families.model_corpus import ModelCorpus, Splits, Unreadable
+from bertology.families.model_corpus import ModelCorpus, Unreadable
 from bertology.families.request import Init, ReadoutConfig, parse_layers
 from bertology.families.sums import (
     PACKAGES,
@@ -83,11 +83,15 @@ class _Heads(SumsFamily):
         if self.pass_key(groups[0]) is None:
             yield from super().compute(groups, job)
             return
-        asked = []
+        asked: list[_Question] = []
         for group in groups:
             try:
-                probe = self.configured(group.probe, group.members[0].config)
-                asked.append(_question(group, cast(AttentionProbe, probe), job.pair.splits))
+                probe, splits = self.configured(group.probe, group.members[0].config), job.pair.splits
+                assert isinstance(probe, AttentionProbe)
+                names = ("dev", "test") if probe.chooses and len(splits.dev) else ("test",)
+                with named_task(probe):
+                    makers = {name: probe.statistics(splits.by_name[name]) for name in names}
+                asked.append(_Question(group, probe, makers))
             except Exception as error:
                 yield group, error
         outcomes: Iterable[tuple[list[_Question], Exception | None]]
@@ -119,25 +123,18 @@ class _Heads(SumsFamily):
         """Score what needs no head on what the model can read: chosen on dev, scored on test."""
         probe, splits = self.configured(baselines.probe, baselines.config), job.pair.splits
         assert isinstance(probe, AttentionProbe)
-        chosen_on, windows = "dev" if len(splits.dev) else "test", baselines.windows
-        left_out = baselines.unreadable.get("test", {})
+        left_out, texts = baselines.unreadable.get("test", {}), []
+        for name in ("test", "dev" if len(splits.dev) else "test"):
+            texts.append(ReadText(splits.by_name[name], baselines.windows.get(name)))
         read = np.delete(splits.test.sentence_of_word, list(left_out))
-        facts = item_facts(
-            len(read), len(np.unique(read)), skipped=Counter(left_out.values()), changes=baselines.config.changes
-        )
-
-        other, text = (
-            ReadText(splits.by_name[chosen_on], windows.get(chosen_on)),
-            ReadText(splits.test, windows.get("test")),
-        )
-        write_baseline_sums(baselines, job, lambda name: probe.baseline(name, text, other), facts, "numpy")
+        changes = baselines.config.changes
+        facts = item_facts(len(read), len(np.unique(read)), skipped=Counter(left_out.values()), changes=changes)
+        write_baseline_sums(baselines, job, lambda name: probe.baseline(name, *texts), facts, "numpy")
 
     def rows(self, draws: Sequence[FitCells], scoring: Scoring) -> TaskRows:
-        """Every ratio of every head."""
         return head_rows(self, draws[0], scoring)
 
     def baseline_rows(self, baselines: BaselineCells, scoring: Scoring) -> TaskRows:
-        """Every ratio of every baseline."""
         return head_rows(self, baselines, scoring)
 
     def cost(self, pair: ModelCorpus, groups: Sequence[FitGroup]) -> Cost:
@@ -157,64 +154,51 @@ class _Question(NamedTuple):
     makers: Mapping[str, Sequence[MakeStatistic]]  # by split; of dev none where no head is chosen on it
 
 
-def _question(group: FitGroup, probe: AttentionProbe, splits: Splits) -> _Question:
-    names = ("dev", "test") if probe.chooses and len(splits.dev) else ("test",)
-    with named_task(probe):
-        return _Question(group, probe, {name: probe.statistics(splits.by_name[name]) for name in names})
-
-
 def _read_together(asked: Sequence[_Question], job: Resources) -> None:
     """Read the maps of each split in one pass for several questions, and write their cells."""
-    watch, splits = Stopwatch(), job.pair.splits
-    names = [split for split in ("dev", "test") if any(split in one.makers for one in asked)]
-    passes = {split: _from_maps(asked, split, job) for split in names}
-    results = {split: iter(read.results) for split, read in passes.items()}
+    from bertology.attention import stream_maps
+
+    watch, splits, first, request = Stopwatch(), job.pair.splits, asked[0].probe, job.pair.request
+    passes: dict[str, MapPass] = {}
+    for split in ("dev", "test"):
+        if any(split in one.makers for one in asked):
+            passes[split] = stream_maps(
+                job.get_encoder(),
+                splits.by_name[split],
+                [maker for one in asked for maker in one.makers.get(split, ())],
+                layers=sorted({layer for one in asked for layer in _layers(one.group.members[0])}),
+                level=first.level,
+                norms=first.norms,
+                pairs=first.pairs,
+                on_long=request.on_long,
+                exclude_shared=request.shared_subwords == "exclude",
+                progress=job.progress,
+            )
+    results, test = {split: iter(read.results) for split, read in passes.items()}, passes["test"]
     n_cells = sum(len(one.group.cells) for one in asked)
     provenance = watch.provenance(*PACKAGES, device=job.device, n_cells=n_cells)
-    test = passes["test"]
-    pairs = {"pairs": test.n_pairs, "pairs_apart": test.n_apart} if asked[0].probe.pairs else {}
+    pairs = {"pairs": test.n_pairs, "pairs_apart": test.n_apart} if first.pairs else {}
     for one in asked:
-        ratios = {split: tuple(_ratios(one.probe, own, results[split])) for split, own in one.makers.items()}
-        chosen_on = {"chosen_on": splits.chosen_on} if len(ratios) > 1 else {}
+        ratios: dict[str, list[HeadRatios]] = {}
+        for split, makers in one.makers.items():
+            of_split = ratios.setdefault(split if split == "test" else splits.chosen_on, [])
+            for result in (next(results[split]) for _ in makers):
+                for part in result if isinstance(result, tuple) else (result,):
+                    if not isinstance(part, HeadRatios):
+                        problem = f"a statistic finishes to a {type(part).__name__}; it should be HeadRatios"
+                        raise BertologyError(f"task {one.probe.task}: {problem}")
+                    of_split.append(part)
+        chosen_on = {"chosen_on": splits.chosen_on} if len(one.makers) > 1 else {}
         write_sums(
             one.group.members[0],
             job,
-            {split if split == "test" else splits.chosen_on: each for split, each in ratios.items()},
+            ratios,
             GeometryCounts(test.n_words, skipped=test.skipped),
             n_clusters=test.n_sentences,
             provenance=provenance,
             params={**chosen_on, **pairs},
             aligned=job.pair.alignment_counts(),
         )
-
-
-def _from_maps(asked: Sequence[_Question], split: str, job: Resources) -> MapPass:
-    """One pass over the maps of a split, for all questions that ask something of it."""
-    from bertology.attention import stream_maps
-
-    first = asked[0].probe
-    return stream_maps(
-        job.get_encoder(),
-        job.pair.splits.by_name[split],
-        [maker for one in asked for maker in one.makers.get(split, ())],
-        layers=sorted({layer for one in asked for layer in _layers(one.group.members[0])}),
-        level=first.level,
-        norms=first.norms,
-        pairs=first.pairs,
-        on_long=job.pair.request.on_long,
-        exclude_shared=job.pair.request.shared_subwords == "exclude",
-        progress=job.progress,
-    )
-
-
-def _ratios(probe: AttentionProbe, makers: Sequence[Any], results: Iterator[Any]) -> Iterator[HeadRatios]:
-    """The next results of a pass, those of one probe."""
-    for _, result in zip(makers, results, strict=False):
-        for part in result if isinstance(result, tuple) else (result,):
-            if not isinstance(part, HeadRatios):
-                kind = type(part).__name__
-                raise BertologyError(f"task {probe.task}: a statistic finishes to a {kind}; it should be HeadRatios")
-            yield part
 
 
 def _layers(cells: FitCells) -> tuple[int, ...]:

@@ -35,7 +35,7 @@ from bertology.encoders.interventions import (
     watching,
 )
 from bertology.errors import CorpusError, ModelError
-from bertology.measures.sums import Floats, HeadRatios, Integers, Level, Scope
+from bertology.measures.sums import HeadRatios, Level, Scope
 
 MOST_WORKERS = 16
 """Each holds maps and sums, or the activations of a batch for a backward pass, of its own."""
@@ -53,6 +53,7 @@ _UNITS_IN_BAND = 64
 _FAMILIES = ("albert", "bert", "camembert", "distilbert", "electra", "mpnet", "roberta", "xlm-roberta")
 
 Booleans = NDArray[np.bool_]
+Integers = NDArray[np.int64]
 Bands = tuple[tuple[slice, slice], ...]
 Part = TypeVar("Part")
 Made = TypeVar("Made")
@@ -271,7 +272,7 @@ class MapText:
         if by_word:
             is_member = pieces >= padded(first, width, 0)[:, :, None]
             is_member &= pieces < padded(last, width, 0)[:, :, None]
-            member, needed = self._tensor(is_member).float(), is_member.any(axis=0)  # [unit, piece]
+            member, needed = self._tensor(is_member).float(), np.asarray(is_member.any(axis=0))  # [unit, piece]
             for start in range(0, width, _UNITS_IN_BAND):
                 shown = np.flatnonzero(needed[start : start + _UNITS_IN_BAND].any(0))
                 bands.append((slice(start, start + _UNITS_IN_BAND), slice(int(shown[0]), int(shown[-1]) + 1)))
@@ -469,18 +470,15 @@ class ClusterSums:
     def add(self, layer: int, units: Units, over: Tensor, under: Tensor) -> None:
         """Add sums over the rows of each sentence in a layer: ``[sentence, head, statistic]`` numerators, and
         denominators, ``[sentence, statistic]`` where heads share them."""
-        place = self._scope.layers.index(layer)
-        clusters = self._scope.clusters(units.sentences)
-        _add_by_cluster(self._over[:, place], clusters, over)
-        if not self._shared:
-            _add_by_cluster(self._under[:, place], clusters, under)
-        elif place == 0:
-            _add_by_cluster(self._under[:, 0, 0], clusters, under)
-
-    def merge(self, other: ClusterSums) -> None:
-        """Add the sums of another thread."""
-        self._over += other._over
-        self._under += other._under
+        place, clusters = self._scope.layers.index(layer), self._scope.clusters(units.sentences)
+        # A cluster may stand in a batch more than once, which plain indexed addition would count once.
+        order = np.argsort(clusters, kind="stable")
+        distinct, starts = np.unique(clusters[order], return_index=True)
+        parts = [(self._over[:, place], over)]
+        if not self._shared or place == 0:
+            parts.append((self._under[:, 0, 0] if self._shared else self._under[:, place], under))
+        for sums, values in parts:
+            sums[distinct] += np.add.reduceat(values.cpu().double().numpy()[order], starts, axis=0)
 
     def finish(self) -> HeadRatios:
         """The result, frozen."""
@@ -489,15 +487,24 @@ class ClusterSums:
 
 
 class SumsStatistic(HeadStatistic):
-    """A statistic that keeps sums by cluster of sentences and nothing else; subclasses implement ``update``."""
+    """A statistic that keeps sums by cluster of sentences and nothing else; subclasses implement ``update``.
 
-    def __init__(self, *sums: ClusterSums) -> None:
-        self._sums = sums
+    Either a subclass names one set of ratios, all of them with the same denominators unless ``shared`` is False, or it
+    passes its sums to the constructor.
+    """
+
+    names: tuple[str, ...] = ()
+    metric = ""
+    shared = True
+
+    def __init__(self, scope: Scope, *sums: ClusterSums) -> None:
+        self._sums = sums or (ClusterSums(scope, self.names, shared=self.shared, metric=self.metric),)
 
     def merge(self, other: Self) -> None:
         """Add the sums of another thread."""
         for sums, more in zip(self._sums, other._sums, strict=True):
-            sums.merge(more)
+            sums._over += more._over
+            sums._under += more._under
 
     def finish(self) -> tuple[HeadRatios, ...]:
         """The ratios, one object for each of the sums."""
@@ -508,14 +515,6 @@ def row_sums(rows: Tensor, counted: Tensor) -> Tensor:
     """``[sentence, head]`` of values ``[sentence, head, unit]``, summed over the counted rows ``[sentence, unit]``."""
     # What stands in rows of padding is not defined, so it is put aside and not multiplied by zero.
     return torch.where(counted[:, None], rows, 0).sum(-1)
-
-
-def _add_by_cluster(sums: Floats, clusters: Integers, values: Tensor) -> None:
-    """Add ``[sentence, …]`` to ``[cluster, …]``. A cluster may stand in a batch more than once, which plain indexed
-    addition would count once."""
-    order = np.argsort(clusters, kind="stable")
-    distinct, starts = np.unique(clusters[order], return_index=True)
-    sums[distinct] += np.add.reduceat(values.cpu().double().numpy()[order], starts, axis=0)
 
 
 @dataclass(frozen=True, eq=False)

@@ -69,10 +69,8 @@ class Masses(SumsStatistic):
     names = ("cls", "sep", "punctuation", "self", "previous", "next", "same_word", "distance")
 
     def __init__(self, scope: Scope) -> None:
-        super().__init__(
-            ClusterSums(scope, self.names[:-1], shared=True, metric="attention_mass"),
-            ClusterSums(scope, self.names[-1:], shared=False),
-        )
+        masses = ClusterSums(scope, self.names[:-1], shared=True, metric="attention_mass")
+        super().__init__(scope, masses, ClusterSums(scope, self.names[-1:], shared=False))
         self._cells = PerBatch(_cells)
 
     def update(self, batch: MapBatch) -> None:
@@ -94,9 +92,8 @@ class NormShares(SumsStatistic):
     """
 
     names = ("norm_cls", "norm_sep", "norm_punctuation", "norm_self")
-
-    def __init__(self, scope: Scope) -> None:
-        super().__init__(ClusterSums(scope, self.names, shared=False, metric="norm_share"))
+    metric = "norm_share"
+    shared = False
 
     def update(self, batch: MapBatch) -> None:
         """Add the maps of one layer of a batch."""
@@ -125,9 +122,6 @@ class Sharpness(SumsStatistic):
 
     names = ("entropy_nats", "cls_entropy_nats", "confidence")
 
-    def __init__(self, scope: Scope) -> None:
-        super().__init__(ClusterSums(scope, self.names, shared=True))
-
     def update(self, batch: MapBatch) -> None:
         """Add the maps of one layer of a batch."""
         units = batch.units
@@ -149,9 +143,7 @@ class Offsets(SumsStatistic):
     """
 
     names = ("argmax_before", *(f"argmax_{d:+d}" if d else "argmax_0" for d in range(-3, 4)), "argmax_after")
-
-    def __init__(self, scope: Scope) -> None:
-        super().__init__(ClusterSums(scope, self.names, shared=True, metric="argmax_share"))
+    metric = "argmax_share"
 
     def update(self, batch: MapBatch) -> None:
         """Add the maps of one layer of a batch."""
@@ -309,27 +301,19 @@ def divergences(rows: Tensor, weights: Tensor) -> Tensor:
         shares = (weights[start : start + step].to(part) / 2)[:, None] / part.sum(-1, keepdim=True).clamp_min(_TINY)
         # Cells that no head attends to, such as padding, are left out.
         halves = (part * shares).add_(_TINY).flatten(1)[:, part.any(0).flatten()]
-        whole = 2 * halves
+        whole, twice, totals = 2 * halves, torch.cat([halves, halves[:far]]), halves.new_empty(far, n_heads)
         alone += whole.log().mul_(whole).sum(-1).cpu()
-        both += _pairs_plogp(halves, far).cpu()
+        mean, logs = torch.empty_like(halves), torch.empty_like(halves)
+        for number, sums in enumerate(totals.unbind(), start=1):  # Σ m·ln m of each head and the one so far behind it
+            torch.add(halves, twice[number : number + n_heads], out=mean)
+            torch.log(mean, out=logs)
+            torch.sum(logs.mul_(mean), dim=-1, out=sums)
+        both += totals.cpu()
     first = torch.arange(n_heads).expand(far, -1)
     second = (first + torch.arange(1, far + 1)[:, None]) % n_heads
-    sums = torch.zeros(n_heads, n_heads, dtype=torch.float64)
-    sums[first, second] = sums[second, first] = (alone[first] + alone[second]) / 2 - both
-    return sums
-
-
-def _pairs_plogp(halves: Tensor, far: int) -> Tensor:
-    """``[distance, head]`` Σ m·ln m of each head's halves added to those of the head that is so far behind it."""
-    n_heads = len(halves)
-    twice = torch.cat([halves, halves[:far]])
-    mean, logs = torch.empty_like(halves), torch.empty_like(halves)
-    totals = halves.new_empty(far, n_heads)
-    for number, sums in enumerate(totals.unbind(), start=1):
-        torch.add(halves, twice[number : number + n_heads], out=mean)
-        torch.log(mean, out=logs)
-        torch.sum(logs.mul_(mean), dim=-1, out=sums)
-    return totals
+    whole = torch.zeros(n_heads, n_heads, dtype=torch.float64)
+    whole[first, second] = whole[second, first] = (alone[first] + alone[second]) / 2 - both
+    return whole
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,7 +23,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from bertology.attention.maps import ClusterSums, MapBatch, PerBatch, SumsStatistic, Units
+from bertology.attention.maps import MapBatch, PerBatch, SumsStatistic, Units
 from bertology.attention.measured import row_entropy, weighted_sums
 from bertology.errors import BertologyError, ModelError
 from bertology.measures.sums import Scope
@@ -139,9 +139,6 @@ class Layout:
         return self.in_sentence[:, 1].any(-1)
 
 
-Logits = Callable[[Tensor, Layout], Tensor]
-
-
 @dataclass(frozen=True, eq=False)
 class PatternClassifier:
     """Puts attention maps between pieces into the classes of Kovaleva et al. (2019, section 4.1).
@@ -154,15 +151,16 @@ class PatternClassifier:
     """``[class]`` added to the logits, since classes are not as frequent in real maps as in synthetic ones. Fitted
     together with the temperature."""
     confidence: float  # a map whose likeliest class is less probable than this is heterogeneous
-    _logits: Logits
+    _logits: Callable[[Tensor, Layout], Tensor]
 
     def probabilities(self, maps: Tensor, layout: Layout) -> Tensor:
         """``[text, head, class]`` the probability of each class, in the order of :data:`PATTERNS`, of maps ``[text,
         head, piece, piece]`` from (rows) to (columns), 0 in columns of padding."""
         step = max(1, _CELLS_TOGETHER // (maps.shape[1] * maps.shape[2] ** 2))
+        parts = (slice(start, start + step) for start in range(0, len(maps), step))
         with torch.no_grad():
-            parts = _in_parts(self._logits, maps, layout, step=step)
-        logits = torch.cat(parts) / self.temperature + torch.tensor(self.bias, device=maps.device)
+            every = torch.cat([self._logits(maps[part], Layout(layout.kinds[part])) for part in parts])
+        logits = every / self.temperature + torch.tensor(self.bias, device=maps.device)
         # A single sentence has no squares of two sentences.
         impossible = ~layout.is_pair[:, None, None] & (torch.arange(len(PATTERNS), device=maps.device) == _BLOCK)
         return logits.masked_fill(impossible, -torch.inf).softmax(-1)
@@ -170,11 +168,6 @@ class PatternClassifier:
     def classes(self, maps: Tensor, layout: Layout) -> Tensor:
         """``[text, head]`` the class of each map, as a number in :data:`PATTERNS`."""
         return assigned(self.probabilities(maps, layout), confidence=self.confidence)
-
-
-def _in_parts(compute: Logits, maps: Tensor, layout: Layout, *, step: int) -> list[Tensor]:
-    parts = (slice(start, start + step) for start in range(0, len(maps), step))
-    return [compute(maps[part], Layout(layout.kinds[part])) for part in parts]
 
 
 def assigned(probabilities: Tensor, *, confidence: float = CONFIDENCE) -> Tensor:
@@ -192,43 +185,33 @@ def load_classifier(kind: ClassifierKind = "features", *, folder: Path = WEIGHTS
 
     try:
         record: dict[str, Any] = json.loads((folder / RECORD).read_text(encoding="utf-8"))
-        weights = load_file(folder / f"{kind}.safetensors")
+        weights: dict[str, Tensor] = load_file(folder / f"{kind}.safetensors")
     except FileNotFoundError as error:
         raise ModelError(f"{error.filename or folder} is missing: train the classifiers, or install again") from None
     if record["features"] != list(FEATURES) or record["patterns"] != list(PATTERNS):
         raise ModelError(f"{folder / RECORD}: trained on other features than this version measures: train again")
-    return PatternClassifier(
-        temperature=float(record["temperature"][kind]),
-        bias=tuple(record["bias"][kind]),
-        confidence=float(record["confidence"]),
-        _logits=_of_features(weights) if kind == "features" else _of_pictures(weights),
-    )
+    network = PatternNetwork().eval() if kind == "cnn" else nn.Identity()
+    network.load_state_dict(weights if kind == "cnn" else {})
 
-
-def _of_features(weights: dict[str, Tensor]) -> Logits:
-    def logits(maps: Tensor, layout: Layout) -> Tensor:
+    def of_features(maps: Tensor, layout: Layout) -> Tensor:
         moved = {name: values.to(maps.device) for name, values in weights.items()}
         scaled = (features(maps, layout) - moved["mean"]) / moved["scale"]
         return scaled @ moved["weight"].T + moved["bias"]
 
-    return logits
-
-
-def _of_pictures(weights: dict[str, Tensor]) -> Logits:
-    network = PatternNetwork().eval()
-    network.load_state_dict(weights)
-
-    def logits(maps: Tensor, layout: Layout) -> Tensor:
+    def of_pictures(maps: Tensor, layout: Layout) -> Tensor:
         network.to(maps.device)
-        n_heads = maps.shape[1]
+        step, logits = max(1, _PICTURES_TOGETHER // maps.shape[1]), []
+        for part in (slice(start, start + step) for start in range(0, len(maps), step)):
+            shown = pictures(maps[part], Layout(layout.kinds[part]))
+            logits.append(network(shown.flatten(0, 1)).view(*shown.shape[:2], -1))
+        return torch.cat(logits)
 
-        def compute(maps: Tensor, layout: Layout) -> Tensor:
-            logits: Tensor = network(pictures(maps, layout).flatten(0, 1))
-            return logits.view(len(maps), n_heads, -1)
-
-        return torch.cat(_in_parts(compute, maps, layout, step=max(1, _PICTURES_TOGETHER // n_heads)))
-
-    return logits
+    return PatternClassifier(
+        temperature=float(record["temperature"][kind]),
+        bias=tuple(record["bias"][kind]),
+        confidence=float(record["confidence"]),
+        _logits=of_features if kind == "features" else of_pictures,
+    )
 
 
 def pictures(maps: Tensor, layout: Layout) -> Tensor:
@@ -238,37 +221,26 @@ def pictures(maps: Tensor, layout: Layout) -> Tensor:
     above their row's, as means of logarithms, in which faint columns and lines are seen; whether row and column are of
     one sentence of a pair; special columns; the text's length.
     """
-    n = maps.shape[-1]
-    pool = _pool(layout, n)  # [text, side, piece]
+    lengths, device = layout.lengths, layout.kinds.device
+    # [text, side, piece] the share of each piece in each row of the picture; shares of a row sum to 1.
+    step = (lengths / SIDE)[:, None, None]
+    low, piece = torch.arange(SIDE, device=device)[:, None] * step, torch.arange(maps.shape[-1], device=device)
+    overlap = torch.minimum(low + step, piece + 1.0) - torch.maximum(low, piece.float())
+    pool = overlap.clamp_min(0) / step
     rows = torch.where(layout.rows[:, None, :, None], maps.float(), 0)
-    pooled = pool[:, None] @ rows @ pool[:, None].transpose(-1, -2)
-    lengths = layout.lengths
-    relief = _relief(rows, pool, layout)
-    density = torch.log1p(pooled * lengths[:, None, None, None]) / math.log(1 + SIDE)
+    density = pool[:, None] @ rows @ pool[:, None].transpose(-1, -2) * lengths[:, None, None, None]
+    # Logarithms of weights over even ones, minus their row's mean; halved, to be of the size of others. Pieces that are
+    # not there, and rows that do not count, are zeros and stay so.
+    logs = (rows * (lengths / _LEAST)[:, None, None, None]).log1p_()
+    mean = logs.sum(-1, keepdim=True) / lengths[:, None, None, None]
+    relief = (pool[:, None] @ logs @ pool[:, None].transpose(-1, -2) - pool[:, None] @ mean) / 2
     sentences = torch.einsum("tkp,tsp->tsk", pool, layout.in_sentence.float())
     same = torch.einsum("tsk,tsl->tkl", sentences, sentences) * layout.is_pair[:, None, None]
     special = ((layout.kinds == CLS) | (layout.kinds == SEP)).float()
     columns = torch.einsum("tkp,tp->tk", pool, special)[:, None].expand(-1, SIDE, -1)
     length = (lengths.log() / 5)[:, None, None].expand(-1, SIDE, SIDE)
     of_text = torch.stack([same, columns, length], dim=1)[:, None].expand(-1, maps.shape[1], -1, -1, -1)
-    return torch.cat([torch.stack([density, relief], dim=2), of_text], dim=2)
-
-
-def _relief(maps: Tensor, pool: Tensor, layout: Layout) -> Tensor:
-    """Logarithms of weights over even ones, minus their row's mean, resampled; halved, to be of the size of others."""
-    # Pieces that are not there, and rows that do not count, are zeros and stay so.
-    logs = (maps * (layout.lengths / _LEAST)[:, None, None, None]).log1p_()
-    mean = logs.sum(-1, keepdim=True) / layout.lengths[:, None, None, None]
-    return (pool[:, None] @ logs @ pool[:, None].transpose(-1, -2) - pool[:, None] @ mean) / 2
-
-
-def _pool(layout: Layout, n: int) -> Tensor:
-    """``[text, side, piece]`` the share of each piece in each row of the picture; shares of a row sum to 1."""
-    step = (layout.lengths / SIDE)[:, None, None]
-    low = torch.arange(SIDE, device=layout.kinds.device)[:, None] * step
-    piece = torch.arange(n, device=layout.kinds.device)
-    overlap = torch.minimum(low + step, piece + 1.0) - torch.maximum(low, piece.float())
-    return overlap.clamp_min(0) / step
+    return torch.cat([torch.stack([torch.log1p(density) / math.log(1 + SIDE), relief], dim=2), of_text], dim=2)
 
 
 class PatternNetwork(nn.Module):
@@ -285,8 +257,7 @@ class PatternNetwork(nn.Module):
 
     def forward(self, shown: Tensor) -> Tensor:
         """``[picture, class]`` logits of ``[picture, channel, SIDE, SIDE]``."""
-        logits: Tensor = self.layers(shown)
-        return logits
+        return self.layers(shown)  # type: ignore[no-any-return]
 
 
 class PatternShares(SumsStatistic):
@@ -299,6 +270,7 @@ class PatternShares(SumsStatistic):
     """
 
     names = PATTERNS
+    metric = "pattern_share"
 
     def __init__(
         self, scope: Scope, *, classifier: ClassifierKind = "features", confidence: float | None = None
@@ -309,7 +281,7 @@ class PatternShares(SumsStatistic):
         self._classifier = trained if confidence is None else replace(trained, confidence=confidence)
         if not 0 <= self._classifier.confidence <= 1:
             raise BertologyError(f"confidence {self._classifier.confidence:g}: give a probability, 0 to 1")
-        super().__init__(ClusterSums(scope, self.names, shared=True, metric="pattern_share"))
+        super().__init__(scope)
         self._layout = PerBatch(Layout.of_units)
 
     def update(self, batch: MapBatch) -> None:
@@ -354,8 +326,19 @@ def _row_sums(rows: Tensor, maps: Tensor) -> Tensor:
 
 
 def _columns(maps: Tensor, shades: Tensor, layout: Layout) -> Tensor:
-    contrast = _beside(shades, layout).neg_().add_(shades)
-    n_rows = layout.in_sentence.sum(-1)  # [text, sentence]
+    n, n_rows = shades.shape[-1], layout.in_sentence.sum(-1)  # [text, sentence]
+    # The darker of both sides of each piece, as means over a few columns: a bright neighbour hides no column. Nothing
+    # is added by columns of padding, so that the last sum goes on for all that would lie behind the text.
+    sums = nn.functional.pad(shades.cumsum(-1), (_SIDE + 1, 0))
+    sums = torch.cat([sums, sums[..., -1:].expand(*sums.shape[:-1], _SIDE)], dim=-1)  # sums[_SIDE + j]: before column j
+    place = torch.arange(n, device=shades.device)
+    n_left = place.clamp_max(_SIDE)
+    n_right = (layout.lengths.long()[:, None] - place - 1).clamp(0, _SIDE)[:, None, None]
+    left = (sums[..., _SIDE : _SIDE + n] - sums[..., :n]).mul_(n_left.clamp_min(1).reciprocal())
+    right = (sums[..., 2 * _SIDE + 1 :] - sums[..., _SIDE + 1 : _SIDE + 1 + n]).mul_(n_right.clamp_min(1).reciprocal())
+    # A side without columns does not count.
+    sides = torch.minimum(left.add_((n_left == 0) * _NOT_COUNTED), right.add_((n_right == 0) * _NOT_COUNTED))
+    contrast = sides.neg_().add_(shades)
     shares_of, whole = [], contrast
     for least in COLUMN_CONTRASTS:
         counts = _row_sums(layout.in_sentence, (contrast >= least).to(maps.dtype))  # [text, head, sentence, column]
@@ -364,33 +347,16 @@ def _columns(maps: Tensor, shades: Tensor, layout: Layout) -> Tensor:
         if least == COLUMN_CONTRASTS[0]:
             whole = (counts.sum(2) / n_rows.sum(-1)[:, None, None].clamp_min(1)).amax(-1)
     mass = _row_sums(layout.rows[:, None], maps)[:, :, 0] / n_rows.sum(-1)[:, None, None].clamp_min(1)
-    best = torch.nn.functional.pad(mass, (0, 3)).topk(3, dim=-1).values
+    best = nn.functional.pad(mass, (0, 3)).topk(3, dim=-1).values
     density = (best[..., 0] * layout.lengths[:, None]).clamp_min(_TINY).log()
     kinds = [torch.where((layout.kinds == kind)[:, None], mass, 0).sum(-1) for kind in (CLS, SEP, PUNCTUATION)]
     means = _row_sums(layout.in_sentence, shades) / n_rows[:, None, :, None].clamp_min(1)
-    excess = _weaker(means - means.sum(-1, keepdim=True) / layout.lengths[:, None, None, None], layout)
+    over = means - means.sum(-1, keepdim=True) / layout.lengths[:, None, None, None]
+    # Each sentence's best column, and of a pair the weaker.
+    of_sentence = over.masked_fill(~layout.inside[:, None, None], -torch.inf).amax(-1)
+    weaker = of_sentence.masked_fill(~layout.in_sentence.any(-1)[:, None], torch.inf).amin(-1)
+    excess = weaker.clamp(-_NOT_COUNTED, _NOT_COUNTED)
     return torch.stack([*shares_of, whole, *best.unbind(-1), density, excess, *kinds], dim=-1)
-
-
-def _weaker(columns: Tensor, layout: Layout) -> Tensor:
-    """``[text, head]`` of ``[text, head, sentence, column]``: each sentence's best column, and of a pair the weaker."""
-    best = columns.masked_fill(~layout.inside[:, None, None], -torch.inf).amax(-1)
-    return best.masked_fill(~layout.in_sentence.any(-1)[:, None], torch.inf).amin(-1).clamp(-_NOT_COUNTED, _NOT_COUNTED)
-
-
-def _beside(shades: Tensor, layout: Layout) -> Tensor:
-    """The darker of both sides of each piece, as means over a few columns: a bright neighbour hides no column."""
-    n = shades.shape[-1]
-    sums = torch.nn.functional.pad(shades.cumsum(-1), (_SIDE + 1, 0))
-    # Nothing is added by columns of padding, so that the last sum goes on for all that would lie behind the text.
-    sums = torch.cat([sums, sums[..., -1:].expand(*sums.shape[:-1], _SIDE)], dim=-1)  # sums[_SIDE + j]: before column j
-    place = torch.arange(n, device=shades.device)
-    n_left = place.clamp_max(_SIDE)
-    n_right = (layout.lengths.long()[:, None] - place - 1).clamp(0, _SIDE)[:, None, None]
-    left = (sums[..., _SIDE : _SIDE + n] - sums[..., :n]).mul_(n_left.clamp_min(1).reciprocal())
-    right = (sums[..., 2 * _SIDE + 1 :] - sums[..., _SIDE + 1 : _SIDE + 1 + n]).mul_(n_right.clamp_min(1).reciprocal())
-    # A side without columns does not count.
-    return torch.minimum(left.add_((n_left == 0) * _NOT_COUNTED), right.add_((n_right == 0) * _NOT_COUNTED))
 
 
 def _lines(maps: Tensor, shades: Tensor, layout: Layout) -> Tensor:
@@ -429,7 +395,7 @@ def _lines(maps: Tensor, shades: Tensor, layout: Layout) -> Tensor:
 def _diagonals(maps: Tensor) -> Tensor:
     """``[text, head, row, offset]`` what each row gives to the columns around its own; 0 outside of the text."""
     margin = FARTHEST + _NEAR
-    padded = torch.nn.functional.pad(maps, (margin, margin))
+    padded = nn.functional.pad(maps, (margin, margin))
     *outer, of_row, of_column = padded.stride()
     # Each row begins one column further, so that the same offsets of all rows stand below each other.
     shape = (*maps.shape[:3], 2 * margin + 1)
@@ -493,27 +459,18 @@ def _heights(maps: Tensor, layout: Layout) -> Tensor:
     part = columns.square().sum(-1) * n_rows / (total + _FLAT * n_rows * n_columns)
     part = (part - 1 / n_rows) / (1 - 1 / n_rows).clamp_min(0.1)
     spread = (total / (n_rows * n_columns)).clamp_min(0).sqrt()
-    line = _line_height(logs, column_sums.sum(2), word_mean, layout)
-    return torch.stack([columns.amax(-1), part, spread, line, _square_height(logs, column_sums, layout)], dim=-1)
-
-
-def _line_height(logs: Tensor, column_sums: Tensor, word_mean: Tensor, layout: Layout) -> Tensor:
-    """Height of the best line, of words in rows and columns, over what both have elsewhere."""
-    n_words = layout.rows.sum(-1)[:, None].clamp_min(1)
-    mean = (word_mean * layout.rows[:, None]).sum(-1) / n_words
-    column_mean = column_sums / n_words[..., None] - mean[..., None]
-    inner = slice(_NEAR, _NEAR + 2 * FARTHEST + 1)
-    words = layout.rows[:, None].to(logs.dtype)
+    # The best line, of words in rows and columns, over what both have elsewhere.
+    inner, words = slice(_NEAR, _NEAR + 2 * FARTHEST + 1), layout.rows[:, None].to(logs.dtype)
+    of_words = (word_mean * layout.rows[:, None]).sum(-1) / n_rows
+    column_mean = column_sums.sum(2) / n_rows[..., None] - of_words[..., None]
     counted = _diagonals(words[:, :, None].expand(-1, -1, logs.shape[-1], -1))[..., inner] * words[..., None]
     # The offsets of a vector of columns are the same for each row but for where they begin.
-    of_column = torch.nn.functional.pad(column_mean, (FARTHEST, FARTHEST)).unfold(-1, 2 * FARTHEST + 1, 1)
+    of_column = nn.functional.pad(column_mean, (FARTHEST, FARTHEST)).unfold(-1, 2 * FARTHEST + 1, 1)
     along = (_diagonals(logs)[..., inner] - word_mean[..., None] - of_column) * counted
     n_counted = counted.sum(-2)
     height = along.sum(-2) / n_counted.clamp_min(1)
-    return torch.where(2 * n_counted >= n_words[..., None], height, -_NOT_COUNTED).amax(-1)
+    line = torch.where(2 * n_counted >= n_rows[..., None], height, -_NOT_COUNTED).amax(-1)
 
-
-def _square_height(logs: Tensor, column_sums: Tensor, layout: Layout) -> Tensor:
     sentences = layout.in_sentence.to(logs.dtype)
     n_own = sentences.sum(-1)  # [text, sentence]
     sums = column_sums @ sentences[:, None].transpose(-1, -2)  # [text, head, sentence, sentence]
@@ -521,4 +478,5 @@ def _square_height(logs: Tensor, column_sums: Tensor, layout: Layout) -> Tensor:
     itself = (logs.diagonal(dim1=-2, dim2=-1) * layout.rows[:, None]).sum(-1)
     own = (sums.diagonal(dim1=-2, dim2=-1).sum(-1) - itself) / (n_own * (n_own - 1)).sum(-1).clamp_min(1)[:, None]
     across = (sums[..., 0, 1] + sums[..., 1, 0]) / (2 * n_own.prod(-1)).clamp_min(1)[:, None]
-    return torch.where(layout.is_pair[:, None], own - across, 0)
+    square = torch.where(layout.is_pair[:, None], own - across, 0)
+    return torch.stack([columns.amax(-1), part, spread, line, square], dim=-1)

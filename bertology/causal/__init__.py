@@ -18,7 +18,7 @@ from bertology._lazy import lazy_attributes
 
 if TYPE_CHECKING:
     from bertology.causal._attribution import Attributions, attribute
-    from bertology.causal.items import PatchPair, agreement_pairs, fact_pairs, sensitive_pairs
+    from bertology.causal.items import PatchPair, agreement_pairs, sensitive_pairs
     from bertology.causal.patching import PatchingMap, patch
     from bertology.causal.probes import CausalItems, CausalProbe
 
@@ -32,7 +32,6 @@ __all__ = [
     "PatchingMap",
     "agreement_pairs",
     "attribute",
-    "fact_pairs",
     "patch",
     "sensitive_pairs",
 ]

@@ -21,8 +21,8 @@ from bertology._names import aligned, folder_name, name_not_found
 from bertology._page import PageAndFigure, full_page, number_cell
 from bertology.attention import attention_rollout
 from bertology.attention.maps import check_norms, knows_norms, value_norms
-from bertology.causal.items import SPECIAL, AlignedPair, PatchPair, align_pairs, refused
-from bertology.causal.patching import Target, intervening_in
+from bertology.causal.items import SPECIAL, AlignedPair, PatchPair, fitting_pairs
+from bertology.causal.patching import Target, check_changes, intervening_in
 from bertology.encoders.batching import pieces_in_batch
 from bertology.encoders.interventions import Intervention, starting_from, value_projection
 from bertology.errors import ClozeError, ModelError
@@ -99,31 +99,22 @@ def attribute(
             raise name_not_found(what, wrong[0], known)
     if not questions:
         raise ClozeError("no question: give at least one text")
-    if encoder.is_gated:
-        raise ModelError("heads are gated: attribute outside of gated_heads")
-    encoder.masked_head  # noqa: B018 - raises where there is none
+    chosen = (0, encoder.n_layers) if layers is None else tuple(layers)
+    check_changes(encoder, chosen, verb="attribute")
     if "attention_norms" in methods:
         check_norms(encoder)
-    chosen = (0, encoder.n_layers) if layers is None else tuple(layers)
-    for layer in chosen:
-        Intervention(layer, lambda states: states).check(n_layers=encoder.n_layers, n_heads=encoder.n_heads)
     layers_of = {"gradient_times_input": (0,) if layers is None else chosen}
     layers_of |= dict.fromkeys(OF_BLOCKS, tuple(layer for layer in chosen if layer))
     alone = [replace(one, other=one.text, places=()) for one in questions]
-    every = align_pairs(encoder, alone, by_word=True)
-    excluded = tuple((number, one) for number, one in enumerate(every) if isinstance(one, str))
-    if len(excluded) == len(questions):
-        raise refused(questions[0], excluded[0][1])
-    found = []
-    for number, one in enumerate(every):
-        if isinstance(one, AlignedPair):
-            reader = _Reader(encoder, one, baseline, steps, (seed, number))
-            scores: dict[Key, Floats] = {}
-            for method in (method for method in METHODS if method in methods):
-                of_method = reader.scores(method, layers_of.get(method, (0,)))
-                scores |= {(method, layer): of_layer for layer, of_layer in of_method.items()}
-            found.append(Attributed(number, reader.words, reader.plain, scores, reader.error, one))
-    return Attributions(encoder, tuple(questions), tuple(found), excluded)
+    (kept, reasons), found = fitting_pairs(encoder, alone, by_word=True), []
+    for number, one in kept.items():
+        reader = _Reader(encoder, one, baseline, steps, (seed, number))
+        scores: dict[Key, Floats] = {}
+        for method in (method for method in METHODS if method in methods):
+            of_method = reader.scores(method, layers_of.get(method, (0,)))
+            scores |= {(method, layer): of_layer for layer, of_layer in of_method.items()}
+        found.append(Attributed(number, reader.words, reader.plain, scores, reader.error, one))
+    return Attributions(encoder, tuple(questions), tuple(found), tuple(reasons.items()))
 
 
 def _unreadable(encoder: Encoder) -> list[str]:

@@ -19,13 +19,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from bertology.causal.items import SPECIAL, AlignedPair, PatchPair, align_pairs, check_choices, refused
+from bertology.causal.items import SPECIAL, AlignedPair, PatchPair, fitting_pairs
 from bertology.causal.patching import Target, batches, last_states, place_states, values_and_halves
 from bertology.corpora import Sentences
 from bertology.encoders import Encoder
 from bertology.encoders.alignment import OnLong
 from bertology.encoders.interventions import starting_from
 from bertology.encoders.masked_loss import SHARE, MaskedBatch, MaskedText, words_to_mask
+from bertology.errors import ClozeError, quoted
 from bertology.measures import majority
 from bertology.measures.sums import LayerSums, jackknife_sums, mean_sums
 from bertology.readouts import ArrayFeatures, FeatureSource, Targets, fit_erasure, get_readout
@@ -462,7 +463,7 @@ def choose_changed(
     encoder: Encoder, pairs: Sequence[PatchPair], changes: Mapping[str, StateChange], *, layers: Layers
 ) -> Choices:
     """Choose between the two words of each pair, in both of its texts, with the states of all words changed."""
-    kept, excluded = _fitting(encoder, pairs)
+    kept, excluded = _choices(encoder, pairs)
     ones = list(kept.values())
 
     def change(name: str, state: Tensor, layer: int, rows: Sequence[int], batch: int) -> Tensor:
@@ -488,7 +489,7 @@ def choose_erased(encoder: Encoder, pairs: Sequence[PatchPair], *, layers: Seque
     model, pairs have other than two values, all are of one cluster, or a pair has one word alone.
     """
     layers = tuple(layers)
-    kept, excluded = _fitting(encoder, pairs)
+    kept, excluded = _choices(encoder, pairs)
     values, halves = values_and_halves(pairs, kept)
     ones, numbers, half = list(kept.values()), list(kept), list(halves.values())
     # By half of the clusters and place.
@@ -529,23 +530,19 @@ def choose_erased(encoder: Encoder, pairs: Sequence[PatchPair], *, layers: Seque
     return _choose(encoder, pairs, kept, excluded, layers, sets, every)
 
 
-def _fitting(
-    encoder: Encoder, pairs: Sequence[PatchPair]
-) -> tuple[dict[int, AlignedPair], tuple[tuple[int, str], ...]]:
-    """The pairs that fit the model by number, and the reasons why others do not."""
-    check_choices(pairs)
-    aligned = align_pairs(encoder, pairs, by_word=False)
-    kept = {number: one for number, one in enumerate(aligned) if isinstance(one, AlignedPair)}
-    if not kept:
-        raise refused(pairs[0], str(aligned[0]))
-    return kept, tuple((number, one) for number, one in enumerate(aligned) if isinstance(one, str))
+def _choices(encoder: Encoder, pairs: Sequence[PatchPair]) -> tuple[dict[int, AlignedPair], dict[int, str]]:
+    """The pairs that fit the model, each with two words to choose between, and the reasons why others do not."""
+    for pair in pairs:
+        if not pair.bad:
+            raise ClozeError(f"{quoted(pair.text)}: a choice is between two words, and the pair has one: give it bad")
+    return fitting_pairs(encoder, pairs, by_word=False)
 
 
 def _choose(
     encoder: Encoder,
     pairs: Sequence[PatchPair],
     kept: Mapping[int, AlignedPair],
-    excluded: tuple[tuple[int, str], ...],
+    excluded: Mapping[int, str],
     layers: Layers,
     sets: Mapping[str, tuple[str, ...] | None],
     changes: Mapping[tuple[str, str], _Change],
@@ -580,4 +577,4 @@ def _choose(
         for of_change in right.values():
             of_change[:, number, ~has_place] = np.nan
     clusters = tuple(pairs[number].cluster or f"pair {number}" for number in kept)
-    return Choices(layers, tuple(sets), plain, right, clusters, excluded)
+    return Choices(layers, tuple(sets), plain, right, clusters, tuple(excluded.items()))

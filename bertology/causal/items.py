@@ -84,6 +84,19 @@ def align_pairs(encoder: Encoder, pairs: Sequence[PatchPair], *, by_word: bool) 
     return [_aligned(encoder, pair, texts, pieces, 2 * number, by_word) for number, pair in enumerate(pairs)]
 
 
+def fitting_pairs(
+    encoder: Encoder, pairs: Sequence[PatchPair], *, by_word: bool
+) -> tuple[dict[int, AlignedPair], dict[int, str]]:
+    """The pairs that fit the model, and the reasons why others do not, both by number; a :class:`ClozeError` where none
+    does."""
+    aligned = align_pairs(encoder, pairs, by_word=by_word)
+    kept = {number: one for number, one in enumerate(aligned) if isinstance(one, AlignedPair)}
+    reasons = {number: one for number, one in enumerate(aligned) if isinstance(one, str)}
+    if not kept:
+        raise ClozeError(f"{quoted(pairs[0].text)} with {quoted(pairs[0].other)}: {reasons[0]}")
+    return kept, reasons
+
+
 def _aligned(
     encoder: Encoder, pair: PatchPair, texts: Sentences, pieces: Pieces, number: int, by_word: bool
 ) -> AlignedPair | str:
@@ -134,18 +147,6 @@ def word_names(words: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
     """``[word]`` its number and form, or both forms where the two texts differ."""
     forms = zip(*words, strict=True)
     return tuple(f"{n} {a}" if a == b else f"{n} {a}/{b}" for n, (a, b) in enumerate(forms, 1))
-
-
-def check_choices(pairs: Sequence[PatchPair]) -> None:
-    """Check that each pair has two words to choose between; a :class:`ClozeError` names one that has not."""
-    for pair in pairs:
-        if not pair.bad:
-            raise ClozeError(f"{quoted(pair.text)}: a choice is between two words, and the pair has one: give it bad")
-
-
-def refused(pair: PatchPair, reason: str) -> ClozeError:
-    """The error for a pair that was given by itself."""
-    return ClozeError(f"{quoted(pair.text)} with {quoted(pair.other)}: {reason}")
 
 
 def agreement_pairs(

@@ -28,7 +28,7 @@ from bertology.causal.items import (
     Fact,
     PatchPair,
     align_pairs,
-    refused,
+    fitting_pairs,
     subject_pairs,
     word_names,
 )
@@ -479,19 +479,13 @@ def patch(
             raise name_not_found(what, name, known)
     if source == "mean_difference" and site != "hidden_state":
         raise ModelError(f"source {source}: it moves hidden states: leave the site out, or take another source")
-    if encoder.is_gated:
-        raise ModelError("heads are gated: patch outside of gated_heads")
-    encoder.masked_head  # noqa: B018 - raises where there is none
     if not asked:
         raise ClozeError("no pair: give at least one")
     if len({bool(pair.bad) for pair in asked}) > 1:
         raise ClozeError("pairs with one word and with two: give all of them a second word (bad), or none")
     chosen = _layers(encoder, site, layers)
-    for layer in chosen:
-        Intervention(layer, lambda state: state, site).check(n_layers=encoder.n_layers, n_heads=encoder.n_heads)
-    aligned = align_pairs(encoder, asked, by_word=len(asked) == 1 if by_word is None else by_word)
-    reasons = {number: one for number, one in enumerate(aligned) if isinstance(one, str)}
-    kept = {number: one for number, one in enumerate(aligned) if not isinstance(one, str)}
+    check_changes(encoder, chosen, site, verb="patch")
+    kept, reasons = fitting_pairs(encoder, asked, by_word=len(asked) == 1 if by_word is None else by_word)
     from_, into = (0, 1) if direction == "denoise" else (1, 0)
     sources = {number: one.ids[from_] for number, one in kept.items()}
     if source in ("unrelated", "same_value"):
@@ -499,9 +493,6 @@ def patch(
         without = "no other pair with its words in the same places has the same value"
         reasons |= {number: without for number in kept if number not in sources}
         kept = {number: kept[number] for number in sources}
-    if not kept:
-        first = min(reasons)
-        raise refused(asked[first], reasons[first])
     shifts = mean_differences(encoder, asked, kept, from_, into, chosen) if source == "mean_difference" else None
     numbers, ones = list(kept), list(kept.values())
 
@@ -525,6 +516,15 @@ def patch(
         excluded=tuple(sorted(reasons.items())),
         **_measured(encoder, ones, cells, chosen, start, last=(SPECIAL, _ALL_PIECES)),
     )
+
+
+def check_changes(encoder: Encoder, layers: Sequence[int], site: Site = "hidden_state", *, verb: str) -> None:
+    """Raise a :class:`ModelError` where the predictions of a model at a mask cannot be changed in these layers."""
+    if encoder.is_gated:
+        raise ModelError(f"heads are gated: {verb} outside of gated_heads")
+    encoder.masked_head  # noqa: B018 - raises where there is none
+    for layer in layers:
+        Intervention(layer, lambda state: state, site).check(n_layers=encoder.n_layers, n_heads=encoder.n_heads)
 
 
 def _layers(encoder: Encoder, site: Site, layers: Sequence[int] | None) -> tuple[int, ...]:

@@ -74,31 +74,24 @@ def _terminable() -> Iterator[None]:
     """
     terminated = False
 
-    def terminate(*_: Any) -> None:
+    def stop(number: int, _: Any) -> None:
         nonlocal terminated
-        terminated = True
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)  # a second one ends the process at once
-        end_soon(_TERMINATED)
-        raise _Terminated
-
-    def interrupt(*_: Any) -> None:
-        end_soon(_INTERRUPTED)
-        raise KeyboardInterrupt
+        if number == signal.SIGTERM:
+            terminated = True
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)  # a second one ends the process at once
+        # Computing may go on in threads that are waited for, and the exception may be lost in a finalizer.
+        end = threading.Timer(_END_S, end_now, (_TERMINATED if terminated else _INTERRUPTED,))
+        end.daemon = True
+        end.start()
+        raise _Terminated if terminated else KeyboardInterrupt
 
     def end_now(status: int) -> None:
         print(_STOPPED, file=sys.stderr, flush=True)
         os._exit(status)
 
-    def end_soon(status: int) -> None:
-        # Computing may go on in threads that are waited for, and the exception may be lost in a finalizer.
-        end = threading.Timer(_END_S, end_now, (status,))
-        end.daemon = True
-        end.start()
-
-    before = signal.signal(signal.SIGTERM, terminate)
-    on_interrupt = signal.getsignal(signal.SIGINT)
-    if on_interrupt is signal.default_int_handler:
-        signal.signal(signal.SIGINT, interrupt)
+    before = {signal.SIGTERM: signal.signal(signal.SIGTERM, stop)}
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        before[signal.SIGINT] = signal.signal(signal.SIGINT, stop)
     try:
         yield
     except BaseException:
@@ -106,9 +99,8 @@ def _terminable() -> Iterator[None]:
             raise _Terminated from None  # whatever else went wrong meanwhile
         raise
     finally:
-        signal.signal(signal.SIGTERM, before)
-        if on_interrupt is signal.default_int_handler:
-            signal.signal(signal.SIGINT, on_interrupt)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _run(arguments: list[str]) -> int:

@@ -44,7 +44,6 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "file": {"help": "Experiment, such as experiments/quickstart.yaml."},
     "format": {"flags": "--format -f", "help": "What to print."},
     "jobs": {"flags": "--jobs -j", "min": 1, "help": "Number of processes. Default: all processors."},
-    "language": {"help": "Language of the text, such as en or zh: its rules find words, not Unicode's."},
     "memory": {
         **{"metavar": "SIZE", "callback": _with_memory},
         "help": "Memory that the run may use, such as 4GB. Default: free memory. A quarter of it caches vectors.",
@@ -66,7 +65,6 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     },
     "shard": {"metavar": "I/N"},
     "slurm": {"metavar": "FILE"},
-    "split_at_spaces": {"help": "The words of the text are separated by spaces."},
     "stored_dtype": {"flags": "--store-dtype"},
     "test_split": {"flags": "--split --test-split"},
     "tasks": {"flags": "--tasks --task -t"},
@@ -80,6 +78,13 @@ _OPTIONS: dict[str, dict[str, Any]] = {
 docstring describes none. A flag that is named here has no negation."""
 
 
+_OF_TEXTS: dict[str, tuple[Any, Any, str]] = {
+    "language": (str, None, "Language of the text, such as en or zh: its rules find words, not Unicode's."),
+    "split_at_spaces": (bool, False, "The words of the text are separated by spaces."),
+}
+"""Settings of commands that read a text: type, default and help."""
+
+
 @dataclass(frozen=True)
 class Command:
     """A function as a command; its options are the keyword-only parameters, and the settings it takes as a mapping."""
@@ -89,7 +94,8 @@ class Command:
     """The page of the documentation that explains it."""
     examples: tuple[str, ...]
     settings: Sequence[str] = ()
-    """Settings of :class:`~bertology.families.request.ProbeRequest`; type, default and help are described there."""
+    """Settings of :class:`~bertology.families.request.ProbeRequest`, where type, default and help are described, or of
+    texts."""
     changed: Mapping[str, Any] | None = None
     """By setting, a default of this command's own; or a default and a help text."""
 
@@ -144,11 +150,14 @@ def _of_setting(name: str, changed: Mapping[str, Any]) -> inspect.Parameter:
     """The option of one setting: a flag, a whole number, or a text that the settings check."""
     from bertology.families.request import flat_setting
 
-    field = flat_setting(name)
-    default, text = None if field.is_required() else field.get_default(), field.description
-    parts = [part for part in get_args(field.annotation) if part is not NoneType]
-    is_number = field.annotation is int or (parts and all(int in (part, *get_args(part)[:1]) for part in parts))
-    kind: Any = bool if field.annotation is bool else int if is_number else str
+    if name in _OF_TEXTS:
+        kind, default, text = _OF_TEXTS[name]
+    else:
+        field = flat_setting(name)
+        default, text = None if field.is_required() else field.get_default(), str(field.description)
+        parts = [part for part in get_args(field.annotation) if part is not NoneType]
+        is_number = field.annotation is int or (parts and all(int in (part, *get_args(part)[:1]) for part in parts))
+        kind = bool if field.annotation is bool else int if is_number else str
     if name in changed:
         default, text = changed[name] if isinstance(changed[name], tuple) else (changed[name], text)
     kind = kind | None if default is None else kind

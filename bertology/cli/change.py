@@ -72,9 +72,8 @@ def finetune(
         return
     if task is None or out is None:
         raise BertologyError("finetune: give --task and --out, or a FILE of fine-tunings")
-    data = settings.pop("model"), settings.pop("corpus")
-    training = {"recipe": recipe, "layers": layers, "features": features, "seeds": seeds, "sentences": sentences}
-    tuned = finetune_model(*data, task=task, **training, **shared, **settings)
+    settings |= {"recipe": recipe, "layers": layers, "features": features, "seeds": seeds, "sentences": sentences}
+    tuned = finetune_model(settings.pop("model"), settings.pop("corpus"), task=task, **shared, **settings)
     typer.echo(tuned.to_markdown())
     typer.echo(f"models in {tuned.path}", err=True)
 

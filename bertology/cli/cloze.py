@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from functools import partial
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -30,15 +29,13 @@ _EIGHTHS = " ▏▎▍▌▋▊▉█"
     "how-to/cloze",
     'bertology cloze "The capital of France is {mask}."',
     'bertology cloze "The dogs {mask}." --candidates run,runs --layers 0-4',
-    settings="layers model device revision trust_remote_code",
+    settings="layers model language split_at_spaces device revision trust_remote_code",
     model="pocket",
 )
 def cloze(
     text: str,
     *,
     top: int = 5,
-    language: str | None = None,
-    split_at_spaces: bool = False,
     candidates: str | None = None,
     form: str = "one_piece",
     surprisal: bool = False,
@@ -67,7 +64,7 @@ def cloze(
     from bertology.errors import ClozeError, quoted
     from bertology.families.request import parse_layers
 
-    model, layers, of_text = settings.pop("model"), settings.pop("layers"), (language, split_at_spaces)
+    model, layers, *of_text = (settings.pop(name) for name in ("model", "layers", "language", "split_at_spaces"))
     if surprisal:
         is_plain = candidates is None and form == "one_piece" and layers == "all" and lens is None
         if not is_plain or Prompt(text).n_masks:
@@ -91,7 +88,7 @@ def cloze(
     if lens is not None:
         encoder = encoder.through(_lens(lens, encoder, lens_corpus))
     reading = read_cloze(encoder, prompt, layers=chosen, top=top, form=cast("AnswerForm", scored))
-    print_found(format, *(partial(made, reading) for made in (_table, _frame, _plain)))
+    print_found(format, lambda: _table(reading), lambda: _frame(reading), lambda: _plain(reading))
     # On standard error, since what is printed may be read by a program.
     for line in [*(_left_out(reading) if format == "csv" else []), *(_toy(reading.model) if format != "table" else [])]:
         typer.echo(line, err=True)
@@ -136,9 +133,7 @@ def _table(reading: ClozeReading) -> str:
     return "\n".join([reading.text, "", *aligned(lines), "", *notes]) + "\n"
 
 
-def _print_surprisal(
-    model: str, settings: Mapping[str, Any], text: str, of_text: tuple[str | None, bool], format: str
-) -> None:
+def _print_surprisal(model: str, settings: Mapping[str, Any], text: str, of_text: Sequence[Any], format: str) -> None:
     """Print a line a word: how surprising it is, with a bar."""
     from bertology.cloze import surprisal
     from bertology.corpora import as_sentence

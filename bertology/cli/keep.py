@@ -149,7 +149,8 @@ def list_entries() -> None:
 
     status = sorted(store_status(), key=lambda entry: (entry.is_left_alone, -entry.n_bytes))
     copies = sorted(model_copies(), key=lambda copy: -copy.n_bytes)
-    typer.echo("".join(f"{_line(entry)}\n" for entry in (*status, *copies)), nl=False)
+    entries: list[Stored] = [*status, *copies]
+    typer.echo("".join(f"{_line(entry)}\n" for entry in entries), nl=False)
     typer.echo(_sum([*(entry for entry in status if not entry.is_left_alone), *copies]))
 
 

@@ -24,7 +24,7 @@ _EFFECTS = ["layer", "place", "effect", "base_score", "source_score", "measure"]
     "how-to/heads",
     'bertology attention "The keys to the cabinet are lost." --out attention.html',
     'bertology attention "The keys are lost." --head L2H1 --out head.svg',
-    settings="columns device revision trust_remote_code",
+    settings="columns language split_at_spaces device revision trust_remote_code",
 )
 def attention(
     texts: list[str] | None = None,
@@ -40,8 +40,6 @@ def attention(
     threshold: float = 0.0,
     gold: str | None = None,
     sentence: str | None = None,
-    language: str | None = None,
-    split_at_spaces: bool = False,
     out: Path | None = None,
     open_page: bool = False,
     **settings: Any,
@@ -76,6 +74,7 @@ def attention(
     if head is not None and threshold:
         raise typer.BadParameter("--threshold is of a page, --head draws all weights: give one of them")
     columns = settings.pop("columns")
+    of_text = {name: settings.pop(name) for name in ("language", "split_at_spaces")}
     parsed = [_of_treebank(gold, sentence, columns)] if gold is not None or sentence is not None else []
     if bool(texts) == bool(parsed):
         raise typer.BadParameter("give a sentence, or the treebank and id of one with --gold and --sentence")
@@ -93,8 +92,7 @@ def attention(
         level=level,
         weights=weights,
         threshold=threshold,
-        language=language,
-        split_at_spaces=split_at_spaces,
+        **of_text,
     )
     if head is None:
         page.save(path)
@@ -139,7 +137,7 @@ def _of_treebank(gold: str | None, name: str | None, columns: str | None) -> Sen
     "how-to/patching",
     'bertology patch "Dogs [MASK]." --with "Dog [MASK]." --candidates run,runs',
     'bertology patch "A [MASK]." --with "B [MASK]." --candidates a,b --site head',
-    settings="model layers dtype device revision trust_remote_code",
+    settings="model layers language split_at_spaces dtype device revision trust_remote_code",
     model="pocket",
 )
 def patch(
@@ -149,8 +147,6 @@ def patch(
     candidates: str,
     site: Literal["hidden_state", "attention_output", "feed_forward_output", "head", "values"] = "hidden_state",
     direction: Literal["denoise", "noise"] = "denoise",
-    language: str | None = None,
-    split_at_spaces: bool = False,
     format: Format = "table",
     out: Path | None = None,
     **settings: Any,
@@ -172,8 +168,7 @@ def patch(
     from bertology._page import is_page
 
     is_page(out)  # an ending of neither is refused before anything is computed
-    words = {"language": language, "split_at_spaces": split_at_spaces}
-    found = bertology.patch(text, with_, candidates=candidates, site=site, direction=direction, **words, **settings)
+    found = bertology.patch(text, with_, candidates=candidates, site=site, direction=direction, **settings)
     print_found(format, lambda: f"{found}\n", lambda: found.to_pandas()[_EFFECTS])
     save_found(found, out, what="effects")
 
@@ -182,7 +177,7 @@ def patch(
     "how-to/patching",
     'bertology attribute "The dogs near the farmer [MASK]." --candidates run,runs',
     'bertology attribute "Dogs [MASK]." --candidates run,runs --out words.html',
-    settings="model dtype device revision trust_remote_code",
+    settings="model language split_at_spaces dtype device revision trust_remote_code",
     model="pocket",
 )
 def attribute(
@@ -192,8 +187,6 @@ def attribute(
     methods: str | None = None,
     layers: str | None = None,
     baseline: Literal["mask", "pad"] = "mask",
-    language: str | None = None,
-    split_at_spaces: bool = False,
     format: Format = "table",
     out: Path | None = None,
     **settings: Any,
@@ -215,7 +208,6 @@ def attribute(
     from bertology._page import is_page
 
     layers = "all" if layers is None and is_page(out) else layers
-    settings |= {"language": language, "split_at_spaces": split_at_spaces}
     found = bertology.attribute(
         text, candidates=candidates, methods=methods, layers=layers, baseline=baseline, **settings
     )

@@ -10,7 +10,7 @@ import re
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from difflib import get_close_matches
 from importlib.metadata import PackageNotFoundError, version
@@ -171,95 +171,73 @@ def schema(command: Literal["run", "finetune", "landscape", "pretrain"] = "run")
 @command("how-to/gpu", "bertology doctor", "bertology doctor | grep FAIL")
 def doctor() -> None:
     """Check what works on this machine; exit status 1 if the main job does not."""
-    from bertology.probing import registered_probes
-    from bertology.readouts import registered_readouts
-
-    checks: dict[str, Callable[[], str]] = {
-        "versions": lambda: ", ".join(f"{name} {version(name)}" for name in ("bertology", *_CORE)),
-        "optional": _optional,
-        "compute": _compute,
-        "cache": _cache,
-        "tasks": lambda: _loaded(registered_probes()),
-        "readouts": lambda: _loaded(registered_readouts()),
-        "model pocket": _pocket_model,
-        "corpus pocket": _pocket_corpus,
-        "hub": _hub,
-        "spaCy pipelines": _spacy,
-    }
     failed = False
-    for name, check in checks.items():
+    names = "versions", "optional", "compute", "cache", "tasks", "readouts", "model pocket", "corpus pocket", "hub"
+    for name in (*names, "spaCy pipelines"):
         try:
-            typer.echo(f"ok    {name}: {check()}")
+            typer.echo(f"ok    {name}: {_checked(name)}")
         except (BertologyError, ImportError, PackageNotFoundError, OSError) as error:
             failed = True
             typer.echo(f"FAIL  {name}: {error}")
     raise typer.Exit(1 if failed else 0)
 
 
-def _optional() -> str:
-    found = []
-    for name, use in _OPTIONAL.items():
-        try:
-            found.append(f"{name} {version(name)}")
-        except PackageNotFoundError:
-            found.append(f"no {name}, which {use}")
-    return ", ".join(found)
+def _checked(what: str) -> str:
+    """What is there of one thing that the instrument needs; an error where it does not work."""
+    if what == "versions":
+        return ", ".join(f"{name} {version(name)}" for name in ("bertology", *_CORE))
+    if what == "optional":
+        found = []
+        for name, use in _OPTIONAL.items():
+            try:
+                found.append(f"{name} {version(name)}")
+            except PackageNotFoundError:
+                found.append(f"no {name}, which {use}")
+        return ", ".join(found)
+    if what == "compute":
+        import torch
 
+        from bertology._machine import bfloat16_is_fast, choose_device
 
-def _compute() -> str:
-    import torch
+        device, threads = choose_device("auto"), f"{torch.get_num_threads()} threads of {os.cpu_count()} processors"
+        speed = "fast" if bfloat16_is_fast(device) else "slow here, stay with float32"
+        return f"device {device}, {threads}; bfloat16 is {speed}"
+    if what == "cache":
+        from bertology._files import cache_folder, explained_write_errors
+        from bertology._machine import size_in_words
 
-    from bertology._machine import bfloat16_is_fast, choose_device
+        folder = cache_folder()
+        with explained_write_errors(folder, remedy="name another folder in BERTOLOGY_CACHE"):
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / ".doctor").write_bytes(b"")
+            (folder / ".doctor").unlink()
+        return f"{folder}, {size_in_words(shutil.disk_usage(folder).free)} free"
+    if what in ("tasks", "readouts"):
+        from bertology.probing import registered_probes
+        from bertology.readouts import registered_readouts
 
-    device = choose_device("auto")
-    speed = "fast" if bfloat16_is_fast(device) else "slow here, stay with float32"
-    return f"device {device}, {torch.get_num_threads()} threads of {os.cpu_count()} processors; bfloat16 is {speed}"
+        components: Mapping[str, Registered[Any]] = registered_probes() if what == "tasks" else registered_readouts()
+        for component in components.values():
+            component.load()
+        return ", ".join(sorted(components))
+    if what == "model pocket":
+        from bertology.encoders import model_fingerprint, model_shape, resolve_model
 
+        source = resolve_model("pocket")
+        shape, fingerprint = model_shape(source), model_fingerprint(source)[:12]
+        return f"{shape.n_layers} layers of {shape.dim}, {shape.n_heads} heads, fingerprint {fingerprint}"
+    if what == "corpus pocket":
+        from bertology.corpora import load_corpus
 
-def _cache() -> str:
-    from bertology._files import cache_folder, explained_write_errors
-    from bertology._machine import size_in_words
+        splits = load_corpus("pocket").splits
+        return ", ".join(f"{name} {len(sentences):,} sentences" for name, sentences in splits.items())
+    if what == "hub":
+        from huggingface_hub.constants import HF_HUB_CACHE
 
-    folder = cache_folder()
-    with explained_write_errors(folder, remedy="name another folder in BERTOLOGY_CACHE"):
-        folder.mkdir(parents=True, exist_ok=True)
-        probe = folder / ".doctor"
-        probe.write_bytes(b"")
-        probe.unlink()
-    return f"{folder}, {size_in_words(shutil.disk_usage(folder).free)} free"
-
-
-def _loaded(components: Mapping[str, Registered[Any]]) -> str:
-    for component in components.values():
-        component.load()
-    return ", ".join(sorted(components))
-
-
-def _pocket_model() -> str:
-    from bertology.encoders import model_fingerprint, model_shape, resolve_model
-
-    source = resolve_model("pocket")
-    shape = model_shape(source)
-    fingerprint = model_fingerprint(source)[:12]
-    return f"{shape.n_layers} layers of {shape.dim}, {shape.n_heads} heads, fingerprint {fingerprint}"
-
-
-def _pocket_corpus() -> str:
-    from bertology.corpora import load_corpus
-
-    splits = load_corpus("pocket").splits
-    return ", ".join(f"{name} {len(sentences):,} sentences" for name, sentences in splits.items())
-
-
-def _hub() -> str:
-    from huggingface_hub.constants import HF_HUB_CACHE
-
-    offline = os.environ.get("HF_HUB_OFFLINE", "").lower() in ("1", "true", "yes", "on")
-    state = "offline by HF_HUB_OFFLINE" if offline else "asked when a model is not in its cache"
-    return f"{state}, cache {HF_HUB_CACHE}"
-
-
-def _spacy() -> str:
+        offline = os.environ.get("HF_HUB_OFFLINE", "").lower() in ("1", "true", "yes", "on")
+        return (
+            f"{'offline by HF_HUB_OFFLINE' if offline else 'used for a model not in its cache'}, cache {HF_HUB_CACHE}"
+        )
     from spacy.util import get_installed_models
 
     return ", ".join(get_installed_models()) or "none (needed only to label raw text: python -m spacy download …)"

@@ -22,7 +22,8 @@ _LEAST = 14
     "how-to/geometry",
     'bertology neighbours "We sat on the bank of the river." --word bank',
     'bertology neighbours "The dog sees." --word dog --layers 2 --out map.html',
-    settings="model corpus columns layers sentences pooling dtype device revision trust_remote_code",
+    settings="model corpus columns layers sentences pooling language split_at_spaces dtype device revision "
+    "trust_remote_code",
     model="pocket",
     corpus=("pocket", "Corpus to search: pocket, ud:en_ewt, a path."),
 )
@@ -33,8 +34,6 @@ def neighbours(
     occurrence: int | None = None,
     split: str = "all",
     sentence: str | None = None,
-    language: str | None = None,
-    split_at_spaces: bool = False,
     tag: str | None = None,
     sense: str | None = None,
     k: int = 10,
@@ -89,8 +88,6 @@ def neighbours(
         split=split,
         tag=tag,
         sense=sense,
-        language=language,
-        split_at_spaces=split_at_spaces,
         progress=shows_progress(quiet),
         **settings,
     )
@@ -98,7 +95,7 @@ def neighbours(
         page = found.map(points=points, others=others, projection=projection)
         page.save(out)
         typer.echo(f"{out}: {len(page.words):,} words in {len(found.layers)} layers", err=True)
-    if loaded.notes.get("annotation") == BY_SPACES and not split_at_spaces:
+    if loaded.notes.get("annotation") == BY_SPACES and not settings["split_at_spaces"]:
         problem = "has words by white space, with the punctuation that stands at them"
         typer.echo(f"note: {loaded.name} {problem}; --split-at-spaces finds those of the text alike", err=True)
     print_found(format, lambda: _table(found), lambda: found.frame, lambda: _plain(found))
@@ -133,9 +130,9 @@ def _table(found: Neighbours) -> str:
         taken = 12 + longest + sum(2 + max(map(len, column)) for column in zip(*labels, strict=True))
         room = max(_LEAST, (terminal_width() - taken) // 2)
         rows = []
-        for (one, cosine), of_one in zip(nearest, labels, strict=True):
-            before, after = (" ".join(part.split()) for part in one.context(room))
-            rows.append([f"{cosine:6.3f}", before.rjust(room), one.word.center(longest), after.ljust(room), *of_one])
+        for (near, cosine), of_one in zip(nearest, labels, strict=True):
+            before, after = (" ".join(part.split()) for part in near.context(room))
+            rows.append([f"{cosine:6.3f}", before.rjust(room), near.word.center(longest), after.ljust(room), *of_one])
         lines += ["", f"layer {layer_label(layer)}", *aligned(rows)]
     return "\n".join(lines) + "\n"
 
@@ -144,7 +141,11 @@ def _plain(found: Neighbours) -> dict[str, Any]:
     by_layer: dict[int, list[dict[str, Any]]] = {}
     for one in records(found.frame):
         by_layer.setdefault(one.pop("layer"), []).append(one)
-    plain = {"text": found.sentence.text, "word": found.word, "span": list(found.sentence.spans[found.place])}
+    plain: dict[str, Any] = {
+        "text": found.sentence.text,
+        "word": found.word,
+        "span": list(found.sentence.spans[found.place]),
+    }
     plain |= {name: getattr(found, name) for name in ("tag", "sense", "model", "corpus")}
     plain |= {"n_words": len(found.text.words), "n_skipped": found.text.n_skipped, "n_shared": found.text.n_shared}
     return plain | {"layers": [{**line, "neighbours": by_layer[line["layer"]]} for line in records(found.shares)]}
@@ -154,7 +155,7 @@ def _plain(found: Neighbours) -> dict[str, Any]:
     "how-to/geometry",
     'bertology align "Oscar has seen it." "Сази пида гилогане."',
     "bertology align --file pairs.txt --format pharaoh",
-    settings="model pooling dtype device revision trust_remote_code",
+    settings="model pooling split_at_spaces dtype device revision trust_remote_code",
     model=("bilingual", "bilingual, a folder, or a hub id."),
 )
 def align(
@@ -166,7 +167,6 @@ def align(
     method: Literal["argmax", "itermax", "match"] = "argmax",
     distortion: float = 0.0,
     language: str | None = None,
-    split_at_spaces: bool = False,
     format: Literal["table", "pharaoh", "csv", "json"] = "table",
     out: Path | None = None,
     **settings: Any,
@@ -198,9 +198,8 @@ def align(
     pairs = [(str(text), str(translation))] if file is None else _pairs(file)
     firsts, seconds = map(list, zip(*pairs, strict=True))
     layers = "all" if layer is None or is_shown else (layer,)
-    words = {"language": language, "split_at_spaces": split_at_spaces}
     found = bertology.align(
-        firsts, seconds, layers=layers, layer=layer, method=method, distortion=distortion, **words, **settings
+        firsts, seconds, layers=layers, layer=layer, method=method, distortion=distortion, language=language, **settings
     )
 
     def frame() -> Any:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     "how-to/trees",
     'bertology tree "The keys to the cabinet are lost."',
     "bertology tree --sentence test-1 --corpus pocket --out tree.svg",
-    settings="model corpus columns pooling device revision trust_remote_code",
+    settings="model corpus columns language split_at_spaces pooling device revision trust_remote_code",
     model=(None, "A folder, or a hub id; pocket, or the model of --probe, when left out."),
     corpus=(None, "Treebank to fit the probe on: pocket, or that of --probe, when left out."),
     pooling=(None, "A word's vector from its subwords': mean, first or last; mean, or as --probe has."),
@@ -30,8 +30,6 @@ def tree(
     layer: int | None = None,
     probe: Path | None = None,
     sentence: str | None = None,
-    language: str | None = None,
-    split_at_spaces: bool = False,
     rank: int | None = None,
     picture: Literal["arcs", "depths", "distances"] = "arcs",
     out: Path | None = None,
@@ -59,13 +57,11 @@ def tree(
 
     if out is not None and out.suffix not in (".svg", ".png", ".tex"):
         raise typer.BadParameter(f"{out}: name a .svg, .png or .tex file", param_hint="--out")
+    of_text = {name: settings.pop(name) for name in ("language", "split_at_spaces")}
     request = ParseRequest(layer=layer, probe=probe, rank=rank, **settings)
     if (text is None) == (sentence is None):
         raise typer.BadParameter("give a sentence, or the id of one with --sentence")
-    if text is None:
-        chosen = sentence_of_request(str(sentence), request)
-    else:
-        chosen = sentence_of_text(text, language=language, split_at_spaces=split_at_spaces)
+    chosen = sentence_of_request(str(sentence), request) if text is None else sentence_of_text(text, **of_text)
     reading = parse(chosen, request, progress=bars(quiet))
     if format == "displacy":
         printed = json.dumps(to_displacy(reading), ensure_ascii=False, indent=1) + "\n"

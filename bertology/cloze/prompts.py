@@ -133,8 +133,8 @@ class ClozeScores:
             for mask, rank in () if prompt.candidates else np.ndindex(ids.shape[1:]):
                 entry = self.top_words.get(int(ids[place, mask, rank]))
                 lines.append((number, prompt.text, mask, layer, entry, float(best[place, mask, rank]), rank + 1, whole))
-        value = "log_prob" if self.normalized else "logit"
-        names = ["prompt", "text", "mask", "layer", "candidate", value, "rank", "reason"]
+        score = "log_prob" if self.normalized else "logit"
+        names = ["prompt", "text", "mask", "layer", "candidate", score, "rank", "reason"]
         return pd.DataFrame(lines, columns=names).astype({"rank": "Int64"})
 
     def of(self, prompt: int) -> Floats:

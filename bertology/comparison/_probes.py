@@ -64,8 +64,7 @@ class VectorComparison(ComparisonProbe, WordsProbe):
 
         Args:
             model: by split, vectors of :meth:`words` without those that one of the models cannot read.
-            reference: by split, vectors of the same words in the reference, which may differ in number of layers and in
-                width.
+            reference: by split, vectors of the same words in the reference; depth and width may differ.
             sentences: by split.
             layers: every layer of the model that is read, and the one of the reference that it is compared with.
 
@@ -104,9 +103,7 @@ class AttentionComparison(ComparisonProbe):
     ) -> Mapping[str, tuple[NDArray[float64], float]]:
         """Contributions of a sentence, by metric, to the numerator ``[layer, head]`` and the denominator of its ratio.
 
-        Args:
-            model: ``[layer, head, word, column]`` word-level maps, see :func:`bertology.attention.paired_maps`.
-            reference: the same of the layers that they are compared with.
+        Maps are ``[layer, head, word, column]`` at word level, see :func:`bertology.attention.paired_maps`.
         """
 
 
@@ -126,8 +123,7 @@ class EncoderPair:
 
 
 class EncoderComparison(ComparisonProbe):
-    """A question put to the two models themselves: to their weights, their heads, or to what parts of one do in the
-    other."""
+    """A question put to the two models themselves: their weights, their heads, or what parts of one do in the other."""
 
     asked_by = "check"
 

@@ -352,7 +352,7 @@ class _Frozen(VectorFamily):
             at = problems.index(Problem("none", seed)), cells.layers.index(layer)
             params = {"strength": float(fitted.report.chosen[at]), **_reference_params(other.pair)}
             params["reference_layer"] = dict(pairs)[int(layer or 0)]
-            kept = writer.columns.predictions(data.test.codes, answers.labels[at], answers.log_prob[at])
+            kept = data.predictions(data.test.codes, answers.labels[at], answers.log_prob[at])
             writer.write(cell, kept, seed, params, n_params=fitted.n_params)
 
     def count(self, run: Kept, ids: Sequence[str], metrics: Sequence[Metric]) -> Counts:

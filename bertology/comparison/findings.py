@@ -36,11 +36,11 @@ _ASKED = "head", "test"
 def head_changes(results: Results, run: str | Path, *, reference: str, models: Sequence[str]) -> pd.DataFrame:
     """Statistics of attention heads of models less those of a reference, on the same sentences.
 
-    For every task of attention heads run on all models, such as ``head_statistics`` and ``head_syntax``: a row for
-    each statistic (of a relation, in ``group``) of each head, with the difference, its 95 % interval from a bootstrap
-    over sentences that resamples both models alike, with the degrees of freedom of the sentences that have the
-    relation, and p adjusted over all heads and statistics of the task on a corpus (Benjamini–Hochberg). Heads are
-    paired by their names; models without the same heads have no line.
+    For every task of attention heads run on all models, such as ``head_statistics`` and ``head_syntax``: a row for each
+    statistic (of a relation, in ``group``) of each head, with the difference, its 95 % interval from a bootstrap over
+    sentences that resamples both models alike, with the degrees of freedom of the sentences that have the relation, and
+    p adjusted over all heads and statistics of the task on a corpus (Benjamini–Hochberg). Heads are paired by their
+    names; models without the same heads have no line.
 
     >>> head_changes(results, "runs/compared", reference="bert", models=["tuned"])  # doctest: +SKIP
 
@@ -152,12 +152,12 @@ class Retained:
         """A row for each task and layer; scores and shares are fractions.
 
         Columns are ``task``, ``corpus``, ``reading`` (the readout with its settings), ``metric``, ``layer`` of the
-        model and ``reference_layer``, with which it is compared, of the same number or the same relative depth;
-        ``reference_value``, ``model_value``, ``floor`` and ``floor_of``, the baseline whose score it is (``word
-        majority``, ``majority`` or ``random weights``); ``surplus``, the score of the reference beyond the floor with
-        the sign of a gain, with ``surplus_low`` and ``surplus_high``; ``retained``, (model − floor) / (reference −
-        floor), NaN where the interval of the surplus includes 0, with ``ci_low`` and ``ci_high``; and ``n_items``,
-        items, or of codelengths sentences, that both models were scored on.
+        model and ``reference_layer``, of the same number or the same relative depth; ``reference_value``,
+        ``model_value``, ``floor`` and ``floor_of`` (``word majority``, ``majority`` or ``random weights``);
+        ``surplus``, the score of the reference beyond the floor with the sign of a gain, with ``surplus_low`` and
+        ``surplus_high``; ``retained``, (model − floor) / (reference − floor), NaN where the interval of the surplus
+        includes 0, with ``ci_low`` and ``ci_high``; and ``n_items``, items, or of codelengths sentences, that both
+        models were scored on.
         """
         return self.frame
 
@@ -166,10 +166,9 @@ def retained(reference: Results, model: Results) -> Retained:
     """The share of what probes find in a reference A beyond a floor that they still find in a model B.
 
     Of every task that both were probed for, in each layer: (B − floor) / (A − floor), where the floor is the better of
-    the most frequent label (of a word, where that was asked for) and A with random weights in the same layer. It is 1
-    where B has all that A has, 0 where B is no better than the floor. The interval is of a bootstrap in which all
-    scores are of the same resampled sentences. Where it cannot be excluded that A itself is no better than the floor,
-    the share is undefined. Codelengths, which tell more apart than scores do (Hościłowicz et al. 2023), are compared
+    the most frequent label (of a word, where that was asked for) and A with random weights in the same layer. The
+    interval is of a bootstrap in which all scores are of the same resampled sentences. Where it cannot be excluded that
+    A itself is no better than the floor, the share is undefined. Codelengths (Hościłowicz et al. 2023) are compared
     likewise in bits that are saved beyond the shorter of the uniform code and the code of random weights.
 
     >>> retained(results.only(model="pocket"), results.only(model="pocket-60")).table()  # doctest: +SKIP
@@ -321,17 +320,13 @@ def verdicts(
     statistics: Sequence[PairStatistic],
     sizes: Sequence[Mapping[Any, Any]] = (),
 ) -> list[str]:
-    """A verbal summary for each model, then its overall values.
+    """A verbal summary for each model, as tables call it, without the reference, then its overall values.
 
     A model has *identical weights* where none of its encoder's differs and neither do vectors and losses; it computes
     the *same function* where the vectors of its last layer and the loss on masked words are the same though weights
-    differ; else it *differs in* what follows. Where its last layer was not read, no verdict is on the whole of it.
-
-    Args:
-        models: as tables call them, without the reference; those of which nothing could be measured are left out.
-        tasks: that both models were asked.
-        statistics: of all pairs of models.
-        sizes: as rows of :func:`size_and_speed`, the reference first, then the models in their order.
+    differ; else it *differs in* what follows. Where its last layer was not read, no verdict is on the whole of it. A
+    model of which nothing could be measured is left out. ``sizes`` are rows of :func:`size_and_speed`, those of the
+    reference first.
     """
     found = []
     for place, model in enumerate(models):

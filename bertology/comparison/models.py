@@ -1,10 +1,13 @@
-"""Two models compared by themselves: weights, losses on masked words, layers put back, size and speed."""
+"""Two models compared by themselves: weights, losses on masked words, restored layers, speed, clusters of labels."""
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
 import re
+import warnings
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial, reduce
@@ -19,6 +22,7 @@ from torch import Tensor
 
 from bertology._files import given_path
 from bertology._names import name_not_found
+from bertology.activations.layers import LayerVectors
 from bertology.compression import read_compressed, timed_passes
 from bertology.corpora import Sentences, Texts, as_sentences, load_corpus
 from bertology.encoders import (
@@ -40,12 +44,13 @@ from bertology.finetuning import FineTuned, TunedModel, load_tuned, read_finetun
 from bertology.landscapes import placed
 from bertology.measures import bootstrap_ratio, compare
 from bertology.measures.intervals import Bootstrap
-from bertology.measures.sums import cluster_sums
+from bertology.measures.sums import Floats, LayerSums, by_layer, cluster_sums, left_out_sums, ratio_sums
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
+Integers = NDArray[np.int64]
 By = Literal["tensor", "layer", "kind", "layer and kind"]
 _ORDER = {kind: place for place, kind in enumerate(get_args(WeightKind))}
 _AT_ONCE = 1 << 20
@@ -115,8 +120,8 @@ def weight_changes(reference: Any, model: Any, *, layers: Sequence[tuple[int, in
     """How far the weights of a model B are from those of a reference A that it was made from.
 
     Relative L2 and cosine of each tensor, and pooled over the tensors of a layer or of a kind as of one long vector
-    (cf. Radiya-Dixit & Wang 2020, section 3, on the distances of fine-tuned models). Tensors are matched by name, read
-    from the files one by one, and compared in float64.
+    (cf. Radiya-Dixit & Wang 2020, section 3). Tensors are matched by name, read from the files one by one, and compared
+    in float64. Heads may differ: what one of the two lacks is listed.
 
     >>> weight_changes("pocket", "pocket").table("layer")["relative_l2"].max()
     np.float64(0.0)
@@ -124,7 +129,7 @@ def weight_changes(reference: Any, model: Any, *, layers: Sequence[tuple[int, in
     Args:
         reference: A, as of :func:`bertology.probe`: ``pocket``, a folder, a hub id, or a transformers model and its
             tokenizer; or an :class:`~bertology.Encoder`, whose weights in memory are compared.
-        model: B, likewise. Heads may differ: what one of the two lacks is listed.
+        model: B, likewise.
         layers: layers of B, each with the layer of A that it is compared with, such as those that a student was made
             of; each with that of the same number when left out. Other blocks are not compared.
 
@@ -199,16 +204,13 @@ class MaskedLosses:
     """Words that could not be masked in both: a model has no piece for them, or the piece for what it does not know."""
 
     def table(self, by: str | None = None) -> pd.DataFrame:
-        """The mean loss of a masked word in bits, of A, of B, and their paired difference, with 95 % intervals.
+        """The mean loss of a masked word in bits, of A, of B, and their paired difference, with 95 % intervals over
+        sentences.
 
-        Columns are ``words`` (``all``, then the labels of ``by``, most frequent first), ``bits_reference``,
-        ``bits_model``, ``difference`` (B − A, above 0 where B predicts worse) with ``ci_low``, ``ci_high``, ``p_raw``
-        and ``p_adj`` (Benjamini–Hochberg over the rows), ``accuracy_reference`` and ``accuracy_model`` (the proportion
-        of words all of whose pieces are the most probable ones), and ``n_words``. Sentences are resampled, the same
-        for both models.
-
-        Args:
-            by: a layer of labels of words, such as ``upos``; one row for all words when left out.
+        Columns are ``words`` (``all``, then the labels of ``by``, a layer such as ``upos``, most frequent first),
+        ``bits_reference``, ``bits_model``, ``difference`` (B − A, above 0 where B predicts worse) with ``ci_low``,
+        ``ci_high``, ``p_raw`` and ``p_adj`` (Benjamini–Hochberg over the rows), ``accuracy_reference`` and
+        ``accuracy_model`` (the proportion of words all of whose pieces are the most probable ones), and ``n_words``.
 
         Raises:
             NameNotFoundError: the sentences have no such layer.
@@ -262,10 +264,10 @@ def masked_losses(
 ) -> MaskedLosses:
     """Masked-word losses of a model B and a reference A on the same masked words of the same sentences.
 
-    Whole words are masked, all their pieces at once, and the loss of a word is the sum of −log2 of the probabilities of
-    its pieces, so that models with different tokenizers are measured on the same words (the number of masks tells a
-    model how many pieces a word has). Words are drawn from those that both can read: a word that is unknown to a
-    tokenizer has no loss that means anything. What is drawn depends on the seed and the number of the sentence.
+    Whole words are masked, and the loss of a word is the sum of −log2 of the probabilities of its pieces, so that
+    models with different tokenizers are measured on the same words (the number of masks tells a model how many pieces a
+    word has). Words are drawn from those that both can read; a word that is unknown to a tokenizer has no loss that
+    means anything.
 
     >>> masked_losses("pocket", "pocket", ["The dogs chased a cat ."], share=0.5).table()["difference"].tolist()
     [0.0]
@@ -275,7 +277,7 @@ def masked_losses(
         model: B, likewise.
         sentences: the text.
         share: proportion of the words of a sentence that are masked, at least one word (Devlin et al. 2019, §3.1).
-        seed: of the choice of words.
+        seed: of the choice of words, which depends on it and on the number of the sentence.
         on_long: treatment of a sentence that is too long for a model, as in :meth:`bertology.Encoder.tokenize`.
         device: to compute on, of a model that is not loaded yet.
 
@@ -309,26 +311,21 @@ def _readable(encoder: Encoder, sentences: Sentences, on_long: OnLong) -> NDArra
 
 
 def size_and_speed(models: Sequence[Any], sentences: Texts, *, repeats: int = 5, device: str = "cpu") -> pd.DataFrame:
-    """Size of models, and how fast they read the same text through all layers, on this machine.
+    """Size of models, and how fast they read the same text through all layers, on this machine, a row a model.
 
-    Passes of the models take turns, so that other load on the machine slows them down alike. Weights that are zero cost
-    as much time as others. Heads are among the weights, and no part of what is timed.
+    Passes of the models take turns, so that other load on the machine slows them down alike; ``repeats`` of them are
+    measured, after one that is not. The reference comes first. Weights that are zero cost as much time as others. Heads
+    are among the weights, and no part of what is timed.
 
     >>> size_and_speed(["pocket"], ["The dogs chased a cat ."], repeats=1)["speedup"].tolist()
     [1.0]
 
-    Args:
-        models: each as of :func:`bertology.probe`; the reference comes first.
-        sentences: the text.
-        repeats: passes that are measured, after one that is not.
-        device: to compute on.
-
     Returns:
-        A row for each model: ``model``; ``bytes_on_disk`` of its files of weights; ``bytes_estimated``, which the
-        weights of a model of :func:`bertology.compress` could be stored in; ``parameters`` (tied weights once) and
-        ``nonzero``; ``pieces_per_second`` (special tokens counted and padding not; the median of the passes) and
-        ``words_per_second``, which models with different tokenizers share; and ``speedup``, how many times as fast as
-        the first model it is, the median over turns of quotients of seconds, with ``speedup_low`` and ``speedup_high``.
+        Columns ``model``; ``bytes_on_disk`` of its weights; ``bytes_estimated``, which the weights of a model of
+        :func:`bertology.compress` could be stored in; ``parameters`` (tied weights once) and ``nonzero``;
+        ``pieces_per_second`` (special tokens counted; the median of the passes) and ``words_per_second``, which models
+        with different tokenizers share; and ``speedup``, the median over turns of how many times as fast as the first
+        model it is, with ``speedup_low`` and ``speedup_high``.
 
     Raises:
         ModelError: there is no model, no repeat or no text.
@@ -400,15 +397,12 @@ class Restored:
         return tuple(range(first, last + 1))
 
     def table(self, metric: str | None = None) -> pd.DataFrame:
-        """A row for the model as it is, then for each order and layer.
+        """A row for the model as it is, then for each order and layer, by one of :attr:`metrics`, or the main one.
 
         Columns are ``order`` (``none``, ``each``, ``up_to``, ``from``), ``layer`` (0 for the embeddings), ``value`` of
         the metric with ``ci_low`` and ``ci_high``, and the paired difference from the model as it is: ``difference``
         (below 0 where restoring costs), ``difference_low``, ``difference_high``, ``p_raw`` and ``p_adj``
         (Benjamini–Hochberg over all sets of layers). Intervals are 95 %, for other items.
-
-        Args:
-            metric: one of :attr:`metrics`; the main one when left out.
 
         Raises:
             NameNotFoundError: the task has no such metric.
@@ -448,10 +442,9 @@ def restored_scores(
     """The score of a fine-tuned model B on its task with layers put back to those of the reference A it was made from.
 
     Layers are restored one by one, from below (0…ℓ) and from above (ℓ…L), under B's head, its pooler with it (cf. Hao
-    et al. 2019, section 5.1, who restore thirds of BERT; Merchant et al. 2020, section 5). Where restoring a layer
-    costs nothing, what fine-tuning changed in it is not needed; note that layers were trained together, so that a layer
-    of A among layers of B reads and writes vectors that it was never trained with. Each set of layers takes one pass
-    over the items, in which layers below those that are restored, and layers of A alone, are not computed again.
+    et al. 2019, section 5.1; Merchant et al. 2020, section 5). Layers were trained together, so that a layer of A among
+    layers of B reads and writes vectors that it was never trained with. Each set of layers takes one pass over the
+    items, in which layers below those that are restored, and layers of A alone, are not computed again.
 
     >>> restored_scores("pocket", "tuned", "sst2/").table()  # doctest: +SKIP
 
@@ -535,10 +528,9 @@ def _restorations(tuned: TunedModel, reference: Encoder) -> dict[tuple[int, ...]
 
 
 def restorable_task(reference: ModelSource, model: ModelSource) -> str | None:
-    """The task that B was fine-tuned for, where B was made from A and layers of A can be put back into it.
+    """The task, scored by accuracy, that B was fine-tuned for from these weights of A, whose layers can be put back.
 
-    The task is one that is scored by accuracy; None where B was not fine-tuned from these weights, with all or some of
-    its encoder's layers, for such a task. A file of A that is missing or unreadable is a ModelError.
+    None where B was not, with all or some of its encoder's layers. A ModelError is of a file of A that cannot be read.
     """
     try:
         record = read_record(model.folder)
@@ -547,3 +539,235 @@ def restorable_task(reference: ModelSource, model: ModelSource) -> str | None:
     has_accuracy = any("accuracy" in scores for scores in record.scores.values())
     is_made_of_it = record.model_fingerprint == model_fingerprint(reference)
     return record.task if has_accuracy and is_made_of_it and record.settings.layers != "none" else None
+
+
+# Clusters of labels: separable or not, how far apart, and in which layout.
+
+_LEAST = 10
+"""Words of a label, below which it is left out."""
+_BLOCKS = 50
+"""Number of blocks of neighbouring sentences, each of which is left out once."""
+_COST = 1e6
+"""C of a support-vector machine whose margin is hard, as Zhou & Srikumar have it."""
+_MOST = 0.5
+"""Proportion of pairs that have to be separable with shuffled labels for distances to be held against theirs."""
+_STEPS = 20_000
+"""Iterations of its solver; where it separates nothing after them, nothing separates."""
+
+
+_LEFT_OUT = ("layout", "centroids_model", "centroids_reference", "centroids_change")
+"""Statistics with what leaving out each block changes."""
+
+
+@dataclass(frozen=True, eq=False)
+class LabelClusters:
+    """The clusters of labels in a model B and in its reference A; returned by :func:`label_clusters`.
+
+    What is known of a model are, of all words and without each block of sentences, ``centroids`` ``[layer, 1 + block,
+    pair]``, distances of centroids, the squared ones less what their sampling adds, and ``spread`` ``[layer, 1 +
+    block]``, root mean squared distance of a word from the centroid of its label; and ``hulls`` ``[layer, pair]``,
+    distances of convex hulls of a sample of words, 0 of labels that no hyperplane separates; ``shuffled``, the same of
+    shuffled labels.
+    """
+
+    labels: tuple[str, ...]  # most frequent first
+    layers: tuple[tuple[int, int], ...]  # each layer of B, and the one of A that it is compared with
+    model: Mapping[str, Floats]
+    reference: Mapping[str, Floats]
+    n_words: int
+
+    @property
+    def pairs(self) -> tuple[tuple[str, str], ...]:
+        """Pairs of labels, in the order of distances."""
+        return tuple(itertools.combinations(self.labels, 2))
+
+    @cached_property
+    def _columns(self) -> dict[str, Floats]:
+        """The columns of :meth:`table`, ``[layer, 1 + block]`` where blocks are left out, else ``[layer]``."""
+        columns: dict[str, Floats] = {}
+        for name, layout in (("reference", self.reference), ("model", self.model)):
+            columns[f"separable_{name}"] = (layout["hulls"] > 0).mean(axis=1)
+            columns[f"centroids_{name}"] = layout["centroids"].mean(axis=2) / layout["spread"]
+            known = layout["shuffled"] > 0
+            ratios = _over((layout["hulls"] * known).sum(axis=1), layout["shuffled"].sum(axis=1))
+            columns[f"hulls_{name}"] = np.where(known.mean(axis=1) < _MOST, np.nan, ratios)
+        columns["separable_shuffled"] = (self.model["shuffled"] > 0).mean(axis=1)
+        columns["layout"] = _pearson(self.reference["centroids"], self.model["centroids"])
+        columns["layout_hulls"] = _pearson(self.reference["hulls"], self.model["hulls"])
+        return columns
+
+    def table(self) -> pd.DataFrame:
+        """A row for each layer: means over pairs of labels, of A (``_reference``) and of B (``_model``).
+
+        Columns are ``layer``, ``reference_layer``, ``separable`` (the proportion of pairs that a hyperplane separates),
+        ``separable_shuffled`` (of B with shuffled labels: where this is 1, there are too few words for the dimensions,
+        and ``separable`` means nothing), ``centroids`` (distance of centroids over the spread of words around them),
+        ``hulls`` (distance of hulls over that of shuffled labels, NaN where most of these cannot be separated),
+        ``layout`` (Pearson correlation between A and B of the distances of centroids) and ``layout_hulls``.
+        """
+        import pandas as pd
+
+        layers = pd.DataFrame(self.layers, columns=["layer", "reference_layer"])
+        return layers.assign(**{name: of[:, 0] if of.ndim > 1 else of for name, of in self._columns.items()})
+
+    def pair_table(self) -> pd.DataFrame:
+        """A row for each layer and pair of labels: both distances in both models."""
+        import pandas as pd
+
+        rows = ((layer, *pair) for layer, _ in self.layers for pair in self.pairs)
+        frame = pd.DataFrame(rows, columns=["layer", "label", "other"])
+        for name, layout in (("reference", self.reference), ("model", self.model)):
+            frame[f"centroids_{name}"] = layout["centroids"][:, 0].ravel()
+            frame[f"hulls_{name}"] = layout["hulls"].ravel()
+        return frame
+
+    def statistics(self) -> Iterator[LayerSums]:
+        """The columns of :meth:`table` as statistics of layers; of centroids with what blocks of sentences add."""
+        columns, found = dict(self._columns), []
+        columns["centroids_change"] = columns["centroids_model"] - columns["centroids_reference"]
+        for name in dict.fromkeys([*_LEFT_OUT, *columns]):
+            for (layer, _), values in zip(self.layers, columns[name], strict=True):
+                if np.isfinite(np.atleast_1d(values)[0]):
+                    is_left_out = name in _LEFT_OUT
+                    one = (
+                        left_out_sums(name, values, "blocks")
+                        if is_left_out
+                        else ratio_sums(name, [values], None, "blocks")
+                    )
+                    found.append((layer, [one]))
+        return by_layer(found)
+
+
+def label_clusters(
+    model: LayerVectors,
+    reference: LayerVectors,
+    labels: Sequence[str | None],
+    of_sentence: NDArray[np.int64],
+    *,
+    layers: Sequence[tuple[int, int]] | None = None,
+    most_labels: int = 10,
+    per_label: int = 100,
+    seed: int = 0,
+) -> LabelClusters:
+    """How labels of words lie to each other in a model B and in its reference A (Zhou & Srikumar 2022, section 3).
+
+    Of every pair of labels the distance of centroids, over all words, and the distance of convex hulls, over a sample
+    of each label: twice the margin of a linear support-vector machine with C = 10⁶. Words in many dimensions are always
+    separable, hence the same with labels shuffled within each pair. Squared distances of centroids are less the
+    sampling variance of the centroids, without which rare labels would look far apart.
+
+    Args:
+        model: vectors of words in layers of B.
+        reference: vectors of the same words in layers of A.
+        labels: ``[word]``, None for words that are left out.
+        of_sentence: ``[word]`` the sentence of each word, in rising order.
+        layers: layers of B, each with one of A; those of the same number when left out.
+        most_labels: at most so many labels, the most frequent ones.
+        per_label: at most so many words of each in hulls, drawn at random.
+        seed: of this sample and of shuffled labels.
+
+    Raises:
+        CorpusError: fewer than three labels have ten words each, or the words of the models are not the same.
+    """
+    model.check_same_words(reference)
+    values, codes = np.unique([label or "" for label in labels], return_inverse=True)
+    counts = np.bincount(codes)
+    order = [code for code in np.argsort(-counts, kind="stable") if values[code] and counts[code] >= _LEAST]
+    chosen = order[:most_labels]
+    if len(chosen) < 3:
+        raise CorpusError(
+            f"{len(chosen)} labels have {_LEAST} words or more, and clusters are compared of three or more: give more "
+            "sentences, or other labels"
+        )
+    rank = np.full(len(values), -1, dtype=np.int64)
+    rank[chosen] = np.arange(len(chosen))
+    words = np.flatnonzero(rank[codes] >= 0)
+    drawn = _Drawn(rank[codes][words], np.asarray(of_sentence)[words], per_label, seed)
+    both = [(layer, layer) for layer in model.layers] if layers is None else list(layers)
+    return LabelClusters(
+        tuple(str(values[code]) for code in chosen),
+        tuple(both),
+        _layout((model.of(layer)[words] for layer, _ in both), drawn),
+        _layout((reference.of(layer)[words] for _, layer in both), drawn),
+        len(words),
+    )
+
+
+class _Drawn:
+    """The choices that both models and all layers share: labels, blocks of sentences, and samples."""
+
+    def __init__(self, codes: Integers, of_sentence: Integers, per_label: int, seed: int) -> None:
+        self.n_labels = int(codes.max()) + 1
+        sentences, place = np.unique(of_sentence, return_inverse=True)
+        self.n_blocks = min(_BLOCKS, len(sentences))
+        self.cells = place * self.n_blocks // len(sentences) * self.n_labels + codes
+        """``[word]`` numbers of its block and label."""
+        self.pairs = list(itertools.combinations(range(self.n_labels), 2))
+        chance = np.random.default_rng(seed)
+        places = [np.flatnonzero(codes == label) for label in range(self.n_labels)]
+        parts = [np.sort(chance.permutation(of)[:per_label]) for of in places]
+        self.sample = np.concatenate(parts)
+        self.of_sample = np.repeat(np.arange(self.n_labels), [len(part) for part in parts])
+        self.orders = [chance.permutation(len(parts[one]) + len(parts[other])) for one, other in self.pairs]
+
+
+def _layout(layers: Iterator[NDArray[np.float32]], drawn: _Drawn) -> dict[str, Floats]:
+    found: dict[str, list[Any]] = defaultdict(list)
+    for vectors in layers:
+        centred = vectors.astype(np.float64) - vectors.mean(axis=0, dtype=np.float64)
+        for name, values in zip(("centroids", "spread"), _centroids(centred, drawn), strict=True):
+            found[name].append(values)
+        products, hulls = centred[drawn.sample] @ centred[drawn.sample].T, []
+        for (one, other), order in zip(drawn.pairs, drawn.orders, strict=True):
+            # The words of the first label come first, as the sample is by label.
+            words = np.flatnonzero((drawn.of_sample == one) | (drawn.of_sample == other))
+            of_pair, labels = products[np.ix_(words, words)], (drawn.of_sample[words] == other).astype(int)
+            hulls.append((_hull_distance(of_pair, labels), _hull_distance(of_pair, labels[order])))
+        for name, distances in zip(("hulls", "shuffled"), zip(*hulls, strict=True), strict=True):
+            found[name].append(distances)
+    return {name: np.array(values, dtype=np.float64) for name, values in found.items()}
+
+
+def _centroids(vectors: Floats, drawn: _Drawn) -> tuple[Floats, Floats]:
+    """``[1 + block, pair]`` distances of centroids and ``[1 + block]`` spreads: of all, then without each block."""
+    from scipy.sparse import csr_array
+
+    n_words, n_labels, n_cells = len(vectors), drawn.n_labels, drawn.n_blocks * drawn.n_labels
+    is_in = csr_array((np.ones(n_words), (drawn.cells, np.arange(n_words))), shape=(n_cells, n_words))
+    total, square, size = (
+        np.concatenate([part.sum(axis=0)[None], part.sum(axis=0) - part])
+        for of in (vectors, np.square(vectors).sum(axis=1), np.ones(n_words))
+        for part in [np.asarray(is_in @ of).reshape(drawn.n_blocks, n_labels, *of.shape[1:])]
+    )
+    means = total / size[..., None]
+    within = square - np.square(total).sum(axis=2) / size
+    variance = within / (size - 1) / size  # of a centroid
+    one, other = np.array(drawn.pairs).T
+    squared = np.square(means[:, one] - means[:, other]).sum(axis=2) - variance[:, one] - variance[:, other]
+    spread = np.sqrt(within.sum(axis=1) / (size.sum(axis=1) - n_labels))
+    return np.sqrt(np.maximum(squared, 0)), spread
+
+
+def _hull_distance(products: Floats, labels: Integers) -> float:
+    """The distance of the convex hulls of two labels ``[word]``, from inner products ``[word, word]``."""
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.svm import SVC
+
+    with warnings.catch_warnings():
+        # Where nothing separates the labels, the solver cannot converge, which is the answer.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        fitted = SVC(kernel="precomputed", C=_COST, max_iter=_STEPS).fit(products, labels)
+    if (fitted.predict(products) != labels).any():
+        return 0.0
+    weights, support = fitted.dual_coef_[0], fitted.support_
+    return float(2 / np.sqrt(weights @ products[np.ix_(support, support)] @ weights))
+
+
+def _pearson(one: Floats, other: Floats) -> Floats:
+    """Correlations along the last axis; NaN where one is constant."""
+    a, b = (values - values.mean(axis=-1, keepdims=True) for values in (one, other))
+    return _over((a * b).sum(axis=-1), np.sqrt(np.square(a).sum(axis=-1) * np.square(b).sum(axis=-1)))
+
+
+def _over(above: Floats, below: Floats) -> Floats:
+    return np.asarray(np.divide(above, below, out=np.full(np.shape(above), np.nan), where=below > 0))

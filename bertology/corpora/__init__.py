@@ -17,7 +17,8 @@ from bertology.corpora._named import known_corpora as known_corpora
 from bertology.corpora._named import load_corpus
 from bertology.corpora._sentences import IGNORED as IGNORED
 from bertology.corpora._sentences import MultiwordToken as MultiwordToken
-from bertology.corpora._sentences import Sentence, Sentences, Target
+from bertology.corpora._sentences import Sentence, Sentences
+from bertology.corpora._sentences import Target as Target
 from bertology.corpora._sentences import WordLayer as WordLayer
 from bertology.corpora._sentences import as_one as as_one
 from bertology.corpora._tables import Text as Text
@@ -30,17 +31,8 @@ from bertology.corpora._tables import no_columns as no_columns
 from bertology.corpora._words import sentence_of_text as sentence_of_text
 from bertology.corpora.formats.conllu import write_conllu
 from bertology.corpora.formats.published import question_sentence as question_sentence
-from bertology.corpora.formats.spacy_docs import annotate_text, from_docs, to_docs
+from bertology.corpora.formats.spacy_docs import annotate_text as annotate_text
+from bertology.corpora.formats.spacy_docs import from_docs as from_docs
+from bertology.corpora.formats.spacy_docs import to_docs as to_docs
 
-__all__ = [
-    "Corpus",
-    "Sentence",
-    "Sentences",
-    "Target",
-    "annotate_text",
-    "as_sentences",
-    "from_docs",
-    "load_corpus",
-    "to_docs",
-    "write_conllu",
-]
+__all__ = ["Corpus", "Sentence", "Sentences", "as_sentences", "load_corpus", "write_conllu"]

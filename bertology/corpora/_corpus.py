@@ -16,15 +16,7 @@ from numpy.typing import NDArray
 
 from bertology._files import digest
 from bertology._names import name_not_found
-from bertology.corpora._files import (
-    Oddities,
-    at_least_one,
-    corpus_name,
-    files_in,
-    language_of,
-    split_files,
-    suffix_of,
-)
+from bertology.corpora._files import Oddities, at_least_one, corpus_name, files_in, language_of, split_files, suffix_of
 from bertology.corpora._sentences import Sentence, Sentences
 from bertology.errors import CorpusError, NameNotFoundError
 
@@ -102,9 +94,29 @@ class Corpus:
         if len(self.splits) != 1:
             return self
         (whole,) = self.splits.values()
-        parts, note = divided(self.name, list(whole), by=by)
-        splits = {split: Sentences(part) for split, part in parts.items()}
-        return replace(self, splits=splits, notes={**self.notes, "splits": note})
+        sentences = list(whole)
+        keys, by = _keys_of(sentences, by=by)
+        sizes = Counter(keys)
+        for n, least, what in (
+            (len(keys), _FEWEST_SENTENCES, "sentences"),
+            (len(sizes), _FEWEST_KEYS, f"values of {by}"),
+        ):
+            if n < least:
+                remedy = f"give {least} or more, or splits of your own"
+                raise CorpusError(f"{self.name}: {n} {what}, of which train, dev and test are made; {remedy}")
+        ordered, split_of = _in_hash_order(sizes), dict[str, str]()
+        for split, kept in (("test", 2), ("dev", 1)):
+            size = 0
+            while size < len(keys) / 10 and len(ordered) > kept:
+                key = ordered.pop()
+                split_of[key] = split
+                size += sizes[key]
+        parts: dict[str, list[Sentence]] = {split: [] for split in SPLITS}
+        for key, sentence in zip(keys, sentences, strict=True):
+            parts[split_of.get(key, "train")].append(sentence)
+        counts = ", ".join(f"{split} {len(part):,}" for split, part in parts.items())
+        notes = {**self.notes, "splits": f"made by a hash of {by}, 8 : 1 : 1 ({counts})"}
+        return replace(self, splits={split: Sentences(part) for split, part in parts.items()}, notes=notes)
 
     def as_one(self, name: str, splits: Collection[str] = ()) -> Corpus:
         """The same corpus with the sentences of some splits, or of all if none is named, as the one split ``name``."""
@@ -166,30 +178,6 @@ class Corpus:
             in_parts = self.in_folds(int(n_folds))[0] if rest.startswith(_CROSS_VALIDATION) else self.divided()
             return in_parts if in_parts.fingerprint == fingerprint else None
         return None
-
-
-def divided(
-    name: str, sentences: Sequence[Sentence], *, by: str | None = None
-) -> tuple[dict[str, list[Sentence]], str]:
-    """Train, dev and test of sentences, 8 : 1 : 1, as :meth:`Corpus.divided` makes them, and a note on how."""
-    keys, by = _keys_of(sentences, by=by)
-    sizes = Counter(keys)
-    for n, least, what in ((len(keys), _FEWEST_SENTENCES, "sentences"), (len(sizes), _FEWEST_KEYS, f"values of {by}")):
-        if n < least:
-            remedy = f"give {least} or more, or splits of your own"
-            raise CorpusError(f"{name}: {n} {what}, of which train, dev and test are made; {remedy}")
-    ordered, split_of = _in_hash_order(sizes), dict[str, str]()
-    for split, kept in (("test", 2), ("dev", 1)):
-        size = 0
-        while size < len(keys) / 10 and len(ordered) > kept:
-            key = ordered.pop()
-            split_of[key] = split
-            size += sizes[key]
-    parts: dict[str, list[Sentence]] = {split: [] for split in SPLITS}
-    for key, sentence in zip(keys, sentences, strict=True):
-        parts[split_of.get(key, "train")].append(sentence)
-    counts = ", ".join(f"{split} {len(part):,}" for split, part in parts.items())
-    return parts, f"made by a hash of {by}, 8 : 1 : 1 ({counts})"
 
 
 def _keys_of(sentences: Sequence[Sentence], *, by: str | None = None) -> tuple[list[str], str]:

@@ -37,10 +37,15 @@ def word_order(corpus: Corpus) -> Corpus:
     if not any(sentence.targets.keys() & _ASKED.keys() for some in marked.values() for sentence in some):
         remedy = "give a treebank with upos, heads and deprel"
         raise CorpusError(f"{name}: no sentence has an auxiliary or a subject noun; {remedy}")
-    learnt = [split for split in ("train", "dev") if split in marked]
-    moved = [sentence for split in learnt for sentence in marked[split] if _parts(sentence)]
-    for split in learnt:
-        marked[split] = [sentence for sentence in marked[split] if not _parts(sentence)]
+    moved: list[Sentence] = []
+    for split in ("train", "dev"):
+        kept: list[Sentence] = []
+        for sentence in marked.get(split, ()):
+            # Order and structure part where the first word of a kind is not the one.
+            parts = any(sentence.targets[name][0].label == "no" for name in _ASKED if name in sentence.targets)
+            (moved if parts else kept).append(sentence)
+        if split in marked:
+            marked[split] = kept
     marked["test"] = list(alternating(moved, marked["test"]))
     return replace(corpus, name=name, splits={split: Sentences(some) for split, some in marked.items()})
 
@@ -58,25 +63,12 @@ def alternating(*some: Iterable[Sentence]) -> Iterator[Sentence]:
     return (one for one in chain.from_iterable(zip_longest(*some)) if one is not None)
 
 
-def _marked(sentence: Sentence) -> Sentence:
-    tags, relations = sentence.layers.get("upos"), sentence.layers.get("deprel")
-    if sentence.heads is None or tags is None or relations is None:
-        return sentence
-    targets = dict(sentence.targets)
-    for name, (tag, is_asked_for) in _ASKED.items():
-        places = [place for place, one in enumerate(tags) if one == tag]
-        asked = (place for place in places if is_asked_for(sentence.heads, place, relations[place] or ""))
-        if (gold := next(asked, None)) is not None:
-            targets[name] = tuple(Target((place, place + 1), "yes" if place == gold else "no") for place in places)
-    return replace(sentence, targets=targets)
-
-
 def _is_main(heads: tuple[int, ...], place: int, relation: str) -> bool:
-    return heads[place] == 0 or (heads[heads[place] - 1] == 0 and relation.partition(":")[0] in ("aux", "cop"))
+    return heads[place] == 0 or (heads[heads[place] - 1] == 0 and relation in ("aux", "cop"))
 
 
 def _is_subject(heads: tuple[int, ...], place: int, relation: str) -> bool:
-    return heads[place] > 0 and heads[heads[place] - 1] == 0 and relation.partition(":")[0] == "nsubj"
+    return heads[place] > 0 and heads[heads[place] - 1] == 0 and relation == "nsubj"
 
 
 _ASKED: Final[dict[str, tuple[str, Callable[[tuple[int, ...], int, str], bool]]]] = {
@@ -86,9 +78,17 @@ _ASKED: Final[dict[str, tuple[str, Callable[[tuple[int, ...], int, str], bool]]]
 """Part of speech, and the test for the word with the label ``yes``, by name of targets."""
 
 
-def _parts(sentence: Sentence) -> bool:
-    """Whether the first word of a kind is not the one."""
-    return any(sentence.targets[name][0].label == "no" for name in _ASKED if name in sentence.targets)
+def _marked(sentence: Sentence) -> Sentence:
+    tags, relations = sentence.layers.get("upos"), sentence.layers.get("deprel")
+    if (heads := sentence.heads) is None or tags is None or relations is None:
+        return sentence
+    targets = dict(sentence.targets)
+    for name, (tag, is_asked_for) in _ASKED.items():
+        places = [place for place, one in enumerate(tags) if one == tag]
+        asked = (place for place in places if is_asked_for(heads, place, (relations[place] or "").partition(":")[0]))
+        if (gold := next(asked, None)) is not None:
+            targets[name] = tuple(Target((place, place + 1), "yes" if place == gold else "no") for place in places)
+    return replace(sentence, targets=targets)
 
 
 _PSEUDOWORDS, _COINS = 8, 2
@@ -103,8 +103,8 @@ def apart(corpus: Corpus) -> Corpus:
     Raises:
         CorpusError: there is no pair.
     """
-    parts = {name: [half for sentence in text for half in _halves(sentence)] for name, text in corpus.splits.items()}
-    splits = {name: Sentences(halves) for name, halves in parts.items() if halves}
+    splits = {name: Sentences(half for one in text for half in _halves(one)) for name, text in corpus.splits.items()}
+    splits = {name: halves for name, halves in splits.items() if len(halves)}
     if not splits:
         raise CorpusError(f"apart:{corpus.name}: no pair of texts in it; give WiC, or a table with text2=")
     return replace(corpus, name=f"apart:{corpus.name}", splits=splits)
@@ -145,16 +145,13 @@ def pseudowords(corpus: Corpus, *, seed: int = 0) -> Corpus:
     for first, second in zip(chosen[: 2 * n_pairs : 2], chosen[1 : 2 * n_pairs : 2], strict=True):
         labels |= {noun: f"{first}|{second}:{noun}" for noun in (first, second)}
 
-    def label(noun: str, sentence: Sentence, place: int) -> str:
-        if ":" in labels[noun]:
-            return labels[noun]
-        drawn = int(digest([f"{seed} {sentence.id} {sentence.text} {place}".encode()])[:8], 16)
-        return f"{labels[noun]}:{('heads', 'tails')[drawn % 2]}"
-
     def labelled(sentence: Sentence) -> Sentence:
-        nouns = ((place, noun) for place, noun in enumerate(_nouns(sentence)) if noun in labels)
-        found = tuple(Target((place, place + 1), label(noun, sentence, place)) for place, noun in nouns)
-        return replace(sentence, targets={**sentence.targets, SENSE: found}) if found else sentence
+        found = []
+        for place, noun in ((place, noun) for place, noun in enumerate(_nouns(sentence)) if noun in labels):
+            drawn = int(digest([f"{seed} {sentence.id} {sentence.text} {place}".encode()])[:8], 16)
+            coin = "" if ":" in labels[noun] else f":{('heads', 'tails')[drawn % 2]}"
+            found.append(Target((place, place + 1), labels[noun] + coin))
+        return replace(sentence, targets={**sentence.targets, SENSE: tuple(found)}) if found else sentence
 
     splits = {split: Sentences(map(labelled, text)) for split, text in corpus.splits.items()}
     made = ", ".join(sorted({text.partition(":")[0] for text in labels.values()}))
@@ -173,10 +170,6 @@ _JOINT = "and"
 _ENDS = frozenset(".!?…")
 
 
-_Item = tuple[Sentence, tuple[int, int], str, str]
-"""A sentence with its first word that has a sense: its span, the word, the sense."""
-
-
 def concatenated(corpus: Corpus, *, seed: int = 0) -> Corpus:
     """Test sentences alone, and joined by *and* with one of the same word (``concatenated:CORPUS``; Reif et al. 2019).
 
@@ -191,11 +184,21 @@ def concatenated(corpus: Corpus, *, seed: int = 0) -> Corpus:
     name = f"concatenated:{corpus.name}"
     if "test" not in corpus:
         raise CorpusError(f"{name}: no split test; give a corpus with train and test")
-    by_word: dict[str, list[_Item]] = defaultdict(list)
-    items = list(_items(corpus["test"]))
+    # Of each sentence its first word that has a sense: the sentence, its span, the word, the sense.
+    items: list[tuple[Sentence, tuple[int, int], str, str]] = []
+    for number, (target, *_) in corpus["test"].targets(SENSE):
+        sentence = corpus["test"][number]
+        first, last = target.span1
+        if len(target.labels) != 1 or first >= last:
+            continue  # the task of senses reports it
+        word, colon, sense = target.labels[0].partition(":")
+        if not colon:
+            word, sense = " ".join(sentence.words[first:last]).casefold(), word
+        named = replace(sentence, id=f"{sentence.id or 'sentence'}#{number + 1}")
+        items.append((named, (first, last), word, sense))
+    dice, made, by_word = np.random.default_rng(seed), list[Sentence](), defaultdict(list)
     for item in items:
         by_word[item[2]].append(item)
-    dice, made = np.random.default_rng(seed), []
     for sentence, span, word, sense in items:
         senses = dict.fromkeys(of for *_, of in by_word[word])
         others = [item for of in senses if of != sense for item in by_word[word] if item[3] == of]
@@ -205,31 +208,15 @@ def concatenated(corpus: Corpus, *, seed: int = 0) -> Corpus:
         targets = {SENSE: (Target(span, f"{word}:{sense}"),)}
         base = replace(sentence, targets=targets, multiword=(), comments=(), empty_nodes=())
         made.append(replace(base, id=f"{base.id}/alone"))
+        n_kept = len(base) - (base.words[-1] in _ENDS and span[1] < len(base))
         for kind, some in (("other", others), ("same", alike)):
             if some:
-                made.append(_joined(base, some[int(dice.integers(len(some)))], kind))
+                added, (first, last), _, of_added = some[int(dice.integers(len(some)))]
+                parts = [part_of(base, 0, n_kept), Sentence.from_words([_JOINT]), replace(added, targets={})]
+                target = Target((first + n_kept + 1, last + n_kept + 1), f"{word}:{of_added}")
+                both, both_targets = as_one(parts), {**base.targets, ADDED: (target,)}
+                layers = {name: both.layers[name] for name in base.layers if name in added.layers}
+                made.append(replace(both, id=f"{base.id}/{kind}", layers=layers, targets=both_targets))
     if not made:
         raise CorpusError(f"{name}: no word has two senses in test; give CoarseWSD-20, or pseudowords:CORPUS")
     return replace(corpus, name=name, splits={**corpus.splits, "test": Sentences(made)})
-
-
-def _items(sentences: Sentences) -> Iterator[_Item]:
-    for number, targets in sentences.targets(SENSE):
-        sentence, target = sentences[number], targets[0]
-        first, last = target.span1
-        if len(target.labels) != 1 or first >= last:
-            continue  # the task of senses reports it
-        word, colon, sense = target.labels[0].partition(":")
-        if not colon:
-            word, sense = " ".join(sentence.words[first:last]).casefold(), word
-        named = replace(sentence, id=f"{sentence.id or 'sentence'}#{number + 1}")
-        yield named, (first, last), word, sense
-
-
-def _joined(base: Sentence, item: _Item, kind: str) -> Sentence:
-    added, (first, last), word, sense = item
-    n_kept = len(base) - (base.words[-1] in _ENDS and base.targets[SENSE][0].span1[1] < len(base))
-    both = as_one([part_of(base, 0, n_kept), Sentence.from_words([_JOINT]), replace(added, targets={})])
-    target = Target((first + n_kept + 1, last + n_kept + 1), f"{word}:{sense}")
-    layers = {name: both.layers[name] for name in base.layers if name in added.layers}
-    return replace(both, id=f"{base.id}/{kind}", layers=layers, targets={**base.targets, ADDED: (target,)})

@@ -24,7 +24,9 @@ _SPLIT_OF = {
 }
 _UD_FILE = re.compile(r"(?P<treebank>(?P<language>[a-z]{2,3})_[a-z0-9]+)-ud-(train|dev|test)(-[a-z0-9]+)?\.\w+(\.gz)?")
 _PACKED = ".gz"
-_ARCHIVE = b"PK\x03\x04"
+_ARCHIVE = "PK\x03\x04"
+_NO_TEXT = re.compile("[\0\udc80-\udcff]")
+"""A NUL, or a byte that is no part of UTF-8, as it is read by the error handler ``surrogateescape``."""
 
 
 def split_of(path: Path) -> str | None:
@@ -106,46 +108,23 @@ def text_lines(path: Path) -> Iterator[str]:
 
     A file whose name ends in ``.gz`` is unpacked as it is read.
     """
-    with _bytes_of(path) as file:
+    with opened(path, error=CorpusError) as file, contextlib.ExitStack() as stack:
+        is_packed = path.suffix.lower() == _PACKED
+        content = stack.enter_context(gzip.GzipFile(fileobj=file)) if is_packed else file
+        lines = io.TextIOWrapper(cast("BinaryIO", content), encoding="utf-8-sig", errors="surrogateescape")
         try:
-            with io.TextIOWrapper(file, encoding="utf-8-sig") as lines:
-                for line in lines:
-                    if "\0" in line:
-                        raise _not_text(path)
-                    yield line
-        except UnicodeDecodeError:
-            raise _not_text(path) from None
-
-
-@contextlib.contextmanager
-def _bytes_of(path: Path) -> Iterator[BinaryIO]:
-    with opened(path, error=CorpusError) as file:
-        if path.suffix.lower() != _PACKED:
-            yield file
-            return
-        try:
-            with gzip.GzipFile(fileobj=file) as unpacked:
-                yield cast("BinaryIO", unpacked)
+            for number, line in enumerate(stack.enter_context(lines), 1):
+                if ("\0" in line or not line.isascii()) and (match := _NO_TEXT.search(line)):
+                    if number == 1 and line.startswith(_ARCHIVE):
+                        what = "a ZIP archive, as spreadsheets (.xlsx) are, and no text"
+                        raise CorpusError(f"{path}: {what}; save the table as CSV in UTF-8, or unpack the archive")
+                    place = len(line[: match.start()].encode("utf-8")) + 1
+                    problem = "is not UTF-8" if match[0] > "\0" else "is no character of a text (is it UTF-16?)"
+                    byte = f"byte {ord(match[0]) & 0xFF:#04x} (the line's {place}.)"
+                    raise CorpusError(f"{path}:{number}: {byte} {problem}; save the file as UTF-8")
+                yield line
         except (gzip.BadGzipFile, EOFError, zlib.error) as error:
             raise CorpusError(f"{path}: not a whole gzip file ({error}); pack it again") from None
-
-
-def _not_text(path: Path) -> CorpusError:
-    """The error for the first line that is no UTF-8 text, for which the file is read again by line."""
-    with _bytes_of(path) as file:
-        for number, line in enumerate(file, 1):
-            if number == 1 and line.startswith(_ARCHIVE):
-                what = "a ZIP archive, as spreadsheets (.xlsx) are, and no text"
-                return CorpusError(f"{path}: {what}; save the table as CSV in UTF-8, or unpack the archive")
-            place, problem = line.find(b"\0"), "is no character of a text (is it UTF-16?)"
-            try:
-                line.decode("utf-8")
-            except UnicodeDecodeError as error:
-                place, problem = error.start, "is not UTF-8"
-            if place >= 0:
-                byte = f"byte {line[place]:#04x} (the line's {place + 1}.)"
-                return CorpusError(f"{path}:{number}: {byte} {problem}; save the file as UTF-8")
-    return CorpusError(f"{path}: changed while it was read; read it again")
 
 
 def first_line(path: Path) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from pathlib import Path
@@ -83,25 +83,12 @@ def translations(
         one, other = marked[first], marked[second]
         if not of_pair.fits(len(one), len(other)):
             raise ValueError(f"{one.id}, {other.id}: links of words that these sentences do not have")
-        marked[second] = replace(other, layers={**other.layers, _LINKS + first: _written(of_pair, len(other))})
+        cells: list[list[str]] = [[] for _ in other.words]
+        for prefix, pairs in (("", of_pair.sure), (_POSSIBLE, of_pair.possible - of_pair.sure)):
+            for i, j in sorted(pairs):
+                cells[j].append(f"{prefix}{i}")
+        marked[second] = replace(other, layers={**other.layers, _LINKS + first: tuple(map(" ".join, cells))})
     return list(marked.values())
-
-
-def _written(links: Links, n_second: int) -> tuple[str, ...]:
-    cells: list[list[str]] = [[] for _ in range(n_second)]
-    for prefix, pairs in (("", links.sure), (_POSSIBLE, links.possible - links.sure)):
-        for i, j in sorted(pairs):
-            cells[j].append(f"{prefix}{i}")
-    return tuple(map(" ".join, cells))
-
-
-def _read(cells: Iterable[str | None]) -> Links:
-    sure: set[tuple[int, int]] = set()
-    possible: set[tuple[int, int]] = set()
-    for j, cell in enumerate(cells):
-        for one in (cell or "").split():
-            (possible if one.startswith(_POSSIBLE) else sure).add((int(one.removeprefix(_POSSIBLE)), j))
-    return Links(frozenset(sure), frozenset(possible))
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,15 +149,21 @@ class ParallelText:
         """The gold alignment of each of :meth:`pairs`, None where there is none."""
         found: list[Links | None] = []
         for first, second in self.pairs(source, target).tolist():
-            one, other = (self._cells(*held) for held in ((second, source), (first, target)))
-            found.append(_read(one) if one is not None else None if other is None else _read(other).turned())
+            of_second = self._links_in(second, source)
+            of_first = self._links_in(first, target) if of_second is None else None
+            found.append(of_second if of_first is None else of_first.turned())
         return found
 
-    def _cells(self, number: int, language: str) -> tuple[str | None, ...] | None:
+    def _links_in(self, number: int, language: str) -> Links | None:
+        """The links from the words of a language that a sentence holds in its layer of that language."""
         layer = self.sentences.layers.get(_LINKS + language)
         start, end = self.sentences.starts[number : number + 2].tolist()
         cells = layer.decoded(start, end) if layer is not None else (None,)
-        return None if cells[0] is None else cells
+        if cells[0] is None:
+            return None
+        links = [(one, j) for j, cell in enumerate(cells) for one in (cell or "").split()]
+        sure = frozenset((int(one), j) for one, j in links if not one.startswith(_POSSIBLE))
+        return Links(sure, frozenset((int(one[1:]), j) for one, j in links if one.startswith(_POSSIBLE)))
 
 
 def _labels(sentences: Sentences, name: str) -> tuple[NDArray[np.int64], tuple[str, ...]]:
@@ -195,37 +188,6 @@ def _is_text(path: Path, language: str) -> bool:
         return bool(visible) and all(file.suffix == ".txt" and _is_text(file, language) for file in visible)
     may_be_text = path.suffix in (".txt", "") and path.is_file() and not looks_like_columns(path)
     return path.suffix == f".{language}" or may_be_text
-
-
-def _load_lines(paths: Mapping[str, Path]) -> dict[str, Corpus]:
-    """Corpora by language of texts whose lines translate each other; sentences are named by their lines."""
-    lengths: dict[str, tuple[Path, int]] = {}
-    for path, (split, files) in (
-        (one, of) for one in paths.values() for of in split_files(one, [".txt"], what="text").items()
-    ):
-        length = sum(1 for file in files for _ in text_lines(file))
-        other, expected = lengths.setdefault(split, (path, length))
-        if length != expected:
-            raise CorpusError(
-                f"{path}: {length:,} lines, but {other} has {expected:,}: line N of one should translate line N of "
-                "the other; give texts of the same length"
-            )
-    return {language: Text().load(path) for language, path in paths.items()}
-
-
-def _load_bitext(path: Path, languages: Sequence[str]) -> dict[str, Corpus]:
-    """Corpora by language of one file whose lines hold a sentence in each, with ``|||`` between."""
-    texts: dict[str, list[Sentence]] = {language: [] for language in languages}
-    for number, line in enumerate(text_lines(path), 1):
-        parts = line.split(_BETWEEN)
-        if len(parts) != len(languages) and line.strip():
-            what = f"{len(parts)} sentences with {_BETWEEN} between"
-            raise CorpusError(f"{path}:{number}: {what}, but {len(languages)} languages: {'+'.join(languages)}")
-        for language, text in zip(languages, parts, strict=False):
-            if text.strip():
-                texts[language].append(sentence_of_text(text, split_at_spaces=True, name=str(number)))
-    split = split_of(path) or "test"
-    return {language: Corpus(corpus_name(path), {split: Sentences(of)}) for language, of in texts.items()}
 
 
 def read_links(
@@ -256,13 +218,10 @@ def read_links(
         raise CorpusError(f"{path}: {n_lines:,} lines, but the texts have {max(lengths):,}; give a line for each")
     if start is None:
         every = [(i, j, *lengths[number]) for number, links in by_line.items() for _, i, j in links]
-        from_0 = any(min(i, j) == 0 for i, j, *_ in every)
-        if not from_0 and not any(i == n_first or j == n_second for i, j, n_first, n_second in every):
-            raise CorpusError(
-                f"{path}: no word is numbered 0, and no number equals a sentence length: write links0= or links1= to "
-                "state the number of a first word"
-            )
-        start = 0 if from_0 else 1
+        start = 0 if any(min(i, j) == 0 for i, j, *_ in every) else 1
+        if start and not any(i == n_first or j == n_second for i, j, n_first, n_second in every):
+            what = "no word is numbered 0, and no number equals a sentence length"
+            raise CorpusError(f"{path}: {what}: write links0= or links1= to state the number of a first word")
     return {
         number: Links(*(frozenset((i - start, j - start) for kind, i, j in links if kind == which) for which in "-p"))
         for number, links in by_line.items()
@@ -301,14 +260,23 @@ def parallel_corpus(
         CorpusError: fewer than two languages, no sentence that all have, or more than a tenth of the alignments with
             links of words that are not there.
     """
-    oddities = Oddities()
+    oddities, name = Oddities(), name or PARALLEL + ",".join(corpora)
     splits: dict[str, list[list[Sentence]]] = {}
-    _check_number(corpora)
     n_out_of_range = n_links = 0
     for split in next(iter(corpora.values())).splits:
         if not all(split in corpus for corpus in corpora.values()):
             continue
-        by_id = {language: _by_id(language, corpus[split], oddities) for language, corpus in corpora.items()}
+        by_id: dict[str, dict[str, Sentence]] = {language: {} for language in corpora}
+        for language, number, sentence in ((one, *of) for one in by_id for of in enumerate(corpora[one][split], 1)):
+            # The id of a sentence of a treebank that states none is its number.
+            is_stated = any(comment.partition("=")[0].strip() == "sent_id" for comment in sentence.comments)
+            is_read = bool(sentence.comments) or sentence.heads is not None
+            if is_read and not is_stated and sentence.id == str(number):
+                oddities.skip(f"sentences of {language} without sent_id", str(number))
+            elif sentence.id in by_id[language]:
+                oddities.skip(f"further sentences of {language} with one id", sentence.id)
+            else:
+                by_id[language][sentence.id] = sentence
         for unit in dict.fromkeys(unit for ids in by_id.values() for unit in ids):
             if lacking := [language for language, ids in by_id.items() if unit not in ids]:
                 oddities.skip(f"sentences that {listed(lacking)} does not have", unit)
@@ -320,17 +288,17 @@ def parallel_corpus(
                 oddities.skip("gold alignments with links of words that are not there", unit)
             n_links, n_out_of_range = n_links + len(stated), n_out_of_range + len(stated) - len(gold)
             splits.setdefault(split, []).append(translations(sentences, unit=unit, links=gold))
-    if not splits:
+    if not splits and len(corpora) > 1:
         raise CorpusError(
-            f"{name or PARALLEL + ','.join(corpora)}: no sentence has the same id in all of {listed(corpora)}; give "
-            "texts that translate each other line by line, or treebanks with the same sent_id"
+            f"{name}: no sentence has the same id in all of {listed(corpora)}; give texts that translate each other "
+            "line by line, or treebanks with the same sent_id"
         )
     if n_out_of_range * _MOST_OUT_OF_RANGE > n_links:
         raise CorpusError(
             f"{n_out_of_range:,} of {n_links:,} gold alignments have links of words that are not there: check the "
             "order of the languages, and whether words are numbered from 0 (links0=) or from 1 (links1=)"
         )
-    return _corpus(corpora, splits, oddities, name or PARALLEL + ",".join(corpora))
+    return _corpus(corpora, splits, oddities, name)
 
 
 def multilingual_corpus(corpora: Mapping[str, Corpus], *, name: str | None = None) -> Corpus:
@@ -346,7 +314,6 @@ def multilingual_corpus(corpora: Mapping[str, Corpus], *, name: str | None = Non
     Raises:
         CorpusError: fewer than two languages.
     """
-    _check_number(corpora)
     splits: dict[str, list[list[Sentence]]] = {}
     for split in dict.fromkeys(split for corpus in corpora.values() for split in corpus.splits):
         of_split = {language: corpus[split] for language, corpus in corpora.items() if split in corpus}
@@ -356,29 +323,11 @@ def multilingual_corpus(corpora: Mapping[str, Corpus], *, name: str | None = Non
     return _corpus(corpora, splits, Oddities(), name or MULTILINGUAL + ",".join(corpora))
 
 
-def _check_number(corpora: Mapping[str, Corpus]) -> None:
-    if len(corpora) < 2:
-        raise CorpusError(f"{listed(corpora)}: a corpus of several languages needs two or more")
-
-
-def _by_id(language: str, sentences: Sentences, oddities: Oddities) -> dict[str, Sentence]:
-    """The sentences of a language by id, without those of a treebank that state none, whose id is their number."""
-    found: dict[str, Sentence] = {}
-    for number, sentence in enumerate(sentences, 1):
-        is_stated = any(comment.partition("=")[0].strip() == "sent_id" for comment in sentence.comments)
-        is_read = bool(sentence.comments) or sentence.heads is not None
-        if is_read and not is_stated and sentence.id == str(number):
-            oddities.skip(f"sentences of {language} without sent_id", str(number))
-        elif sentence.id in found:
-            oddities.skip(f"further sentences of {language} with one id", sentence.id)
-        else:
-            found[sentence.id] = sentence
-    return found
-
-
 def _corpus(
     corpora: Mapping[str, Corpus], splits: dict[str, list[list[Sentence]]], oddities: Oddities, name: str
 ) -> Corpus:
+    if len(corpora) < 2:
+        raise CorpusError(f"{listed(corpora)}: a corpus of several languages needs two or more")
     notes = dict(oddities.notes())
     if "dev" not in splits and (held_out := splits.get("train", [])[_HELD_OUT - 1 :: _HELD_OUT]):
         splits["dev"] = held_out
@@ -444,35 +393,53 @@ class LanguageParts:
             if len(languages) > 1:
                 corpora |= _load_bitext(path, languages)
             elif path.exists() and _is_text(path, language):
-                texts[language] = path
-                corpora[language] = Corpus("", {})  # keeps its place
+                texts[language], corpora[language] = path, Text().load(path)
             else:
                 corpus = load(value)
                 language = (corpus.language or "") if language.startswith("?") else language
-                if not language:
-                    what = f"its name does not state its language; write en={cut_path(value)}"
-                    raise CorpusError(f"{cut_path(value)}: {what}")
-                if language in corpora:
-                    raise CorpusError(f"{cut_path(self.name)}: language {language} is given twice; give each once")
+                if not language or language in corpora:
+                    what = f"language {language} is given twice; give each once"
+                    unstated = f"its name does not state its language; write en={cut_path(value)}"
+                    raise CorpusError(f"{cut_path(value)}: {what if language else unstated}")
                 corpora[language] = corpus
         if self.name.startswith(MULTILINGUAL):
-            return multilingual_corpus(corpora | {language: Text().load(path) for language, path in texts.items()})
-        corpora |= _load_lines(texts)
-        return parallel_corpus(corpora, links=self._links(corpora) if self.links else None)
+            return multilingual_corpus(corpora)
+        lengths: dict[str, tuple[Path, int]] = {}
+        for path in texts.values():
+            for split, files in split_files(path, [".txt"], what="text").items():
+                length = sum(1 for file in files for _ in text_lines(file))
+                other, expected = lengths.setdefault(split, (path, length))
+                if length != expected:
+                    what = f"{length:,} lines, but {other} has {expected:,}"
+                    due = "line N of one should translate line N of the other; give texts of the same length"
+                    raise CorpusError(f"{path}: {what}: {due}")
+        return parallel_corpus(corpora, links=self._links(corpora) if self.links and len(corpora) > 1 else None)
 
     def _links(self, corpora: Mapping[str, Corpus]) -> dict[tuple[str, str], dict[str, Links]]:
         (first, one), (second, other), *_ = corpora.items()
         path = given_path(self.links or "", error=CorpusError)
-        if len(splits := {*one.splits, *other.splits}) > 1:
-            raise CorpusError(f"{path}: links are of one file of each language, but there are {listed(sorted(splits))}")
-        numbered: list[dict[int, int]] = []
-        for corpus in (one, other):
-            sentences = [sentence for of_split in corpus.splits.values() for sentence in of_split]
-            if not all(sentence.id.isdecimal() for sentence in sentences):
-                raise CorpusError(f"{path}: links are of texts of one sentence a line; give the texts as .txt files")
-            numbered.append({int(sentence.id): len(sentence) for sentence in sentences})
-        lengths = {
-            number: (numbered[0][number], numbered[1][number]) for number in sorted(numbered[0].keys() & numbered[1])
-        }
+        some = [sentence for corpus in (one, other) for of_split in corpus.splits.values() for sentence in of_split]
+        if len({*one.splits, *other.splits}) > 1 or not all(sentence.id.isdecimal() for sentence in some):
+            due = "links are of one file of each language with one sentence a line; give two .txt files"
+            raise CorpusError(f"{path}: {due}")
+        ((of_one,), (of_other,)) = (corpus.splits.values() for corpus in (one, other))
+        numbered = [{int(each.id): len(each) for each in sentences} for sentences in (of_one, of_other)]
+        both = sorted(numbered[0].keys() & numbered[1])
+        lengths = {number: (numbered[0][number], numbered[1][number]) for number in both}
         found = read_links(path, lengths, start=self.start)
         return {(first, second): {str(number): links for number, links in found.items()}}
+
+
+def _load_bitext(path: Path, languages: Sequence[str]) -> dict[str, Corpus]:
+    """Corpora by language of one file whose lines hold a sentence in each, with ``|||`` between."""
+    texts: dict[str, list[Sentence]] = {language: [] for language in languages}
+    for number, line in enumerate(text_lines(path), 1):
+        parts = line.split(_BETWEEN)
+        if len(parts) != len(languages) and line.strip():
+            what = f"{len(parts)} sentences with {_BETWEEN} between"
+            raise CorpusError(f"{path}:{number}: {what}, but {len(languages)} languages: {'+'.join(languages)}")
+        for language, text in zip(languages, parts, strict=False):
+            if text.strip():
+                texts[language].append(sentence_of_text(text, split_at_spaces=True, name=str(number)))
+    split = split_of(path) or "test"
+    return {language: Corpus(corpus_name(path), {split: Sentences(of)}) for language, of in texts.items()}

@@ -6,9 +6,9 @@ import difflib
 import os
 import re
 import sys
-import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any, Final
@@ -64,11 +64,13 @@ class Treebank:
         return cache_folder() / "corpora" / self.repository / self.commit
 
 
-TREEBANKS: dict[str, Treebank] = {
-    name: Treebank(**fields)
-    for name, fields in tomllib.loads(Path(__file__).with_name("treebanks.toml").read_text(encoding="utf-8")).items()
-}
-"""The treebanks known by name."""
+@lru_cache
+def treebanks() -> dict[str, Treebank]:
+    """The treebanks known by name."""
+    import tomllib
+
+    content = Path(__file__).with_name("treebanks.toml").read_text(encoding="utf-8")
+    return {name: Treebank(**fields) for name, fields in tomllib.loads(content).items()}
 
 
 def load_treebank(name: str, treebank: Treebank) -> Corpus:
@@ -77,33 +79,29 @@ def load_treebank(name: str, treebank: Treebank) -> Corpus:
     ``BERTOLOGY_UD_MIRROR`` names another place than GitHub to download from; below it files lie as
     ``<repository>/<commit>/<file>``.
     """
-    for split, sha256 in treebank.sha256.items():
-        _fetch(treebank, treebank.file_name(split), sha256)
-    stated = {field: getattr(treebank, field) for field in ("language", "licence", "reference")}
-    return replace(CoNLLU().load(treebank.folder), name=name, **stated)
-
-
-def _fetch(treebank: Treebank, file_name: str, sha256: str) -> None:
     import pooch
     import requests
 
     home = os.environ.get("BERTOLOGY_UD_MIRROR", "").rstrip("/") or _HOME
-    url = f"{home}/{treebank.repository}/{treebank.commit}/{file_name}"
     pooch.get_logger().setLevel("WARNING")
     downloader = pooch.HTTPDownloader(progressbar=sys.stderr.isatty(), timeout=_TIMEOUT_S)
-    # A request that fails is an OSError too, and is explained first.
-    with explained_write_errors(treebank.folder / file_name, remedy="set BERTOLOGY_CACHE to another folder"):
-        try:
-            pooch.retrieve(url, f"sha256:{sha256}", fname=file_name, path=treebank.folder, downloader=downloader)
-        except (requests.RequestException, ValueError) as error:
-            what = f"is not the file that was pinned (SHA-256 {sha256[:12]}… was due); try again"
-            if isinstance(error, requests.RequestException):
-                answer = error.response
-                reason = "no connection" if isinstance(error, requests.ConnectionError) else type(error).__name__
-                reason = f"no answer in {_TIMEOUT_S} s" if isinstance(error, requests.Timeout) else reason
-                reason = f"HTTP {answer.status_code}" if answer is not None else reason
-                what = f"cannot be downloaded ({reason}); go online"
-            raise CorpusError(f"{url} {what}, set BERTOLOGY_UD_MIRROR, or give the path of a copy") from error
+    for split, sha256 in treebank.sha256.items():
+        file, folder = treebank.file_name(split), treebank.folder
+        url = f"{home}/{treebank.repository}/{treebank.commit}/{file}"
+        # A request that fails is an OSError too, and is explained first.
+        with explained_write_errors(folder / file, remedy="set BERTOLOGY_CACHE to another folder"):
+            try:
+                pooch.retrieve(url, f"sha256:{sha256}", fname=file, path=folder, downloader=downloader)
+            except (requests.RequestException, ValueError) as error:
+                what = f"is not the file that was pinned (SHA-256 {sha256[:12]}… was due); try again"
+                if isinstance(error, requests.RequestException):
+                    reason = "no connection" if isinstance(error, requests.ConnectionError) else type(error).__name__
+                    reason = f"no answer in {_TIMEOUT_S} s" if isinstance(error, requests.Timeout) else reason
+                    reason = reason if error.response is None else f"HTTP {error.response.status_code}"
+                    what = f"cannot be downloaded ({reason}); go online"
+                raise CorpusError(f"{url} {what}, set BERTOLOGY_UD_MIRROR, or give the path of a copy") from error
+    stated = {field: getattr(treebank, field) for field in ("language", "licence", "reference")}
+    return replace(CoNLLU().load(treebank.folder), name=name, **stated)
 
 
 _IN_MEMORY = re.compile(rf".* #[0-9a-f]{{{DIGITS}}}")
@@ -134,7 +132,7 @@ def known_corpora() -> Mapping[str, str]:
     """The names that :func:`load_corpus` knows, each with a one-line description."""
     return _EMBEDDED | {
         name: f"{treebank.description} ({', '.join(treebank.sha256)}; {treebank.licence})"
-        for name, treebank in TREEBANKS.items()
+        for name, treebank in treebanks().items()
     }
 
 
@@ -193,7 +191,8 @@ def load_corpus(corpus: Any, *, columns: Stated | None = None, name: str | None 
 def kept_name(corpus: Corpus) -> str:
     """The name by which :func:`load_corpus` finds a corpus in memory again, in this process: what it is called, and the
     beginning of its fingerprint. The embedded corpus, whole, has its own."""
-    if _is_embedded(corpus.name) and _named(corpus.name).fingerprint == corpus.fingerprint:
+    is_embedded = corpus.name.partition(":")[0] in _EMBEDDED
+    if is_embedded and _by_name(corpus.name, None).fingerprint == corpus.fingerprint:
         return corpus.name
     name = f"{corpus.name} #{corpus.fingerprint[:DIGITS]}"
     _KEPT[name] = corpus
@@ -209,52 +208,58 @@ def check_here(name_or_path: str | Path) -> None:
         )
 
 
-def _by_name(name_or_path: str | Path, columns: Stated | None) -> Corpus:
-    text = str(name_or_path)
-    if (kept := _KEPT.get(text)) is not None:
-        if columns is not None:
-            raise no_columns(columns, text)
-        return kept
-    check_here(name_or_path)
-    if (change := _change_of(name_or_path)) is not None:
-        return _CHANGES[change](_by_name(text.removeprefix(change), columns))
-    if (languages := LanguageParts.of(name_or_path)) is not None:
-        return languages.load(lambda one: _by_name(one, columns))
-    left, plus, right = text.partition(_JOIN)
-    if not plus or exists(name_or_path):
-        return _load(name_or_path, columns=columns)
-    if not left or not right or _JOIN in right:
-        raise CorpusError(f"{cut_path(text)}: + joins two corpora; write path/to/annotation+path/to/treebank")
-    if columns is not None:
+def _parts(name_or_path: str | Path) -> tuple[str, str, str]:
+    """The kind of a name, and its parts: of ``change`` its beginning and a corpus, of ``joined`` two corpora, of
+    ``layer`` a path and a name, of ``name`` and ``path`` the whole."""
+    text, is_path = str(name_or_path), exists(name_or_path)
+    if change := next((one for one in _CHANGES if text.startswith(one) and not is_path), None):
+        return "change", change, text.removeprefix(change)
+    (left, plus, right), (bare, mark, layer) = text.partition(_JOIN), text.rpartition(_LAYER)
+    if plus and not is_path:
+        return "joined", left, right
+    if isinstance(name_or_path, str) and (text.partition(":")[0] in _EMBEDDED or text.startswith("ud:")):
+        return "name", text, ""
+    return ("layer", bare, layer) if mark and bare and not is_path else ("path", text, "")
+
+
+def _by_name(name_or_path: str | Path, columns: Stated | None, *, joined: bool = False) -> Corpus:
+    text, (kind, left, right) = str(name_or_path), _parts(name_or_path)
+    kept = _KEPT.get(text)
+    if kept is None:
+        check_here(name_or_path)
+        if (languages := LanguageParts.of(name_or_path)) is not None:
+            return languages.load(lambda one: _by_name(one, columns))
+    if columns is not None and (kept is not None or kind not in ("change", "path")):
         raise no_columns(columns, text)
-    return join_corpora(_load(left, joined=True), _load(right))
-
-
-def _change_of(name_or_path: str | Path) -> str | None:
-    """The beginning of a name that changes another corpus, unless there is a path of that name."""
-    text = str(name_or_path)
-    return next((one for one in _CHANGES if text.startswith(one) and not exists(name_or_path)), None)
-
-
-def _load(name_or_path: str | Path, *, columns: Stated | None = None, joined: bool = False) -> Corpus:
-    text = str(name_or_path)
-    is_name = isinstance(name_or_path, str) and (_is_embedded(text) or text.startswith("ud:"))
-    bare, mark, layer = text.rpartition(_LAYER)
-    has_layer = bool(mark and bare) and not exists(name_or_path)
-    path = Path() if is_name else given_path(bare if has_layer else name_or_path, error=CorpusError)
+    if kept is not None:
+        return kept
+    if kind == "change":
+        return _CHANGES[left](_by_name(right, columns))
+    if kind == "joined":
+        if not left or not right or _JOIN in right:
+            raise CorpusError(f"{cut_path(text)}: + joins two corpora; write path/to/annotation+path/to/treebank")
+        return join_corpora(_by_name(left, None, joined=True), _by_name(right, None))
+    if kind == "name" and text.startswith("ud:"):
+        if (treebank := treebanks().get(text)) is None:
+            remedy = "any other treebank can be given by the path of its folder"
+            raise name_not_found("corpus", text, known_corpora(), remedy=remedy)
+        return load_treebank(text, treebank)
+    if kind == "name":
+        load: Callable[[str], Corpus] = resolve_name("bertology.pocket:corpus_by_name")
+        return load(text)
+    path = given_path(left if kind == "layer" else name_or_path, error=CorpusError)
     if not path.exists():
         raise _no_such(name_or_path, path)
+    if kind == "layer":
+        return EdgeJsonl(right).load(path)
     if columns is not None:
-        if is_name or has_layer:
-            raise no_columns(columns, text)
         return (Tables if is_of_table(columns) else Columns)().load(path, columns=columns)
-    if is_name or has_layer:
-        return _named(text) if is_name else EdgeJsonl(layer).load(path)
-    if (corpus := _at(path, joined=joined)) is not None:
-        return corpus
-    inside = [folder for folder in path.iterdir() if folder.is_dir() and not folder.name.startswith(".")]
-    if len(inside) == 1 and (corpus := _at(inside[0], joined=joined)):
-        return replace(corpus, name=corpus_name(path))  # as SemEval and DPR are distributed: all in a folder data/
+    inside = [one for one in path.iterdir() if one.is_dir() and not one.name.startswith(".")] if path.is_dir() else []
+    # SemEval and DPR are distributed in a folder data/.
+    for place in (path, *(inside if len(inside) == 1 else ())):
+        if (found := next((one for one in FORMATS if one.is_at(place)), None)) is not None:
+            corpus = found.load(place, joined=joined) if isinstance(found, PropBank) else found.load(place)
+            return corpus if place == path else replace(corpus, name=corpus_name(path))
     formats = (one for one in FORMATS if not isinstance(one, Text))
     kinds = dict.fromkeys(one.described or f"{one.title} ({', '.join(one.suffixes)})" for one in formats)
     raise CorpusError(f"{path}: no corpus in this folder; it should hold {', '.join(kinds)}")
@@ -262,45 +267,19 @@ def _load(name_or_path: str | Path, *, columns: Stated | None = None, joined: bo
 
 def corpus_is_available(name_or_path: str | Path) -> bool:
     """Whether :func:`load_corpus` would find a corpus on this machine, without downloading anything."""
-    text = str(name_or_path)
-    if (change := _change_of(text)) is not None:
-        return corpus_is_available(text.removeprefix(change))
     if (languages := LanguageParts.of(name_or_path)) is not None:
         return all(map(corpus_is_available, languages.corpora.values()))
-    if (treebank := TREEBANKS.get(text)) is not None:
-        return all((treebank.folder / treebank.file_name(split)).is_file() for split in treebank.sha256)
-    if _is_embedded(text):
-        stem, _, options = text.partition(":")
-        return stem != "pocket" or text == stem or is_numeral(options)
-    if exists(name_or_path):
-        return True
-    left, plus, right = text.partition(_JOIN)
-    if plus:
+    kind, left, right = _parts(name_or_path)
+    if kind == "change":
+        return corpus_is_available(right)
+    if kind == "joined":
         return bool(left and right) and corpus_is_available(left) and corpus_is_available(right)
-    bare = text.rpartition(_LAYER)[0]
-    return bool(bare) and exists(bare)
-
-
-def _is_embedded(name: str) -> bool:
-    return name.partition(":")[0] in _EMBEDDED
-
-
-def _named(name: str) -> Corpus:
-    if _is_embedded(name):
-        load: Callable[[str], Corpus] = resolve_name("bertology.pocket:corpus_by_name")
-        return load(name)
-    if name not in TREEBANKS:
-        remedy = "any other treebank can be given by the path of its folder"
-        raise name_not_found("corpus", name, known_corpora(), remedy=remedy)
-    return load_treebank(name, TREEBANKS[name])
-
-
-def _at(path: Path, *, joined: bool) -> Corpus | None:
-    """The corpus in a file, or in a folder in the first format of which it has files."""
-    found = next((one for one in FORMATS if one.is_at(path)), None)
-    if isinstance(found, PropBank):
-        return found.load(path, joined=joined)
-    return None if found is None else found.load(path)
+    if kind != "name":
+        return exists(left)
+    if (treebank := treebanks().get(left)) is not None:
+        return all((treebank.folder / treebank.file_name(split)).is_file() for split in treebank.sha256)
+    stem, _, options = left.partition(":")
+    return stem in _EMBEDDED and (stem != "pocket" or left == stem or is_numeral(options))
 
 
 def _no_such(name_or_path: str | Path, path: Path) -> Exception:

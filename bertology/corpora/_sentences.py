@@ -217,7 +217,10 @@ class Sentences(Sequence[Sentence]):
                 raise ValueError(f"sentence {sentence.id!r}: {what}")
             self._ids.append(sentence.id)
             self._texts.append(sentence.text)
-            self._comments.append(_packed_comments(sentence))
+            # What the sentence holds anyway, its id and text, is kept as a mark.
+            marks = {f" sent_id = {sentence.id}": _ID_MARK, f" text = {sentence.text}": _TEXT_MARK}
+            packed = (marks.get(comment) or comment.replace(_MARK, _MARK * 2) for comment in sentence.comments)
+            self._comments.append("".join(comment + "\n" for comment in packed))
             groups.extend((sentence.group or None,), number)
             forms.extend(sentence.words, before)
             for name, values in sentence.layers.items():
@@ -274,6 +277,8 @@ class Sentences(Sequence[Sentence]):
         name, text = self._ids[number], self._texts[number]
         heads = self.heads[first:last].tolist() if self.heads is not None else None
         layers = {name: layer.decoded(first, last) for name, layer in self.layers.items()}
+        marked, comments = {_ID_MARK: f" sent_id = {name}", _TEXT_MARK: f" text = {text}"}, self._comments[number]
+        packed = comments[:-1].split("\n") if comments else []
         return Sentence(
             id=name,
             text=text,
@@ -283,7 +288,7 @@ class Sentences(Sequence[Sentence]):
             heads=tuple(heads) if heads and heads[0] >= 0 else None,
             targets=targets,
             multiword=multiword,
-            comments=_unpacked_comments(self._comments[number], name, text),
+            comments=tuple(marked.get(comment) or comment.replace(_MARK * 2, _MARK) for comment in packed),
             empty_nodes=empty_nodes,
             derived=derived,
             group=self.groups.decoded(number, number + 1)[0] or "",
@@ -375,14 +380,22 @@ class Sentences(Sequence[Sentence]):
 
         Predictions are kept under identifiers of sentences, and some items follow from them.
         """
-        parts: list[bytes | memoryview] = [self.text_fingerprint.encode(), *_layer_parts("form", self.forms)]
-        parts += [*self._ids.parts(), *_layer_parts("group", self.groups)]
+
+        def of(name: str, layer: WordLayer) -> list[bytes | memoryview]:
+            values = "\0".join(layer.values).encode("utf-8", "surrogatepass")
+            return [name.encode(), layer.packed.astype(np.int32).data, values]
+
+        parts = [self.text_fingerprint.encode(), *of("form", self.forms), *self._ids.parts(), *of("group", self.groups)]
         for name in sorted(self.layers):
-            parts += _layer_parts(name, self.layers[name])
+            parts += of(name, self.layers[name])
         if self.heads is not None:
             parts.append(self.heads.data)
-        targets = {number: _stated_targets(extra) for number, extra in self._extras.items()}
-        return digest([*parts, canonical_json({number: stated for number, stated in targets.items() if stated})])
+        targets: dict[int, dict[str, list[list[Any]]]] = {}
+        for number, (some, _, _, derived) in self._extras.items():
+            for name in some.keys() - derived:
+                plain = [[target.span1, target.label, target.span2] for target in some[name]]
+                targets.setdefault(number, {})[name] = plain
+        return digest([*parts, canonical_json(targets)])
 
 
 def document_starts(groups: Sequence[str], ids: Sequence[str]) -> list[tuple[int, str]]:
@@ -397,31 +410,6 @@ def document_starts(groups: Sequence[str], ids: Sequence[str]) -> list[tuple[int
     """
     names = groups if any(groups) else [_NUMBER_AT_END.sub("", name) for name in ids]
     return [(place, name) for place, name in enumerate(names) if not place or name != names[place - 1]]
-
-
-def _packed_comments(sentence: Sentence) -> str:
-    """All comments as one string; what the sentence holds anyway, its id and text, as a mark in their place."""
-    marks = {f" sent_id = {sentence.id}": _ID_MARK, f" text = {sentence.text}": _TEXT_MARK}
-    packed = (marks.get(comment) or comment.replace(_MARK, _MARK * 2) for comment in sentence.comments)
-    return "".join(comment + "\n" for comment in packed)
-
-
-def _unpacked_comments(packed: str, name: str, text: str) -> tuple[str, ...]:
-    marked = {_ID_MARK: f" sent_id = {name}", _TEXT_MARK: f" text = {text}"}
-    comments = packed[:-1].split("\n") if packed else []
-    return tuple(marked.get(comment) or comment.replace(_MARK * 2, _MARK) for comment in comments)
-
-
-def _layer_parts(name: str, layer: WordLayer) -> list[bytes | memoryview]:
-    return [name.encode(), layer.packed.astype(np.int32).data, "\0".join(layer.values).encode("utf-8", "surrogatepass")]
-
-
-def _stated_targets(extras: _Extras) -> dict[str, list[list[Any]]]:
-    """The targets of a sentence that do not follow from anything else, as plain lists."""
-    targets, _, _, derived = extras
-    return {
-        name: [[t.span1, t.label, t.span2] for t in spans] for name, spans in targets.items() if name not in derived
-    }
 
 
 Codes = NDArray[np.int32]

@@ -9,6 +9,7 @@ import re
 from array import array
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
@@ -16,7 +17,7 @@ from typing import Any
 
 from bertology._files import NotJson, described, digest, opened, parsed_json, taken
 from bertology._names import name_not_found
-from bertology.corpora._corpus import SPLITS, TEXTS, UNLABELLED, Corpus, Format, divided
+from bertology.corpora._corpus import SPLITS, TEXTS, UNLABELLED, Corpus, Format
 from bertology.corpora._files import (
     Oddities,
     corpus_name,
@@ -249,20 +250,21 @@ def corpus_of_rows(
 
     ``by`` names their groups, where a person named them; ``oddities`` are listed in its notes.
     """
-    notes, oddities = dict(notes), oddities or Oddities()
+    oddities = oddities or Oddities()
     by_split: dict[str, list[Sentence]] = {split: [] for split in SPLITS}
     for split, sentence in rows:
         by_split.setdefault(split or "test", []).append(sentence)
-    if rows and rows[0][0] is None and any(one.layers or one.targets or one.heads for one in by_split["test"]):
-        by_split, notes["splits"] = divided(name, by_split["test"], by=by)
-    splits = {split: Sentences(part) for split, part in by_split.items() if part}
-
-    def place(sentences: Sentences) -> Callable[[int], str]:
-        return lambda word: f"{name}, row {sentences.id(int(sentences.sentence_of_word[word]))}"
-
-    splits = {split: with_iob2(part, place(part), oddities) for split, part in splits.items()}
     groups = f"groups by {by}" if by not in (None, "document") else "documents"
-    return Corpus(name, splits, notes={**notes, **oddities.notes()}, groups=groups)
+    parts = {split: Sentences(part) for split, part in by_split.items() if part}
+    corpus = Corpus(name, parts, notes=notes, groups=groups)
+    if rows and rows[0][0] is None and any(one.layers or one.targets or one.heads for one in by_split["test"]):
+        corpus = corpus.divided(by=by)
+
+    def place(sentences: Sentences, word: int) -> str:
+        return f"{name}, row {sentences.id(int(sentences.sentence_of_word[word]))}"
+
+    splits = {split: with_iob2(part, partial(place, part), oddities) for split, part in corpus.splits.items()}
+    return replace(corpus, splits=splits, notes={**corpus.notes, **oddities.notes()})
 
 
 def _row(

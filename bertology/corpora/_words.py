@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
@@ -12,7 +12,6 @@ from pkgutil import iter_modules
 from typing import TYPE_CHECKING
 
 import numpy as np
-import regex
 from numpy.typing import NDArray
 
 from bertology._names import name_not_found
@@ -21,7 +20,6 @@ from bertology.corpora._sentences import IGNORED, Integers, Sentence, Sentences,
 from bertology.errors import CorpusError, cut, quoted
 
 if TYPE_CHECKING:
-    from spacy.tokenizer import Tokenizer
     from spacy.tokens import Doc
 
 Span = tuple[int, int]
@@ -33,8 +31,6 @@ _OPENING = frozenset(["``", "`", "-LRB-", "-LCB-", "-LSB-", "(", "[", "{", "$", 
 _CLOSING = frozenset([",", ".", ";", ":", "?", "!", "%", "''", "-RRB-", "-RCB-", "-RSB-", ")", "]", "}", "n't", "N'T"])
 _CLITICS = frozenset(["'s", "'S", "'", "'re", "'ve", "'m", "'ll", "'d"])
 _MASK = re.compile(r"\{mask\}|\[MASK\]|<mask>")
-_WORD_BOUNDARIES = regex.V1 | regex.WORD
-"""``\\b`` is a word boundary of Unicode Standard Annex 29."""
 _LETTER = r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Line_Break=SA}]"
 _UNSPACED = rf"{_LETTER}\b{_LETTER}"
 """Two letters of scripts without spaces, between which no rule places the end of a word; those of the line
@@ -121,7 +117,10 @@ def sentence_of_text(
 def text_words(text: str, language: str | None = None, *, where: str = "") -> list[Span]:
     """The position of each word in a text (code points, end exclusive), found as by :func:`sentence_of_text`; a mask is
     one word."""
-    if language not in _SEGMENTED and (found := regex.search(_UNSPACED, text, _WORD_BOUNDARIES)):
+    import regex  # takes longer to import than names of corpora to list
+
+    flags = regex.V1 | regex.WORD | regex.DOTALL  # \b is a word boundary of Unicode Standard Annex 29
+    if language not in _SEGMENTED and (found := regex.search(_UNSPACED, text, flags)):
         run = re.split(r"\s", text[: found.start()])[-1] + re.split(r"\s", text[found.start() :])[0]
         raise CorpusError(
             f"{where}{quoted(run)} has no spaces between its words: name the language (language='zh', 'ja' or 'th'; "
@@ -130,64 +129,49 @@ def text_words(text: str, language: str | None = None, *, where: str = "") -> li
     words: list[Span] = []
     start = 0
     for mask in (*_MASK.finditer(text), None):
-        end = len(text) if mask is None else mask.start()
-        inside = _unicode_words if language is None else _tokenizer(language)
-        words += ((start + first, start + last) for first, last in inside(text[start:end]))
+        part = text[start : len(text) if mask is None else mask.start()]
+        if language is None:
+            matches = regex.finditer(r".+?\b", part, flags)
+            inside = [match.span() for match in matches if not match[0].isspace()]
+        else:
+            tokens = _tokenizer(language)(part)
+            inside = [(token.idx, token.idx + len(token)) for token in tokens if not token.text.isspace()]
+        if language is not None and not part.isascii():  # a character of several code points is never cut
+            cut_at = {at for match in regex.finditer(r"\X", part) for at in range(match.start() + 1, match.end())}
+            found_words, inside = inside, []
+            for first, last in found_words:
+                joins = first in cut_at and inside and inside[-1][1] == first
+                inside.append((inside.pop()[0] if joins else first, last))
+        words += ((start + first, start + last) for first, last in inside)
         if mask is not None:
             words.append(mask.span())
             start = mask.end()
     return words
 
 
-def _unicode_words(text: str) -> list[Span]:
-    matches = regex.finditer(r".+?\b", text, _WORD_BOUNDARIES | regex.DOTALL)
-    return [match.span() for match in matches if not match[0].isspace()]
-
-
 @lru_cache
-def _tokenizer(language: str) -> Callable[[str], list[Span]]:
-    """The words of texts by spaCy's rules for a language; a character of several code points is never cut."""
-    tokenizer = _english() if language == "en" else _of_language(language)
-
-    def words(text: str) -> list[Span]:
-        found = [(token.idx, token.idx + len(token)) for token in tokenizer(text) if not token.text.isspace()]
-        if text.isascii():
-            return found
-        inside = {place for match in regex.finditer(r"\X", text) for place in range(match.start() + 1, match.end())}
-        whole: list[Span] = []
-        for start, end in found:
-            first = whole.pop()[0] if start in inside and whole and whole[-1][1] == start else start
-            whole.append((first, end))
-        return whole
-
-    return words
-
-
-def _of_language(language: str) -> Callable[[str], Doc]:
+def _tokenizer(language: str) -> Callable[[str], Doc]:
+    """SpaCy's rules for the words of a language."""
     import spacy
     import spacy.lang
-
-    names = [module.name for module in iter_modules(spacy.lang.__path__) if module.ispkg]
-    if language not in names:
-        raise name_not_found("language", language, names)
-    config = {"nlp": {"tokenizer": {"segmenter": "jieba"}}} if language == "zh" else {}
-    try:
-        tokenizer: Callable[[str], Doc] = spacy.blank(language, config=config).tokenizer
-    except ImportError as error:
-        needed = _SEGMENTED.get(language) or " ".join(str(error).split())
-        raise CorpusError(
-            f"words of language {language!r} are found by a package that is not installed ({needed}): install it, give "
-            "lists of words, or split at spaces"
-        ) from None
-    return tokenizer
-
-
-def _english() -> Tokenizer:
     from spacy.lang.en import English
     from spacy.tokenizer import Tokenizer
     from spacy.util import compile_infix_regex, compile_prefix_regex, compile_suffix_regex
     from spacy.vocab import Vocab
 
+    tokenizer: Callable[[str], Doc]
+    if language != "en":
+        names = [module.name for module in iter_modules(spacy.lang.__path__) if module.ispkg]
+        if language not in names:
+            raise name_not_found("language", language, names)
+        config = {"nlp": {"tokenizer": {"segmenter": "jieba"}}} if language == "zh" else {}
+        try:
+            tokenizer = spacy.blank(language, config=config).tokenizer
+        except ImportError as error:
+            needed = _SEGMENTED.get(language) or " ".join(str(error).split())
+            what = f"words of language {language!r} are found by a package that is not installed ({needed})"
+            raise CorpusError(f"{what}: install it, give lists of words, or split at spaces") from None
+        return tokenizer
     rules = English.Defaults
     # Spellings without an apostrophe are words of their own as well: id, wed, cant, im.
     exceptions = {
@@ -196,7 +180,7 @@ def _english() -> Tokenizer:
         if len(parts) == 1 or not form.isalpha() or form.lower() in _WRITTEN_AS_ONE
     }
     # A vocabulary that learns nothing of its words (shape, case …): that would take longer than to find them.
-    return Tokenizer(
+    tokenizer = Tokenizer(
         Vocab(),
         rules=exceptions,
         prefix_search=compile_prefix_regex(rules.prefixes or ()).search,
@@ -205,6 +189,7 @@ def _english() -> Tokenizer:
         token_match=rules.token_match,
         url_match=rules.url_match,
     )
+    return tokenizer
 
 
 def words_within(words: list[Span], start: int, end: int) -> Span:
@@ -251,16 +236,37 @@ def to_iob2(
     type_of = np.array([types.get(value[2:], 0) for value in layer.values] + [0])[layer.codes]  # 0: outside
     before = np.concatenate([[0], type_of[:-1]])
     before[starts[:-1]] = 0
+
+    def marked(marks: Collection[str]) -> NDArray[np.bool_]:
+        """``[word]`` whether its tag has one of the marks."""
+        return np.array([value[0] in marks for value in layer.values] + [False])[layer.codes]
+
+    begins = marked(("B", *_SINGLE))
+    code_of = {value: code for code, value in enumerate(layer.values)}
     if has_ends(layer):
-        return _without_ends(layer, type_of, before, lambda word: f"{place(word)}: {name}")
-    begins = np.array([value.startswith("B") for value in layer.values] + [False])[layer.codes]
+        continues, stays_open = (type_of > 0) & ~begins, (type_of > 0) & ~marked((*_LAST, *_SINGLE))
+        was_open = np.concatenate([[False], stays_open[:-1]]) & (before == type_of)
+        wrong = np.flatnonzero((continues & ~was_open) | (stays_open & ~np.append((continues & was_open)[1:], False)))
+        if len(wrong):
+            tag = cut(layer.values[layer.codes[wrong[0]]])
+            is_orphan = continues[wrong[0]] and not was_open[wrong[0]]
+            what = "continues no span" if is_orphan else "begins or continues a span that has no end"
+            scheme = "BILOU" if any(value.startswith(("L", "U")) for value in layer.values) else "BIOES"
+            reason = f"tag {tag} {what} in a file that is {scheme}; mend the tags of this sentence"
+            raise CorpusError(f"{place(int(wrong[0]))}: {name} {reason}")
+        tags = [
+            value if value in {"O", *IGNORED} else f"{'B' if value[0] in ('B', *_SINGLE) else 'I'}{value[1:]}"
+            for value in layer.values
+        ]
+        values = tuple(dict.fromkeys(tags))
+        codes = np.array([*map(values.index, tags), -1], dtype=layer.codes.dtype)[layer.codes]
+        return WordLayer(codes, values), np.flatnonzero(marked(_WITH_ENDS))
     opens = (type_of > 0) & (type_of != before)
     bare = np.flatnonzero(opens & ~begins)
     if len(bare) and np.any(opens & begins):
         tag = layer.values[layer.codes[bare[0]]]
         reason = f"tag {cut(tag)} begins a span in a file that is IOB2 elsewhere; write B-{cut(tag[2:])}"
         raise CorpusError(f"{place(int(bare[0]))}: {name} {reason}")
-    code_of = {value: code for code, value in enumerate(layer.values)}
     codes = layer.codes.copy()
     for code in np.unique(codes[bare]):
         begin = "B-" + layer.values[code][2:]
@@ -274,42 +280,15 @@ def has_ends(layer: WordLayer) -> bool:
     return all(map(SPAN_TAG.fullmatch, values)) and any(value.startswith(_WITH_ENDS) for value in values)
 
 
-def _without_ends(
-    layer: WordLayer, type_of: Integers, before: Integers, place: Callable[[int], str]
-) -> tuple[WordLayer, NDArray[np.int64]]:
-    """The layer in IOB2, of a scheme with ends; by word its type and that of the word before, 0 for none."""
-    marks = np.array([value[0] for value in layer.values] + ["O"])[layer.codes]
-    begins, ends = np.isin(marks, ("B", *_SINGLE)), np.isin(marks, (*_LAST, *_SINGLE))
-    continues, stays_open = (type_of > 0) & ~begins, (type_of > 0) & ~ends
-    was_open = np.concatenate([[False], stays_open[:-1]]) & (before == type_of)
-    goes_on = np.append((continues & was_open)[1:], False)
-    wrong = np.flatnonzero((continues & ~was_open) | (stays_open & ~goes_on))
-    if len(wrong):
-        tag = layer.values[layer.codes[wrong[0]]]
-        is_orphan = continues[wrong[0]] and not was_open[wrong[0]]
-        what = "continues no span" if is_orphan else "begins or continues a span that has no end"
-        marked = "BILOU" if any(value.startswith(("L", "U")) for value in layer.values) else "BIOES"
-        reason = f"{what} in a file that is {marked}; mend the tags of this sentence"
-        raise CorpusError(f"{place(int(wrong[0]))} tag {cut(tag)} {reason}")
-    tags = [
-        value if value in {"O", *IGNORED} else f"{'B' if value[0] in ('B', *_SINGLE) else 'I'}{value[1:]}"
-        for value in layer.values
-    ]
-    values = tuple(dict.fromkeys(tags))
-    codes = np.array([*map(values.index, tags), -1], dtype=layer.codes.dtype)[layer.codes]
-    return WordLayer(codes, values), np.flatnonzero(np.isin(marks, _WITH_ENDS))
-
-
 def entities_of(tags: Sequence[str | None]) -> tuple[Target, ...]:
     """The spans that the IOB2 tags of one sentence mark, in order, each labelled by its type; no tag means outside."""
     spans: list[Target] = []
     start, kind = 0, ""
     for place, tag in enumerate((*tags, "O")):
         tag = "O" if tag is None or tag in IGNORED else tag
-        if not IOB_TAG.fullmatch(tag):
-            raise CorpusError(f"word {place + 1}: tag {quoted(tag)} is not O, B-TYPE or I-TYPE")
-        if tag[0] == "I" and tag[2:] != kind:
-            raise CorpusError(f"word {place + 1}: tag {cut(tag)} begins a span; write B-{cut(tag[2:])}")
+        if not IOB_TAG.fullmatch(tag) or (tag[0] == "I" and tag[2:] != kind):
+            what = "is not O, B-TYPE or, after these, I-TYPE"
+            raise CorpusError(f"word {place + 1}: tag {quoted(tag)} {what}; write B-TYPE where a span begins")
         if tag[0] != "I":
             if kind:
                 spans.append(Target((start, place), kind))

@@ -55,21 +55,19 @@ class _Row:
         found = [place for place, head in enumerate(self.sentence.heads or ()) if head == word + 1]
         return [place for place in found if self.relation(place) in relations] if relations else found
 
+    def is_free(self, word: int) -> bool:
+        """Whether what a word shows in the text is its own: no part of a token, and no clitic follows it."""
+        text, words, spans = self.sentence.text, self.sentence.words, self.sentence.spans
+        start, end = spans[word]
+        joined = word + 1 < len(words) and spans[word + 1][0] <= end and self.tag("upos", word + 1) != "PUNCT"
+        return text[start:end] == words[word] and not joined
+
 
 @dataclass(frozen=True)
 class _Rows:
     rows: tuple[_Row, ...]
     seed: int
     splits: tuple[str, ...]
-
-    @classmethod
-    def of(cls, corpus: Corpus, seed: int) -> _Rows:
-        """The sentences of usual length of all splits, each text once, with ids of their own."""
-        splits, rows = tuple(split for split in SPLITS if split in corpus), dict[str, _Row]()
-        for split, number, sentence in ((name, *one) for name in splits for one in enumerate(corpus[name])):
-            if _FEWEST_WORDS <= len(sentence) <= _MOST_WORDS and sentence.text not in rows:
-                rows[sentence.text] = _Row(replace(sentence, id=f"{split}/{number}/{sentence.id}"), split)
-        return cls(tuple(rows.values()), seed, splits)
 
     def draw(self, *parts: Hashable) -> float:
         """A number in [0, 1) that depends on the parts and the seed alone."""
@@ -125,6 +123,17 @@ class _Rows:
                 items.append((split, replace(change(row), id=f"{row.sentence.id}/{task}"), label))
         return items
 
+    def by_form(
+        self, task: str, words: Callable[[_Row, int], list[int]], label: Callable[[_Row, int], str | None]
+    ) -> list[_Item]:
+        """Sentences labelled by one word of theirs, in the split that the word's form belongs to."""
+        items = []
+        for row in self.rows:
+            places = words(row, row.root) if row.root is not None else []
+            if len(places) == 1 and (value := label(row, places[0])):
+                items.append((self.split_of(row.sentence.words[places[0]].lower()), row.sentence, value))
+        return self.thinned(items, task, balanced=True)
+
 
 _BINS = ((5, 8), (9, 12), (13, 16), (17, 20), (21, 25), (26, 28))
 _CONTENT = ("NOUN", "VERB", "ADJ", "ADV")
@@ -156,10 +165,18 @@ def _words(rows: _Rows) -> list[_Item]:
 
 
 def _depth(rows: _Rows) -> list[_Item]:
-    """Three adjacent depths of trees, equally many sentences of each depth at each length."""
+    """Three adjacent depths of trees, equally many sentences of each depth at each length.
+
+    A depth is the number of phrases over the deepest word, or else of dependencies from the root to it.
+    """
     cells: dict[tuple[str, int, int], list[_Row]] = defaultdict(list)
     for row in rows.rows:
-        if (depth := _depth_of(row)) is not None:
+        phrases = row.sentence.targets.get("constituents", ())
+        over = Counter(word for phrase in phrases for word in range(*phrase.span1))
+        depth, level = max(over.values(), default=-1), [] if phrases or row.root is None else [row.root]
+        while level:
+            depth, level = depth + 1, [below for word in level for below in row.below(word)]
+        if depth >= 0:
             cells[row.split, len(row.sentence), depth].append(row)
     lengths = sorted({(split, n) for split, n, _ in cells})
 
@@ -177,41 +194,29 @@ def _depth(rows: _Rows) -> list[_Item]:
     ]
 
 
-def _depth_of(row: _Row) -> int | None:
-    """Phrases over the deepest word, or else dependencies from the root to it."""
-    if phrases := row.sentence.targets.get("constituents"):
-        over = Counter(word for phrase in phrases for word in range(*phrase.span1))
-        return max(over.values())
-    if row.root is None:
-        return None
-    depth, level = -1, [row.root]
-    while level:
-        depth, level = depth + 1, [below for word in level for below in row.below(word)]
-    return depth
-
-
 def _top(rows: _Rows) -> list[_Item]:
-    """The most frequent sequences at the top of trees, and OTHER."""
-    found = [(row, sequence) for row in rows.rows if (sequence := _sequence(row))]
+    """The most frequent sequences just below the top of trees, and OTHER.
+
+    They are of phrases and tags of words, or else of relations with the root in its place.
+    """
+    found: list[tuple[_Row, str]] = []
+    for row in rows.rows:
+        labels, word, n = list[str](), 0, len(row.sentence)
+        if phrases := row.sentence.targets.get("constituents"):
+            inside = [phrase for phrase in phrases if phrase.span1 != (0, n)]
+            while word < n:
+                phrase = next((phrase for phrase in inside if phrase.span1[0] == word), None)
+                labels.append(str(phrase.label) if phrase else row.tag("xpos", word) or row.tag("upos", word) or "word")
+                word = phrase.span1[1] if phrase else word + 1
+        elif row.root is not None:
+            words = sorted([row.root, *row.below(row.root)])
+            labels = ["root" if word == row.root else row.relation(word) for word in words]
+        if sequence := " ".join(labels):
+            found.append((row, sequence))
     counts = Counter(sequence for row, sequence in found if row.split == "train")
     frequent = sorted(counts, key=lambda sequence: (-counts[sequence], sequence))[:_N_TOPS]
     items = ((row.split, row.sentence, one if one in frequent else "OTHER") for row, one in found)
     return rows.thinned(items, "top", balanced=False)
-
-
-def _sequence(row: _Row) -> str:
-    """The sequence just below the top: phrases and tags of words, or else relations with the root in its place."""
-    n = len(row.sentence)
-    if phrases := row.sentence.targets.get("constituents"):
-        labels, word = [], 0
-        inside = [phrase for phrase in phrases if phrase.span1 != (0, n)]
-        while word < n:
-            phrase = next((phrase for phrase in inside if phrase.span1[0] == word), None)
-            labels.append(str(phrase.label) if phrase else row.tag("xpos", word) or row.tag("upos", word) or "word")
-            word = phrase.span1[1] if phrase else word + 1
-        return " ".join(labels)
-    words = [] if row.root is None else sorted([row.root, *row.below(row.root)])
-    return " ".join("root" if word == row.root else row.relation(word) for word in words)
 
 
 def _tense(rows: _Rows) -> list[_Item]:
@@ -221,7 +226,7 @@ def _tense(rows: _Rows) -> list[_Item]:
         is_finite = row.tag("upos", word) == "VERB" and row.feature(word, "VerbForm") == "Fin"
         return _TENSES.get(row.feature(word, "Tense")) if is_finite else None
 
-    return _by_form(rows, "tense", lambda row, root: [root], label)
+    return rows.by_form("tense", lambda row, root: [root], label)
 
 
 def _number_of(relation: str) -> Callable[[_Rows], list[_Item]]:
@@ -230,19 +235,7 @@ def _number_of(relation: str) -> Callable[[_Rows], list[_Item]]:
     def label(row: _Row, word: int) -> str | None:
         return _NUMBERS.get(row.feature(word, "Number")) if row.tag("upos", word) == "NOUN" else None
 
-    return lambda rows: _by_form(rows, relation, lambda row, root: row.below(root, relation), label)
-
-
-def _by_form(
-    rows: _Rows, task: str, words: Callable[[_Row, int], list[int]], label: Callable[[_Row, int], str | None]
-) -> list[_Item]:
-    """Sentences labelled by one word of theirs, in the split that the word's form belongs to."""
-    items = []
-    for row in rows.rows:
-        places = words(row, row.root) if row.root is not None else []
-        if len(places) == 1 and (value := label(row, places[0])):
-            items.append((rows.split_of(row.sentence.words[places[0]].lower()), row.sentence, value))
-    return rows.thinned(items, task, balanced=True)
+    return lambda rows: rows.by_form(relation, lambda row, root: row.below(root, relation), label)
 
 
 _QUOTES = frozenset('"“”„«»')
@@ -254,8 +247,19 @@ _Piece = tuple[int, int, str | None]
 
 
 def _shift(rows: _Rows) -> list[_Item]:
-    """Two adjacent words inverted."""
-    pairs = {row.sentence.id: found for row in rows.rows if (found := _pairs(row))}
+    """Two adjacent words inverted: two words between spaces, different, and no punctuation."""
+    pairs: dict[str, list[int]] = {}
+    for row in (row for row in rows.rows if not _QUOTES & set(row.sentence.text)):
+        text, words, spans = row.sentence.text, row.sentence.words, row.sentence.spans
+        # Of letters or digits alone, and no part of a token.
+        whole = [words[word].isalnum() and row.is_free(word) for word in range(len(words))]
+        apart = [text[end:start].isspace() for (_, end), (start, _) in pairwise(spans)]
+        pairs[row.sentence.id] = [
+            word
+            for word in range(1, len(words) - 1)
+            if whole[word] and whole[word + 1] and apart[word - 1] and apart[word]
+            if words[word].lower() != words[word + 1].lower()
+        ]
 
     def inverted(row: _Row) -> Sentence:
         found = pairs[row.sentence.id]
@@ -264,38 +268,36 @@ def _shift(rows: _Rows) -> list[_Item]:
         places = ((0, one), (other, last), (end, other), (one, end), (last, len(row.sentence.text)))
         return _pieced(row.sentence, [(*place, None) for place in places])
 
-    return rows.halves([row for row in rows.rows if row.sentence.id in pairs], "shift", inverted, "inverted")
-
-
-def _pairs(row: _Row) -> list[int]:
-    """The first words of the pairs that can be inverted: two words between spaces, different, and no punctuation."""
-    text, words, spans = row.sentence.text, row.sentence.words, row.sentence.spans
-    if _QUOTES & set(text):
-        return []
-    # Of letters or digits alone, and no part of a token.
-    whole = [words[word].isalnum() and _is_free(row, word) for word in range(len(words))]
-    apart = [text[end:start].isspace() for (_, end), (start, _) in pairwise(spans)]
-    return [
-        word
-        for word in range(1, len(words) - 1)
-        if whole[word] and whole[word + 1] and apart[word - 1] and apart[word]
-        if words[word].lower() != words[word + 1].lower()
-    ]
-
-
-def _is_free(row: _Row, word: int) -> bool:
-    """Whether what a word shows in the text is its own: no part of a token, and no clitic follows it."""
-    text, words, spans = row.sentence.text, row.sentence.words, row.sentence.spans
-    start, end = spans[word]
-    joined = word + 1 < len(words) and spans[word + 1][0] <= end and row.tag("upos", word + 1) != "PUNCT"
-    return text[start:end] == words[word] and not joined
+    return rows.halves([row for row in rows.rows if pairs.get(row.sentence.id)], "shift", inverted, "inverted")
 
 
 def _odd_word(rows: _Rows) -> list[_Item]:
     """A noun or verb replaced by one of the same tag and features, and of similar frequency."""
-    pairs = Counter(pair for row in rows.rows for pair in pairwise(_forms(row)))
-    words = Counter(form for row in rows.rows for form in _forms(row))
-    alike = _alike(rows, words)
+    forms_of = {row.sentence.id: ["<s>", *map(str.lower, row.sentence.words), "</s>"] for row in rows.rows}
+    pairs = Counter(pair for forms in forms_of.values() for pair in pairwise(forms))
+    words = Counter(form for forms in forms_of.values() for form in forms)
+
+    def kind(row: _Row, word: int) -> tuple[str, ...] | None:
+        """Tag and features of a word, and whether it begins with a vowel, which decides *a* or *an*; None of others."""
+        form = row.sentence.words[word]
+        if row.tag("upos", word) not in ("NOUN", "VERB") or not (form.isalpha() and form.islower()):
+            return None
+        begins = str(form[0] in _VOWELS)
+        tags = row.tag("upos", word), row.tag("xpos", word), row.tag("feats", word), begins
+        return tags if row.is_free(word) else None
+
+    kinds: dict[str, Counter[tuple[str, ...]]] = defaultdict(Counter)
+    for row, word in ((one, word) for one in rows.rows for word in range(len(one.sentence))):
+        if (of_word := kind(row, word)) is not None:
+            kinds[row.sentence.words[word]][of_word] += 1
+    # Forms with their frequencies, in ascending order, by tag, features, initial and split.
+    alike: dict[tuple[str, ...], list[tuple[int, str]]] = defaultdict(list)
+    for form, of_form in kinds.items():
+        # a form counts where more than half of its occurrences are of one kind
+        of_word, n = of_form.most_common(1)[0]
+        if 2 * n > words[form] >= _RAREST:
+            alike[*of_word, rows.split_of(form)].append((words[form], form))
+    alike = {of_word: sorted(forms) for of_word, forms in alike.items()}
 
     def is_comparable(old: tuple[str, str], new: tuple[str, str]) -> bool:
         """Whether two pairs occur as often by a factor, the old one's own occurrence not counted."""
@@ -304,13 +306,12 @@ def _odd_word(rows: _Rows) -> list[_Item]:
 
     def replacement(row: _Row) -> tuple[int, str] | None:
         """A word of the sentence and what can replace it, both drawn, of one split; None where there is none."""
-        forms, text = _forms(row), row.sentence.text
+        forms, text = forms_of[row.sentence.id], row.sentence.text
         for word in sorted(range(1, len(row.sentence)), key=lambda word: rows.draw("word", text, word)):
             old = row.sentence.words[word]
-            n = words[old]
-            if n < _RAREST or not _can_be_odd(row, word):
+            if (n := words[old]) < _RAREST or (of_word := kind(row, word)) is None:
                 continue
-            known = alike.get((*_kind(row, word), rows.split_of(old)), [])
+            known = alike.get((*of_word, rows.split_of(old)), [])
             first, last = bisect_left(known, (n / _FACTOR, "")), bisect_left(known, (_FACTOR * n + 1, ""))
             before, after = forms[word], forms[word + 2]
             fitting = [
@@ -338,36 +339,6 @@ def _odd_word(rows: _Rows) -> list[_Item]:
     return rows.halves(divided, "odd_word", changed, "changed")
 
 
-def _alike(rows: _Rows, words: Counter[str]) -> dict[tuple[str, ...], list[tuple[int, str]]]:
-    """Forms with their frequencies, in ascending order, by tag, features, initial and split."""
-    kinds: dict[str, Counter[tuple[str, ...]]] = defaultdict(Counter)
-    for row, word in ((one, word) for one in rows.rows for word in range(len(one.sentence))):
-        if _can_be_odd(row, word):
-            kinds[row.sentence.words[word].lower()][_kind(row, word)] += 1
-    alike: dict[tuple[str, ...], list[tuple[int, str]]] = defaultdict(list)
-    for form, of_form in sorted(kinds.items()):
-        # a form counts where more than half of its occurrences are of one kind
-        kind, n = of_form.most_common(1)[0]
-        if 2 * n > words[form] >= _RAREST:
-            alike[*kind, rows.split_of(form)].append((words[form], form))
-    return {kind: sorted(forms) for kind, forms in alike.items()}
-
-
-def _can_be_odd(row: _Row, word: int) -> bool:
-    form = row.sentence.words[word]
-    return row.tag("upos", word) in ("NOUN", "VERB") and form.isalpha() and form.islower() and _is_free(row, word)
-
-
-def _forms(row: _Row) -> list[str]:
-    return ["<s>", *map(str.lower, row.sentence.words), "</s>"]
-
-
-def _kind(row: _Row, word: int) -> tuple[str, ...]:
-    """Tag and features of a word, and whether it begins with a vowel, by which *a* and *an* are chosen."""
-    begins = str(row.sentence.words[word][0].lower() in _VOWELS)
-    return row.tag("upos", word), row.tag("xpos", word), row.tag("feats", word), begins
-
-
 def _coordination(rows: _Rows) -> list[_Item]:
     """Two clauses inverted; of each split as many sentences with a longer first clause as with a longer second one."""
     clauses = {row.sentence.id: found for row in rows.rows if (found := _clauses(row))}
@@ -383,7 +354,19 @@ def _coordination(rows: _Rows) -> list[_Item]:
             by_length[sign] += group[:most] if sign else group
 
     def inverted(row: _Row) -> Sentence:
-        return _inverted(row, *clauses[row.sentence.id])
+        sentence, spans, (first, second, last) = row.sentence, row.sentence.spans, clauses[row.sentence.id]
+        (begin, new), stop, end = spans[second], spans[first - 1][1], spans[last - 1][1]
+        one, other, lemma = sentence.words[0], sentence.words[second], row.tag("lemma", 0)
+        keeps = lemma[:1].isupper() if lemma else row.tag("upos", 0) == "PROPN"
+        pieces: list[_Piece] = [
+            (begin, new, other if one[0].islower() else other[0].upper() + other[1:]),
+            (new, end, None),
+            (stop, begin, None),
+            (0, spans[0][1], one if keeps else one[0].lower() + one[1:]),
+            (spans[0][1], stop, None),
+            (end, len(sentence.text), None),
+        ]
+        return _pieced(sentence, pieces)
 
     return [item for kept in by_length.values() for item in rows.halves(kept, "coordination", inverted, "inverted")]
 
@@ -420,22 +403,6 @@ def _clauses(row: _Row) -> tuple[int, int, int] | None:
     words, spans = row.sentence.words, row.sentence.spans
     is_own = all(text[slice(*spans[word])] == words[word] for word in (0, second) if last > second)
     return (first, second, last) if is_own and last > second and first else None
-
-
-def _inverted(row: _Row, first: int, second: int, last: int) -> Sentence:
-    sentence, spans = row.sentence, row.sentence.spans
-    (begin, new), stop, end = spans[second], spans[first - 1][1], spans[last - 1][1]
-    one, other, lemma = sentence.words[0], sentence.words[second], row.tag("lemma", 0)
-    keeps = lemma[:1].isupper() if lemma else row.tag("upos", 0) == "PROPN"
-    pieces: list[_Piece] = [
-        (begin, new, other if one[0].islower() else other[0].upper() + other[1:]),
-        (new, end, None),
-        (stop, begin, None),
-        (0, spans[0][1], one if keeps else one[0].lower() + one[1:]),
-        (spans[0][1], stop, None),
-        (end, len(sentence.text), None),
-    ]
-    return _pieced(sentence, pieces)
 
 
 def _pieced(sentence: Sentence, pieces: list[_Piece]) -> Sentence:
@@ -525,7 +492,12 @@ def sentence_tasks(corpus: Corpus, *, tasks: Collection[str] = SENTENCE_TASKS, s
     for split in ("train", "test"):
         if split not in corpus:
             raise CorpusError(f"sentence_tasks:{corpus.name}: no split {split}; give a treebank with train and test")
-    rows = _Rows.of(corpus, seed)
+    # Sentences of usual length of all splits, each text once, with ids of their own.
+    splits, unique = tuple(split for split in SPLITS if split in corpus), dict[str, _Row]()
+    for split, number, one in ((name, *one) for name in splits for one in enumerate(corpus[name])):
+        if _FEWEST_WORDS <= len(one) <= _MOST_WORDS and one.text not in unique:
+            unique[one.text] = _Row(replace(one, id=f"{split}/{number}/{one.id}"), split)
+    rows = _Rows(tuple(unique.values()), seed, splits)
     made: dict[str, dict[str, Sentence]] = {split: {} for split in rows.splits}
     counts = {}
     for task in tasks:
@@ -544,13 +516,13 @@ def sentence_tasks(corpus: Corpus, *, tasks: Collection[str] = SENTENCE_TASKS, s
             "of 5 to 28 words"
         )
     # In random order, so that the first ones, to which a run may be limited, are of all tasks and labels.
-    splits = {
+    in_order = {
         split: Sentences(sorted(of.values(), key=lambda sentence: rows.draw("order", sentence.id)))
         for split, of in made.items()
     }
     return replace(
         corpus,
         name=f"sentence_tasks:{corpus.name}",
-        splits=splits,
+        splits=in_order,
         notes={**corpus.notes, **{f"sentence:{task}": text for task, text in counts.items()}, "seed": str(seed)},
     )

@@ -99,16 +99,12 @@ _FAMILIAR |= {"t5", "xlm-roberta"}
 class LoadedModel:
     """The modules of a loaded model."""
 
-    body: nn.Module
-    """The encoder proper: its forward pass runs every block once."""
-    blocks: list[nn.Module]
-    """Its blocks in the order they run."""
-    with_head: Any | None
-    """The model with its masked-LM head around the body; ``None`` for a model without one."""
+    body: nn.Module  # the encoder proper: its forward pass runs every block once
+    blocks: list[nn.Module]  # its blocks in the order they run
+    with_head: Any | None  # the model with its masked-LM head around the body; ``None`` for a model without one
     classifier: Any | None = None
     """The model with its classifier of texts around the body, where it was loaded with one."""
-    whole: Any | None = None
-    """The whole model, where it is in memory and has no files to read further heads from."""
+    whole: Any | None = None  # the whole model, where it is in memory and has no files to read further heads from
 
     @property
     def outermost(self) -> nn.Module:
@@ -170,38 +166,35 @@ def find_blocks(body: Any, *, n_layers: int, family: str) -> list[nn.Module]:
         per_group = config.num_hidden_layers / config.num_hidden_groups
         return [block for i in range(config.num_hidden_layers) for block in groups[int(i / per_group)].albert_layers]
     lists = [
-        (name.count("."), name, module)
+        (name.count("."), module)
         for name, module in body.named_modules()
         if isinstance(module, nn.ModuleList) and len(module) == n_layers
     ]
-    if not lists:
-        raise ModelError(f"no list of {n_layers} blocks in a {type(body).__name__}: this architecture is not supported")
-    depth = min(lists)[0]
-    outermost = [(name, module) for nesting, name, module in lists if nesting == depth]
-    if len(outermost) > 1:
-        names = ", ".join(name for name, _ in outermost)
-        raise ModelError(f"{type(body).__name__} has several lists of {n_layers} blocks ({names}): not supported")
-    return list(outermost[0][1])
+    outermost = [module for depth, module in lists if depth == min(depth for depth, _ in lists)]
+    if len(outermost) != 1:
+        found = f"{len(outermost) or 'no'} lists of {n_layers} blocks in a {type(body).__name__}"
+        raise ModelError(f"{found}: this architecture is not supported; give an encoder like BERT")
+    return list(outermost[0])
 
 
 def check_unfamiliar(body: Any, blocks: list[nn.Module], *, family: str) -> None:
     """Raise for a family not known to be supported whose states differ from its own output when read by block."""
     if family in _FAMILIAR:
         return
-    remedy = f"{family} models ({type(body).__name__}) are not supported"
     ids = torch.arange(body.get_input_embeddings().num_embeddings)[-7:][None]
+    why = "its hidden states read from blocks are not those that it returns"
     with torch.inference_mode():
         try:
-            expected = body(input_ids=ids, output_hidden_states=True, return_dict=True).hidden_states
+            expected = body(input_ids=ids, output_hidden_states=True, return_dict=True).hidden_states or ()
             read = run_to_layers(body, blocks, {"input_ids": ids}, frozenset(range(len(blocks) + 1)))
+            if len(expected) == len(read) and all(
+                theirs.shape == own.shape and torch.allclose(theirs.float(), own.float(), rtol=1e-3, atol=1e-3)
+                for theirs, own in zip(expected, read.values(), strict=True)
+            ):
+                return
         except (TypeError, ValueError, AttributeError, RuntimeError, IndexError, KeyError) as error:
-            raise ModelError(f"a trial reading failed ({str(error).splitlines()[0][:120]}): {remedy}") from None
-    if expected is None or len(expected) != len(read):
-        raise ModelError(f"the model does not tell its hidden states by layer: {remedy}")
-    for layer, state in read.items():
-        output = expected[layer]
-        if output.shape != state.shape or not torch.allclose(output.float(), state.float(), rtol=1e-3, atol=1e-3):
-            raise ModelError(f"layer {layer} read from its block is not what the model says it is: {remedy}")
+            why = str(error).splitlines()[0][:120]
+    raise ModelError(f"{family} models ({type(body).__name__}) are not supported ({why}); give an encoder like BERT")
 
 
 def run_to_layers(

@@ -31,8 +31,7 @@ _Aligned = tuple[Ids, Integers, Integers, Integers]
 each word, counted through all sentences, and the end of its pieces, equal to it where it has none."""
 _NOTHING = "the tokenizer maps it to nothing"
 _UNLIMITED = np.iinfo(np.int64).max
-_CHUNK_CHARACTERS = 1 << 20
-"""The tokenizer's own results of about so many characters are in memory at a time."""
+_CHUNK_CHARACTERS = 1 << 20  # the tokenizer's own results of about so many characters are in memory at a time
 _TABLE_END = 0x3001
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 
@@ -41,8 +40,7 @@ _SURROGATE = re.compile(r"[\ud800-\udfff]")
 class SkippedWord:
     """A word without pieces, which has no vector, and the reason."""
 
-    word: int
-    """Its number, counted through all sentences."""
+    word: int  # its number, counted through all sentences
     sentence_id: str
     form: str
     reason: str
@@ -156,18 +154,13 @@ class Pieces:
 class PieceReader:
     """Tokenises sentences: a fast tokenizer with the properties that alignment depends on."""
 
-    backend: Any
-    """A ``tokenizers.Tokenizer`` that neither truncates nor pads."""
-    prefix: Ids
-    """Special tokens that open every window."""
-    suffix: Ids
-    """Special tokens that close it."""
-    marker_ids: Ids
-    """Pieces that are a mere word-boundary mark (a lone ``▁``) and stand for no character."""
+    backend: Any  # a ``tokenizers.Tokenizer`` that neither truncates nor pads
+    prefix: Ids  # special tokens that open every window
+    suffix: Ids  # special tokens that close it
+    marker_ids: Ids  # pieces that are a mere word-boundary mark (a lone ``▁``) and stand for no character
     unknown_id: int | None
     pad_id: int
-    max_pieces: int
-    """Pieces a window may have, special tokens included."""
+    max_pieces: int  # pieces a window may have, special tokens included
 
     def tokenize(self, sentences: Texts, *, on_long: OnLong = "window", encoding: Encoding | None = None) -> Pieces:
         """Tokenise sentences and align words to pieces; see :meth:`Encoder.tokenize`."""
@@ -303,10 +296,8 @@ class PieceReader:
         texts = [sentences.text(number) for number in range(low, high)]
         broken = next((n for n, text in enumerate(texts, low) if not text.isascii() and _SURROGATE.search(text)), None)
         if broken is not None:
-            raise CorpusError(
-                f"sentence {quoted(sentences.id(broken))}: its text has half of a surrogate pair, which is no "
-                "character: read the source as UTF-8"
-            )
+            which = f"sentence {quoted(sentences.id(broken))}"
+            raise CorpusError(f"{which}: its text has half of a surrogate pair: read the source as UTF-8")
         # A call of the model's tokenizer with padding or truncation leaves these set.
         self.backend.no_padding()
         self.backend.no_truncation()
@@ -377,13 +368,9 @@ def _words_to_pieces(
 
     A piece that straddles two words is in the range of both. Pieces in no range, such as a lone ``▁`` or white space,
     belong to the word that follows in their sentence, at the end of the sentence to the word before. First and end are
-    equal where a word has no pieces.
-
-    Args:
-        words: ``[word, 2]`` start and end in one numbering of characters, both in rising order.
-        pieces: ``[piece]`` starts and ends in the same numbering, in any order: a normaliser may reorder.
-        owns: ``[piece]`` false for marks of word boundaries.
-        n_pieces: ``[sentence]`` number of its pieces.
+    equal where a word has no pieces. Words are given by start and end ``[word, 2]``, both in rising order, pieces by
+    starts and ends ``[piece]`` in any order, as a normaliser may reorder; ``owns [piece]`` is false for marks of word
+    boundaries.
     """
     low = np.searchsorted(words[:, 1], pieces[0], side="right")
     high = np.searchsorted(words[:, 0], pieces[1], side="left")
@@ -409,11 +396,8 @@ def windows_of(n_pieces: int, first: Integers, last: Integers, *, capacity: int)
 
     A word is read from the window in which the shorter of its two contexts is longest; at the beginning and the end of
     the sentence, context counts as unlimited. A word that no regular window holds whole gets a further window, centred
-    on it.
-
-    Returns:
-        ``[window]`` where each window begins (all hold ``min(capacity, n_pieces)`` pieces), and ``[word]`` the
-        window of each word, −1 for a word longer than a whole window.
+    on it. Returns ``[window]`` where each window begins (all hold ``min(capacity, n_pieces)`` pieces), and ``[word]``
+    the window of each word, −1 for a word longer than a whole window.
     """
     if n_pieces <= capacity:
         return np.zeros(1, dtype=np.int64), np.where(last - first <= capacity, 0, -1)

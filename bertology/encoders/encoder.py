@@ -36,8 +36,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Layers = int | Sequence[int] | Literal["all"]
-_Label = tuple[int, int, str]
-"""Number of a text and of a word in it, from 1, and its form."""
+_Label = tuple[int, int, str]  # number of a text and of a word in it, from 1, and its form
 
 
 @dataclass(frozen=True, eq=False)
@@ -262,20 +261,17 @@ class Encoder:
     ) -> Pieces:
         """Tokenise sentences as natural text, and align words to pieces by character offsets.
 
-        A piece that straddles two words belongs to both, one of white space alone (or a mere word-boundary mark) to
-        the word that follows. Text that spells a special token (``[MASK]``) is read as that token.
+        A piece that straddles two words belongs to both, one of white space alone (or a mere word-boundary mark) to the
+        word that follows. Text that spells a special token (``[MASK]``) is read as that token.
 
         Args:
-            sentences: the text: sentences, or plain texts, each of which is one.
+            sentences: the text: sentences, or plain texts, each of which is one; a CorpusError is raised where one
+                cannot be encoded.
             on_long: treatment of a sentence longer than ``max_pieces``: overlapping windows, each word read from the
-                one where it has most context; an error; or its words are skipped.
+                one where it has most context; a ModelError; or its words are skipped.
             max_pieces: pieces in one window, special tokens included; as many as the model takes when left out.
-            encoding: input form of the sentences; words of windows that it makes too long are skipped.
-
-        Raises:
-            ModelError: a sentence is too long and ``on_long`` is ``"error"``; or no window fits into the encoding, or
-                the tokenizer joins no two texts.
-            CorpusError: a text cannot be encoded.
+            encoding: input form of the sentences; words of windows that it makes too long are skipped. A ModelError is
+                raised where no window fits, or the tokenizer joins no two texts.
         """
         reader = self._reader if max_pieces is None else replace(self._reader, max_pieces=max_pieces)
         return reader.tokenize(sentences, on_long=on_long, encoding=encoding)
@@ -297,25 +293,22 @@ class Encoder:
         token_type_ids: Tensor | None = None,
         position_shift: Tensor | int = 0,
     ) -> dict[int, Tensor]:
-        """Hidden states of some layers; no block beyond the deepest of them runs.
+        """Hidden states ``[batch, piece, dim]`` of some layers; no block beyond the deepest of them runs.
+
+        A ModelError is raised for a layer, or positions, that the model does not have or take, a SignalError for hidden
+        states that are not finite.
 
         Args:
             input_ids: ``[batch, piece]``
-            attention_mask: ``[batch, piece]`` 1 for pieces, 0 for padding; leave it out where nothing is padded,
-                which is faster.
+            attention_mask: ``[batch, piece]`` 1 for pieces, 0 for padding; without one, passes over unpadded rows are
+                faster.
             layers: 0 for the embeddings, 1…``n_layers`` for the blocks.
             token_type_ids: ``[batch, piece]`` segment of each piece, all 0 when left out.
             position_shift: added to the positions of all pieces, or ``[piece]`` to that of each; T5 has none.
-
-        Returns:
-            ``[batch, piece, dim]`` by layer.
-
-        Raises:
-            ModelError: a layer, or positions, that the model does not have or take.
-            SignalError: hidden states that are not finite.
         """
         checked = frozenset(layers_from_end(layers, lowest=0, n_layers=self.n_layers))
-        inputs = self._inputs(input_ids, attention_mask, token_type_ids, position_shift)
+        given = {"attention_mask": attention_mask, "token_type_ids": token_type_ids}
+        inputs = self._inputs(input_ids, position_shift, **given)
         with self._forward():
             states = run_to_layers(self.model.body, self.model.blocks, inputs, checked)
         self.check_finite("hidden states", states)
@@ -335,7 +328,7 @@ class Encoder:
         count from 1. Errors are those of :meth:`hidden_states`, and a ModelError for a model that gives no maps.
         """
         checked = layers_from_end(layers, lowest=1, n_layers=self.n_layers)
-        inputs = self._inputs(input_ids, attention_mask, token_type_ids)
+        inputs = self._inputs(input_ids, attention_mask=attention_mask, token_type_ids=token_type_ids)
         with self._forward(), self.plain_attention():
             maps = self.model.body(**inputs, return_dict=True, output_attentions=True).attentions
         if maps is None or len(maps) != self.n_layers or any(part is None for part in maps):
@@ -350,7 +343,8 @@ class Encoder:
         """Logits of the masked-LM head at some places; from earlier layers through the same head (the logit lens).
 
         Only these places pass through the head, and only the candidates' rows of its projection. Where the model has a
-        final norm before its head (ModernBERT), earlier layers pass it too.
+        final norm before its head (ModernBERT), earlier layers pass it too. Errors are those of :meth:`hidden_states`,
+        and a ModelError where there is no such head.
 
         Args:
             input_ids: ``[batch, piece]`` with :attr:`mask_id` where a piece is to be predicted.
@@ -361,10 +355,6 @@ class Encoder:
 
         Returns:
             ``[place, vocabulary]`` or ``[place, candidate]`` logits by layer.
-
-        Raises:
-            ModelError: the model has no such head, or no such layer.
-            SignalError: hidden states or logits that are not finite.
         """
         features = self.masked_features(input_ids, positions, **inputs)
         chosen = None if candidates is None else candidates.to(self.device)
@@ -378,21 +368,15 @@ class Encoder:
         return logits
 
     def masked_features(
-        self,
-        input_ids: Tensor,
-        positions: Tensor,
-        *,
-        attention_mask: Tensor | None = None,
-        layers: Sequence[int] | None = None,
-        token_type_ids: Tensor | None = None,
+        self, input_ids: Tensor, positions: Tensor, *, layers: Sequence[int] | None = None, **inputs: Any
     ) -> dict[int, Tensor]:
         """``[place, feature]`` input, by layer, of the masked-LM head's projection; see :meth:`masked_logits`."""
         self.masked_head  # noqa: B018 - raises where there is none
         wanted = self.n_layers if layers is None else layers
         checked = frozenset(layers_from_end(wanted, lowest=0, n_layers=self.n_layers))
-        inputs, places = self._inputs(input_ids, attention_mask, token_type_ids), positions.to(self.device)
+        given, places = self._inputs(input_ids, **inputs), positions.to(self.device)
         with self._forward():
-            states = states_at(self.model, inputs, checked, places, family=self.family, n_heads=self.n_heads)
+            states = states_at(self.model, given, checked, places, family=self.family, n_heads=self.n_heads)
             self.check_finite("hidden states", states)
             return {layer: self.head_features(state, layer=layer) for layer, state in states.items()}
 
@@ -415,7 +399,7 @@ class Encoder:
         """
         if self.model.classifier is None:
             raise ModelError(f"model {self.name} has no classifier of texts: load one with load_classifier")
-        inputs = self._inputs(input_ids, attention_mask, token_type_ids)
+        inputs = self._inputs(input_ids, attention_mask=attention_mask, token_type_ids=token_type_ids)
         with self._forward():
             logits: Tensor = self.model.classifier(**inputs, return_dict=True).logits
         self.check_finite("class logits", {self.n_layers: logits})
@@ -426,17 +410,14 @@ class Encoder:
     ) -> LabelledArray:
         """The vectors of the words of some texts: axes ``layer``, ``word`` and ``dim``.
 
-        A word is told by the number of its text and its place there, both counted from 1, and its form.
+        A word is told by the number of its text and its place there, both counted from 1, and its form. A ModelError is
+        raised for no such layer, or a word without a vector, a CorpusError for a text without words.
 
         Args:
             texts: one or several, each a string, or a list of its words. Long ones are read in windows.
             layers: 0 for the embeddings, 1…L for the blocks, negative ones from the last.
-            word: the vectors of this form alone, in whatever case it is written.
+            word: the vectors of this form alone, in whatever case it is written; a CorpusError where it stands nowhere.
             pooling: of a word's pieces: ``mean``, ``first`` or ``last``.
-
-        Raises:
-            ModelError: no such layer, or a word has no vector.
-            CorpusError: a text without words, or none in which the word stands.
         """
         sentences = Sentences(as_sentences(texts))
         chosen = layers_from_end(layers, lowest=0, n_layers=self.n_layers)
@@ -491,9 +472,7 @@ class Encoder:
 
         reader = WindowReader(self, sentences, pooling=pooling, around=around)
         if len(reader.lengths) > len(sentences):
-            raise ModelError(
-                f"a text is longer than the {self.max_pieces} pieces that the model takes: give shorter ones"
-            )
+            raise ModelError(f"a text is longer than the {self.max_pieces} pieces that the model takes: shorten it")
         masks = reader.read_at(self.mask_id) if has_mask else np.zeros(0, dtype=np.int64)
         vectors = reader.read_all((*chosen, self.n_layers))
         logits = None
@@ -547,13 +526,9 @@ class Encoder:
     def gated_heads(self, gates: Gates) -> Iterator[None]:
         """Scale heads in every pass inside the context: 0 silences a head, 1 leaves it as it is.
 
-        Gates may be tensors that require gradients; passes inside the context then record gradients of these alone.
-
-        Args:
-            gates: by (layer, head), both from 1: one number, or ``[batch]`` one for each row of the batch.
-
-        Raises:
-            ModelError: a head that the model does not have, or gates inside gates.
+        Gates are by (layer, head), both from 1, and are one number, or ``[batch]`` one for each row of the batch. They
+        may be tensors that require gradients; passes inside the context then record gradients of these alone. A
+        ModelError is raised for a head that the model does not have, or gates inside gates.
         """
         if self.is_gated:
             raise ModelError("heads are gated already: give all gates to one gated_heads")
@@ -591,11 +566,9 @@ class Encoder:
         need_gradients = any(isinstance(gate, Tensor) and gate.requires_grad for gate in self._gates.values())
         return torch.enable_grad() if need_gradients else torch.inference_mode()
 
-    def _inputs(
-        self, ids: Tensor, mask: Tensor | None, types: Tensor | None, shift: Tensor | int = 0
-    ) -> dict[str, Tensor]:
+    def _inputs(self, ids: Tensor, shift: Tensor | int = 0, **tensors: Tensor | None) -> dict[str, Tensor]:
         """The inputs of the body; with a shift, the positions that it would count itself, if it has any, and more."""
-        tensors = {"input_ids": ids, "attention_mask": mask, "token_type_ids": types}
+        tensors["input_ids"] = ids
         body, shifts = cast(Any, self.model.body), torch.as_tensor(shift).cpu()
         takes_positions = "position_ids" in inspect.signature(body.forward).parameters
         if shifts.any() and takes_positions:
@@ -611,10 +584,7 @@ class Encoder:
                         )
             tensors["position_ids"] = positions[None]
         elif shifts.any() and not hasattr(body.config, "relative_attention_num_buckets"):
-            raise ModelError(
-                f"model {self.name}: {type(body).__name__} takes no position_ids, so that its positions cannot be "
-                "shifted: leave the shift out"
-            )
+            raise ModelError(f"model {self.name}: {type(body).__name__} takes no position_ids: leave the shift out")
         return {name: tensor.to(self.device) for name, tensor in tensors.items() if tensor is not None}
 
 
@@ -770,11 +740,8 @@ def read_words(
         sentences: the text: sentences, or plain texts, each of which is one; long ones are read in windows.
         layers: 0 for the embeddings, 1…L for the blocks, -1 for the last of them.
         pooling: of a word's pieces: ``mean``, ``first`` or ``last``; or ``cls``, the vectors ``[layer, sentence, dim]``
-            of the first special tokens.
+            of the first special tokens. A ModelError is raised where there is none, or a word has no pieces.
         encoding: how sentences are put to the model; each by itself when left out.
-
-    Raises:
-        ModelError: a word has no pieces, and so no vector; or there is no special token before the text.
     """
     chosen = layers_from_end(layers, lowest=0, n_layers=encoder.n_layers)
     return WindowReader(encoder, as_sentences(sentences), pooling=pooling, encoding=encoding).read_all(chosen)

@@ -26,7 +26,6 @@ FINAL_NORM: dict[str, str | None] = {
 Lens = Callable[[int, Tensor], Tensor]
 """Function from a layer and its ``[place, dim]`` hidden states to the states that the masked-LM head reads."""
 
-_CLOSE = 1e-2
 _LOGITS_AT_ONCE = 1 << 24
 
 
@@ -75,27 +74,24 @@ class MaskedHead:
 
     def _is_apart(self, last: nn.Linear) -> bool:
         """Whether ``last`` alone comes between the features and the logits, found by trial since heads differ."""
-        generator = torch.Generator().manual_seed(0)
-        dim = self._model.config.hidden_size
+        hidden = torch.randn(2, self._model.config.hidden_size, generator=torch.Generator().manual_seed(0))
         with torch.inference_mode():
-            hidden = torch.randn(2, dim, generator=generator).to(last.weight)
+            hidden = hidden.to(last.weight)
             whole = head_logits(self._model, hidden)
             try:
                 parts = nn.functional.linear(self._before(last, hidden), last.weight, last.bias)
             except (IndexError, RuntimeError):
                 # The head never runs its last step as a module, or adds to what it gives.
                 return False
-            return whole.shape == parts.shape and torch.allclose(whole, parts, rtol=_CLOSE, atol=_CLOSE)
+            return whole.shape == parts.shape and torch.allclose(whole, parts, rtol=1e-2, atol=1e-2)
 
 
 def head_logits(model: Any, hidden: Tensor) -> Tensor:
     """``[place, vocabulary]`` logits of a language-model head for ``[place, dim]`` states of the last layer."""
     from transformers.modeling_outputs import BaseModelOutputWithPastAndCrossAttentions as Output
 
-    def body(*_: Any, **__: Any) -> Output:
-        return Output(last_hidden_state=hidden[None])
-
     # The model's own forward, with a body that returns ``hidden``: the head is exactly the model's in every family.
+    body = lambda *_, **__: Output(last_hidden_state=hidden[None])  # noqa: E731
     with forward_replaced(model.base_model, body, hooks=False):
         logits: Tensor = model(input_ids=hidden.new_zeros((1, len(hidden))).long(), return_dict=True).logits
     return logits[0]
@@ -106,8 +102,7 @@ class NextSentenceHead:
     """Prediction whether the second sentence of a pair follows the first, from the first piece (Devlin et al. 2019)."""
 
     name: str
-    modules: nn.ModuleDict
-    """The ``pooler`` and the ``classifier``."""
+    modules: nn.ModuleDict  # the ``pooler`` and the ``classifier``
 
     @torch.inference_mode()
     def log_probs(self, hidden: Tensor, *, layer: int) -> Tensor:
@@ -140,18 +135,13 @@ def next_sentence_head(encoder: Any) -> NextSentenceHead:
     from transformers import AutoModelForNextSentencePrediction as Kind
     from transformers.models.auto.modeling_auto import MODEL_FOR_NEXT_SENTENCE_PREDICTION_MAPPING as KNOWN
 
-    name, whole = encoder.name, encoder.model.whole
+    name, whole, config = encoder.name, encoder.model.whole, encoder.model.body.config
+    if whole is None and type(config) not in KNOWN:
+        reason = f"{config.model_type} models were not trained to tell whether a sentence follows"
+        raise ModelError(f"model {name}: {reason}; choose one like BERT")
     if whole is None:
-        config: Any = encoder.model.body.config
-        if type(config) not in KNOWN:
-            raise ModelError(
-                f"model {name}: {config.model_type} models were not trained to tell whether a sentence follows; "
-                "choose one like BERT"
-            )
-        whole = read_again(
-            encoder, Kind, "next-sentence head", counts=lambda key: "pooler." in key or key[:4] == "cls."
-        )
-        whole.eval().to(encoder.device)
+        counts = lambda key: "pooler." in key or key[:4] == "cls."  # noqa: E731
+        whole = read_again(encoder, Kind, "next-sentence head", counts=counts).eval().to(encoder.device)
     head: Any = getattr(whole, "cls", None)
     ranks = getattr(head, "seq_relationship", None)
     if ranks is None:
@@ -207,28 +197,22 @@ def causal_head(encoder: Any) -> CausalHead | None:
     whole, body = encoder.model.whole, encoder.model.body
     if not _is_causal(body if whole is None else whole):
         return None
-    if whole is not None:
-        if not has_causal_head(whole):
-            kind = type(whole).__name__
-            raise ModelError(f"model {encoder.name}: a {kind} has no language-model head; give a model that has one")
-        return CausalHead(MaskedHead(whole))
-    in_body = {name for name, _ in body.named_parameters()}
-    counts = lambda name: name.partition(".")[2] not in in_body  # noqa: E731 - names begin with that of the body
-    model = read_again(encoder, AutoModelForCausalLM, "language-model head", counts=counts)
-    # The weights of the body are held once; those of a tied head are its embeddings.
-    setattr(model, model.base_model_prefix, body)
-    model.tie_weights()
-    return CausalHead(MaskedHead(model.eval().requires_grad_(False).to(encoder.device)))
+    if whole is not None and not has_causal_head(whole):
+        kind = type(whole).__name__
+        raise ModelError(f"model {encoder.name}: a {kind} has no language-model head; give a model that has one")
+    if whole is None:
+        in_body = {name for name, _ in body.named_parameters()}
+        counts = lambda name: name.partition(".")[2] not in in_body  # noqa: E731 - names begin with that of the body
+        whole = read_again(encoder, AutoModelForCausalLM, "language-model head", counts=counts)
+        # The weights of the body are held once; those of a tied head are its embeddings.
+        setattr(whole, whole.base_model_prefix, body)
+        whole.tie_weights()
+        whole.eval().requires_grad_(False).to(encoder.device)
+    return CausalHead(MaskedHead(whole))
 
 
 DecoderKind = Literal["cross", "decoder"]
 """Attention from the decoder to the encoder's output (cross), or from the decoder to itself."""
-# Names of the same field in different families.
-_FIELDS = {
-    "number of decoder layers": ("decoder_layers", "num_decoder_layers"),
-    "number of decoder heads": ("decoder_attention_heads", "num_heads"),
-    "piece that opens a target": ("decoder_start_token_id", "pad_token_id"),
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -237,12 +221,9 @@ class SequenceModel:
 
     name: str
     model: Any
-    n_layers: int
-    """Blocks of the decoder."""
-    n_heads: int
-    """Heads in each of them."""
-    start_id: int
-    """Vocabulary number of what the decoder reads before the target."""
+    n_layers: int  # blocks of the decoder
+    n_heads: int  # heads in each of them
+    start_id: int  # vocabulary number of what the decoder reads before the target
 
     def attentions(self, source: Sequence[int], target: Sequence[int]) -> dict[DecoderKind, dict[int, Tensor]]:
         """Attention maps of the decoder by layer, on the processor in float32, for vocabulary numbers that are read.
@@ -269,19 +250,24 @@ def load_sequence_model(encoder: Any) -> SequenceModel:
 
     source, name = encoder.source, encoder.name
     if isinstance(source, MemorySource) or not read_config(source.folder).get("is_encoder_decoder"):
-        raise ModelError(
-            f"model {name}: a {encoder.family} model has no decoder to read a target: leave the target out, or "
-            "choose an encoder-decoder such as T5 or BART"
-        )
+        remedy = "leave the target out, or choose an encoder-decoder such as T5 or BART"
+        raise ModelError(f"model {name}: a {encoder.family} model has no decoder to read a target: {remedy}")
     if encoder.init == "random_blocks":
         raise ModelError(f"model {name}: a decoder over random_blocks is not defined: take init random")
     model = read_again(encoder, AutoModel, "decoder", config=load_config(source, False), attn_implementation="eager")
     no_parameters_learn(model)
     model.to(encoder.device)
-    facts: list[int] = []
-    for what, names in _FIELDS.items():
-        value = next((value for one in names if (value := getattr(model.config, one, None)) is not None), None)
-        if value is None:
-            raise ModelError(f"{source.folder / 'config.json'}: no {names[0]}, so the {what} is not known; add it")
-        facts.append(value)
+    # Names of the same field in different families.
+    fields = {
+        "number of decoder layers": ("decoder_layers", "num_decoder_layers"),
+        "number of decoder heads": ("decoder_attention_heads", "num_heads"),
+        "piece that opens a target": ("decoder_start_token_id", "pad_token_id"),
+    }
+    facts = [
+        next((n for one in names if (n := getattr(model.config, one, None)) is not None), None)
+        for names in fields.values()
+    ]
+    if None in facts:
+        what, (first, _) = list(fields.items())[facts.index(None)]
+        raise ModelError(f"{source.folder / 'config.json'}: no {first}, so the {what} is not known; add it")
     return SequenceModel(name, model, *facts)

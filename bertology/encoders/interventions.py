@@ -200,15 +200,8 @@ class Intervention:
     def patching(cls, layer: int, encoder: Any, text: str, *, of: Words | None = None, **where: Any) -> Intervention:
         """Replace states by those of a forward pass over another text (interchange intervention).
 
-        Args:
-            layer: as for the class.
-            encoder: the model.
-            text: the other text.
-            of: its words, with as many subwords; the words numbered ``words`` when left out.
-            where: ``site``, ``head`` and ``words``.
-
-        Raises:
-            BertologyError: as of :meth:`Encoder.run`.
+        ``of`` are the words of that text, with as many subwords; the words numbered ``words`` when left out. ``where``
+        are ``site``, ``head`` and ``words``. Errors are those of :meth:`Encoder.run`.
         """
         kept: list[Tensor] = []
 
@@ -249,10 +242,8 @@ class Intervention:
     def _changed(self, state: Tensor) -> Tensor:
         changed = self.change(state)
         if changed.shape != state.shape or changed.dtype != state.dtype:
-            raise ModelError(
-                f"a change of hidden states made {list(changed.shape)} of {changed.dtype} "
-                f"from {list(state.shape)} of {state.dtype}: give one that keeps shape and type"
-            )
+            made, given = (f"{list(one.shape)} of {one.dtype}" for one in (changed, state))
+            raise ModelError(f"a change of hidden states made {made} from {given}: give one that keeps shape and type")
         return changed
 
 
@@ -284,9 +275,8 @@ def intervening(
 ) -> Iterator[None]:
     """Make several changes, in every forward pass inside the context; those of one site one after the other.
 
-    Raises:
-        ModelError: the model has no such site, or it is not known where its family has it; in a pass, if a change does
-            not keep shape and type.
+    A ModelError is raised where the model has no such site, or it is not known where its family has it, and in a pass
+    if a change does not keep shape and type.
     """
     with watching(body, blocks) as watch, contextlib.ExitStack() as stack:
         for one in interventions:

@@ -60,10 +60,8 @@ def load_tokenizer(source: ModelSource, *, trust_remote_code: bool = False) -> A
     with one_line(f"{source.folder}: its tokenizer cannot be loaded", remedy="save it again"):
         tokenizer = AutoTokenizer.from_pretrained(source.folder, trust_remote_code=trust_remote_code)
     if not tokenizer.is_fast:
-        raise ModelError(
-            f"{source.folder}: {type(tokenizer).__name__} gives no character offsets; add a tokenizer.json "
-            "(convert it to a fast tokenizer)"
-        )
+        kind = type(tokenizer).__name__
+        raise ModelError(f"{source.folder}: {kind} gives no character offsets; add a tokenizer.json (a fast tokenizer)")
     tokenizer.backend_tokenizer.no_truncation()
     tokenizer.backend_tokenizer.no_padding()
     return tokenizer
@@ -133,10 +131,8 @@ def _length_limit(source: ModelSource, tokenizer: Any, body: Any) -> int:
     """Pieces in the longest input that the tokenizer and the positions of the model allow."""
     stated = tokenizer.model_max_length
     if not isinstance(stated, int | float) or isinstance(stated, bool) or not stated >= 1:
-        raise ModelError(
-            f"{source.folder / 'tokenizer_config.json'}: model_max_length is {str(stated)[:60]!r}, which should be a "
-            "number of pieces; save the tokenizer again"
-        )
+        what = f"model_max_length is {str(stated)[:60]!r}, which should be a number of pieces"
+        raise ModelError(f"{source.folder / 'tokenizer_config.json'}: {what}; save the tokenizer again")
     limits = [int(stated)] if stated < _SANE_LENGTH else []
     positions = (getattr(body.config, name, None) for name in ("max_position_embeddings", "n_positions"))
     limits += (value for value in positions if isinstance(value, int) and value > 0)
@@ -227,10 +223,9 @@ def load_encoder(
         raise ModelError(f"model {source.name}: it has no classifier of texts; give a model that sorts texts")
     reader = piece_reader(source, tokenizer, loaded.body, max_pieces=max_pieces)
     facts: dict[str, Any] = {"init": init, "seed": seed, "dtype": dtype, "eager": eager}
-    encoder = Encoder(source, shape, loaded, tokenizer=tokenizer, reader=reader, **facts)
-    if init != "random":
-        _check_weights(encoder)
-    return encoder
+    if init != "random" and (weight := damaged_weight(loaded.outermost, left_out="pooler.")) is not None:
+        raise SignalError(f"model {source.name}: {refused_weight(weight)}")
+    return Encoder(source, shape, loaded, tokenizer=tokenizer, reader=reader, **facts)
 
 
 def load_classifier(name_or_source: str | ModelSource, **loading: Any) -> Encoder:
@@ -295,15 +290,11 @@ def _load_model(
         names = {name for name, value in stored.named_parameters(remove_duplicate=False) if id(value) in in_body}
         if lost := sorted(name for name in names & missing if "pooler." not in name):
             more = f" and {len(lost) - 1} more" if len(lost) > 1 else ""
-            raise ModelError(
-                f"{source.folder}: the weights lack {lost[0]}{more}, which would be random: give weights that belong "
-                "to its config.json, or ask for `init: random` in an experiment"
-            )
+            remedy = "give weights that belong to its config.json, or ask for `init: random` in an experiment"
+            raise ModelError(f"{source.folder}: the weights lack {lost[0]}{more}, which would be random: {remedy}")
         if classifier and missing:
-            raise ModelError(
-                f"model {source.name}: no classifier in its weights ({min(missing)} is missing); choose a model that "
-                "was fine-tuned to sort texts"
-            )
+            what = f"no classifier in its weights ({min(missing)} is missing)"
+            raise ModelError(f"model {source.name}: {what}; choose a model that was fine-tuned to sort texts")
         if model is None:
             model, has_head = stored, has_head and missing <= names
         else:
@@ -329,10 +320,8 @@ def copy_embeddings(pretrained: Any, fresh: Any) -> None:
     source_modules, fresh_modules = (dict(body_of(model).named_modules()) for model in (pretrained, fresh))
     parts = [name for name in _BELOW_BLOCKS if name in source_modules]
     if not parts:
-        raise ModelError(
-            f"random_blocks keeps a model's embeddings, and it is not known where those of a "
-            f"{pretrained.config.model_type} end; take init random"
-        )
+        family = pretrained.config.model_type
+        raise ModelError(f"random_blocks: it is not known where the embeddings of a {family} end; take init random")
     for name in parts:
         fresh_modules[name].load_state_dict(source_modules[name].state_dict())
 
@@ -344,49 +333,6 @@ def body_of(model: Any) -> nn.Module:
     return body
 
 
-def _take_apart(source: ModelSource, shape: ModelShape, model: Any, head: str | None) -> LoadedModel:
-    """Find the body and its blocks, and check them against the configuration."""
-    no_parameters_learn(model)
-    body: Any = body_of(model)
-    body.config.use_cache = False
-    read_languages_apart(body)
-    blocks = find_blocks(body, n_layers=shape.n_layers, family=shape.family)
-    loaded = (len(blocks), body.config.hidden_size, body.config.num_attention_heads)
-    if loaded != (shape.n_layers, shape.dim, shape.n_heads):
-        raise ModelError(
-            f"{source.folder}: the loaded model has {loaded[0]} layers of {loaded[1]} with {loaded[2]} heads, where "
-            f"its config.json reads as {shape.n_layers} of {shape.dim} with {shape.n_heads}: not supported"
-        )
-    check_unfamiliar(body, blocks, family=shape.family)
-    masked, classifier = (model if head == one else None for one in ("masked", "classifier"))
-    return LoadedModel(body, blocks, masked, classifier=classifier)
-
-
-def _check_weights(encoder: Encoder) -> None:
-    """Check that all weights are finite; where one is not, name the first layer and head with a signal that shows it.
-
-    Signals alone do not show every such weight: fused attention may take a row of NaN for one that attends to nothing.
-    """
-    weight = damaged_weight(encoder.model.outermost, left_out="pooler.")  # part of no signal
-    if weight is None:
-        return
-    table: Any = encoder.model.body.get_input_embeddings()  # type: ignore[operator]
-    ids = torch.arange(table.num_embeddings)[-7:][None]
-    try:
-        with encoder.plain_attention():
-            encoder.hidden_states(ids, layers=[0])
-            for layer in range(1, encoder.n_layers + 1):
-                encoder.attentions(ids, layers=[layer])
-                encoder.hidden_states(ids, layers=[layer])
-            if encoder.has_masked_lm_head:
-                encoder.masked_logits(ids, torch.tensor([[0, 0]]))
-    except SignalError:
-        raise
-    except ModelError:
-        pass  # the family gives no maps
-    raise SignalError(f"model {encoder.name}: {refused_weight(weight)}")
-
-
 @dataclass(frozen=True)
 class WholeModel:
     """A model of transformers in float32 on the processor, with every head that it was saved with."""
@@ -395,8 +341,7 @@ class WholeModel:
     """A model of the class that ``architectures`` in its configuration names; the bare encoder without a name."""
     blocks: list[nn.Module]
     """The blocks of its encoder in the order in which they run; ALBERT's shared block once for every time it runs."""
-    family: str
-    """The architecture, as ``model_type`` in ``config.json`` names it."""
+    family: str  # the architecture, as ``model_type`` in ``config.json`` names it
     absent: frozenset[str]
     """Weights that the files lack and no signal depends on: a pooler under no head. They are random, and not saved."""
 
@@ -451,8 +396,7 @@ class TunableModel:
     """A transformers model with a task head, in float32 on the processor, all of whose weights can be trained."""
 
     model: Any
-    blocks: list[nn.Module]
-    """The blocks of its encoder in the order in which they run."""
+    blocks: list[nn.Module]  # the blocks of its encoder in the order in which they run
     name: str
     drawn: frozenset[str] = frozenset()
     """Modules whose weights are drawn anew: of the head, and a pooler where the model had none."""
@@ -486,6 +430,8 @@ def load_tunable(
 ) -> TunableModel:
     """The model of an encoder with a task head, loaded from the files of the encoder, all of whose weights can learn.
 
+    A ModelError is raised where there is no such head for the architecture, or in the weights.
+
     Args:
         encoder: the model as :func:`load_encoder` gave it, which has checked its files.
         head: what is predicted.
@@ -493,9 +439,6 @@ def load_tunable(
         seed: of the weights of a new head, and of a pooler where the model has none; a head that the model has is left
             out. None loads the model with its own head.
         trust_remote_code: run Python code that comes with the model.
-
-    Raises:
-        ModelError: there is no such head for the architecture, or in the weights.
     """
     import transformers
 

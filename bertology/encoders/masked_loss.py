@@ -30,14 +30,12 @@ class MaskedLoss:
     """``[sentence]`` sum over its masked words of −log2 of the probability of all their pieces."""
     sentence_right: NDArray[np.int64]
     """``[sentence]`` number of masked words each of whose pieces is the most probable one."""
-    sentence_words: NDArray[np.int64]
-    """``[sentence]`` number of masked words."""
+    sentence_words: NDArray[np.int64]  # ``[sentence]`` number of masked words
     words: NDArray[np.int64]
     """``[masked word]`` numbers of the masked words in the text, in rising order; then bits and hits of each."""
     word_bits: NDArray[np.float64]
     word_right: NDArray[np.bool_]
-    n_skipped: int
-    """Number of words that could not be masked, having no piece."""
+    n_skipped: int  # number of words that could not be masked, having no piece
 
     @property
     def n_words(self) -> int:
@@ -79,7 +77,7 @@ def masked_lm_loss(
         encoder: a masked language model.
         sentences: the text: sentences, or plain texts, each of which is one.
         layer: whose hidden states are changed: 0 for the embeddings, 1…L for the blocks; none when left out.
-        change: from hidden states to hidden states, such as an erasure's ``layer(l)``.
+        change: function from hidden states to hidden states, such as an erasure's ``layer(l)``.
         share: proportion of the words of a sentence that are masked, at least one word.
         seed: of the choice of words.
         on_long: treatment of a sentence longer than the model takes, as in :meth:`Encoder.tokenize`.
@@ -96,18 +94,18 @@ def masked_lm_loss(
         raise ModelError(f"layer {layer}: the model has {encoder.n_layers}, so layers are 0…{encoder.n_layers}")
     sentences = as_sentences(sentences)
     text = MaskedText(encoder, sentences, share=share, seed=seed, on_long=on_long, words=words)
-    places = text.places
+    places, n_sentences = text.places, len(sentences)
     bits, right = np.empty(len(places.word)), np.empty(len(places.word), dtype=bool)
-    with contextlib.ExitStack() as stack:
-        if layer is not None and change is not None:
-            stack.enter_context(changing(encoder.model.body, encoder.model.blocks, layer, change))
+    change_layer = contextlib.nullcontext()
+    if layer is not None and change is not None:
+        change_layer = changing(encoder.model.body, encoder.model.blocks, layer, change)
+    with change_layer:
         for batch in text.batches():
             nats, best = batch.ask(encoder)
             bits[batch.places], right[batch.places] = nats.cpu().double().numpy() / np.log(2), best.cpu().numpy()
-    masked, first = np.unique(places.word, return_index=True)
+    masked, first, of_word = np.unique(places.word, return_index=True, return_inverse=True)
     sentence = text.pieces.window_sentence[places.window[first]]
-    of_word = np.searchsorted(masked, places.word)
-    word_right, n_sentences = np.bincount(of_word, weights=~right) == 0, len(sentences)
+    word_right = np.bincount(of_word, weights=~right) == 0
     return MaskedLoss(
         sentence_bits=np.bincount(sentence[of_word], weights=bits, minlength=n_sentences).astype(np.float64),
         sentence_right=np.bincount(sentence[word_right], minlength=n_sentences),
@@ -123,18 +121,12 @@ def masked_lm_loss(
 class MaskedBatch:
     """Input of one forward pass: some windows in which words are masked."""
 
-    ids: Tensor
-    """``[window, piece]`` with the mask's number where a piece is to be predicted."""
-    mask: Tensor | None
-    """``[window, piece]`` None where nothing is padded."""
-    windows: NDArray[np.int64]
-    """``[window]`` their numbers."""
-    places: NDArray[np.int64]
-    """``[place]`` numbers of these masked pieces among all, in rising order."""
-    positions: Tensor
-    """``[place, 2]`` row in the batch and subword in the row."""
-    gold: Tensor
-    """``[place]`` the vocabulary number that was masked."""
+    ids: Tensor  # [window, piece] with the mask's number where a piece is to be predicted
+    mask: Tensor | None  # [window, piece] None where nothing is padded
+    windows: NDArray[np.int64]  # [window] their numbers
+    places: NDArray[np.int64]  # [place] numbers of these masked pieces among all, in rising order
+    positions: Tensor  # [place, 2] row in the batch and subword in the row
+    gold: Tensor  # [place] the vocabulary number that was masked
 
     @property
     def distinct(self) -> Tensor:
@@ -189,13 +181,11 @@ class MaskedText:
             size = max(1, self._pieces_in_batch // int(window_lengths[ordered[0]]))
             windows, ordered = np.sort(ordered[:size]), ordered[size:]
             places, rows_columns = self.places.inside(windows)
-            lengths = window_lengths[windows]
-            ids = torch.from_numpy(self.pieces.batch_ids(windows, int(lengths.max())))
-            mask = (torch.arange(ids.shape[1]) < torch.from_numpy(lengths)[:, None]).long()
+            inputs = self.pieces.inputs(windows, int(window_lengths[windows].max()), is_padded=True)
+            ids, mask = torch.from_numpy(inputs["input_ids"]), torch.from_numpy(inputs["attention_mask"])
             positions = torch.from_numpy(rows_columns)
-            rows, columns = positions.unbind(1)
-            gold = ids[rows, columns]
-            ids[rows, columns] = self._mask_id
+            gold = ids[positions[:, 0], positions[:, 1]]
+            ids[positions[:, 0], positions[:, 1]] = self._mask_id
             yield MaskedBatch(ids, None if bool(mask.all()) else mask, windows, places, positions, gold)
 
 

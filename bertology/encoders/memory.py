@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import itertools
 import json
 import re
 import uuid
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from types import BuiltinFunctionType, FunctionType, MethodType, SimpleNamespace
@@ -59,10 +60,7 @@ _PAIR = "give the model and its tokenizer, (model, tokenizer)"
 _IN_MEMORY = "(in memory)"
 _TEXTS = ("The old man saw a small dog near the house.", "She sings.", "1 2 3, and they have not been there: a, e.")
 """Texts that an object reads, and what stands for it."""
-_CLOSE = {"float32": 1e-4, "float64": 1e-4}
-_CLOSE_IN_HALF_PRECISION = 3e-2
-_Returned = dict[str, Tensor]
-"""Hidden states and logits ``[piece, …]`` by name, of all texts one after the other."""
+_Returned = dict[str, Tensor]  # hidden states and logits ``[piece, …]`` by name, of all texts one after the other
 
 
 def model_name(model: object, *, name: str | None = None) -> str:
@@ -93,8 +91,7 @@ def model_names(models: Sequence[object], names: Sequence[str | None] | None = N
     given = [name for name in called if name is not None]
     if len(set(given)) < len(given):
         raise ModelError(f"names: {max(given, key=given.count)} is given twice; give each model a name of its own")
-    found: list[str] = []
-    known: dict[str, str] = {}
+    found, known = list[str](), dict[str, str]()
     for model, name in zip(models, called, strict=True):
         if isinstance(model, str | Path):
             if name is not None:
@@ -123,15 +120,15 @@ def open_encoder(model: Any, **loading: Any) -> Encoder:
 def in_memory(model: Any, tokenizer: Any, *, name: str | None = None, adapter: Any = None) -> ModelSource:
     """A model of transformers in memory: the files that hold it, or the object as it is; or a module of one's own.
 
+    A ModelError is raised where model and tokenizer do not fit, or the model has no weights or does not return the same
+    for the same text.
+
     Args:
         model: a ``PreTrainedModel``, with or without a head, on any device, in training mode or not; also one that
             ``torch.compile``, ``DataParallel`` or peft have wrapped.
         tokenizer: the fast tokenizer that belongs to it.
         name: as in :func:`model_name`.
         adapter: of a PyTorch module of one's own, a :class:`ModuleAdapter`: it has no files and is known by ``name``.
-
-    Raises:
-        ModelError: the two do not fit, the model has no weights, or does not return the same for the same text.
     """
     if adapter is not None:
         return _of_module(ModuleBody(model, adapter), tokenizer, name or type(model).__name__)
@@ -177,20 +174,38 @@ def _found(called: str) -> ModelSource | None:
 
 def _of_transformers(given: Any, tokenizer: Any, name: str | None, own: ModelSource | None = None) -> ModelSource:
     """The files that hold a model of transformers, or else the model as it is; ``own`` are those of an encoder."""
+    from transformers import PreTrainedModel
+    from transformers.models.auto import modeling_auto as known
+
     runs, model = _unwrapped(given)
-    _check(model, tokenizer)
+    kind, which = type(model), f"model {type(model).__name__}"
+    if not isinstance(model, PreTrainedModel):
+        raise ModelError(f"model: a {kind.__name__} is no model of transformers; {_PAIR}, or use ModuleAdapter")
+    _check_tokenizer(which, tokenizer)
+    if any(parameter.is_meta for parameter in model.parameters()):
+        raise ModelError(f"{which}: its weights are on the meta device; load them first")
+    highest, rows = max(tokenizer.get_vocab().values()), int(model.get_input_embeddings().num_embeddings)
+    if highest >= rows:
+        reason = f"its numbers go up to {highest:,}, the embeddings have {rows:,} rows"
+        raise ModelError(f"{which}: the tokenizer does not fit it ({reason}); give the tokenizer of the model")
     called = str(getattr(model, "name_or_path", "") or "")
-    origin, kind = own or _found(called), type(model)
+    origin = own or _found(called)
     plain, where, number = (name or f"{Path(called).name or kind.__name__} {_IN_MEMORY}").partition(" (in memory")
     title = (re.sub(r"[^\w.-]+", "-", plain).strip(".-") or "model") + where + number  # that a folder can have
-    parts, size = _taken_apart(model, title)
+    config, body = model.config, body_of(model)
+    size = shape_of(config.to_dict(), f"model {title}, its configuration")
+    masked, classifier = (
+        model if not config.is_encoder_decoder and isinstance(model, mapping.get(type(config), ())) else None
+        for mapping in (known.MODEL_FOR_MASKED_LM_MAPPING, known.MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING)
+    )
+    blocks = find_blocks(body, n_layers=size.n_layers, family=size.family)
+    parts = LoadedModel(body, blocks, masked, classifier=classifier, whole=model)
     # No signal depends on a pooler under no head, and files that lack it have it drawn anew each time.
     is_bare = model.base_model is model
     without = {key for key in model.state_dict() if is_bare and key.startswith("pooler.")}
     read, content = _never_truncating(tokenizer), _tokenizer_content(tokenizer)
-    description = _Description()
-    described = description.of_module(model, without=without)
-    returned = _returned_by(parts.body if model.config.is_encoder_decoder else runs, parts, read, name=title)
+    described, foreign = _described(model, without=without)
+    returned = _returned_by(body if config.is_encoder_decoder else runs, parts, read, name=title)
 
     def is_in(source: ModelSource) -> bool:
         """Whether files hold the model, tokenizer and heads included, and return the same for a few texts."""
@@ -208,7 +223,7 @@ def _of_transformers(given: Any, tokenizer: Any, name: str | None, own: ModelSou
         return (
             missing <= without
             and of_files == content
-            and _Description().of_module(stored, without=without) == described
+            and _described(stored, without=without)[0] == described
             and _difference(returned, _returned_in(encoder), dtype="float32") is None
         )
 
@@ -217,11 +232,19 @@ def _of_transformers(given: Any, tokenizer: Any, name: str | None, own: ModelSou
         source = ModelSource(title, folder)
         return model_fingerprint(source) if is_in(source) else None
 
-    if not description.foreign and runs is model and _could_be_loaded(model):
-        if name is None and origin and is_in(origin):
-            return origin
-        if (folder := keep_copy(title, write)) is not None:
-            return ModelSource(title, folder)
+    is_float32 = all(weight.dtype == torch.float32 for weight in model.parameters())
+    if not foreign and runs is model and is_float32 and kind.__module__.startswith("transformers."):
+        # Only modules that its class makes of its configuration are worth writing.
+        with quiet_loading(), torch.device("meta"):
+            fresh = kind._from_config(type(config).from_dict(config.to_dict()))
+        classes = [
+            [(name, type(part)) for name, part in one.named_modules(remove_duplicate=False)] for one in (fresh, model)
+        ]
+        if classes[0] == classes[1]:
+            if name is None and origin and is_in(origin):
+                return origin
+            if (folder := keep_copy(title, write)) is not None:
+                return ModelSource(title, folder)
     held = _snapshot(parts)
     held.body.config.use_cache = False  # type: ignore[union-attr]
     check_unfamiliar(held.body, held.blocks, family=size.family)
@@ -247,58 +270,11 @@ def _unwrapped(model: Any) -> tuple[Any, Any]:
     return runs, model
 
 
-def _check(model: Any, tokenizer: Any) -> None:
-    from transformers import PreTrainedModel
-
-    which = f"model {type(model).__name__}"
-    if not isinstance(model, PreTrainedModel):
-        raise ModelError(f"model: a {type(model).__name__} is no model of transformers; {_PAIR}, or use ModuleAdapter")
-    _check_tokenizer(which, tokenizer)
-    if any(parameter.is_meta for parameter in model.parameters()):
-        raise ModelError(f"{which}: its weights are on the meta device; load them first")
-    embeddings: Any = model.get_input_embeddings()
-    highest, rows = max(tokenizer.get_vocab().values()), int(embeddings.num_embeddings)
-    if highest >= rows:
-        raise ModelError(
-            f"{which}: the tokenizer does not fit it (its numbers go up to {highest:,}, the "
-            f"embeddings have {rows:,} rows); give the tokenizer that belongs to the model"
-        )
-
-
 def _check_tokenizer(which: str, tokenizer: Any) -> None:
     if not getattr(tokenizer, "is_fast", False):
-        raise ModelError(
-            f"{which}: its tokenizer, a {type(tokenizer).__name__}, gives no character offsets; "
-            "give a fast one (AutoTokenizer.from_pretrained)"
-        )
-
-
-def _could_be_loaded(model: Any) -> bool:
-    """Whether the modules of a model are those that its class makes of its configuration, in float32."""
-    kind, config = type(model), model.config
-    is_plain = all(weight.dtype == torch.float32 for weight in model.parameters())
-    if not (is_plain and kind.__module__.startswith("transformers.")):
-        return False
-    with quiet_loading(), torch.device("meta"):
-        fresh = kind._from_config(type(config).from_dict(config.to_dict()))
-    stock, own = (
-        [(name, type(part)) for name, part in one.named_modules(remove_duplicate=False)] for one in (fresh, model)
-    )
-    return stock == own
-
-
-def _taken_apart(model: Any, name: str) -> tuple[LoadedModel, ModelShape]:
-    """The parts of a model of transformers, with the heads that it has."""
-    from transformers.models.auto import modeling_auto as known
-
-    config, body = model.config, body_of(model)
-    size = shape_of(config.to_dict(), f"model {name}, its configuration")
-    blocks = find_blocks(body, n_layers=size.n_layers, family=size.family)
-    masked, classifier = (
-        model if not config.is_encoder_decoder and isinstance(model, mapping.get(type(config), ())) else None
-        for mapping in (known.MODEL_FOR_MASKED_LM_MAPPING, known.MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING)
-    )
-    return LoadedModel(body, blocks, masked, classifier=classifier, whole=model), size
+        kind = type(tokenizer).__name__
+        remedy = "give a fast one (AutoTokenizer.from_pretrained)"
+        raise ModelError(f"{which}: its tokenizer, a {kind}, gives no character offsets; {remedy}")
 
 
 @dataclass(frozen=True)
@@ -360,10 +336,8 @@ def _of_module(body: ModuleBody, tokenizer: Any, name: str) -> MemorySource:
 
     def fresh(init: Init, seed: int) -> LoadedModel:
         if init != "random" or adapter.fresh is None:
-            raise ModelError(
-                f"model {name}: no {init.replace('_', ' ')} weights can be drawn of a module of one's own without "
-                "ModuleAdapter(fresh=…), which makes them random; give it, or leave the control random out"
-            )
+            what = f"no {init.replace('_', ' ')} weights can be drawn without ModuleAdapter(fresh=…)"
+            raise ModelError(f"model {name}: {what}; give it, or leave the control random out")
         return ModuleBody(adapter.fresh(seed), adapter).loaded()
 
     read = _never_truncating(tokenizer)
@@ -373,12 +347,10 @@ def _of_module(body: ModuleBody, tokenizer: Any, name: str) -> MemorySource:
     for layer in range(size.n_layers + 1):
         shape = list(returned[f"layer {layer}"].shape) if f"layer {layer}" in returned else "none, as no block ran"
         if shape != [len(returned[f"layer {size.n_layers}"]), size.dim]:
-            raise ModelError(
-                f"model {name}: the states of layer {layer} are of shape {shape}, which should be [piece, {size.dim}]; "
-                "check blocks and forward of the ModuleAdapter"
-            )
+            what = f"the states of layer {layer} are of shape {shape}, which should be [piece, {size.dim}]"
+            raise ModelError(f"model {name}: {what}; check blocks and forward of the ModuleAdapter")
     # Classes and functions of one's own are known by their names alone, so that what was returned belongs to it.
-    content = [_Description(is_strict=False).of_module(body.module), _tokenizer_content(read)]
+    content = [_described(body.module, is_strict=False)[0], _tokenizer_content(read)]
     return _kept(source, returned, body, content, kind=b"module")
 
 
@@ -405,10 +377,6 @@ def _never_truncating(tokenizer: Any) -> Any:
     return made
 
 
-def _ids_of(tokenizer: Any) -> list[Tensor]:
-    return [torch.tensor([tokenizer(text, verbose=False)["input_ids"]]) for text in _TEXTS]
-
-
 def _returned_by(run: Any, model: LoadedModel, tokenizer: Any, *, name: str) -> _Returned:
     """Hidden states of all layers, and logits, that an object returns for each of a few texts alone."""
     found: dict[str, list[Tensor]] = defaultdict(list)
@@ -427,7 +395,7 @@ def _returned_by(run: Any, model: LoadedModel, tokenizer: Any, *, name: str) -> 
             stack.enter_context(watching(body, model.blocks, lambda block, state: keep(f"layer {block - 1}", state)))
             stack.callback(body.register_forward_hook(keep_last).remove)
             for ids in _ids_of(tokenizer):
-                output = run(input_ids=ids.to(next(body.parameters()).device))
+                output = run(input_ids=ids[None].to(next(body.parameters()).device))
                 named = (getattr(output, name, None) for name in ("logits", "prediction_logits"))
                 logits = next((one for one in named if one is not None), None)
                 if (logits := output[0] if isinstance(output, tuple) else logits) is not None:
@@ -441,9 +409,13 @@ def _returned_by(run: Any, model: LoadedModel, tokenizer: Any, *, name: str) -> 
     return made
 
 
+def _ids_of(tokenizer: Any) -> list[Tensor]:
+    return [torch.tensor(tokenizer(text, verbose=False)["input_ids"]) for text in _TEXTS]
+
+
 def _returned_in(encoder: Encoder) -> _Returned:
     """The signals of :func:`_returned_by`, read through an encoder from all texts together."""
-    rows = [row[0] for row in _ids_of(encoder.tokenizer)]
+    rows = _ids_of(encoder.tokenizer)
     ids = nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=encoder.pad_id)
     mask = (torch.arange(ids.shape[1]) < torch.tensor(list(map(len, rows)))[:, None]).long()
     last = encoder.n_layers
@@ -461,23 +433,18 @@ def _returned_in(encoder: Encoder) -> _Returned:
 
 def _difference(theirs: _Returned, ours: _Returned, *, dtype: str) -> str | None:
     """The first place in which two results differ by more than rounding; None where they are the same."""
-    close = _CLOSE.get(dtype, _CLOSE_IN_HALF_PRECISION)
+    close = 1e-4 if dtype in ("float32", "float64") else 3e-2
     for place, values in ours.items():
         expected = theirs.get(place)
         if expected is None or expected.shape != values.shape:
             return place
-        moved = (expected.float() - values.float()).abs().max()
-        if moved > close * expected.float().abs().max().clamp_min(1e-6):
+        if (expected.float() - values.float()).abs().max() > close * expected.float().abs().max().clamp_min(1e-6):
             return place
     return None
 
 
 def _kept(source: MemorySource, theirs: _Returned, runs: nn.Module, content: list[Any], *, kind: bytes) -> MemorySource:
-    """A source whose copy was compared with what the object ``runs`` returned, found by its name from now on.
-
-    Where parts of blocks do not run that those of its family have, it is of a family that is not known, so that nothing
-    is read from these parts.
-    """
+    """A source whose copy was compared with what the object ``runs`` returned, found by its name from now on."""
     own, ran = set(map(id, runs.modules())), dict[int, nn.Module]()
 
     def note(module: nn.Module, args: Any) -> None:
@@ -490,18 +457,25 @@ def _kept(source: MemorySource, theirs: _Returned, runs: nn.Module, content: lis
     finally:
         handle.remove()
     if called := [type(module).__name__ for place, module in ran.items() if place in own]:
-        raise ModelError(
-            f"model {source.name}: a function of it runs a {called[0]} of the object, so that no copy can be made; let "
-            "forwards and hooks use the module that they are called with"
-        )
+        remedy = "let forwards and hooks use the module that they are called with, so that a copy can be made"
+        raise ModelError(f"model {source.name}: a function of it runs a {called[0]} of the object; {remedy}")
     if (place := _difference(theirs, ours, dtype=source.dtype)) is not None:
         raise ModelError(
             f"model {source.name}: {place} of a few texts read together is not what the object returns for each alone; "
             "give a model without randomness, state, arithmetic that depends on the batch (dynamic quantisation), or "
             "changes around its encoder"
         )
-    if any(part is None or id(part) not in ran for block in encoder.model.blocks for part in _parts(block, encoder)):
-        source = replace(source, size=replace(source.size, family=f"changed {source.size.family}"))
+    # Where parts of blocks do not run that those of its family have, it is of a family that is not known, so that
+    # nothing is read from these parts.
+    for block, site in itertools.product(encoder.model.blocks, ("head", "values", "feed_forward_output")):
+        try:
+            is_changed = id(find_part(block, encoder.family, site)) not in ran
+        except ModelError:
+            continue  # not known for the family
+        except AttributeError:
+            is_changed = True  # the block does not have it
+        if is_changed:
+            source = replace(source, size=replace(source.size, family=f"changed {encoder.family}"))
     made = digest([repr(content).encode()])
     if kind:
         values = (repr(_tensor_content(values)).encode() for values in theirs.values())
@@ -509,16 +483,6 @@ def _kept(source: MemorySource, theirs: _Returned, runs: nn.Module, content: lis
     source = replace(source, content=made)
     keep_source(source)
     return source
-
-
-def _parts(block: nn.Module, encoder: Encoder) -> Iterator[nn.Module | None]:
-    """The parts of a block that are known for its family; None for one that the block does not have."""
-    for site in ("head", "values", "feed_forward_output"):
-        with contextlib.suppress(ModelError):  # not known for the family
-            try:
-                yield find_part(block, encoder.family, site)
-            except AttributeError:
-                yield None
 
 
 def _redrawn(held: LoadedModel, name: str, init: Init, seed: int) -> LoadedModel:
@@ -543,10 +507,8 @@ def _redrawn(held: LoadedModel, name: str, init: Init, seed: int) -> LoadedModel
                 else:
                     weight.normal_(0.0, float(getattr(whole.config, "initializer_range", 0.02)))
     if apart:
-        raise ModelError(
-            f"model {name}: it is not known how {apart[0]} is drawn at random; leave the control random out "
-            "(controls='majority')"
-        )
+        remedy = "leave the control random out (controls='majority')"
+        raise ModelError(f"model {name}: it is not known how {apart[0]} is drawn at random; {remedy}")
     if init == "random_blocks":
         copy_embeddings(held.outermost, whole)
     return made
@@ -571,90 +533,85 @@ _NOT_CONTENT = frozenset(
 )
 """Attributes that are described on their own, or that change nothing: passes are made in evaluation mode."""
 _NOT_CONFIG = frozenset({"use_cache", "architectures", "dtype", "torch_dtype"})
-_STANDARD_ATTENTION = frozenset({None, "eager", "sdpa"})
-"""Implementations of attention with the same result up to rounding."""
 _DEEPEST = 8
 
 
-@dataclass(frozen=True)
-class _Description:
-    """Describes modules by plain values, which are equal for modules that compute the same."""
+def _described(
+    model: nn.Module, *, without: Collection[str] = (), is_strict: bool = True
+) -> tuple[list[Any], list[str]]:
+    """Plain values of all that a module computes with, which are equal for modules that compute the same.
 
-    is_strict: bool = True
-    """Describe what is of no library (a hook, a function in place of a method, a class) by a number that is drawn anew
-    each time, so that a module with it is equal to no other; otherwise by its name."""
-    foreign: list[str] = field(default_factory=list)
-    """Names of what was of no library in modules that were described."""
+    Parameters named in ``without`` are left out. What is of no library (a hook, a function in place of a method, a
+    class) is described by a number that is drawn anew each time if ``is_strict``, so that a module with it is equal to
+    no other; otherwise by its name. Such names are returned beside the values.
+    """
+    foreign: list[str] = []
 
-    def of_module(self, model: nn.Module, *, without: Collection[str] = ()) -> list[Any]:
-        """A description of everything that a module computes with, but for the parameters ``without``."""
-        hooks = torch.nn.modules.module.__dict__
-        found: list[Any] = [self._of(hooks.get(f"_global_forward{kind}_hooks"), 0) for kind in ("", "_pre")]
-        for name, module in model.named_modules(remove_duplicate=False):
-            held = {**module._parameters, **module._buffers}
-            weights = {
-                key: None if value is None else _tensor_content(value)
-                for key, value in held.items()
-                if (f"{name}.{key}" if name else key) not in without
-            }
-            facts = sorted((key, self._of_attribute(key, value)) for key, value in vars(module).items())
-            # A model that was loaded has private attributes that one which was built has not.
-            kept = [(key, fact) for key, fact in facts if fact and not (key[0] == "_" and fact in ("None", "False"))]
-            found.append([name, self._of_class(type(module)), kept, sorted(weights.items())])
-        config: Any = getattr(model, "config", None)
-        if hasattr(config, "to_dict"):
-            plain = {key: value for key, value in config.to_dict().items() if key not in _NOT_CONFIG}
-            attention = getattr(config, "_attn_implementation", None)
-            found += [config_content(plain), "" if attention in _STANDARD_ATTENTION else self._foreign(attention)]
-        return found
+    def of_foreign(name: object) -> str:
+        foreign.append(str(name))
+        return uuid.uuid4().hex if is_strict else str(name)
 
-    def _of_attribute(self, key: str, value: Any) -> Any:
-        if key in _NOT_CONTENT:
-            return []
-        if "_hooks" in key and isinstance(value, dict):
-            # By what they do, since their numbers only grow. Those by which transformers gathers what it returns stay.
-            return [self._of(one, 0) for one in value.values() if not _is_of_transformers(one)]
-        return self._of(value, 0)
+    def of_class(kind: type) -> str:
+        """The name of a class of a library, none of whose methods was replaced."""
+        name = f"{kind.__module__}.{kind.__qualname__}"
+        functions = [value for base in kind.__mro__ for value in vars(base).values() if isinstance(value, FunctionType)]
+        is_known = all(map(is_of_library, (kind.__module__, *(one.__module__ for one in functions))))
+        return name if is_known else of_foreign(name)
 
-    def _of(self, value: Any, depth: int) -> Any:
+    def of(value: Any, depth: int = 0) -> Any:
         if value is None or isinstance(value, bool | int | float | complex | str | bytes | torch.dtype | torch.device):
             return repr(value)
         if depth > _DEEPEST:
-            return self._foreign(type(value).__qualname__)
+            return of_foreign(type(value).__qualname__)
         if isinstance(value, Tensor):
             return _tensor_content(value)
         if isinstance(value, Mapping):
-            return sorted([repr(key), self._of(one, depth + 1)] for key, one in value.items())
+            return sorted([repr(key), of(one, depth + 1)] for key, one in value.items())
         if isinstance(value, set | frozenset):
-            return sorted(repr(self._of(one, depth + 1)) for one in value)
+            return sorted(repr(of(one, depth + 1)) for one in value)
         if isinstance(value, MethodType):
             value = (value.__func__, value.__self__)
         elif isinstance(value, partial):
             value = (value.func, value.args, value.keywords)
         if isinstance(value, tuple | list):
-            return [self._of(one, depth + 1) for one in value]
+            return [of(one, depth + 1) for one in value]
         if isinstance(value, type):
-            return self._of_class(value)
+            return of_class(value)
         if isinstance(value, FunctionType | BuiltinFunctionType):
             name = f"{value.__module__}.{value.__qualname__}"
             is_named = _is_of_transformers(value) or "<" not in name
-            return name if is_named and is_of_library(value.__module__) else self._foreign(name)
-        kind = self._of_class(type(value))
+            return name if is_named and is_of_library(value.__module__) else of_foreign(name)
+        kind = of_class(type(value))
         if isinstance(value, nn.Module):
             return kind  # described where it stands in the model
         held = value.to_dict() if hasattr(value, "to_dict") else getattr(value, "__dict__", None)
-        return [kind, self._foreign(type(value).__qualname__) if held is None else self._of(held, depth + 1)]
+        return [kind, of_foreign(type(value).__qualname__) if held is None else of(held, depth + 1)]
 
-    def _of_class(self, kind: type) -> str:
-        """The name of a class of a library, none of whose methods was replaced."""
-        name = f"{kind.__module__}.{kind.__qualname__}"
-        functions = [value for base in kind.__mro__ for value in vars(base).values() if isinstance(value, FunctionType)]
-        is_known = all(map(is_of_library, (kind.__module__, *(one.__module__ for one in functions))))
-        return name if is_known else self._foreign(name)
-
-    def _foreign(self, name: object) -> str:
-        self.foreign.append(str(name))
-        return uuid.uuid4().hex if self.is_strict else str(name)
+    hooks = torch.nn.modules.module.__dict__
+    found: list[Any] = [of(hooks.get(f"_global_forward{kind}_hooks")) for kind in ("", "_pre")]
+    for name, module in model.named_modules(remove_duplicate=False):
+        weights = {
+            key: None if value is None else _tensor_content(value)
+            for key, value in {**module._parameters, **module._buffers}.items()
+            if f"{name}.{key}".lstrip(".") not in without
+        }
+        facts = {key: value for key, value in vars(module).items() if key not in _NOT_CONTENT}
+        for key, value in facts.items():
+            if "_hooks" in key and isinstance(value, dict):
+                # By what they do, since their numbers only grow; those by which transformers gathers what it returns
+                # stay where they were used.
+                facts[key] = [one for one in value.values() if not _is_of_transformers(one)]
+        plain = sorted((key, of(value)) for key, value in facts.items())
+        # A model that was loaded has private attributes that one which was built has not.
+        kept = [(key, fact) for key, fact in plain if fact and not (key[0] == "_" and fact in ("None", "False"))]
+        found.append([name, of_class(type(module)), kept, sorted(weights.items())])
+    config: Any = getattr(model, "config", None)
+    if hasattr(config, "to_dict"):
+        settings = {key: value for key, value in config.to_dict().items() if key not in _NOT_CONFIG}
+        attention = getattr(config, "_attn_implementation", None)
+        # Implementations of attention with the same result up to rounding are one.
+        found += [config_content(settings), "" if attention in (None, "eager", "sdpa") else of_foreign(attention)]
+    return found, foreign
 
 
 def _tensor_content(values: Tensor) -> list[Any]:

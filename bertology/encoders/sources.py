@@ -137,22 +137,20 @@ def check_safetensors(path: Path) -> int:
     The header is read as bytes: opening the file with its library maps all of it, which takes as much address space as
     the model, before it is known how much there is.
     """
-    broken = f"{path}: not a whole safetensors file"
     size = path.stat().st_size
+    why = f"its header does not fit in its {size:,} bytes"
     with path.open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
-        if size < 8 or not 2 <= length <= size - 8:
-            raise ModelError(f"{broken} (its header does not fit in its {size:,} bytes); {AGAIN}")
-        try:
-            header = json.loads(file.read(length))
-            entries = [entry for name, entry in header.items() if name != "__metadata__"]
-            expected = 8 + length + max((entry["data_offsets"][1] for entry in entries), default=0)
-            n_values: int = sum(math.prod(entry["shape"]) for entry in entries)
-        except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError):
-            raise ModelError(f"{broken} (its header is not readable); {AGAIN}") from None
-    if size != expected:
-        raise ModelError(f"{broken} (it has {size:,} bytes of {expected:,}); {AGAIN}")
-    return n_values
+        if size >= 8 and 2 <= length <= size - 8:
+            try:
+                entries = [entry for name, entry in json.loads(file.read(length)).items() if name != "__metadata__"]
+                expected = 8 + length + max((entry["data_offsets"][1] for entry in entries), default=0)
+                if size == expected:
+                    return sum(math.prod(entry["shape"]) for entry in entries)
+                why = f"it has {size:,} bytes of {expected:,}"
+            except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError):
+                why = "its header is not readable"
+    raise ModelError(f"{path}: not a whole safetensors file ({why}); {AGAIN}")
 
 
 def tokenizer_files(folder: Path) -> tuple[Path, ...]:
@@ -236,12 +234,9 @@ class MemorySource(ModelSource):
     """A model that is held in memory and has no files; its folder is only a name."""
 
     size: ModelShape
-    dtype: str
-    """The type of its weights, in which it computes."""
-    content: str = ""
-    """Identity of the model, by which results are kept."""
-    model: Any = field(repr=False, compare=False)
-    """Modules of a copy of the model as it was when it was given."""
+    dtype: str  # the type of its weights, in which it computes
+    content: str = ""  # identity of the model, by which results are kept
+    model: Any = field(repr=False, compare=False)  # modules of a copy of the model as it was when it was given
     tokenizer: Any = field(repr=False, compare=False)
     fresh: Callable[[Init, int], Any] = field(repr=False, compare=False)
     """Function from an initialisation and a seed to the same modules with random weights; raises where none exist."""
@@ -314,14 +309,9 @@ def shape_of(config: Mapping[str, Any], path: Path | str) -> ModelShape:
 def model_fingerprint(source: ModelSource, *, init: Init = "pretrained", seed: int = 0) -> str:
     """Hash of a model's configuration, tokenizer and weights, as 32 hexadecimal digits.
 
-    Args:
-        source: the model's files.
-        init: with ``"random"`` the seed and the versions of the libraries that draw the weights are hashed instead of
-            the weights; with ``"random_blocks"`` both are.
-        seed: seed of the random weights; without effect on pretrained ones.
-
-    Raises:
-        ModelError: a file that belongs to the model is missing or unreadable.
+    With the initialisation ``"random"`` the seed of the weights and the versions of the libraries that draw them are
+    hashed instead of the weights; with ``"random_blocks"`` both are. A ModelError is raised where a file that belongs
+    to the model is missing or unreadable.
     """
     libraries = [version(name).partition("+")[0].encode() for name in ("transformers", "torch")]
     if isinstance(source, MemorySource):
@@ -369,10 +359,8 @@ def load_config(source: ModelSource, trust_remote_code: bool) -> Any:
     if raw["model_type"] not in CONFIG_MAPPING and not trust_remote_code:
         if "auto_map" not in raw:
             raise ModelError(f"{path}: model_type {raw['model_type']!r} is not known to transformers")
-        raise ModelError(
-            f"model {source.name} runs Python code of its own: pass --trust-remote-code (trust_remote_code=True) if "
-            "you trust it; a file of settings has to ask for it as well (trust_remote_code: true)"
-        )
+        remedy = "pass --trust-remote-code (trust_remote_code=True), and set it in a file of settings, if you trust it"
+        raise ModelError(f"model {source.name} runs Python code of its own: {remedy}")
     with one_line(f"{path}: not a usable configuration", remedy=AGAIN):
         config = AutoConfig.from_pretrained(source.folder, trust_remote_code=trust_remote_code)
     if getattr(config, "_attn_implementation", None) not in (None, "eager", "sdpa"):
@@ -412,18 +400,12 @@ def claims_masked_lm_head(config: Any) -> bool:
 
 
 def save_model(model: Any, folder: Path, *, tokenizer: Any, left_out: Collection[str] = ()) -> None:
-    """Write a folder in Hugging Face layout: configuration, weights and tokenizer.
+    """Write a folder in Hugging Face layout: configuration, weights but for those ``left_out``, and tokenizer.
 
-    The folder is complete only when this returns: callers write it below a temporary name, or a record after it.
-
-    Args:
-        model: a model of transformers, or of peft with adapters, of which the adapters alone are written.
-        folder: that is written.
-        tokenizer: of transformers; or the folder of another model, whose tokenizer files are copied as they are.
-        left_out: names of weights that are not written.
-
-    Raises:
-        StoreError: the folder cannot be written, or the disk is full.
+    The folder is complete only when this returns: callers write it below a temporary name, or a record after it. Of a
+    model of peft with adapters, the adapters alone are written. ``tokenizer`` is one of transformers, or the folder of
+    another model, whose tokenizer files are copied as they are. A StoreError is raised where the folder cannot be
+    written.
     """
     with explained_write_errors(folder), quiet_loading():
         weights = {name: value for name, value in model.state_dict().items() if name not in left_out}
@@ -444,11 +426,9 @@ _OTHER_CACHE = "name another folder in BERTOLOGY_CACHE"
 class ModelCopy(NamedTuple):
     """The files of a model that a person had in memory, or of one with its adapters merged into it."""
 
-    folder: Path
-    """The name by which runs find the model."""
+    folder: Path  # the name by which runs find the model
     n_bytes: int
-    last_read: float
-    """Time when it was last written or read, in seconds since the epoch."""
+    last_read: float  # time when it was last written or read, in seconds since the epoch
 
     @property
     def name(self) -> str:
@@ -474,11 +454,9 @@ def model_copies() -> list[ModelCopy]:
 
 
 def keep_copy(title: str, write: Callable[[Path], str | None]) -> Path | None:
-    """Keep a model's folder in the cache folder, under its fingerprint.
+    """Keep a model's folder, called ``title``, in the cache folder, under its fingerprint.
 
-    Args:
-        title: the name of the folder.
-        write: writes the folder, and returns the fingerprint; None where it is not to be kept.
+    ``write`` writes the folder and returns the fingerprint; None where it is not to be kept.
     """
     parent = cache_folder() / MODELS
     with explained_write_errors(parent, remedy=_OTHER_CACHE):
@@ -624,12 +602,9 @@ _LAYOUT = "a folder has them as checkpoints/step-500 or checkpoint-500, a model 
 class Checkpoint(NamedTuple):
     """One checkpoint of a training, as :func:`bertology.encoders.resolve_model` finds it."""
 
-    step: int
-    """Number of updates that its weights have had."""
-    name: str
-    """A folder, or a hub id."""
-    revision: str | None = None
-    """The branch or tag of a hub id."""
+    step: int  # number of updates that its weights have had
+    name: str  # a folder, or a hub id
+    revision: str | None = None  # the branch or tag of a hub id
 
 
 def find_checkpoints(name: str, wanted: Wanted = "all") -> tuple[Checkpoint, ...]:
@@ -638,14 +613,8 @@ def find_checkpoints(name: str, wanted: Wanted = "all") -> tuple[Checkpoint, ...
     Of a folder they are its sub-folders ``checkpoints/step-N``, ``checkpoints/checkpoint-N``, ``step-N`` and
     ``checkpoint-N``, in Hugging Face layout; the finished model in the folder itself is not among them. Of a hub id
     they are the branches and tags with a step in their names, as the hub lists them or, offline, as its cache has them.
-
-    Args:
-        name: a folder or a hub id.
-        wanted: ``"all"``; a pattern of names, ``"step*"``; or a list of steps (500) and names (``"step500"``). Names of
-            revisions need no list of the hub's.
-
-    Raises:
-        ModelError: there are none, one of those wanted is missing, or two have the same step.
+    Names of revisions in a list need no list of the hub's. A ModelError is raised where there are none, one of those
+    wanted is missing, or two have the same step.
     """
     path = Path(name).expanduser()
     is_folder = path.is_dir()
@@ -699,10 +668,8 @@ def _step_of(name: str, model: str) -> int:
     """The step in a checkpoint's name: the number after ``step`` or ``checkpoint``, else the last; 20k is 20,000."""
     numbers = _AFTER_WORD.findall(name) or _NUMBER.findall(name)
     if not numbers:
-        raise ModelError(
-            f"model {cut(model)}: revision {quoted(name)} has no step in its name; name it as a model of its own with "
-            "revision: and step:"
-        )
+        remedy = "name it as a model of its own with revision: and step:"
+        raise ModelError(f"model {cut(model)}: revision {quoted(name)} has no step in its name; {remedy}")
     value, unit = numbers[-1]
     return round(float(value) * {"": 1, "k": 1_000, "m": 1_000_000}[unit.lower()])
 

@@ -47,15 +47,8 @@ def tokenizer_scores(reader: PieceReader, texts: Texts, *, n_resamples: int = 20
     ``single_character_share`` are about pieces of words; ``renyi_efficiency`` is H_α of the pieces' frequencies over
     the logarithm of the size of the vocabulary, α = 2.5 (Zouhar et al. 2023); ``vocabulary_used`` is the share of the
     vocabulary that occurs, which grows with the text and has no interval. A piece that several words share, as those of
-    *don't* and French *du* (*de* and *le*) may, is counted once among pieces.
-
-    Args:
-        reader: the tokenizer, as :func:`bertology.encoders.loading.load_reader` gives it.
-        texts: sentences, or plain texts.
-        n_resamples: of the bootstrap over sentences.
-
-    Raises:
-        CorpusError: the text has no word that the tokenizer can read.
+    *don't* and French *du* (*de* and *le*) may, is counted once among pieces. Intervals are by the bootstrap over
+    sentences. A CorpusError is raised where the text has no word that the tokenizer can read.
     """
     sentences = as_sentences(texts)
     all_ids, ranges = _read(reader, sentences)
@@ -114,16 +107,9 @@ def tokenizer_parity(
 ) -> TokenizerScore | None:
     """Pieces of a text over pieces of its translation, ``reference`` (the *premium* of Petrov et al. 2023).
 
-    Sentences are translations of one another if they have the same id; others are left out.
-
-    Args:
-        reader: the tokenizer.
-        texts: sentences with ids, as those of parallel treebanks.
-        reference: the same in the language that is compared with.
-        n_resamples: of the bootstrap over pairs of sentences.
-
-    Returns:
-        1 where the same is said in as many pieces; None where no sentence of one text has an id of the other.
+    Sentences are translations of one another if they have the same id, as those of parallel treebanks; others are left
+    out. The parity is 1 where the same is said in as many pieces, with an interval by the bootstrap over pairs; None
+    where no sentence of one text has an id of the other.
     """
     lengths = []
     for one in (as_sentences(texts), as_sentences(reference)):
@@ -149,29 +135,20 @@ def _read(reader: PieceReader, sentences: Sentences) -> tuple[Integers, NDArray[
 class MorphScores(NamedTuple):
     """Agreement of the boundaries of pieces with those of morphs."""
 
-    precision: float
-    """Share of boundaries between pieces that are boundaries of morphs."""
-    recall: float
-    """Share of boundaries of morphs that are boundaries between pieces."""
+    precision: float  # share of boundaries between pieces that are boundaries of morphs
+    recall: float  # share of boundaries of morphs that are boundaries between pieces
     f1: float
     morph_score: float
     """Share of words that are cut at all which are cut at the boundary of their morphs (Arnett & Bergen 2024)."""
     n_words: int
-    n_whole: int
-    """Words that are one piece."""
+    n_whole: int  # words that are one piece
 
 
 def morph_scores(reader: PieceReader, words: Iterable[Sequence[str]]) -> MorphScores:
-    """Boundaries of pieces against gold morphs.
+    """Boundaries of pieces against gold morphs, which make up each word: ``("light", "ed")``.
 
-    Words of one piece have no boundary: they count for recall, and are left out of ``morph_score`` as by its authors.
-
-    Args:
-        reader: the tokenizer.
-        words: of each word its morphs in order, which make up the word: ``("light", "ed")``.
-
-    Raises:
-        CorpusError: there is no word of two morphs or more.
+    Words of one piece have no boundary: they count for recall, and are left out of ``morph_score`` as by its authors. A
+    CorpusError is raised where there is no word of two morphs or more.
     """
     gold_boundaries = cut_boundaries = shared = n_words = n_whole = hits = 0
     for morphs in words:
@@ -201,10 +178,8 @@ def morph_scores(reader: PieceReader, words: Iterable[Sequence[str]]) -> MorphSc
 def read_morphs(path: Path) -> Iterator[tuple[str, ...]]:
     """The words of a CSV or TSV file with their morphs, as those of MorphScore.
 
-    A header names the columns: ``pt1`` and ``rest``, or else every column after one called ``word`` or ``full_word``.
-
-    Raises:
-        CorpusError: there is no such file, or no such columns.
+    A header names the columns: ``pt1`` and ``rest``, or else every column after one called ``word`` or ``full_word``; a
+    CorpusError is raised where there are none.
     """
     with opened(path, error=CorpusError) as raw:
         lines = raw.read().decode("utf-8-sig").splitlines()
@@ -251,8 +226,7 @@ class WordTrace(NamedTuple):
 class TokenTrace(NamedTuple):
     """The pieces of a text and how they were arrived at."""
 
-    kind: str
-    """``WordPiece``, ``BPE`` or ``Unigram``."""
+    kind: str  # ``WordPiece``, ``BPE`` or ``Unigram``
     words: tuple[WordTrace, ...]
 
     @property
@@ -262,19 +236,13 @@ class TokenTrace(NamedTuple):
 
 
 def trace_tokens(tokenizer: Any, text: str, *, n_best: int = 3) -> TokenTrace:
-    """The steps by which a tokenizer cuts a text.
+    """The steps by which a tokenizer cuts a text; special tokens inside it are cut like any text.
 
     WordPiece takes the longest piece of its vocabulary that the rest of a word begins with, again and again; if none
     fits, the whole word is unknown (Devlin et al. 2019). BPE begins with characters or bytes and merges the pair that
-    was merged first in training (Sennrich et al. 2016). Unigram takes the most probable of all ways to cut (Kudo 2018).
-
-    Args:
-        tokenizer: of transformers, with a fast implementation, or a ``tokenizers.Tokenizer``.
-        text: what to cut; special tokens inside it are cut like any text.
-        n_best: ways to cut that are shown of Unigram, the best first.
-
-    Raises:
-        ModelError: the tokenizer has no fast implementation, or is of another kind.
+    was merged first in training (Sennrich et al. 2016). Unigram takes the most probable of all ways to cut (Kudo 2018),
+    and the ``n_best`` are shown. The tokenizer is one of transformers or a ``tokenizers.Tokenizer``; a ModelError is
+    raised for one that has no fast implementation, or is of another kind.
     """
     backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
     if not hasattr(backend, "to_str"):

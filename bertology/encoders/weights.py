@@ -17,7 +17,6 @@ from bertology.encoders._modules import LoadedModel, find_blocks
 from bertology.encoders.loading import check_files
 from bertology.encoders.sources import (
     AGAIN,
-    ModelShape,
     ModelSource,
     load_config,
     model_shape,
@@ -33,7 +32,6 @@ matrix for three); the feed-forward layers; norms, wherever they are; and the he
 
 # What architectures call these projections, at the end of a path within a block; the first that fits counts.
 _KINDS: tuple[tuple[WeightKind, str], ...] = (
-    ("norm", r"(layer_?norm|norm\d?|ln_\w|.*_layer_norm|.*_norm)"),
     ("query_key_value", r"(attn\.(Wqkv|c_attn)|attention\.self\.in_proj)"),
     ("query", r".*(att|Att)[\w.]*\.(query(_proj)?|q_lin|q_proj|q|pos_query_proj|pos_q_proj)"),
     ("key", r".*(att|Att)[\w.]*\.(key(_proj)?|k_lin|k_proj|k|pos_key_proj|pos_proj)"),
@@ -41,18 +39,15 @@ _KINDS: tuple[tuple[WeightKind, str], ...] = (
     ("output", r"(attention\.output\.dense|.*(att|Att)[\w.]*\.(dense|out_lin|out_proj|o|Wo|c_proj))"),
 )
 _ABOVE_BLOCKS = re.compile(r"(encoder\.)?(norm|final_norm|final_layer_norm|emb_layer_norm_after|ln_f)\.")
-_FLOATS = ("F1", "F3", "F6", "F8", "BF")
-"""Beginnings of the names of floating-point types in safetensors files."""
-_LEGACY = ((".gamma", ".weight"), (".beta", ".bias"))
-"""Endings of the parameters of norms in old checkpoints of BERT."""
+_FLOATS = ("F1", "F3", "F6", "F8", "BF")  # beginnings of the names of floating-point types in safetensors files
+_LEGACY = ((".gamma", ".weight"), (".beta", ".bias"))  # endings of the parameters of norms in old checkpoints of BERT
 
 
 @dataclass(frozen=True)
 class WeightPlace:
     """The place of a tensor in a model."""
 
-    layers: tuple[int, ...]
-    """0 for the embeddings, 1…L for the blocks, of which ALBERT's tensors serve several; empty for the heads."""
+    layers: tuple[int, ...]  # 0 embeddings, 1…L blocks, of which ALBERT's tensors serve several; empty for the heads
     kind: WeightKind
 
 
@@ -60,24 +55,39 @@ class StoredWeights:
     """The tensors of floating point in a model's files; a context manager.
 
     Names are those of the encoder without the prefix of the class that saved it (``encoder.layer.0.…``), so that the
-    same weights have the same name with every head; tied weights are there once. Files are mapped, not loaded.
-
-    Args:
-        source: the model's files.
-
-    Raises:
-        ModelError: the model has no files, or they cannot be read.
+    same weights have the same name with every head; tied weights are there once. Files are mapped, not loaded. A
+    ModelError is raised where the model has no files, or they cannot be read.
     """
 
     def __init__(self, source: ModelSource) -> None:
+        import transformers
+
         check_files(source, "pretrained", torch.float32)
         self.name, self.source = source.title, source
         self.n_bytes = sum(path.stat().st_size for path in weight_files(source.folder))
         """Total size of the files of weights."""
         self._stack, shape = contextlib.ExitStack(), model_shape(source)
-        name_of, known = _names(source, shape)
-        stored = self._stored().items()
-        self._readers = {own: read for name, read in stored if (own := name_of(name)) is not None}
+        with quiet_loading(), one_line(f"{source.folder}: no model can be made of its config.json", remedy=AGAIN):
+            config = load_config(source, False)
+            if config.is_encoder_decoder:
+                raise ModelError(f"model {source.name} is an encoder-decoder ({shape.family}): give an encoder")
+            kind: Any = getattr(transformers, (config.architectures or [""])[0], None)
+            if not hasattr(kind, "_from_config"):
+                kind = transformers.MODEL_MAPPING[type(config)]
+            with torch.device("meta"):
+                model = kind._from_config(config)
+        body, tied = model.base_model, frozenset(getattr(model, "all_tied_weights_keys", None) or {})
+        own = {name for name, _ in body.named_parameters(remove_duplicate=False)}
+        self._readers: dict[str, Callable[[], Tensor]] = {}
+        for stored, read in self._stored().items():
+            plain = stored.removeprefix(f"{model.base_model_prefix}.")
+            for old, new in _LEGACY:
+                if plain.endswith(old) and plain not in own:
+                    plain = plain.removesuffix(old) + new
+            if stored not in tied:
+                # A head may have a tensor of the name that the encoder has under the prefix: it keeps its own.
+                self._readers[plain if plain in own else stored] = read
+        known = weight_places(body, find_blocks(body, n_layers=shape.n_layers, family=shape.family))
         places = [(name, known.get(name, WeightPlace((), "head"))) for name in self._readers]
         places.sort(key=lambda place: place[1].layers or (shape.n_layers + 1,))
         self.places: Mapping[str, WeightPlace] = dict(places)
@@ -114,65 +124,27 @@ class StoredWeights:
 
 
 class LoadedWeights:
-    """The tensors of a model in memory, by the names that :class:`StoredWeights` gives them.
-
-    Args:
-        model: the modules of an encoder, ``encoder.model``; of heads it has the one of masked pieces at most.
-        name: of the model.
-    """
+    """The tensors of ``encoder.model``, of heads the one of masked pieces at most, by the names in StoredWeights."""
 
     def __init__(self, model: LoadedModel, name: str) -> None:
         if not model.is_stock:
             raise ModelError(
                 f"model {name} was changed in memory, so that its tensors are no plain weights: save it first"
             )
-        self.name = name
-        body = {id(value): name for name, value in model.body.named_parameters()}
-        values = {body.get(id(value), name): value for name, value in model.outermost.named_parameters()}
-        places = weight_places(model.body, model.blocks)
-        self._values = values
-        self.places: Mapping[str, WeightPlace] = {name: places.get(name, WeightPlace((), "head")) for name in values}
-        """Tensors by name."""
+        self.name, body = name, {id(value): place for place, value in model.body.named_parameters()}
+        self._values = {body.get(id(value), place): value for place, value in model.outermost.named_parameters()}
+        known = weight_places(model.body, model.blocks)
+        self.places: Mapping[str, WeightPlace] = {
+            place: known.get(place, WeightPlace((), "head")) for place in self._values
+        }
 
     def read(self, name: str) -> Tensor:
         """The values of a tensor, on the processor."""
         return self._values[name].detach().cpu()
 
 
-def _names(source: ModelSource, shape: ModelShape) -> tuple[Callable[[str], str | None], dict[str, WeightPlace]]:
-    """From a stored tensor to its name, None for one that is tied to another; and the places of tensors by name."""
-    import transformers
-
-    with quiet_loading(), one_line(f"{source.folder}: no model can be made of its config.json", remedy=AGAIN):
-        config = load_config(source, False)
-        if config.is_encoder_decoder:
-            raise ModelError(f"model {source.name} is an encoder-decoder ({shape.family}): give an encoder")
-        kind: Any = getattr(transformers, (config.architectures or [""])[0], None)
-        if not hasattr(kind, "_from_config"):
-            kind = transformers.MODEL_MAPPING[type(config)]
-        with torch.device("meta"):
-            model = kind._from_config(config)
-    body, tied = model.base_model, frozenset(getattr(model, "all_tied_weights_keys", None) or {})
-    own = {name for name, _ in body.named_parameters(remove_duplicate=False)}
-
-    def name_of(stored: str) -> str | None:
-        plain = stored.removeprefix(f"{model.base_model_prefix}.")
-        for old, new in _LEGACY:
-            if plain.endswith(old) and plain not in own:
-                plain = plain.removesuffix(old) + new
-        # A head may have a tensor of the name that the encoder has under the prefix: it keeps its own.
-        return None if stored in tied else plain if plain in own else stored
-
-    return name_of, weight_places(body, find_blocks(body, n_layers=shape.n_layers, family=shape.family))
-
-
 def weight_places(body: nn.Module, blocks: Sequence[nn.Module]) -> dict[str, WeightPlace]:
-    """The place of each parameter of an encoder, by its name in it; a pooler is a head.
-
-    Args:
-        body: the encoder proper.
-        blocks: its blocks in the order in which they run.
-    """
+    """The place of each parameter of an encoder ``body``, by its name in it; a pooler is a head."""
     layers: dict[int, list[int]] = {}
     for layer, block in enumerate(blocks, 1):
         layers.setdefault(id(block), []).append(layer)
@@ -195,8 +167,6 @@ def weight_places(body: nn.Module, blocks: Sequence[nn.Module]) -> dict[str, Wei
 
 def _kind(path: str) -> WeightKind:
     """The kind of a module by its path within a block; what is neither attention nor norm is feed-forward."""
-    last = path.rpartition(".")[2]
-    for kind, pattern in _KINDS:
-        if re.fullmatch(pattern, last if kind == "norm" else path, flags=re.IGNORECASE if kind == "norm" else 0):
-            return kind
-    return "feed_forward"
+    if re.fullmatch(r"(layer_?norm|norm\d?|ln_\w|.*_layer_norm|.*_norm)", path.rpartition(".")[2], re.IGNORECASE):
+        return "norm"
+    return next((kind for kind, pattern in _KINDS if re.fullmatch(pattern, path)), "feed_forward")

@@ -46,8 +46,7 @@ T = TypeVar("T")
 CellKey = tuple[str, int, int | None]
 """Control, seed and layer; the layer is None for a score that belongs to no single layer."""
 
-Counts = tuple[NDArray[Any], tuple[str, ...]]
-"""``[layer, cluster, label, kind]`` counts, and the labels."""
+Counts = tuple[NDArray[Any], tuple[str, ...]]  # `[layer, cluster, label, kind]` counts, and the labels
 
 
 class Problem(NamedTuple):
@@ -66,12 +65,10 @@ class CellGrid:
 
     columns: tuple[int | None, ...]
     """The layers that have a score; None stands for a score that belongs to no single layer."""
-    layers_read: tuple[int, ...]
-    """The layers whose signal is read."""
+    layers_read: tuple[int, ...]  # the layers whose signal is read
     identity: Mapping[str, Any] = field(default_factory=dict)
     """Values that decide the numbers besides task, weights, readout, dtype, control, seed and layer."""
-    controls: tuple[str, ...] = ("none",)
-    """``none`` for the task itself, and the controls that are computed with it."""
+    controls: tuple[str, ...] = ("none",)  # `none` for the task itself, and the controls that are computed with it
     n_seeds: int = 1
     column_identity: Mapping[int | None, Mapping[str, Any]] = field(default_factory=dict)
     """Values that decide the numbers of single layers besides ``identity``."""
@@ -82,8 +79,7 @@ class FitCells:
     """The cells of one readout configuration of a task on one set of weights: all layers, controls and seeds."""
 
     probe: Probe
-    config: ReadoutConfig
-    """The configuration, with the readout's registered name."""
+    config: ReadoutConfig  # the configuration, with the readout's registered name
     weights: Weights
     cells: Mapping[CellKey, Cell]
     layers_read: tuple[int, ...]
@@ -127,10 +123,7 @@ class FitGroup:
     @property
     def cells(self) -> tuple[Cell, ...]:
         """The cells of all members."""
-        cells: tuple[Cell, ...] = ()
-        for member in self.members:
-            cells += tuple(member.cells.values())
-        return cells
+        return tuple([cell for member in self.members for cell in member.cells.values()])
 
 
 @dataclass(frozen=True)
@@ -138,10 +131,8 @@ class BaselineCells:
     """The cells of a task's baselines, which read no signal of the model."""
 
     probe: Probe
-    config: ReadoutConfig
-    """The first readout configuration of the task, whose settings a baseline may need."""
-    cells: Mapping[str, Cell]
-    """The cell of each baseline."""
+    config: ReadoutConfig  # the first readout configuration of the task, whose settings a baseline may need
+    cells: Mapping[str, Cell]  # the cell of each baseline
     unreadable: Mapping[str, Reasons] = field(default_factory=dict)
     """Words of each split that the model cannot read, which are left out of the baselines as well. Empty where the
     model reads every word: then the cells are those of any model."""
@@ -164,8 +155,7 @@ class BaselineCells:
 class Resources:
     """The resources that computing needs besides the cells: run directory, model, vectors, threads."""
 
-    run: Path
-    """Run directory."""
+    run: Path  # run directory
     pair: ModelCorpus
     device: str
     progress: Progress
@@ -173,18 +163,11 @@ class Resources:
     """Returns the model with the weights of the groups, which is loaded when it is first needed."""
     stored: Mapping[Signal, Mapping[str, Entry]] = field(default_factory=dict)
     """The stored vectors that the family reads, by signal and split."""
-    memory: int = 0
-    """Bytes of vectors that fits may keep between passes over them."""
-    n_threads: int = 1
-    """Threads that may compute layers next to each other, where results do not depend on it."""
+    memory: int = 0  # bytes of vectors that fits may keep between passes over them
+    n_threads: int = 1  # threads that may compute layers next to each other, where results do not depend on it
     reference: Resources | None = None
     """The resources of the reference model, for families that compare with it; its ``get_encoder`` leaves the first
     model open."""
-
-    @property
-    def entries(self) -> Mapping[str, Entry]:
-        """The stored vectors of words, by split."""
-        return self.stored["words"]
 
     def vectors(
         self, split: str, layers: Sequence[int], words: NDArray[np.int64] | None = None, *, signal: Signal = "words"
@@ -198,27 +181,20 @@ class Resources:
 class Cost:
     """A rough estimate of what computing some cells takes."""
 
-    flops: float
-    """Floating-point operations."""
-    memory: float = 0.0
-    """Bytes that vectors take while a fit runs."""
-    items: int = 0
-    """Items of which a cell keeps predictions."""
+    flops: float  # floating-point operations
+    memory: float = 0.0  # bytes that vectors take while a fit runs
+    items: int = 0  # items of which a cell keeps predictions
 
 
 @dataclass(frozen=True)
 class Scoring:
     """The settings with which finished cells are scored."""
 
-    run: Path
-    """Run directory."""
+    run: Path  # run directory
     pair: ModelCorpus
-    experiment: str
-    """The column ``experiment`` of the rows."""
-    n_resamples: int = N_RESAMPLES
-    """Number of resamples of the bootstrap over sentences."""
-    seed: int = 0
-    """Seed of the resampling."""
+    experiment: str  # the column `experiment` of the rows
+    n_resamples: int = N_RESAMPLES  # number of resamples of the bootstrap over sentences
+    seed: int = 0  # seed of the resampling
     compare_layers: bool = True
 
 
@@ -249,8 +225,7 @@ class Family(ABC):
     is_cross_validated: ClassVar[bool] = False
     """Whether the task can be fitted in folds: what is fitted depends on the items of train and dev alone, and what is
     kept of a cell are predictions of single items."""
-    keeps_items: ClassVar[bool] = False
-    """Whether cells keep predictions of single items, which :meth:`count` counts."""
+    keeps_items: ClassVar[bool] = False  # whether cells keep predictions of single items, which :meth:`count` counts
     has_settings_in_baselines: ClassVar[bool] = False
     """Whether the settings of a task decide the numbers of its baselines too."""
 
@@ -296,9 +271,7 @@ class Family(ABC):
 
     def identity(self, pair: ModelCorpus, probe: Probe) -> dict[str, Any]:
         """Fingerprints of the data that decide the numbers of a task and of its baselines."""
-        identity = {}
-        for name in probe.reads:
-            identity[f"{name}_fingerprint"] = pair.splits.by_name[name].fingerprint
+        identity = {f"{name}_fingerprint": pair.splits.by_name[name].fingerprint for name in probe.reads}
         if (items := pair.splits.items.get(probe.task)) is not None:
             identity["items_fingerprint"] = items.fingerprint
         return identity
@@ -328,10 +301,8 @@ class Family(ABC):
 
     def unreadable(self, pair: ModelCorpus, probe: Probe) -> Unreadable:
         """The words of a task's splits that the model cannot read, which baselines are not scored on either."""
-        reads = probe.reads
-        return (
-            ({name: reasons for name, reasons in pair.unreadable.items() if name in reads}, {}) if reads else ({}, {})
-        )
+        reads = probe.reads  # what is left out is looked up for tasks that read text alone
+        return {name: pair.unreadable[name] for name in reads if name in pair.unreadable}, {}
 
     # Computing.
 
@@ -346,14 +317,11 @@ class Family(ABC):
             Each group when its cells are written, or with what went wrong, which does not stop the others.
         """
 
-        for group in groups:
-            try:
-                for cells in group.members:
-                    self.compute_cells(cells, job)
-            except Exception as error:
-                yield group, error
-            else:
-                yield group, None
+        def compute(group: FitGroup) -> None:
+            for cells in group.members:
+                self.compute_cells(cells, job)
+
+        return one_by_one(groups, compute)
 
     def compute_cells(self, cells: FitCells, job: Resources) -> None:
         """Compute and write the cells of one configuration, where nothing in its group is computed with it."""
@@ -456,20 +424,17 @@ def runs_random_weights(probe: Probe, controls: Controls, random_draws: int | Li
 
 def check_controls(controls: Controls, tasks: Iterable[str]) -> None:
     """Raise where a control is asked for that neither these tasks have nor any other that is installed."""
+
+    def names(probe: Probe) -> set[str]:
+        family = family_of(probe)
+        return {note.name for note in (*family.baselines(probe), *family.controls(probe))} - {"none"}
+
     unknown = {*controls} - {"all", RANDOM, *CONTROLS}
     for task in tasks if unknown else ():
         with suppress(BertologyError):  # a task that there is not is reported where it is computed
-            unknown -= _controls_of(get_probe(task))
+            unknown -= names(get_probe(task))
     if unknown:
-        every = {"all", "none", RANDOM}
-        for entry in registered_probes().values():
-            probe = entry.load()
-            every |= _controls_of(probe if isinstance(probe, Probe) else probe.example)
+        loaded = [entry.load() for entry in registered_probes().values()]
+        every = {"all", "none", RANDOM}.union(*(names(p if isinstance(p, Probe) else p.example) for p in loaded))
         for name in sorted(unknown - every):
             raise name_not_found("control", name, every)
-
-
-def _controls_of(probe: Probe) -> set[str]:
-    """The names of all controls of a probe."""
-    family = family_of(probe)
-    return {note.name for note in (*family.baselines(probe), *family.controls(probe))} - {"none"}

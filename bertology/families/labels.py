@@ -7,33 +7,21 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bertology.errors import BertologyError, FitError
 from bertology.families.contract import CellGrid, Cost, Counts, FitCells, FitGroup, Problem, Resources, Scoring
 from bertology.families.model_corpus import ModelCorpus, Splits
 from bertology.families.request import Init, ReadoutConfig
-from bertology.families.rows import (
-    NO_INTERVALS,
-    ByControl,
-    Column,
-    Columns,
-    Score,
-    Scored,
-    cell_rows,
-    records_of,
-    run_rows,
-)
+from bertology.families.rows import NO_INTERVALS, Column, Columns, Score, Scored, cell_rows, records_of, run_rows
 from bertology.families.vectors import (
     Baseline,
     CellWriter,
-    ItemColumns,
     TaskData,
     VectorFamily,
-    check_pools,
     readable,
     sentence_names,
     targets_of,
@@ -51,7 +39,6 @@ from bertology.results import Predictions, ResultRow
 from bertology.results.predictions import Kept, Stopwatch, read_labels, read_scores, split_sets
 
 if TYPE_CHECKING:
-    from bertology.readouts import FittedReadout
     from bertology.readouts.codelength import Codelength
     from bertology.readouts.erasure import Erasure
 
@@ -83,6 +70,12 @@ _FORMS = {
 _PACKAGES = ("torch", "transformers", "numpy", "scikit-learn")
 _COMPRESSION, _BITS = Score("compression", True), Score("codelength_bits", False)
 _ACCURACY = find_metric("accuracy")
+_ATTENTION = (
+    ("fits that stopped before they converged", "converged", False),
+    ("dev accuracy is best at the weakest strength tried", "path_end", "weakest"),
+    ("dev accuracy is best at the strongest strength tried", "path_end", "strongest"),
+)
+"""Kinds of fits that need attention, by a parameter and its value."""
 
 
 class _Labels(VectorFamily):
@@ -123,27 +116,41 @@ class _Labels(VectorFamily):
         return _BASELINES[_items_of(probe)]
 
     def controls(self, probe: Probe) -> tuple[ControlNote, ...]:
-        text = f"{_FORMS[_items_of(probe)]} has a random label (Hewitt & Liang 2019); selectivity: less that"
-        return (ControlNote("control_task", "control", text),)
+        what = "has a random label (Hewitt & Liang 2019); selectivity: score less control score"
+        return (ControlNote("control_task", "control", f"{_FORMS[_items_of(probe)]} {what}"),)
 
     def compute_cells(self, cells: FitCells, job: Resources) -> None:
         fit(cells, job)
 
-    def baseline(self, data: TaskData, columns: ItemColumns, control: str) -> Baseline:
+    def baseline(self, data: TaskData, control: str) -> Baseline:
         """The label most frequent in training: of all items (``majority``), of those of the same form
         (``word_majority``) or of as many words (``length``); or what a regression on words and places predicts."""
         watch, facts, provenance = Stopwatch(), dict[str, Any](), dict[str, Any]()
-        train = data.train.codes
+        predicted: Any
+        train, test = data.train, data.test
         if control == "lexical":
-            predicted, facts["params"] = _lexical(data)
+            words = {
+                split: SpanWords([text.values[code] for code in text.codes.tolist()], starts, data.items[split].spans)
+                for split, text, starts in ((name, of.written, of.starts) for name, of in data.splits.by_name.items())
+            }
+            splits = [data.items[split] for split in ("train", "dev")]
+            labels = [of.codes for of in splits] if train.is_multi_label else list(map(data.targets, ("train", "dev")))
+            found = lexical_labels(
+                words["train"], labels[0], dev=words["dev"], dev_labels=labels[1], test=words["test"]
+            )
+            predicted = found.labels
+            facts["params"] = {"strength": found.strength, "dev_score": round(found.dev_score, 6)}
             provenance = watch.provenance("numpy", "scikit-learn", device="cpu")
         elif control == "majority":
-            predicted = np.repeat(majority(train)[None], len(data.test), axis=0)
+            predicted = np.repeat(majority(train.codes)[None], len(test), axis=0)
+        elif control == "length":
+            n_words, of_test = (np.diff(part.spans).sum(axis=(1, 2)) for part in (train, test))
+            known = np.where(np.isin(of_test, n_words), of_test, -1)
+            predicted = word_majority(n_words, train.codes, known, n_words=int(n_words.max()) + 1)
         else:
-            train_words, test_words, n_words = data.word_forms() if control != "length" else _lengths(data)
-            predicted = word_majority(train_words, train, test_words, n_words=n_words)
-        kept = columns.predictions(data.test.codes, predicted, np.full(len(data.test), np.nan))
-        return kept, facts, provenance
+            train_words, test_words, n_forms = data.word_forms()
+            predicted = word_majority(train_words, train.codes, test_words, n_words=n_forms)
+        return data.predictions(test.codes, predicted, np.full(len(test), np.nan)), facts, provenance
 
     def main_metric(self, cells: FitCells, control: str) -> str:
         """Accuracy for control tasks, unless it is how short their code is."""
@@ -174,7 +181,7 @@ class _Labels(VectorFamily):
         return _code_columns(cells, scoring) if cells.config.codelength else super().scores(cells, scoring)
 
     def more_rows(
-        self, cells: FitCells, control: str, by_control: ByControl, shared: Sequence[Mapping[str, Any]]
+        self, cells: FitCells, control: str, by_control: Any, shared: Sequence[Mapping[str, Any]]
     ) -> Iterable[ResultRow]:
         """Selectivity, and where mixtures of layers gain."""
         if control == "none":
@@ -183,7 +190,6 @@ class _Labels(VectorFamily):
 
     def cost(self, pair: ModelCorpus, groups: Sequence[FitGroup]) -> Cost:
         data, members = task_data(groups[0].probe, pair.splits), [one for group in groups for one in group.members]
-        check_pools(pair, data, [member.config for member in members])
         size, flops = (len(data.train), pair.shape.dim, len(data.labels)), 0.0
         for member in members:
             flops += len(member.cells) * get_readout(member.readout, **member.config.settings).training_flops(*size)
@@ -197,9 +203,6 @@ def _items_of(probe: Probe) -> str:
 
 def fit(cells: FitCells, job: Resources) -> None:
     """Fit a readout to all layers, controls and seeds of a configuration at once, and write the cells."""
-    from bertology.readouts import get_readout
-    from bertology.readouts.kept import KeptFit
-
     watch, problems, fraction = Stopwatch(), cells.problems, cells.config.fraction
     data = readable(cells, job)
     erasure = _erasure(cells, job) if cells.config.erase is not None else None
@@ -220,87 +223,47 @@ def fit(cells: FitCells, job: Resources) -> None:
         n_threads=job.n_threads,
     )
     job.progress.finish()
-    predicted = fitted.predict(sources["test"])
+    predicted, report = fitted.predict(sources["test"]), fitted.report
     provenance = watch.provenance(*_PACKAGES, device=job.device, n_cells=len(cells.cells))
-    writer, params = CellWriter(cells, data, job, provenance), dict[tuple[Problem, int | None], dict[str, Any]]()
-    is_kept = cells.weights.init == job.pair.request.init and erasure is None
+    writer, every = CellWriter(cells, data, job, provenance), dict[tuple[Problem, int | None], dict[str, Any]]()
     for number, problem in enumerate(problems):
         gold = data.test.codes if problem.control == "none" else data.labels_of(problem, "test")
         for place, (layer, cell) in enumerate(zip(cells.layers, cells.cells_of(problem), strict=True)):
-            if is_kept and problem.control == "none":
-                writer.keep_fit(KeptFit.of(fitted, number, place), cell)
-            kept = writer.columns.predictions(gold, predicted.labels[number, place], predicted.log_prob[number, place])
-            params[problem, layer] = _fit_params(fitted, number, place)
-            writer.write(cell, kept, problem.seed, params[problem, layer], n_params=fitted.n_params)
-    for note in _notes(cells, params):
-        job.progress.note(note)
-
-
-def _lengths(data: TaskData) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
-    """Numbers of words of train and test items, −1 for those that no item of train has, and one more than the most."""
-    train, test = (np.diff(part.spans).sum(axis=(1, 2)) for part in (data.train, data.test))
-    return train, np.where(np.isin(test, train), test, -1), int(train.max()) + 1
-
-
-def _lexical(data: TaskData) -> tuple[NDArray[Any], dict[str, Any]]:
-    """The labels that a regression on words and places predicts, and the strength that dev chose."""
-    train, dev, test = (
-        SpanWords(
-            [sentences.written.values[code] for code in sentences.written.codes.tolist()],
-            sentences.starts,
-            data.items[split].spans,
-        )
-        for split, sentences in data.splits.by_name.items()
-    )
-    labels, dev_labels = (
-        data.items[split].codes if data.train.is_multi_label else data.targets(split) for split in ("train", "dev")
-    )
-    predicted = lexical_labels(train, labels, dev=dev, dev_labels=dev_labels, test=test)
-    return predicted.labels, {"strength": predicted.strength, "dev_score": round(predicted.dev_score, 6)}
-
-
-def _fit_params(fitted: FittedReadout, problem: int, column: int) -> dict[str, Any]:
-    """The parameters of one fit: strengths that were tried, and how it converged."""
-    report, at = fitted.report, (problem, column)
-    chosen = int(np.abs(np.array(report.strengths) - report.chosen[at]).argmin())
-    gradient_norm = float(report.gradient_norm[at][chosen])
-    tried = np.flatnonzero(~np.isnan(report.dev_accuracy[at]))
-    params: dict[str, Any] = {
-        "strength": float(report.chosen[at]),
-        "strengths": [float(report.strengths[place]) for place in tried],
-        "dev_accuracy": [round(float(report.dev_accuracy[at][place]), 6) for place in tried],
-        "iterations": int(report.iterations[at][chosen]),
-        "converged": bool(report.converged[at][chosen]),
-        # JSON knows no NaN, which is what a readout without iterations has to say.
-        "gradient_norm": gradient_norm if math.isfinite(gradient_norm) else None,
-    }
-    if end := report.end(*at):
-        params["path_end"] = end
-    if details := fitted.details(*at):
-        params["details"] = dict(details)
-    return params
-
-
-def _notes(cells: FitCells, params: Mapping[tuple[Problem, int | None], Mapping[str, Any]]) -> Iterator[str]:
-    """A line on each kind of fits that need attention."""
+            at = number, place
+            if erasure is None:
+                writer.keep_fit(fitted, *at)
+            # The parameters of one fit: strengths that were tried, and how it converged.
+            chosen = int(np.abs(np.array(report.strengths) - report.chosen[at]).argmin())
+            gradient_norm = float(report.gradient_norm[at][chosen])
+            tried = np.flatnonzero(~np.isnan(report.dev_accuracy[at]))
+            params = every[problem, layer] = {
+                "strength": float(report.chosen[at]),
+                "strengths": [float(report.strengths[one]) for one in tried],
+                "dev_accuracy": [round(float(report.dev_accuracy[at][one]), 6) for one in tried],
+                "iterations": int(report.iterations[at][chosen]),
+                "converged": bool(report.converged[at][chosen]),
+                # JSON knows no NaN, which is what a readout without iterations has to say.
+                "gradient_norm": gradient_norm if math.isfinite(gradient_norm) else None,
+            }
+            if end := report.end(*at):
+                params["path_end"] = end
+            if details := fitted.details(*at):
+                params["details"] = dict(details)
+            kept = data.predictions(gold, predicted.labels[at], predicted.log_prob[at])
+            writer.write(cell, kept, problem.seed, params, n_params=fitted.n_params)
     model = {"random": "random weights", "random_blocks": "random blocks"}.get(cells.weights.init, "pretrained")
     model += f" (seed {cells.weights.seed})" if cells.weights.seed else ""
-    for what, key, value in (
-        ("fits that stopped before they converged", "converged", False),
-        ("dev accuracy is best at the weakest strength tried", "path_end", "weakest"),
-        ("dev accuracy is best at the strongest strength tried", "path_end", "strongest"),
-    ):
+    for what, key, value in _ATTENTION:
         by_problem: dict[Problem, list[int | None]] = defaultdict(list)
-        for (problem, layer), of_fit in params.items():
-            if of_fit.get(key) == value:
+        for (problem, layer), params in every.items():
+            if params.get(key) == value:
                 by_problem[problem].append(layer)
-        if by_problem:
-            where = [f"{_layers_named(layers)} of {problem}" for problem, layers in by_problem.items()]
-            yield f"{cells.probe.task}, {model}: {what}: {'; '.join(where)}"
-
-
-def _layers_named(layers: Sequence[int | None]) -> str:
-    return "all layers" if layers == [None] else f"layer{'s' * (len(layers) > 1)} {', '.join(map(str, layers))}"
+        where = []
+        for problem, layers in by_problem.items():
+            named = f"layer{'s' * (len(layers) > 1)} {', '.join(map(str, layers))}"
+            where.append(f"{'all layers' if layers == [None] else named} of {problem}")
+        if where:
+            job.progress.note(f"{cells.probe.task}, {model}: {what}: {'; '.join(where)}")
 
 
 def _erased_data(task: str, splits: Splits) -> TaskData:
@@ -318,7 +281,7 @@ def _erasure(cells: FitCells, job: Resources) -> Erasure:
     from bertology.readouts.erasure import random_erasure
 
     erased = _erased_data(str(cells.config.erase), job.pair.splits).without(job.pair.unreadable, job.pair.joined)
-    vectors = WordVectors(job.entries["train"], erased.train.words, layers=cells.layers_read, memory=0)
+    vectors = WordVectors(job.stored["words"]["train"], erased.train.words, layers=cells.layers_read, memory=0)
     erasure = fit_erasure(vectors, np.asarray(erased.targets("train")), erased.n_train_labels, device=job.device)
     return erasure if cells.config.eraser == "leace" else random_erasure(erasure)
 
@@ -329,7 +292,7 @@ def _write_codes(cells: FitCells, data: TaskData, sources: Mapping[str, Any], jo
     The predictions of a cell are kept by training sentence: the number of its labels, and the natural logarithm of the
     probability that the code gives to all of them.
     """
-    from bertology.readouts import get_readout, online_codelength, variational_codelength
+    from bertology.readouts import online_codelength, variational_codelength
 
     watch, fraction = Stopwatch(), cells.config.fraction
     encode: Any = online_codelength if cells.config.codelength == "online" else variational_codelength
@@ -392,10 +355,7 @@ def _code_columns(cells: FitCells, scoring: Scoring) -> Columns:
         log_probs, n_items = read_scores(scoring.run, [cell.id for cell in of_problem])
         records = records_of(scoring.run, of_problem)
         bits = -log_probs / math.log(2)
-        facts = records[0].facts
-        # Where a cell does not say what an item takes, each has one label.
-        item_bits = facts["params"]["details"].get("item_bits", math.log2(facts["n_classes"]))
-        uniform = np.array(n_items, dtype=np.float64) * item_bits
+        uniform = np.array(n_items, dtype=np.float64) * records[0].facts["params"]["details"]["item_bits"]
         chosen: dict[str, Any] = {"n_resamples": scoring.n_resamples, "seed": scoring.seed}
         per_sentence = np.full(bits.shape[1], 1 / bits.shape[1])
         scores = {
@@ -413,8 +373,14 @@ def _depth_rows(
     mixes = readout_kind(cells.readout).columns
     where = {"control": "none"}
     if mixes == "below" and len(cells.layers) > 1:
-        layers, name = cells.layers_read, main.name
-        deepest = [{seed: _expected_layer(one, layers, name) for seed, one in of_draw.items()} for of_draw in columns]
+
+        def depth(column: Column) -> Column:
+            """The layer at which mixtures of layers gain, from their scores."""
+            by_layer: Any = partial(expected_layer, layers=cells.layers_read)
+            found = over_layers(column.scores[main.name], by_layer, metric="expected_layer")
+            return Column(column.cells[-1:], (None,), column.records[-1:], {"expected_layer": found})
+
+        deepest = [{seed: depth(column) for seed, column in of_draw.items()} for of_draw in columns]
         yield from run_rows(deepest, shared, "none")
     elif mixes == "all":
         for of_draw, about in zip(columns, shared, strict=True):
@@ -424,12 +390,6 @@ def _depth_rows(
                 for name in ("center_of_gravity", "kl_from_uniform_bits"):
                     if name in details:
                         yield replace(first, metric=name, value=details[name], main_metric=False, **NO_INTERVALS)
-
-
-def _expected_layer(column: Column, layers: Sequence[int], metric: str) -> Column:
-    """The layer at which mixtures of layers gain, from their scores."""
-    depth = over_layers(column.scores[metric], lambda scores: expected_layer(scores, layers), metric="expected_layer")
-    return Column(column.cells[-1:], (None,), column.records[-1:], {"expected_layer": depth})
 
 
 FAMILY = _Labels()

@@ -50,17 +50,13 @@ class Splits:
     dev: Sentences = field(default_factory=Sentences)
     test: Sentences = field(default_factory=Sentences)
     notes: tuple[str, ...] = ()
-    items: Mapping[str, Any] = field(default_factory=dict)
-    """Items of tasks that bring their own, by task."""
-    chosen_on: str = "dev"
-    """The corpus's name of the split that is used to choose."""
-    tested_on: str = "test"
-    """The corpus's name of the split that is scored."""
+    items: Mapping[str, Any] = field(default_factory=dict)  # items of tasks that bring their own, by task
+    chosen_on: str = "dev"  # the corpus's name of the split that is used to choose
+    tested_on: str = "test"  # the corpus's name of the split that is scored
     folds: tuple[Splits, ...] = ()
     """The folds of a cross-validation, in each of which readouts are fitted apart; here all three splits are all of the
     sentences, and so they are in each fold, whose items are limited by ``within``."""
-    fold: int | None = None
-    """The number of the fold; None outside of a cross-validation."""
+    fold: int | None = None  # the number of the fold; None outside of a cross-validation
     within: Mapping[str, NDArray[np.bool_]] = field(default_factory=dict)
     """The sentences of each split that are in the fold."""
     _prepared: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
@@ -158,10 +154,8 @@ def splits_to_read(corpus: Corpus, *, test: str, choose: bool) -> Splits:
     return Splits(Sentences(), corpus[to_choose], corpus[test], notes, chosen_on=to_choose, tested_on=test)
 
 
-Reasons = Mapping[int, str]
-"""Words of a split that are left out, by number, and why."""
-Windows = Mapping[str, NDArray[np.int64]]
-"""The window that each word of a split is read from, −1 where there is none."""
+Reasons = Mapping[int, str]  # words of a split that are left out, by number, and why
+Windows = Mapping[str, NDArray[np.int64]]  # the window that each word of a split is read from, −1 where there is none
 DIVIDED = "spans that divide words sharing all subwords"
 """The reason for leaving out a span of words whose vectors are those of another span."""
 
@@ -170,14 +164,10 @@ DIVIDED = "spans that divide words sharing all subwords"
 class Alignment:
     """The alignment of the words of a text with the subwords of a model."""
 
-    skipped: Reasons = field(default_factory=dict)
-    """Words without a vector, and why."""
-    joined: frozenset[int] = frozenset()
-    """Words with exactly the subwords of the word before them."""
-    n_unknown: int = 0
-    """Number of words with an unknown subword."""
-    n_long: int = 0
-    """Number of words in sentences longer than the model takes: read in several windows, or skipped."""
+    skipped: Reasons = field(default_factory=dict)  # words without a vector, and why
+    joined: frozenset[int] = frozenset()  # words with exactly the subwords of the word before them
+    n_unknown: int = 0  # number of words with an unknown subword
+    n_long: int = 0  # number of words in sentences longer than the model takes: read in several windows, or skipped
 
     @classmethod
     def of_pieces(cls, pieces: Pieces) -> Alignment:
@@ -239,8 +229,7 @@ def _without_numbers(reason: str) -> str:
     return re.sub(r"\d+", "…", reason)
 
 
-PIECES_A_WORD = 1.3
-"""Subwords of a word in running text, roughly."""
+PIECES_A_WORD = 1.3  # subwords of a word in running text, roughly
 Signal = Literal["words", "cls"] | Encoding
 """Stored vectors of a corpus: of its words, or of the special token before each sentence; or of the words of the test
 split in another encoding."""
@@ -253,8 +242,7 @@ class Weights:
     """The weights of a model: pretrained ones, or a draw of random ones."""
 
     init: Init
-    seed: int = 0
-    """Seed of random weights; 0 for pretrained ones."""
+    seed: int = 0  # seed of random weights; 0 for pretrained ones
 
 
 @dataclass(frozen=True)
@@ -266,8 +254,7 @@ class ModelCorpus:
     shape: ModelShape
     corpus: Corpus
     splits: Splits
-    layers: tuple[int, ...]
-    """The layers that are asked about."""
+    layers: tuple[int, ...]  # the layers that are asked about
     fingerprints: Mapping[Weights, str]
     """Fingerprints of the model by weights; those of the model that was asked for come first."""
     reference: ModelCorpus | None = None
@@ -454,8 +441,7 @@ class StoredSignal:
 
     weights: Weights
     signal: Signal
-    of_reference: bool = False
-    """Whether they are of the model that the other one is compared with."""
+    of_reference: bool = False  # whether they are of the model that the other one is compared with
 
     def pair(self, pair: ModelCorpus) -> ModelCorpus:
         """The model that is read, and the corpus."""

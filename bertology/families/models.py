@@ -21,10 +21,8 @@ from bertology.results import Predictions, ResultRow, Results
 from bertology.results.predictions import PredictionFolder, parts_of, prediction_table
 from bertology.results.rows import ATTENTION, ComparisonRow, comparison_rows, counterpart, own_init
 
-_Cells = Mapping[int, Mapping[int, ResultRow]]
-"""Rows of one model by layer and seed."""
-_Column = tuple[str, int, int]
-"""A model, the place of a layer among those that were read, and the layer."""
+_Cells = Mapping[int, Mapping[int, ResultRow]]  # rows of one model by layer and seed
+_Column = tuple[str, int, int]  # a model, the place of a layer among those that were read, and the layer
 
 
 def compare_models(results: Results, *, reference: str | None = None) -> Results:

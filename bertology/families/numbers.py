@@ -11,17 +11,7 @@ from bertology.errors import FitError, quoted
 from bertology.families.contract import Cost, Counts, FitCells, FitGroup, Problem, Resources
 from bertology.families.model_corpus import ModelCorpus
 from bertology.families.request import ReadoutConfig
-from bertology.families.vectors import (
-    Baseline,
-    CellWriter,
-    ItemColumns,
-    TaskData,
-    VectorFamily,
-    check_pools,
-    readable,
-    task_data,
-    vectors_of,
-)
+from bertology.families.vectors import Baseline, CellWriter, TaskData, VectorFamily, readable, task_data, vectors_of
 from bertology.measures import Metric, count_numbers
 from bertology.measures.metrics import mean_numbers
 from bertology.probing import ControlNote, Probe
@@ -33,8 +23,7 @@ _BASELINES = (
     ControlNote("mean", "mean", "of the training numbers"),
     ControlNote("word_mean", "word mean", "of the training numbers of the same word form; for a new one, of all"),
 )
-_GAIN = 1e-4
-"""Gain of R² on dev from the last strength but one to the weakest, above which the path should go on."""
+_GAIN = 1e-4  # gain of R² on dev from the last strength but one to the weakest, above which the path should go on
 _NO_CLASSES: Mapping[str, Any] = {"n_classes": 0, "n_unseen_label": 0}
 """Numbers are no classes that training might lack."""
 
@@ -57,19 +46,55 @@ class _Numbers(VectorFamily):
         return _BASELINES
 
     def controls(self, probe: Probe) -> tuple[ControlNote, ...]:
-        text = "each form has the number of a training item at random (Hewitt & Liang 2019); selectivity: less that"
-        return (ControlNote("control_task", "control", text),)
+        text = "each form has the number of a random training item (Hewitt & Liang 2019)"
+        return (ControlNote("control_task", "control", f"{text}; selectivity: score less control score"),)
 
     def compute_cells(self, cells: FitCells, job: Resources) -> None:
-        """Numbers are drawn anew for each form where they are a control."""
-        _fit(cells, job)
+        """Regress all problems in all layers; where numbers are a control, they are drawn anew for each form."""
+        from bertology.readouts.linear import NumberTargets, RidgeRegression
 
-    def baseline(self, data: TaskData, columns: ItemColumns, control: str) -> Baseline:
+        watch, problems = Stopwatch(), cells.problems
+        data = readable(cells, job)
+        numbers, fraction = _numbers_of(data), cells.config.fraction
+        values = {}
+        for split, items in data.items.items():
+            drawn = [
+                items.codes if problem.control == "none" else data.control(split, seed=problem.seed)
+                for problem in problems
+            ]
+            values[split] = numbers[np.stack(drawn)]
+        weights = np.stack([data.weights(problem.seed, fraction) for problem in problems]).astype(np.float64)
+        sources = {split: vectors_of(cells, data, job, split) for split in data.items}
+        readout = make_readout(cells.readout, **cells.config.settings)
+        assert isinstance(readout, RidgeRegression)
+        own_task = tuple(problems.index(Problem("none", problem.seed)) for problem in problems)
+        targets = NumberTargets(values["train"], weights, own_task)
+        fitted = readout.fit(sources["train"], targets, dev=sources["dev"], dev_values=values["dev"], device=job.device)
+        job.progress.finish()
+        predicted = fitted.predict(sources["test"])
+        provenance = watch.provenance("torch", "transformers", "numpy", device=job.device, n_cells=len(cells.cells))
+        writer = CellWriter(cells, data, job, provenance)
+        for number, problem in enumerate(problems):
+            for place, cell in enumerate(cells.cells_of(problem)):
+                chosen, scores = int(fitted.chosen[number, place]), fitted.dev_r2[number, place]
+                params: dict[str, Any] = {
+                    "strength": fitted.strengths[chosen],
+                    "strengths": list(fitted.strengths),
+                    "dev_r2": [round(float(score), 6) if np.isfinite(score) else None for score in scores],
+                }
+                if chosen == len(scores) - 1 and len(scores) > 1 and scores[-1] - scores[-2] > _GAIN:
+                    params["path_end"] = "weakest"
+                writer.keep_fit(fitted, number, place)
+                kept = _kept(data, values["test"][number], predicted[number, place])
+                n_params = fitted.slopes.shape[-1] + 1
+                writer.write(cell, kept, problem.seed, params, n_params=n_params, **_NO_CLASSES)
+
+    def baseline(self, data: TaskData, control: str) -> Baseline:
         numbers = _numbers_of(data)
         train_words, test_words, n_words = data.word_forms()
         means = mean_numbers(train_words, numbers[data.train.codes], test_words, n_words=n_words)
         place = [note.name for note in _BASELINES].index(control)
-        return _kept(columns, numbers[data.test.codes], means[place]), _NO_CLASSES, {}
+        return _kept(data, numbers[data.test.codes], means[place]), _NO_CLASSES, {}
 
     def count(self, run: Kept, ids: Sequence[str], metrics: Sequence[Metric]) -> Counts:
         kept = read_labels(run, ids)
@@ -83,7 +108,6 @@ class _Numbers(VectorFamily):
     def cost(self, pair: ModelCorpus, groups: Sequence[FitGroup]) -> Cost:
         """One pass over the training items for products of all features."""
         data, n_layers = task_data(groups[0].probe, pair.splits), len(pair.layers)
-        check_pools(pair, data, [member.config for group in groups for member in group.members])
         weightings = sum(pair.request.seeds for group in groups for _ in group.members)
         flops = 2.0 * len(data.train) * pair.shape.dim**2 * n_layers * weightings
         return Cost(flops, 16.0 * n_layers * pair.shape.dim**2 * pair.request.seeds, len(data.test))
@@ -107,52 +131,10 @@ def _numbers_of(data: TaskData) -> np.ndarray[Any, np.dtype[np.float64]]:
     return np.array(numbers)
 
 
-def _fit(cells: FitCells, job: Resources) -> None:
-    """Regress all problems in all layers, and write the cells."""
-    from bertology.readouts.kept import KeptFit
-    from bertology.readouts.linear import NumberTargets, RidgeRegression
-
-    watch, problems = Stopwatch(), cells.problems
-    data = readable(cells, job)
-    numbers, fraction = _numbers_of(data), cells.config.fraction
-
-    def codes(problem: Problem, split: str) -> Any:
-        """``[item]`` places of the labels: the items' own, or one drawn at random for each form."""
-        return data.items[split].codes if problem.control == "none" else data.control(split, seed=problem.seed)
-
-    values = {split: np.stack([numbers[codes(problem, split)] for problem in problems]) for split in data.items}
-    weights = np.stack([data.weights(problem.seed, fraction) for problem in problems]).astype(np.float64)
-    sources = {split: vectors_of(cells, data, job, split) for split in data.items}
-    readout = make_readout(cells.readout, **cells.config.settings)
-    assert isinstance(readout, RidgeRegression)
-    own_task = tuple(problems.index(Problem("none", problem.seed)) for problem in problems)
-    targets = NumberTargets(values["train"], weights, own_task)
-    fitted = readout.fit(sources["train"], targets, dev=sources["dev"], dev_values=values["dev"], device=job.device)
-    job.progress.finish()
-    predicted = fitted.predict(sources["test"])
-    provenance = watch.provenance("torch", "transformers", "numpy", device=job.device, n_cells=len(cells.cells))
-    writer = CellWriter(cells, data, job, provenance)
-    for number, problem in enumerate(problems):
-        for place, cell in enumerate(cells.cells_of(problem)):
-            chosen, scores = int(fitted.chosen[number, place]), fitted.dev_r2[number, place]
-            params: dict[str, Any] = {
-                "strength": fitted.strengths[chosen],
-                "strengths": list(fitted.strengths),
-                "dev_r2": [round(float(score), 6) if np.isfinite(score) else None for score in scores],
-            }
-            if chosen == len(scores) - 1 and len(scores) > 1 and scores[-1] - scores[-2] > _GAIN:
-                params["path_end"] = "weakest"
-            if problem.control == "none" and cells.weights.init == job.pair.request.init:
-                writer.keep_fit(KeptFit.of(fitted, number, place), cell)
-            kept = _kept(writer.columns, values["test"][number], predicted[number, place])
-            n_params = fitted.slopes.shape[-1] + 1
-            writer.write(cell, kept, problem.seed, params, n_params=n_params, **_NO_CLASSES)
-
-
-def _kept(columns: ItemColumns, gold: Any, pred: Any) -> Predictions:
+def _kept(data: TaskData, gold: Any, pred: Any) -> Predictions:
     """Numbers as they are kept: nine digits, which is what float32 has."""
     texts, predicted = ([f"{number:.9g}" for number in numbers.tolist()] for numbers in (gold, pred))
-    return columns.texts(texts, predicted, np.full(len(gold), np.nan))
+    return data.texts(texts, predicted, np.full(len(gold), np.nan))
 
 
 FAMILY = _Numbers()

@@ -25,12 +25,9 @@ from bertology.results.views import SHARES, LayerOverSteps, OrderTable, Training
 
 N_REPLICATES = 1000
 """Number of bootstrap replicates, that of the notebooks of Sellam et al. (2022)."""
-_LEAST_GAIN = 0.01
-"""Minimum gain over the first checkpoint for scores without an interval."""
-_Cells = Mapping[int, Sequence[ResultRow]]
-"""The rows of all fits of one checkpoint of one pretraining seed, by layer."""
-_Steps = Mapping[tuple[int | None, int], _Cells]
-"""The cells by pretraining seed and step."""
+_LEAST_GAIN = 0.01  # minimum gain over the first checkpoint for scores without an interval
+_Cells = Mapping[int, Sequence[ResultRow]]  # the rows of all fits of one checkpoint of one pretraining seed, by layer
+_Steps = Mapping[tuple[int | None, int], _Cells]  # the cells by pretraining seed and step
 _Reached = Mapping[tuple[int, float], NDArray[np.float64]]
 """The ``[resample]`` step at which a share is reached, by layer and share; none without replicates."""
 

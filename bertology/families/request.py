@@ -344,10 +344,8 @@ class ReadoutSettings(_Named):
     @property
     def configs(self) -> tuple[ReadoutConfig, ...]:
         """Every combination."""
-        names, values = sorted(self.settings), []
-        for name in names:
-            value = self.settings[name]
-            values.append(value if isinstance(value, list | tuple) else [value])
+        names = sorted(self.settings)
+        values = [value if isinstance(value := self.settings[name], list | tuple) else [value] for name in names]
         layers = None if self.layers is None else _with_commas(self.layers)
         shared: dict[str, Any] = {"codelength": self.codelength, "erase": self.erase, "eraser": self.eraser}
         return tuple(
@@ -382,10 +380,7 @@ class TaskSettings(_Named):
     @property
     def configs(self) -> tuple[ReadoutConfig, ...]:
         """The readout configurations; none where the task's own readout is used."""
-        found: tuple[ReadoutConfig, ...] = ()
-        for one in () if self.readout is None else _several(self.readout):
-            found += one.configs
-        return found
+        return tuple(config for one in _several(self.readout) if one is not None for config in one.configs)
 
 
 def _controls(given: Any) -> Any:
@@ -522,28 +517,27 @@ class Experiment(_Settings):
 
     def reference_of(self, model: ModelSettings) -> ModelSettings | None:
         """The reference that a model names: another model of the experiment by id or name, else one by itself."""
-        asked = model.reference
-        if asked is None:
+        name = model.reference
+        if name is None:
             return None
-        settings = asked if isinstance(asked, ModelSettings) else self._named(model, asked)
+        others = [other for other in self.models if other is not model]
+        called = [one for one in others if one.title == name] or [one for one in others if one.name == name]
+        if isinstance(name, ModelSettings):
+            settings = name
+        elif name == model.title and model.step is not None:
+            settings = model  # one of the checkpoints that are compared with it
+        elif name == model.title and not self.is_request:
+            remedy = "name another model, or leave it out"
+            raise BertologyError(f"model {quoted(model.title)} is its own reference: {remedy}")
+        elif len(called) > 1:
+            problem = f"reference {quoted(name)} of model {quoted(model.title)}"
+            raise BertologyError(f"{problem}: name one of {', '.join(other.title for other in called)} by its id")
+        else:
+            read = {field: getattr(model, field) for field in ("trust_remote_code", *AS_READ)}
+            settings = called[0] if called else ModelSettings(name=name, **read)
         if settings.checkpoints is not None:
             raise BertologyError(f"reference {quoted(settings.title)} has checkpoints: name one of them")
         return settings.model_copy(update={"reference": None})
-
-    def _named(self, model: ModelSettings, name: str) -> ModelSettings:
-        if name == model.title and model.step is not None:
-            return model  # one of the checkpoints that are compared with it
-        if name == model.title and not self.is_request:
-            remedy = "name another model, or leave it out"
-            raise BertologyError(f"model {quoted(model.title)} is its own reference: {remedy}")
-        others = [other for other in self.models if other is not model]
-        called = [one for one in others if one.title == name] or [one for one in others if one.name == name]
-        if len(called) > 1:
-            titles = ", ".join(other.title for other in called)
-            problem = f"reference {quoted(name)} of model {quoted(model.title)}"
-            raise BertologyError(f"{problem}: name one of {titles} by its id")
-        read = {field: getattr(model, field) for field in ("trust_remote_code", *AS_READ)}
-        return called[0] if called else ModelSettings(name=name, **read)
 
     def of_one(self, model: ModelSettings, corpus: CorpusSettings, tasks: tuple[TaskSettings, ...]) -> ProbeRequest:
         """The part of an experiment that one model and one corpus are asked."""
@@ -638,9 +632,7 @@ def _nested(settings: dict[str, Any]) -> dict[str, Any]:
             raise TypeError(f"there is no setting {name!r}; known are {', '.join(sorted(_PLACES))}")
         part, own_name = _PLACES[name]
         parts[part][own_name] = value
-    asked = []
-    for task in dict.fromkeys(tasks):
-        asked.append({"name": task, "readout": configs.get(task, readout)})
+    asked = [{"name": task, "readout": configs.get(task, readout)} for task in dict.fromkeys(tasks)]
     return {**parts[""], "models": [parts["models"]], "corpora": [parts["corpora"]], "tasks": asked}
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from operator import attrgetter, itemgetter
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from bertology.measures.intervals import Bootstrap, selectivity
 from bertology.probing import Probe
 from bertology.results import ResultRow
 from bertology.results.predictions import Cell, CellRecord, columns_of, read_cell
-from bertology.results.rows import ComparisonRow, comparison_rows, score_of
+from bertology.results.rows import comparison_rows, score_of
 
 # Bytes of the counts of several seeds that are scored together.
 _TOGETHER = 1 << 26
@@ -38,8 +38,7 @@ NO_INTERVALS: Mapping[str, Any] = {
 class Score:
     """A score that is not made of counts."""
 
-    name: str
-    """Its name in the column ``metric``."""
+    name: str  # its name in the column `metric`
     higher_is_better: bool
 
 
@@ -60,10 +59,8 @@ class Column:
     """The number of sentences that enter a metric, for metrics that not every sentence enters."""
 
 
-Columns = Mapping[Problem, Column]
-"""The columns of a readout configuration on one draw of its weights."""
-ByControl = Mapping[str, Sequence[Mapping[int, Column]]]
-"""Columns by control, draw of weights and seed."""
+Columns = Mapping[Problem, Column]  # the columns of a readout configuration on one draw of its weights
+ByControl = Mapping[str, Sequence[Mapping[int, Column]]]  # columns by control, draw of weights and seed
 MoreRows = Callable[[str, ByControl, Sequence[Mapping[str, Any]]], Iterable[ResultRow]]
 
 
@@ -83,66 +80,59 @@ class Mean:
         """
         if (n_runs := sum(map(len, columns))) < 2:
             return None
-
-        def means(kind: str) -> dict[Any, Bootstrap]:
-            found = {}
+        means: dict[str, dict[Any, Bootstrap]] = {"scores": {}, "by_group": {}}
+        for kind, of_kind in means.items():
             for key in getattr(columns[0][0], kind):
                 runs = [[getattr(one, kind)[key] for one in of_draw] for of_draw in columns]
-                many = len(runs) > 1
-                found[key] = over_runs([over_runs(of, draws_runs=False) for of in runs] if many else runs[0])
-            return found
-
-        return cls(n_runs, means("scores"), means("by_group"))
+                of_draws = [over_runs(run, draws_runs=False) for run in runs] if len(runs) > 1 else runs[0]
+                of_kind[key] = over_runs(of_draws)
+        return cls(n_runs, **means)
 
 
 def records_of(run: Path, cells: Sequence[Cell]) -> tuple[CellRecord, ...]:
     """The records of finished cells."""
-    records = []
-    for cell in cells:
-        if (record := read_cell(run, cell)) is None:
-            raise RuntimeError(f"cell {cell.id} is not finished in {run}")
-        records.append(record)
-    return tuple(records)
+    records = [read_cell(run, cell) for cell in cells]
+    if None in records:
+        raise RuntimeError(f"cell {cells[records.index(None)].id} is not finished in {run}")
+    return tuple(record for record in records if record is not None)
 
 
 def score_cells(
     family: Family, cells: FitCells | BaselineCells, scoring: Scoring, metrics: Mapping[str, Sequence[Metric]]
 ) -> dict[Problem, Column]:
     """Columns by control and seed; predictions are read and counted for the metrics of each control."""
-    columns: dict[Problem, Column] = {}
-    waiting: dict[Problem, Counts] = {}
+    columns, waiting, layers = dict[Problem, Column](), dict[Problem, Counts](), cells.layers
+
+    def resample() -> None:
+        """Score the problems that wait, which are of one control and have counts of one shape."""
+        (_, labels), every = next(iter(waiting.values())), [counts for counts, _ in waiting.values()]
+        asked = metrics[next(iter(waiting)).control]
+        how: dict[str, Any] = {"labels": labels, "n_resamples": scoring.n_resamples, "seed": scoring.seed}
+        scores = bootstrap(np.concatenate(every), asked, **how)
+        for number, (problem, counts) in enumerate(zip(waiting, every, strict=True)):
+            places, chosen, entering = slice(number * len(layers), (number + 1) * len(layers)), {}, {}
+            for metric in asked:
+                whole = scores[metric.name]
+                parts: dict[str, Any] = {name: getattr(whole, name)[places] for name in _BY_COLUMN}
+                parts |= {"replicates": whole.replicates[:, places], "jackknife": whole.jackknife[:, places]}
+                chosen[metric.name] = replace(whole, **parts)
+                if metric.enters:
+                    entering[metric.name] = int(metric.enters(counts[0], labels).sum())
+            some = cells.cells_of(problem)
+            columns[problem] = Column(some, layers, records_of(scoring.run, some), chosen, n_entering=entering)
+        waiting.clear()
+
     for problem in cells.problems:
-        counts, labels = family.count(
-            scoring.run, list(map(attrgetter("id"), cells.cells_of(problem))), metrics[problem.control]
-        )
+        ids = [cell.id for cell in cells.cells_of(problem)]
+        counts, labels = family.count(scoring.run, ids, metrics[problem.control])
         if waiting:
-            # Problems of one control with counts of one shape are resampled together.
-            (control, _), (first, first_labels) = next(iter(waiting.items()))
+            control, (first, first_labels) = next(iter(waiting)).control, next(iter(waiting.values()))
             alike = control == problem.control and first_labels == labels and first.shape == counts.shape
             if not alike or (len(waiting) + 1) * first.nbytes > _TOGETHER:
-                columns |= _resampled(cells, waiting, scoring, metrics[control])
-                waiting = {}
+                resample()
         waiting[problem] = counts, labels
-    return columns | _resampled(cells, waiting, scoring, metrics[problem.control]) if waiting else columns
-
-
-def _resampled(
-    cells: FitCells | BaselineCells, problems: Mapping[Problem, Counts], scoring: Scoring, metrics: Sequence[Metric]
-) -> dict[Problem, Column]:
-    every, labels = zip(*problems.values(), strict=True)
-    how: dict[str, Any] = {"labels": labels[0], "n_resamples": scoring.n_resamples, "seed": scoring.seed}
-    scores, columns, layers = bootstrap(np.concatenate(every), metrics, **how), dict[Problem, Column](), cells.layers
-    for number, (problem, (counts, _)) in enumerate(problems.items()):
-        places, chosen, entering = slice(number * len(layers), (number + 1) * len(layers)), {}, {}
-        for metric in metrics:
-            whole = scores[metric.name]
-            parts: dict[str, Any] = {name: getattr(whole, name)[places] for name in _BY_COLUMN}
-            parts |= {"replicates": whole.replicates[:, places], "jackknife": whole.jackknife[:, places]}
-            chosen[metric.name] = replace(whole, **parts)
-            if metric.enters:
-                entering[metric.name] = int(metric.enters(counts[0], labels[0]).sum())
-        of_problem = cells.cells_of(problem)
-        columns[problem] = Column(of_problem, layers, records_of(scoring.run, of_problem), chosen, n_entering=entering)
+    if waiting:
+        resample()
     return columns
 
 
@@ -178,14 +168,12 @@ def task_columns(family: Family, cells: FitCells | BaselineCells, scoring: Scori
 
 def noted(family: Family, probe: Probe, tables: TaskRows) -> TaskRows:
     """The same rows, those of controls with their notes, so that results can be read without the task."""
-    notes, rows = dict[str, Any](), list[ResultRow]()
-    for note in (*family.controls(probe), *family.baselines(probe)):
-        notes[note.name] = note[1:]
-    for row in tables.rows:
+    notes = {note.name: note[1:] for note in (*family.controls(probe), *family.baselines(probe))}
+    rows = list(tables.rows)
+    for place, row in enumerate(rows):
         if row.control in notes:
             params = {**json.loads(row.params_json), "note": notes[row.control]}
-            row = replace(row, params_json=json.dumps(params, sort_keys=True))
-        rows.append(row)
+            rows[place] = replace(row, params_json=json.dumps(params, sort_keys=True))
     return replace(tables, rows=tuple(rows))
 
 
@@ -225,7 +213,7 @@ def scored_rows(
         more: further rows of a control, given it, all columns and the common columns of the rows of each draw.
         is_ranked: whether one layer can be better than another.
     """
-    first, shared = draws[0], [task_columns(family, one, scoring) for one in draws]
+    first, shared, pair = draws[0], [task_columns(family, one, scoring) for one in draws], scoring.pair
     by_control: dict[str, list[dict[int, Column]]] = {}
     for number, of_draw in enumerate(columns):
         for (control, seed), column in of_draw.items():
@@ -234,9 +222,18 @@ def scored_rows(
     for control, of_control in by_control.items():
         rows += run_rows(of_control, shared, control, metrics)
         rows += more(control, by_control, shared)
-    is_compared = scoring.compare_layers and is_ranked and first.weights.init == scoring.pair.request.init
-    compared = _compare_layers(first, by_control, metrics[0].name, scoring) if is_compared else []
-    return TaskRows.of(rows, compared)
+    is_compared = scoring.compare_layers and is_ranked and first.weights.init == pair.request.init
+    if not is_compared or len(first.layers) < 2:
+        return TaskRows.of(rows)
+    # All pairs of layers, resampled together: the same sentences and the same seeds for both of a pair.
+    of_task, main = list(by_control["none"][0].values()), metrics[0].name
+    scores = over_runs([column.scores[main] for column in of_task])
+    compared = compare(scores.values, scores.replicates, n_clusters=scores.n_clusters, by_run=scores.by_run)
+    name = f"{first.probe.task} on {pair.corpus.name}: layers of {pair.source.name} by {main}"
+    if len(pair.request.configs_of(first.probe.task)) > 1:
+        name += f", {first.config.title}"
+    ids, layers = [cell.id for cell in of_task[0].cells], [one for one in of_task[0].layers if one is not None]
+    return TaskRows.of(rows, tuple(comparison_rows(compared, family=name, metric=main, cells=ids, layers=layers)))
 
 
 def scored_baselines(
@@ -256,10 +253,7 @@ def run_rows(
     metrics: Sequence[Scored] = (),
 ) -> Iterator[ResultRow]:
     """The rows of the same cells of a control by draw of weights and seed, with columns ``shared`` by each draw."""
-    by_draw = list[list[Column]]()
-    for by_seed in columns:
-        by_draw.append(list(by_seed.values()))
-    mean = Mean.of(by_draw)
+    mean = Mean.of([list(by_seed.values()) for by_seed in columns])
     for by_seed, of_draw in zip(columns, shared, strict=True):
         for seed, column in by_seed.items():
             for place, layer in enumerate(column.layers):
@@ -326,20 +320,3 @@ def cell_rows(
 
 def _counted(n_items: int, n_clusters: int, n_skipped: int) -> dict[str, Any]:
     return {"n_items": n_items, "n_clusters": n_clusters, "n_skipped": n_skipped, "skip_reasons": "{}"}
-
-
-def _compare_layers(cells: FitCells, by_control: ByControl, metric: str, scoring: Scoring) -> list[ComparisonRow]:
-    """All pairs of layers on the task's main metric, corrected together; with several seeds the means over them.
-
-    Layers are resampled together: the same sentences and the same seeds for both of a pair.
-    """
-    if len(cells.layers) < 2:
-        return []
-    pair, of_task = scoring.pair, list(by_control["none"][0].values())
-    scores = over_runs(list(map(itemgetter(metric), map(attrgetter("scores"), of_task))))
-    compared = compare(scores.values, scores.replicates, n_clusters=scores.n_clusters, by_run=scores.by_run)
-    name = f"{cells.probe.task} on {pair.corpus.name}: layers of {pair.source.name} by {metric}"
-    if len(pair.request.configs_of(cells.probe.task)) > 1:
-        name += f", {cells.config.title}"
-    ids, layers = list(map(attrgetter("id"), of_task[0].cells)), [one for one in of_task[0].layers if one is not None]
-    return list(comparison_rows(compared, family=name, metric=metric, cells=ids, layers=layers))

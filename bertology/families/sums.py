@@ -38,23 +38,12 @@ from bertology.measures.sums import HeadRatios, LayerSums
 from bertology.probing import GeometryCounts, Probe
 from bertology.probing.probes import is_installed, source_fingerprint
 from bertology.readouts import readout_kind
-from bertology.results import ResultRow
-from bertology.results.predictions import (
-    Cell,
-    HeadSums,
-    Stopwatch,
-    columns_of,
-    item_facts,
-    read_head_sums,
-    versions,
-    write_cell,
-)
+from bertology.results import ResultRow, predictions
 from bertology.results.rows import score_of
 
 Statistics = Mapping[str, Sequence[LayerSums | HeadRatios]]
 """Statistics by name of the split that they were measured on."""
-PACKAGES = ("torch", "transformers", "numpy")
-"""The packages that statistics are computed with."""
+PACKAGES = ("torch", "transformers", "numpy")  # the packages that statistics are computed with
 _CLUSTERS = {
     "sentences": "sentences",
     "types": "word types of these documents",
@@ -95,10 +84,8 @@ def own_readout(
 class SumsFamily(Family):
     """A family whose cells keep sums by cluster. :meth:`measure`, or else :meth:`compute_cells`, has to be written."""
 
-    readout: ClassVar[str] = "vectors.v1"
-    """Registered name of what stands in the column ``readout``."""
-    about: ClassVar[str] = "the vectors themselves"
-    """The subject of the task, for messages."""
+    readout: ClassVar[str] = "vectors.v1"  # registered name of what stands in the column `readout`
+    about: ClassVar[str] = "the vectors themselves"  # the subject of the task, for messages
 
     def configs(self, probe: Probe, asked: Sequence[ReadoutConfig], shape: ModelShape) -> tuple[ReadoutConfig, ...]:
         """Settings of the probe; nothing that only fits have."""
@@ -119,7 +106,7 @@ class SumsFamily(Family):
 
     def compute_cells(self, cells: FitCells, job: Resources) -> None:
         """Measure all layers; the items are the words of test."""
-        watch, test = Stopwatch(), job.pair.splits.test
+        watch, test = predictions.Stopwatch(), job.pair.splits.test
         found = [
             LayerSums(metric, cells.layers, over, under[None], "sentences")
             for metric, (over, under) in self.measure(cells, job).items()
@@ -180,7 +167,7 @@ def write_sums(
     """
     by_split = found if isinstance(found, Mapping) else {"test": found}
     for (_, _, layer), cell in cells.cells.items():
-        facts = item_facts(
+        facts = predictions.item_facts(
             counts.n_items,
             n_clusters,
             n_train=counts.n_train,
@@ -191,7 +178,7 @@ def write_sums(
             changes=cells.config.changes,
         )
         kept = [sums for split, every in by_split.items() for one in every for sums in kept_sums(one, layer, split)]
-        write_cell(
+        predictions.write_cell(
             job.run, cell, kept, facts={**facts, **(aligned or {})}, provenance=provenance, notes=job.pair.splits.notes
         )
 
@@ -207,17 +194,21 @@ def write_baseline_sums(
     for control, cell in baselines.cells.items():
         with named_task(baselines.probe):
             kept = [sums for one in measure(control) for sums in kept_sums(one, None)]
-        write_cell(job.run, cell, kept, facts=facts, provenance={"versions": versions(*packages), "wall_s": 0.0})
+        predictions.write_cell(
+            job.run, cell, kept, facts=facts, provenance={"versions": predictions.versions(*packages), "wall_s": 0.0}
+        )
 
 
-def kept_sums(found: LayerSums | HeadRatios, layer: int | None, split: str = "test") -> Iterator[HeadSums]:
+def kept_sums(found: LayerSums | HeadRatios, layer: int | None, split: str = "test") -> Iterator[predictions.HeadSums]:
     """The sums of a statistic that belong to one layer, or with None to none."""
     if isinstance(found, LayerSums):
         if layer in found.layers:
             place = found.layers.index(layer)
             over, under = found.over[[place]], found.under[[min(place, len(found.under) - 1)]]
             used = np.flatnonzero((under != 0).any(axis=0))
-            yield HeadSums(split, found.metric, found.group, found.clusters, used, over[:, used], under[:, used])
+            yield predictions.HeadSums(
+                split, found.metric, found.group, found.clusters, used, over[:, used], under[:, used]
+            )
         return
     if (layer is None) != (found.unit == "model") or (layer is not None and layer not in found.layers):
         return
@@ -228,7 +219,7 @@ def kept_sums(found: LayerSums | HeadRatios, layer: int | None, split: str = "te
         )
         used = np.flatnonzero(under.any(axis=0))
         metric, group = (found.metric, name) if found.metric else (name, "")
-        yield HeadSums(split, metric, group, found.unit, used, over[:, used], under[:, used])
+        yield predictions.HeadSums(split, metric, group, found.unit, used, over[:, used], under[:, used])
 
 
 # Rows of layers.
@@ -248,7 +239,7 @@ def sums_rows(family: Family, draws: Sequence[FitCells], scoring: Scoring) -> Ta
     # What no sampling decides has one cluster, and layers are not told apart by it.
     is_ranked = any(scores.n_clusters > 1 for scores in scored[0].scores.values())
     tables = scored_rows(family, draws, plain, scoring, metrics=metrics, more=by_group, is_ranked=is_ranked)
-    every = [sums for cell in draws[0].cells.values() for sums in read_head_sums(scoring.run, cell.id)]
+    every = [sums for cell in draws[0].cells.values() for sums in predictions.read_head_sums(scoring.run, cell.id)]
     return replace(tables, rows=_counted(tables.rows, scored[0], every))
 
 
@@ -260,7 +251,7 @@ def baseline_rows(family: Family, baselines: BaselineCells, scoring: Scoring) ->
         column = _column([cell], (None,), scoring, metrics)
         made = cell_rows(replace(column, by_group={}), 0, where, metrics=metrics)
         made += _group_rows(column, where, metrics)
-        rows += _counted(made, column, read_head_sums(scoring.run, cell.id))
+        rows += _counted(made, column, predictions.read_head_sums(scoring.run, cell.id))
     return TaskRows.of(rows)
 
 
@@ -273,13 +264,13 @@ def _group_rows(
         for place, (layer, record) in enumerate(zip(column.layers, column.records, strict=True)):
             score = score_of(scores, place, mean=mean.by_group[metric, group] if mean else None, n_runs=n_runs)
             yield ResultRow(
-                **{**where, **columns_of(record), "layer": layer, "group": group, **score},
+                **{**where, **predictions.columns_of(record), "layer": layer, "group": group, **score},
                 higher_is_better=better.get(metric, True),
                 main_metric=metric == metrics[0].name,
             )
 
 
-def _counted(rows: Sequence[ResultRow], column: Column, every: Sequence[HeadSums]) -> tuple[ResultRow, ...]:
+def _counted(rows: Sequence[ResultRow], column: Column, every: Sequence[predictions.HeadSums]) -> tuple[ResultRow, ...]:
     """Rows with the clusters of their own statistic, which may be other ones than those of the next.
 
     Where clusters are types, they are the items; where a statistic divides by numbers of items, these are.
@@ -307,13 +298,13 @@ def _counts_items(under: NDArray[np.float64]) -> bool:
 
 
 def _column(
-    cells: Sequence[Cell], layers: tuple[int | None, ...], scoring: Scoring, metrics: Sequence[Metric]
+    cells: Sequence[predictions.Cell], layers: tuple[int | None, ...], scoring: Scoring, metrics: Sequence[Metric]
 ) -> Column:
     """All statistics of the cells of some layers of one model, each resampled over its own clusters."""
     bounds = {metric.name: metric.bounds for metric in metrics}
-    kept: dict[tuple[str, str], dict[int, HeadSums]] = {}
+    kept: dict[tuple[str, str], dict[int, predictions.HeadSums]] = {}
     for place, cell in enumerate(cells):
-        for sums in read_head_sums(scoring.run, cell.id):
+        for sums in predictions.read_head_sums(scoring.run, cell.id):
             kept.setdefault((sums.metric, sums.group), {})[place] = sums
     scores: dict[tuple[str, str], Bootstrap] = {}
     for (metric, group), by_place in kept.items():
@@ -348,8 +339,8 @@ def head_rows(family: Family, cells: FitCells | BaselineCells, scoring: Scoring)
         control = {"control": problem.control} if isinstance(cells, BaselineCells) else {}
         for layer, cell in zip(cells.layers, cells.cells_of(problem), strict=True):
             (record,) = records_of(scoring.run, (cell,))
-            of_cell = {**shared, **control, **columns_of(record), "layer": layer}
-            kept = read_head_sums(scoring.run, cell.id)
+            of_cell = {**shared, **control, **predictions.columns_of(record), "layer": layer}
+            kept = predictions.read_head_sums(scoring.run, cell.id)
             for split in dict.fromkeys(sums.split for sums in kept):
                 where = {**of_cell, "split": shared["split"] if split == "test" else split}
                 for columns in _ratio_rows([sums for sums in kept if sums.split == split], shares, where, scoring):
@@ -360,7 +351,7 @@ def head_rows(family: Family, cells: FitCells | BaselineCells, scoring: Scoring)
 
 
 def _ratio_rows(
-    kept: Sequence[HeadSums], shares: set[str], shared: Mapping[str, Any], scoring: Scoring
+    kept: Sequence[predictions.HeadSums], shares: set[str], shared: Mapping[str, Any], scoring: Scoring
 ) -> Iterator[dict[str, Any]]:
     """The columns of each ratio of one split of one cell; all of them are drawn from the same clusters."""
     n_clusters = 1 + max((int(sums.clusters[-1]) for sums in kept if len(sums.clusters)), default=0)

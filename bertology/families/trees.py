@@ -12,15 +12,7 @@ from numpy.typing import NDArray
 from bertology.families.contract import Cost, Counts, FitCells, FitGroup, Resources, one_by_one
 from bertology.families.model_corpus import ModelCorpus
 from bertology.families.request import ReadoutConfig
-from bertology.families.vectors import (
-    Baseline,
-    CellWriter,
-    ItemColumns,
-    TaskData,
-    VectorFamily,
-    task_data,
-    training_memory,
-)
+from bertology.families.vectors import Baseline, CellWriter, TaskData, VectorFamily, task_data, training_memory
 from bertology.measures import Metric, tree_distances
 from bertology.measures.metrics import RELATION, UNSCORED, count_trees
 from bertology.measures.trees import rooted, spanning_trees, tree_depths
@@ -44,10 +36,7 @@ _ASKS: Mapping[str, tuple[Literal["distances", "depths"], ...]] = {
 """The maps that are fitted, by what is asked about."""
 _Reading = tuple[int, NDArray[Any] | None, NDArray[Any] | None]
 """Number of a sentence, its ``[problem, layer, word, word]`` distances and ``[problem, layer, word]`` depths."""
-_Maps = Mapping[str, "FittedStructural"]
-"""The maps of ``distances`` and ``depths`` of one rank, of those that are asked about."""
-ROOT = "root"
-"""The relation of a root, which needs no prediction."""
+ROOT = "root"  # the relation of a root, which needs no prediction
 
 
 class _Trees(VectorFamily):
@@ -81,7 +70,7 @@ class _Trees(VectorFamily):
         """Fit all ranks, layers and seeds of a group at once."""
         return one_by_one(groups, lambda group: fit_trees(group, job))
 
-    def baseline(self, data: TaskData, columns: ItemColumns, control: str) -> Baseline:
+    def baseline(self, data: TaskData, control: str) -> Baseline:
         """Join neighbouring words in a chain from the first one on.
 
         Distances are those in the sentence, depths the words' places; in a tree punctuation is passed over, and the
@@ -102,7 +91,7 @@ class _Trees(VectorFamily):
             relations = [[[[relation] * words.size for _, _, words in chains if words is not None]]]
         marks, agreement = _tree_texts(trees, (1, 1), chains, relations)
         gold = [trees.values[code] for code in trees.codes.tolist()]
-        return columns.texts(gold, marks[0][0], agreement[0, 0]), {"params": _words_left_out(trees)}, {}
+        return data.texts(gold, marks[0][0], agreement[0, 0]), {"params": _words_left_out(trees)}, {}
 
     def count(self, run: Kept, ids: Sequence[str], metrics: Sequence[Metric]) -> Counts:
         kept = read_labels(run, ids)
@@ -124,10 +113,13 @@ def fit_trees(group: FitGroup, job: Resources) -> None:
 
     Configurations differ in nothing but their rank, and all ranks are fitted in the same passes.
     """
+    import torch
+
     from bertology.activations import SpanVectors
     from bertology.readouts import StructuralReadout, TreeTargets, fit_ranks, make_readout
+    from bertology.readouts.kept import ProbeOrigin, TreeProbe
 
-    watch, first = Stopwatch(), group.members[0]
+    watch, first, pair = Stopwatch(), group.members[0], job.pair
     data = task_data(group.probe, job.pair.splits).without(job.pair.unreadable)
     trees, problems, fraction = cast(Mapping[str, TreeExamples], data.trees), first.problems, first.config.fraction
     weights = np.stack([data.weights(problem.seed, fraction) for problem in problems])
@@ -135,7 +127,7 @@ def fit_trees(group: FitGroup, job: Resources) -> None:
 
     def source(split: str, *, memory: int = 0) -> Any:
         of_split, layers = trees[split], first.layers_read
-        return SpanVectors(job.entries[split], of_split.spans, layers=layers, memory=memory, read=of_split.read)
+        return SpanVectors(job.stored["words"][split], of_split.spans, layers=layers, memory=memory, read=of_split.read)
 
     def targets(split: str, asks: Literal["distances", "depths"]) -> TreeTargets:
         values = [_values_of(trees[split], item, asks) for item in range(len(trees[split]))]
@@ -160,12 +152,13 @@ def fit_trees(group: FitGroup, job: Resources) -> None:
     relations = _Relations.fit(first, trees, weights, job) if test.asks == "arcs" else None
     job.progress.finish()
 
-    def readings(of_rank: _Maps) -> Iterator[_Reading]:
+    def readings(of_rank: Mapping[str, FittedStructural]) -> Iterator[_Reading]:
         """The distances and depths of each test sentence, by problem and layer."""
         for parts in zip(*(one.read(source("test")) for one in of_rank.values()), strict=True):
             values = {asks: value for asks, (_, value) in zip(of_rank, parts, strict=True)}
             yield parts[0][0], values.get("distances"), values.get("depths")
 
+    both = _ASKS["arcs"]
     gold = [data.test.values[code] for code in data.test.codes.tolist()]
     left_out = _words_left_out(test)
     packages = ("torch", "transformers", "numpy", "scipy")
@@ -177,8 +170,29 @@ def fit_trees(group: FitGroup, job: Resources) -> None:
         n_params = sum(one.n_params for one in fits) + (relations.fitted.n_params if relations else 0)
         for number, problem in enumerate(problems):
             for place, cell in enumerate(cells.cells_of(problem)):
-                _probe_of(job.pair, cells, of_rank, relations, number, place).save(job.run / KEPT / cell.id)
-                kept = writer.columns.texts(gold, marks[number][place], agreement[number, place])
+                relation = None
+                if relations is not None:
+                    regression = relations.fitted.model
+                    slopes, intercepts = (
+                        of[number, place, 0] for of in (regression.coefficients, regression.intercepts)
+                    )
+                    relation = torch.cat([slopes.T, intercepts[None]])
+                origin = ProbeOrigin(
+                    model=pair.source.name,
+                    model_fingerprint=pair.fingerprints[cells.weights],
+                    layer=cast(int, cells.layers[place]),
+                    dim=fits[0].dim,
+                    pooling=pair.request.pooling,
+                    task=f"{cells.probe.task}.v{cells.probe.version}",
+                    corpus=pair.corpus.name,
+                    train_fingerprint=pair.splits.train.fingerprint,
+                    readout=cells.readout,
+                    relations=relations.names if relations is not None else (),
+                    settings=dict(cells.config.changes),
+                )
+                distances, depths = (of_rank[asks].maps[number, place] if asks in of_rank else None for asks in both)
+                TreeProbe(origin, distances, depths, relation).save(job.run / KEPT / cell.id)
+                kept = data.texts(gold, marks[number][place], agreement[number, place])
                 params = {
                     **left_out,
                     "rank": fits[0].rank,
@@ -199,8 +213,7 @@ def fit_trees(group: FitGroup, job: Resources) -> None:
 class _Relations:
     """Relations of words to their heads, by logistic regression on the words' own vectors."""
 
-    names: tuple[str, ...]
-    """The relations of the training words, but for the root's."""
+    names: tuple[str, ...]  # the relations of the training words, but for the root's
     fitted: Any
     predicted: list[list[list[list[str]]]]
     """The relation of each word of test with a vector, by problem, layer and sentence."""
@@ -224,7 +237,7 @@ class _Relations:
             is_read, of_word = some.read[words], np.repeat(np.arange(len(some)), last - first)
             of_word = of_word[is_read]
             memory = 0 if split == "test" else job.memory // 2
-            vectors[split] = WordVectors(job.entries[split], words[is_read], layers=layers, memory=memory)
+            vectors[split] = WordVectors(job.stored["words"][split], words[is_read], layers=layers, memory=memory)
             if split != "test":
                 labels = np.array([number.get(name, -1) for name in _relations_in(some)], dtype=np.int64)[is_read]
                 of_words = weights[:, of_word] if split == "train" else None
@@ -344,36 +357,6 @@ def _words_left_out(trees: TreeExamples) -> dict[str, int]:
     """The number of words without a vector, which are in no tree; empty where all have one."""
     n = sum(int((~trees.read[first:last]).sum()) for first, last in trees.spans[:, 0].tolist())
     return {"words_left_out": n} if n else {}
-
-
-def _probe_of(
-    pair: ModelCorpus, cells: FitCells, maps: _Maps, relations: _Relations | None, problem: int, place: int
-) -> Any:
-    """The probe of one cell, to be kept."""
-    import torch
-
-    from bertology.readouts.kept import ProbeOrigin, TreeProbe
-
-    relation = None
-    if relations is not None:
-        regression = relations.fitted.model
-        coefficients, intercepts = (of[problem, place, 0] for of in (regression.coefficients, regression.intercepts))
-        relation = torch.cat([coefficients.T, intercepts[None]])
-    origin = ProbeOrigin(
-        model=pair.source.name,
-        model_fingerprint=pair.fingerprints[cells.weights],
-        layer=cast(int, cells.layers[place]),
-        dim=next(iter(maps.values())).dim,
-        pooling=pair.request.pooling,
-        task=f"{cells.probe.task}.v{cells.probe.version}",
-        corpus=pair.corpus.name,
-        train_fingerprint=pair.splits.train.fingerprint,
-        readout=cells.readout,
-        relations=relations.names if relations is not None else (),
-        settings=dict(cells.config.changes),
-    )
-    distances, depths = (maps[asks].maps[problem, place] if asks in maps else None for asks in ("distances", "depths"))
-    return TreeProbe(origin, distances, depths, relation)
 
 
 FAMILY = _Trees()

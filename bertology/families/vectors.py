@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,58 +19,29 @@ from bertology.corpora import Sentences
 from bertology.encoders import ModelShape
 from bertology.encoders.batching import SHARED
 from bertology.errors import BertologyError, CorpusError, FitError, cut, listed, quoted
-from bertology.families.contract import (
-    BaselineCells,
-    CellGrid,
-    Family,
-    FitCells,
-    Problem,
-    Resources,
-    Scoring,
-    TaskRows,
-)
+from bertology.families import rows
+from bertology.families.contract import BaselineCells, CellGrid, Family, FitCells, Problem, Resources, Scoring, TaskRows
 from bertology.families.model_corpus import DIVIDED, ModelCorpus, Reasons, Signal, Splits
 from bertology.families.request import Init, ReadoutConfig
-from bertology.families.rows import (
-    ByControl,
-    Columns,
-    Scored,
-    score_cells,
-    scored_baselines,
-    scored_rows,
-    selectivity_rows,
-)
+from bertology.families.rows import ByControl, Columns, Scored
 from bertology.measures import Metric
 from bertology.measures.baselines import control_labels, fraction_mask
 from bertology.measures.metrics import METRICS, CountKind
 from bertology.probing import Examples, Probe, RepresentationProbe
-from bertology.probing.items import TreeExamples
+from bertology.probing.items import TreeExamples, coded
 from bertology.probing.probes import SentenceProbe, is_installed, settings_of
 from bertology.readouts import ReadoutKind, readout_kind
-from bertology.results import Predictions, ResultRow
-from bertology.results.predictions import (
-    FITS,
-    SET_MARK,
-    Cell,
-    FitOrigin,
-    FittedProbe,
-    Items,
-    versions,
-    write_cell,
-    written_place,
-)
+from bertology.results import Predictions, ResultRow, predictions
 from bertology.results.rows import ComparisonRow
 
 if TYPE_CHECKING:
     from bertology.readouts import Targets
     from bertology.readouts.erasure import Erasure
-    from bertology.readouts.kept import KeptFit
 
 
 Integers = NDArray[np.int64]
 Labels = NDArray[np.int64] | NDArray[np.bool_]
-# Between the spans of an item's form: no word has a line break in it.
-_SPAN = "\n"
+_NONE: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -80,26 +50,39 @@ class TaskData:
 
     probe: RepresentationProbe
     splits: Splits
-    items: Mapping[str, Examples]
-    """Items of ``train``, ``dev`` and ``test``."""
-    labels: tuple[str, ...]
-    """Labels of train in order of first appearance, then those only seen elsewhere."""
+    items: Mapping[str, Examples]  # items of `train`, `dev` and `test`, their labels numbered as in `labels`
+    labels: tuple[str, ...]  # labels of train in order of first appearance, then those only seen elsewhere
     n_train_labels: int
 
     @classmethod
     def of(cls, probe: RepresentationProbe, splits: Splits) -> TaskData:
         """The checked items of every split."""
         items = {split: _items_of(probe, split, splits) for split in splits.by_name}
-        train = items["train"]
+        train, occurring = items["train"], dict[str, list[str]]()
         for split, examples in items.items():
             if (examples.n_spans, examples.is_multi_label) != (train.n_spans, train.is_multi_label):
                 raise CorpusError(f"task {probe.task}: the items of the {split} split are not of the kind of train's")
-        # Only labels that occur count: a vocabulary may list more.
-        occurring = {split: _occurring(examples) for split, examples in items.items()}
+            # Only labels that occur count: a vocabulary may list more.
+            codes: Any
+            if examples.is_multi_label:
+                codes = np.flatnonzero(examples.codes.any(axis=0))
+            else:
+                distinct, first = np.unique(examples.codes, return_index=True)
+                codes = distinct[np.argsort(first)]
+            occurring[split] = [examples.values[code] for code in codes.tolist()]
         if len(seen := occurring["train"]) < 2:
             raise FitError(f"task {probe.task}: train has the one label {quoted(seen[0])}; give data with two or more")
         labels = tuple(dict.fromkeys([*seen, *occurring["dev"], *occurring["test"]]))
-        return cls(probe, splits, {split: _renumbered(one, labels) for split, one in items.items()}, labels, len(seen))
+        number = {label: place for place, label in enumerate(labels)}
+        for split, examples in items.items():
+            table = np.array([number.get(value, -1) for value in examples.values], dtype=np.int64)
+            if examples.is_multi_label:
+                numbered: Labels = np.zeros((len(examples), len(labels)), dtype=np.bool_)
+                numbered[:, table[table >= 0]] = examples.codes[:, table >= 0]
+            else:
+                numbered = table[examples.codes]
+            items[split] = replace(examples, codes=numbered, values=labels)
+        return cls(probe, splits, items, labels, len(seen))
 
     @cached_property
     def trees(self) -> Mapping[str, TreeExamples] | None:
@@ -109,16 +92,16 @@ class TaskData:
 
     @property
     def train(self) -> Examples:
-        """Items to fit on, labels numbered as in ``labels``."""
+        """Items to fit on."""
         return self.items["train"]
 
     @property
     def test(self) -> Examples:
-        """Items to score on, labels numbered as in ``labels``."""
+        """Items to score on."""
         return self.items["test"]
 
     @cached_property
-    def kind(self) -> Items:
+    def kind(self) -> predictions.Items:
         """Whether items are words (or trees of them), whole sentences, halves of sentences, or other spans."""
         if self.trees is not None or self.train.are_words:
             return "words"
@@ -131,9 +114,7 @@ class TaskData:
         """Whether the items are pairs of texts, of whose vectors also difference and product are read."""
         return isinstance(self.probe, SentenceProbe) and self.train.n_spans == 2
 
-    def without(
-        self, skipped: Mapping[str, Reasons], joined: Mapping[str, frozenset[int]] = MappingProxyType({})
-    ) -> TaskData:
+    def without(self, skipped: Mapping[str, Reasons], joined: Mapping[str, frozenset[int]] = _NONE) -> TaskData:
         """The same task without the items that need some words, given by split with the reason why each is left out.
 
         Such items are counted as skipped; of trees the other words stay, see :meth:`TreeExamples.without_words`. Words
@@ -187,8 +168,7 @@ class TaskData:
 
     def word_forms(self) -> tuple[Integers, Integers, int]:
         """Written forms of train and test items under train's numbering (−1 for forms it lacks), and their number."""
-        train, known = self._forms["train"]
-        test, forms = self._forms["test"]
+        (train, known), (test, forms) = self._forms["train"], self._forms["test"]
         number = {form: place for place, form in enumerate(known)}
         to_train = np.array([number.get(form, -1) for form in forms], dtype=np.int64)
         return train, to_train[test], len(number)
@@ -201,15 +181,10 @@ class TaskData:
             forms = self.splits.by_name[split].written
             if examples.are_words:
                 found[split] = forms.codes[examples.words].astype(np.int64), forms.values
-                continue
-            code_of: dict[tuple[tuple[int, ...], ...], int] = {}
-            words = forms.codes.tolist()
-            codes = [
-                code_of.setdefault(tuple(tuple(words[first:last]) for first, last in spans), len(code_of))
-                for spans in examples.spans.tolist()
-            ]
-            vocabulary = [_SPAN.join(" ".join(forms.values[w] for w in span) for span in spans) for spans in code_of]
-            found[split] = np.array(codes, dtype=np.int64), vocabulary
+            else:  # no word has a line break in it, which parts the spans
+                words = [forms.values[code] for code in forms.codes.tolist()]
+                items = examples.spans.tolist()
+                found[split] = coded(["\n".join(" ".join(words[a:b]) for a, b in spans) for spans in items])
         return found
 
     def counts(self, *, seed: int = 0, fraction: float = 1.0) -> dict[str, Any]:
@@ -239,6 +214,48 @@ class TaskData:
             weights = np.bincount(drawn, minlength=n_sentences)[of_item].astype(np.float32)
         return weights * fraction_mask(of_item, fraction, seed=seed)
 
+    @cached_property
+    def _item_columns(self) -> tuple[tuple[str, ...], Integers, tuple[str, ...]]:
+        """The names of the test items, the place of the sentence of each, and the names of the sentences.
+
+        Names are tuples, so that what all cells of a task share is made ready for writing once.
+        """
+        sentences, examples = self.splits.test, self.test
+        clusters, cluster = np.unique(examples.clusters, return_inverse=True)
+        ids = tuple(sentence_names(sentences, clusters.tolist()))
+        # Words are counted from 1 in their sentence: ``3``; ``3-5`` for several; ``3-5,7`` for two spans.
+        inside = (examples.spans - sentences.starts[examples.clusters][:, None, None]).tolist()
+        places = zip(cluster.tolist(), inside, strict=True)
+        return tuple(f"{ids[place]}:{predictions.written_place(spans)}" for place, spans in places), cluster, ids
+
+    def predictions(self, gold: NDArray[Any], pred: NDArray[Any], score: NDArray[Any]) -> Predictions:
+        """Predictions for the test items as they are kept.
+
+        Args:
+            gold: ``[item]`` labels, or ``[item, label]`` which of the labels each item has; of fewer labels than the
+                task has, the first ones are meant.
+            pred: as ``gold``.
+            score: ``[item]`` natural logarithm of the probability of what is predicted.
+        """
+        if gold.ndim == 1:
+            return Predictions(*self._item_columns, gold, pred, score, self.labels)
+        if marked := [label for label in self.labels if predictions.SET_MARK in label]:
+            problem = f"label {quoted(marked[0])} has a {predictions.SET_MARK}, which parts labels"
+            raise BertologyError(f"task {self.probe.task}: {problem}: rename it")
+        whole = [np.pad(labels, ((0, 0), (0, len(self.labels) - labels.shape[1]))) for labels in (gold, pred)]
+        sets, codes = np.unique(np.concatenate(whole), axis=0, return_inverse=True)
+        names = [
+            predictions.SET_MARK.join(label for label, has in zip(self.labels, row, strict=True) if has) for row in sets
+        ]
+        both = codes.reshape(2, -1)
+        return Predictions(*self._item_columns, both[0], both[1], score, tuple(names), label_sets=True)
+
+    def texts(self, gold: Sequence[str], pred: Sequence[str], score: NDArray[Any]) -> Predictions:
+        """Predictions ``[item]`` that are texts of their own, such as trees, with how well the two agree, or NaN."""
+        labels = {text: code for code, text in enumerate(dict.fromkeys((*gold, *pred)))}
+        true, predicted = (np.array([labels[text] for text in texts], dtype=np.int64) for texts in (gold, pred))
+        return Predictions(*self._item_columns, true, predicted, score, tuple(labels))
+
 
 def task_data(probe: Probe, splits: Splits) -> TaskData:
     """The items of a probe of words, spans or sentences, made once for these splits."""
@@ -255,35 +272,6 @@ def task_data(probe: Probe, splits: Splits) -> TaskData:
 def _key(probe: Probe) -> tuple[object, ...]:
     """Distinguishes the items of a probe: a process of a cluster keeps splits longer than a notebook its class."""
     return type(probe), probe.task, probe.version, settings_of(probe)
-
-
-def _items_fingerprint(probe: Probe, splits: Splits) -> str:
-    """Hash of the items of a probe in every split, and of what it leaves out."""
-
-    def parts() -> Iterator[bytes]:
-        for split, examples in task_data(probe, splits).items.items():
-            for name, value in sorted(vars(examples).items()):
-                yield f"{split} {name}".encode()
-                plain = dict(value) if isinstance(value, Mapping) else value
-                yield plain.tobytes() if isinstance(plain, np.ndarray) else canonical_json(plain)
-
-    return splits.prepared(("items fingerprint", *_key(probe)), lambda: digest(parts()))
-
-
-def _without_words(examples: Examples, skipped: Reasons, joined: frozenset[int]) -> Examples:
-    """The items that need none of some words; the others are counted by the reason of their first such word."""
-    missing = np.array(sorted(word for word, reason in skipped.items() if reason != SHARED), dtype=np.int64)
-    is_divided = np.isin(examples.spans, np.array(sorted(joined), dtype=np.int64)).any(axis=(1, 2))
-    reasons = np.where(is_divided, SHARED if examples.are_words else DIVIDED, "").astype(object)
-    for span in range(examples.n_spans - 1, -1, -1):
-        first = np.searchsorted(missing, examples.spans[:, span, 0])
-        inside = first < np.searchsorted(missing, examples.spans[:, span, 1])
-        for item in np.flatnonzero(inside).tolist():
-            reasons[item] = skipped[int(missing[first[item]])]
-    for reason in sorted(set(reasons) - {""}):
-        keep = reasons != reason
-        examples, reasons = examples.subset(keep, reason=reason), reasons[keep]
-    return examples
 
 
 def _items_of(probe: RepresentationProbe, split: str, splits: Splits) -> Examples:
@@ -320,22 +308,20 @@ def _items_of(probe: RepresentationProbe, split: str, splits: Splits) -> Example
     return replace(kept, skipped={} if splits.fold else examples.skipped)
 
 
-def _occurring(examples: Examples) -> list[str]:
-    """The labels that items have, in order of first use."""
-    if examples.is_multi_label:
-        return [examples.values[code] for code in np.flatnonzero(examples.codes.any(axis=0)).tolist()]
-    distinct, first = np.unique(examples.codes, return_index=True)
-    return list(map(examples.values.__getitem__, distinct[np.argsort(first)].tolist()))
-
-
-def _renumbered(examples: Examples, labels: tuple[str, ...]) -> Examples:
-    number = dict(zip(labels, itertools.count(), strict=False))
-    table = np.array(list(map(number.get, examples.values, itertools.repeat(-1))), dtype=np.int64)
-    if not examples.is_multi_label:
-        return replace(examples, codes=table[examples.codes], values=labels)
-    codes = np.zeros((len(examples), len(labels)), dtype=np.bool_)
-    codes[:, table[table >= 0]] = examples.codes[:, table >= 0]
-    return replace(examples, codes=codes, values=labels)
+def _without_words(examples: Examples, skipped: Reasons, joined: frozenset[int]) -> Examples:
+    """The items that need none of some words; the others are counted by the reason of their first such word."""
+    missing = np.array(sorted(word for word, reason in skipped.items() if reason != SHARED), dtype=np.int64)
+    is_divided = np.isin(examples.spans, np.array(sorted(joined), dtype=np.int64)).any(axis=(1, 2))
+    reasons = np.where(is_divided, SHARED if examples.are_words else DIVIDED, "").astype(object)
+    for span in range(examples.n_spans - 1, -1, -1):
+        first = np.searchsorted(missing, examples.spans[:, span, 0])
+        inside = first < np.searchsorted(missing, examples.spans[:, span, 1])
+        for item in np.flatnonzero(inside).tolist():
+            reasons[item] = skipped[int(missing[first[item]])]
+    for reason in sorted(set(reasons) - {""}):
+        keep = reasons != reason
+        examples, reasons = examples.subset(keep, reason=reason), reasons[keep]
+    return examples
 
 
 def _fill_sentences(examples: Examples, sentences: Sentences) -> bool:
@@ -344,49 +330,6 @@ def _fill_sentences(examples: Examples, sentences: Sentences) -> bool:
     ends = np.stack([starts[:-1], starts[1:]], axis=1)[examples.clusters]  # [item, 2]
     are_in_a_row = (spans[:, 1:, 0] == spans[:, :-1, 1]).all()
     return bool((spans[:, [0, -1], [0, 1]] == ends).all() and are_in_a_row)
-
-
-class ItemColumns:
-    """The test items of a task as the predictions of all its cells keep them."""
-
-    def __init__(self, data: TaskData) -> None:
-        sentences, examples = data.splits.test, data.test
-        clusters, self._cluster = np.unique(examples.clusters, return_inverse=True)
-        # Tuples, so that what all cells of a task share is made ready for writing once.
-        self._cluster_ids = tuple(sentence_names(sentences, clusters.tolist()))
-        # Words are counted from 1 in their sentence: ``3``; ``3-5`` for several; ``3-5,7`` for two spans.
-        inside = (examples.spans - sentences.starts[examples.clusters][:, None, None]).tolist()
-        places = zip(self._cluster.tolist(), inside, strict=True)
-        self._item_ids = tuple(f"{self._cluster_ids[place]}:{written_place(spans)}" for place, spans in places)
-        self._labels = data.labels
-        marked = next((label for label in data.labels if SET_MARK in label), None)
-        if examples.is_multi_label and marked is not None:
-            problem = f"label {quoted(marked)} has a {SET_MARK}, which parts labels"
-            raise BertologyError(f"task {data.probe.task}: {problem}: rename it")
-
-    def predictions(self, gold: NDArray[Any], pred: NDArray[Any], score: NDArray[Any]) -> Predictions:
-        """Predictions as they are kept.
-
-        Args:
-            gold: ``[item]`` labels, or ``[item, label]`` which of the labels each item has; of fewer labels than the
-                task has, the first ones are meant.
-            pred: as ``gold``.
-            score: ``[item]`` natural logarithm of the probability of what is predicted.
-        """
-        shared, n_labels = (self._item_ids, self._cluster, self._cluster_ids), len(self._labels)
-        if gold.ndim == 1:
-            return Predictions(*shared, gold, pred, score, self._labels)
-        whole = [np.pad(labels, ((0, 0), (0, n_labels - labels.shape[1]))) for labels in (gold, pred)]
-        sets, codes = np.unique(np.concatenate(whole), axis=0, return_inverse=True)
-        names = [SET_MARK.join(label for label, has in zip(self._labels, row, strict=True) if has) for row in sets]
-        both = codes.reshape(2, -1)
-        return Predictions(*shared, both[0], both[1], score, tuple(names), label_sets=True)
-
-    def texts(self, gold: Sequence[str], pred: Sequence[str], score: NDArray[Any]) -> Predictions:
-        """Predictions ``[item]`` that are texts of their own, such as trees, with how well the two agree, or NaN."""
-        labels = {text: code for code, text in enumerate(dict.fromkeys((*gold, *pred)))}
-        true, predicted = (np.array([labels[text] for text in texts], dtype=np.int64) for texts in (gold, pred))
-        return Predictions(self._item_ids, self._cluster, self._cluster_ids, true, predicted, score, tuple(labels))
 
 
 def sentence_names(sentences: Sentences, numbers: Sequence[int]) -> list[str]:
@@ -452,7 +395,7 @@ def vectors_of(
     examples, layers, pooling = data.items[split], cells.layers_read, cells.config.pool
     if pooling == "cls":
         return WordVectors(job.stored["cls"][split], examples.clusters, layers=layers, memory=memory)
-    entry, reads_spans = job.entries[split], readout_kind(cells.readout).reads == "spans"
+    entry, reads_spans = job.stored["words"][split], readout_kind(cells.readout).reads == "spans"
     if examples.are_words and not reads_spans:
         words = WordVectors(entry, examples.words, layers=layers, memory=memory)
         return words if erasure is None else erased(words, erasure)
@@ -466,39 +409,48 @@ def vectors_of(
     return spans if reads_spans else pooled(spans, pooling=pool, compare=data.are_compared, memory=memory)
 
 
+@dataclass
 class CellWriter:
     """Writes the cells of a readout configuration: predictions, counts of items, parameters and provenance."""
 
-    def __init__(
-        self,
-        cells: FitCells,
-        data: TaskData,
-        job: Resources,
-        provenance: Mapping[str, Any],
-        *,
-        reference: ModelCorpus | None = None,
-    ) -> None:
-        self.columns = ItemColumns(data)
-        self._cells, self._data, self._job, self._provenance = cells, data, job, provenance
-        self._aligned = job.pair.alignment_counts(beside=reference)
+    cells: FitCells
+    data: TaskData
+    job: Resources
+    provenance: Mapping[str, Any]
+    reference: ModelCorpus | None = None  # the model that a task of comparison compares with
 
-    def write(self, cell: Cell, kept: Predictions, seed: int, params: Mapping[str, Any], **facts: Any) -> None:
+    @cached_property
+    def _aligned(self) -> dict[str, Any]:
+        return self.job.pair.alignment_counts(beside=self.reference)
+
+    def write(
+        self, cell: predictions.Cell, kept: Predictions, seed: int, params: Mapping[str, Any], **facts: Any
+    ) -> None:
         """Write one cell."""
-        config, data = self._cells.config, self._data
-        counts = data.counts(seed=seed, fraction=config.fraction)
+        config, data = self.cells.config, self.data
         settings = {"settings": config.changes} if config.changes else {}
         items = {} if data.kind == "words" else {"items": data.kind}
-        facts = {**counts, **self._aligned, **facts, "params": {**params, **settings, **items}}
-        write_cell(self._job.run, cell, kept, facts=facts, provenance=self._provenance, notes=data.splits.notes)
+        counts = {**data.counts(seed=seed, fraction=config.fraction), **self._aligned, **facts}
+        facts = {**counts, "params": {**params, **settings, **items}}
+        predictions.write_cell(
+            self.job.run, cell, kept, facts=facts, provenance=self.provenance, notes=data.splits.notes
+        )
 
-    def keep_fit(self, fit: KeptFit | None, cell: Cell) -> None:
-        """Keep the fit of a cell next to it, so that new text can be put to it; nothing where its readout cannot be."""
-        if fit is None:
+    def keep_fit(self, fitted: Any, number: int, place: int) -> None:
+        """Keep the fit of a problem and column next to its cell, so that new text can be put to it.
+
+        Nothing is kept of controls, and where the readout cannot be kept.
+        """
+        from bertology.readouts.kept import KeptFit
+
+        cells, data, pair, request = self.cells, self.data, self.job.pair, self.job.pair.request
+        problem = cells.problems[number]
+        is_control = problem.control != "none" or cells.weights.init != request.init
+        if is_control or (fit := KeptFit.of(fitted, number, place)) is None:
             return
-        cells, data, pair, request = self._cells, self._data, self._job.pair, self._job.pair.request
+        cell = cells.cells_of(problem)[place]
         layer = cast("int | None", cell.identity["layer"])
-        read = cast("list[int]", cell.identity.get("mixed_layers") or [layer])
-        origin = FitOrigin(
+        origin = predictions.FitOrigin(
             task=f"{cells.probe.task}.v{cells.probe.version}",
             corpus=pair.corpus.name,
             train_fingerprint=pair.splits.train.fingerprint,
@@ -516,12 +468,12 @@ class CellWriter:
             items=data.kind,
             labels=() if fit.kind == "number" else data.labels[: data.n_train_labels],
             kind=fit.kind,
-            layers=tuple(read),
+            layers=tuple(cast("list[int]", cell.identity.get("mixed_layers") or [layer])),
             design=fit.design,
             settings=dict(cells.config.changes),
             are_compared=data.are_compared,
         )
-        FittedProbe(origin=origin, tensors=fit.tensors).save(self._job.run / FITS / cell.id)
+        predictions.FittedProbe(origin=origin, tensors=fit.tensors).save(self.job.run / predictions.FITS / cell.id)
 
 
 Baseline = tuple[Predictions, Mapping[str, Any], Mapping[str, Any]]
@@ -533,22 +485,17 @@ class VectorFamily(Family):
 
     is_cross_validated: ClassVar[bool] = True
     keeps_items: ClassVar[bool] = True
-    about: ClassVar[str]
-    """The kind of items, for messages: ``labels``."""
-    readouts: ClassVar[tuple[str, ...]]
-    """The kinds of readouts of the family: ``words``, ``spans``, ``trees``, ``numbers``."""
-    count_kinds: ClassVar[tuple[CountKind, ...]]
-    """The kinds of counts that metrics of the family are made of."""
-    baseline_packages: ClassVar[tuple[str, ...]] = ("numpy",)
-    """The packages that baselines are computed with."""
-    has_control_task: ClassVar[bool] = True
-    """Whether what is asked could be memorised by the form of words."""
+    about: ClassVar[str]  # the kind of items, for messages: `labels`
+    readouts: ClassVar[tuple[str, ...]]  # the kinds of readouts of the family: `words`, `spans`, `trees`, `numbers`
+    count_kinds: ClassVar[tuple[CountKind, ...]]  # the kinds of counts that metrics of the family are made of
+    baseline_packages: ClassVar[tuple[str, ...]] = ("numpy",)  # the packages that baselines are computed with
+    has_control_task: ClassVar[bool] = True  # whether what is asked could be memorised by the form of words
 
     def metrics(self, probe: Probe) -> Mapping[str, Sequence[Metric]]:
         """The metrics that are counted for each control, those of ``none`` for the task and its baselines."""
         return {"none": probe.scores}
 
-    def baseline(self, data: TaskData, columns: ItemColumns, control: str) -> Baseline:
+    def baseline(self, data: TaskData, control: str) -> Baseline:
         """A baseline from the items of the training split."""
         raise BertologyError(f"task {data.probe.task} has no baseline {control}")
 
@@ -557,13 +504,7 @@ class VectorFamily(Family):
         return ""
 
     def configs(self, probe: Probe, asked: Sequence[ReadoutConfig], shape: ModelShape) -> tuple[ReadoutConfig, ...]:
-        """Configurations with their registered readouts, the probe's own where none is named.
-
-        Raises:
-            NameNotFoundError: there is no such readout.
-            BertologyError: a readout is of another kind, has a setting that does not fit the model, or does not predict
-                what the metrics of the probe are made of.
-        """
+        """Configurations with their registered readouts, the probe's own where none is named."""
         assert isinstance(probe, RepresentationProbe)
         if other := next((metric for metric in probe.scores if metric.count_kind not in self.count_kinds), None):
             fitting = listed(name for name, metric in METRICS.items() if metric.count_kind in self.count_kinds)
@@ -580,7 +521,7 @@ class VectorFamily(Family):
         return tuple(configs)
 
     def check(self, pair: ModelCorpus, probe: Probe, configs: Sequence[ReadoutConfig]) -> None:
-        """The corpus has such items, and they can be pooled."""
+        """Check that the corpus has such items, and that they can be pooled."""
         check_pools(pair, task_data(probe, pair.splits), configs)
 
     def configured(self, probe: Probe, config: ReadoutConfig) -> Probe:
@@ -589,13 +530,11 @@ class VectorFamily(Family):
 
     def signals(self, probe: Probe, configs: Sequence[ReadoutConfig]) -> tuple[Signal, ...]:
         """Vectors of words, but where the special token before the text is read."""
-        signals: dict[Signal, None] = {}
-        for config in configs:
-            signals["cls" if config.pool == "cls" else "words"] = None
-        return tuple(signals)
+        signals: list[Signal] = ["cls" if config.pool == "cls" else "words" for config in configs]
+        return tuple(dict.fromkeys(signals))
 
     def check_settings(self, probe: Probe, configs: Sequence[ReadoutConfig]) -> None:
-        """Readouts have such settings."""
+        """Check that readouts have such settings."""
         from bertology.readouts import make_readout
 
         for config in configs:
@@ -603,14 +542,21 @@ class VectorFamily(Family):
 
     def identity(self, pair: ModelCorpus, probe: Probe) -> dict[str, Any]:
         """Fingerprints of all splits; of a probe that is not installed, whose version guards nothing, of its items."""
-        identity = super().identity(pair, probe)
-        if any(split.written is not split.forms for split in pair.splits.by_name.values()):
+        identity, splits = super().identity(pair, probe), pair.splits
+        if any(split.written is not split.forms for split in splits.by_name.values()):
             identity["forms"] = "written"
-        return (
-            identity
-            if is_installed(probe)
-            else identity | {"items_fingerprint": _items_fingerprint(probe, pair.splits)}
-        )
+        if is_installed(probe):
+            return identity
+
+        def parts() -> Iterator[bytes]:
+            for split, examples in task_data(probe, splits).items.items():
+                for name, value in sorted(vars(examples).items()):
+                    yield f"{split} {name}".encode()
+                    plain = dict(value) if isinstance(value, Mapping) else value
+                    yield plain.tobytes() if isinstance(plain, np.ndarray) else canonical_json(plain)
+
+        fingerprint = splits.prepared(("items fingerprint", *_key(probe)), lambda: digest(parts()))
+        return identity | {"items_fingerprint": fingerprint}
 
     def cells(self, pair: ModelCorpus, probe: Probe, config: ReadoutConfig, init: Init) -> CellGrid:
         """Every layer, or with mixtures what they mix, with the control task where the model is no control itself."""
@@ -637,17 +583,15 @@ class VectorFamily(Family):
         """Predict from the items of the training split, on what the model can read."""
         data = task_data(baselines.probe, job.pair.splits)
         data = data.without(baselines.unreadable, job.pair.joined if baselines.unreadable else {})
-        columns = ItemColumns(data)
         for control, cell in baselines.cells.items():
-            kept, facts, provenance = self.baseline(data, columns, control)
-            provenance = provenance or {"versions": versions(*self.baseline_packages), "wall_s": 0.0}
-            write_cell(
-                job.run, cell, kept, facts={**data.counts(), **facts}, provenance=provenance, notes=data.splits.notes
-            )
+            kept, facts, provenance = self.baseline(data, control)
+            provenance = provenance or {"versions": predictions.versions(*self.baseline_packages), "wall_s": 0.0}
+            facts = {**data.counts(), **facts}
+            predictions.write_cell(job.run, cell, kept, facts=facts, provenance=provenance, notes=data.splits.notes)
 
     def scores(self, cells: FitCells, scoring: Scoring) -> Columns:
         """The scored columns of a readout configuration."""
-        return score_cells(self, cells, scoring, self.metrics(cells.probe))
+        return rows.score_cells(self, cells, scoring, self.metrics(cells.probe))
 
     def scored_by(self, cells: FitCells) -> Sequence[Scored]:
         """The metrics of the rows of a readout configuration, the main one first."""
@@ -659,7 +603,7 @@ class VectorFamily(Family):
         """Further rows of a control, such as selectivity."""
         if control != "control_task":
             return ()
-        return selectivity_rows(by_control, shared, metric=self.metrics(cells.probe)[control][0].name)
+        return rows.selectivity_rows(by_control, shared, metric=self.metrics(cells.probe)[control][0].name)
 
     def more_comparisons(self, cells: FitCells, columns: Columns, scoring: Scoring) -> Iterable[ComparisonRow]:
         """Comparisons besides those of layers."""
@@ -667,16 +611,16 @@ class VectorFamily(Family):
 
     def rows(self, draws: Sequence[FitCells], scoring: Scoring) -> TaskRows:
         """Scores of each layer, further rows, and comparisons of layers."""
-        columns = list(map(self.scores, draws, itertools.repeat(scoring)))
+        columns = [self.scores(cells, scoring) for cells in draws]
         more, metrics = partial(self.more_rows, draws[0]), self.scored_by(draws[0])
-        rows = scored_rows(self, draws, columns, scoring, metrics=metrics, more=more)
-        return replace(rows, comparisons=(*rows.comparisons, *self.more_comparisons(draws[0], columns[0], scoring)))
+        found = rows.scored_rows(self, draws, columns, scoring, metrics=metrics, more=more)
+        return replace(found, comparisons=(*found.comparisons, *self.more_comparisons(draws[0], columns[0], scoring)))
 
     def baseline_rows(self, baselines: BaselineCells, scoring: Scoring) -> TaskRows:
         """Scores by the task's metrics."""
         metrics = dict.fromkeys(baselines.cells, self.metrics(baselines.probe)["none"])
-        columns = score_cells(self, baselines, scoring, metrics)
-        return scored_baselines(self, baselines, columns, scoring, metrics=baselines.probe.scores)
+        columns = rows.score_cells(self, baselines, scoring, metrics)
+        return rows.scored_baselines(self, baselines, columns, scoring, metrics=baselines.probe.scores)
 
 
 def training_memory(pair: ModelCorpus, n_items: int) -> float:

@@ -250,16 +250,16 @@ class TranslatedWords:
         tables = {name: (of := getattr(self, name))[of["word"].isin(words)] for name in ("queries", "candidates")}
         return replace(self, source=self.source[np.isin(self.source, words)], **tables)
 
-    def folds(self, number: int, *, seed: int = 0) -> tuple[Integers, Integers]:
+    def folds(self, number: int) -> tuple[Integers, Integers]:
         """Random fold of the sentence of each ``[query]`` and ``[candidate]``."""
         own, others = (table["unit"].to_numpy() for table in (self.queries, self.candidates))
         units = np.unique(np.concatenate([own, others]))
-        parts = np.random.default_rng(seed).permutation(len(units)) % number
+        parts = np.random.default_rng(0).permutation(len(units)) % number
         return parts[np.searchsorted(units, own)], parts[np.searchsorted(units, others)]
 
-    def answerable(self, folds: int, *, seed: int = 0) -> TranslatedWords:
+    def answerable(self, folds: int) -> TranslatedWords:
         """The queries whose translation occurs in the sentences of another part, where it is looked for."""
-        of_queries, of_candidates = self.folds(folds, seed=seed)
+        of_queries, of_candidates = self.folds(folds)
         elsewhere = np.zeros(len(self), dtype=bool)
         for fold in range(folds):
             types = self.candidates["type"][of_candidates != fold]
@@ -278,12 +278,9 @@ def translated_words(sentences: Sentences, types: Integers) -> list[TranslatedWo
     return known
 
 
-def by_dictionary(words: TranslatedWords, folds: int, *, seed: int = 0) -> Floats:
-    """``[query]`` whether the type that the word's own is most often linked with in other folds is the translation.
-
-    What a dictionary knows without the context; a type that is linked in no other fold is mistaken.
-    """
-    of_queries, _ = words.folds(folds, seed=seed)
+def by_dictionary(words: TranslatedWords, folds: int) -> Floats:
+    """``[query]`` whether the type that the word's own is most often linked with in other folds is the translation."""
+    of_queries, _ = words.folds(folds)
     right = np.zeros(len(words))
     for fold in np.unique(of_queries):
         # Of types that are linked as often the one of the lowest number.
@@ -295,22 +292,19 @@ def by_dictionary(words: TranslatedWords, folds: int, *, seed: int = 0) -> Float
     return right
 
 
-def translation(
-    read: LayerVectors, directions: Sequence[TranslatedWords], *, folds: int = 5, seed: int = 0
-) -> Iterator[LayerSums]:
+def translation(read: LayerVectors, directions: Sequence[TranslatedWords], *, folds: int = 5) -> Iterator[LayerSums]:
     """Share of words whose nearest word of the other language, by cosine, is the one that they are linked with.
 
-    What is looked for is in other sentences than the word's own: sentences are divided into folds, and the candidates
-    of a word are those of the other folds, so that neither a shared context nor the translation itself is found.
-    ``type``: the nearest mean of a type's occurrences; ``occurrence``: the type of the nearest occurrence. Vectors are
-    less the mean of their language, but for ``type_raw``. Each is given of all directions, by direction, and of words
-    with several translations.
+    Candidates are in other folds of sentences than the word, so that neither a shared context nor the translation
+    itself is found. ``type``: the nearest mean of a type's occurrences; ``occurrence``: the type of the nearest
+    occurrence. Vectors are less the mean of their language, but for ``type_raw``. Each is given of all directions, by
+    direction, and of words with several translations.
     """
 
     def of_direction(vectors: Floats32, words: TranslatedWords) -> dict[str, Floats]:
         numbers = words.queries["word"], words.candidates["word"], words.source
         asked, candidates, source = (vectors[np.searchsorted(read.words, some)] for some in numbers)
-        of_queries, of_candidates = words.folds(folds, seed=seed)
+        of_queries, of_candidates = words.folds(folds)
         gold, every = (table[name].to_numpy() for table, name in ((words.queries, "gold"), (words.candidates, "type")))
         right = {name: np.zeros(len(words)) for name in ("type", "type_raw", "occurrence")}
         spaces = {"_raw": (asked, candidates), "": (asked - source.mean(axis=0), candidates - candidates.mean(axis=0))}

@@ -110,9 +110,9 @@ class LanguageItems:
         """Number of :attr:`clusters`."""
         return int(self.clusters.max()) + 1
 
-    def folds(self, number: int, *, seed: int = 0) -> Integers:
+    def folds(self, number: int) -> Integers:
         """Random fold of each ``[item]``; a sentence and its translations are in the same fold."""
-        order = np.random.default_rng(seed).permutation(self.n_clusters)
+        order = np.random.default_rng(0).permutation(self.n_clusters)
         return np.asarray((order % number)[self.clusters])
 
     def pairs(self) -> Iterator[tuple[Direction, Integers, Integers]]:
@@ -158,19 +158,15 @@ def _spaces(means: Floats32, language: Integers, known: Bools | None = None) -> 
     return {"": means, "_centred": means - of_language[language], "_erased": erased}
 
 
-def language_identity(
-    read: LayerVectors, items: LanguageItems, *, folds: int = 5, seed: int = 0
-) -> Iterator[LayerSums]:
+def language_identity(read: LayerVectors, items: LanguageItems, *, folds: int = 5) -> Iterator[LayerSums]:
     """Whether a linear classifier finds the language of a sentence, and whether its neighbours are of its language.
 
-    ``identity`` is the accuracy of a least-squares classifier (ridge regression on class indicators) on the folds that
-    it was not fitted to. ``_centred``: sentences less the mean of their language; ``_erased``: after LEACE, which no
-    linear classifier survives. Means, erasure and classifier are fitted to the same folds. Removing a language so says
-    nothing of what is not linear: ``same_language`` is the share of sentences whose nearest other sentence, by cosine,
-    is of their language, none of its translations among them; ``_centred`` and ``_erased`` as above, of all sentences.
-    Each is given of all sentences and by language.
+    ``identity`` is the accuracy of ridge regression on class indicators on the folds that it was not fitted to. Means,
+    erasure by LEACE, which no linear classifier survives, and classifier are fitted to the same folds.
+    ``same_language`` is the share of sentences whose nearest other sentence, by cosine, is of their language, none of
+    its translations among them: it tells of what is not linear. Each is given of all sentences and by language.
     """
-    parts, language, clusters = items.folds(folds, seed=seed), items.language, items.clusters
+    parts, language, clusters = items.folds(folds), items.language, items.clusters
     for fold in np.unique(parts):
         if len(np.unique(language[parts != fold])) < len(items.names):
             raise FitError(f"{len(items)} sentences are too few for {folds} folds: give more, or fewer folds")
@@ -218,9 +214,9 @@ def language_centroids(
 
     ``between_languages`` is the share of the variance of sentences that lies between languages, unbiased (ε², Kelley
     1935); by pair, of the sentences of both. ``merged_at``, by pair: the height at which two languages are joined by
-    hierarchical clustering of their centroids (average linkage of distances), over that of the last join.
-    ``family_v_measure``: agreement of as many clusters as there are families with the families, which is left out
-    unless two families are there, one of two languages. Intervals of clusters are by the jackknife over blocks.
+    hierarchical clustering of their centroids (average linkage), over that of the last join. ``family_v_measure``:
+    agreement of as many clusters as there are families with these, if there are two families, one of two languages.
+    Intervals of clusters are by the jackknife over blocks.
     """
     several = list(combinations(range(len(items.names)), 2)) if len(items.names) > 2 else []
     groups = {f"{items.names[one]} – {items.names[other]}": (one, other) for one, other in several}
@@ -278,20 +274,16 @@ def _centroids(means: Floats32, items: LanguageItems, blocks: Integers) -> Float
 # Retrieval.
 
 
-def retrieval(
-    read: LayerVectors, items: LanguageItems, *, folds: int = 5, neighbours: int = 10, seed: int = 0
-) -> Iterator[LayerSums]:
+def retrieval(read: LayerVectors, items: LanguageItems, *, folds: int = 5, neighbours: int = 10) -> Iterator[LayerSums]:
     """Share of sentences whose nearest sentence of another language, by cosine, is their translation (P@1).
 
     Over both directions of every two languages; candidates are all sentences of the other language that have a
-    translation, so that chance is one over their number. As they are (``retrieval``); ``_centred``: less the mean of
-    their language (Libovický et al. 2019; Pires et al. 2019); ``_erased``: after LEACE of language; ``_projected``:
-    turned by the orthogonal map that fits the other folds of pairs best, both centred there (Schönemann 1966), where
-    the paper has a least-squares map; ``_csls``: cosines less the mean of those to the nearest neighbours of both
-    (Conneau et al. 2018, eq. 3), and ``_centred_csls``. Of equally near ones each counts by its share. Each is given of
-    all directions and by direction.
+    translation. ``_centred``: less the mean of their language (Libovický et al. 2019; Pires et al. 2019); ``_erased``:
+    after LEACE of language; ``_projected``: turned by the orthogonal map that fits the other folds of pairs best, both
+    centred there (Schönemann 1966), where the paper has a least-squares map; ``_csls``: cosines less the mean of those
+    to the nearest neighbours of both (Conneau et al. 2018, eq. 3). Of equally near ones each counts by its share.
     """
-    parts = items.folds(folds, seed=seed)
+    parts = items.folds(folds)
 
     def to_nearest(cosines: Floats32) -> Floats32:
         n = min(neighbours, cosines.shape[1])
@@ -442,12 +434,11 @@ def transfer_items(
 def transfer(vectors: Mapping[str, LayerVectors], items: TransferItems) -> Iterator[LayerSums]:
     """Accuracy of logistic regression fitted to one language, in the others (cf. Pires et al. 2019, §3).
 
-    One fit for each language, of all layers in the same passes; its strength is chosen on dev of the same language.
-    Three ways to put it to another language: to the vectors as they are; after moving them by the difference of the
-    means of both languages (``_centred``); and after giving them the mean and the spread, dimension by dimension, of
-    the language it was fitted to (``_standardised``). Features of a fit are standardised, so that it is the fit to
-    centred or standardised vectors too. Means and spreads are those of unlabelled train words of each language, or of
-    its test words where it has no train. ``own`` is the accuracy of each fit in its own language.
+    One fit for each language, of all layers in the same passes; its strength is chosen on dev of the same language. It
+    is put to another language as it is; to vectors moved by the difference of the means of both languages
+    (``_centred``); and to vectors given the mean and the spread, dimension by dimension, of the language it was fitted
+    to (``_standardised``): features of a fit are standardised. Means and spreads are those of unlabelled train words of
+    each language, or of its test words where it has no train. ``own`` is the accuracy of each fit in its own language.
     """
     from bertology.readouts import ArrayFeatures, Targets, get_readout  # imports torch, which naming them need not
 

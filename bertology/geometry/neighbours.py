@@ -84,10 +84,10 @@ class SearchedText:
 
     Args:
         splits: the sentences by the name of their split.
-        read: for each split gives the vectors of chosen words, by their numbers ``[word]`` in the split; words that
-            have none are left out. Layers are the same in all splits.
-        shared: for each split the words that share all their subwords with another word, as both of French *du*. Their
-            vectors are those of what is written, not of the words, and they are not searched.
+        read: for each split gives the vectors of chosen words, by their numbers ``[word]`` in the split; those
+            without any are left out. Layers are the same in all splits.
+        shared: for each split the words that share all their subwords with another word, as both of French *du*: their
+            vectors are not those of the words, and they are not searched.
     """
 
     def __init__(
@@ -114,8 +114,7 @@ class SearchedText:
     def chunks(self, words: Integers | None = None) -> Iterator[Block]:
         """Words with a vector once, in chunks: their numbers ``[m]``, and their vectors ``[layer, m, dim]``.
 
-        Args:
-            words: chosen ones, in whose place their places among these are given instead of numbers; else all.
+        Of chosen ``words`` their places among these are given instead of numbers.
         """
         for whole, name, (start, end) in zip(self._whole, self.splits, pairwise(self.starts), strict=True):
             if words is None:
@@ -131,8 +130,8 @@ class SearchedText:
     def codes(self) -> Mapping[Kind, pd.Categorical]:
         """``[word]`` word forms in lower case, tags and senses of all words, missing where a word has none.
 
-        Tags are those of the first of the layers ``upos`` and ``xpos`` that there is; senses those of the targets
-        ``sense`` or the layer of that name.
+        Tags are of the first of the layers ``upos`` and ``xpos`` that there is; senses of the targets ``sense`` or that
+        layer.
         """
         from pandas.api.types import union_categoricals
 
@@ -190,10 +189,9 @@ def _categorical(codes: NDArray[np.integer[Any]], values: Sequence[str]) -> pd.C
 def nearest_occurrences(
     chunks: Iterable[Block], query: Floats32, *, k: int, left_out: Collection[int] = ()
 ) -> tuple[Integers, Floats]:
-    """The ``k`` vectors of the highest cosine with a query ``[layer, dim]``, in every layer, by exact search in blocks.
+    """``[layer, k]`` numbers and cosines of the vectors nearest to a query ``[layer, dim]``, by exact search in blocks.
 
-    No more than a block of vectors is in memory, so that memory does not grow with their number. Given back are
-    ``[layer, k]`` numbers and cosines, the highest first, of equal ones (to six decimals) the lowest number first; a
+    Memory does not grow with the number of vectors. Of equal cosines (to six decimals) the lowest number is first; a
     vector of zeros has the cosine 0. Vectors that are ``left_out``, such as the query itself, are not looked at.
     """
     lengths = np.linalg.norm(query, axis=1)
@@ -292,10 +290,11 @@ class Neighbours:
 
     @cached_property
     def shares(self) -> pd.DataFrame:
-        """One row a layer: the share of the neighbours with the same word form, tag and sense.
+        """One row a layer: the share of the neighbours with the same word form, tag and sense, missing where these are
+        unknown.
 
-        ``same_tag`` and ``same_sense`` are missing where the word's own are not known; ``tag``, ``tag_share``,
-        ``sense`` and ``sense_share`` are the most frequent ones among the neighbours and their shares.
+        ``tag``, ``tag_share``, ``sense`` and ``sense_share`` are the most frequent ones among the neighbours and their
+        shares.
         """
         rows = []
         for layer, near in zip(self.layers, self.numbers, strict=True):
@@ -320,8 +319,8 @@ class Neighbours:
         """The page of the word, its neighbours, all occurrences of its form and a sample of other words.
 
         Occurrences of the form are laid out by themselves as well, where its senses may part: the two principal
-        components of all words show what all words differ in. Vectors are brought to length 1 first, so that the nearer
-        two are, the higher is their cosine.
+        components of all words show what all words differ in. Vectors are of length 1: the nearer two are, the higher
+        is their cosine.
 
         Args:
             points: how many at most; 50,000 by default, and 5,000 for t-SNE.
@@ -379,10 +378,7 @@ class Neighbours:
 
 
 def word_place(sentence: Sentence, word: str, occurrence: int | None = None) -> int:
-    """The place of a word in a sentence, from 0, whatever case it is written in.
-
-    Where it stands there several times, ``occurrence`` is which one, from 1.
-    """
+    """The place of a word in a sentence, from 0, whatever its case; ``occurrence`` from 1 chooses among several."""
     places = [place for place, form in enumerate(sentence.words) if form.lower() == word.strip().lower()]
     if not places:
         near = f"its words are {quoted(' '.join(sentence.words))}"
@@ -517,8 +513,8 @@ class OccurrenceMap:
 
         ``points`` is, without gaps and little-endian: of each layout ``[place]`` 32-bit numbers of points and their
         ``[layer, axis, place]`` coordinates in 16 bits, from −``limit`` at 0 to ``limit`` at 65,535; then ``[point]``
-        32-bit numbers of texts; then 16-bit begins and ends of words in their texts, in UTF-16 units as JavaScript
-        counts; then 16-bit values of each kind, 65,535 for none.
+        32-bit numbers of texts; then 16-bit begins and ends of words in their texts, in UTF-16 units; then 16-bit
+        values of each kind, 65,535 for none.
         """
         query, words, layouts = self.query, self.words[1:], list[dict[str, Any]]()
         points, kinds, of_kinds = b"", dict[str, list[str]](), b""
@@ -580,12 +576,11 @@ def _unit(vectors: Floats32) -> Floats32:
 
 
 def principal_planes(blocks: Callable[[], Iterable[Block]], n_points: int) -> tuple[Floats32, Floats]:
-    """The two principal components of each layer, from covariances summed over blocks.
+    """The two principal components of each layer, from covariances summed over blocks, and ``[layer]`` their variance.
 
-    Blocks are read twice, once for the covariances and once for the places, and none is kept, so that memory grows with
-    two numbers a point and layer, not with the vectors. The coefficient of largest absolute value of each component is
-    positive, and the plane of each layer is turned (or mirrored) onto the one before by orthogonal Procrustes, so that
-    points move as little as they can from layer to layer.
+    Blocks are read twice, and none is kept. The coefficient of largest absolute value of each component is positive,
+    and the plane of each layer is turned (or mirrored) onto the one before by orthogonal Procrustes, so that points
+    move as little as they can from layer to layer.
     """
     from scipy.linalg import eigh
 
@@ -619,9 +614,8 @@ def principal_planes(blocks: Callable[[], Iterable[Block]], n_points: int) -> tu
 
 
 def tsne_planes(blocks: Callable[[], Iterable[Block]], n_points: int, *, seed: int = 0) -> tuple[Floats32, None]:
-    """t-SNE of each layer (van der Maaten and Hinton 2008) by scikit-learn, which starts at the layer before.
-
-    The first layer starts at its principal components, each further one at the places of the layer before it.
+    """t-SNE of each layer (van der Maaten and Hinton 2008) by scikit-learn, which starts at the places of the layer
+    before.
     """
     from sklearn.manifold import TSNE
 

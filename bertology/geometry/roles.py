@@ -45,9 +45,9 @@ _DIMS, _BATCH, _EPOCHS, _PATIENCE = 20, 32, 100, 10
 def position_roles(lengths: Iterable[int], n_roles: int) -> dict[str, Integers]:
     """Roles ``[word]`` by position in the sentence, of ``n_roles`` or fewer.
 
-    ``left_to_right`` and ``right_to_left`` are numbers from either end, the last of them that of all further words.
-    ``bidirectional`` is both, each with √``n_roles`` numbers: with a role for every pair of numbers, as in the paper,
-    most roles of a test would have no example.
+    ``left_to_right`` and ``right_to_left`` are numbers from either end, the last that of all further words.
+    ``bidirectional`` is both, each with √``n_roles`` numbers: of all pairs of numbers, as in the paper, most would have
+    no example.
     """
     pairs = [(np.arange(n), np.arange(n)[::-1]) for n in lengths]
     left, right = (np.concatenate([np.zeros(0, np.int64), *of_side]) for of_side in zip(*pairs, strict=True))
@@ -61,17 +61,16 @@ def position_roles(lengths: Iterable[int], n_roles: int) -> dict[str, Integers]:
 
 def dependency_paths(heads: Sequence[int]) -> list[str]:
     """Paths ``[word]`` in a dependency tree, from the head of each word, counted from 1; 0 for the root."""
-    paths: dict[int, str] = {0: ""}
-    for word in range(1, len(heads) + 1):
-        chain = []
-        while word not in paths:
-            chain.append(word)
-            if len(chain) > len(heads):
-                raise CorpusError("heads that form a circle: give a tree")
-            word = heads[word - 1]
-        for below in reversed(chain):
-            head = heads[below - 1]
-            paths[below] = paths[head] + (("L" if below < head else "R") if head else "")
+    below: dict[int, list[int]] = defaultdict(list)
+    for word, head in enumerate(heads, 1):
+        below[head].append(word)
+    paths, waiting = {0: ""}, [0]
+    for head in waiting:  # grows on the way
+        for word in below[head]:
+            paths[word] = paths[head] + (("L" if word < head else "R") if head else "")
+            waiting.append(word)
+    if len(paths) <= len(heads):
+        raise CorpusError("heads that form a circle: give a tree")
     return [paths[word] for word in range(1, len(heads) + 1)]
 
 
@@ -80,31 +79,26 @@ def constituent_paths(n_words: int, phrases: Iterable[tuple[int, int]]) -> list[
 
     Phrases are given by their first word and the one after their last; none crosses another.
     """
-    paths = [""] * n_words
-    spans = sorted({(0, n_words), *phrases}, key=lambda span: (span[0], -span[1]))
-    below: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
-    above: list[tuple[int, int]] = []
-    for span in spans:
-        while above and above[-1][1] <= span[0]:
-            above.pop()
-        if above:
-            below[above[-1]].append(span)
-        above.append(span)
-    for span in spans:
-        inside = {word: child for child in below[span] for word in range(*child)}
-        parts = list(dict.fromkeys(inside.get(word, (word, word + 1)) for word in range(*span)))
-        for place, part in enumerate(parts if len(parts) > 1 else ()):
-            letters = "R" * place + ("L" if place < len(parts) - 1 else "")
-            for word in range(*part):
-                paths[word] += letters
+    paths, waiting, ends = [""] * n_words, [(0, n_words, "")], defaultdict[int, set[int]](set)
+    for first, last in phrases:
+        ends[first].add(last)
+    while waiting:
+        first, last, path = waiting.pop()
+        if last - first == 1:
+            paths[first] = path
+            continue
+        parts, word = [], first
+        while word < last:
+            inside = (end for end in ends[word] if end <= last and (word, end) != (first, last))
+            parts.append((word, max(inside, default=word + 1)))
+            word = parts[-1][1]
+        for place, part in enumerate(parts):
+            waiting.append((*part, path + "R" * place + ("L" if place < len(parts) - 1 else "")))
     return paths
 
 
 def random_paths(n_words: int, dice: np.random.Generator, *, has_heads: bool) -> list[str]:
-    """Paths ``[word]`` in a random tree of dependencies, or of phrases whose leaves the words are.
-
-    Words are cut in two at random, and so on both parts; of dependencies a word at random is the head of both.
-    """
+    """Paths ``[word]`` in a random tree of phrases, cut in two at random, or of heads, a random word of each part."""
     paths, waiting = [""] * n_words, [(0, n_words, "")]
     while waiting:
         first, last, path = waiting.pop()
@@ -123,12 +117,12 @@ def random_paths(n_words: int, dice: np.random.Generator, *, has_heads: bool) ->
 def tree_roles(
     paths: Mapping[str, Paths], n_roles: int, *, has_heads: bool = True, seed: int = 0
 ) -> dict[str, Integers]:
-    """Role of each word ``[word]``, split after split, under three schemes.
+    """Role of each word ``[word]``, split after split, under three schemes of ``n_roles`` roles, those frequent in
+    train.
 
     A role is a position in a tree: that of the sentence (``tree``); that of another sentence of the same length, in
-    turn, or its own paths shuffled where no other has its length (``shuffled_tree``: length, depth and the distribution
-    of paths over positions stay as they are, and what is lost is which words the tree is of); or a random one
-    (``random_tree``, :func:`random_paths`). Each scheme has the ``n_roles`` roles most frequent in train.
+    turn, or its own paths shuffled where no other has its length (``shuffled_tree``: what is lost is which words the
+    tree is of); or a random one (``random_tree``).
     """
     dice = np.random.default_rng(seed)
     shuffled: dict[str, Paths] = {}
@@ -152,8 +146,7 @@ def tree_roles(
 def path_roles(paths: Mapping[str, Paths], n_roles: int) -> dict[str, Integers]:
     """``[word]`` numbers of roles by split: the ``n_roles`` beginnings of paths that most words of train have.
 
-    A longer path has the role of its longest beginning among them: that of the word above it in the tree, as far as it
-    is told apart.
+    A longer path has the role of its longest beginning among them.
     """
     of_train = itertools.chain.from_iterable(paths["train"])
     counts = Counter(path[:end] for path in of_train for end in range(len(path) + 1))
@@ -409,8 +402,8 @@ def low_rank_errors(items: RoleItems, scheme: str, targets: Floats32, *, seed: i
 
     Fillers and roles have 20 dimensions each, the former a trained map of their vectors where they have some (as
     Jawahar et al. 2019); a linear map leads from the mean of their products to the vector of the sentence. Adam with a
-    rate of 0.001, batches of 32 sentences, at most 100 passes, of which each layer keeps the one best on dev. The bag
-    of words is no part of the other schemes here, and length no feature. Targets are as for :func:`ridge_errors`.
+    rate of 0.001, at most 100 passes, of which each layer keeps the one best on dev. The bag of words is no part of the
+    other schemes here, and length no feature. Targets are as for :func:`ridge_errors`.
     """
     import torch
 

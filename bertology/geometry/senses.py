@@ -28,6 +28,8 @@ from bertology.measures.sums import (
 NEIGHBOURS = tuple(range(1, 11))
 """Numbers of neighbours that are tried on dev (Wiedemann et al. 2019)."""
 _MOST_CLUSTERS = 8
+_STEP = 1e-4
+"""Weight by which a cell of a table is changed for a derivative."""
 _NO_SENSES = (
     "no word has a sense: give CoarseWSD-20, a lexical sample of Senseval, a table with columns such as "
     "text=sentence,label=sense,at=place, or pseudowords:CORPUS"
@@ -42,9 +44,9 @@ class SpanItems:
     lacks; the kind of a span; or whether both spans of a pair have the same sense.
     """
 
-    spans: Integers  # [item, span, 2] the first word of each and the one after its last
+    spans: Any  # [item, span, 2] the first word of each and the one after its last
     labels: Any  # [item]
-    clusters: Integers  # [item] its sentence
+    clusters: Any  # [item] its sentence
     bounds: Any = None  # [item, span, 2] the texts that spans stand in
     words: Any = None  # [item] which word of the lexicon it is, of senses
 
@@ -53,8 +55,7 @@ class SpanItems:
 
     def take(self, chosen: Any) -> SpanItems:
         """Some of the items."""
-        every = self.spans, self.labels, self.clusters, self.bounds, self.words
-        return SpanItems(*(None if one is None else one[chosen] for one in every))
+        return SpanItems(*(None if one is None else one[chosen] for one in vars(self).values()))
 
     def readable(self, words: Integers) -> SpanItems:
         """The items all of whose words are among ``words``, ascending."""
@@ -139,15 +140,10 @@ def sense_data(
         counts[one.sense[0]][one.sense[1]] += 1
     of_test = Counter(one.sense[0] for one in found["test"])
     names = tuple(sorted(word for word in of_test if len(counts[word]) > 1))
-    if not of_test:
-        raise CorpusError("no word has a sense in test: give a test split with senses")
     if not names:
-        with_sense = [word for word in of_test if counts[word]]
-        if not with_sense:
-            problem = f"no word with a sense in test, such as {quoted(next(iter(of_test)))}, has one in {known}"
-            raise CorpusError(f"{problem}: split each word's occurrences")
-        problem = f"every word has a single sense in {known}, such as {quoted(with_sense[0])}"
-        raise CorpusError(f"{problem}: give words with two senses or more")
+        such = f", such as {quoted(next(iter(of_test)))}," if of_test else ""
+        remedy = "give words with two senses or more, each in both splits"
+        raise CorpusError(f"no word with a sense in test{such} has two senses in {known}: {remedy}")
     number = {word: place for place, word in enumerate(names)}
     # The most frequent sense first, of equals by name.
     ranked = {word: sorted((-n, sense) for sense, n in counts[word].items()) for word in names}
@@ -173,10 +169,10 @@ def sense_data(
 
 
 def nearest_centroids(train: Any, senses: Integers, other: Any) -> Integers:
-    """``[item]`` the sense whose centroid has the largest cosine, the lowest number of equals.
+    """``[item]`` the sense whose centroid has the largest cosine, the lowest number of equals (Loureiro et al. 2021).
 
-    A centroid is the mean of the training vectors of a sense (Loureiro et al. 2021). Vectors ``[item, dim]``, those of
-    training with their senses ``[item]``, have length 1; they may be sparse.
+    A centroid is the mean of the training vectors of a sense. Vectors ``[item, dim]`` have length 1; they may be
+    sparse.
     """
     known = np.unique(senses)
     means = (known[:, None] == senses).astype(np.float32) @ train
@@ -208,10 +204,9 @@ class SensePredictions(NamedTuple):
 
 
 def predict_senses(vectors: Mapping[str, Any], items: Mapping[str, SpanItems]) -> SensePredictions:
-    """Senses of test items by those of training items of the same word, among the word's own senses.
+    """Senses of test items by those of training items of the same word, from vectors ``[item, dim]`` of length 1.
 
     The number of neighbours is that of 1 to 10 with the best mean accuracy over words on dev, the smallest of equals.
-    Vectors ``[item, dim]`` of train, dev and test have length 1.
     """
     train, dev, test = (items[split] for split in ("train", "dev", "test"))
     centroid = np.full(len(test), -1)
@@ -304,9 +299,7 @@ def adjusted_rand(table: Floats) -> float:
 _AGREEMENT: Mapping[str, Callable[[Floats], float]] = {"v_measure": v_measure, "adjusted_rand": adjusted_rand}
 
 
-def agreement(
-    senses: Integers, labels: Integers, *, suffix: str = "", step: float = 1e-4
-) -> dict[str, tuple[float, Floats]]:
+def agreement(senses: Integers, labels: Integers, suffix: str = "") -> dict[str, tuple[float, Floats]]:
     """V-measure and Rand index of clusters ``[item]``, with ``[item]`` derivatives by weights, clusters held fixed."""
     table = np.zeros((senses.max() + 1, labels.max() + 1))
     np.add.at(table, (senses, labels), 1.0)
@@ -315,16 +308,14 @@ def agreement(
         derivatives = np.zeros_like(table)
         for cell in zip(*np.nonzero(table), strict=True):
             lower, upper = table.copy(), table.copy()
-            lower[cell] -= step
-            upper[cell] += step
-            derivatives[cell] = (score(upper) - score(lower)) / (2 * step)
+            lower[cell] -= _STEP
+            upper[cell] += _STEP
+            derivatives[cell] = (score(upper) - score(lower)) / (2 * _STEP)
         found[f"{name}{suffix}"] = score(table), derivatives[senses, labels]
     return found
 
 
-def sense_clusters(
-    vectors: LayerVectors, items: SpanItems, *, seed: int = 0, names: Sequence[str] = ()
-) -> Iterator[LayerSums]:
+def sense_clusters(vectors: LayerVectors, items: SpanItems, names: Sequence[str]) -> Iterator[LayerSums]:
     """How well k-means on unit vectors finds the senses of each word, as means over words.
 
     With as many clusters as the word has senses among the items, and with the number of 2 to 8 of the highest mean
@@ -337,7 +328,7 @@ def sense_clusters(
         unit, scores = unit_vectors(items.means(of_layer, vectors.words)[:, 0], layer), {}
         for word, here in of_words.items():
             senses = np.unique(items.labels[here], return_inverse=True)[1]
-            scores[word] = _clustered(unit[here], senses, seed)
+            scores[word] = _clustered(unit[here], senses)
         for name in next(iter(scores.values())):
             by_item = np.zeros(len(items))
             for word, here in of_words.items():
@@ -351,7 +342,7 @@ def sense_clusters(
     return vectors.statistics(measure)
 
 
-def _clustered(unit: Floats32, senses: Integers, seed: int) -> dict[str, tuple[float, Floats]]:
+def _clustered(unit: Floats32, senses: Integers) -> dict[str, tuple[float, Floats]]:
     """The scores of one word in one layer, each with its derivatives by the weights of items."""
     from sklearn.cluster import KMeans
     from sklearn.metrics import silhouette_samples
@@ -359,7 +350,7 @@ def _clustered(unit: Floats32, senses: Integers, seed: int) -> dict[str, tuple[f
     n_different = len(np.unique(unit, axis=0))
 
     def fitted(number: int) -> Integers:
-        return np.asarray(KMeans(min(number, n_different), n_init=10, random_state=seed).fit_predict(unit))
+        return np.asarray(KMeans(min(number, n_different), n_init=10, random_state=0).fit_predict(unit))
 
     def silhouettes(labels: Integers) -> Floats:
         n_labels = len(np.unique(labels))
@@ -372,14 +363,12 @@ def _clustered(unit: Floats32, senses: Integers, seed: int) -> dict[str, tuple[f
     return {
         **agreement(senses, labels),
         "silhouette": (float(own.mean()), (own - own.mean()) / len(own)),
-        **agreement(senses, chosen, suffix="_chosen"),
+        **agreement(senses, chosen, "_chosen"),
         "chosen_clusters": (float(chosen.max() + 1), np.zeros(len(unit))),
     }
 
 
-def span_clusters(
-    vectors: Mapping[str, LayerVectors], items: Mapping[str, SpanItems], *, seed: int = 0
-) -> Iterator[LayerSums]:
+def span_clusters(vectors: Mapping[str, LayerVectors], items: Mapping[str, SpanItems]) -> Iterator[LayerSums]:
     """How clusters of the vectors of spans agree with their labels (Jawahar et al. 2019, §3), by layer.
 
     The vector of an item is those of its two spans, its first and its last word, their product and their difference.
@@ -396,7 +385,7 @@ def span_clusters(
         for split, some in (("train", train), ("test", test)):
             first, last = some.means(vectors[split].of(layer), vectors[split].words).swapaxes(0, 1)
             of_split[split] = np.concatenate([first, last, first * last, first - last], axis=1)
-        means = KMeans(len(np.unique(train.labels)), n_init=10, random_state=seed).fit(of_split["train"])
+        means = KMeans(len(np.unique(train.labels)), n_init=10, random_state=0).fit(of_split["train"])
         for name, found in agreement(test.labels, means.predict(of_split["test"])).items():
             yield item_jackknife(name, found, clusters)
 
@@ -531,38 +520,25 @@ def area_under_curve(scores: Floats, positive: Any) -> tuple[float, Floats]:
 # Sentences that are followed by one with another sense.
 
 _FORMS = ("alone", "other", "same")
-Span = tuple[int, int]
-Sense = tuple[str, str]
 
 
-class Concatenated(NamedTuple):
-    """Words of test sentences that are followed by a sentence with another sense of the word, and senses in train."""
+def concatenated(
+    sentences: Mapping[str, Sentences], words: Mapping[str, Integers] | None = None
+) -> dict[str, SpanItems]:
+    """The words with senses in train, and those of test sentences that are followed by one with another sense.
 
-    known: Mapping[Sense, list[Span]]  # spans in train by word and sense
-    items: Sequence[tuple[Sense, Sense, Mapping[str, Span]]]
-    """A word's own sense, its sense in the sentence that follows in the form ``other``, and its span by form."""
-
-    @property
-    def every_word(self) -> dict[str, NDArray[np.int64]]:
-        """Numbers of all words of the spans, by split."""
-        train = [span for of_sense in self.known.values() for span in of_sense]
-        test = [span for *_, spans in self.items for span in spans.values()]
-        return {"train": words_of_spans(np.array(train)), "test": words_of_spans(np.array(test))}
-
-
-def concatenated(sentences: Mapping[str, Sentences], words: Mapping[str, Integers] | None = None) -> Concatenated:
-    """The spans in train, and the items of the test, of which all words are among ``words``."""
+    All of their words are among ``words``. Of the test, spans are those in each form of the sentence, −1 for none, and
+    labels the word's own sense and its sense in the sentence that follows in the form ``other``, ``[item, 2]``.
+    """
 
     def is_read(one: SenseOccurrence, split: str) -> bool:
         return words is None or bool(np.isin(np.arange(*one.span), words[split]).all())
 
-    known: dict[Sense, list[Span]] = defaultdict(list)
-    for one in occurrences(sentences["train"]):
-        if is_read(one, "train"):
-            known[one.sense].append(one.span)
+    known = [one for one in occurrences(sentences["train"]) if is_read(one, "train")]
+    code = {sense: number for number, sense in enumerate(dict.fromkeys(one.sense for one in known))}
     test, added = sentences["test"], dict(sentences["test"].targets("added"))
-    spans: dict[str, dict[str, Span]] = defaultdict(dict)
-    own, other = dict[str, Sense](), dict[str, Sense]()
+    spans: dict[str, dict[str, tuple[int, int]]] = defaultdict(dict)
+    own, other = dict[str, tuple[str, str]](), dict[str, tuple[str, str]]()
     for one in occurrences(test):
         name, _, kind = test.id(one.sentence).rpartition("/")
         if kind in _FORMS and is_read(one, "test"):
@@ -573,54 +549,57 @@ def concatenated(sentences: Mapping[str, Sentences], words: Mapping[str, Integer
     if not other:
         remedy = "give concatenated:CORPUS, such as concatenated:path/to/CoarseWSD-20"
         raise CorpusError(f"no sentence of the test is followed by one with another sense of its word: {remedy}")
-    items = [
-        (own[name], other[name], spans[name])
-        for name in other
-        if {"alone", "other"} <= spans[name].keys() and own[name] in known and other[name] in known
+    names = [
+        name for name in other if {"alone", "other"} <= spans[name].keys() and own[name] in code and other[name] in code
     ]
-    if not items:
-        sense = ":".join(next(iter(own.values())))
-        raise CorpusError(f"train has no example of senses of the test, such as {sense}: give a train with them")
-    return Concatenated(known, items)
+    if not names:
+        such = ":".join(next(iter(own.values())))
+        raise CorpusError(f"train has no example of senses of the test, such as {such}: give a train with them")
+    of_test = np.array([[spans[name].get(kind, (-1, -1)) for kind in _FORMS] for name in names])
+    labels = np.array([[code[own[name]], code[other[name]]] for name in names])
+    _, of_word = np.unique([own[name][0] for name in names], return_inverse=True)
+    of_train, senses = np.array([[one.span] for one in known]), np.array([code[one.sense] for one in known])
+    train = SpanItems(of_train, senses, np.array([one.sentence for one in known]))
+    return {"train": train, "test": SpanItems(of_test, labels, np.arange(len(names)), words=of_word)}
 
 
-def concatenation_statistics(vectors: Mapping[str, LayerVectors], read: Concatenated) -> Iterator[LayerSums]:
+def concatenation_statistics(
+    vectors: Mapping[str, LayerVectors], items: Mapping[str, SpanItems]
+) -> Iterator[LayerSums]:
     """Ratios of cosines to the centroids of two senses in each form of the sentence, and their differences, by layer.
 
     They are means over words of means over items, of those that have the form.
     """
-    known, items = read.known, read.items
-    place = {sense: number for number, sense in enumerate(known)}
-    starts = np.cumsum([0, *map(len, known.values())])[:-1]
-    _, words = np.unique([own[0] for own, *_ in items], return_inverse=True)
-    every = [span for of_sense in known.values() for span in of_sense]
+    train, test = items["train"], items["test"]
+    order = np.argsort(train.labels, kind="stable")
+    starts = np.searchsorted(train.labels[order], np.arange(train.labels.max() + 1))
 
-    def unit(split: str, spans: Sequence[Span], layer: int) -> Floats32:
-        places = np.searchsorted(vectors[split].words, np.array(spans))
-        return unit_vectors(span_means(vectors[split].of(layer), places), layer)
+    def unit(split: str, spans: Integers, layer: int) -> Floats32:
+        means = span_means(vectors[split].of(layer), np.searchsorted(vectors[split].words, spans))
+        return unit_vectors(means, layer)
 
     def mean(name: str, values: Floats) -> LayerSums:
         has = np.isfinite(values)
-        counts = np.bincount(words[has], minlength=int(words.max()) + 1)
-        weights = np.where(has, 1.0 / np.maximum(counts[words], 1), 0.0)
+        counts = np.bincount(test.words[has], minlength=int(test.words.max()) + 1)
+        weights = np.where(has, 1.0 / np.maximum(counts[test.words], 1), 0.0)
         return ratio_sums(name, np.where(has, values, 0.0) * weights, weights)
 
     def measure(layer: int) -> Iterator[LayerSums]:
-        centroids = unit_vectors(np.add.reduceat(unit("train", every, layer), starts, axis=0), layer)
-        ratios, nearer = ({kind: np.full(len(items), np.nan) for kind in _FORMS} for _ in range(2))
-        for kind in _FORMS:
-            having = [(number, *item) for number, item in enumerate(items) if kind in item[2]]
-            if having:
-                numbers, owns, others, spans = zip(*having, strict=True)
-                found = unit("test", [of[kind] for of in spans], layer)
-                own, other = ((found * centroids[[place[one] for one in of]]).sum(axis=1) for of in (owns, others))
-                ratios[kind][list(numbers)], nearer[kind][list(numbers)] = own / other, own > other
-        yield mean("fall", ratios["alone"] - ratios["other"])
-        for kind, of_kind in ratios.items():
+        centroids = unit_vectors(np.add.reduceat(unit("train", train.spans[order, 0], layer), starts, axis=0), layer)
+        ratios, nearer = np.full((2, len(_FORMS), len(test)), np.nan)
+        for form in range(len(_FORMS)):
+            has = np.flatnonzero(test.spans[:, form, 0] >= 0)
+            if len(has):
+                found = unit("test", test.spans[has, form], layer)
+                own, other = ((found * centroids[test.labels[has, which]]).sum(axis=1) for which in (0, 1))
+                ratios[form, has], nearer[form, has] = own / other, own > other
+        alone, followed, same = ratios
+        yield mean("fall", alone - followed)
+        for kind, of_kind, is_own in zip(_FORMS, ratios, nearer, strict=True):
             if np.isfinite(of_kind).any():
                 yield mean(f"ratio_{kind}", of_kind)
-                yield mean(f"own_share_{kind}", nearer[kind])
-        if np.isfinite(ratios["same"]).any():
-            yield mean("fall_beyond_same", ratios["same"] - ratios["other"])
+                yield mean(f"own_share_{kind}", is_own)
+        if np.isfinite(same).any():
+            yield mean("fall_beyond_same", same - followed)
 
     return by_layer((layer, measure(layer)) for layer in vectors["test"].layers)

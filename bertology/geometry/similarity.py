@@ -76,21 +76,19 @@ def find_measure(name: str) -> Measure:
 def likeness(x: ArrayLike, y: ArrayLike, *, measure: str = "cka", **settings: float) -> float:
     """How alike two sets of vectors of the same words are.
 
-    - ``cka``: linear centred kernel alignment, debiased, as :func:`linear_cka`.
-    - ``rbf``: the same with Gaussian kernels (Kornblith et al. 2019, §4): near words count, whichever direction they
-      differ in. All pairs of words are formed, as by the next three: give some thousand at most.
+    - ``cka``: linear centred kernel alignment, debiased, as :func:`linear_cka`; ``rbf``: the same with Gaussian kernels
+      (Kornblith et al. 2019, §4): near words count, whichever direction they differ in.
     - ``rsa``: Pearson's r of the cosines of all pairs of words in both sets (Abnar et al. 2019; Merchant et al. 2020,
-      §4); ``rsa_spearman``: Spearman's, which asks for the same order of likeness alone.
+      §4); ``rsa_spearman``: Spearman's. All pairs of words are formed, as by ``rbf`` and the next: give some thousand
+      at most.
     - ``mutual_neighbours``: mean share of a word's ten nearest neighbours by cosine that are the same in both (Huh et
       al. 2024, §2). By chance it is 10 / (n − 1).
-    - ``procrustes``: ‖XᵀY‖_* / (‖X‖ ‖Y‖) of centred vectors, 0 to 1, the similarity after the best rotation. The
-      squared Procrustes distance of vectors scaled to length 1 is 2 − 2 times this (Schönemann 1966; Ding et al. 2021
-      find it to follow a model's behaviour best).
+    - ``procrustes``: ‖XᵀY‖_* / (‖X‖ ‖Y‖) of centred vectors, 0 to 1, the similarity after the best rotation; the
+      squared distance of vectors scaled to length 1 is 2 − 2 times this (Schönemann 1966; Ding et al. 2021).
     - ``svcca``: mean canonical correlation of the principal components that hold 99 % of the variance (Raghu et al.
-      2017); ``pwcca``: canonical correlations weighted by how much of a set their directions account for (Morcos et al.
-      2018), mean of the weights of both.
+      2017); ``pwcca``: correlations weighted by how much of a set their directions account for (Morcos et al. 2018).
     - ``neuron_matching``: mean over dimensions of the largest |r| with a dimension of the other set (Wu et al. 2020,
-      *maxcorr*), mean of both ways.
+      *maxcorr*). This and ``pwcca`` are means of both ways.
 
     Args:
         x: ``[word, p]``
@@ -285,17 +283,12 @@ def layer_similarity(
 ) -> Iterator[LayerSums]:
     """How alike all pairs of layers are, and how far a word moves from each layer to the next that is read.
 
-    Args:
-        vectors: vectors of the words of a text.
-        sentences: ``[word]`` the sentence of each, ascending.
-        measures: measures of :func:`likeness`. ``rsa``, ``rsa_spearman``, ``mutual_neighbours`` and ``rbf`` are of the
-            first 1,000 words; ``svcca``, ``pwcca`` and ``neuron_matching`` of the first 4,000 or 12 for each dimension.
-
-    Yields:
-        Each measure with the layer before in ``vectors.layers``, and by the group ``layer k`` with each other layer k;
-        and ``MEASURE_null``, the same with the layer before, its words in random order.
-        Then ``cosine_previous`` and ``moved_previous``, ‖x − x′‖ / ‖x′‖, of a word's vectors x and x′ in both (Lan et
-        al. 2020, figure 1 shows angle and distance).
+    Each measure of :func:`likeness` is given with the layer before, and by the group ``layer k`` with each other layer
+    k; ``MEASURE_null`` is the same with the layer before, its words in random order. ``rsa``, ``rsa_spearman``,
+    ``mutual_neighbours`` and ``rbf`` are of the first 1,000 words; ``svcca``, ``pwcca`` and ``neuron_matching`` of the
+    first 4,000 or 12 for each dimension. Then follow ``cosine_previous`` and ``moved_previous``, ‖x − x′‖ / ‖x′‖, of a
+    word's vectors x and x′ in both (Lan et al. 2020, figure 1 shows angle and distance). ``sentences`` are ``[word]``,
+    ascending.
 
     Raises:
         NameNotFoundError: there is no such measure.
@@ -334,24 +327,20 @@ def model_similarity(
 ) -> Iterator[LayerSums]:
     """How alike the layers of two models are, over the same words; widths and numbers of layers may differ.
 
+    Each measure is given as by :func:`layer_similarity`, of ``cka`` by the group ``reference layer k`` also with each
+    layer of the reference, and its null with the words of the reference in random order. ``procrustes`` is a distance,
+    ``procrustes_distance`` = 1 − ``procrustes``: half the squared distance after the best rotation of vectors of length
+    1 in all (Schönemann 1966; Ding et al. 2021).
+
     Args:
         vectors: vectors of the words of a text.
         reference: vectors of the same words in the other model.
         sentences: ``[word]`` the sentence of each, ascending.
         layers: each layer of ``vectors``, and the layer of ``reference`` that it is compared with.
-        measures: as for :func:`layer_similarity`; ``procrustes`` as a distance, ``procrustes_distance`` = 1 −
-            ``procrustes``: half the squared distance after the best rotation of vectors of length 1 in all, which is 0
-            where they differ by a rotation and a scale (Schönemann 1966; Ding et al. 2021).
-
-    Yields:
-        Each measure, of ``cka`` by the group ``reference layer k`` also with each layer of the reference; and
-        ``MEASURE_null``, the same with the words of the reference in random order.
+        measures: of :func:`likeness`.
 
     Raises:
-        NameNotFoundError: there is no such measure.
-        CorpusError: there are fewer than two sentences, or four words, or the words are not the same.
-        ModelError: a layer does not vary, or is not finite.
-        FitError: fewer than ten words for each dimension, for ``svcca`` and ``pwcca``.
+        BertologyError: as :func:`layer_similarity`; or the words are not the same.
     """
     n_own = len(vectors.layers)
     matched = [(vectors.layers.index(a), n_own + reference.layers.index(b)) for a, b in layers]
@@ -554,16 +543,11 @@ class LayerMatrix:
     measure: str
     layers_a: tuple[int, ...]
     layers_b: tuple[int, ...]
-    values: Floats
-    """``[layer a, layer b]``"""
-    ci_low: Floats
-    """``[layer a, layer b]`` lower ends of 95 % intervals, by the jackknife over ten blocks of sentences."""
-    ci_high: Floats
-    """``[layer a, layer b]`` upper ends."""
-    null: Floats
-    """``[layer a, layer b]`` the same with the words of b in random order."""
-    n_words: int
-    """Number of words that were compared."""
+    values: Floats  # [layer a, layer b]
+    ci_low: Floats  # [layer a, layer b] lower ends of 95 % intervals, by the jackknife over ten blocks of sentences
+    ci_high: Floats  # [layer a, layer b] upper ends
+    null: Floats  # [layer a, layer b] the same with the words of b in random order
+    n_words: int  # number of words that were compared
 
     def to_pandas(self) -> pd.DataFrame:
         """A data frame: a row for each pair of layers."""
@@ -588,15 +572,10 @@ def compare_layers(
 ) -> LayerMatrix:
     """How alike the layers of two models are, over the same words: all layers of one by all of the other.
 
-    The models may be pretrained and random weights, two seeds, or one before and after fine-tuning. Vectors may differ
-    in width, but for ``procrustes``, which then rotates the narrower into the wider. Words are the first 4,000 or 12
-    for each dimension; 1,000 for measures of pairs of words.
-
-    Args:
-        vectors_a: vectors of the words of a text.
-        vectors_b: vectors of the same words; ``vectors_a`` itself compares a model's own layers.
-        sentences: ``[word]`` the sentence of each, ascending.
-        measure: a measure of :func:`likeness`.
+    The models may be pretrained and random weights, two seeds, or one before and after fine-tuning; ``vectors_a``
+    itself as ``vectors_b`` compares a model's own layers. Vectors may differ in width, but for ``procrustes``, which
+    then rotates the narrower into the wider. Words, whose ``sentences`` ascend, are the first 4,000 or 12 for each
+    dimension; 1,000 for measures of pairs of words.
 
     Raises:
         NameNotFoundError: there is no such measure.
@@ -643,15 +622,17 @@ def most_alike(vectors_a: LayerVectors, vectors_b: LayerVectors, *, measure: str
     return tuple(found)
 
 
-def anisotropy_change(
+def moves_from_reference(
     vectors: LayerVectors, reference: LayerVectors, sentences: Integers, *, layers: Sequence[Pair]
 ) -> Iterator[LayerSums]:
-    """Mean cosine of the vectors of two words, of all pairs of words, in both models, and by how much it differs.
+    """Mean cosine of all pairs of words in both models (anisotropy; Ethayarajh 2019, §3.3), and how far words moved.
 
-    Ethayarajh (2019, §3.3) calls it anisotropy. Intervals leave out one sentence after the other (jackknife).
+    Intervals of anisotropy leave out one sentence after the other (jackknife). Of models of one width a word's vector
+    is compared with that of the reference, dimension by dimension, which means something where one was trained on from
+    the other.
     """
     vectors.check_same_words(reference)
-    counts = np.unique(sentences, return_counts=True)[1]
+    _, clusters, counts = np.unique(sentences, return_inverse=True, return_counts=True)
     starts = np.append(0, counts.cumsum()[:-1])
 
     @lru_cache
@@ -664,42 +645,25 @@ def anisotropy_change(
         yield jackknife_sums("anisotropy", own, of_own)
         yield jackknife_sums("anisotropy_reference", theirs, of_theirs)
         yield jackknife_sums("anisotropy_change", own - theirs, of_own - of_theirs)
+        if vectors.dim == reference.dim:
+            x, y = vectors.of(layer), reference.of(other)
+            cosines = np.einsum("wd,wd->w", unit_vectors(x, layer), unit_vectors(y, other))
+            yield mean_sums("cosine_reference", cosines, clusters)
+            yield mean_sums("moved_reference", np.linalg.norm(x - y, axis=1) / np.linalg.norm(y, axis=1), clusters)
 
     return by_layer((layer, measure(layer, other)) for layer, other in layers)
 
 
-def cosine_to_reference(
-    vectors: LayerVectors, reference: LayerVectors, sentences: Integers, *, layers: Sequence[Pair]
-) -> Iterator[LayerSums]:
-    """How far a word's vector has moved from that of the reference, dimension by dimension, without any rotation.
+def identity(vectors: LayerVectors, types: Integers, sentences: Integers) -> Iterator[LayerSums]:
+    """The share of words that a layer still tells: those found by their vector among the word types of layer 0.
 
-    Only for models of one width; it means something where one was trained on from the other.
-    """
-    vectors.check_same_words(reference)
-    if vectors.dim != reference.dim:
-        return
-    _, clusters = np.unique(sentences, return_inverse=True)
-
-    def measure(layer: int, other: int) -> Iterator[LayerSums]:
-        x, y = vectors.of(layer), reference.of(other)
-        cosine = np.einsum("wd,wd->w", unit_vectors(x, layer), unit_vectors(y, other))
-        yield mean_sums("cosine_reference", cosine, clusters)
-        yield mean_sums("moved_reference", np.linalg.norm(x - y, axis=1) / np.linalg.norm(y, axis=1), clusters)
-
-    yield from by_layer((layer, measure(layer, other)) for layer, other in layers)
-
-
-def identity(vectors: LayerVectors, types: Integers, sentences: Integers, *, seed: int = 0) -> Iterator[LayerSums]:
-    """Whether a layer still holds which word it was given: by layer the share of words found by their vector.
-
-    The nearest word type by cosine is looked up among the mean vectors of types in layer 0, both layers less their
-    mean; 1,000 words are looked up (after Voita et al. 2019, who measure what a layer knows of its input token). By
-    chance it is one over the number of types.
+    The nearest mean vector of a type by cosine is looked up for 1,000 words, both layers less their mean (after Voita
+    et al. 2019, who measure what a layer knows of its input token). By chance it is one over the number of types.
     """
     if 0 not in vectors.layers:
         return
     _, types = np.unique(types, return_inverse=True)
-    asked = np.sort(np.random.default_rng(seed).permutation(len(vectors))[:_ASKED])
+    asked = np.sort(np.random.default_rng(0).permutation(len(vectors))[:_ASKED])
     embedded = vectors.of(0)
     means = type_directions(embedded - embedded.mean(axis=0), types)
     _, clusters = np.unique(sentences[asked], return_inverse=True)

@@ -1,15 +1,14 @@
 """Statistics of the vectors of a text: of its words, its sentences and the whole, in one pass over each layer.
 
-Ethayarajh 2019; Cai et al. 2021; Timkey & van Schijndel 2021; Rudman et al. 2022. Each statistic is made ready for a
-text by a function, which returns what measures it in a layer; :func:`text_statistics` measures all of them. The mean
-cosine of all pairs among n unit vectors is (‖Σ x̂‖² − n) / (n (n − 1)), so that no pair is ever formed: a layer takes
-time in proportion to its words.
+Ethayarajh 2019; Cai et al. 2021; Timkey & van Schijndel 2021; Rudman et al. 2022. The mean cosine of all pairs among n
+unit vectors is (‖Σ x̂‖² − n) / (n (n − 1)), so that no pair is ever formed: a layer takes time in proportion to its
+words.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -53,7 +52,7 @@ Larger groups are filled up with zeros to a multiple of that size."""
 class OneLayer:
     """The vectors ``[word, dim]`` of one layer, with quantities that several statistics share.
 
-    ``bounds`` are ``[block + 1]`` the first word of each block that products are summed over, and the number of words.
+    Products are summed over blocks of words: ``bounds`` are ``[block + 1]`` the first of each, and the number of words.
     """
 
     def __init__(self, number: int, vectors: Floats32, bounds: Integers | None = None) -> None:
@@ -89,9 +88,8 @@ class OneLayer:
 
     @cached_property
     def products(self) -> tuple[Floats32, Floats]:
-        """``[block, dim, dim]`` sums of products of dimensions over each block and ``[block, dim]`` sums of vectors.
-
-        Both are of vectors less the mean of all.
+        """``[block, dim, dim]`` products of dimensions and ``[block, dim]`` vectors, less the mean of all, summed over
+        blocks.
         """
         dim, n_blocks = self.vectors.shape[1], len(self.bounds) - 1
         products, sums = np.zeros((n_blocks, dim, dim), dtype=np.float32), np.zeros((n_blocks, dim))
@@ -109,47 +107,29 @@ class OneLayer:
         return squares[::-1], np.ascontiguousarray(directions.T[::-1])
 
 
-Measure = Callable[[OneLayer], Iterable[LayerSums]]
-"""Measures the statistics of one layer."""
-
-
-def measured(vectors: LayerVectors, measures: Sequence[Measure], bounds: Integers | None = None) -> Iterator[LayerSums]:
-    """Statistics of all layers, each of which is read once; ``bounds`` are those of :class:`OneLayer`."""
-
-    def of_layer(number: int, array: Floats32) -> Iterable[LayerSums]:
-        layer = OneLayer(number, array, bounds)
-        return itertools.chain.from_iterable(measure(layer) for measure in measures)
-
-    return vectors.statistics(of_layer)
-
-
 @dataclass(frozen=True, eq=False)
 class WordSample:
     """Occurrences of word types, each in another sentence, sorted by type."""
 
     places: Integers  # [occurrence] places of the words among those that have vectors
     starts: Integers  # [type + 1] the first occurrence of each type, and the number of occurrences
-    shuffled: Integers  # [occurrence] the same places in random order, as many for each type as it has
+    order: Integers  # [occurrence] places among these in random order, as many for each type as it has
     groups: Mapping[str, Bools] = field(default_factory=dict)  # [type] masks, such as of a part of speech
 
     @classmethod
     def of(
         cls, types: Integers, sentences: Integers, *, least: int = 5, most: int = _MOST, seed: int = 0
     ) -> tuple[WordSample, Integers]:
-        """The types that occur in ``least`` sentences, and the first occurrence in each of these sentences.
+        """The types that occur in ``least`` sentences, with the first occurrence in each; and ``[type]`` their numbers.
 
         Types ``[word]`` are −1 for words that are left out; sentences ``[word]`` ascend. Of a type that has more than
-        ``most`` occurrences some are drawn at random. ``[type]`` the numbers of the types are given as well.
-
-        Raises:
-            CorpusError: no type occurs in so many sentences.
+        ``most`` occurrences some are drawn at random.
         """
         least = max(2, least)
         words = np.flatnonzero(types >= 0)
-        order = words[np.lexsort((words, sentences[words], types[words]))]
-        is_first = np.ones(len(order), dtype=bool)
-        is_first[1:] = (np.diff(types[order]) != 0) | (np.diff(sentences[order]) != 0)
-        order = order[is_first]
+        # The first word of each type in each sentence, by type and sentence.
+        number = types[words].astype(np.int64) * (int(sentences.max(initial=0)) + 1) + sentences[words]
+        order = words[np.unique(number, return_index=True)[1]]
         kept, counts = np.unique(types[order], return_counts=True)
         if not (counts >= least).any():
             raise CorpusError(
@@ -164,96 +144,103 @@ class WordSample:
             if len(occurrences) >= least:
                 parts.append(occurrences)
         places = np.concatenate(parts)
-        return cls(places, np.cumsum([0, *map(len, parts)]), rng.permutation(places)), kept[counts >= least]
+        return cls(places, np.cumsum([0, *map(len, parts)]), rng.permutation(len(places))), kept[counts >= least]
 
     @property
     def counts(self) -> Integers:
         """``[type]`` number of occurrences."""
         return np.diff(self.starts)
 
-    @cached_property
-    def order(self) -> Integers:
-        """``[occurrence]`` where :attr:`shuffled` stands in :attr:`places`."""
-        by_place = np.argsort(self.places)
-        return np.asarray(by_place[np.searchsorted(self.places, self.shuffled, sorter=by_place)])
-
-
-def text_statistics(
-    vectors: LayerVectors,
-    sentences: Integers,
-    sample: WordSample,
-    tags: Integers | None = None,
-    *,
-    documents: Integers | None = None,
-) -> Iterator[LayerSums]:
-    """Compute all statistics of the vectors of a text, in one pass over each layer.
-
-    These are :func:`contextuality`, :func:`anisotropy`, :func:`intra_sentence`, :func:`variance_shares` of the words
-    of the sample, and :func:`spectrum`.
-
-    Args:
-        vectors: vectors of the words of whole sentences.
-        sentences: ``[word]`` the sentence of each, ascending.
-        sample: the words whose types are compared.
-        tags: ``[word]`` the tag of each, where there are tags.
-        documents: ``[word]`` the document of each, ascending. Then intervals are over 20 blocks of whole documents,
-            but for those of explainable variance; else over types, sentences, and blocks of sentences, as if other text
-            were of the same documents.
-    """
-    types = np.repeat(np.arange(len(sample.counts)), sample.counts)
-    units = sentences if documents is None else documents
-    bounds = sentence_blocks(units, of="sentences" if documents is None else "documents")
-    blocks = None if documents is None else np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
-    of_word = sentences if blocks is None else blocks
-    _, clusters = np.unique(of_word[sample.places], return_inverse=True)
-    kind: Clusters = "sentences" if blocks is None else "documents"
-    measures = [
-        contextuality(sample, None if blocks is None else blocks[sample.places]),
-        anisotropy(of_word, kind=kind),
-        intra_sentence(sentences, blocks=blocks),
-        variance_shares(sample.places, types, None if tags is None else tags[sample.places], clusters, kind=kind),
-        spectrum("blocks" if blocks is None else "documents"),
-    ]
-    return measured(vectors, measures, bounds)
-
-
-# Types of words.
 
 _Part = tuple[Bools, Integers, Integers]
 """Some occurrences, without the types of which fewer than two are left: ``[type]`` which types are there, ``[kept type
 + 1]`` where they start, and ``[item]`` where each occurrence stands in the places of the sample."""
 
 
-def contextuality(sample: WordSample, blocks: Integers | None = None) -> Measure:
-    """Self-similarity and maximum explainable variance of word types, and those of random words.
+class TextStatistics:
+    """The statistics of one layer of a text, and what is known of it before its layers are read.
 
-    Self-similarity is the mean cosine of all pairs of a type's occurrences; the baseline is the same of as many
-    occurrences of any words of the sample, which is not 0 where vectors share a direction. Maximum explainable variance
-    is the share of a type's variance on its first principal component, which is larger the fewer occurrences there
-    are, so that the baseline has as many. Both are by the same estimator. Types are weighted alike, but for
-    ``self_similarity_by_token``.
+    Words, whose ``sentences`` ``[word]`` ascend as ``documents`` do, are those of whole sentences, and the types of the
+    ``sample`` are compared. With documents, intervals are over 20 blocks of whole documents, but for those of
+    explainable variance; else over types, sentences, and blocks of sentences, as if other text were of the same
+    documents.
 
-    Besides differences from the baseline there is the ratio (raw − b) / (1 − b), and self-similarity in vectors whose
-    dimensions are standardised (Timkey & van Schijndel 2021), and without their mean and their dim / 100 largest
-    principal components (Mu & Viswanath 2018), and around the means of the clusters that vectors fall into
-    (:func:`cluster_means`; Cai et al. 2021, who look at pairs inside a cluster alone).
+    Raises:
+        CorpusError: the text is too small.
     """
-    every, ones = np.arange(len(sample.places)), np.ones((1, len(sample.counts)))
-    kept = [every >= 0] if blocks is None else [every >= 0, *(blocks != one for one in range(int(blocks.max()) + 1))]
 
-    def part(order: Integers, is_kept: Bools) -> _Part:
-        counts = np.add.reduceat(is_kept, sample.starts[:-1], dtype=np.int64)
+    def __init__(
+        self, sentences: Integers, sample: WordSample, tags: Integers | None = None, documents: Integers | None = None
+    ) -> None:
+        of_documents, self.sample, places = documents is not None, sample, sample.places
+        units = sentences if documents is None else documents
+        self.bounds = sentence_blocks(units, of="documents" if of_documents else "sentences")
+        self._kind: Clusters = "documents" if of_documents else "sentences"
+        blocks = np.repeat(np.arange(_N_BLOCKS), np.diff(self.bounds))
+        # Types, with all occurrences and without each block.
+        every = np.arange(len(places))
+        kept = [every >= 0]
+        if of_documents:
+            kept += [blocks[places] != one for one in range(int(blocks[places].max()) + 1)]
+        self._parts = [[self._part(order, some[order]) for some in kept] for order in (every, sample.order)]
+        # All words, by cluster.
+        of_word = blocks if of_documents else sentences
+        _, first, self._counts = np.unique(of_word, return_index=True, return_counts=True)
+        self._starts = np.append(first, len(of_word))
+        # Sentences of several words: as they are, and of as many words at random.
+        _, starts, counts = np.unique(sentences, return_index=True, return_counts=True)
+        starts, counts = starts[counts > 1], counts[counts > 1]
+        if not len(starts):
+            raise CorpusError("every sentence has a single word, which has no context: give sentences")
+        self._sentences = np.append(0, counts.cumsum())
+        inside = np.arange(self._sentences[-1]) + np.repeat(starts - self._sentences[:-1], counts)
+        self._orders = inside, np.random.default_rng(0).permutation(inside)
+        self._sentence_clusters = blocks[starts] if of_documents else np.arange(len(starts))
+        # All occurrences, those of a type, and those of a tag of a type.
+        types = np.repeat(np.arange(len(sample.counts)), sample.counts)
+        cells = [types] if tags is None else [types, tags[places]]
+        of_cell = np.unique(np.stack(cells), axis=1, return_inverse=True)[1].ravel()
+        self._groups = [Groups(of) for of in (np.zeros_like(types), types, of_cell)]
+        if len(places) == len(self._groups[-1]):
+            problem = "no word occurs twice with the same tag, so that its variance is not known"
+            raise CorpusError(f"{problem}: give more text")
+        self._has_tags, self._clusters = tags is not None, np.unique(of_word[places], return_inverse=True)[1]
+
+    def _part(self, order: Integers, is_kept: Bools) -> _Part:
+        counts = np.add.reduceat(is_kept, self.sample.starts[:-1], dtype=np.int64)
         types = counts > 1
-        return types, np.append(0, counts[types].cumsum()), order[is_kept & np.repeat(types, sample.counts)]
+        return types, np.append(0, counts[types].cumsum()), order[is_kept & np.repeat(types, self.sample.counts)]
 
-    own, baseline = ([part(order, some[order]) for some in kept] for order in (every, sample.order))
+    def measure(self, vectors: LayerVectors) -> Iterator[LayerSums]:
+        """All statistics, in one pass over each layer."""
 
-    def measure(layer: OneLayer) -> Iterator[LayerSums]:
+        def of_layer(number: int, array: Floats32) -> Iterator[LayerSums]:
+            layer = OneLayer(number, array, self.bounds)
+            yield from self.contextuality(layer)
+            yield from self.anisotropy(layer)
+            yield from self.intra_sentence(layer)
+            yield from self.variance_shares(layer)
+            yield from self.spectrum(layer)
+
+        return vectors.statistics(of_layer)
+
+    def contextuality(self, layer: OneLayer) -> Iterator[LayerSums]:
+        """Self-similarity and maximum explainable variance of word types, and those of random words.
+
+        Self-similarity is the mean cosine of all pairs of a type's occurrences; the baseline is the same of as many
+        occurrences of any words of the sample, which is not 0 where vectors share a direction. Maximum explainable
+        variance is the share of a type's variance on its first principal component. Types are weighted alike, but for
+        ``self_similarity_by_token``. Besides differences from the baseline there is the ratio (raw − b) / (1 − b), and
+        self-similarity in vectors whose dimensions are standardised (Timkey & van Schijndel 2021), without their mean
+        and their dim / 100 largest principal components (Mu & Viswanath 2018), and around the means of clusters
+        (:func:`cluster_means`; Cai et al. 2021, who look at pairs inside a cluster alone).
+        """
+        sample, ones = self.sample, np.ones((1, len(self.sample.counts)))
         centred = layer.centred(sample.places)
         views = _views(layer, centred, sample.places)
         # [1 + block, type] similarities with all occurrences and without each block; NaN of a type of which too few are
         # left. [1, type] explainable variance.
-        found = [[_similarities(centred, views, one) for one in parts] for parts in (own, baseline)]
+        found = [[_similarities(centred, views, one) for one in parts] for parts in self._parts]
         values, random = ({name: np.stack([one[name] for one in of_parts]) for name in views} for of_parts in found)
         values["variance"] = explainable_variance(centred, sample.starts)[None]
         random["variance"] = explainable_variance(centred, sample.starts, sample.order)[None]
@@ -280,7 +267,86 @@ def contextuality(sample: WordSample, blocks: Integers | None = None) -> Measure
         yield sums("explainable_variance", values["variance"])
         yield sums("explainable_variance_adjusted", adjusted["variance"])
 
-    return measure
+    def anisotropy(self, layer: OneLayer) -> Iterator[LayerSums]:
+        """The mean cosine over all pairs of words (Ethayarajh 2019, section 3.3, who samples pairs).
+
+        Intervals leave out one cluster after the other (jackknife).
+        """
+        by_cluster = group_sums(layer.vectors, self._starts, weights=np.reciprocal(layer.lengths))
+        yield jackknife_sums("anisotropy", *mean_cosine(by_cluster.astype(np.float64), self._counts), self._kind)
+
+    def intra_sentence(self, layer: OneLayer) -> Iterator[LayerSums]:
+        """How close words are to the mean of their sentence: the mean cosine of both, and that of words at random.
+
+        The baseline is of sentences of as many words drawn at random from the whole text. Sentences are weighted alike;
+        one with a single word is left out, as it is its own mean.
+        """
+        weights = np.stack([np.ones_like(layer.lengths), np.reciprocal(layer.lengths)], axis=1)
+        found = []
+        for order in self._orders:
+            both = group_sums(layer.vectors, self._sentences, order=order, weights=weights)
+            sums, of_unit = both[:, 0].astype(np.float64), both[:, 1]
+            # The direction of a sum is that of the mean.
+            lengths, products = np.linalg.norm(sums, axis=1), np.einsum("sd,sd->s", sums, of_unit)
+            cosines = np.divide(products, lengths, out=np.zeros_like(lengths), where=lengths > 0)
+            found.append(cosines / np.diff(self._sentences))
+        for name, values in (("", found[0]), ("_adjusted", found[0] - found[1])):
+            yield mean_sums(f"intra_sentence_similarity{name}", values, self._sentence_clusters, kind=self._kind)
+
+    def variance_shares(self, layer: OneLayer) -> Iterator[LayerSums]:
+        """Shares of the variance of vectors between word types, between the tags of a type, and within a tag of a type.
+
+        Variances are unbiased, pooled over types: n occurrences of a type vary by SS / (n − 1) (ε², Kelley 1935). The
+        three shares add up to 1.
+        """
+        some = layer.centred(self.sample.places)
+        total, within_types, within = (
+            cluster_sums(of.squared_distances(some).astype(np.float64), self._clusters) / (len(some) - len(of))
+            for of in self._groups
+        )
+        yield ratio_sums("variance_between_types", total - within_types, total, self._kind)
+        if self._has_tags:
+            yield ratio_sums("variance_between_tags", within_types - within, total, self._kind)
+        yield ratio_sums("variance_within", within, total, self._kind)
+
+    def spectrum(self, layer: OneLayer) -> Iterator[LayerSums]:
+        """Isotropy of all words of a text.
+
+        IsoScore, effective rank and matrix entropy are about the covariance of vectors; ``rogue_share`` is what the
+        three dimensions that contribute most to the mean cosine of pairs of words contribute to it (Timkey & van
+        Schijndel 2021). Intervals come from leaving out each of 20 blocks; of the entropy to first order.
+        """
+        kind: Clusters = "documents" if self._kind == "documents" else "blocks"
+        squares, directions = layer.principal
+        if not squares.sum() > 0:
+            raise ModelError(f"layer {layer.number}: all words have the same vector, so that nothing varies")
+        shares = np.maximum(squares / squares.sum(), np.finfo(np.float32).eps ** 2)
+        logs = (directions.T * np.log2(shares)) @ directions
+        products, sums = layer.products
+        every, total, n = products.sum(axis=0, dtype=np.float64), sums.sum(axis=0), len(layer.vectors)
+        covariances = itertools.chain(
+            [(every - np.outer(total, total) / n) / (n - 1)],
+            (
+                (every - of_block - np.outer(rest, rest) / (n - size)) / (n - size - 1)
+                for of_block, rest, size in zip(products, total - sums, np.diff(layer.bounds).tolist(), strict=True)
+            ),
+        )
+        traces, norms, entropies = np.array(
+            [(np.trace(one), np.einsum("ij,ij->", one, one), -np.einsum("ij,ij->", one, logs)) for one in covariances]
+        ).T
+        # Sums of eigenvalues and of their squares need no decomposition; entropies are −tr(S log S), S of trace 1.
+        ranks, of_shares = traces**2 / norms, entropies / traces
+        yield left_out_sums("iso_score", iso_score(ranks, len(squares)), kind)
+        yield left_out_sums("effective_rank_dimensions", ranks, kind)
+        yield left_out_sums("matrix_entropy_bits", matrix_entropy(squares) + of_shares - of_shares[0], kind)
+        # The sum over all pairs of different words by dimension; pairs of a word with itself are taken off.
+        weights, blocks = 1 / layer.lengths, [slice(*bounds) for bounds in itertools.pairwise(layer.bounds)]
+        of_blocks = np.stack([weights[rows] @ layer.vectors[rows] for rows in blocks]).astype(np.float64)
+        own = np.stack([weights[rows] ** 2 @ layer.vectors[rows] ** 2 for rows in blocks]).astype(np.float64)
+        without, own = (np.concatenate([some.sum(axis=0)[None], some.sum(axis=0) - some]) for some in (of_blocks, own))
+        by_dimension = without**2 - own
+        top = np.argsort(by_dimension[0])[-_ROGUE:]
+        yield left_out_sums("rogue_share", by_dimension[:, top].sum(axis=1) / by_dimension.sum(axis=1), kind)
 
 
 @dataclass(frozen=True, eq=False)
@@ -346,55 +412,6 @@ def _views(layer: OneLayer, centred: Floats32, places: Integers) -> dict[str, _V
     }
 
 
-def variance_shares(
-    places: Integers, types: Integers, tags: Integers | None, clusters: Integers, *, kind: Clusters = "sentences"
-) -> Measure:
-    """Shares of the variance of vectors between word types, between the tags of a type, and within a tag of a type.
-
-    Variances are unbiased, pooled over types: n occurrences of a type vary by SS / (n − 1), so that a type of few
-    occurrences is not taken for one that explains them (ε², Kelley 1935). The three shares add up to 1.
-
-    Words ``[item]`` at ``places`` are decomposed, of types that occur at least twice, which are not divided where there
-    are no tags; clusters ``[item]`` from 0 are sentences, or blocks of documents.
-    """
-    cells = types if tags is None else np.unique(np.stack([types, tags]), axis=1, return_inverse=True)[1].ravel()
-    groups = [Groups(of) for of in (np.zeros_like(types), types, cells)]
-    degrees = [len(places) - len(of) for of in groups]
-    if not degrees[-1]:
-        raise CorpusError("no word occurs twice with the same tag, so that its variance is not known: give more text")
-
-    def measure(layer: OneLayer) -> Iterator[LayerSums]:
-        some = layer.centred(places)
-        total, within_types, within = (
-            cluster_sums(of.squared_distances(some).astype(np.float64), clusters) / n
-            for of, n in zip(groups, degrees, strict=True)
-        )
-        yield ratio_sums("variance_between_types", total - within_types, total, kind)
-        if tags is not None:
-            yield ratio_sums("variance_between_tags", within_types - within, total, kind)
-        yield ratio_sums("variance_within", within, total, kind)
-
-    return measure
-
-
-# Sentences, and all words.
-
-
-def anisotropy(clusters: Integers, *, kind: Clusters = "sentences") -> Measure:
-    """The mean cosine over all pairs of words of a text (Ethayarajh 2019, section 3.3, who samples pairs).
-
-    Intervals leave out one cluster after the other (jackknife): sentences, ascending by ``[word]``, or documents.
-    """
-    _, first, counts = np.unique(clusters, return_index=True, return_counts=True)
-    starts = np.append(first, len(clusters))
-
-    def measure(layer: OneLayer) -> Iterator[LayerSums]:
-        by_cluster = group_sums(layer.vectors, starts, weights=np.reciprocal(layer.lengths))
-        yield jackknife_sums("anisotropy", *mean_cosine(by_cluster.astype(np.float64), counts), kind)
-
-    return measure
-
-
 def mean_cosine(by_cluster: Floats, counts: Integers) -> tuple[float, Floats]:
     """The mean cosine of all pairs of words, and ``[cluster]`` by how much it is more than without each cluster.
 
@@ -409,40 +426,6 @@ def mean_cosine(by_cluster: Floats, counts: Integers) -> tuple[float, Floats]:
     return float(whole), np.asarray(whole - without)
 
 
-def intra_sentence(sentences: Integers, *, seed: int = 0, blocks: Integers | None = None) -> Measure:
-    """How close words are to the mean of their sentence: the mean cosine of both, and that of words at random.
-
-    The baseline is the same of sentences of as many words drawn at random from the whole text. Sentences are weighted
-    alike; one with a single word is left out, as it is its own mean. Intervals are over the sentences ``[word]``, or
-    over ``blocks`` of whole documents.
-    """
-    _, starts, counts = np.unique(sentences, return_index=True, return_counts=True)
-    starts, counts = starts[counts > 1], counts[counts > 1]
-    if not len(starts):
-        raise CorpusError("every sentence has a single word, which has no context: give sentences")
-    bounds = np.append(0, counts.cumsum())
-    places = np.arange(bounds[-1]) + np.repeat(starts - bounds[:-1], counts)
-    shuffled = np.random.default_rng(seed).permutation(places)
-    clusters = np.arange(len(starts)) if blocks is None else blocks[starts]
-    kind: Clusters = "sentences" if blocks is None else "documents"
-
-    def to_mean(layer: OneLayer, order: Integers) -> Floats:
-        """Mean cosines of words with the mean of their sentence, whose direction is that of their sum."""
-        weights = np.stack([np.ones_like(layer.lengths), np.reciprocal(layer.lengths)], axis=1)
-        both = group_sums(layer.vectors, bounds, order=order, weights=weights)
-        sums, of_unit = both[:, 0].astype(np.float64), both[:, 1]
-        lengths = np.linalg.norm(sums, axis=1)
-        products = np.einsum("sd,sd->s", sums, of_unit)
-        return np.asarray(np.divide(products, lengths, out=np.zeros_like(lengths), where=lengths > 0) / counts)
-
-    def measure(layer: OneLayer) -> Iterator[LayerSums]:
-        raw = to_mean(layer, places)
-        for name, values in (("", raw), ("_adjusted", raw - to_mean(layer, shuffled))):
-            yield mean_sums(f"intra_sentence_similarity{name}", values, clusters, kind=kind)
-
-    return measure
-
-
 def effective_rank(variances: ArrayLike) -> Floats:
     """(Σλ)² / Σλ² of the variances ``[…, dim]`` on principal components: the participation ratio, 1 to dim."""
     values = np.asarray(variances, dtype=np.float64)
@@ -452,8 +435,8 @@ def effective_rank(variances: ArrayLike) -> Floats:
 def iso_score(rank: ArrayLike, dim: int) -> Floats:
     """IsoScore, 0 to 1, of vectors of an effective rank (Rudman et al. 2022, algorithm 1).
 
-    1 if all dimensions vary alike, 0 if one alone varies. It says how much of the space is used, not whether that is
-    good: clusters, which a linear probe needs, make it smaller (Mickus et al. 2024).
+    1 if all dimensions vary alike, 0 if one alone varies: how much of the space is used. Clusters, which a linear probe
+    needs, make it smaller (Mickus et al. 2024).
     """
     # What the steps of the algorithm come to: the distance of scaled variances from ones depends on their effective
     # rank r alone, being √(2 dim − 2 √(dim r)).
@@ -476,60 +459,16 @@ def sentence_blocks(sentences: Integers, *, of: str = "sentences") -> Integers:
     return np.searchsorted(numbers * _N_BLOCKS // len(distinct), np.arange(_N_BLOCKS + 1))
 
 
-def spectrum(kind: Clusters = "blocks") -> Measure:
-    """Isotropy of all words of a text in layers with the bounds of :func:`sentence_blocks`.
-
-    ``iso_score``, ``effective_rank_dimensions`` and ``matrix_entropy_bits`` are about the covariance of vectors;
-    ``rogue_share`` is what the three dimensions that contribute most to the mean cosine of pairs of words contribute to
-    it (Timkey & van Schijndel 2021). Intervals come from leaving out each of 20 blocks of neighbouring sentences; of
-    the entropy to first order.
-    """
-
-    def measure(layer: OneLayer) -> Iterator[LayerSums]:
-        squares, directions = layer.principal
-        if not squares.sum() > 0:
-            raise ModelError(f"layer {layer.number}: all words have the same vector, so that nothing varies")
-        shares = np.maximum(squares / squares.sum(), np.finfo(np.float32).eps ** 2)
-        logs = (directions.T * np.log2(shares)) @ directions
-        products, sums = layer.products
-        every, total, n = products.sum(axis=0, dtype=np.float64), sums.sum(axis=0), len(layer.vectors)
-        covariances = itertools.chain(
-            [(every - np.outer(total, total) / n) / (n - 1)],
-            (
-                (every - of_block - np.outer(rest, rest) / (n - size)) / (n - size - 1)
-                for of_block, rest, size in zip(products, total - sums, np.diff(layer.bounds).tolist(), strict=True)
-            ),
-        )
-        traces, norms, entropies = np.array(
-            [(np.trace(one), np.einsum("ij,ij->", one, one), -np.einsum("ij,ij->", one, logs)) for one in covariances]
-        ).T
-        # Sums of eigenvalues and of their squares need no decomposition; entropies are −tr(S log S), S of trace 1.
-        ranks, of_shares = traces**2 / norms, entropies / traces
-        yield left_out_sums("iso_score", iso_score(ranks, len(squares)), kind)
-        yield left_out_sums("effective_rank_dimensions", ranks, kind)
-        yield left_out_sums("matrix_entropy_bits", matrix_entropy(squares) + of_shares - of_shares[0], kind)
-        # The sum over all pairs of different words by dimension; pairs of a word with itself are taken off.
-        weights, blocks = 1 / layer.lengths, [slice(*bounds) for bounds in itertools.pairwise(layer.bounds)]
-        of_blocks = np.stack([weights[rows] @ layer.vectors[rows] for rows in blocks]).astype(np.float64)
-        own = np.stack([weights[rows] ** 2 @ layer.vectors[rows] ** 2 for rows in blocks]).astype(np.float64)
-        without, own = (np.concatenate([some.sum(axis=0)[None], some.sum(axis=0) - some]) for some in (of_blocks, own))
-        by_dimension = without**2 - own
-        top = np.argsort(by_dimension[0])[-_ROGUE:]
-        yield left_out_sums("rogue_share", by_dimension[:, top].sum(axis=1) / by_dimension.sum(axis=1), kind)
-
-    return measure
-
-
 # Clusters of words.
 
 
-def cluster_means(layer: OneLayer, *, seed: int = 0) -> tuple[Floats32, Integers]:
+def cluster_means(layer: OneLayer) -> tuple[Floats32, Integers]:
     """``[cluster, dim]`` the means of the clusters of a layer's vectors, less the mean of all, and ``[word]`` clusters.
 
     Clusters are those of k-means on the 32 largest principal components of 2,000 words at random, k from 2 to 15 by the
     largest silhouette of 1,000 of them in all dimensions; where none reaches 0.1 all vectors are one cluster.
     """
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     vectors, directions = layer.vectors, layer.principal[1][:_DIMENSIONS].astype(np.float32)
     some: Floats32 = vectors[rng.permutation(len(vectors))[:_CLUSTERED]] - layer.mean
     reduced: Floats32 = np.asarray(some @ directions.T)
@@ -602,7 +541,7 @@ def k_means(vectors: Floats32, first: Floats32) -> list[Floats32]:
 
 
 def silhouettes(vectors: Floats32, clusterings: Sequence[Integers]) -> list[float]:
-    """The mean silhouette of each clustering of the vectors ``[vector, dim]`` (Rousseeuw 1987); −1 of a single cluster.
+    """The mean silhouette of each clustering of ``[vector, dim]`` (Rousseeuw 1987); −1 of a single cluster.
 
     A vector that is a cluster by itself has the silhouette 0.
     """
@@ -639,8 +578,8 @@ def explainable_variance(vectors: Floats32, starts: Integers, order: Integers | 
     """``[group]`` the share of the variance of each group of vectors on its first principal component.
 
     It is 1 where all vectors of a group are the same. Groups of more than 200 vectors are represented by the first 200.
-    ``starts`` are ``[group + 1]`` the boundaries of the groups, each of two vectors or more, and ``order`` the vector
-    ``[item]`` at each of these places; the vectors as they stand when left out.
+    ``starts`` are ``[group + 1]`` the boundaries of groups of two or more, ``order`` the vector ``[item]`` at each
+    place.
     """
     sizes = np.minimum(np.diff(starts), _MOST_EXPLAINED)
     shares = np.ones(len(sizes))

@@ -14,41 +14,37 @@ from bertology.errors import CorpusError, quoted
 
 _SHARE = 1e-9
 """Scores that differ by less are equal."""
+Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
 class OrderItems:
     """Sentences with the word that is asked for; words are numbered in the split."""
 
-    gold: NDArray[np.int64]
-    """``[item]``, as the following."""
-    first: NDArray[np.int64]
-    """The first word of the kind; that one, where place is all that is asked about."""
-    last: NDArray[np.int64]
-    starts: NDArray[np.int64]
-    ends: NDArray[np.int64]
-    """One after its last word."""
-    asked: NDArray[np.bool_]
-    """Whether the score is of it: order and structure part."""
+    gold: Integers  # [item], as the following
+    first: Integers  # the first word of the kind; that one, where place is all that is asked about
+    last: Integers
+    starts: Integers
+    ends: Integers  # one after its last word
+    asked: NDArray[np.bool_]  # whether the score is of it: order and structure part
 
     def of(self, chosen: NDArray[np.bool_]) -> OrderItems:
         """Some of the sentences."""
-        ends, asked = self.ends[chosen], self.asked[chosen]
-        return OrderItems(self.gold[chosen], self.first[chosen], self.last[chosen], self.starts[chosen], ends, asked)
+        return OrderItems(**{name: values[chosen] for name, values in vars(self).items()})
 
-    def readable(self, words: NDArray[np.int64]) -> OrderItems:
+    def readable(self, words: Integers) -> OrderItems:
         """The items all of whose words are among ``words`` (ascending)."""
         inside = np.searchsorted(words, self.ends) - np.searchsorted(words, self.starts)
         return self.of(inside == self.ends - self.starts)
 
     @property
-    def words(self) -> NDArray[np.int64]:
+    def words(self) -> Integers:
         """Numbers of all words, sentence by sentence."""
         lengths = self.ends - self.starts
         return np.repeat(self.ends - lengths.cumsum(), lengths) + np.arange(lengths.sum())
 
     @property
-    def is_gold(self) -> NDArray[np.int64]:
+    def is_gold(self) -> Integers:
         """``[1, word]`` whether each of :attr:`words` is the one."""
         return np.isin(self.words, self.gold).astype(np.int64)[None]
 
@@ -89,9 +85,8 @@ def order_scores(vectors: Mapping[str, Any], items: Mapping[str, OrderItems]) ->
     source = {split: ArrayFeatures(of_split[None]) for split, of_split in vectors.items()}
     train, dev = (Targets(items[split].is_gold, 2) for split in ("train", "dev"))
     fitted = get_readout("linear").fit(source["train"], train, dev=source["dev"], dev_targets=dev)
-    yes, no = (
-        fitted.log_probs(source["test"], np.full((1, len(vectors["test"])), label, dtype=np.int64)) for label in (1, 0)
-    )
+    shape = 1, len(vectors["test"])
+    yes, no = (fitted.log_probs(source["test"], np.full(shape, label, dtype=np.int64)) for label in (1, 0))
     return np.asarray((yes - no)[0, 0])
 
 
@@ -100,14 +95,12 @@ def by_forms_and_places(items: Mapping[str, OrderItems], sentences: Mapping[str,
     from sklearn.feature_extraction import DictVectorizer
     from sklearn.linear_model import LogisticRegression
 
-    def facts(split: str) -> list[dict[str, float]]:
-        forms, some = sentences[split].forms, items[split]
+    facts = {}
+    for split, some in items.items():
         places = some.words - np.repeat(some.starts, some.ends - some.starts)
-        return [
-            {f"word {forms.values[code]}": 1.0, f"place {place}": 1.0}
-            for code, place in zip(forms.codes[some.words].tolist(), places.tolist(), strict=True)
-        ]
-
+        both = zip(some.words.tolist(), places.tolist(), strict=True)
+        facts[split] = [{f"word {sentences[split].word(word)}": 1.0, f"place {place}": 1.0} for word, place in both]
     features = DictVectorizer()
-    model = LogisticRegression(max_iter=1000).fit(features.fit_transform(facts("train")), items["train"].is_gold[0])
-    return items["test"].right(np.asarray(model.decision_function(features.transform(facts("test"))), dtype=np.float64))
+    train = features.fit_transform(facts["train"])
+    model = LogisticRegression(max_iter=1000).fit(train, items["train"].is_gold[0])
+    return items["test"].right(np.asarray(model.decision_function(features.transform(facts["test"])), dtype=np.float64))

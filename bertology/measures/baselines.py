@@ -55,9 +55,6 @@ def word_majority(train_words: ArrayLike, train_labels: ArrayLike, test_words: A
         train_labels: ``int [item]``, of which −1 is no label; or ``bool [item, label]``.
         test_words: ``int [item]`` in the same numbering; −1 is a form that is absent from training.
         n_words: number of forms.
-
-    Returns:
-        ``int64 [item]`` or ``bool [item, label]`` predicted labels of the test items.
     """
     words, labels = np.asarray(train_words, dtype=np.int64), np.asarray(train_labels)
     test = np.asarray(test_words, dtype=np.int64)
@@ -87,49 +84,36 @@ def word_majority(train_words: ArrayLike, train_labels: ArrayLike, test_words: A
 
 @dataclass(frozen=True)
 class SpanWords:
-    """The words of some items and their positions.
-
-    Args:
-        words: all words of the split, as spelled.
-        starts: ``[sentence]`` the first word of each, in ascending order.
-        spans: ``[item, span, 2]`` words of each span, numbered through the split, end exclusive.
-    """
+    """The words of some items and their positions."""
 
     words: Sequence[str]
+    """All words of the split, as spelled."""
     starts: NDArray[np.int64]
+    """``[sentence]`` the first word of each, in ascending order."""
     spans: NDArray[np.int64]
+    """``[item, span, 2]`` words of each span, numbered through the split, end exclusive."""
 
     def features(self) -> Iterator[dict[str, float]]:
-        """Features of each item: words of its spans, bigrams, first and last word, and positions."""
+        """Features of each item: words of its spans, bigrams, first and last word, length, position, and of two spans
+        their distance and order, and their last words, which in English are mostly their heads."""
         begins = self.starts[np.searchsorted(self.starts, self.spans[:, :, 0], side="right") - 1]  # [item, span]
-        words = [word.lower() for word in self.words]
+        lower = [word.lower() for word in self.words]
         for spans, of_spans in zip(self.spans.tolist(), begins.tolist(), strict=True):
-            of_item: dict[str, float] = {}
+            names = []
             for number, ((start, end), begin) in enumerate(zip(spans, of_spans, strict=True)):
-                of_item |= {f"{number} {name}": 1.0 for name in self._of_span(words, start, end, begin)}
+                of_span = [f"word {word}" for word in lower[start:end]]
+                of_span += [f"first {lower[start]}", f"last {lower[end - 1]}"]
+                of_span += [f"pair {one} {other}" for one, other in pairwise(lower[start:end])]
+                of_span += [f"length {min(end - start, _LONG)}", f"place {min(start - begin, _LATE)}"]
+                of_span += ["capital"] if self.words[start][:1].isupper() else []
+                names += [f"{number} {name}" for name in of_span]
             if len(spans) == 2:
-                of_item |= dict.fromkeys(_between(words, *spans), 1.0)
-            yield of_item
-
-    def _of_span(self, words: Sequence[str], start: int, end: int, begin: int) -> Iterator[str]:
-        yield from (f"word {word}" for word in words[start:end])
-        yield f"first {words[start]}"
-        yield f"last {words[end - 1]}"
-        yield from (f"pair {one} {other}" for one, other in pairwise(words[start:end]))
-        yield f"length {min(end - start, _LONG)}"
-        yield f"place {min(start - begin, _LATE)}"
-        if self.words[start][:1].isupper():
-            yield "capital"
-
-
-def _between(words: Sequence[str], one: Sequence[int], other: Sequence[int]) -> Iterator[str]:
-    """Relative position of two spans, and their last words, which in English are mostly their heads."""
-    yield f"distance {max(-_FAR, min(_FAR, other[0] - one[0]))}"
-    if one[0] <= other[0] and other[1] <= one[1]:
-        yield "second in first"
-    if other[0] <= one[0] and one[1] <= other[1]:
-        yield "first in second"
-    yield f"both {words[one[1] - 1]} {words[other[1] - 1]}"
+                one, other = spans
+                names.append(f"distance {max(-_FAR, min(_FAR, other[0] - one[0]))}")
+                names += ["second in first"] if one[0] <= other[0] and other[1] <= one[1] else []
+                names += ["first in second"] if other[0] <= one[0] and one[1] <= other[1] else []
+                names.append(f"both {lower[one[1] - 1]} {lower[other[1] - 1]}")
+            yield dict.fromkeys(names, 1.0)
 
 
 @dataclass(frozen=True)
@@ -149,17 +133,10 @@ def lexical_labels(
 ) -> LexicalAnswers:
     """Predict labels of test items from words and positions: the lexical baseline of tasks about spans.
 
-    A logistic regression for each label (scikit-learn's, liblinear) on the words of the spans, their bigrams, the first
-    and the last word, length, position in the sentence, and of two spans their distance, order and last words together.
-    It has no word outside the spans, as layer 0 of an encoder has none. Yet on text of an open vocabulary layer 0 may
-    beat it: vectors of pieces carry over to words absent from training.
-
-    Args:
-        train: items to fit on.
-        labels: their labels, ``int [item]`` or ``bool [item, label]``.
-        dev: items on which the strength is chosen.
-        dev_labels: their labels, in the same numbering; −1 for a label absent from train.
-        test: items to predict labels of.
+    A logistic regression for each label (scikit-learn's, liblinear) on :meth:`SpanWords.features`, its strength chosen
+    on dev. It has no word outside the spans, as layer 0 of an encoder has none. Yet on text of an open vocabulary layer
+    0 may beat it: vectors of pieces carry over to words absent from training. Labels are ``int [item]``, of dev −1 for
+    one that train lacks, or ``bool [item, label]``.
 
     Raises:
         ValueError: numbers of items and labels differ, or train has fewer than two labels.
@@ -171,8 +148,14 @@ def lexical_labels(
     vectorizer = DictVectorizer(dtype=np.float32)
     fitted_on = _narrow(vectorizer.fit_transform(train.features()))
     on_dev, on_test = (_narrow(vectorizer.transform(items.features())) for items in (dev, test))
-    fits = [_fitted(fitted_on, labels, strength) for strength in STRENGTHS]
-    scores = [_score(predict(on_dev), dev_labels) for predict in fits]
+    fits, scores = [_fitted(fitted_on, labels, strength) for strength in STRENGTHS], []
+    for predict in fits:
+        predicted = predict(on_dev)
+        if dev_labels.ndim == 1:
+            scores.append(float((predicted == dev_labels).mean()))
+        else:
+            n_claimed = max(float(predicted.sum() + dev_labels.sum()), 1.0)
+            scores.append(2 * float((predicted & dev_labels).sum()) / n_claimed)
     best = int(np.argmax(scores))
     return LexicalAnswers(fits[best](on_test), STRENGTHS[best], scores[best])
 
@@ -192,28 +175,20 @@ def _fitted(features: csr_matrix, labels: Labels, strength: float) -> Callable[[
             raise ValueError("train has fewer than two labels")
         labels = codes[:, None] == np.arange(codes.max() + 1)
     # liblinear ignores the seed here; it is fixed in case another solver is used
-    models = [
-        LogisticRegression(C=strength, solver="liblinear", random_state=0).fit(features, column)
+    models = {
+        label: LogisticRegression(C=strength, solver="liblinear", random_state=0).fit(features, column)
+        for label, column in enumerate(labels.T)
         if column.any() and not column.all()
-        else None
-        for column in labels.T
-    ]
+    }
     constants = np.where(labels.all(axis=0), np.inf, -np.inf)
 
     def predict(items: csr_matrix) -> Labels:
         scores = np.tile(constants, (items.shape[0], 1))
-        for label, model in enumerate(models):
-            if model is not None:
-                scores[:, label] = model.decision_function(items)
+        for label, model in models.items():
+            scores[:, label] = model.decision_function(items)
         return np.asarray(scores.argmax(axis=1) if one_each else scores > 0)
 
     return predict
-
-
-def _score(predicted: Labels, labels: Labels) -> float:
-    if labels.ndim == 1:
-        return float((predicted == labels).mean())
-    return 2 * float((predicted & labels).sum()) / max(float(predicted.sum() + labels.sum()), 1.0)
 
 
 def _narrow(features: csr_matrix) -> csr_matrix:
@@ -225,19 +200,16 @@ def _narrow(features: csr_matrix) -> csr_matrix:
 def control_labels(
     word_codes: ArrayLike, vocabulary: Sequence[str], label_distribution: ArrayLike, *, seed: int
 ) -> NDArray[np.int64]:
-    """Give each word *type* a random label, the same wherever it occurs (Hewitt & Liang 2019, §2.1).
+    """``[item]`` a random label for each word *type*, the same wherever it occurs (Hewitt & Liang 2019, §2.1).
 
     A readout can do well on such labels only by memorising them. A label depends on the seed and the word's spelling
     alone, so that splits with different vocabularies, in any order, agree on it.
 
     Args:
-        word_codes: ``int [item]`` place of each item's form in ``vocabulary``.
-        vocabulary: the word forms, as spelled (case counts).
+        word_codes: ``int [item]`` place of each item's form in ``vocabulary``, of word forms as spelled (case counts).
+        vocabulary: the word forms.
         label_distribution: ``[label]`` counts or shares of the task's own labels in training: what is drawn from.
         seed: of the whole assignment.
-
-    Returns:
-        ``int64 [item]``
 
     Raises:
         ValueError: the distribution is empty, negative or all zero.
@@ -245,11 +217,8 @@ def control_labels(
     cumulative = np.cumsum(np.asarray(label_distribution, dtype=np.float64))
     if not cumulative.size or cumulative[-1] <= 0 or np.any(np.diff(cumulative, prepend=0.0) < 0):
         raise ValueError("label_distribution needs at least one positive share and no negative one")
-    key = seed.to_bytes(8, "little", signed=True)
-    digests = b"".join(
-        blake2b(word.encode("utf-8", "surrogatepass"), digest_size=8, key=key, person=b"control task").digest()
-        for word in vocabulary
-    )
+    how = {"digest_size": 8, "key": seed.to_bytes(8, "little", signed=True), "person": b"control task"}
+    digests = b"".join(blake2b(word.encode("utf-8", "surrogatepass"), **how).digest() for word in vocabulary)  # type: ignore[arg-type]
     # a number in [0, 1) for each form
     uniform = (np.frombuffer(digests, dtype="<u8") >> np.uint64(64 - _MANTISSA_BITS)).astype(np.float64)
     places = uniform / 2.0**_MANTISSA_BITS * cumulative[-1]
@@ -258,18 +227,10 @@ def control_labels(
 
 
 def fraction_mask(clusters: ArrayLike, fraction: float, *, seed: int) -> NDArray[np.bool_]:
-    """A random portion of whole clusters with about ``fraction`` of the items.
+    """``bool [item]`` a random portion of whole clusters, numbered ``[item]``, with about ``fraction`` of the items.
 
     Clusters are put in a random order; those that begin in the first ``fraction`` of the items make up the portion.
     Portions of one seed are nested, and none is empty.
-
-    Args:
-        clusters: ``int [item]`` number of the cluster (sentence) an item stands in, 0 or more.
-        fraction: of the items; the cluster that crosses it is included.
-        seed: of the order of clusters.
-
-    Returns:
-        ``bool [item]``; ``np.where(mask, labels, -1)`` are the labels of a fit on the portion.
 
     Raises:
         ValueError: the fraction is not above 0 and at most 1.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -104,7 +104,7 @@ def bootstrap(
     if counts.ndim != 4 or counts.shape[-1] < 3:
         raise ValueError(f"counts should be [layer, cluster, label, 3 or more], not {counts.shape}")
     check_resampling(n_resamples, level)
-    chosen = [find_metric(metric) for metric in metrics]
+    chosen = list(map(find_metric, metrics))
     n_layers, n_clusters = counts.shape[:2]
     totals = counts.sum(axis=1, dtype=np.int64 if counts.dtype.kind in "iu" else np.float64)
     replicates = {metric.name: np.empty((n_resamples, n_layers)) for metric in chosen}
@@ -126,11 +126,11 @@ def bootstrap(
                 replicates[metric.name][rows, layers] = metric(sums, labels)
     used = counts.any(axis=(2, 3)).sum(axis=1)
     settings: dict[str, Any] = {"level": level, "seed": seed, "used": used}
-    summaries = (
-        summarised(m.name, m(totals, labels), replicates[m.name], jackknife[m.name], bounds=m.bounds, **settings)
-        for m in chosen
-    )
-    return {summary.metric: summary for summary in summaries}
+    found = {}
+    for m in chosen:
+        parts = m(totals, labels), replicates[m.name], jackknife[m.name]
+        found[m.name] = summarised(m.name, *parts, bounds=m.bounds, **settings)
+    return found
 
 
 def check_resampling(n_resamples: int, level: float) -> None:
@@ -148,12 +148,11 @@ def check_paired(runs: Sequence[Bootstrap]) -> None:
         raise ValueError(f"not bootstrapped over the same resamples: {sorted(keys, key=repr)}")
 
 
-def weight_blocks(
-    n_clusters: int, n_resamples: int, seed: int, dtype: type[np.float32] | type[np.float64]
-) -> Iterator[tuple[slice, NDArray[Any]]]:
+def weight_blocks(n_clusters: int, n_resamples: int, seed: int, dtype: type[Any]) -> Iterator[tuple[slice, Any]]:
     """Number of times that each resample has each cluster, as ``[resample, cluster]`` blocks of bounded size."""
-    blocks = _kept_blocks if n_clusters * n_resamples <= _KEPT_BYTES else _drawn_blocks
-    return ((rows, weights.astype(dtype)) for rows, weights in blocks(n_clusters, n_resamples, seed))
+    is_small = n_clusters * n_resamples <= _KEPT_BYTES
+    for rows, weights in (_kept_blocks if is_small else _drawn_blocks)(n_clusters, n_resamples, seed):
+        yield rows, weights.astype(dtype)
 
 
 @functools.lru_cache(maxsize=2)
@@ -173,9 +172,7 @@ def _drawn_blocks(n_clusters: int, n_resamples: int, seed: int) -> Iterator[tupl
         yield slice(start, start + n_rows), weights.astype(_TIMES)
 
 
-def _summing(
-    counts: NDArray[Any], dtype: type[np.float32] | type[np.float64]
-) -> Callable[[NDArray[Any]], NDArray[Any]]:
+def _summing(counts: NDArray[Any], dtype: type[Any]) -> Callable[[NDArray[Any]], NDArray[Any]]:
     """A function from weights ``[resample, cluster]`` to sums ``[resample, layer, label, kind]``, by matrix products.
 
     Counts ``[layer, cluster, label, kind]`` are not rounded.
@@ -194,7 +191,8 @@ def _summing(
 
 def _slices(n: int, *, width: int, most: int = _BLOCK_ELEMENTS) -> Iterator[slice]:
     height = max(1, most // max(1, width))
-    return (slice(start, start + height) for start in range(0, n, height))
+    for start in range(0, n, height):
+        yield slice(start, start + height)
 
 
 def summarised(
@@ -289,26 +287,6 @@ def _bca_shares(values: Floats, replicates: Floats, jackknife: Floats, tail: flo
     return np.asarray(ndtr(bias + reach / divisor), dtype=np.float64)
 
 
-def _bca_bounds(
-    values: Floats, replicates: Floats, jackknife: Floats, *, level: float
-) -> tuple[Floats, Floats, Floats]:
-    """Standard errors and both bounds of many columns at once, all of whose replicates are defined.
-
-    Shapes are as in ``_bca_shares``; replicates are put in order in place.
-    """
-    stderr = replicates.std(axis=1, ddof=1)
-    shares = _bca_shares(values, replicates, jackknife, (1 - level) / 2)
-    # As np.quantile has it, which takes the same quantiles of all columns.
-    replicates.sort(axis=1)
-    last = replicates.shape[1] - 1
-    place = shares * last
-    first = np.floor(place).astype(np.int64)
-    near = np.take_along_axis(replicates, first, axis=1)
-    far = np.take_along_axis(replicates, np.minimum(first + 1, last), axis=1)
-    bounds = near + (far - near) * (place - first)
-    return stderr, bounds[:, 0], bounds[:, 1]
-
-
 def exact_bounds(value: float, n_clusters: int, tail: float) -> tuple[float, float]:
     """Clopper–Pearson bounds when all of ``n_clusters`` are right (1) or wrong (0).
 
@@ -335,7 +313,7 @@ def bootstrap_ratio(
 
     Compression is the uniform code's bits over the code's (Voita & Titov 2020, section 3), a mean loss the losses
     over the numbers of items. With a constant ``denominator`` of one over the number of clusters it is the sum, a
-    codelength in bits. Arguments that are not named here are as in :func:`bootstrap`.
+    codelength in bits. The other arguments are as in :func:`bootstrap`, whose errors it raises.
 
     Args:
         numerator: ``[layer, cluster]``, or ``[cluster]`` where all layers share it.
@@ -343,9 +321,6 @@ def bootstrap_ratio(
         metric: name of the ratio.
         bounds: ``share`` where no cluster can add less than 0 or more than its denominator: a share that is 0 or 1 in
             every cluster has an exact interval. A ratio of 1 may well be exceeded otherwise.
-
-    Raises:
-        ValueError: shapes that do not fit, no resamples, or a level outside 0…1.
     """
     above, below = (np.atleast_2d(np.asarray(values, dtype=np.float64)) for values in (numerator, denominator))
     if above.shape[1] != below.shape[1] or above.ndim != 2 or below.ndim != 2:
@@ -370,15 +345,10 @@ def sums_over_clusters(values: Floats, clusters: Sequence[str]) -> Floats:
 
 
 def intervals_over_clusters(numerator: Floats, denominator: Floats, clusters: Sequence[str]) -> tuple[Floats, Floats]:
-    """Lower and upper bounds of :func:`bootstrap_ratio` of sums over items.
+    """Lower and upper 95 % bounds ``[...]`` of :func:`bootstrap_ratio` of sums over items, NaN of a single cluster.
 
-    Args:
-        numerator: ``[..., item]``; an item that has no value is 0 in both.
-        denominator: ``[..., item]``.
-        clusters: ``[item]`` what is resampled together.
-
-    Returns:
-        ``[...]`` bounds of 95 %, NaN for fewer than two clusters.
+    Numerators and denominators are ``[..., item]``, both 0 for an item without a value; ``clusters`` name for each item
+    what is resampled together.
     """
     rows = (part.reshape(-1, len(clusters)) for part in (numerator, denominator))
     sums = (sums_over_clusters(part, clusters) for part in rows)
@@ -409,14 +379,9 @@ def ratio_intervals(
 ) -> RatioIntervals:
     """The intervals of :func:`bootstrap_ratio` for many columns at once, such as heads by relations.
 
-    Shares, which never exceed one, have exact bounds where they are 0 or 1 in every cluster, as in :func:`bootstrap`.
-
-    Args:
-        numerator: ``[column, cluster]``
-        denominator: ``[column, cluster]``, 0 or more.
-        are_shares: ``[column]`` whether a column is a share of items, and not a loss or a difference, which may be
-            exactly 0 without being a matter of chance.
-        n_resamples: as in :func:`bootstrap`, like ``level`` and ``seed``.
+    Numerators and denominators are ``[column, cluster]``, the latter 0 or more. Shares, which never exceed one, have
+    exact bounds where they are 0 or 1 in every cluster, as in :func:`bootstrap`; ``are_shares`` is ``[column]`` whether
+    a column is one, and not a loss or a difference, which may be exactly 0 without being a matter of chance.
     """
     above, below = np.broadcast_arrays(*(np.asarray(part, dtype=np.float64) for part in (numerator, denominator)))
     shares, n_clusters = np.broadcast_to(np.asarray(are_shares, dtype=bool), len(above)), above.shape[1]
@@ -429,8 +394,16 @@ def ratio_intervals(
         whole = np.isfinite(replicates).all(axis=1) & np.isfinite(jackknife).all(axis=1) & (n_clusters > 1)
         columns = start + np.flatnonzero(whole)
         if len(columns):
-            some = (replicates, jackknife) if whole.all() else (replicates[whole], jackknife[whole])
-            stderr[columns], low[columns], high[columns] = _bca_bounds(values[columns], *some, level=level)
+            some, left_out = (replicates, jackknife) if whole.all() else (replicates[whole], jackknife[whole])
+            stderr[columns] = some.std(axis=1, ddof=1)
+            shares_of = _bca_shares(values[columns], some, left_out, (1 - level) / 2)
+            # As np.quantile has it, which takes the same quantiles of all columns.
+            some.sort(axis=1)
+            last = n_resamples - 1
+            places = shares_of * last
+            first = np.floor(places).astype(np.int64)
+            near, far = (np.take_along_axis(some, at, axis=1) for at in (first, np.minimum(first + 1, last)))
+            low[columns], high[columns] = (near + (far - near) * (places - first)).T
         for place in np.flatnonzero(~whole).tolist():
             parts = values[[start + place]], replicates[[place]].T, jackknife[[place]].T
             one = summarised("", *parts, level=level, seed=seed, bounds="none")
@@ -524,9 +497,8 @@ def multibootstrap(
 
     A replicate draws n seeds of the n there are with replacement, and as many clusters as there are with replacement,
     the same clusters for all runs; its value is the mean over the drawn seeds of the metric on the drawn clusters. The
-    draws of clusters, and the metric on them, are those of :func:`bootstrap`, so that a metric that is a ratio of sums
-    (accuracy, F1) is computed anew from the drawn counts. Runs of one pretraining seed are averaged inside the seed
-    first.
+    draws of clusters, and the metric on them, are those of :func:`bootstrap`. Runs of one pretraining seed are averaged
+    inside the seed first.
 
     Args:
         seeds: the runs of each pretraining seed, bootstrapped over the same resamples.
@@ -552,7 +524,15 @@ def multibootstrap(
         raise ValueError("there is nothing to average: give a run of each seed")
     every = [run for side in sides for of_seed in side for run in of_seed]
     check_paired(every)
-    first, means = every[0], [[_inside_seed(of_seed) for of_seed in side] for side in sides]
+    first, means = every[0], []
+    for side in sides:
+        inside: list[list[Floats]] = []  # of each seed, means of values, replicates, and pseudo-values of the jackknife
+        for runs in side:
+            # What each cluster adds to the value, to first order.
+            pseudo = (run.n_clusters * run.values - (run.n_clusters - 1) * run.jackknife for run in runs)
+            parts = [run.values for run in runs], [run.replicates for run in runs], pseudo
+            inside.append([functools.reduce(np.add, part) / len(runs) for part in parts])
+        means.append(inside)
     if other is not None and is_paired:
         if len(means[0]) != len(means[1]):
             raise ValueError(f"paired sides of {len(means[0])} and {len(means[1])} seeds: give the same seeds of both")
@@ -569,17 +549,6 @@ def multibootstrap(
     p = np.maximum((replicates <= null).mean(axis=0), 1 / len(replicates))
     variance = _variance_parts([np.stack([pseudo for _, _, pseudo in side]) for side in means])
     return MultiBootstrap(value, low, high, p, replicates, variance, len(means[0]), first.n_clusters)
-
-
-def _inside_seed(runs: Sequence[Bootstrap]) -> list[Floats]:
-    """Means over the runs of one pretraining seed of values, replicates, and pseudo-values of the jackknife.
-
-    Pseudo-values ``[cluster, column]`` are what each cluster adds to the value, to first order.
-    """
-    parts = (
-        (run.values, run.replicates, run.n_clusters * run.values - (run.n_clusters - 1) * run.jackknife) for run in runs
-    )
-    return [functools.reduce(np.add, part) / len(runs) for part in zip(*parts, strict=True)]
 
 
 def drawn_deviations(n: int, n_resamples: int, seed: tuple[int, ...], *, rescaled: bool) -> Floats:
@@ -715,7 +684,11 @@ def compare(
         return []
     a, b = np.array(chosen, dtype=np.int64).T
     diff = values[a] - values[b]
-    stderr = np.array([_spread(replicates[:, i] - replicates[:, j]) for i, j in chosen])
+    stderr = np.full(len(chosen), np.nan)
+    for place, (i, j) in enumerate(chosen):
+        column = replicates[:, i] - replicates[:, j]
+        column = column[np.isfinite(column)]  # the resamples in which the difference is defined
+        stderr[place] = column.std(ddof=1) if len(column) > 1 else np.nan
     n = np.broadcast_to(np.asarray(n_clusters, dtype=np.int64), len(chosen))
     rest = np.maximum(1, n - 1)
     stderr *= np.sqrt(n / rest)
@@ -738,7 +711,7 @@ def compare(
 
 
 def best_set(
-    values: ArrayLike, comparisons: Sequence[Comparison], *, q: float = 0.05, higher_is_better: bool = True
+    values: ArrayLike, pairs: Iterable[tuple[int, int, float]], *, q: float = 0.05, higher_is_better: bool = True
 ) -> NDArray[np.bool_]:
     """``bool [column]`` which columns are not separable from the best one.
 
@@ -747,7 +720,7 @@ def best_set(
 
     Args:
         values: ``[column]``.
-        comparisons: from :func:`compare` on the same columns.
+        pairs: two columns that were compared, by :func:`compare`, and their ``p_adj``.
         q: the false discovery rate at which columns are told apart.
         higher_is_better: whether the best is the highest.
     """
@@ -756,30 +729,18 @@ def best_set(
     if not inside.any():
         return inside
     best = int(np.nanargmax(values) if higher_is_better else np.nanargmin(values))
-    for comparison in comparisons:
-        if best in (comparison.a, comparison.b) and comparison.p_adj < q:
-            inside[comparison.b if comparison.a == best else comparison.a] = False
+    for a, b, p_adj in pairs:
+        if best in (a, b) and p_adj < q:
+            inside[b if a == best else a] = False
     return inside
-
-
-def _spread(column: Floats) -> float:
-    """Standard deviation over the resamples in which the difference is defined."""
-    column = column[np.isfinite(column)]
-    return float(column.std(ddof=1)) if len(column) > 1 else float("nan")
 
 
 def expected_layer(scores: ArrayLike, layers: Sequence[int]) -> Floats:
     """The layer at which a task is solved on average: Σ ℓ·Δ_ℓ / Σ Δ_ℓ over ℓ ≥ 1 (Tenney et al. 2019b, section 3.2).
 
-    Δ_ℓ is what the cumulative mix of layers 0…ℓ scores above that of 0…ℓ−1. Where the mixes gain less than
-    ``LEAST_GAIN`` over layer 0, the ratio is one of noise by noise, and NaN.
-
-    Args:
-        scores: ``[…, layer]`` of the mixes, such as micro F1 in 0…1.
-        layers: ``[layer]`` the number of each layer.
-
-    Returns:
-        ``[…]`` in layers.
+    Scores are ``[…, layer]`` of the mixes, such as micro F1 in 0…1, ``layers`` their numbers; Δ_ℓ is what the mix of
+    layers 0…ℓ scores above that of 0…ℓ−1. Where the mixes gain less than ``LEAST_GAIN`` over layer 0, the ratio is one
+    of noise by noise, and NaN.
     """
     gains = np.diff(np.asarray(scores, dtype=np.float64), axis=-1)
     total = np.asarray(gains.sum(axis=-1))
@@ -798,15 +759,9 @@ def over_layers(scores: Bootstrap, function: Callable[[Floats], Floats], *, metr
 def step_reached(scores: ArrayLike, steps: Sequence[int], share: float) -> Floats:
     """The first checkpoint that has a share of the gain of the last one over the first (cf. Liu et al. 2021).
 
-    Where the last checkpoint is no better than the first there is no gain to reach, and the result is the last step.
-
-    Args:
-        scores: ``[…, step]``, higher ones better.
-        steps: ``[step]`` updates of each checkpoint, rising.
-        share: of the gain, over 0 and at most 1.
-
-    Returns:
-        ``[…]`` a step: the score was reached by then, and not yet at the checkpoint before.
+    Scores are ``[…, step]``, higher ones better, steps the rising updates of checkpoints, the share over 0 and at most
+    1. The result ``[…]`` is a step by which the score was reached, and not yet at the checkpoint before. Where the last
+    checkpoint is no better than the first there is no gain to reach, and it is the last step.
 
     Raises:
         ValueError: fewer than two steps, steps that do not rise, or a share outside of its bounds.

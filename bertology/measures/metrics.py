@@ -59,11 +59,8 @@ class Metric:
 def sum_metric(name: str, description: str, *, higher_is_better: bool = True, bounds: Bounds = "none") -> Metric:
     """A metric of attention heads or of vectors: a ratio of two sums over sentences.
 
-    Args:
-        name: ends in its unit, ``_nats``, ``_bits`` or ``_words``, if values are no fractions.
-        description: one line that states numerator and denominator.
-        higher_is_better: whether high values are the ones of interest.
-        bounds: what a value can be.
+    The name ends in its unit, ``_nats``, ``_bits`` or ``_words``, if values are no fractions; the description states
+    numerator and denominator in one line.
     """
     return Metric(name, higher_is_better, description, partial(_ratio_of_sums, 0, 1), "sums", bounds=bounds)
 
@@ -108,7 +105,7 @@ def count_labels(
     n_clusters: int,
     members: ArrayLike | None = None,
 ) -> Counts:
-    """True positives, false positives and false negatives by layer, cluster and label.
+    """True positives, false positives and false negatives: ``int32 [layer, cluster, label, 3]``.
 
     Any metric over labels, and any resampling of clusters, can be computed from these counts alone. Where an item has
     any number of labels, each is a binary decision.
@@ -121,9 +118,6 @@ def count_labels(
         n_labels: number of labels, those absent from training included.
         n_clusters: number of clusters.
         members: ``bool [set, label]`` which labels each set has, where ``gold`` and ``pred`` are sets by their places.
-
-    Returns:
-        ``int32 [layer, cluster, label, 3]``: true positives, false positives, false negatives.
 
     Raises:
         ValueError: shapes do not fit, or a label or cluster number is out of range.
@@ -228,16 +222,9 @@ def count_entities(
 ) -> tuple[Counts, tuple[str, ...]]:
     """Entities found, found wrongly and missed, by cluster and type, as conlleval counts them (Tjong Kim Sang 2002).
 
-    Tags are IOB2, those predicted as they come: an ``I-`` that continues no entity of its type begins one.
-
-    Args:
-        gold: ``[word]`` true tags in the order of the text.
-        pred: ``[word]`` predicted tags.
-        cluster: ``int [word]`` number of the sentence of each word, in which entities end.
-        n_clusters: number of sentences.
-
-    Returns:
-        ``int32 [1, cluster, type, 3]`` as of :func:`count_labels`, and the types.
+    Tags are IOB2, those predicted as they come: an ``I-`` that continues no entity of its type begins one. Gold and
+    predicted tags are ``[word]`` in the order of the text, with the number of each word's sentence, in which entities
+    end. Returns ``int32 [1, cluster, type, 3]`` as of :func:`count_labels`, and the types.
     """
     sentence = np.asarray(cluster)
     truth, claimed = (set(_entities(tags, sentence)) for tags in (gold, pred))
@@ -300,8 +287,17 @@ def count_trees(
     sentences = np.arange(len(gold))
     known = np.isfinite(correlation)
     for layer, codes in enumerate(pred):
-        pairs = zip(gold.tolist(), codes.tolist(), strict=True)
-        counts[layer, sentences, places] = [_counted(count_kind, marks[one], marks[other]) for one, other in pairs]
+        for sentence, (one, other) in enumerate(zip(gold.tolist(), codes.tolist(), strict=True)):
+            true, guess, found = marks[one], marks[other], counts[layer, sentence, places[sentence]]
+            if count_kind == "edges":
+                found[:2] = len(read_edges(true) & read_edges(guess)), len(read_edges(true))
+            elif count_kind == "roots":
+                # Where the root is punctuation, no scored word has depth 0.
+                found[:2] = (read_root(true) == read_root(guess), 1) if "0" in true.split(" ") else (0, 0)
+            else:
+                for word, named in zip(true.split(" "), guess.split(" "), strict=True):
+                    same_head = word.partition(RELATION)[0] == named.partition(RELATION)[0]
+                    found[:3] += (same_head, 1, word == named) if word != UNSCORED else 0
         if count_kind != "arcs":
             counts[layer, sentences, places, _SENTENCES] = known[layer]
             counts[layer, sentences, places, _CORRELATION] = np.where(known[layer], correlation[layer], 0.0)
@@ -325,23 +321,6 @@ def read_root(text: str) -> int:
     """The place of the least deep of the scored words, from depths written as text."""
     depths = [np.inf if mark == UNSCORED else float(mark) for mark in text.split(" ")]
     return int(np.argmin(depths))
-
-
-def _counted(count_kind: CountKind, gold: str, pred: str) -> tuple[float, float, float, float]:
-    """The counts of :func:`count_trees` in one sentence, without correlations."""
-    if count_kind == "edges":
-        edges = read_edges(gold)
-        return len(edges & read_edges(pred)), len(edges), 0.0, 0.0
-    if count_kind == "roots":
-        # Where the root is punctuation, no scored word has depth 0.
-        return (float(read_root(gold) == read_root(pred)), 1.0, 0.0, 0.0) if "0" in gold.split(" ") else (0.0,) * 4
-    words = [
-        (one.partition(RELATION), other.partition(RELATION))
-        for one, other in zip(gold.split(" "), pred.split(" "), strict=True)
-        if one != UNSCORED
-    ]
-    heads = [(one, other) for one, other in words if one[0] == other[0]]
-    return len(heads), len(words), sum(one[2] == other[2] for one, other in heads), 0.0
 
 
 def _correlation(counts: NDArray[Any], labels: Sequence[str]) -> Floats:
@@ -467,17 +446,10 @@ _N, _GOLD, _GOLD_SQUARED, _ERROR_SQUARED, _RANK, _RANK_SQUARED, _OTHER, _OTHER_S
 def count_numbers(gold: ArrayLike, pred: ArrayLike, cluster: ArrayLike, *, n_clusters: int) -> Floats:
     """Sums by layer and cluster from which R² and Spearman's correlation follow, for the data and its resamples.
 
-    Ranks are those among all items; a resample keeps them.
-
-    Args:
-        gold: ``[item]`` true numbers.
-        pred: ``[layer, item]`` predicted numbers.
-        cluster: ``int [item]`` number of the cluster (sentence) of each item.
-        n_clusters: number of clusters.
-
-    Returns:
-        ``[layer, cluster, 1, 9]``: items, sums of gold and its square and of the squared error (in standard deviations
-        of gold), sums of the ranks of gold and of predictions, of their squares and of their product.
+    True numbers are ``[item]``, predicted ones ``[layer, item]``, with the number of the cluster of each item. Ranks
+    are those among all items; a resample keeps them. Returns ``[layer, cluster, 1, 9]``: items, sums of gold and its
+    square and of the squared error (in standard deviations of gold), sums of the ranks of gold and of predictions, of
+    their squares and of their product.
     """
     from scipy.stats import rankdata
 
@@ -557,31 +529,22 @@ def count_answers(gold: Sequence[Sequence[str]], pred: Sequence[str], cluster: A
     """``[1, cluster, 1, 3]`` sums of exact matches and of F1 of answers, and the number of questions.
 
     As the evaluation script of SQuAD: case, punctuation, articles and white space do not count, the best of several
-    true answers does. No answer is an empty text, which matches nothing else.
-
-    Args:
-        gold: ``[question]`` true answers; an empty sequence for a question that has none.
-        pred: ``[question]`` predicted answer.
-        cluster: ``int [question]`` number of the text that each question is about.
-        n_clusters: number of texts.
+    true answers of a ``[question]`` does; a question that has none has an empty sequence of them. No answer is an empty
+    text, which matches nothing else. The ``cluster`` of a question is the text that it is about.
     """
-    best = [
-        max((_match(_normal(answer), _normal(guess)) for answer in (answers or [""])), key=sum)
-        for answers, guess in zip(gold, pred, strict=True)
-    ]
+    best = []
+    for answers, guess in zip(gold, pred, strict=True):
+        said, found = _normal(guess), []
+        for true in map(_normal, answers or [""]):
+            same, common = float(true == said), sum((Counter(true) & Counter(said)).values())
+            found.append((same, 2 * common / (len(true) + len(said)) if true and said else same))
+        best.append(max(found, key=sum))
     terms = (*np.array(best, dtype=np.float64).reshape(-1, 2).T, np.ones(len(best)))
     return _sums_by_cluster(terms, cluster, n_clusters)
 
 
 def _normal(answer: str) -> list[str]:
     return _ARTICLES.sub(" ", answer.lower().translate(_PUNCTUATION)).split()
-
-
-def _match(gold: list[str], guess: list[str]) -> tuple[float, float]:
-    """Whether two answers are the same, and the F1 of their words."""
-    same = float(gold == guess)
-    common = sum((Counter(gold) & Counter(guess)).values())
-    return same, 2 * common / (len(gold) + len(guess)) if gold and guess else same
 
 
 def _of_trees(name: str, count_kind: CountKind, description: str, function: _Score | None = None) -> Metric:
@@ -708,11 +671,6 @@ _SECOND = "macro_f1"
 """The metric that adds most to a task's main one."""
 
 
-def control_order(control: str) -> int:
-    """The place of a control among those of a table."""
-    return CONTROLS.index(control)
-
-
 def is_dotted(control: str) -> bool:
     """Whether the line of a baseline is dotted in figures; others are dashed."""
     return control == _DOTTED
@@ -720,8 +678,7 @@ def is_dotted(control: str) -> bool:
 
 def ranked_metrics(metrics: Collection[str]) -> list[str]:
     """Metrics in the order in which one is taken as a table's main metric, where the task names none."""
-    places = {name: place for place, name in enumerate(_METRIC_ORDER)}
-    return sorted(metrics, key=lambda metric: (places.get(metric, len(places)), metric))
+    return sorted(metrics, key=[*_METRIC_ORDER, *sorted(metrics)].index)
 
 
 def second_metric(main: str, metrics: Collection[str]) -> str | None:

@@ -88,17 +88,10 @@ def mean_sums(
     group: str = "",
     layers: Layers = _NO_LAYER,
 ) -> LayerSums:
-    """A mean over items.
+    """A mean over items, whose values are ``[item]`` or ``[layer, item]``, in clusters ``[item]`` numbered from 0.
 
-    Args:
-        metric: name of the statistic.
-        values: ``[item]`` or ``[layer, item]``.
-        clusters: ``[item]`` the cluster of each, from 0.
-        weights: ``[item]`` how much each counts; all alike when left out.
-        n_clusters: number of clusters, where some may have no item.
-        kind: what is resampled.
-        group: what the mean is restricted to.
-        layers: the layers of the values.
+    Weights ``[item]`` are how much each counts, all alike when left out; ``n_clusters`` is given where some clusters
+    may have no item, ``group`` names what the mean is restricted to.
     """
     counted = np.ones(len(clusters)) if weights is None else weights.astype(np.float64)
     over, under = (cluster_sums(some, clusters, n_clusters) for some in (values * counted, counted))
@@ -123,16 +116,9 @@ def jackknife_sums(
     """A statistic that is no ratio of sums, in its linear approximation around all data.
 
     Resampling clusters changes it by the sum of what each of them contributes, to first order: this is the
-    infinitesimal jackknife (Efron 1982, chapter 6). The mean over clusters is the statistic itself.
-
-    Args:
-        metric: name of the statistic.
-        whole: the statistic on all data, or ``[layer]``.
-        influences: ``[cluster]`` or ``[layer, cluster]`` its derivative by the weight of each cluster, or its value on
-            all data less that without the cluster.
-        kind: what is resampled.
-        group: what it is restricted to.
-        layers: its layers.
+    infinitesimal jackknife (Efron 1982, chapter 6). The mean over clusters is the statistic itself. ``whole`` is it on
+    all data, or ``[layer]``; ``influences`` are ``[cluster]`` or ``[layer, cluster]`` its derivative by the weight of
+    each cluster, or its value on all data less that without the cluster; ``kind`` names what is resampled.
     """
     influences = np.atleast_2d(influences)
     centred = influences - influences.mean(axis=1, keepdims=True)

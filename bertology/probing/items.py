@@ -263,12 +263,10 @@ class TreeExamples(Examples):
 
     asks: Literal["distances", "depths", "arcs"]
     """The quantity asked about: distances between words, depths of words; or both, with relations."""
-    heads: Integers
-    """``[word]`` heads of all words of the split, from 1 in their sentence, 0 for the root."""
+    heads: Integers  # `[word]` heads of all words of the split, from 1 in their sentence, 0 for the root
     scored: NDArray[np.bool_]
     """``[word]`` which words count: all but punctuation, and of a model's text those that it can read."""
-    read: NDArray[np.bool_]
-    """``[word]`` which words have vectors: all, before a model is known."""
+    read: NDArray[np.bool_]  # `[word]` which words have vectors: all, before a model is known
 
     def without_words(self, skipped: Mapping[int, str]) -> TreeExamples:
         """The same trees of a text some of whose words have no vector.
@@ -396,12 +394,9 @@ def scored_words(sentences: Sentences) -> NDArray[np.bool_]:
     return np.ones(sentences.n_words, dtype=np.bool_)
 
 
-Splits = Mapping[str, Sentences]
-"""Sentences by split."""
-SplitWords = Mapping[str, NDArray[np.int64]]
-"""``[word]`` numbers of words by split, ascending."""
-SplitVectors = Mapping[str, "LayerVectors"]
-"""Vectors of words by split."""
+Splits = Mapping[str, Sentences]  # sentences by split
+SplitWords = Mapping[str, NDArray[np.int64]]  # `[word]` numbers of words by split, ascending
+SplitVectors = Mapping[str, "LayerVectors"]  # vectors of words by split
 
 
 @dataclass(frozen=True)

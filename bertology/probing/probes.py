@@ -24,10 +24,8 @@ from bertology.probing.items import Examples, layer_examples, target_examples, t
 from bertology.readouts import readout_kind
 
 _KINDS = "a RepresentationProbe, a ClozeProbe, an AttentionProbe, a GateProbe"
-_MOST_COMPARED = 80
-"""Characters of an unknown name that are compared with those there are."""
-SplitName = Literal["train", "dev", "test"]
-"""The role of a split of a corpus, whatever the corpus calls it."""
+_MOST_COMPARED = 80  # characters of an unknown name that are compared with those there are
+SplitName = Literal["train", "dev", "test"]  # the role of a split of a corpus, whatever the corpus calls it
 
 
 Subject = Literal[
@@ -206,10 +204,8 @@ class AnnotationProbe(RepresentationProbe):
     subject: Subject = "meaning"  # type: ignore[misc]
     readout: str = "linear.v1"
     metrics: tuple[str | Metric, ...] = ("accuracy", "macro_f1")
-    layer: str = ""
-    """The layer of annotation, such as ``upos`` or ``srl``."""
-    spans: Literal[0, 1, 2] = 0
-    """Number of spans of an item; 0 for a layer of labels of words."""
+    layer: str = ""  # the layer of annotation, such as `upos` or `srl`
+    spans: Literal[0, 1, 2] = 0  # number of spans of an item; 0 for a layer of labels of words
     tree: Literal["", "distances", "depths", "arcs"] = ""
     """The quantity of a sentence's tree that is asked about, instead of a layer."""
 
@@ -300,8 +296,7 @@ def _check_name(entry: RegisteredProbe, probe: Probe) -> None:
 
 
 _REGISTRY = Registry[Probe | ProbeFamily]("probe", "bertology.probes", "pos.v1", _checked)
-OF_PROCESS: dict[str, Probe] = {}
-"""Probes made known to this process alone, by task."""
+OF_PROCESS: dict[str, Probe] = {}  # probes made known to this process alone, by task
 
 
 def registered_probes() -> Mapping[str, RegisteredProbe]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 from collections import ChainMap, Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
@@ -12,25 +14,30 @@ from bertology._files import explained_system_errors, write_derived
 from bertology._names import Registry, name_not_found, short_names
 from bertology.corpora import Corpus
 from bertology.errors import ResultsError
-from bertology.measures.metrics import ITSELF, Control
+from bertology.measures.metrics import ITSELF, METRICS, Control, metric_form
 from bertology.results._items import (
+    SplitTexts,
     confusion,
     corpora_with,
-    group_scores,
-    item_frame,
+    item_columns,
     kept_of,
     per_label_scores,
-    score_frame,
-    scores_of_items,
+    piece_groups,
+    scores_by,
     tally_of,
     tree_items,
 )
 from bertology.results.compared import model_frame
 from bertology.results.predictions import FITS, FittedProbe, PredictionFolder, Predictions, parts_of, write_predictions
 from bertology.results.rows import (
+    ATTENTION,
     ComparisonRow,
     ResultRow,
+    Score,
+    grouped,
     joined_rows,
+    mean_score,
+    own_init,
     read_comparison_rows,
     read_result_rows,
     row_fits,
@@ -48,6 +55,7 @@ from bertology.results.views import (
     StepTable,
     TrainingTable,
     beside_steps,
+    group_names,
     group_table_of,
     group_tables,
     has_steps,
@@ -80,6 +88,10 @@ _MOST_GROUPS = 40
 """Groups that a figure has room for."""
 _VIEWS: Registry[Any] = Registry("view", "bertology.views", "over_steps.v1", lambda _, component: component)
 """Views for which predictions are counted, as families do, which come after results in the order of packages."""
+_SCORE = ("value", "ci_low", "ci_high")
+_SCORED = ("task", "corpus", "split", "model", "pooling", "reading", "layer", "metric")
+_ABOUT = ("task", "corpus", "split", "model", "layer", "init", "control", "seed")
+_ITEM = ("sentence", "text", "place", "word", "gold", "predicted", "probability")
 
 
 @dataclass(frozen=True, repr=False)
@@ -109,10 +121,10 @@ class View(Tables):
         """All tables, each followed by its groups; the summary of several tasks after those of layers."""
         shown: list[Table] = []
         for table in self.tables:
-            shown += [table.table(), *(groups.table() for groups in self.groups if groups.of is table)]
+            shown += [table.table(), *[groups.table() for groups in self.groups if groups.of is table]]
         shown += [summary_table(self.overview)] if len(self.overview) > 1 else []
         shown += [pipeline_table(self.pipelines)] if self.pipelines else []
-        return (*shown, *(t.table() for t in self.head_tables), *(t.table() for t in self.step_tables), *self.wholes)
+        return (*shown, *[one.table() for one in (*self.head_tables, *self.step_tables)], *self.wholes)
 
     def to_csv(self) -> str:
         """One line a layer and baseline, or where there are only heads one a number; fractions, not percentages."""
@@ -221,19 +233,14 @@ class OverSteps(Tables):
     orders: tuple[OrderTable, ...] = ()
     """Orders of the tasks of trainings with several."""
 
-    def shown(self) -> tuple[Table, ...]:
-        """The tables, at most nine steps of each."""
-        return tuple(self._tables(every=False))
-
-    def _tables(self, *, every: bool) -> Iterator[Table]:
-        for table in self.tables:
-            yield table.table(every=every)
-            yield table.reached()
-        yield from (order.table() for order in self.orders)
+    def shown(self, *, every: bool = False) -> tuple[Table, ...]:
+        """The tables, at most nine steps of each unless ``every`` step is asked for."""
+        of_tasks = [one for table in self.tables for one in (table.table(every=every), table.reached())]
+        return (*of_tasks, *(order.table() for order in self.orders))
 
     def to_csv(self) -> str:
         """One line a number, of all steps; fractions, not percentages."""
-        return tables_to_csv(self._tables(every=True))
+        return tables_to_csv(self.shown(every=True))
 
     def to_pandas(self) -> pd.DataFrame:
         """A line for each task, training, layer and step.
@@ -243,14 +250,13 @@ class OverSteps(Tables):
         """
         import pandas as pd
 
-        lines = [
-            {"task": table.task, "corpus": table.about.corpus, "training": table.training, "metric": table.metric}
-            | {"layer": line.layer, "step": step, "value": score.value, "ci_low": score.low, "ci_high": score.high}
-            for table in self.tables
-            for line in table.lines
-            for step, score in zip(table.steps, line.scores, strict=True)
-        ]
-        return pd.DataFrame(lines)
+        lines = []
+        for table in self.tables:
+            of_table = table.task, table.about.corpus, table.training, table.metric
+            for line in table.lines:
+                for step, score in zip(table.steps, line.scores, strict=True):
+                    lines.append((*of_table, line.layer, step, score.value, score.low, score.high))
+        return pd.DataFrame(lines, columns=["task", "corpus", "training", "metric", "layer", "step", *_SCORE])
 
     def plot(self) -> Figure:
         """Score by step, a line a task with its interval, a panel a layer; of the tasks in the unit of the first."""
@@ -331,13 +337,13 @@ class Results:
             ResultsError: rows of different data, task versions or models would stand in one table.
             NameNotFoundError: a task has no such metric.
         """
-        rows = named(self.rows, short_names(row.model for row in self.rows))
+        rows = named(self.rows, short_names([row.model for row in self.rows]))
         tables = layer_tables(rows, self.comparisons, metric=metric)
         pipelines = pipeline_lines(rows, tables)
-        heads, steps = head_tables(rows), step_tables(rows)
-        wholes, groups = whole_tables(rows), (*group_tables(rows, tables), *group_tables(rows, tables, statistics=True))
+        heads, steps, wholes = head_tables(rows), step_tables(rows), whole_tables(rows)
         if not (tables or pipelines or heads or steps or wholes):
             raise ResultsError("there are no scores of any layer to show")
+        groups = group_tables(rows, tables) + group_tables(rows, tables, statistics=True)
         return View(tables, pipelines, groups, heads, steps, wholes)
 
     def over_steps(self, *, n_resamples: int = 1000, seed: int = 0) -> OverSteps:
@@ -364,7 +370,24 @@ class Results:
         mixtures of all), ``metric``, ``value``, ``ci_low`` and ``ci_high`` (fractions, means over seeds, NaN where
         undefined), ``n_items`` and ``n_seeds``.
         """
-        return score_frame(self.rows)
+        import pandas as pd
+
+        whole = [row for row in self.rows if row.model is not None and row.head is None and row.group is None]
+        scored = [row for row in whole if row.control == ITSELF and row.status == "ok" and row.value is not None]
+        own: list[ResultRow] = []
+        scored = [row for row in scored if not metric_form(row.metric).is_difference]
+        for same in grouped(scored, "task", "model").values():
+            init = own_init(same)
+            own += [row for row in same if row.init == init]
+        rows = named(sorted(own, key=sort_key), short_names(row.model for row in self.rows))
+        frame = []
+        for key, runs in grouped(rows, *_SCORED).items():
+            score = cast(Score, mean_score(runs))  # rows without a value were left out
+            counts = runs[0].n_items, len({row.seed for row in runs})
+            frame.append((*key, score.value, score.low, score.high, *counts))
+        types = {"layer": "Int64", **dict.fromkeys(_SCORE, "float64"), "n_items": "int64", "n_seeds": "int64"}
+        names = [*_SCORED, *_SCORE, "n_items", "n_seeds"]
+        return pd.DataFrame(frame, columns=names).astype(types).rename(columns={"reading": "readout"})
 
     def to_pandas(self) -> pd.DataFrame:
         """All rows and columns of ``results.parquet``."""
@@ -429,32 +452,56 @@ class Results:
         texts: Any = None,
         **chosen: Any,
     ) -> pd.DataFrame:
-        """Scores of each group of items, such as a relation or construction, at one layer: :func:`group_scores`.
+        """Scores of each group of items, such as a relation or construction, at one layer, with 95 % intervals.
 
-        The ``metric`` is the task's main one when left out; other arguments as in :meth:`per_label`.
+        Columns are ``items`` (scored), ``clusters`` (they stand in), ``value``, ``ci_low`` and ``ci_high`` (fractions,
+        NaN where undefined), of the task's own groups also ``skipped`` (items), and ``chance`` where something is
+        chosen; ``attrs`` has the metric.
 
         Args:
+            task: its name.
+            layer: as in :meth:`per_label`, like ``chosen``.
+            metric: the task's main one when left out.
             by: what groups words, instead of the task's own groups: ``"pieces"``, how many the tokenizer makes of each;
-                or a name for each line of :meth:`predictions`, empty for those that are left out (:func:`scores_by`).
+                or a name for each line of :meth:`predictions`, empty for those that are left out.
             texts: the corpus, as of :meth:`predictions`, for ``by="pieces"``.
 
         Raises:
             ResultsError: no such cell, several of them, or its items stand in no groups.
             NameNotFoundError: groups have no such metric.
         """
+        import pandas as pd
+
         first = self._row_of(task, layer, **chosen)
-        if by is not None:
-            corpora = corpora_with(self.corpora, texts, [first])
-            return scores_of_items(self.rows, first, kept_of(self.kept, first), corpora, by=by, metric=metric)
-        in_groups = (row for row in self.rows if row.group is not None and row.status == "ok")
-        rows = [row for row in in_groups if (row.cell_id, row.control) == (first.cell_id, first.control)]
-        if not rows:
-            raise ResultsError(f"task {task}, layer {layer}: its items stand in no groups; group words with by=")
-        known = dict.fromkeys(row.metric for row in rows)
+        rows = [row for row in self.rows if (row.cell_id, row.control) == (first.cell_id, first.control)]
+        if by is None:
+            rows = [row for row in rows if row.group is not None and row.status == "ok"]
+            if not rows:
+                raise ResultsError(f"task {task}, layer {layer}: its items stand in no groups; group words with by=")
+        rows.sort(key=lambda row: not row.main_metric)  # the main one is first
+        known = dict.fromkeys(row.metric for row in rows if by is None or row.metric in METRICS)
         if metric is not None and metric not in known:
-            raise name_not_found(f"metric of the groups of task {task}", metric, known)
-        wanted = metric or next((row.metric for row in rows if row.main_metric), rows[0].metric)
-        return group_scores([row for row in rows if row.metric == wanted])
+            raise name_not_found(f"metric of {'the groups of ' if by is None else ''}task {task}", metric, known)
+        metric = metric or next(iter(known))
+        if by is not None:
+            if isinstance(by, str) and by != "pieces":
+                raise name_not_found("grouping of words", by, ["pieces"])
+            kept, corpora = kept_of(self.kept, first), corpora_with(self.corpora, texts, [first])
+            names = piece_groups(first, kept, corpora) if isinstance(by, str) else list(map(str, by))
+            return scores_by(kept, names, metric).sort_index()
+        rows = [row for row in rows if row.metric == metric]
+        groups = {name: row for name in group_names(rows) for row in rows if row.group == name}
+        counts = ("n_items", "n_clusters", "n_skipped")
+        lines = [
+            [*(getattr(row, count) for count in counts), row.value, row.ci_low, row.ci_high, row.chances.get(name)]
+            for name, row in groups.items()
+        ]
+        columns = ["items", "clusters", "skipped", *_SCORE, "chance"]
+        frame = pd.DataFrame(lines, pd.Index(groups, name="group"), columns)
+        frame = frame.astype(dict.fromkeys((*_SCORE, "chance"), "float64"))
+        frame = frame.drop(columns="chance") if frame["chance"].isna().all() else frame
+        frame.attrs["metric"] = metric
+        return frame
 
     def predictions(
         self,
@@ -485,10 +532,49 @@ class Results:
         Raises:
             ResultsError: no such cell, or none of its predictions kept; texts of another corpus.
         """
+        import pandas as pd
+
         given = {"task": task, "layer": layer, "control": control, **chosen}
-        found = self.only(**{name: value for name, value in given.items() if value is not None})
-        corpora = corpora_with(self.corpora, texts, found.rows)
-        return item_frame(self.rows, found.rows, self.kept, corpora, any_init="init" in chosen)
+        found = self.only(**{name: value for name, value in given.items() if value is not None}).rows
+        corpora, names = corpora_with(self.corpora, texts, found), short_names(row.model for row in self.rows)
+        parts, words = list[dict[str, Any]](), dict[tuple[str, str], Any]()
+        for row in self._with_items(found, any_init="init" in chosen):
+            split = row.corpus_fingerprint, row.split
+            if split not in words and row.split in (corpus := corpora.get(row.corpus_fingerprint, {})):
+                # Kept from cell to cell: the cells of a task share their items.
+                words[split] = functools.lru_cache(maxsize=1)(SplitTexts(corpus[row.split]).columns)
+            part = item_columns(row, kept_of(self.kept, row), words.get(split))
+            about = {name: getattr(row, name) for name in _ABOUT}
+            about |= {"readout": row.reading or None, "model": names.get(row.model or "")}
+            parts.append({name: [value] * len(part["gold"]) for name, value in about.items()} | part)
+        if not parts:
+            raise ResultsError(
+                "no predictions of items: codes, statistics and attention heads keep sums; see .to_pandas() for scores"
+            )
+        columns: dict[str, list[Any]] = {}
+        for name in dict.fromkeys((*_ABOUT[:4], "readout", *_ABOUT[4:], *_ITEM, *itertools.chain(*parts))):
+            of_parts = (part.get(name, [None] * len(part["gold"])) for part in parts)
+            columns[name] = list(itertools.chain.from_iterable(of_parts))
+        types = dict.fromkeys(("layer", "seed", "rank", "fold"), "Int64") | {"probability": "float64"}
+        return pd.DataFrame(columns).astype({name: kind for name, kind in types.items() if name in columns})
+
+    def _with_items(self, rows: Sequence[ResultRow], *, any_init: bool) -> list[ResultRow]:
+        """A row of each cell that keeps predictions of items, by the metric that the task is ranked by."""
+        # The majority among the items that could be asked of a model is a row of that model's own cell.
+        of_models = {row.cell_id for row in self.rows if not row.is_baseline}
+        of_sums = {row.task for row in self.rows if row.readout in ATTENTION or row.is_statistic}
+        inits: dict[tuple[str, str | None], str] = {}
+        if not any_init:
+            of_weights = [row for row in self.rows if row.init is not None]
+            inits = {key: own_init(same) for key, same in grouped(of_weights, "task", "model").items()}
+        cells: dict[str, ResultRow] = {}
+        for row in sorted(rows, key=lambda row: not row.main_metric):
+            is_code = "codelength" in row.param("settings", {})
+            is_other = row.init is not None and inits.get((row.task, row.model), row.init) != row.init
+            is_majority = row.is_baseline and row.cell_id in of_models
+            if row.status == "ok" and not (is_code or is_other or is_majority or row.task in of_sums):
+                cells.setdefault(row.cell_id, row)
+        return [cells[cell_id] for cell_id in dict.fromkeys(row.cell_id for row in rows) if cell_id in cells]
 
     def fitted(self, task: str, layer: int | None, **chosen: Any) -> FittedProbe:
         """The probe of labels or numbers that was fitted to one layer, to put to new text: :meth:`FittedProbe.predict`.

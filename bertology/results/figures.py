@@ -231,7 +231,7 @@ def plot_heatmap(tables: Sequence[LayerTable]) -> Figure:
 
 def _headers(tables: Sequence[LayerTable]) -> list[str]:
     """Names that tell columns apart, with folders only where nothing else does; the metric goes to the next line."""
-    headers = summary_headers(tables)
+    headers = list(summary_headers(tables))
     shorter = []
     for header, table in zip(headers, tables, strict=True):
         for name in filter(None, (table.about.model, table.about.corpus)):

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from torch import Tensor
 
-    from bertology.encoders import Encoder
     from bertology.readouts.kept import KeptFit
 
 _FOLDER = "predictions"
@@ -105,14 +104,11 @@ class Predictions:
             reason: why an item was not scored; empty where it was.
         """
         codes, labels = _numbered((*gold, *pred))
-        extra = {
-            "group": [groups[code] for code in np.asarray(group).tolist()],
-            "rival": np.asarray(rival, dtype=np.float32),
-            "rank": np.asarray(rank, dtype=np.int32),
-            "reason": list(reason),
-        }
-        gold_codes, pred_codes = codes[: len(gold)], codes[len(gold) :]
-        return cls(item_ids, cluster, cluster_ids, gold_codes, pred_codes, score, labels, extra=extra)
+        named = [groups[code] for code in np.asarray(group).tolist()]
+        numbers = np.asarray(rival, dtype=np.float32), np.asarray(rank, dtype=np.int32)
+        extra = dict(zip(CLOZE, (named, *numbers, list(reason)), strict=True))
+        coded = codes[: len(gold)], codes[len(gold) :]
+        return cls(item_ids, cluster, cluster_ids, *coded, score, labels, extra=extra)
 
 
 def split_sets(labels: Sequence[str]) -> tuple[tuple[str, ...], NDArray[np.bool_]]:
@@ -147,15 +143,19 @@ def prediction_table(predictions: Predictions) -> pa.Table:
     """Predictions as the table that is kept of them, a line an item."""
     import pyarrow as pa
 
-    values = {"cluster": predictions.cluster_ids, "gold": predictions.labels, "pred": predictions.labels}
-    codes = {name: getattr(predictions, name).astype(np.int32) for name in values}
-    coded = (pa.DictionaryArray.from_arrays(codes[name], _texts(tuple(values[name]))) for name in values)
-    columns = [_texts(tuple(predictions.item_ids)), *coded, pa.array(np.asarray(predictions.score, dtype=np.float32))]
-    schema = prediction_schema(cloze=bool(predictions.extra))
+    schema, columns = prediction_schema(cloze=bool(predictions.extra)), [_texts(tuple(predictions.item_ids))]
+    for codes, names in (
+        (predictions.cluster, predictions.cluster_ids),
+        (predictions.gold, predictions.labels),
+        (predictions.pred, predictions.labels),
+    ):
+        columns.append(pa.DictionaryArray.from_arrays(codes.astype(np.int32), _texts(tuple(names))))
+    columns.append(pa.array(np.asarray(predictions.score, dtype=np.float32)))
     if predictions.fold is not None:
         schema = schema.append(pa.field("fold", pa.int32()))
         columns.append(pa.array(predictions.fold, pa.int32()))
-    columns += [pa.array(predictions.extra[name], schema.field(name).type) for name in CLOZE if predictions.extra]
+    for name in CLOZE if predictions.extra else ():
+        columns.append(pa.array(predictions.extra[name], schema.field(name).type))
     if predictions.label_sets:
         schema = schema.with_metadata({**(schema.metadata or {}), **_SETS})
     return pa.Table.from_arrays(columns, schema=schema)
@@ -199,14 +199,11 @@ def read_predictions(folder: Path, cell_id: str) -> Predictions:
         ResultsError: the file is missing or broken.
     """
     table = _read_columns(folder, cell_id)
-    labels: dict[str, int] = {}
-    clusters: dict[str, int] = {}
-    gold, pred = (_recoded(table[name], labels) for name in ("gold", "pred"))
-    cluster = _recoded(table["cluster_id"], clusters)
-    extra = {name: table[name].to_pylist() for name in CLOZE if name in table.column_names}
-    item_ids, score = table["item_id"].to_pylist(), table["score"].to_numpy()
-    more = tuple(labels), _has_sets(table), extra, table["fold"].to_numpy() if "fold" in table.column_names else None
-    return Predictions(item_ids, cluster, tuple(clusters), gold, pred, score, *more)
+    (codes, labels), (cluster, clusters) = _recoded(table["gold"], table["pred"]), _recoded(table["cluster_id"])
+    item_ids, score, names = table["item_id"].to_pylist(), table["score"].to_numpy(), table.column_names
+    extra = {name: table[name].to_pylist() for name in CLOZE if name in names}
+    fold = table["fold"].to_numpy() if "fold" in names else None
+    return Predictions(item_ids, *cluster, clusters, *codes, score, labels, _has_sets(table), extra, fold)
 
 
 @dataclass(frozen=True, eq=False)
@@ -227,12 +224,10 @@ class PredictedLabels:
 def read_labels(folder: Kept, cell_ids: Sequence[str]) -> PredictedLabels:
     """The labels of cells that predict the very same items, read and refused as by :func:`read_predictions`."""
     first = _read_columns(folder, cell_ids[0], ("cluster_id", "gold", "pred"))
-    labels: dict[str, int] = {}
-    clusters: dict[str, int] = {}
-    gold, cluster = _recoded(first["gold"], labels), _recoded(first["cluster_id"], clusters)
-    pred = [_recoded(first["pred"], labels)]
-    pred += [_recoded(_read_columns(folder, cell_id, ("pred",))["pred"], labels) for cell_id in cell_ids[1:]]
-    return PredictedLabels(gold, np.stack(pred), cluster, len(clusters), tuple(labels), _has_sets(first))
+    others = [_read_columns(folder, cell_id, ("pred",))["pred"] for cell_id in cell_ids[1:]]
+    (gold, *pred), labels = _recoded(first["gold"], first["pred"], *others)
+    (cluster,), clusters = _recoded(first["cluster_id"])
+    return PredictedLabels(gold, np.stack(pred), cluster, len(clusters), labels, _has_sets(first))
 
 
 def read_scores(folder: Kept, cell_ids: Sequence[str]) -> tuple[NDArray[np.float64], tuple[str, ...]]:
@@ -263,13 +258,12 @@ class ClozeOutcomes:
 
     def counts(self, kind: CountKind) -> NDArray[np.float64]:
         """``[cell, cluster, group, kind]`` counts of one kind, which metrics are made of."""
-        if kind == "answers":
-            return self.items.count_answers(self.rank)
         if kind == "changes":
             return self.items.count_changes(self.rank, self.score, self.rival)
-        if kind == "agreement":
-            return self.items.count_agreement(self.pred, self.rank)
-        return self.items.count_choices(self.score, self.rival)
+        if kind == "choices":
+            return self.items.count_choices(self.score, self.rival)
+        is_answers = kind == "answers"
+        return self.items.count_answers(self.rank) if is_answers else self.items.count_agreement(self.pred, self.rank)
 
 
 def read_outcomes(folder: Kept, cell_ids: Sequence[str], *, among: Collection[str] | None = None) -> ClozeOutcomes:
@@ -281,20 +275,18 @@ def read_outcomes(folder: Kept, cell_ids: Sequence[str], *, among: Collection[st
     # Numbered by first appearance, whatever order the file has them in: the bootstrap draws clusters by number.
     cluster, _ = _numbered(shared["cluster_id"].to_pylist())
     group, groups = _numbered(shared["group"].to_pylist())
-    words: dict[str, int] = {}
-    columns: dict[str, list[NDArray[Any]]] = {"pred": [], "score": [], "rival": [], "rank": []}
-    for cell_id in cell_ids:
-        table = _read_columns(folder, cell_id, tuple(columns))
+    tables = [_read_columns(folder, cell_id, ("pred", "score", "rival", "rank")) for cell_id in cell_ids]
+    for cell_id, table in zip(cell_ids, tables, strict=True):
         if len(table) != len(kept):
             raise ResultsError(f"{folder}: cells {cell_ids[0]} and {cell_id} were not asked about the same items")
-        for name, values in columns.items():
-            column = _recoded(table[name], words) if name == "pred" else table[name].to_numpy()
-            values.append(column.astype(np.int64 if name in ("pred", "rank") else np.float64)[kept])
+    words, _ = _recoded(*[table["pred"] for table in tables])
+    columns = {"pred": np.stack(words)[:, kept].astype(np.int64)}
+    for name, kind in (("score", np.float64), ("rival", np.float64), ("rank", np.int64)):
+        columns[name] = np.stack([table[name].to_numpy().astype(kind)[kept] for table in tables])
     # Clusters without a scored item are none: they would widen nothing and be drawn all the same.
     used, cluster = np.unique(cluster[kept], return_inverse=True)
     items = Grouped(cluster, group[kept], len(used), len(groups))
-    names = tuple(itertools.compress(item_ids, scored))
-    return ClozeOutcomes(names, items, groups, **{name: np.stack(values) for name, values in columns.items()})
+    return ClozeOutcomes(tuple(itertools.compress(item_ids, scored)), items, groups, **columns)
 
 
 def _numbered(values: Sequence[str]) -> tuple[NDArray[np.int64], tuple[str, ...]]:
@@ -307,12 +299,15 @@ def _has_sets(table: pa.Table) -> bool:
     return _SETS.items() <= dict(table.schema.metadata or {}).items()
 
 
-def _recoded(column: pa.ChunkedArray, numbers: dict[str, int]) -> NDArray[np.int32]:
-    """Codes of a column of strings in a numbering that is shared with, and grows by, other columns."""
-    column = column.combine_chunks().dictionary_encode()
-    places = [numbers.setdefault(value, len(numbers)) for value in column.dictionary.to_pylist()]
-    codes: NDArray[np.int32] = np.asarray(places, dtype=np.int32)[column.indices.to_numpy()]
-    return codes
+def _recoded(*columns: pa.ChunkedArray) -> tuple[list[NDArray[np.int32]], tuple[str, ...]]:
+    """Codes of columns of strings in a numbering that they share, and the strings by number."""
+    numbers: dict[str, int] = {}
+    codes: list[NDArray[np.int32]] = []
+    for column in columns:
+        coded = column.combine_chunks().dictionary_encode()
+        places = [numbers.setdefault(value, len(numbers)) for value in coded.dictionary.to_pylist()]
+        codes.append(np.asarray(places, dtype=np.int32)[coded.indices.to_numpy()])
+    return codes, tuple(numbers)
 
 
 class PredictionFolder(Mapping[str, Predictions]):
@@ -348,7 +343,8 @@ class PredictionFolder(Mapping[str, Predictions]):
         return isinstance(cell_id, str) and predictions_path(self.folder, cell_id).exists()
 
     def __iter__(self) -> Iterator[str]:
-        return (path.stem for path in sorted((self.folder / _FOLDER).glob("*.parquet")))
+        for path in sorted((self.folder / _FOLDER).glob("*.parquet")):
+            yield path.stem
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
@@ -378,19 +374,18 @@ def write_head_sums(folder: Path, cell_id: str, sums: Sequence[HeadSums]) -> str
     """
     import pyarrow as pa
 
-    def lists(name: str) -> pa.ListArray:
-        """``[head, cluster]`` sums as one list of heads for each cluster."""
-        parts = [getattr(one, name) for one in sums]
-        widths = [np.zeros(1), *(np.full(part.shape[1], part.shape[0]) for part in parts)]
-        offsets = np.cumsum(np.concatenate(widths)).astype(np.int32)
-        values = np.concatenate([np.zeros(0), *(part.T.ravel() for part in parts)]).astype(np.float32)
-        return pa.ListArray.from_arrays(pa.array(offsets), pa.array(values))
-
     n_clusters = [len(one.clusters) for one in sums]
-    names = (np.repeat([getattr(one, name) for one in sums], n_clusters) for name in _HEAD_SUMS[:4])
-    columns = [pa.array(values.tolist(), pa.string()).dictionary_encode() for values in names]
+    columns = []
+    for name in _HEAD_SUMS[:4]:
+        values = np.repeat([getattr(one, name) for one in sums], n_clusters)
+        columns.append(pa.array(values.tolist(), pa.string()).dictionary_encode())
     columns.append(pa.array(np.concatenate([np.zeros(0, np.int64), *(one.clusters for one in sums)]).astype(np.int32)))
-    columns += [lists("over"), lists("under")]
+    # ``[head, cluster]`` sums as one list of heads for each cluster.
+    widths = [np.zeros(1), *(np.full(one.over.shape[1], one.over.shape[0]) for one in sums)]
+    offsets = pa.array(np.cumsum(np.concatenate(widths)).astype(np.int32))
+    for parts in ([one.over for one in sums], [one.under for one in sums]):
+        values = np.concatenate([np.zeros(0), *(part.T.ravel() for part in parts)]).astype(np.float32)
+        columns.append(pa.ListArray.from_arrays(offsets, pa.array(values)))
     return _write(folder, cell_id, pa.table(dict(zip(_HEAD_SUMS, columns, strict=True))))
 
 
@@ -482,10 +477,11 @@ def read_cell(run: Path, cell: Cell) -> CellRecord | None:
     ``None`` where it is missing or half written, or where its predictions are not those it was written with: their
     checksum is taken once by each process, and again when the file has changed.
     """
-    record_path, path = _record_path(run, cell.id), _predictions_path(run, cell.id)
+    # As text: of a thousand cells, each asked about several times, the making of paths is most of the time.
+    record_path = f"{run}/{_RECORDS}/{cell.id}.json"
     try:
         # Before they are read: what changes while it is being read is read once more.
-        signatures = signature(record_path), signature(path)
+        signatures = signature(record_path), signature(f"{run}/{_FOLDER}/{cell.id}.parquet")
         with open(record_path, "rb") as file:  # noqa: PTH123
             plain = json.loads(file.read())
         record = CellRecord(**{**plain, "notes": tuple(plain["notes"])})
@@ -499,9 +495,9 @@ def read_cell(run: Path, cell: Cell) -> CellRecord | None:
 
 def is_finished(run: Path, cell: Cell) -> bool:
     """Whether :func:`read_cell` has a record; asked again, it looks only whether the files are still the same."""
-    record_path = _record_path(run, cell.id)
+    record_path = f"{run}/{_RECORDS}/{cell.id}.json"
     try:
-        signatures = signature(record_path), signature(_predictions_path(run, cell.id))
+        signatures = signature(record_path), signature(f"{run}/{_FOLDER}/{cell.id}.parquet")
     except FileNotFoundError:
         return False
     return _BELIEVED.get(record_path) == signatures or read_cell(run, cell) is not None
@@ -509,7 +505,7 @@ def is_finished(run: Path, cell: Cell) -> bool:
 
 def predictions_checksum(run: Path, cell_id: str) -> str:
     """SHA-256 of a cell's predictions, which have to be there."""
-    path = _predictions_path(run, cell_id)
+    path = f"{run}/{_FOLDER}/{cell_id}.parquet"
     now = signature(path)
     known = _CHECKED.get(path)
     if known is not None and known[0] == now:
@@ -568,15 +564,6 @@ def item_facts(
     }
 
 
-# As text: of a thousand cells, each asked about several times, the making of paths is most of the time.
-def _record_path(run: Path, cell_id: str) -> str:
-    return f"{run}/{_RECORDS}/{cell_id}.json"
-
-
-def _predictions_path(run: Path, cell_id: str) -> str:
-    return f"{run}/predictions/{cell_id}.parquet"
-
-
 def versions(*packages: str) -> dict[str, str]:
     """Versions of Python, bertology and ``packages``; nothing is imported."""
     names = ("bertology", *packages)
@@ -601,10 +588,8 @@ class Stopwatch:
         }
 
 
-@cache
-def _version(package: str) -> str:
-    # What is installed does not change under a process that has imported it.
-    return metadata.version(package)
+# What is installed does not change under a process that has imported it.
+_version = cache(metadata.version)
 
 
 BETWEEN_SPANS = " | "
@@ -717,27 +702,33 @@ class FittedProbe:
     def _read(self, texts: Any, places: Any, model: Any) -> tuple[dict[str, list[str]], Tensor]:
         """The columns that tell items apart, and their scores ``[item, class]``."""
         from bertology.activations import read_words
+        from bertology.encoders import Encoder, load_encoder, model_name
         from bertology.readouts import ArrayFeatures, ArraySpans, pooled
 
         sentences, of_items = self._items(texts, places)
-        encoder, origin = self._encoder(model), self.origin
-        pool = origin.settings.get("pool", "mean")
-        pooling = pool if pool == "cls" else origin.pooling
-        layers = origin.layers or (cast(int, origin.layer),)
+        encoder, at = model, self.origin
+        if not isinstance(model, Encoder):  # the one it was fitted on, loaded by its name unless another is given
+            source, revision = (at.model, at.revision) if model is None else (model_name(model), None)
+            weights: dict[str, Any] = {"init": at.init, "seed": at.init_seed}
+            encoder = load_encoder(source, revision=revision, dtype=at.dtype, max_pieces=at.max_pieces, **weights)
+        if encoder.fingerprint != at.model_fingerprint:
+            other = f"it cannot read the vectors of {encoder.name}; give model="
+            raise FitError(f"the probe was fitted on {at.model}: {other}")
+        pool, layers = at.settings.get("pool", "mean"), at.layers or (cast(int, at.layer),)
+        pooling = pool if pool == "cls" else at.pooling
         vectors = read_words(encoder, Sentences(sentences), layers=layers, pooling=pooling)
-        if origin.stored_dtype == "float16":  # as the vectors were that it was fitted to
+        if at.stored_dtype == "float16":  # as the vectors were that it was fitted to
             vectors = vectors.half().float()
         starts = np.cumsum([0, *map(len, sentences)])
         spans = [[(first + starts[n], last + starts[n]) for first, last in item] for n, item in of_items]
         source: Any = ArrayFeatures(vectors) if pool == "cls" else ArraySpans(vectors, np.array(spans, dtype=np.int64))
-        if pool != "cls" and not origin.design:
-            source = pooled(source, pooling=pool, compare=origin.are_compared)
-        scores = self._fit.scores(source)
+        if pool != "cls" and not at.design:
+            source = pooled(source, pooling=pool, compare=at.are_compared)
         about = {"text": [sentences[number].text for number, _ in of_items]}
-        if origin.items in ("words", "spans"):
+        if at.items in ("words", "spans"):
             about["place"] = [written_place(item) for _, item in of_items]
             about["word"] = [words_at(sentences[number], item) for number, item in of_items]
-        return about, scores
+        return about, self._fit.scores(source)
 
     def _items(self, texts: Any, places: Any) -> tuple[list[Sentence], list[tuple[int, list[tuple[int, int]]]]]:
         """The sentences, and of each item the number of its sentence and its spans there."""
@@ -745,38 +736,25 @@ class FittedProbe:
         if (places is None) == (kind == "spans"):
             remedy = "give places" if kind == "spans" else "leave places out"
             raise FitError(f"task {self.origin.task} is about {kind}: {remedy}")
-        if kind == "pairs":
-            firsts, seconds = map(as_sentences, zip(*texts, strict=True))
-            joined = [_joined(*both) for both in zip(firsts, seconds, strict=True)]
-            return joined, [(n, [(0, len(one)), (len(one), len(joined[n]))]) for n, one in enumerate(firsts)]
+        if kind == "pairs":  # two texts in a row as one sentence
+            joined, items = [], []
+            for n, (one, other) in enumerate(zip(*map(as_sentences, zip(*texts, strict=True)), strict=True)):
+                offset, words = len(one.text) + 1, (*one.words, *other.words)
+                spans = (*one.spans, *[(begin + offset, end + offset) for begin, end in other.spans])
+                joined.append(Sentence("", f"{one.text} {other.text}", words, spans))
+                items.append((n, [(0, len(one)), (len(one), len(words))]))
+            return joined, items
         sentences = list(as_sentences(texts))
         if kind == "words":
             return sentences, [(n, [(k, k + 1)]) for n, sentence in enumerate(sentences) for k in range(len(sentence))]
         if kind == "sentences":
             return sentences, [(n, [(0, len(sentence))]) for n, sentence in enumerate(sentences)]
         by_text = [places] if all(isinstance(place, str) for place in places) else places
-        spans = [(n, spans_of(place)) for n, of_text in enumerate(by_text) for place in of_text]
-        for n, item in spans:
+        items = [(n, spans_of(place)) for n, of_text in enumerate(by_text) for place in of_text]
+        for n, item in items:
             if n >= len(sentences) or not all(0 <= first < last <= len(sentences[n]) for first, last in item):
                 raise FitError(f"place {quoted(written_place(item))} of text {n + 1}: not among its words")
-        return sentences, spans
-
-    def _encoder(self, model: Any) -> Encoder:
-        """The encoder it was fitted on, loaded by its name unless it is given."""
-        from bertology.encoders import Encoder, load_encoder, model_name
-
-        at = self.origin
-        if isinstance(model, Encoder):
-            encoder: Encoder = model
-        else:
-            source, revision = (at.model, at.revision) if model is None else (model_name(model), None)
-            weights: dict[str, Any] = {"init": at.init, "seed": at.init_seed}
-            encoder = load_encoder(source, revision=revision, dtype=at.dtype, max_pieces=at.max_pieces, **weights)
-        if encoder.fingerprint != at.model_fingerprint:
-            raise FitError(
-                f"the probe was fitted on {at.model}: it cannot read the vectors of {encoder.name}; give model="
-            )
-        return encoder
+        return sentences, items
 
     def save(self, path: Path) -> None:
         """Write ``path.safetensors``, then ``path.json``, which makes the probe whole."""
@@ -818,10 +796,3 @@ def written_place(spans: Sequence[Sequence[int]]) -> str:
 def words_at(sentence: Sentence, spans: Sequence[tuple[int, int]]) -> str:
     """The text of some spans of words."""
     return BETWEEN_SPANS.join(sentence.text[sentence.spans[a][0] : sentence.spans[b - 1][1]] for a, b in spans)
-
-
-def _joined(one: Sentence, other: Sentence) -> Sentence:
-    """Two texts in a row as one sentence."""
-    offset = len(one.text) + 1
-    spans = (*one.spans, *((begin + offset, end + offset) for begin, end in other.spans))
-    return Sentence("", f"{one.text} {other.text}", (*one.words, *other.words), spans)

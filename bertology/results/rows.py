@@ -5,17 +5,16 @@ from __future__ import annotations
 import json
 import math
 import operator
-import re
 import typing
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import numpy as np
-from pydantic import AfterValidator, BeforeValidator, Strict, ValidationError, model_validator
+from pydantic import AfterValidator, BeforeValidator, Strict, StringConstraints, ValidationError, model_validator
 from pydantic.dataclasses import dataclass as checked_dataclass
 
 from bertology._files import parse_json, shortened, write_atomically
@@ -34,16 +33,8 @@ ATTENTION = frozenset({"attention", "gates"})
 """Readouts of attention heads, and of the model with heads closed."""
 OWN_HEADS = ATTENTION | {"masked_lm", "tuned_lens", "next_sentence"}
 """Readouts that are parts of the model itself; of the tuned lens translators of its layers are fitted to other text."""
-VECTORS = "vectors"
-"""The readout of statistics of vectors, to which nothing is fitted."""
-INTERVENTIONS = "interventions"
-"""The readout of predictions with states of a layer changed."""
-ENCODERS = "encoders"
-"""The readout of statistics of two models side by side."""
-STATISTICS = frozenset({VECTORS, ENCODERS, INTERVENTIONS})
-"""Readouts of statistics: of vectors, of two models side by side, and of a model that is changed."""
-
-
+VECTORS, ENCODERS, INTERVENTIONS = "vectors", "encoders", "interventions"
+"""Readouts of statistics: of vectors, of two models side by side, and of predictions with states of a layer changed."""
 FALSE_DISCOVERY_RATE = 0.05
 INITS = {"pretrained": "", "random_blocks": "random blocks over pretrained embeddings", "random": "random weights"}
 """Kinds of a model's weights, and their names in tables."""
@@ -79,10 +70,6 @@ def _checked_json(form: Any, text: str) -> str:
     return text
 
 
-def _json(form: Any) -> AfterValidator:
-    return AfterValidator(lambda text: text if text is None else _checked_json(form, text))
-
-
 def _number(value: Any) -> int:
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise ValueError("it should be of type int")
@@ -93,13 +80,7 @@ Int = Annotated[int, BeforeValidator(_number)]
 Float = Annotated[
     float | None, AfterValidator(lambda value: None if value is not None and math.isnan(value) else value)
 ]
-Counts = _json(dict[str, int])
-
-
-def _head(name: str) -> str:
-    if not re.fullmatch(r"L\d{1,4}H\d{1,4}", name):
-        raise ValueError("it should be as L8H10")
-    return name
+Counts = Annotated[str, AfterValidator(partial(_checked_json, dict[str, int]))]
 
 
 @checked_dataclass(frozen=True, kw_only=True)
@@ -143,7 +124,7 @@ class ResultRow(_Row):
     """0 is the embedding output."""
     n_layers: Int | None = None
     """Number of blocks L; there are L + 1 layers to read."""
-    head: Annotated[str, AfterValidator(_head)] | None = None
+    head: Annotated[str, StringConstraints(pattern="^L[0-9]{1,4}H[0-9]{1,4}$")] | None = None
     pooling: str | None = None
     # task
     task: str
@@ -162,7 +143,7 @@ class ResultRow(_Row):
     n_classes: Int
     n_skipped: Int = 0
     """Items of the split that could not be scored."""
-    skip_reasons: Annotated[str, Counts] = "{}"
+    skip_reasons: Counts = "{}"
     """JSON: reason → number of items."""
     n_unseen_label: Int = 0
     """Scored items whose label training never saw."""
@@ -176,13 +157,13 @@ class ResultRow(_Row):
     """In sentences longer than the model takes."""
     n_repeated: Int | None = None
     """Texts of test that are in train as well; None where nothing is fitted."""
-    left_out: Annotated[str | None, Counts] = None
+    left_out: Counts | None = None
     """JSON: reason → number of sentences, in all splits, that were left out of the corpus."""
     # probe
     readout: str | None = None
     readout_version: str | None = None
     n_params: Int | None = None
-    params_json: Annotated[str, _json(_Params)] = "{}"
+    params_json: Annotated[str, AfterValidator(partial(_checked_json, _Params))] = "{}"
     control: Control = ITSELF
     seed: Int | None = None
     # score
@@ -208,7 +189,7 @@ class ResultRow(_Row):
     mean_ci_high: Float = None
     mean_ci_method: str | None = None
     # provenance
-    versions: Annotated[str, _json(dict[str, str | None])] = "{}"
+    versions: Annotated[str, AfterValidator(partial(_checked_json, dict[str, str | None]))] = "{}"
     """JSON: component → version."""
     device: str | None = None
     dtype: str | None = None
@@ -229,13 +210,13 @@ class ResultRow(_Row):
         """The readout configuration in words: ``mlp.v1, hidden 64, 10 % of train``; empty for baselines."""
         parts = [".".join(filter(None, (self.readout, self.readout_version)))]
         for name, value in self.param("settings", {}).items():
+            text = str(value) if "/" in str(value) else str(value).replace("_", " ")  # paths stay
             if name == "fraction":
                 parts.append(f"{100 * value:g} % of train")
             elif name in ("codelength", "erase"):
                 parts.append(f"{value} {'code' if name == 'codelength' else 'erased'}")
             elif name != "eraser" or value != "leace":
-                is_file = "/" in str(value)
-                parts.append(f"{name.replace('_', ' ')} {value if is_file else str(value).replace('_', ' ')}")
+                parts.append(f"{name.replace('_', ' ')} {text}")
         return ", ".join(filter(None, parts))
 
     @property
@@ -246,7 +227,7 @@ class ResultRow(_Row):
     @property
     def is_statistic(self) -> bool:
         """Whether it is a statistic of vectors or models themselves, to which nothing was fitted."""
-        return self.readout in STATISTICS
+        return self.readout in (VECTORS, ENCODERS, INTERVENTIONS)
 
     @property
     def is_baseline(self) -> bool:
@@ -311,44 +292,27 @@ def score_of(scores: Bootstrap, column: int, *, mean: Bootstrap | None = None, n
 
     Those about the ``mean`` over several runs are made of its own bootstrap, where there is one.
     """
-    fields = {"metric": scores.metric, "value": float(scores.values[column]), **_spread(scores, column)}
+    fields = {"metric": scores.metric, "value": float(scores.values[column])}
     if mean is not None:
         fields |= {"n_runs": n_runs, "mean": float(mean.values[column])}
-        fields |= {f"mean_{name}": value for name, value in _spread(mean, column).items()}
+    for prefix, one in (("", scores), ("mean_", mean)):
+        if one is not None:
+            fields |= {prefix + name: float(getattr(one, name)[column]) for name in ("stderr", "ci_low", "ci_high")}
+            fields[f"{prefix}ci_method"] = one.ci_methods[column]
     return fields
-
-
-def _spread(scores: Bootstrap, column: int) -> dict[str, Any]:
-    bounds = {name: float(getattr(scores, name)[column]) for name in ("stderr", "ci_low", "ci_high")}
-    return {**bounds, "ci_method": scores.ci_methods[column]}
-
-
-_COMPARED = ("n_pairs", "diff", "ci_low", "ci_high", "p_raw", "p_adj")
 
 
 def comparison_rows(
     comparisons: Sequence[Comparison], *, family: str, metric: str, cells: Sequence[str], layers: Sequence[int]
 ) -> tuple[ComparisonRow, ...]:
     """Rows of one ``family`` of comparisons between columns, each the scores of one of the ``cells`` and ``layers``."""
-    return tuple(
-        ComparisonRow(
-            family=family,
-            metric=metric,
-            cell_a=cells[pair.a],
-            cell_b=cells[pair.b],
-            layer_a=layers[pair.a],
-            layer_b=layers[pair.b],
-            **{name: getattr(pair, name) for name in _COMPARED},
-        )
-        for pair in comparisons
-    )
-
-
-def comparison_of(row: ComparisonRow, a: int, b: int) -> Comparison:
-    """The comparison behind a row, as one of columns ``a`` and ``b``."""
-    values = {name: getattr(row, name) for name in _COMPARED}
-    known: dict[str, Any] = {name: math.nan if value is None else value for name, value in values.items()}
-    return Comparison(a=a, b=b, **known)
+    rows = []
+    for pair in comparisons:
+        values = dict(vars(pair))
+        a, b = values.pop("a"), values.pop("b")
+        sides = {"cell_a": cells[a], "cell_b": cells[b], "layer_a": layers[a], "layer_b": layers[b]}
+        rows.append(ComparisonRow(family=family, metric=metric, **sides, **values))
+    return tuple(rows)
 
 
 RowT = TypeVar("RowT", ResultRow, ComparisonRow)
@@ -356,8 +320,8 @@ RowT = TypeVar("RowT", ResultRow, ComparisonRow)
 
 def sort_key(row: ResultRow | ComparisonRow) -> tuple[tuple[bool, Any], ...]:
     """Orders rows the same whatever order they were computed in."""
-    values = (getattr(row, name) for name in _ORDER[type(row)])
-    return tuple((value is not None, value if value is not None else 0) for value in values)
+    values = [getattr(row, name) for name in _ORDER[type(row)]]
+    return tuple([(value is not None, 0 if value is None else value) for value in values])
 
 
 _ORDER: Mapping[type[Any], Sequence[str]] = {
@@ -368,15 +332,6 @@ _ORDER: Mapping[type[Any], Sequence[str]] = {
     ),
     ComparisonRow: ("family", "metric", "layer_a", "layer_b", "cell_a", "cell_b"),
 }
-
-
-def field_kinds(row: type[ResultRow] | type[ComparisonRow]) -> dict[str, type]:
-    """The plain type of each field, in order."""
-    kinds: dict[str, type] = {}
-    for name, hint in typing.get_type_hints(row).items():
-        inner = next((one for one in typing.get_args(hint) if one is not type(None)), hint)
-        kinds[name] = inner if isinstance(inner, type) else str  # what has few values is a text
-    return kinds
 
 
 _OF_A_MODEL = frozenset({"model", "model_fingerprint", "init", "init_seed", "pooling", "readout"})
@@ -392,12 +347,6 @@ def row_fits(row: ResultRow, name: str, value: Any) -> bool:
         value = layer_number(value, row.n_layers)
     of_no_model = row.model is None or (of_no_weights and name != "model")
     return (of_no_model and name in _OF_A_MODEL) or getattr(row, name) == value
-
-
-def reasons_of(rows: Sequence[ResultRow]) -> dict[str, int]:
-    """The reasons for skipped items of the first row that has any, with the number of items."""
-    reasons: dict[Any, Any] = next((json.loads(row.skip_reasons) for row in rows if row.n_skipped), {})
-    return {str(reason): int(number) for reason, number in reasons.items()}
 
 
 def own_baselines(
@@ -458,8 +407,7 @@ def grouped(rows: Iterable[RowT], *names: str) -> dict[Any, list[RowT]]:
 
 def own_init(rows: Sequence[ResultRow]) -> str:
     """The weights that scores are about: where there are several, random ones are the control."""
-    inits = {row.init for row in rows}
-    return next((init for init in INITS if init in inits), "pretrained")
+    return min((row.init for row in rows if row.init), key=list(INITS).index, default="pretrained")
 
 
 def mean_score(rows: Sequence[ResultRow]) -> Score | None:
@@ -469,12 +417,8 @@ def mean_score(rows: Sequence[ResultRow]) -> Score | None:
     first = rows[0]
     if first.mean is not None and first.n_runs == len(rows):
         return Score(first.mean, first.mean_ci_low, first.mean_ci_high)
-
-    def mean(name: str) -> float | None:
-        values = [getattr(row, name) for row in rows]
-        return None if None in values else float(np.mean(values))
-
-    return Score(float(np.mean([row.value for row in rows])), mean("ci_low"), mean("ci_high"))
+    columns = zip(*[(row.value, row.ci_low, row.ci_high) for row in rows], strict=True)
+    return Score(*[None if None in column else float(np.mean(column)) for column in columns])  # type: ignore[arg-type]
 
 
 RESULTS = "results.parquet"
@@ -494,23 +438,25 @@ def read_result_rows(folder: Path) -> tuple[ResultRow, ...]:
     Raises:
         ResultsError: the file is missing or broken, or lacks columns.
     """
-    path = folder / RESULTS
-    return table_to_rows(read_parquet(path, what="the scores of a run"), ResultRow, where=str(path))
+    return _read_rows(folder / RESULTS, ResultRow, what="the scores of a run")
 
 
 def read_comparison_rows(folder: Path) -> tuple[ComparisonRow, ...]:
     """The rows of ``comparisons.parquet`` in ``folder``; raises as :func:`read_result_rows`."""
-    path = folder / COMPARISONS
-    return table_to_rows(read_parquet(path, what="the comparisons of a run"), ComparisonRow, where=str(path))
+    return _read_rows(folder / COMPARISONS, ComparisonRow, what="the comparisons of a run")
 
 
 def row_schema(kind: type[ResultRow] | type[ComparisonRow]) -> pa.Schema:
     """The columns of a table: the fields of its rows, ``schema_version`` first."""
     import pyarrow as pa
 
-    arrow: dict[type, Any] = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
-    fields = [pa.field(name, arrow[of_field]) for name, of_field in field_kinds(kind).items()]
-    fields.sort(key=lambda field: field.name != "schema_version")
+    arrow: dict[Any, Any] = {int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
+    fields: list[Any] = []
+    for name, hint in typing.get_type_hints(kind).items():
+        # A whole number or a number that may be missing; what has few values is a text.
+        inner = typing.get_args(hint)[0] if type(None) in typing.get_args(hint) else hint
+        field = pa.field(name, arrow.get(inner, pa.string()))
+        fields.insert(0 if name == "schema_version" else len(fields), field)
     what = "results" if kind is ResultRow else "comparisons"
     return pa.schema(fields, metadata={"bertology": f"{what} {SCHEMA_VERSION}"})
 
@@ -519,9 +465,7 @@ def rows_to_table(rows: Sequence[RowT], kind: type[RowT]) -> pa.Table:
     """Rows in their fixed order as an Arrow table."""
     import pyarrow as pa
 
-    ordered, schema = sorted(rows, key=sort_key), row_schema(kind)
-    columns = [pa.array([getattr(row, field.name) for row in ordered], field.type) for field in schema]
-    return pa.Table.from_arrays(columns, schema=schema)
+    return pa.Table.from_pylist(list(map(vars, sorted(rows, key=sort_key))), schema=row_schema(kind))
 
 
 def rows_to_pandas(rows: Sequence[RowT], kind: type[RowT]) -> pd.DataFrame:
@@ -534,22 +478,22 @@ def rows_to_pandas(rows: Sequence[RowT], kind: type[RowT]) -> pd.DataFrame:
     return frame
 
 
-def table_to_rows(table: pa.Table, kind: type[RowT], *, where: str) -> tuple[RowT, ...]:
-    """Rows of an Arrow table read from ``where``, which a :class:`ResultsError` names that says what is wrong in it."""
+def _read_rows(path: Path, kind: type[RowT], *, what: str) -> tuple[RowT, ...]:
+    table = read_parquet(path, what=what)
     # Another schema may have other columns, so the version is checked first.
-    versions = table["schema_version"].to_pylist() if "schema_version" in table.column_names else []
-    other = next((version for version in versions if version != SCHEMA_VERSION), SCHEMA_VERSION)
-    if other != SCHEMA_VERSION:
+    versions = table["schema_version"].unique().to_pylist() if "schema_version" in table.column_names else []
+    other = next((version for version in versions if version != SCHEMA_VERSION), None)
+    if other is not None:
         known = f"this version of bertology reads schema {SCHEMA_VERSION}"
-        raise ResultsError(f"{where}: written in schema {shortened(other)}, {known}: run it again")
-    wanted = list(field_kinds(kind))
+        raise ResultsError(f"{path}: written in schema {shortened(other)}, {known}: run it again")
+    wanted = list(kind.__dataclass_fields__)
     missing = [name for name in wanted if name not in table.column_names]
     if missing:
-        raise ResultsError(f"{where}: no column {', '.join(missing)}; was it written by bertology?")
+        raise ResultsError(f"{path}: no column {', '.join(missing)}; was it written by bertology?")
     try:
         return tuple(kind(**row) for row in table.select(wanted).to_pylist())
     except ResultsError as error:
-        raise ResultsError(f"{where}: {error}; write it anew by running the same again") from None
+        raise ResultsError(f"{path}: {error}; write it anew by running the same again") from None
 
 
 def frame_to_parquet(frame: pd.DataFrame) -> bytes:

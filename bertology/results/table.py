@@ -118,7 +118,7 @@ class Table:
         """
         lines = []
         for key, values in rows.items():
-            cells = []
+            cells, marked = [], set()
             for column, value in enumerate(values):
                 if isinstance(value, Score | None):
                     of = metric if isinstance(metric, str) else metric[key if isinstance(metric, Mapping) else column]
@@ -127,8 +127,9 @@ class Table:
                 elif not isinstance(value, Cell):
                     value = Cell(value) if isinstance(value, str) else count_cell(value)
                 cells.append(value)
-            marked = frozenset(column for column in range(len(cells)) if (key, column) in best)
-            lines.append(Line(labels[key] if labels else key, tuple(cells), marked, key in baselines))
+                if (key, column) in best:
+                    marked.add(column)
+            lines.append(Line(labels[key] if labels else key, tuple(cells), frozenset(marked), key in baselines))
         return cls(title, tuple(headers), tuple(lines), tuple(notes), **more)
 
     def columns(self, kept: Sequence[int]) -> Table:

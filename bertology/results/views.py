@@ -8,6 +8,7 @@ import dataclasses
 import io
 import itertools
 import json
+import operator
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,14 +20,7 @@ import numpy as np
 from bertology._names import layer_label, name_not_found
 from bertology.errors import ResultsError
 from bertology.measures.intervals import CiMethod, best_set
-from bertology.measures.metrics import (
-    ITSELF,
-    LAYER_COLUMNS,
-    control_order,
-    metric_form,
-    ranked_metrics,
-    second_metric,
-)
+from bertology.measures.metrics import CONTROLS, ITSELF, LAYER_COLUMNS, metric_form, ranked_metrics, second_metric
 from bertology.results.rows import (
     ATTENTION,
     ENCODERS,
@@ -37,12 +31,10 @@ from bertology.results.rows import (
     ComparisonRow,
     ResultRow,
     Score,
-    comparison_of,
     grouped,
     mean_score,
     own_baselines,
     own_init,
-    reasons_of,
 )
 from bertology.results.table import (
     BEST_NOTE,
@@ -162,14 +154,16 @@ class LayerTable:
         scored = [(sign * line.main.value, -line.layer, line) for line in self.lines if line.main]
         return max(scored, key=lambda scores: scores[:2])[2] if scored else None
 
-    def has(self, column: str) -> bool:
-        """Whether some layer has a score in a column."""
-        return any(line.scores.get(column) is not None for line in self.lines)
+    @property
+    def shown(self) -> list[str]:
+        """The names of the columns in which some layer has a score, after the main one."""
+        known = {name for line in self.lines for name, score in line.scores.items() if score is not None}
+        return [name for name in LAYER_COLUMNS if name == "main" or name in known]
 
     @property
     def is_frozen(self) -> bool:
         """Whether the readout was fitted to the vectors of a reference."""
-        return any(column.is_anew and self.has(name) for name, column in LAYER_COLUMNS.items())
+        return any(LAYER_COLUMNS[name].is_anew for name in self.shown)
 
     def title(self, what: str) -> str:
         """``pos · accuracy by layer, %``, with the readout where one task was read in several ways."""
@@ -178,23 +172,27 @@ class LayerTable:
 
     def table(self) -> Table:
         """Layers, then baselines, then the notes that are needed to read them."""
-        shown = [name for name in LAYER_COLUMNS if name == "main" or self.has(name)]
+        shown, rows, best = self.shown, dict[str, list[Any]](), list[tuple[str, int]]()
         metrics = [_metric_of_column(name, self.metric, self.second_metric, self.control_metric) for name in shown]
         headers = [LAYER_COLUMNS[name].title or metric_title(one) for name, one in zip(shown, metrics, strict=True)]
-        rows = {layer_label(line.layer): [line.scores[name] for name in shown] for line in self.lines}
-        # Columns that are not the task's own are empty in lines of baselines.
-        rows |= {line.label: [getattr(line, name, "") for name in shown] for line in self.baselines}
+        for line in self.lines:
+            label = layer_label(line.layer)
+            rows[label] = [*[line.scores[name] for name in shown], line.spread]
+            best += [(label, 0)] if line.in_best_set else []
+        for baseline in self.baselines:
+            # Columns that are not the task's own are empty in lines of baselines.
+            rows[baseline.label] = [*[getattr(baseline, name, "") for name in shown], ""]
         if any(line.spread for line in self.lines):
             headers, metrics = [*headers, "seed s.d."], [*metrics, self.metric]
-            spreads = {layer_label(line.layer): line.spread for line in self.lines}
-            rows = {label: [*values, spreads.get(label, "")] for label, values in rows.items()}
-        silver = " · silver labels" if self.about.annotation == "silver" else ""
         return Table.of(
-            *(self.title("") + silver, headers, rows, _notes(self)),
+            self.title("") + (" · silver labels" if self.about.annotation == "silver" else ""),
+            headers,
+            {label: values[: len(headers)] for label, values in rows.items()},
+            _notes(self),
             metric=metrics,
-            intervals={place for place, name in enumerate(shown) if LAYER_COLUMNS[name].with_interval},
-            best={(layer_label(line.layer), 0) for line in self.lines if line.in_best_set},
-            baselines={line.label for line in self.baselines},
+            intervals=[place for place, name in enumerate(shown) if LAYER_COLUMNS[name].with_interval],
+            best=best,
+            baselines=[line.label for line in self.baselines],
             is_drawn=True,
         )
 
@@ -289,12 +287,15 @@ def layer_tables(
     baselines = grouped([row for row in whole if row.is_baseline], *question)
     of_layers = [row for row in whole if row.layer is not None and not row.is_baseline]
     tables = grouped(of_layers, *question, "model", "pooling", "reading")
-    times = Counter(key[:-1] for key in tables)
+    times = Counter([key[:-1] for key in tables])
     # Readings of one question stand where the first of them does.
-    place = {asked: number for number, asked in enumerate(times)}
+    questions = list(times)
+    ordered = sorted(tables, key=lambda key: (questions.index(key[:-1]), natural_order(str(key[-1]))))
     return tuple(
-        _layer_table(tables[key], baselines.get(key[:3], ()), comparisons, metric, one_of_several=times[key[:-1]] > 1)
-        for key in sorted(tables, key=lambda key: (place[key[:-1]], natural_order(str(key[-1]))))
+        [
+            _layer_table(tables[key], baselines.get(key[:3], ()), comparisons, metric, is_one=times[key[:-1]] == 1)
+            for key in ordered
+        ]
     )
 
 
@@ -318,19 +319,18 @@ def natural_order(text: str) -> list[tuple[str, float]]:
 
 def refuse_mixtures(rows: Sequence[ResultRow]) -> None:
     """Scores on different data, tasks or weights are not comparable, whatever their names."""
-    for within, of in (
-        (("task",), "task_version"),
-        (("task", "corpus"), "corpus_fingerprint"),
-        (("model",), "model_fingerprint"),
+    pretrained = [row for row in rows if row.init == "pretrained"]
+    for some, within, of in (
+        (rows, ("task",), "task_version"),
+        (rows, ("task", "corpus"), "corpus_fingerprint"),
+        (pretrained, ("model",), "model_fingerprint"),
     ):
-        first: dict[tuple[str, ...], str] = {}
-        for row in rows:
-            if of == "model_fingerprint" and row.init != "pretrained":
-                continue
-            key, value = tuple(str(getattr(row, name)) for name in within), str(getattr(row, of))
-            if first.setdefault(key, value) != value:
-                place = ", ".join(map(" ".join, zip(within, key, strict=True)))
-                both = " and ".join(sorted((first[key], value)))
+        for key, same in grouped(some, *within).items():
+            values = {str(getattr(row, of)) for row in same}
+            if len(values) > 1:
+                names = key if isinstance(key, tuple) else (key,)
+                place = ", ".join(map(" ".join, zip(within, map(str, names), strict=True)))
+                both = " and ".join(sorted(values))
                 raise ResultsError(f"{place}: rows of {of} {both} cannot stand in one view; keep one with only({of}=…)")
 
 
@@ -347,7 +347,7 @@ def _layer_table(
     comparisons: Sequence[ComparisonRow],
     wanted: str | None,
     *,
-    one_of_several: bool,
+    is_one: bool,
 ) -> LayerTable:
     scored = [row for row in rows if row.value is not None and row.status == "ok"]
     init = own_init(rows)
@@ -372,7 +372,7 @@ def _layer_table(
     of_draws = [columns[name].values() for name, one in LAYER_COLUMNS.items() if one.source == "init"]
     about = next((row for row in own if row.metric == main), rows[0])
     higher = next((row.higher_is_better for row in own if row.metric == main), True)
-    best = _best_layers(columns["main"], comparisons, main, higher_is_better=higher)
+    best = _best_layers(columns["main"], comparisons, about)
     lines, methods = [], set[str | None]()
     for layer in sorted({row.layer for row in rows if row.init == init and row.layer is not None}):
         runs = columns["main"].get(layer, [])
@@ -400,7 +400,7 @@ def _layer_table(
         lines=tuple(lines),
         baselines=_baselines(own_baselines(of_question, rows[0].model, rows[0].param("settings", {})), main, second),
         about=about,
-        skip_reasons=reasons_of([row for row in rows if row.metric == main]),
+        skip_reasons=next((json.loads(row.skip_reasons) for row in rows if row.metric == main and row.n_skipped), {}),
         ci_methods=tuple(sorted(filter(None, methods))),
         n_seeds=len({row.seed for row in own}),
         n_draws=len({row.init_seed for of in of_draws for runs in of for row in runs}),
@@ -408,7 +408,7 @@ def _layer_table(
         path_ends={end: tuple(sorted(layers)) for end, layers in path_ends.items()},
         reading=about.reading,
         notes={str(row.control): note for row in rows if (note := row.note)[1]},
-        one_of_several=one_of_several,
+        one_of_several=not is_one,
     )
 
 
@@ -428,22 +428,17 @@ def _by_layer(rows: Iterable[ResultRow], metric: str) -> dict[int, list[ResultRo
 
 
 def _best_layers(
-    by_layer: Mapping[int, Sequence[ResultRow]],
-    comparisons: Sequence[ComparisonRow],
-    metric: str,
-    *,
-    higher_is_better: bool,
+    by_layer: Mapping[int, Sequence[ResultRow]], comparisons: Sequence[ComparisonRow], about: ResultRow
 ) -> dict[int, bool]:
     """Whether each layer is in the best set; empty where layers were not compared."""
-    layers = sorted(by_layer)
-    column_of = {row.cell_id: column for column, layer in enumerate(layers) for row in by_layer[layer]}
-    pairs = [
-        comparison_of(row, column_of[row.cell_a], column_of[row.cell_b])
-        for row in comparisons
-        if row.metric == metric and row.cell_a in column_of and row.cell_b in column_of
-    ]
-    values = [np.mean([row.value for row in by_layer[layer]]) for layer in layers]
-    inside = best_set(values, pairs, q=FALSE_DISCOVERY_RATE, higher_is_better=higher_is_better)
+    layers, columns, values, pairs = sorted(by_layer), dict[str, int](), [], []
+    for column, layer in enumerate(layers):
+        columns |= dict.fromkeys([row.cell_id for row in by_layer[layer]], column)
+        values.append(np.mean([row.value for row in by_layer[layer]]))
+    for row in comparisons:
+        if row.metric == about.metric and row.cell_a in columns and row.cell_b in columns:
+            pairs.append((columns[row.cell_a], columns[row.cell_b], row.p_adj))
+    inside = best_set(values, pairs, q=FALSE_DISCOVERY_RATE, higher_is_better=about.higher_is_better)
     return dict(zip(layers, inside.tolist(), strict=True)) if pairs else {}
 
 
@@ -453,11 +448,11 @@ def _baselines(rows: Sequence[ResultRow], main: str, second: str | None) -> tupl
         if row.value is not None:
             first.setdefault((row.control, row.metric), row)
     lines = []
-    for control, metric in sorted(first, key=lambda key: control_order(key[0])):
-        row, other = first[control, metric], first.get((control, second or ""))
-        if metric == main and (score := mean_score([row])):
+    for control in CONTROLS:
+        row, other = first.get((control, main)), first.get((control, second or ""))
+        if row is not None and (score := mean_score([row])):
             label, note = row.note
-            of_second = mean_score([other]) if other else None
+            of_second = mean_score([other] if other else [])
             lines.append(BaselineLine(control, label, score, of_second, row.n_items, row.model, note))
     return tuple(lines)
 
@@ -496,9 +491,9 @@ def _notes(table: LayerTable) -> Iterator[Note]:
         reach = [max(s.high - s.value, s.value - s.low) for s in scores if s.low is not None and s.high is not None]
         most = f", ± {number(max(reach), metric=table.metric)} at most (95 %, over draws × sentences)" if reach else ""
         yield Note("random", f"init: mean of {table.n_draws} draws of random weights{most}")
-    for name, one in LAYER_COLUMNS.items():
-        if any(one.note) and table.has(name):
-            yield Note(*one.note)
+    for name in table.shown:
+        if any(LAYER_COLUMNS[name].note):
+            yield Note(*LAYER_COLUMNS[name].note)
     for control, note in table.notes.items():
         if control in LAYER_COLUMNS:
             yield Note(*note)
@@ -507,7 +502,7 @@ def _notes(table: LayerTable) -> Iterator[Note]:
         layers_of[line.strength].append(line.layer)
     if len(layers_of) > 1:
         chosen = "; ".join(f"{text or NOTHING} in {layers_named(of_text)}" for text, of_text in layers_of.items())
-        differences = (name for name, one in LAYER_COLUMNS.items() if one.source == "difference" and table.has(name))
+        differences = (name for name in table.shown if LAYER_COLUMNS[name].source == "difference")
         yield Note("C", f"chosen on dev: {chosen}" + "".join(f"; {name} depends on it" for name in differences))
     if chances := about.chances:
         yield Note("chance", f"{number(sum(chances.values()) / len(chances))} % of choices are right by chance")
@@ -645,8 +640,8 @@ def baseline_rows(questions: Sequence[Sequence[tuple[str, LayerTable]]]) -> Iter
 
 def baseline_labels(tables: Sequence[LayerTable]) -> tuple[str, ...]:
     """Labels of the baselines of tables, each once, in the order of controls."""
-    lines = sorted((line for table in tables for line in table.baselines), key=lambda one: control_order(one.control))
-    return tuple(dict.fromkeys(line.label for line in lines))
+    lines = [line for control in CONTROLS for table in tables for line in table.baselines if line.control == control]
+    return tuple(dict.fromkeys([line.label for line in lines]))
 
 
 def baseline_owners(label: str, questions: Sequence[Sequence[tuple[str, LayerTable]]]) -> tuple[str | None, ...]:
@@ -742,7 +737,7 @@ def group_tables(
         settings = about.param("settings", {})
         baselines = own_baselines([row for row in of_task if row.is_baseline], about.model, settings)
         baselines = [row for row in baselines if (row.metric == table.metric) != statistics and row.value is not None]
-        baselines.sort(key=lambda row: control_order(row.control))
+        baselines.sort(key=lambda row: CONTROLS.index(row.control))
         by_name, lines = grouped(own, column), []
         for name in by_name if statistics else group_names(own):
             of_name = by_name[name]
@@ -983,7 +978,7 @@ def _head_table(rows: Sequence[ResultRow], baselines: Sequence[ResultRow]) -> He
     metric = about.metric if about.group is not None else ""
     known = {name for line in lines for name in line.baselines}
     notes = {str(row.control): row.note for row in baselines if row.control in known}
-    by_control = {name: notes[name] for name in sorted(notes, key=control_order)}
+    by_control = {name: notes[name] for name in sorted(notes, key=CONTROLS.index)}
     return HeadTable(about.task, metric, tuple(lines), about, chosen_on or about.split, by_control)
 
 
@@ -1138,8 +1133,7 @@ def overview_of(tables: Sequence[LayerTable]) -> tuple[LayerTable, ...]:
     return tuple(t for t in tables if t.about.readout != CUMULATIVE or _asked(t.about) not in single)
 
 
-def _asked(row: ResultRow) -> tuple[str | None, ...]:
-    return (row.task, row.corpus, row.split, row.model, row.pooling)
+_asked = operator.attrgetter("task", "corpus", "split", "model", "pooling")
 
 
 def pipeline_lines(rows: Sequence[ResultRow], tables: Sequence[LayerTable]) -> tuple[PipelineLine, ...]:
@@ -1404,11 +1398,14 @@ def has_steps(rows: Sequence[ResultRow]) -> bool:
 
 def _over_steps(rows: Sequence[ResultRow]) -> set[tuple[str, str]]:
     """The tasks and trainings of which there are scores of layers at two checkpoints."""
-    steps: dict[tuple[str, str], set[int | None]] = defaultdict(set)
+    first: dict[tuple[str, str], int] = {}
+    found = set()
     for row in rows:
         if row.step is not None and is_score_of_layer(row):
-            steps[row.task, row.training].add(row.step)
-    return {key for key, of in steps.items() if len(of) > 1}
+            key = row.task, row.training
+            if first.setdefault(key, row.step) != row.step:
+                found.add(key)
+    return found
 
 
 def beside_steps(rows: Sequence[ResultRow]) -> tuple[ResultRow, ...]:

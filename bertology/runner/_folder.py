@@ -14,20 +14,7 @@ from typing import Any
 
 from filelock import FileLock
 
-from bertology import __version__
-from bertology._files import (
-    CHECKSUMS,
-    FORMAT,
-    cache_folder,
-    canonical_json,
-    changed_checksums,
-    explained_write_errors,
-    file_sha256,
-    read_json,
-    shortened,
-    sweep,
-    write_atomically,
-)
+from bertology import __version__, _files
 from bertology._machine import is_out_of_memory, shortage
 from bertology._settings import to_yaml
 from bertology.errors import BertologyError
@@ -40,8 +27,7 @@ RECORD = "run.json"
 ASKED = "experiment.yaml"
 _OWN_CHECKSUM = "sha256"
 _REMEDY = "name another folder with --out"
-OF_CELLS = ("cells", "predictions", FITS, KEPT)
-"""Folders with files of single cells."""
+OF_CELLS = ("cells", "predictions", FITS, KEPT)  # folders with files of single cells
 
 
 @dataclass(frozen=True)
@@ -77,18 +63,18 @@ class RunFolder:
         """Make the folder, or go on in one of this version with nothing else in it; leave what was asked there."""
         if self.path.exists() and not self.path.is_dir():
             raise BertologyError(f"{self.path} is a file: {_REMEDY}")
-        sweep(self.path)  # A process that was killed before it had made a record leaves a temporary file.
+        _files.sweep(self.path)  # A process that was killed before it had made a record leaves a temporary file.
         if self.path.is_dir() and any(self.path.iterdir()):
             record = self.record()
             if record["bertology"] != __version__:
                 made = f"made by bertology {record['bertology']}, this is {__version__}"
                 raise BertologyError(f"{self.path}: {made}; {_REMEDY}, or install that version to go on")
         else:
-            with explained_write_errors(self.path, remedy=_REMEDY):
+            with _files.explained_write_errors(self.path, remedy=_REMEDY):
                 self.path.mkdir(parents=True, exist_ok=True)
             self._write_record(
                 {
-                    "format": FORMAT,
+                    "format": _files.FORMAT,
                     "bertology": __version__,
                     "experiment": work.experiment.name,
                     "versions": versions("torch", "transformers", "numpy", "scikit-learn"),
@@ -98,7 +84,7 @@ class RunFolder:
                     "tables": None,
                 }
             )
-        sweep(cache_folder(), self.path, *self.path.glob("*"), *self.path.glob("folds/*/*"))
+        _files.sweep(_files.cache_folder(), self.path, *self.path.glob("*"), *self.path.glob("folds/*/*"))
         with self.lock("record"):
             record = self.record()
             asked = to_yaml(work.experiment.plain()).encode()
@@ -107,7 +93,7 @@ class RunFolder:
             if not work.part.is_whole and path.exists() and path.read_bytes() == asked:
                 # Other parts of the same experiment may have been here.
                 content = {kind: {**record["content"].get(kind, {}), **names} for kind, names in content.items()}
-            write_atomically(path, asked, remedy=_REMEDY)
+            _files.write_atomically(path, asked, remedy=_REMEDY)
             if record["content"] != content:
                 self._write_record({**record, "content": content})
 
@@ -118,11 +104,11 @@ class RunFolder:
             hint = f"it has no {RECORD}" if self.path.is_dir() else "there is no such folder"
             raise BertologyError(f"{self.path} is not the folder of a run ({hint}): check the path")
         what = "the record of a run"
-        record: dict[str, Any] = read_json(path, what=what, form=dict[str, Any], remedy=_REMEDY)
-        if record.get("format") != FORMAT:
-            made = shortened(record.get("bertology", "something else"))
+        record: dict[str, Any] = _files.read_json(path, what=what, form=dict[str, Any], remedy=_REMEDY)
+        if record.get("format") != _files.FORMAT:
+            made = _files.shortened(record.get("bertology", "something else"))
             raise BertologyError(f"{path}: written by bertology {made} in another format: run it again, {_REMEDY}")
-        read_json(path, what=what, form=_Record, remedy=_REMEDY)
+        _files.read_json(path, what=what, form=_Record, remedy=_REMEDY)
         if record[_OWN_CHECKSUM] != _checksum_of(record):
             raise BertologyError(f"{path}: altered, its content does not match its own checksum; {_REMEDY}")
         return record
@@ -140,19 +126,19 @@ class RunFolder:
 
     def adopt(self, record: Mapping[str, Any], *, asked_in: Path) -> None:
         """Make this the folder of a run whose record is known, and which was asked for in folder ``asked_in``."""
-        write_atomically(self.path / ASKED, (asked_in / ASKED).read_bytes(), remedy=_REMEDY)
+        _files.write_atomically(self.path / ASKED, (asked_in / ASKED).read_bytes(), remedy=_REMEDY)
         self._write_record(record)
 
     def lock(self, name: str, *, wait: bool = True) -> FileLock:
         """A lock that a process holds while it computes something, gone when it ends however it ends."""
         folder = self.path / "locks"
-        with explained_write_errors(folder, remedy=_REMEDY):
+        with _files.explained_write_errors(folder, remedy=_REMEDY):
             folder.mkdir(parents=True, exist_ok=True)
         return FileLock(folder / f"{name}.lock", timeout=-1 if wait else 0)
 
     def seal(self, cells: Collection[str] | None = None) -> None:
         """Keep a checksum of every file of the results; of files of cells, if ``cells`` are given, only of theirs."""
-        with changed_checksums(self.path, remedy=_REMEDY) as checksums:
+        with _files.changed_checksums(self.path, remedy=_REMEDY) as checksums:
             for name in list(checksums):
                 if _is_included(name, cells):
                     del checksums[name]
@@ -161,13 +147,15 @@ class RunFolder:
                 if _is_included(name, cells):
                     # Of predictions it has been taken already, when their cells were believed.
                     of_cell = path.parent.name == "predictions" and path.suffix == ".parquet"
-                    checksums[name] = predictions_checksum(self.path, path.stem) if of_cell else file_sha256(path)
+                    checksums[name] = (
+                        predictions_checksum(self.path, path.stem) if of_cell else _files.file_sha256(path)
+                    )
 
     def files(self) -> list[Path]:
         """All result files and all files in the folders of cells, without the run's record and its checksums."""
         found = list[Path]()
         for path in self.path.glob("[!.]*"):
-            found += [path] if path.is_file() and path.name not in (RECORD, CHECKSUMS) else []
+            found += [path] if path.is_file() and path.name not in (RECORD, _files.CHECKSUMS) else []
         for folder in OF_CELLS:
             found += (self.path / folder).glob("[!.]*")
         return sorted(found)
@@ -175,7 +163,7 @@ class RunFolder:
     def _write_record(self, record: Mapping[str, Any]) -> None:
         content = {**record, _OWN_CHECKSUM: _checksum_of(record)}
         plain = json.dumps(content, indent=1, ensure_ascii=False).encode()
-        write_atomically(self.path / RECORD, plain, remedy=_REMEDY)
+        _files.write_atomically(self.path / RECORD, plain, remedy=_REMEDY)
 
 
 def _is_included(name: str, cells: Collection[str] | None) -> bool:
@@ -187,7 +175,7 @@ def _checksum_of(record: Mapping[str, Any]) -> str:
     """The checksum of a record's content, independent of its layout in the file."""
     plain = dict(record)
     plain.pop(_OWN_CHECKSUM, None)
-    return hashlib.sha256(canonical_json(plain)).hexdigest()
+    return hashlib.sha256(_files.canonical_json(plain)).hexdigest()
 
 
 def git_state() -> dict[str, Any] | None:
@@ -227,7 +215,7 @@ def write_failure(run: Path, unit: Unit, error: Exception) -> None:
     for cell in unit.cells:
         record = {"cell_id": cell.id, "identity": dict(cell.identity), **failure}
         content = json.dumps(record, indent=1, ensure_ascii=False).encode()
-        write_atomically(_failure_path(run, cell), content, remedy=_REMEDY)
+        _files.write_atomically(_failure_path(run, cell), content, remedy=_REMEDY)
 
 
 def forget_failures(run: Path, cells: Iterable[Cell]) -> None:

@@ -7,14 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bertology._files import (
-    explained_system_errors,
-    file_sha256,
-    read_checksums,
-    read_json,
-    shortened,
-    write_atomically,
-)
+from bertology import _files
 from bertology.corpora import Corpus, kept_name, kept_table, load_corpus
 from bertology.encoders import resolve_model
 from bertology.encoders.sources import code_fingerprint
@@ -31,7 +24,7 @@ _REMEDY = "name another folder with --out"
 _SCORES = ("value", "stderr", "ci_low", "ci_high", "n_items", "n_train", "predictions_sha256")
 
 
-@explained_system_errors()
+@_files.explained_system_errors()
 def verify_run(run: Path) -> tuple[str, ...]:
     """List the changes in a run's folder since it was written, a line each; nothing if all is well.
 
@@ -48,7 +41,7 @@ def verify_run(run: Path) -> tuple[str, ...]:
         if not (run / RECORD).is_file():
             raise
         problems.append(str(error))
-    checksums = read_checksums(run)
+    checksums = _files.read_checksums(run)
     if checksums is None:
         raise BertologyError(f"{run}: its tables were never written; run it to its end first")
     files = {str(path.relative_to(run)): path for path in folder.files()}
@@ -76,7 +69,7 @@ def _cell_problems(run: Path) -> Iterator[str]:
     sums: dict[str, str | None] = {}
     for path in sorted(path for path in (run / "cells").glob("*.json") if path.is_file()):
         try:
-            record: _CellFile = read_json(path, what="the record of a cell", form=_CellFile)
+            record: _CellFile = _files.read_json(path, what="the record of a cell", form=_CellFile)
         except BertologyError:
             yield f"cells/{path.name}: altered (not the record of a cell)"
             continue
@@ -85,7 +78,7 @@ def _cell_problems(run: Path) -> Iterator[str]:
         if not Cell(record.identity).id == record.cell_id == stem:
             yield f"cells/{path.name}: altered (its name is not the hash of what it says it is)"
         predictions = run / "predictions" / f"{stem}.parquet"
-        if checksum is not None and predictions.is_file() and file_sha256(predictions) != checksum:
+        if checksum is not None and predictions.is_file() and _files.file_sha256(predictions) != checksum:
             yield f"predictions/{predictions.name}: altered"
     try:
         rows = read_result_rows(run)
@@ -94,7 +87,7 @@ def _cell_problems(run: Path) -> Iterator[str]:
         return
     for row in rows:
         if row.status == "ok" and sums.get(row.cell_id) != row.predictions_sha256:
-            yield f"results.parquet: scores of other predictions than cell {shortened(row.cell_id)} has"
+            yield f"results.parquet: scores of other predictions than cell {_files.shortened(row.cell_id)} has"
 
 
 @dataclass(frozen=True)
@@ -102,13 +95,11 @@ class Repetition:
     """The comparison of a repeated run with the first."""
 
     summary: RunSummary
-    n_scores: int
-    """Scores compared."""
-    moved: tuple[str, ...]
-    """A line for each score that is not exactly what it was, or is in only one of the runs."""
+    n_scores: int  # scores compared
+    moved: tuple[str, ...]  # a line for each score that is not exactly what it was, or is in only one of the runs
 
 
-@explained_system_errors()
+@_files.explained_system_errors()
 def rerun(
     run: Path,
     out: Path,
@@ -196,7 +187,7 @@ def _scores(run: Path) -> dict[tuple[Any, ...], tuple[Any, ...]]:
     return scores
 
 
-@explained_system_errors()
+@_files.explained_system_errors()
 def merge_runs(runs: Sequence[Path], out: Path) -> Results:
     """Put the parts of one experiment together into folder ``out``.
 
@@ -276,7 +267,7 @@ def _copy_files(run: Path, out: Path) -> None:
         for path in sorted((run / folder).glob("[!.]*")):
             target = out / folder / path.name
             if not target.exists():
-                write_atomically(target, path.read_bytes(), remedy=_REMEDY)
+                _files.write_atomically(target, path.read_bytes(), remedy=_REMEDY)
     for failed in (out / "cells").glob("*.failed.json"):
         if (out / "cells" / failed.name.replace(".failed", "")).exists():
             failed.unlink()

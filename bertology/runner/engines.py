@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import lru_cache, partial, partialmethod
 from importlib.util import find_spec
 from itertools import groupby
 from operator import attrgetter
@@ -28,23 +28,14 @@ import numpy as np
 from filelock import Timeout
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from bertology._files import (
-    NotJson,
-    digest,
-    end_with_parent,
-    exists,
-    given_path,
-    parsed_json,
-    read_text,
-    temporary_folder,
-)
+from bertology import _files
 from bertology._machine import give_back_freed_memory, memory_for_vectors
 from bertology._settings import Text, Truth, Whole, checked, read_yaml
 from bertology.activations import Entry
 from bertology.activations.progress import Progress, silent
 from bertology.corpora import Corpus
 from bertology.errors import BertologyError, cut_path
-from bertology.families.contract import BaselineCells, Family, FitCells, FitGroup, Resources
+from bertology.families.contract import Family, FitCells, FitGroup, Resources
 from bertology.families.model_corpus import ModelCorpus, Signal, Splits, StoredSignal, Weights, texts_read
 from bertology.families.rows import records_of
 from bertology.results import Predictions
@@ -57,13 +48,14 @@ if TYPE_CHECKING:
 
     from bertology.encoders import Encoder
 
-ProgressFor = Callable[[str], Progress]
-"""Gives the progress display of a job from its label."""
+ProgressFor = Callable[[str], Progress]  # gives the progress display of a job from its label
 _open: dict[str, Encoder] = {}
 """The model that this process has open: one at most, or beside it the one that it is compared with."""
 Outcome = Literal["computed", "found", "busy"]
-Numbered = tuple[int, Unit]
-"""A unit and its place in a run."""
+Numbered = tuple[int, Unit]  # a unit and its place in a run
+Outcomes = Generator[tuple[int, Outcome | Exception], None, None]
+"""The number and outcome of each unit as they come, vectors and all; those no longer pending do not come."""
+Engine = Callable[[Sequence[Unit], "Context"], Outcomes]
 
 
 def together(units: Iterable[Numbered]) -> list[list[Numbered]]:
@@ -82,36 +74,34 @@ class Context:
 
     run: Path
     device: str
-    wait: bool = False
-    """Wait for other processes that are at a unit; otherwise ``busy`` is its outcome."""
+    wait: bool = False  # wait for other processes that are at a unit; otherwise `busy` is its outcome
     is_pending: Callable[[Unit], bool] = lambda _: True
     """Whether a unit is still to be computed: another process may have done it in the meantime."""
     progress: ProgressFor = lambda _: silent
-    side_by_side: int = 1
-    """Units that are computed at once on this machine, and share its memory."""
+    side_by_side: int = 1  # units that are computed at once on this machine, and share its memory
 
 
-def compute_units(units: Sequence[Unit], context: Context) -> list[Outcome | Exception]:
-    """Compute units that stand :func:`together`, if no one has; a failure of one is recorded, and stops no other."""
-    done, mine = dict[str, Outcome | Exception](), list[Unit]()
+def compute_load(load: Sequence[Numbered], context: Context) -> list[tuple[int, Outcome | Exception]]:
+    """Compute units that stand :func:`together`, if no one has; a failure of one is recorded, and stops no other.
+
+    Failures come last, since a failure may end the run.
+    """
+    outcomes, mine = dict[str, Outcome | Exception](), list[Unit]()
     with contextlib.ExitStack() as locks:
-        for unit in units if len(units) > 1 else ():
-            with contextlib.suppress(Timeout):
-                locks.enter_context(RunFolder(context.run).lock(unit.key, wait=False))
+        for _, unit in load:
+            try:
+                # Nobody waits for a unit while holding others, so that two runs cannot wait for each other.
+                locks.enter_context(RunFolder(context.run).lock(unit.key, wait=context.wait and len(load) == 1))
+                outcomes[unit.key] = "found"
                 mine += [] if finished(context.run, unit) else [unit]
-        if mine:
-            done = _compute(mine, context)
-    # Nobody waits for a unit while holding others, so that two runs cannot wait for each other.
-    return [done.get(unit.key) or compute_unit(unit, context) for unit in units]
-
-
-def compute_unit(unit: Unit, context: Context) -> Outcome | Exception:
-    """Compute a unit if no one has; a failure is recorded, and returned."""
-    try:
-        with RunFolder(context.run).lock(unit.key, wait=context.wait):
-            return "found" if finished(context.run, unit) else _compute([unit], context)[unit.key]
-    except Timeout:
-        return "busy"
+            except Timeout:
+                outcomes[unit.key] = "busy"
+        outcomes |= _compute(mine, context) if mine else {}
+    found = []
+    for number, unit in load:
+        is_waited_for = context.wait and len(load) > 1 and outcomes[unit.key] == "busy"
+        found += compute_load([(number, unit)], context) if is_waited_for else [(number, outcomes[unit.key])]
+    return sorted(found, key=lambda outcome: isinstance(outcome[1], Exception))
 
 
 def _compute(units: Sequence[Unit], context: Context) -> dict[str, Outcome | Exception]:
@@ -122,7 +112,12 @@ def _compute(units: Sequence[Unit], context: Context) -> dict[str, Outcome | Exc
         with one_thread() as n_threads:
             if first.baselines is not None:
                 job = _job(first, None, context, f"{tasks}, baselines", n_threads)
-                _compute_baselines(first.family, first.baselines, job)
+                folds = _folds(job)
+                for part in folds or [job]:
+                    if not all_finished(part.run, first.cells):
+                        first.family.compute_baselines(first.baselines, part)
+                if folds:
+                    _put_together(job, folds, first.cells)
             for draw in zip(*map(attrgetter("draws"), units), strict=True):
                 # Of a unit that was begun before some groups may be finished.
                 owners, groups = dict[int, Unit](), list[FitGroup]()
@@ -279,8 +274,7 @@ def one_thread() -> Iterator[int]:
         torch.set_num_threads(before)
 
 
-_FOLDER = "folds"
-"""The folder in a run for the cells of single folds, until all folds are finished."""
+_FOLDER = "folds"  # the folder in a run for the cells of single folds, until all folds are finished
 _SUMS = ("n_items", "n_skipped", "n_unseen_label")
 
 
@@ -288,11 +282,11 @@ def _compute_groups(
     family: Family, groups: Sequence[FitGroup], job: Resources
 ) -> Iterator[tuple[FitGroup, Exception | None]]:
     """:meth:`Family.compute`, in each fold where there are any; what is finished of a fold is not computed again."""
-    if not job.pair.splits.folds:
+    folds, failures = _folds(job), dict[int, Exception]()
+    if not folds:
         yield from family.compute(groups, job)
         return
-    failures: dict[int, Exception] = {}
-    for fold in _folds(job):
+    for fold in folds:
         owners, parts = dict[int, FitGroup](), list[FitGroup]()
         for group in groups:
             if id(group) not in failures and (left := _unfinished(group, fold.run)) is not None:
@@ -302,40 +296,51 @@ def _compute_groups(
             failures |= {} if error is None else {id(owners[id(part)]): error}
     for group in groups:
         if id(group) not in failures:
-            _put_together(job, group.cells)
+            _put_together(job, folds, group.cells)
         yield group, failures.get(id(group))
 
 
-def _compute_baselines(family: Family, baselines: BaselineCells, job: Resources) -> None:
-    """:meth:`Family.compute_baselines`, in each fold where there are any."""
-    if not job.pair.splits.folds:
-        family.compute_baselines(baselines, job)
-        return
-    for fold in _folds(job):
-        if not all_finished(fold.run, baselines.cells.values()):
-            family.compute_baselines(baselines, fold)
-    _put_together(job, baselines.cells.values())
-
-
 def _folds(job: Resources) -> list[Resources]:
-    """The resources of each fold, which has a folder of its own."""
+    """The resources of each fold, which has a folder of its own until all are finished."""
     folds = job.pair.splits.folds
     return [replace(job, run=job.run / _FOLDER / str(one.fold), pair=replace(job.pair, splits=one)) for one in folds]
 
 
-def _put_together(job: Resources, cells: Iterable[Cell]) -> None:
-    """Write cells of all items, made of those of the folds, which are then deleted."""
-    runs = [fold.run for fold in _folds(job)]
+def _put_together(job: Resources, folds: Sequence[Resources], cells: Iterable[Cell]) -> None:
+    """Write cells of all items, made of those of the folds, which are then deleted.
+
+    Counts are of all items; of training items, and of what was fitted, they are what a fold has on average.
+    """
+    runs = [fold.run for fold in folds]
     for cell in cells:
         records = [records_of(run, [cell])[0] for run in runs]
-        kept = _joined([read_predictions(run, cell.id) for run in runs])
-        facts = _facts_of([record.facts for record in records])
+        parts, facts = [read_predictions(run, cell.id) for run in runs], [record.facts for record in records]
+        # No item and no cluster is in two of the folds.
+        labels = list(dict.fromkeys(label for part in parts for label in part.labels))
+        places = [np.array([labels.index(label) for label in part.labels], dtype=np.int64) for part in parts]
+        before = np.cumsum([0, *(len(part.cluster_ids) for part in parts)]).tolist()
+        kept = Predictions(
+            item_ids=[item for part in parts for item in part.item_ids],
+            cluster=np.concatenate([part.cluster + first for part, first in zip(parts, before, strict=False)]),
+            cluster_ids=[name for part in parts for name in part.cluster_ids],
+            gold=np.concatenate([place[part.gold] for part, place in zip(parts, places, strict=True)]),
+            pred=np.concatenate([place[part.pred] for part, place in zip(parts, places, strict=True)]),
+            score=np.concatenate([part.score for part in parts]),
+            labels=tuple(labels),
+            label_sets=parts[0].label_sets,
+            fold=np.repeat(np.arange(1, len(parts) + 1), [len(part.item_ids) for part in parts]),
+        )
+        shared: dict[str, Any] = {name: sum(of[name] for of in facts) for name in _SUMS}
+        shared |= {name: _averaged([of[name] for of in facts]) for name in ("n_train", "n_classes")}
+        shared["skip_reasons"] = dict(sum((Counter(of["skip_reasons"]) for of in facts), Counter[str]()))
+        shared["params"] = _averaged([of.get("params", {}) for of in facts]) | {"folds": len(facts)}
+        wall = sum(record.provenance["wall_s"] for record in records)
         write_cell(
             job.run,
             cell,
             kept,
-            facts={**facts, "n_clusters": len(kept.cluster_ids)},
-            provenance={**records[0].provenance, "wall_s": sum(record.provenance["wall_s"] for record in records)},
+            facts={**facts[0], **shared, "n_clusters": len(kept.cluster_ids)},
+            provenance={**records[0].provenance, "wall_s": wall},
             notes=job.pair.splits.notes,
         )
         for path in (path for run in runs for path in run.glob(f"*/{cell.id}*")):
@@ -343,36 +348,6 @@ def _put_together(job: Resources, cells: Iterable[Cell]) -> None:
     for folder in [*(path for run in runs for path in run.glob("*")), *runs, job.run / _FOLDER]:
         with contextlib.suppress(OSError):  # others have cells in it
             folder.rmdir()
-
-
-def _joined(parts: Sequence[Predictions]) -> Predictions:
-    """Predictions of the folds, one after the other; no item and no cluster is in two of them."""
-    numbers: dict[str, int] = {}
-    places = [
-        np.array([numbers.setdefault(label, len(numbers)) for label in part.labels], dtype=np.int64) for part in parts
-    ]
-    of_folds = list(zip(parts, places, strict=True))
-    before = np.cumsum([0, *(len(part.cluster_ids) for part in parts)]).tolist()
-    return Predictions(
-        item_ids=[item for part in parts for item in part.item_ids],
-        cluster=np.concatenate([part.cluster + first for part, first in zip(parts, before, strict=False)]),
-        cluster_ids=[name for part in parts for name in part.cluster_ids],
-        gold=np.concatenate([place[part.gold] for part, place in of_folds]),
-        pred=np.concatenate([place[part.pred] for part, place in of_folds]),
-        score=np.concatenate([part.score for part in parts]),
-        labels=tuple(numbers),
-        label_sets=parts[0].label_sets,
-        fold=np.repeat(np.arange(1, len(parts) + 1), [len(part.item_ids) for part in parts]),
-    )
-
-
-def _facts_of(facts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Counts of all items; of training items, and of what was fitted, what a fold has on average."""
-    sums = {name: sum(of_fold[name] for of_fold in facts) for name in _SUMS}
-    skipped = sum((Counter(of_fold["skip_reasons"]) for of_fold in facts), Counter[str]())
-    params = _averaged([of_fold.get("params", {}) for of_fold in facts]) | {"folds": len(facts)}
-    averaged = {name: _averaged([of_fold[name] for of_fold in facts]) for name in ("n_train", "n_classes")}
-    return {**facts[0], **averaged, **sums, "skip_reasons": dict(skipped), "params": params}
 
 
 def _averaged(values: Sequence[Any]) -> Any:
@@ -396,8 +371,6 @@ def _averaged(values: Sequence[Any]) -> Any:
 _INSTALL = "pip install 'bertology[distributed]'"
 _ADDRESS = re.compile(r"(?:[a-z]+://)?[^/\s]+:\d+")
 _REMEDY = "give the address of a dask scheduler, such as tcp://host:8786, or the file it was told to write"
-PATIENCE_S = 120.0
-CONNECT_S = 10.0
 
 
 @dataclass(frozen=True)
@@ -406,8 +379,7 @@ class ClusterChoice:
 
     scheduler: str | None = None
     """Address of a dask scheduler, or the file that ``dask scheduler --scheduler-file`` writes."""
-    slurm: Path | None = None
-    """A YAML file that says how Slurm jobs with workers are submitted."""
+    slurm: Path | None = None  # a YAML file that says how Slurm jobs with workers are submitted
     patience_s: float | None = None
     """Give up after so many seconds without any worker. When left out two minutes; without end for the first workers of
     Slurm, which may have to stand in a queue."""
@@ -438,30 +410,27 @@ class ClusterChoice:
     def address(self) -> str:
         """The address of the scheduler that was named, by itself or by the scheduler's file."""
         given = self.scheduler or ""
-        path = given_path(given)
+        path = _files.given_path(given)
         if not path.is_file() and _ADDRESS.fullmatch(given):
             return given if "://" in given else f"tcp://{given}"
-        problem = "not a scheduler's file" if exists(path) else "no such file, and no address"
+        problem = "not a scheduler's file" if _files.exists(path) else "no such file, and no address"
         try:
-            return str(parsed_json(read_text(path))["address"])
-        except (BertologyError, NotJson, TypeError, KeyError):
+            return str(_files.parsed_json(_files.read_text(path))["address"])
+        except (BertologyError, _files.NotJson, TypeError, KeyError):
             raise BertologyError(f"--scheduler {cut_path(given)}: {problem}: {_REMEDY}") from None
 
 
 _Count = Annotated[Whole, Field(ge=1)]
+_Texts = tuple[Text, ...] | None
 
 
-class _Profile(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
-
-
-class Bounds(_Profile):
+class Bounds(BaseModel):
     """Bounds of the number of jobs; a number stands for exactly that many."""
 
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
     minimum: Annotated[Whole, Field(ge=0)] = 0
-    """Never fewer."""
     maximum: _Count
-    """Never more."""
 
     @model_validator(mode="before")
     @classmethod
@@ -476,39 +445,29 @@ class Bounds(_Profile):
         return self
 
 
-class SlurmProfile(_Profile):
+class SlurmProfile(BaseModel):
     """Keyword arguments of dask-jobqueue's ``SLURMCluster``, by their names there, and the number of jobs."""
 
-    jobs: Bounds
-    """How many jobs to submit: a number, or `{minimum: 1, maximum: 20}` to follow the work there is."""
-    cores: _Count
-    """Cores of a job."""
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    jobs: Bounds  # how many jobs to submit: a number, or `{minimum: 1, maximum: 20}` to follow the work there is
+    cores: _Count  # of a job, as the memory, such as `16GB`
     memory: Text
-    """Memory of a job, such as `16GB`."""
-    processes: _Count | None = None
-    """Workers of a job; as many as cores when left out. One where the job has one GPU."""
-    queue: Text | None = None
-    """Partition."""
+    processes: _Count | None = None  # workers of a job; as many as cores when left out, one where the job has one GPU
+    queue: Text | None = None  # partition
     account: Text | None = None
-    walltime: Text | None = None
-    """Such as `'02:00:00'`."""
+    walltime: Text | None = None  # such as `'02:00:00'`
     job_name: Text | None = None
-    job_cpu: _Count | None = None
-    """Cores to ask Slurm for, where they are not those of the workers."""
+    job_cpu: _Count | None = None  # cores to ask Slurm for, where they are not those of the workers
     job_mem: Text | None = None
-    job_extra_directives: tuple[Text, ...] | None = None
-    """Further lines of `#SBATCH`: `--gres=gpu:1`."""
-    job_directives_skip: tuple[Text, ...] | None = None
-    job_script_prologue: tuple[Text, ...] | None = None
-    """Commands before the worker starts: `source venv/bin/activate`."""
-    worker_extra_args: tuple[Text, ...] | None = None
-    """Further arguments of `dask worker`: `--resources`, `GPU=1`."""
-    local_directory: Text | None = None
-    """A fast folder of the node for what workers spill."""
+    job_extra_directives: _Texts = None  # further lines of `#SBATCH`: `--gres=gpu:1`
+    job_directives_skip: _Texts = None
+    job_script_prologue: _Texts = None  # commands before the worker starts: `source venv/bin/activate`
+    worker_extra_args: _Texts = None  # further arguments of `dask worker`: `--resources`, `GPU=1`
+    local_directory: Text | None = None  # a fast folder of the node for what workers spill
     shared_temp_directory: Text | None = None
     log_directory: Text | None = None
-    interface: Text | None = None
-    """Network interface, such as `ib0`."""
+    interface: Text | None = None  # network interface, such as `ib0`
     protocol: Text | None = None
     python: Text | None = None
     shebang: Text | None = None
@@ -541,15 +500,13 @@ class SlurmProfile(_Profile):
 
 def read_profile(path: Path) -> SlurmProfile:
     """The profile that a YAML file holds; errors name file, line and key."""
-    what = "a profile of Slurm jobs"
-    written = read_yaml(path, what=what)
+    written = read_yaml(path, what="a profile of Slurm jobs")
     if not isinstance(written.value, dict):
-        raise BertologyError(f"{written.place}: {what} is a mapping of keys to values, such as 'cores: 4'")
+        raise BertologyError(f"{written.place}: a profile of Slurm jobs is a mapping of keys to values: 'cores: 4' …")
     return checked(SlurmProfile, written, known=lambda path: list((Bounds if path[1:] else SlurmProfile).model_fields))
 
 
-Sent = tuple[Unit, Path]
-"""A unit as it is sent to another process, without its sentences, and the file that has them."""
+Sent = tuple[Unit, Path]  # a unit as it is sent to another process, without its sentences, and the file that has them
 
 
 class Sender:
@@ -565,30 +522,26 @@ class Sender:
         self._light: dict[int, tuple[Plan, Plan]] = {}
 
     def __enter__(self) -> Sender:
-        self._folder = self._stack.enter_context(temporary_folder(self._run, "corpora")).absolute()
+        self._folder = self._stack.enter_context(_files.temporary_folder(self._run, "corpora")).absolute()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
-    def file(self, splits: Splits) -> Path:
-        """The file with the content of ``splits``."""
+    def send(self, unit: Unit) -> Sent:
+        """A unit without a sentence in it, to be sent many times; :func:`received` makes it whole."""
+        plan, splits = unit.plan, unit.plan.pair.splits
         key = tuple([id(read) for read in (*splits.by_name.values(), *splits.items.values(), *splits.folds)])
         if key not in self._files:
             content = pickle.dumps(splits, protocol=pickle.HIGHEST_PROTOCOL)
-            path = self._folder / digest([content])
+            path = self._folder / _files.digest([content])
             path.write_bytes(content)
             self._files[key] = splits, path
-        return self._files[key][1]
-
-    def send(self, unit: Unit) -> Sent:
-        """A unit without a sentence in it, to be sent many times; :func:`received` makes it whole."""
-        plan = unit.plan
         if id(plan) not in self._light:
             # What has been worked out of a plan stays behind as well, and so do the corpus's other splits.
-            pair = _placed(plan.pair.on(Corpus(plan.pair.corpus.name, {}), Splits(notes=plan.pair.splits.notes)))
+            pair = _placed(plan.pair.on(Corpus(plan.pair.corpus.name, {}), Splits(notes=splits.notes)))
             self._light[id(plan)] = plan, replace(plan, pair=pair)
-        return replace(unit, plan=self._light[id(plan)][1]), self.file(plan.pair.splits)
+        return replace(unit, plan=self._light[id(plan)][1]), self._files[key][1]
 
 
 def _placed(pair: ModelCorpus) -> ModelCorpus:
@@ -610,11 +563,6 @@ def _splits_in(file: Path) -> Splits:
     return splits
 
 
-Outcomes = Generator[tuple[int, Outcome | Exception], None, None]
-Engine = Callable[[Sequence[Unit], Context], Outcomes]
-"""Units in; the number and outcome of each as they come, vectors and all. Those no longer pending do not come."""
-
-
 def local_engine(name: Literal["joblib", "threads", "serial"], n_jobs: int) -> Engine:
     """The engine of that name on this machine; whichever is asked for, one job is done in this process."""
     engine = _joblib if name == "joblib" else _threads
@@ -625,7 +573,7 @@ def serial(units: Sequence[Unit], context: Context) -> Outcomes:
     """One unit after the other, in this process."""
     for portion in portions(units):
         for load in together((yield from _with_vectors(portion, context))):
-            yield from _computed(load, context)
+            yield from compute_load(load, context)
 
 
 def _threads(n_threads: int, units: Sequence[Unit], context: Context) -> Outcomes:
@@ -641,63 +589,49 @@ def _threads(n_threads: int, units: Sequence[Unit], context: Context) -> Outcome
             if not unit.reads:
                 # Hooks and gates belong to the one model that is open, so that its passes do not run side by side.
                 with all_threads() if unit.draws else contextlib.nullcontext():
-                    outcomes = _computed(load, context)
+                    outcomes = compute_load(load, context)
                 yield from outcomes
+            elif len(load) > 1:
+                parts.append(load)
             else:  # each draw of weights is a fit of its own
-                for draw in unit.draws if len(load) == 1 else ():
-                    parts.append([(number, replace(unit, draws=(draw,)))])
-                parts += [load] if len(load) > 1 else []
-        if len(parts) > 1:
-            sharing = replace(context, side_by_side=min(n_threads, len(parts)))
-            yield from _side_by_side(n_threads, parts, sharing)
-        for part in parts if len(parts) == 1 else ():
-            yield from _computed(part, context)  # this fit may spread its layers over all threads
+                parts += [[(number, replace(unit, draws=(draw,)))] for draw in unit.draws]
+        if len(parts) == 1:
+            yield from compute_load(parts[0], context)  # this fit may spread its layers over all threads
+        elif parts:
+            yield from _side_by_side(n_threads, parts, replace(context, side_by_side=min(n_threads, len(parts))))
 
 
 def _side_by_side(n_threads: int, parts: Sequence[list[Numbered]], context: Context) -> Outcomes:
     stopped, outcomes = Event(), dict[int, list[Outcome | Exception]]()
     left = [number for part in parts for number, _ in part]
     with ThreadPoolExecutor(n_threads) as pool, one_thread():
-        notes: list[list[tuple[Progress, str]]] = [[] for _ in parts]
-        displays = [partial(_InThread, context.progress, stopped, kept) for kept in notes]
-        jobs = [(part, replace(context, progress=display)) for part, display in zip(parts, displays, strict=True)]
-        futures = [pool.submit(_computed, *job) for job in jobs]
+        jobs = []
+        for part in parts:
+            notes = list[tuple[Progress, str]]()
+            display = partial(_InThread, context.progress, stopped, notes)
+            jobs.append((pool.submit(compute_load, part, replace(context, progress=display)), notes))
         try:
-            for future, kept in zip(futures, notes, strict=True):
+            for future, notes in jobs:
                 ended = future.result()
-                for display, text in kept:
-                    display.note(text)
+                for shown, text in notes:
+                    shown.note(text)
                 for number, outcome in ended:
                     left.remove(number)
                     outcomes.setdefault(number, []).append(outcome)
-                    if number not in left:
-                        yield number, _of_all(outcomes[number])
+                    if number not in left:  # a failure of a draw, else what is left to do, else what was done
+                        yield number, min(outcomes[number], key=_weight)
         finally:
             stopped.set()
-            for future in futures:
+            for future, _ in jobs:
                 future.cancel()
 
 
-def _of_all(outcomes: Sequence[Outcome | Exception]) -> Outcome | Exception:
-    """The outcome of a unit from those of its draws: a failure, else what is left to do, else what was done."""
-    by_weight: tuple[Outcome, ...] = ("busy", "computed", "found")
-    failures = (outcome for outcome in outcomes if isinstance(outcome, Exception))
-    return next(failures, None) or next(outcome for outcome in by_weight if outcome in outcomes)
+def _weight(outcome: Outcome | Exception) -> int:
+    return 0 if isinstance(outcome, Exception) else ("busy", "computed", "found").index(outcome) + 1
 
 
 class _Stopped(BaseException):
     """Ends a fit in a thread, when the run ends before it."""
-
-
-def _unless_stopped(name: str) -> Callable[..., None]:
-    """The method of a display, which ends the job once it is stopped."""
-
-    def show(self: _InThread, *args: Any, **options: Any) -> None:
-        if self._stopped.is_set():
-            raise _Stopped
-        getattr(self._display, name)(*args, **options)
-
-    return show
 
 
 class _InThread(Progress):
@@ -709,7 +643,16 @@ class _InThread(Progress):
     def note(self, text: str) -> None:
         self._notes.append((self._display, text))
 
-    start, advance, skip, finish, say = map(_unless_stopped, ("start", "advance", "skip", "finish", "say"))
+    def _shown(self, name: str, *args: Any, **options: Any) -> None:
+        if self._stopped.is_set():
+            raise _Stopped
+        getattr(self._display, name)(*args, **options)
+
+    start = partialmethod(_shown, "start")
+    advance = partialmethod(_shown, "advance")
+    skip = partialmethod(_shown, "skip")
+    finish = partialmethod(_shown, "finish")
+    say = partialmethod(_shown, "say")
 
 
 def _joblib(n_jobs: int, units: Sequence[Unit], context: Context) -> Outcomes:
@@ -721,25 +664,30 @@ def _joblib(n_jobs: int, units: Sequence[Unit], context: Context) -> Outcomes:
             if len(loads) < 2:
                 # Starting processes takes longer than many a fit.
                 for load in loads:
-                    yield from _computed(load, context)
+                    yield from compute_load(load, context)
                 continue
+            n_processes = min(n_jobs, len(loads))
             parallel = Parallel(
-                n_jobs=min(n_jobs, len(loads)),
+                n_jobs=n_processes,
                 return_as="generator_unordered",
                 pre_dispatch="all",
-                initializer=end_with_parent,
+                initializer=_files.end_with_parent,
                 initargs=(os.getpid(),),
                 # What is sent is small: nothing is put into files, for which a folder would be made elsewhere.
                 max_nbytes=None,
                 temp_folder=tempfile.gettempdir(),
             )
             sent = ([(number, sender.send(unit)) for number, unit in load] for load in loads)
-            where = (context.run, context.device, context.wait, min(n_jobs, len(loads)))
+            there = Context(context.run, context.device, context.wait, side_by_side=n_processes)
             with _no_interrupt():
-                results = parallel(delayed(_unpacked)(load, *where) for load in sent)
+                results = parallel(delayed(_unpacked)(load, there) for load in sent)
             with contextlib.closing(results):
                 for outcomes in results:
                     yield from outcomes
+
+
+def _unpacked(load: Sequence[tuple[int, Sent]], context: Context) -> list[tuple[int, Outcome | Exception]]:
+    return compute_load([(number, received(sent)) for number, sent in load], context)
 
 
 @contextlib.contextmanager
@@ -804,23 +752,3 @@ def _explained_ends() -> Iterator[None]:
                 "a process of the run was killed, perhaps as memory ran out: give fewer by --jobs; "
                 "what is finished is kept, the same command goes on from here"
             ) from error
-
-
-def _computed(load: Sequence[Numbered], context: Context) -> list[tuple[int, Outcome | Exception]]:
-    numbers, units = zip(*load, strict=True)
-    outcomes = compute_units(units, context)
-    return in_telling_order(numbers, outcomes) if len(load) > 1 else [(numbers[0], outcomes[0])]
-
-
-def in_telling_order(
-    numbers: Sequence[int], outcomes: Sequence[Outcome | Exception]
-) -> list[tuple[int, Outcome | Exception]]:
-    """Numbered outcomes with failures last, since a failure may end the run."""
-    return sorted(zip(numbers, outcomes, strict=True), key=lambda outcome: isinstance(outcome[1], Exception))
-
-
-def _unpacked(
-    load: Sequence[tuple[int, Sent]], run: Path, device: str, wait: bool, side_by_side: int
-) -> list[tuple[int, Outcome | Exception]]:
-    units = [(number, received(sent)) for number, sent in load]
-    return _computed(units, Context(run, device, wait, side_by_side=side_by_side))

@@ -39,8 +39,7 @@ class PairEstimate:
     problems: tuple[str, ...]  # tasks that cannot be computed on this corpus, and why
     vectors: float  # bytes of vectors that it reads
     vectors_missing: float  # bytes of those that are not in the store yet
-    reading_flops: float
-    fitting_flops: float
+    flops: float  # of what is left: forward passes and fits
     memory: float  # bytes that a fit takes
     result_bytes: float
 
@@ -53,24 +52,14 @@ class Estimate:
     folder: Path
     pairs: tuple[PairEstimate, ...]
     n_cells: int
-    flops_a_second: float
-    """Floating-point operations a second of one thread of this processor, measured."""
-
-    @property
-    def seconds(self) -> float:
-        """Time on one thread; rough."""
-        flops = self._total("reading_flops") + self._total("fitting_flops")
-        left = self._total("n_cells") - self._total("n_finished")
-        return flops / (self.flops_a_second * _SHARE_OF_PEAK) + left * _SECONDS_A_CELL
-
-    def _total(self, name: str) -> float:
-        return float(sum(getattr(pair, name) for pair in self.pairs))
+    seconds: float  # on one thread; rough
 
     def to_text(self) -> str:
         """The estimate as text for a terminal."""
-        n_finished, n_failed = self._total("n_finished"), self._total("n_failed")
-        failed = f", {n_failed:,.0f} failed when last tried" if n_failed else ""
-        lines = [f"{self.name}: {self.n_cells:,} cells, {n_finished:,.0f} finished{failed}, in {self.folder}"]
+        names = ("n_finished", "n_failed", "vectors_missing", "result_bytes")
+        n_finished, n_failed, to_store, results = (sum(getattr(pair, name) for pair in self.pairs) for name in names)
+        failed = f", {n_failed:,} failed when last tried" if n_failed else ""
+        lines = [f"{self.name}: {self.n_cells:,} cells, {n_finished:,} finished{failed}, in {self.folder}"]
         called = short_names(pair.model for pair in self.pairs)
         for pair in self.pairs:
             missing = pair.vectors_missing
@@ -80,15 +69,20 @@ class Estimate:
                 f"{pair.n_finished:,} finished; {size_in_words(pair.vectors)} of vectors, {cached}"
             )
             lines += [f"    cannot be computed: {problem}" for problem in pair.problems]
-        if n_finished == self._total("n_cells"):
+        if n_finished == sum(pair.n_cells for pair in self.pairs):
             return "\n".join([*lines, "nothing is left to do", ""])
-        most = max(pair.memory for pair in self.pairs)
-        to_store, results = (size_in_words(self._total(name)) for name in ("vectors_missing", "result_bytes"))
-        time_left = _duration(self.seconds)
-        lines.append(f"time    about {time_left} on one thread, less on several (rough: within a factor of 3)")
-        lines.append(f"memory  about {size_in_words(most)} for each process that fits (rough)")
-        lines.append(f"disk    {to_store} of vectors in the cache, about {results} of results")
-        return "\n".join([*lines, ""])
+        most, left = max(pair.memory for pair in self.pairs), self.seconds
+        units = ((90, 1, ".0f", "s"), (5400, 60, ".0f", "min"), (float("inf"), 3600, ".1f", "h"))
+        time_left = next(f"{left / unit:{digits}} {name}" for most, unit, digits, name in units if left < most)
+        return "\n".join(
+            [
+                *lines,
+                f"time    about {time_left} on one thread, less on several (rough: within a factor of 3)",
+                f"memory  about {size_in_words(most)} for each process that fits (rough)",
+                f"disk    {size_in_words(to_store)} of vectors in the cache, about {size_in_words(results)} of results",
+                "",
+            ]
+        )
 
 
 def estimate(work: Work, folder: Path) -> Estimate:
@@ -101,27 +95,28 @@ def estimate(work: Work, folder: Path) -> Estimate:
     for unit in work.units if is_begun else work.units_of_all:
         of_plan[id(unit.plan)].append(unit)
     pairs = tuple(_pair(plan, of_plan[id(plan)], folder if is_begun else None) for plan in work.plans)
-    return Estimate(work.experiment.name, folder, pairs, work.n_cells, _measured_flops())
+    flops, n_left = sum(pair.flops for pair in pairs), sum(pair.n_cells - pair.n_finished for pair in pairs)
+    seconds = flops / (_measured_flops() * _SHARE_OF_PEAK) + n_left * _SECONDS_A_CELL
+    return Estimate(work.experiment.name, folder, pairs, work.n_cells, seconds)
 
 
 def _pair(plan: Plan, units: Sequence[Unit], folder: Path | None) -> PairEstimate:
-    pair, left, failed = plan.pair, list[Unit](), list[Unit]()
-    for unit in units:
-        if folder is None or not finished(folder, unit):
-            left.append(unit)
-            failed += [unit] if folder is not None and failure_of(folder, unit) is not None else []
+    pair = plan.pair
+    left = [unit for unit in units if folder is None or not finished(folder, unit)]
+    failed = [unit for unit in left if folder is not None and failure_of(folder, unit) is not None]
     # The cost of the fits that are left, by task, and why some tasks cannot be computed.
     costs, problems = dict[str, list[Cost]](), dict[str, None]()
     for load in together(enumerate(unit for unit in left if unit.draws)):
         first, groups = load[0][1], [group for _, unit in load for group in unit.draws]
         try:
+            first.family.check(pair, first.probe, [member.config for group in groups for member in group.members])
             costs.setdefault(first.probe.task, []).append(first.family.cost(pair, groups))
         except BertologyError as error:
-            costs.pop(first.probe.task)
+            costs.pop(first.probe.task, None)
             problems[str(error)] = None
     possible = [unit for unit in left if unit.probe.task in costs]
     # Vectors are read for families that need them alone.
-    vectors = missing = reading_flops = 0.0
+    vectors = missing = reading = 0.0
     for read in dict.fromkeys(read for unit in units for read in unit.reads):
         of = read.pair(pair)
         for split in texts_read(pair.splits, read.signal).values():
@@ -130,10 +125,10 @@ def _pair(plan: Plan, units: Sequence[Unit], folder: Path | None) -> PairEstimat
             vectors += n_bytes
             if left and of.recipe(read.weights, split, read.signal).find(of.layers) is None:
                 missing += n_bytes
-                reading_flops += of.pass_flops(split.n_words)
+                reading += of.pass_flops(split.n_words)
     every_cost = [cost for of_task in costs.values() for cost in of_task]
-    n_predictions = sum(len(unit.cells) * costs[unit.probe.task][0].items for unit in possible)
     n_cells, n_left, n_failed = (sum(len(unit.cells) for unit in some) for some in (units, left, failed))
+    fitting = float(max(1, len(pair.splits.folds)) * sum(cost.flops for cost in every_cost))
     return PairEstimate(
         model=pair.source.name,
         corpus=pair.corpus.name,
@@ -144,10 +139,10 @@ def _pair(plan: Plan, units: Sequence[Unit], folder: Path | None) -> PairEstimat
         problems=tuple(problems),
         vectors=vectors,
         vectors_missing=missing,
-        reading_flops=reading_flops if any(unit.reads for unit in possible) else 0.0,
-        fitting_flops=float(max(1, len(pair.splits.folds)) * sum(cost.flops for cost in every_cost)),
+        flops=fitting + (reading if any(unit.reads for unit in possible) else 0.0),
         memory=_LIBRARIES + max((cost.memory for cost in every_cost), default=0.0),
-        result_bytes=float(_BYTES_A_PREDICTION * n_predictions),
+        result_bytes=_BYTES_A_PREDICTION
+        * float(sum(len(unit.cells) * costs[unit.probe.task][0].items for unit in possible)),
     )
 
 
@@ -156,17 +151,10 @@ def _measured_flops() -> float:
     from threadpoolctl import threadpool_limits
 
     size = 384
-    matrix = np.ones((size, size), dtype=np.float32)
-    best = float("inf")
+    matrix, best = np.ones((size, size), dtype=np.float32), float("inf")
     with threadpool_limits(1):
         for _ in range(8):
             started = time.perf_counter()
             _ = matrix @ matrix
             best = min(best, time.perf_counter() - started)
     return 2 * size**3 / best
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -8,19 +8,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from bertology import _settings
 from bertology._files import exists, real_path
-from bertology._settings import (
-    Place,
-    Written,
-    changed,
-    check_trust,
-    checked,
-    file_schema,
-    merged,
-    parse_yaml,
-    read_file_of,
-    to_yaml,
-)
 from bertology.errors import BertologyError, NameNotFoundError, cut_path
 from bertology.families.contract import check_controls
 from bertology.families.request import (
@@ -56,9 +45,9 @@ def load_experiment(path: str | Path, *, changes: Sequence[str] = (), trust_remo
         BertologyError: the file is missing or invalid, or it requires remote code and ``trust_remote_code`` is false;
             the message names file, line and key.
     """
-    written = changed(_with_includes(Path(path), ()), changes)
-    check_trust(written, granted=trust_remote_code)
-    experiment = checked(Experiment, written, known=_known)
+    written = _settings.changed(_with_includes(Path(path), ()), changes)
+    _settings.check_trust(written, granted=trust_remote_code)
+    experiment = _settings.checked(Experiment, written, known=_known)
     try:
         check_controls(experiment.controls, (task.name for task in experiment.tasks))
     except NameNotFoundError as error:
@@ -68,12 +57,14 @@ def load_experiment(path: str | Path, *, changes: Sequence[str] = (), trust_remo
 
 def experiment_of(settings: Mapping[str, Any], *, where: str) -> Experiment:
     """The experiment of plain settings, as a file has them, checked as those of a file are."""
-    return checked(Experiment, parse_yaml(to_yaml(dict(settings)), Place(where)), known=_known)
+    return _settings.checked(
+        Experiment, _settings.parse_yaml(_settings.to_yaml(dict(settings)), _settings.Place(where)), known=_known
+    )
 
 
-def _with_includes(path: Path, above: tuple[Path, ...]) -> Written:
+def _with_includes(path: Path, above: tuple[Path, ...]) -> _settings.Written:
     """A file over what it includes: mappings are put together key by key, all else is replaced."""
-    written = read_file_of("run", path, what="an experiment", example="name: trial")
+    written = _settings.read_file_of("run", path, what="an experiment", example="name: trial")
     here = real_path(path)
     if here in above:
         circle = " → ".join(map(str, (*above[above.index(here) :], here)))
@@ -83,7 +74,7 @@ def _with_includes(path: Path, above: tuple[Path, ...]) -> Written:
     included = written.value.pop(_INCLUDE, None)
     if included is None:
         return written
-    base: Written | None = None
+    base: _settings.Written | None = None
     for name in included.value if isinstance(included.value, list) else [included]:
         if not isinstance(name.value, str) or not name.value:
             raise BertologyError(f"{name.place}: include: should be the path of a file, or a list of some")
@@ -92,8 +83,8 @@ def _with_includes(path: Path, above: tuple[Path, ...]) -> Written:
             remedy = f"paths start from the folder of {path.name}"
             raise BertologyError(f"{name.place}: include: no file {cut_path(file)}; {remedy}")
         lower = _with_includes(file, (*above, here))
-        base = lower if base is None else merged(lower, base)
-    return written if base is None else merged(written, base)
+        base = lower if base is None else _settings.merged(lower, base)
+    return written if base is None else _settings.merged(written, base)
 
 
 def _known(path: tuple[str | int, ...]) -> list[str]:
@@ -108,7 +99,7 @@ def experiment_schema() -> Mapping[str, Any]:
         "anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}],
         "description": "Files that this one builds on, by their paths from here; what is written here comes first.",
     }
-    schema = file_schema(Experiment, "run", title="experiment", further={"include": include})
+    schema = _settings.file_schema(Experiment, "run", title="experiment", further={"include": include})
     # What a file leaves out may stand in a file that it includes.
     schema.pop("required", None)
     return schema

@@ -10,7 +10,6 @@ import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import repeat
 from operator import attrgetter
 from typing import Any, TypeVar
 
@@ -20,27 +19,7 @@ from bertology.corpora import Corpus, annotate_text, known_table, load_corpus, n
 from bertology.encoders import ModelSource, model_fingerprint, model_shape, resolve_model
 from bertology.encoders.sources import code_fingerprint, find_checkpoints
 from bertology.errors import BertologyError, CorpusError, cut, quoted
-from bertology.families.contract import (
-    BaselineCells,
-    Family,
-    FitCells,
-    FitGroup,
-    check_controls,
-    family_of,
-    runs_random_weights,
-)
-from bertology.families.model_corpus import (
-    ModelCorpus,
-    Splits,
-    StoredSignal,
-    Unreadable,
-    Weights,
-    choose_folds,
-    choose_splits,
-    control_seeds,
-    fingerprint_of,
-    splits_to_read,
-)
+from bertology.families import contract, model_corpus
 from bertology.families.request import (
     AS_READ,
     CorpusSettings,
@@ -63,8 +42,7 @@ T = TypeVar("T")
 _LISTED = 5
 # How far from even a cut may be, in shares of a part, to keep a model in one piece.
 _NEAR = 0.1
-Draws = tuple[FitGroup, ...]
-"""One fit group on each draw of the weights of one initialisation."""
+Draws = tuple[contract.FitGroup, ...]  # one fit group on each draw of the weights of one initialisation
 
 
 class _Resolver:
@@ -86,34 +64,44 @@ class _Resolver:
 
     def plan(self, request: ProbeRequest) -> Plan:
         """The plan of a request, as :func:`make_plan` makes it."""
-        (model,), probes = request.models, _probes(request)
+        (model,), probes = request.models, dict[str, Probe]()
+        for task in request.tasks:
+            probe = get_probe(task.name)
+            if probe.task in probes:
+                raise BertologyError(f"task {quoted(probe.task)} is asked for twice: name each once")
+            for metric in probe.metrics:
+                if isinstance(metric, str) and metric not in METRICS:
+                    raise name_not_found(f"metric of task {probe.task}", metric, METRICS)
+            probes[probe.task] = probe
         pair = self._model(request, model)
         pair = replace(pair, layers=parse_layers(request.layer_spec, pair.shape.n_layers))
         # Models of an experiment that read one corpus are asked the same tasks.
-        key = request.corpora[0], *map(attrgetter("task"), probes)
-        corpus, splits = self._once(key, self._text, request, probes)
+        corpus, splits = self._once((request.corpora[0], *probes), self._text, request, tuple(probes.values()))
         weights = [_weights_of(model)]
         for init in request.inits_of(model)[1:]:
-            weights += [Weights(init, seed) for seed in control_seeds(request.n_draws)]
+            weights += [model_corpus.Weights(init, seed) for seed in model_corpus.control_seeds(request.n_draws)]
         pair = replace(pair, corpus=corpus, splits=splits, fingerprints=self._fingerprints(pair.source, weights))
-        return Plan(replace(pair, reference=self._reference(pair)), probes)
+        return Plan(replace(pair, reference=self._reference(pair)), tuple(probes.values()))
 
-    def _fingerprints(self, source: ModelSource, weights: Sequence[Weights]) -> dict[Weights, str]:
-        found = {}
-        for one in weights:
-            key = source.folder, one
-            found[one] = self._once(key, model_fingerprint, source, init=one.init, seed=one.seed)
-        return found
+    def _fingerprints(
+        self, source: ModelSource, weights: Sequence[model_corpus.Weights]
+    ) -> dict[model_corpus.Weights, str]:
+        return {
+            one: self._once((source.folder, one), model_fingerprint, source, init=one.init, seed=one.seed)
+            for one in weights
+        }
 
-    def _model(self, request: ProbeRequest, model: ModelSettings) -> ModelCorpus:
+    def _model(self, request: ProbeRequest, model: ModelSettings) -> model_corpus.ModelCorpus:
         """The model under its display name, with all layers and an empty corpus."""
         source = self.source(model)
         shape = self._once(source, model_shape, source)
         title = checkpoint_name(model.id or source.name, pretraining_seed=model.pretraining_seed, step=model.step)
         layers = tuple(range(shape.n_layers + 1))
-        return ModelCorpus(request, replace(source, name=title), shape, Corpus("", {}), Splits(), layers, {})
+        return model_corpus.ModelCorpus(
+            request, replace(source, name=title), shape, Corpus("", {}), model_corpus.Splits(), layers, {}
+        )
 
-    def _reference(self, pair: ModelCorpus) -> ModelCorpus | None:
+    def _reference(self, pair: model_corpus.ModelCorpus) -> model_corpus.ModelCorpus | None:
         """The reference model of a pair on the same corpus; None where none is asked for.
 
         Layers that are read of it have the numbers of those of the model where both are of one depth. Where they are
@@ -129,7 +117,7 @@ class _Resolver:
         fingerprints = self._fingerprints(found.source, [_weights_of(model)])
         return replace(found, corpus=pair.corpus, splits=pair.splits, layers=layers, fingerprints=fingerprints)
 
-    def _text(self, request: ProbeRequest, probes: Sequence[Probe]) -> tuple[Corpus, Splits]:
+    def _text(self, request: ProbeRequest, probes: Sequence[Probe]) -> tuple[Corpus, model_corpus.Splits]:
         """A corpus as probes read it, the splits that they read, and the items that they bring themselves.
 
         For folds it is one split; where some probe is fitted, a corpus without splits is divided, unless one is named.
@@ -138,50 +126,32 @@ class _Resolver:
         for probe in probes:
             needed.update(probe.splits_needed)
         train, test = settings.train_split, settings.test_split
-        corpus, splits = _corpus(settings, self._whole, reads_sentences=bool(needed)), Splits()
+        corpus, splits = _corpus(settings, self._whole, reads_sentences=bool(needed)), model_corpus.Splits()
         if settings.folds is not None:
-            _check_folds(request, probes)
-            corpus, splits = choose_folds(corpus, settings.folds, train=train, test=test)
+            for probe in probes:
+                problem = ""
+                if not contract.family_of(probe).is_cross_validated:
+                    problem = "nothing is fitted to its labels, so it has no folds: leave folds out, or ask it apart"
+                elif any(config.codelength is not None for config in request.configs_of(probe.task)):
+                    problem = "a codelength is of the training split, and has no folds: leave folds or codelength out"
+                if problem:
+                    raise BertologyError(f"task {probe.task}: {problem}")
+            corpus, splits = model_corpus.choose_folds(corpus, settings.folds, train=train, test=test)
         elif "train" in needed:
             corpus = corpus.divided() if (train, test) == ("train", "test") else corpus
-            splits = choose_splits(corpus, train=train, test=test)
+            splits = model_corpus.choose_splits(corpus, train=train, test=test)
         elif needed:
-            splits = splits_to_read(corpus, test=test, choose="dev" in needed)
+            splits = model_corpus.splits_to_read(corpus, test=test, choose="dev" in needed)
         items = {}
         for probe in probes:
-            own = family_of(probe).items(probe, settings.name, most=settings.items, columns=settings.columns)
+            own = contract.family_of(probe).items(probe, settings.name, most=settings.items, columns=settings.columns)
             if own is not None:
                 items[probe.task] = own
         return corpus, replace(splits, items=items)
 
 
-def _weights_of(model: ModelSettings) -> Weights:
-    return Weights(model.init, model.init_seed if model.init != "pretrained" else 0)
-
-
-def _probes(request: ProbeRequest) -> tuple[Probe, ...]:
-    """The probes of the tasks, which may be asked for once each, with metrics that there are."""
-    probes: dict[str, Probe] = {}
-    for task in request.tasks:
-        probe = get_probe(task.name)
-        if probe.task in probes:
-            raise BertologyError(f"task {quoted(probe.task)} is asked for twice: name each once")
-        for metric in probe.metrics:
-            if isinstance(metric, str) and metric not in METRICS:
-                raise name_not_found(f"metric of task {probe.task}", metric, METRICS)
-        probes[probe.task] = probe
-    return tuple(probes.values())
-
-
-def _check_folds(request: ProbeRequest, probes: Sequence[Probe]) -> None:
-    """Raise unless every task can be cross-validated: readouts are fitted to it, and no code is measured."""
-    for probe in probes:
-        if not family_of(probe).is_cross_validated:
-            problem = "nothing is fitted to its labels, so it has no folds: leave folds out, or ask it apart"
-            raise BertologyError(f"task {probe.task}: {problem}")
-        if any(config.codelength is not None for config in request.configs_of(probe.task)):
-            problem = "a codelength is of the training split, and has no folds: leave folds or codelength out"
-            raise BertologyError(f"task {probe.task}: {problem}")
+def _weights_of(model: ModelSettings) -> model_corpus.Weights:
+    return model_corpus.Weights(model.init, model.init_seed if model.init != "pretrained" else 0)
 
 
 def reads_sentences(tasks: Sequence[str]) -> bool:
@@ -202,8 +172,19 @@ def _corpus(settings: CorpusSettings, whole: Corpus | None, *, reads_sentences: 
         return replace(corpus, name=settings.id) if settings.id else corpus
     corpus = whole or _named_corpus(name, settings.annotate, settings.columns)
     if settings.test_on is not None:
-        other = _named_corpus(settings.test_on, settings.annotate, settings.test_on_columns)
-        corpus = _carried_over(corpus, other, settings)
+        # A corpus to fit on, with the split of another to score on.
+        other, split = _named_corpus(settings.test_on, settings.annotate, settings.test_on_columns), settings.test_split
+        corpus = corpus.as_one(settings.train_split) if len(corpus.splits) == 1 else corpus
+        other = other.as_one(split) if len(other.splits) == 1 else other
+        if split not in other:
+            raise other.split_not_found(split, remedy="name one of them as test_split")
+        corpus = replace(
+            corpus,
+            name=f"{corpus.name} → {other.name}",
+            splits={**{name: part for name, part in corpus.splits.items() if name != split}, split: other[split]},
+            language=corpus.language if corpus.language == other.language else None,
+            notes={**corpus.notes, "tested on": other.name},
+        )
     if (most := settings.sentences) is not None:
         first = {name: sentences[:most] for name, sentences in corpus.splits.items()}
         corpus = replace(corpus, splits=first)
@@ -222,27 +203,11 @@ def _named_corpus(name: str, annotate: str | None, columns: str | None) -> Corpu
     return annotate_text(path, annotate)
 
 
-def _carried_over(corpus: Corpus, other: Corpus, settings: CorpusSettings) -> Corpus:
-    """A corpus to fit on, with the split of another to score on."""
-    split = settings.test_split
-    corpus = corpus.as_one(settings.train_split) if len(corpus.splits) == 1 else corpus
-    other = other.as_one(split) if len(other.splits) == 1 else other
-    if split not in other:
-        raise other.split_not_found(split, remedy="name one of them as test_split")
-    return replace(
-        corpus,
-        name=f"{corpus.name} → {other.name}",
-        splits={**{name: part for name, part in corpus.splits.items() if name != split}, split: other[split]},
-        language=corpus.language if corpus.language == other.language else None,
-        notes={**corpus.notes, "tested on": other.name},
-    )
-
-
 @dataclass(frozen=True)
 class Plan:
     """A resolved request: one model, one corpus, and the tasks that are run on them."""
 
-    pair: ModelCorpus
+    pair: model_corpus.ModelCorpus
     probes: tuple[Probe, ...]
 
     @cached_property
@@ -252,19 +217,17 @@ class Plan:
         for init, probe in itertools.product(self.pair.inits, self.probes):
             if not _is_run(request, request.models[0], probe, init):
                 continue
-            of_task = list[Draws]()
-            for configs in family_of(probe).fitted_together(probe, self.configs_of(probe)):
-                draws = list[FitGroup]()
-                for weights in self.pair.fingerprints:
-                    if weights.init == init:
-                        cells = map(self._cells, repeat(probe), configs, repeat(weights))
-                        draws.append(FitGroup(tuple(cells)))
-                of_task.append(tuple(draws[: probe.most_draws]))
-            fits[init, probe.task] = tuple(of_task)
+            weights = [one for one in self.pair.fingerprints if one.init == init][: probe.most_draws]
+            fits[init, probe.task] = tuple(
+                tuple(
+                    contract.FitGroup(tuple(self._cells(probe, config, one) for config in configs)) for one in weights
+                )
+                for configs in contract.family_of(probe).fitted_together(probe, self.configs_of(probe))
+            )
         return fits
 
-    def _cells(self, probe: Probe, config: ReadoutConfig, weights: Weights) -> FitCells:
-        pair, grid = self.pair, family_of(probe).cells(self.pair, probe, config, weights.init)
+    def _cells(self, probe: Probe, config: ReadoutConfig, weights: model_corpus.Weights) -> contract.FitCells:
+        pair, grid = self.pair, contract.family_of(probe).cells(self.pair, probe, config, weights.init)
         shared = {
             **self._task_identity(probe),
             "model_fingerprint": pair.fingerprints[weights],
@@ -282,37 +245,37 @@ class Plan:
         for control, seed, layer in itertools.product(grid.controls, range(grid.n_seeds), grid.columns):
             own = {**grid.column_identity.get(layer, {}), "control": control, "seed": seed, "layer": layer}
             cells[control, seed, layer] = Cell({**shared, **own})
-        return FitCells(probe, config, weights, cells, grid.layers_read)
+        return contract.FitCells(probe, config, weights, cells, grid.layers_read)
 
     @cached_property
-    def baselines(self) -> tuple[BaselineCells, ...]:
+    def baselines(self) -> tuple[contract.BaselineCells, ...]:
         """The baselines asked for, by task, on what the model can read."""
         found = []
         for one in self.baselines_of_all:
-            unreadable = family_of(one.probe).unreadable(self.pair, one.probe) if one.cells else ({}, {})
+            unreadable = contract.family_of(one.probe).unreadable(self.pair, one.probe) if one.cells else ({}, {})
             found.append(self._baselines_of(one.probe, unreadable) if unreadable[0] else one)
         return tuple(found)
 
     @cached_property
-    def baselines_of_all(self) -> tuple[BaselineCells, ...]:
+    def baselines_of_all(self) -> tuple[contract.BaselineCells, ...]:
         """The baselines asked for, by task, if the model can read every word, which this does not find out."""
         return tuple(map(self._baselines_of, self.probes))
 
-    def _baselines_of(self, probe: Probe, unreadable: Unreadable = ({}, {})) -> BaselineCells:
-        family, config = family_of(probe), self.configs_of(probe)[0]
+    def _baselines_of(self, probe: Probe, unreadable: model_corpus.Unreadable = ({}, {})) -> contract.BaselineCells:
+        family, config = contract.family_of(probe), self.configs_of(probe)[0]
         shared = self._task_identity(probe)
         if family.has_settings_in_baselines and config.changes:
             shared["reading"] = config.changes
         if unreadable[0]:
-            shared["unreadable_fingerprint"] = fingerprint_of(*unreadable, self.pair.joined)
+            shared["unreadable_fingerprint"] = model_corpus.fingerprint_of(*unreadable, self.pair.joined)
         cells = {}
         for note in family.baselines(probe):
             if note.name in self.pair.request.controls:
                 cells[note.name] = Cell({**shared, "control": note.name})
-        return BaselineCells(probe, config, cells, *unreadable)
+        return contract.BaselineCells(probe, config, cells, *unreadable)
 
     def _task_identity(self, probe: Probe) -> dict[str, Any]:
-        of_data = family_of(probe).identity(self.pair, probe)
+        of_data = contract.family_of(probe).identity(self.pair, probe)
         if self.pair.splits.folds:
             of_data = {**of_data, "folds_fingerprint": self.pair.splits.folds_fingerprint}
         return {"task": probe.task, "task_version": probe.version, **of_data}
@@ -347,7 +310,7 @@ class Plan:
     def configs_of(self, probe: Probe) -> tuple[ReadoutConfig, ...]:
         """The readout configurations of a task, each with its registered readout; no two alike."""
         asked = self.pair.request.configs_of(probe.task)
-        configs = family_of(probe).configs(probe, asked, self.pair.shape)
+        configs = contract.family_of(probe).configs(probe, asked, self.pair.shape)
         known = set()
         for one in configs:
             if one.key in known:
@@ -366,7 +329,7 @@ def _is_run(experiment: Experiment, model: ModelSettings, probe: Probe, init: In
     """Whether a task is put to a model under weights of an initialisation: its own, or those of a control."""
     if probe.needs_reference and model.reference is None:
         return False
-    return init == model.init or runs_random_weights(probe, experiment.controls, experiment.random_draws)
+    return init == model.init or contract.runs_random_weights(probe, experiment.controls, experiment.random_draws)
 
 
 @dataclass(frozen=True, eq=False)
@@ -378,17 +341,16 @@ class Unit:
 
     plan: Plan
     probe: Probe
-    draws: Draws = ()
-    """A fit group on each draw of weights; nothing for baselines."""
-    baselines: BaselineCells | None = None
+    draws: Draws = ()  # a fit group on each draw of weights; nothing for baselines
+    baselines: contract.BaselineCells | None = None
 
     @property
-    def family(self) -> Family:
+    def family(self) -> contract.Family:
         """The family of the task."""
-        return family_of(self.probe)
+        return contract.family_of(self.probe)
 
     @property
-    def by_config(self) -> tuple[tuple[FitCells, ...], ...]:
+    def by_config(self) -> tuple[tuple[contract.FitCells, ...], ...]:
         """The cells of each readout configuration on each draw of weights; nothing for baselines."""
         return tuple(zip(*map(attrgetter("members"), self.draws), strict=True))
 
@@ -406,16 +368,16 @@ class Unit:
         return digest([canonical_json(sorted(map(attrgetter("id"), self.cells)))])
 
     @property
-    def reads(self) -> tuple[StoredSignal, ...]:
+    def reads(self) -> tuple[model_corpus.StoredSignal, ...]:
         """The stored vectors of the corpus that it needs, of its model by weights and of the reference."""
         if not self.draws:
             return ()
         signals = self.family.signals(self.probe, list(map(attrgetter("config"), self.draws[0].members)))
-        reads, reference = list[StoredSignal](), self.plan.pair.reference
+        reads, reference = list[model_corpus.StoredSignal](), self.plan.pair.reference
         for weights, signal in itertools.product(map(attrgetter("weights"), self.draws), signals):
-            reads.append(StoredSignal(weights, signal))
+            reads.append(model_corpus.StoredSignal(weights, signal))
         if reference is not None and self.probe.needs_reference:
-            reads += [StoredSignal(reference.weights, signal, True) for signal in signals]
+            reads += [model_corpus.StoredSignal(reference.weights, signal, True) for signal in signals]
         return tuple(reads)
 
     @property
@@ -488,8 +450,7 @@ class Work:
 
     experiment: Experiment
     part: Shard
-    pairs: Mapping[tuple[int, int], Plan]
-    """The plans of this part, by the numbers of model and corpus."""
+    pairs: Mapping[tuple[int, int], Plan]  # the plans of this part, by the numbers of model and corpus
 
     @property
     def plans(self) -> tuple[Plan, ...]:
@@ -574,7 +535,7 @@ def places_of(experiment: Experiment, shard: Shard) -> tuple[Place, ...]:
         asked = list(enumerate(by_corpus[corpus][1]))
         for task, of in asked if model == 0 else ():
             probe = get_probe(of.name)
-            for note in family_of(probe).baselines(probe):
+            for note in contract.family_of(probe).baselines(probe):
                 if note.name in experiment.controls:
                     places.append(Place(model, corpus, None, task, 0, 0))
                     break
@@ -584,7 +545,7 @@ def places_of(experiment: Experiment, shard: Shard) -> tuple[Place, ...]:
                 # Fits of each layer: the task itself by seed, and its control task on what is no control itself.
                 has_control_task = init == settings.init and experiment.runs_control_tasks
                 weight = experiment.seeds * (2 if has_control_task else 1)
-                for config in range(len(family_of(probe).fitted_together(probe, of.configs)) or 1):
+                for config in range(len(contract.family_of(probe).fitted_together(probe, of.configs)) or 1):
                     places.append(Place(model, corpus, init, task, config, weight))
     return tuple(places) if shard.is_whole else tuple(places[_cut(places, shard, -1) : _cut(places, shard, 0)])
 
@@ -626,7 +587,7 @@ def fewest_cells(experiment: Experiment) -> int:
             probe = get_probe(task.name)
             for config in task.configs or (None,):
                 named = config if config and config.readout else None
-                of_a_model += family_of(probe).fewest_columns(probe, named, layers=layers, seeds=seeds)
+                of_a_model += contract.family_of(probe).fewest_columns(probe, named, layers=layers, seeds=seeds)
     return len(experiment.models) * of_a_model
 
 
@@ -656,7 +617,7 @@ def resolve_work(
         needing = task.name if get_probe(task.name).needs_reference else needing
     experiment = with_checkpoints(experiment, resolver)
     agreed = is_agreed is None or is_agreed(fewest_cells(experiment))
-    check_controls(experiment.controls, map(attrgetter("name"), experiment.tasks))
+    contract.check_controls(experiment.controls, map(attrgetter("name"), experiment.tasks))
     if needing is not None and not any(map(attrgetter("reference"), experiment.models)):
         remedy = "give one with --reference, or in an experiment with reference: of a model"
         raise BertologyError(f"task {needing} compares a model with its reference, which none has: {remedy}")

@@ -15,14 +15,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Literal
 
-from bertology._files import (
-    cache_folder,
-    canonical_json,
-    digest,
-    explained_system_errors,
-    explained_write_errors,
-    sweep,
-)
+from bertology import _files
 from bertology.activations.progress import Progress, silent
 from bertology.corpora import Corpus
 from bertology.encoders.sources import MemorySource
@@ -72,16 +65,13 @@ class RunSummary:
     """The outcome of a run."""
 
     folder: Path
-    n_cells: int
-    """Number of cells of the experiment, or of the shard."""
-    n_computed: int
-    """Computed now; the others were there."""
-    failures: tuple[str, ...]
-    """One line on each unit that could not be computed."""
+    n_cells: int  # number of cells of the experiment, or of the shard
+    n_computed: int  # computed now; the others were there
+    failures: tuple[str, ...]  # one line on each unit that could not be computed
     wall_s: float
 
 
-@explained_system_errors()
+@_files.explained_system_errors()
 def run_experiment(
     experiment: Experiment, out: Path, *, work: Work | None = None, options: RunOptions | None = None
 ) -> RunSummary:
@@ -116,7 +106,7 @@ def run_experiment(
     return RunSummary(out, n_cells, session.n_computed, tuple(failures), wall)
 
 
-@explained_system_errors()
+@_files.explained_system_errors()
 def run_probes(
     request: ProbeRequest,
     *,
@@ -141,12 +131,14 @@ def run_probes(
     """
     clock, work = time.perf_counter(), resolve_work(request, corpus=corpus)
     ids = list(map(attrgetter("run_id"), work.plans))
-    path = out or cache_folder() / "runs" / (ids[0] if len(ids) == 1 else digest([canonical_json(ids)]))
+    path = out or _files.cache_folder() / "runs" / (
+        ids[0] if len(ids) == 1 else _files.digest([_files.canonical_json(ids)])
+    )
     options = RunOptions(engine="threads", retry_failed=True, progress=progress)
     session = _Session(work, RunFolder(path), options, raises=True)
     # Everything that can be wrong with a request is found before anything is computed.
     remedy = "name another folder in BERTOLOGY_CACHE" if out is None else "name another folder with --out"
-    with explained_write_errors(path, remedy=remedy):
+    with _files.explained_write_errors(path, remedy=remedy):
         is_new = not path.is_dir()
     for unit in work.units:
         if unit.draws and (is_new or not finished(path, unit)):
@@ -154,9 +146,9 @@ def run_probes(
     if out is not None:
         session.folder.open(work)
     else:
-        with explained_write_errors(path, remedy=remedy):
+        with _files.explained_write_errors(path, remedy=remedy):
             path.mkdir(parents=True, exist_ok=True)
-        sweep(cache_folder(), path, *path.glob("*"), *path.glob("folds/*/*"))
+        _files.sweep(_files.cache_folder(), path, *path.glob("*"), *path.glob("folds/*/*"))
     notify = progress("").note
     for note in session.notes:
         notify(note)
@@ -279,10 +271,10 @@ class _Session:
                 elif failure_of(path, unit) is not None:
                     failed.append(unit)
             asked, keys = (
-                digest([canonical_json(plain)]),
+                _files.digest([_files.canonical_json(plain)]),
                 [list(map(attrgetter("key"), done)), list(map(attrgetter("key"), failed))],
             )
-            made_of = digest([canonical_json([plain, *keys])])
+            made_of = _files.digest([_files.canonical_json([plain, *keys])])
             record, has_tables = self.folder.record(), (path / _RESULTS).exists()
             # What another experiment left in this folder is no part of this one.
             is_continued = has_tables and record.get("asked") == asked

@@ -16,13 +16,12 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from bertology.activations import Entry, Recipe, SpanVectors, WordVectors, extract, read_words
+from bertology.activations import Entry, Recipe, WordVectors, extract, read_words
 from bertology.activations import _extract as extraction
 from bertology.activations.progress import Progress
 from bertology.corpora import Sentence, Sentences
 from bertology.encoders import Encoder, load_encoder
 from bertology.errors import ModelError, ShortMemoryError, StoreError
-from bertology.readouts import ArraySpans, pooled
 from tests.encoders.conftest import encoder as any_encoder
 from tests.encoders.conftest import tiny as tiny
 
@@ -376,26 +375,3 @@ def test_a_deleted_shard_alone_is_read_again(
     assert not again.damaged_files()
     assert {path: path.stat().st_mtime_ns for path in others} == others
     np.testing.assert_array_equal(array_of_cls(again), whole)
-
-
-@pytest.mark.parametrize("pooling", ["mean", "max", "last"])
-@pytest.mark.parametrize("n_spans", [1, 2])
-def test_words_are_pooled_as_numpy_pools_them(
-    encoder: Encoder, sentences: Sentences, recipe: Recipe, pooling: str, n_spans: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("bertology.activations._vectors.CHUNK_WORDS", 30)
-    entry = extract(lambda: encoder, sentences, recipe=recipe, layers=ALL)
-    words, draw = array_of_cls(entry), np.random.default_rng(2)
-    starts = draw.integers(0, sentences.n_words - 8, (50, n_spans))
-    spans = np.stack([starts, starts + draw.integers(1, 8, starts.shape)], axis=2)
-    numpy = {"mean": lambda of: of.mean(1), "max": lambda of: of.max(1), "last": lambda of: of[:, -1]}[pooling]
-    expected = np.stack([np.concatenate([numpy(words[:, a:b]) for a, b in item], axis=1) for item in spans], axis=1)
-    for memory in (0, 100_000, 1 << 30):
-        source = pooled(SpanVectors(entry, spans, memory=0), pooling=pooling, memory=memory)  # type: ignore[arg-type]
-        for _ in range(2):  # the second time some of them, or all, from memory
-            found = np.empty((source.n_layers, source.n_items, source.dim), dtype=np.float32)
-            for items, vectors in source.chunks():
-                found[:, items.numpy()] = vectors.numpy()
-            np.testing.assert_allclose(found, expected, atol=1e-6)
-    for items, vectors in pooled(ArraySpans(words, spans), pooling=pooling).chunks():  # type: ignore[arg-type]
-        np.testing.assert_allclose(vectors, expected[:, items.numpy()], atol=1e-6)

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from bertology.activations.store import store_status
 from bertology.corpora import Sentence, Sentences
 from bertology.encoders import Encoder
 from bertology.errors import BertologyError, StoreError
-from tests.mutations import accepted, mutated_bytes, mutated_tree
+from tests.mutations import accepted, mutated_bytes
 
 
 def test_round_trip(encoder: Encoder, sentences: Sentences, recipe: Recipe, tmp_path: Path) -> None:
@@ -123,53 +122,7 @@ def test_damaged_bytes_are_refused_or_harmless(tmp_path: Path) -> None:
     assert 0 < n_accepted < 60
 
 
-CHANGES: tuple[Callable[[Any], object], ...] = (
-    lambda value: None,
-    lambda value: value[:0],
-    lambda value: value[0],
-    lambda value: value[:, :1],
-    lambda value: value[..., :3],
-    lambda value: value[None],
-    lambda value: np.moveaxis(value, 2, 0),
-    lambda value: np.repeat(value, 2, axis=0),
-    lambda value: value.astype(np.int8),
-    lambda value: value.astype("S4"),
-    lambda value: value.astype(np.float16),
-    lambda value: value.astype(np.float64) * 1e39,
-    lambda value: np.where(value > 5, np.nan, value),
-    lambda value: "text",
-    lambda value: h5py.Empty("f4"),
-    lambda value: h5py.SoftLink("/nowhere"),
-    lambda value: h5py.ExternalLink("/nowhere.hdf5", "/0"),
-)
-"""What may become of a dataset."""
-
-
-@pytest.mark.parametrize("name", ["0", "1"])
-def test_damaged_datasets_are_refused_or_harmless(name: str, tmp_path: Path) -> None:
-    kept = {"0": VALUES[:, :2], "1": VALUES[:, 2:]}[name]
-    taken = []
-    for number, change in enumerate(CHANGES):
-        path = neurox_file(tmp_path / f"{number}.hdf5", **{name: change(kept)})
-        if accepted(lambda path=path: taken.append(import_neurox(path, TEXT))):
-            assert np.array_equal(WordVectors(taken[-1], np.arange(3)).array(), VALUES), number
-    assert len(taken) == (2 if name == "1" else 1), "half precision, and of one word its first"
-
-
 def test_another_text_is_refused(encoder: Encoder, sentences: Sentences, recipe: Recipe, tmp_path: Path) -> None:
     entry = extract(lambda: encoder, sentences, recipe=recipe, layers=(0,))
     with pytest.raises(StoreError, match="another text"):
         export_neurox(entry, sentences[:3], tmp_path / "out.hdf5")
-
-
-@pytest.mark.parametrize("seed", range(2))
-def test_damaged_indices_are_refused_or_harmless(seed: int, tmp_path: Path) -> None:
-    n_accepted = 0
-    for number, mutant in enumerate(mutated_tree(INDEX, seed=seed, count=60)):
-        try:
-            text = json.dumps(mutant)
-            path = neurox_file(tmp_path / f"{number}.hdf5", index=[text])
-        except ValueError:
-            continue  # neither JSON nor HDF5 can hold it
-        n_accepted += accepted(lambda path=path: import_neurox(path, TEXT))
-    assert n_accepted < 10

@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import torch
 
-from bertology.attention import HeadStatistic, MapBatch
-from bertology.attention.maps import MapText
+from bertology.attention.maps import HeadStatistic, MapBatch, MapText
 from bertology.corpora import Sentences
 from bertology.encoders import Encoder
 from bertology.encoders.batching import Batch

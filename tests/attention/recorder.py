@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bertology.attention import HeadStatistic, MapBatch
+from bertology.attention.maps import HeadStatistic, MapBatch
 from bertology.measures.sums import Scope
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import string
 from collections import defaultdict
 from collections.abc import Callable
@@ -190,16 +189,3 @@ def test_pieces(family: str, encoder: Callable[..., Encoder], sentences: Sentenc
     found = stream_maps(loaded, sentences, [Masses], level="piece").results[0][0]
     for name in ("sep", "previous", "same_word"):
         np.testing.assert_allclose(found.of(name), over[name] / under[name], atol=1e-6, err_msg=name)
-
-
-def test_bounds(encoder: Callable[..., Encoder], sentences: Sentences) -> None:
-    read = stream_maps(encoder("bert"), sentences, [Masses, Sharpness, Offsets, Divergences])
-    masses, sharpness, offsets = read.results[0][0], read.results[1][0], read.results[2][0]
-    assert ((masses.values >= 0) & (masses.values <= 1)).all()
-    longest = max(len(sentence) for sentence in sentences) + 2
-    assert ((sharpness.of("entropy_nats") > 0) & (sharpness.of("entropy_nats") < math.log(longest))).all()
-    np.testing.assert_allclose(offsets.values.sum(0), 1)
-    matrix = read.results[3].matrix
-    assert ((matrix >= 0) & (matrix <= math.log(2))).all()
-    np.testing.assert_array_equal(matrix, matrix.T)
-    assert (np.diag(matrix) == 0).all()

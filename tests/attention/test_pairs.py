@@ -7,15 +7,13 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from bertology.attention import MapBatch, stream_maps
+from bertology.attention import stream_maps
 from bertology.attention.maps import MapText
 from bertology.attention.measured import Masses
-from bertology.attention.patterns import PatternShares
 from bertology.attention.viewer import read_attention
 from bertology.corpora import Sentences
 from bertology.encoders import Encoder
 from bertology.errors import ModelError
-from bertology.measures.sums import Scope
 from tests.attention.recorder import Recorder
 
 PAIRED = ("bert", "roberta", "xlm-roberta", "electra", "distilbert", "deberta-v2", "mpnet", "t5")
@@ -82,22 +80,3 @@ def test_two_that_are_too_long_are_read_apart_and_counted(
 def test_models_without_a_separator(encoder: Callable[..., Encoder], sentences: Sentences) -> None:
     with pytest.raises(ModelError, match=r"no separator between two sentences.*texts: sentences"):
         stream_maps(encoder("gpt2"), sentences, [Masses], pairs=True)
-
-
-@pytest.mark.parametrize("pairs", [True, False])
-def test_heads_that_stay_within_a_sentence_are_blocks(
-    encoder: Callable[..., Encoder], sentences: Sentences, pairs: bool
-) -> None:
-    text = MapText(encoder("bert"), sentences[4:], level="piece", on_long="error", pairs=pairs)
-    statistic = PatternShares(Scope(4, (1,), 2, "piece"))
-    for batch in text.batches():
-        units = text.inputs(batch).units
-        # The first head looks evenly at the words and the separator of its own sentence, the second at all there is.
-        closed = units.is_sep.cumsum(-1) - units.is_sep.long()
-        inside = units.is_word | units.is_sep | units.is_cls
-        own = (closed[:, :, None] == closed[:, None]) & inside[:, None]
-        maps = torch.stack([own, inside[:, None].expand_as(own)], dim=1).float()
-        statistic.update(MapBatch(1, maps / maps.sum(-1, keepdim=True), None, units))
-    (found,) = statistic.finish()
-    assert found.under[0].sum() == (2 if pairs else 4)
-    assert found.of("block")[0].tolist() == [1.0 if pairs else 0.0, 0.0]

@@ -9,16 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
 
-from bertology.attention import HeadStatistic, MapBatch, stream_maps
-from bertology.attention.maps import MapText, Units
+from bertology.attention import stream_maps
 from bertology.attention.measured import Divergences, Masses, NormShares, Offsets, Sharpness
 from bertology.corpora import Sentence, Sentences
 from bertology.encoders import Encoder
-from bertology.encoders.batching import Batch
 from bertology.errors import CorpusError, ModelError
-from bertology.measures.sums import HeadRatios, Scope
+from bertology.measures.sums import HeadRatios
 from tests.attention.recorder import Recorder
 
 ALL = [Masses, Sharpness, Offsets, Divergences]
@@ -36,69 +33,6 @@ def threads(n: int) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
-
-
-def units_of(encoder: Encoder, sentences: Sentences) -> Units:
-    text = MapText(encoder, sentences, level="word", on_long="error")
-    longest = int(text.pieces.window_lengths.max())
-    return text.inputs(Batch(text.windows, longest, True)).units
-
-
-def planted(units: Units, looks_at: Callable[[int, int], int]) -> Tensor:
-    """``[sentence, unit, unit]`` of a head that looks at one unit; given a sentence's length and a row."""
-    maps = torch.zeros(*units.word.shape, units.word.shape[1])
-    for sentence, length in enumerate(units.lengths.tolist()):
-        for row in range(length):
-            maps[sentence, row, looks_at(length, row)] = 1.0
-    return maps
-
-
-def test_planted_heads_are_found(encoder: Callable[..., Encoder], sentences: Sentences) -> None:
-    units = units_of(encoder("bert"), sentences)
-    heads = {
-        "cls": lambda length, row: 0,
-        "sep": lambda length, row: length - 1,
-        "self": lambda length, row: row,
-        "previous": lambda length, row: max(row - 1, 0),
-        "next": lambda length, row: min(row + 1, length - 1),
-        "fixed word": lambda length, row: 1,
-    }
-    maps = torch.stack([planted(units, looks_at) for looks_at in heads.values()], dim=1)
-    uniform = torch.where((units.is_word | units.is_cls | units.is_sep)[:, None], 1.0, 0.0)
-    uniform = (uniform / uniform.sum(-1, keepdim=True)).expand(-1, maps.shape[-1], -1)
-    maps = torch.cat([maps, uniform[:, None]], dim=1)
-    scope = Scope(len(sentences), (1,), maps.shape[1], "word")
-    statistics: list[HeadStatistic] = [Masses(scope), Sharpness(scope), Offsets(scope), Divergences(scope)]
-    for statistic in statistics:
-        statistic.update(MapBatch(1, maps, None, units))
-    masses, distance, sharpness, offsets = ratios(tuple(statistic.finish() for statistic in statistics))
-    for head, name in enumerate(list(heads)[:-1]):
-        assert masses.of(name)[0, head] == pytest.approx(1)
-        assert masses.of(name).argmax() == head
-        assert sharpness.of("entropy_nats")[0, head] == pytest.approx(0, abs=1e-6)
-    n_words, n_sentences = sentences.n_words, len(sentences)
-    assert offsets.of("argmax_-1")[0, 3] == pytest.approx((n_words - n_sentences) / n_words)
-    assert offsets.of("argmax_0")[0, 2] == 1
-    assert distance.of("distance")[0, [2, 3]] == pytest.approx([0, 1])
-    to_first = [place for sentence in sentences for place in range(len(sentence))]
-    assert distance.of("distance")[0, 5] == pytest.approx(np.mean(to_first))
-    entropies = [np.log(len(sentence) + 2) for sentence in sentences for _ in sentence.words]
-    assert sharpness.of("entropy_nats")[0, 6] == pytest.approx(np.mean(entropies))
-    assert sharpness.of("confidence")[0] == pytest.approx(
-        [
-            0,
-            0,
-            1,
-            (n_words - n_sentences) / n_words,
-            (n_words - n_sentences) / n_words,
-            1,
-            np.mean(np.exp(-np.array(entropies))),
-        ]
-    )
-    matrix = statistics[-1].finish().matrix
-    # Two heads that look at one unit each differ by ln 2 wherever it is not the same one.
-    assert matrix[0, 1] == pytest.approx(np.log(2), abs=1e-6)
-    assert 0 < matrix[0, 3] < np.log(2)
 
 
 def test_threads_change_nothing(encoder: Callable[..., Encoder], sentences: Sentences) -> None:

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from bertology.causal import PatchPair, agreement_pairs, fact_pairs, patch
-from bertology.causal.items import AlignedPair, align_pairs, read_facts
+from bertology.causal import PatchPair, agreement_pairs, patch
+from bertology.causal.items import AlignedPair, fact_pairs, fitting_pairs, read_facts
 from bertology.causal.patching import donors, known_facts, mean_differences, trace
 from bertology.encoders import Encoder, load_encoder
 from bertology.errors import ClozeError, ModelError
@@ -19,9 +19,7 @@ def pairs() -> list[PatchPair]:
 
 
 def test_donors_have_the_value_and_the_places_and_are_other_texts(encoder: Encoder, pairs: list[PatchPair]) -> None:
-    aligned = {
-        n: one for n, one in enumerate(align_pairs(encoder, pairs, by_word=False)) if isinstance(one, AlignedPair)
-    }
+    aligned, _ = fitting_pairs(encoder, pairs, by_word=False)
     for side in (0, 1):
         found = donors(pairs, aligned, side)
         assert len(found) > 10
@@ -37,9 +35,7 @@ def test_donors_have_the_value_and_the_places_and_are_other_texts(encoder: Encod
 
 def test_unrelated_states_are_those_of_a_plain_hook(encoder: Encoder, pairs: list[PatchPair]) -> None:
     found = patch(encoder, pairs, layers=[2], source="unrelated")
-    aligned = {
-        n: one for n, one in enumerate(align_pairs(encoder, pairs, by_word=False)) if isinstance(one, AlignedPair)
-    }
+    aligned, _ = fitting_pairs(encoder, pairs, by_word=False)
     sources = donors(pairs, aligned, 0)
     model = encoder.model.with_head
     assert model is not None
@@ -67,9 +63,7 @@ def test_unrelated_states_are_those_of_a_plain_hook(encoder: Encoder, pairs: lis
 
 
 def test_moves_are_differences_of_means_of_the_other_half(encoder: Encoder, pairs: list[PatchPair]) -> None:
-    aligned = {
-        n: one for n, one in enumerate(align_pairs(encoder, pairs, by_word=False)) if isinstance(one, AlignedPair)
-    }
+    aligned, _ = fitting_pairs(encoder, pairs, by_word=False)
     shifts = mean_differences(encoder, pairs, aligned, 0, 1, [1])
     first, *others = list(aligned)
     means: dict[str, list[np.ndarray]] = {"singular": [], "plural": []}

@@ -51,13 +51,8 @@ def test_columns_of_the_command_line(probe: Command, corpus: Path, tmp_path: Pat
     ("columns", "message"),
     [
         ("form,upos", "columns: 2 names for the 4 columns of its first line, '"),
-        ("form,lemma,upos,xpos,ner", "columns: 5 names for the 4 columns of its first line, '"),
         ("form,_,_,_", "task pos, train split: no word has a label in layer 'upos'"),
-        ("form,lemma,pos,xpos", "no word has a label in layer 'upos': the annotation layers are lemma, pos, xpos"),
-        ("word,lemma,upos,xpos", "columns: none of word, lemma, upos, xpos is form, the words"),
-        ("form,Lemma,upos,xpos", "columns: 'Lemma' is no name for a column"),
         ("form,upos,upos,xpos", "columns: 'upos' stands twice"),
-        ("form,head,upos,xpos", "columns: heads are read from CoNLL-U only"),
         ("", "columns: should not be empty"),
     ],
 )

@@ -32,51 +32,17 @@ def write_examples(folder: Path, **splits: list[dict[str, Any]]) -> Path:
     return folder
 
 
-NO_SPAN = "is empty, reversed or outside the text; write [start, end] in words of the text, 0 to 5"
-
-
 @pytest.mark.parametrize(
     ("target", "message"),
     [
         (
             {"span1": [2, 3], "span2": [3, 6], "label": "A0"},
-            f"targets[1].span2 [3, 6] {NO_SPAN}",
+            "targets[1].span2 [3, 6] is empty, reversed or outside",
         ),
-        (
-            {"span1": [-1, 3], "span2": [3, 5], "label": "A0"},
-            f"targets[1].span1 [-1, 3] {NO_SPAN}",
-        ),
-        (
-            {"span1": [3, 2], "span2": [3, 5], "label": "A0"},
-            f"targets[1].span1 [3, 2] {NO_SPAN}",
-        ),
-        (
-            {"span1": [2, 2], "span2": [3, 5], "label": "A0"},
-            f"targets[1].span1 [2, 2] {NO_SPAN}",
-        ),
-        ({"span2": [3, 5], "label": "A0"}, "(targets.1.span1: Field required); write an object"),
-        ({"span1": "2-3", "span2": [3, 5], "label": "A0"}, "(targets.1.span1: Input should be a valid array); write"),
         ({"span1": [2, 3], "span2": [3, 5]}, "(targets.1.label: Field required); write an object"),
-        ({"span1": [2, 3], "span2": [3, 5], "label": None}, "(targets.1.label."),
-        ({"span1": [2, 3], "span2": [3, 5], "label": 1}, "label is 1; write a string, or a list of strings"),
-        ({"span1": [2, 3], "span2": [3, 5], "label": ["A0", 1]}, "(targets.1.label."),
-        ({"span1": [2, 3], "span2": [3, 5], "label": ["A0"]}, "targets[1] has two spans and a list where that of"),
         ({"span1": [2, 3], "label": "A0"}, "targets[1] has one span and a string where that of"),
     ],
-    ids=[
-        "outside",
-        "before",
-        "reversed",
-        "empty",
-        "without span",
-        "span that is none",
-        "without label",
-        "label null",
-        "label a number",
-        "label of mixed types",
-        "labels of mixed types",
-        "one span and two",
-    ],
+    ids=["outside", "without label", "one span and two"],
 )
 def test_targets_that_are_not_well_formed(probe: Command, tmp_path: Path, target: Any, message: str) -> None:
     folder = write_examples(tmp_path / "edges", test=[example(*GOOD), example(GOOD[0], target)])
@@ -91,24 +57,16 @@ def test_good_targets_are_no_mistake(probe: Command, tmp_path: Path) -> None:
     assert outcome.status == 0, outcome.err
 
 
-@pytest.mark.parametrize("task", ["edge_srl", "edge_coreference", "edge_relations", "edge_winograd"])
-def test_a_task_of_two_spans_given_one(probe: Command, tmp_path: Path, task: str) -> None:
-    layer = {"edge_coreference": "coref"}.get(task, task.removeprefix("edge_"))
+def test_a_task_of_two_spans_given_one_and_the_reverse(probe: Command, tmp_path: Path) -> None:
     one = [example(*({"span1": target["span2"], "label": target["label"]} for target in GOOD))]
-    folder = write_examples(tmp_path / "edges", train=one * 12, dev=one * 4, test=one * 6)
-    line = probe("--corpus", f"{folder}#{layer}", "--task", task).one_line()
-    assert line == (
-        f"task {task}, train split: layer {layer!r} has one span a target where two are asked about: "
+    folder = write_examples(tmp_path / "one", train=one * 12, dev=one * 4, test=one * 6)
+    assert probe("--corpus", f"{folder}#coref", "--task", "edge_coreference").one_line() == (
+        "task edge_coreference, train split: layer 'coref' has one span a target where two are asked about: "
         "give targets with span1 and span2"
     )
-
-
-@pytest.mark.parametrize(("task", "layer"), [("edge_entities", "entities"), ("edge_constituents", "constituents")])
-def test_a_task_of_one_span_given_two(probe: Command, tmp_path: Path, task: str, layer: str) -> None:
-    folder = write_examples(tmp_path / "edges")
-    line = probe("--corpus", f"{folder}#{layer}", "--task", task).one_line()
-    assert line == (
-        f"task {task}, train split: layer {layer!r} has two spans a target where one is asked about: "
+    folder = write_examples(tmp_path / "two")
+    assert probe("--corpus", f"{folder}#entities", "--task", "edge_entities").one_line() == (
+        "task edge_entities, train split: layer 'entities' has two spans a target where one is asked about: "
         "give targets with span1 alone"
     )
 
@@ -135,22 +93,10 @@ def write_files(folder: Path, suffix: str, good: str, test: str) -> Path:
     return folder
 
 
-@pytest.mark.parametrize(
-    ("test", "message"),
-    [
-        (
-            TREE + "( (S (NP (DT the) (NN cat)) (VP (VBD slept)) )\n",
-            "test.mrg:2: the tree that opens here does not close",
-        ),
-        (TREE + TREE.rstrip() + ")\n", "test.mrg:2: a bracket closes that was not opened; take it out"),
-        (TREE + "( (S (NP ) (VP (VBD slept))) )\n", "test.mrg:2: a bracket (NP) that holds nothing; fill it"),
-    ],
-    ids=["does not close", "was not opened", "empty"],
-)
-def test_brackets_that_do_not_match(probe: Command, tmp_path: Path, test: str, message: str) -> None:
-    folder = write_files(tmp_path / "trees", "mrg", TREE, test)
+def test_brackets_that_do_not_match(probe: Command, tmp_path: Path) -> None:
+    folder = write_files(tmp_path / "trees", "mrg", TREE, TREE + TREE.rstrip() + ")\n")
     line = probe("--corpus", folder, "--task", "edge_constituents").one_line()
-    assert f"{folder}/{message}" in line
+    assert line.startswith(f"{folder}/test.mrg:2: ")
 
 
 def test_a_name_that_starts_inside(probe: Command, tmp_path: Path) -> None:

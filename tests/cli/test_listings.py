@@ -2,14 +2,16 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Iterator
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any, get_args
 
 import pytest
+import typer
 
-from bertology.cli._app import _PANELS
+from bertology.cli._app import _PANELS, app
 from bertology.corpora import known_corpora
 from bertology.corpora.prompts import MADE
 from bertology.encoders.sources import known_models
@@ -57,6 +59,28 @@ def test_commands_stand_in_panels(bertology: Command) -> None:
     places = [found.index(f"\n{panel}:\n") for panel in _PANELS]
     assert places == sorted(places)
     assert all(f"\n  {name} " in found for names in _PANELS.values() for name in names)
+
+
+ALIKE = {"--layer": "--layers", "--task": "--tasks"}
+"""Options of one thing or several of it."""
+
+
+def options(command: Any, path: str = "bertology") -> Iterator[tuple[str, str, str]]:
+    """Command, short form and long form of every option that has both."""
+    for name, below in getattr(command, "commands", {}).items():
+        yield from options(below, f"{path} {name}")
+    for parameter in command.params:
+        long = next((one for one in parameter.opts if one.startswith("--")), "")
+        yield from ((path, one, long) for one in parameter.opts if len(one) == 2 and long)
+
+
+def test_a_letter_means_one_thing() -> None:
+    meanings: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+    for command, letter, long in options(typer.main.get_command(app)):
+        meanings[letter][ALIKE.get(long, long)].append(command)
+    assert list(meanings["-m"]) == ["--model"]
+    assert list(meanings["-c"]) == ["--corpus"]
+    assert not {letter: dict(of) for letter, of in meanings.items() if len(of) > 1}
 
 
 class Terminal(io.StringIO):

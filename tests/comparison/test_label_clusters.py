@@ -38,7 +38,7 @@ def test_planted_clusters_are_found_and_the_same_model_is_the_same() -> None:
     assert row["layout_hulls"] == pytest.approx(1)
     one, other = (int(label[-1]) for label in found.pairs[0])
     expected = np.linalg.norm(planted[one == LABELS].mean(0) - planted[other == LABELS].mean(0))
-    assert found.model["centroids"][0, 0] == pytest.approx(expected, rel=1e-3)
+    assert found.model["centroids"][0, 0, 0] == pytest.approx(expected, rel=1e-3)
     sums = {statistic.metric: statistic for statistic in found.statistics()}
     assert sums["layout"].values == pytest.approx([1])
     assert sums["centroids_change"].values == pytest.approx([0])

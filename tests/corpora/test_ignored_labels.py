@@ -86,15 +86,6 @@ def test_words_are_left_out_and_counted(
     assert any(REASON in note for note in tuned.all_notes)
 
 
-def test_names_of_entities_may_have_them(tmp_path: Path) -> None:
-    """They are outside every span, and the column is still seen to be one of entities."""
-    corpus = load_corpus(str(in_columns(tmp_path, TAGS["entities"])))
-    assert {target.label for _, targets in corpus["test"].targets("entities") for target in targets} == {"X"}
-    data = TaskData.of(get_probe("ner"), choose_splits(corpus, train="train", test="test"))
-    assert data.labels == ("B-X", "O")
-    assert data.test.skipped == {REASON: N}
-
-
 @pytest.mark.parametrize("ignored", [-100, "-100"])
 def test_so_are_sentences(ignored: Any) -> None:
     classes: tuple[Any, Any] = ("good", "bad") if isinstance(ignored, str) else (0, 1)

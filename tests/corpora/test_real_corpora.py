@@ -120,30 +120,9 @@ def test_a_table_of_glue_is_read_whole(name: str, columns: str | None, texts: li
             assert parts == [" ".join(text.split()) for text in frame.loc[int(sentence.id), texts]]
 
 
-def test_a_table_without_names_of_columns_and_splits_by_path(real_data):
-    paths = {"train": real_data("cola/train.tsv"), "dev": real_data("cola/val.tsv"), "test": real_data("cola/dev.tsv")}
-    corpus = load_corpus(paths, columns="text=4,label=2", name="CoLA")
-    assert len(corpus["train"]) + len(corpus["dev"]) == 8551
-    frame = _glue(paths["test"], header=None)
-    assert [target.label for _, (target,) in corpus["test"].targets("2")] == frame[1].tolist()
-
-
 def test_wnut_17(real_data):
     corpus = load_corpus(real_data("wnut17"))
     assert {split: len(s) for split, s in corpus.splits.items()} == {"train": 3_394, "dev": 1_009, "test": 1_287}
     assert {name for split in corpus.splits.values() for name in split.layers} == {"ner"}
     types = {value.partition("-")[2] for value in corpus["train"].layers["ner"].values} - {""}
     assert types == {"corporation", "creative-work", "group", "location", "person", "product"}
-
-
-def test_words_in_context_are_those_that_wic_asks_about(real_data):
-    frame = _glue(real_data("wic/dev/dev.data.txt"), names=["lemma", "pos", "at", "a", "b"])
-    frame[["i", "j"]] = frame["at"].str.split("-", expand=True)
-    frame["same"] = real_data("wic/dev/dev.gold.txt").read_text().split()
-    sentences = load_corpus({"test": frame}, columns="text=a,text2=b,at=i,at2=j,label=same")["test"]
-    for (_, row), sentence in zip(frame.iterrows(), sentences, strict=True):
-        (target,) = sentence.targets["same"]
-        for text, place, (first, last) in ((row.a, row.i, target.span1), (row.b, row.j, target.span2)):
-            word = sentence.text[sentence.spans[first][0] : sentence.spans[last - 1][1]]
-            assert word == text.split()[int(place)]
-        assert target.label == row.same

@@ -62,34 +62,18 @@ def test_tense_and_number_are_those_of_the_root_and_its_subject() -> None:
 
 
 def test_clauses_change_places_and_capitals_stay_with_the_beginning_and_with_names() -> None:
-    one = "The dog barked loudly , and Paul left ."
-    two = "Paul left , but the old dog barked ."
-    sentences = [
-        parsed(
-            one,
-            "DET NOUN VERB ADV PUNCT CCONJ PROPN VERB PUNCT",
-            "2 3 0 3 8 8 8 3 3",
-            "det nsubj root advmod punct cc nsubj conj punct",
-        ),
-        parsed(
-            two,
-            "PROPN VERB PUNCT CCONJ DET ADJ NOUN VERB PUNCT",
-            "2 0 8 8 7 7 8 2 2",
-            "nsubj root punct cc det amod nsubj conj punct",
-        ),
-    ]
-    more = [
-        parsed(
-            text,
-            " ".join(sentence.layers["upos"]),  # type: ignore[arg-type]
-            " ".join(map(str, sentence.heads or ())),
-            " ".join(sentence.layers["deprel"]),  # type: ignore[arg-type]
-        )
-        for text, sentence in zip(
-            ("The cat ran away , or Mary came .", "Mary came , and the young cat ran ."), sentences, strict=True
-        )
-    ]
-    found = labelled(sentence_tasks(treebank(*sentences, *more), tasks=["coordination"]), "coordination")
+    one = "DET NOUN VERB ADV PUNCT CCONJ PROPN VERB PUNCT", "2 3 0 3 8 8 8 3 3"
+    one = *one, "det nsubj root advmod punct cc nsubj conj punct"
+    other = "PROPN VERB PUNCT CCONJ DET ADJ NOUN VERB PUNCT", "2 0 8 8 7 7 8 2 2"
+    other = *other, "nsubj root punct cc det amod nsubj conj punct"
+    texts = (
+        ("The dog barked loudly , and Paul left .", one),
+        ("Paul left , but the old dog barked .", other),
+        ("The cat ran away , or Mary came .", one),
+        ("Mary came , and the young cat ran .", other),
+    )
+    sentences = [parsed(text, *annotation) for text, annotation in texts]
+    found = labelled(sentence_tasks(treebank(*sentences), tasks=["coordination"]), "coordination")
     inverted = {
         "Paul left , and the dog barked loudly .",
         "The old dog barked , but Paul left .",

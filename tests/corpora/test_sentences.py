@@ -44,14 +44,6 @@ def test_words_of_a_multiword_token_share_what_they_do_not_spell(words, data):
     assert " ".join([*words[:first], form, *words[last + 1 :]]) == sentence.text
 
 
-def test_words_that_do_not_spell_their_token_share_its_place():
-    sentence = Sentence.from_words(
-        ["près", "de", "le", "port"], multiword=[MultiwordToken(1, 2, "du")], space_after=[True, True, False, True]
-    )
-    assert sentence.text == "près duport"
-    assert sentence.spans == ((0, 4), (5, 7), (5, 7), (7, 11))
-
-
 def test_spacing_of_another_length_than_the_words_is_refused():
     with pytest.raises(ValueError, match="2 words but 1 values of space_after"):
         Sentence.from_words(["a", "b"], space_after=[True])
@@ -194,14 +186,3 @@ def test_documents_are_groups_or_told_by_names() -> None:
 
     assert documents(("a1", ""), ("a2", "x"), ("b1", "x"), ("b2", "y"), ("b3", "x")) == [0, 1, 1, 2, 3]
     assert documents(("web-1-01", ""), ("web-1-02", ""), ("web-2-01", "")) == [0, 0, 1]
-
-
-def test_columns_line_up_when_a_sentence_lacks_a_layer_or_heads():
-    held = Sentences(_two())
-    assert held.layers["misc"].codes.tolist() == [-1, -1, 0, -1]
-    assert held.heads is not None
-    assert held.heads.tolist() == [2, 0, -1, -1]
-    assert held[1].heads is None
-    assert held[-1] == _two()[1]
-    with pytest.raises(IndexError):
-        held[2]

@@ -105,14 +105,6 @@ def test_the_same_words_are_found_by_spaces_at_a_place():
         load_corpus(rows, columns=spec)
 
 
-def test_given_words_take_the_spacing_of_their_text():
-    words = [["He", "isn't", str(number), "."] for number in range(N)]
-    frame = pd.DataFrame({"text": [f"He isn't {number}." for number in range(N)], "words": words})
-    sentence = load_corpus(frame.assign(tags=[list("abcd")] * N))["test"][0]
-    assert sentence.text == f"He isn't {sentence.words[2]}."
-    assert sentence.layers == {"tags": tuple("abcd")}
-
-
 WORDS = [["The", "dog", f"sees {number}"] for number in range(N)]
 RICH = pd.DataFrame(
     {
@@ -368,3 +360,11 @@ def test_documents_are_not_parted():
     assert {split: len(part) for split, part in corpus.splits.items()} == {"train": 16, "dev": 4, "test": 4}
     assert corpus.notes["splits"].startswith("made by a hash of document")
     assert corpus.notes["annotator"].startswith("not stated")
+
+
+def test_given_words_take_the_spacing_of_their_text():
+    words = [["He", "isn't", str(number), "."] for number in range(N)]
+    frame = pd.DataFrame({"text": [f"He isn't {number}." for number in range(N)], "words": words})
+    sentence = load_corpus(frame.assign(tags=[list("abcd")] * N))["test"][0]
+    assert sentence.text == f"He isn't {sentence.words[2]}."
+    assert sentence.layers == {"tags": tuple("abcd")}

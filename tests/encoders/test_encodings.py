@@ -18,7 +18,7 @@ from bertology import BertologyError
 from bertology.activations import Recipe, read_words
 from bertology.corpora import as_sentences
 from bertology.encoders import Encoder, Encoding
-from bertology.encoders.batching import Batch, join_batches, padded, padded_inputs, plan_batches
+from bertology.encoders.batching import join_batches, plan_batches
 from bertology.errors import ModelError
 from bertology.families.request import parse_layers
 
@@ -179,17 +179,6 @@ def test_joined_batches_keep_the_order_of_windows(lengths: list[int], pieces: in
         assert batch.is_padded == (own.min() < own.max())
         assert own.min() >= 0.75 * own.max()
         assert batch.length * len(own) <= max(pieces, 64, batch.length)
-
-
-def test_rows_are_padded_and_masked() -> None:
-    rows = [[4, 5, 6], [7]]
-    ids, mask = padded_inputs(rows, Batch(np.arange(2), 3, True), 9)
-    assert mask is not None
-    assert (ids.tolist(), mask.tolist()) == ([[4, 5, 6], [7, 9, 9]], [[1, 1, 1], [1, 0, 0]])
-    _, nothing = padded_inputs(rows[:1], Batch(np.arange(1), 3, False), 9)
-    assert nothing is None
-    table = padded([np.array([True]), np.zeros(0, dtype=bool)], 2, False)
-    assert (table.dtype, table.tolist()) == (np.bool_, [[True, False], [False, False]])
 
 
 @pytest.mark.parametrize(

@@ -17,10 +17,8 @@ import transformers
 from safetensors.torch import load_file, save_file
 from transformers import AutoModel, AutoTokenizer
 
-from bertology.attention import head_statistics, stream_maps
-from bertology.attention.importance import MaskedWords, head_importance
+from bertology.attention import stream_maps
 from bertology.attention.measured import Sharpness
-from bertology.attention.viewer import read_attention
 from bertology.cloze import Prompt, ask, next_sentence
 from bertology.corpora import Sentences
 from bertology.encoders import Encoder, load_encoder, masked_lm_loss
@@ -286,13 +284,6 @@ PROMPTS = (Prompt(TEXT, candidates=("dog", "cat")),)
 # What reads a damaged model, where the damage first shows and which weights are named.
 READERS: dict[str, tuple[Callable[[Encoder, Sentences], object], str, str]] = {
     "maps": (lambda own, text: stream_maps(own, text, [Sharpness]), "attention maps of L2H3", QUERY),
-    "statistics": (lambda own, text: head_statistics(own, text), "attention maps of L2H3", QUERY),
-    "view": (lambda own, text: read_attention(own, [text[0]]), "attention maps of L2H3", QUERY),
-    "importance": (
-        lambda own, text: head_importance(MaskedWords(own, text)),
-        "hidden states of layer 3",
-        QUERY,
-    ),
     "loss": (lambda own, text: masked_lm_loss(own, text), "hidden states of layer 3", QUERY),
     "norms": (
         lambda own, text: stream_maps(own, text, [Sharpness], norms=True),
@@ -300,11 +291,6 @@ READERS: dict[str, tuple[Callable[[Encoder, Sentences], object], str, str]] = {
         VALUE,
     ),
     "ask": (lambda own, text: ask(own, PROMPTS), "masked-LM logits of layer 3", BIAS),
-    "logits": (
-        lambda own, text: ask(own, PROMPTS, normalized=False, top=3),
-        "masked-LM logits of layer 3",
-        BIAS,
-    ),
     "lens": (lambda own, text: ask(own, PROMPTS, layers=[1, 2]), "hidden states of layer 2", QUERY),
 }
 

@@ -206,18 +206,6 @@ def test_each_row_has_its_gate(family: str, encoder: Encoders) -> None:
         torch.testing.assert_close(gates.grad[row], gate.grad, rtol=1e-4, atol=1e-4)  # type: ignore[index]
 
 
-def test_gates_of_one_change_nothing_in_any_layer(family: str, encoder: Encoders) -> None:
-    """All heads of all layers at 1, as numbers and as rows."""
-    own = encoder(family)
-    ids = ids_for(own)
-    before = own.hidden_states(ids, layers=[1, 2, 3])
-    for gate in (1.0, torch.ones(2)):
-        with own.gated_heads({(layer, head): gate for layer in (1, 2, 3) for head in (1, 2, 3, 4)}):
-            gated = own.hidden_states(ids, layers=[1, 2, 3])
-        for layer in (1, 2, 3):
-            torch.testing.assert_close(gated[layer], before[layer], rtol=1e-6, atol=1e-6)
-
-
 def test_gated_encoders_have_no_twins(encoder: Encoders) -> None:
     """What gates a model counts the blocks of one pass: two threads would gate each other's layers."""
     own = encoder("bert")

@@ -18,7 +18,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForMaskedLM, AutoModelForSequenceClassification, AutoTokenizer
 
-from bertology import compress, finetune
+from bertology import compress
 from bertology._files import explained_system_errors, explained_write_errors, system_error
 from bertology.encoders import in_memory, load_classifier, load_encoder, model_fingerprint, resolve_model
 from bertology.encoders.sources import model_copies, quiet_loading, save_model
@@ -75,22 +75,6 @@ def test_every_library_reports_the_system_in_its_own_way(tiny_bert: Path, tmp_pa
 def test_what_is_an_error_of_the_system(error: Exception, code: int | None) -> None:
     found = system_error(error)
     assert (None if found is None else found.errno) == code
-
-
-def test_fine_tuning_goes_on_where_the_disk_was_full(tiny_bert: Path, tiny_corpus: Path, tmp_path: Path) -> None:
-    def tuned(out: str) -> Any:
-        settings: dict[str, Any] = {"epochs": 2, "lr": 1e-3, "batch_size": 16, "keep_checkpoints": "none"}
-        return finetune(
-            tiny_bert, tiny_corpus, task="pos", out=tmp_path / out, device="cpu", threads=1, progress=False, **settings
-        )
-
-    refused(lambda: tuned("full"))
-    folder = tmp_path / "full" / "seed-1"
-    assert not (folder / "finetune.json").exists()
-    assert not (folder / "model.safetensors").exists()
-    again, whole = tuned("full"), tuned("whole")
-    assert (again.folder() / "model.safetensors").read_bytes() == (whole.folder() / "model.safetensors").read_bytes()
-    assert not [path for path in folder.rglob("*") if path.suffix == ".tmp"]
 
 
 IDS = torch.tensor([[6, 9, 12, 30, 8]])

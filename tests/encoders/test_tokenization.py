@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -192,21 +191,3 @@ def test_a_piece_of_several_words_is_counted_once() -> None:
     assert scores["single_character_share"] == pytest.approx(singles / len(ids))
     size = reader.backend.get_vocab_size()
     assert scores["renyi_efficiency"] == pytest.approx(np.log((shares**2.5).sum()) / -1.5 / np.log(size))
-
-
-def test_pieces_of_parallel_treebanks_are_those_of_their_texts(
-    real_data: Callable[[str], Path], real_model: Path
-) -> None:
-    reader = load_reader(resolve_model(str(real_model)))
-    french, english = (load_corpus(real_data(f"ud_{name}_pud"))["test"] for name in ("french", "english"))
-    parity = tokenizer_parity(reader, french, english, n_resamples=100)
-    counts = [
-        sum(
-            len(one)
-            for one in reader.backend.encode_batch([text.text(n) for n in range(len(text))], add_special_tokens=False)
-        )
-        for text in (french, english)
-    ]
-    assert parity is not None
-    assert parity.value == pytest.approx(counts[0] / counts[1])
-    assert round(parity.value, 3) == 1.713

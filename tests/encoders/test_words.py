@@ -13,13 +13,9 @@ import transformers
 from torch import Tensor
 
 from bertology.activations import read_words
-from bertology.attention import MapBatch, stream_maps
-from bertology.attention.maps import HeadStatistic
-from bertology.attention.viewer import read_attention
 from bertology.corpora import MultiwordToken, Sentence, Sentences, sentence_of_text
 from bertology.encoders import Encoder, Pieces
 from bertology.encoders.alignment import column_weights, row_weights
-from bertology.measures.sums import Scope
 
 Encoders = Callable[[str], Encoder]
 FAMILIES = (
@@ -62,22 +58,6 @@ def word_attentions(maps: Tensor, first: Any, last: Any, *, specials: tuple[int,
     return row_weights(member) @ maps @ column_weights(member).mT
 
 
-class Kept(HeadStatistic):
-    """The maps themselves."""
-
-    def __init__(self, scope: Scope) -> None:
-        self.batches: list[MapBatch] = []
-
-    def update(self, batch: MapBatch) -> None:
-        self.batches.append(MapBatch(batch.layer, batch.maps.clone(), None, batch.units))
-
-    def merge(self, other: Kept) -> None:
-        self.batches += other.batches
-
-    def finish(self) -> list[MapBatch]:
-        return self.batches
-
-
 def owners(encoder: Encoder, pieces: Pieces, number: int) -> list[set[int]]:
     """The words that own each piece of a window, special tokens left out."""
     found: list[set[int]] = [set() for _ in range(int(pieces.window_lengths[number]))]
@@ -97,25 +77,6 @@ def test_every_piece_belongs_to_a_word(family: str, encoder: Encoders) -> None:
         assert all(owners(own, pieces, number))
     plain = own.tokenizer([SENTENCES.text(number) for number in range(len(SENTENCES))])["input_ids"]
     assert [pieces.window(number).tolist() for number in range(len(SENTENCES))] == plain
-
-
-def test_attention_of_words_sums_to_one(family: str, encoder: Encoders) -> None:
-    own = encoder(family)
-    for level in ("word", "piece"):
-        (kept,) = stream_maps(own, SENTENCES, [Kept], level=level).results  # type: ignore[arg-type]
-        assert len(kept) >= own.n_layers
-        for batch in kept:
-            for row, length in enumerate(batch.units.lengths.tolist()):
-                sums = batch.maps[row, :, :length].sum(-1)
-                torch.testing.assert_close(sums, torch.ones_like(sums), rtol=1e-5, atol=1e-5)
-    for sentence in SENTENCES:
-        reading = read_attention(own, [sentence], layers=[1])
-        np.testing.assert_allclose(reading.maps(1).sum(-1), 1, atol=1e-5)
-        assert all(word >= 0 for word, special in zip(*_of(reading), strict=True) if not special)
-
-
-def _of(reading: Any) -> tuple[tuple[int, ...], tuple[bool, ...]]:
-    return reading.units("piece").word, reading.units("piece").special
 
 
 def test_vectors_of_words_are_means_of_hugging_faces_states(

@@ -117,23 +117,13 @@ def test_derivatives_of_macro_f1_and_of_the_area_under_the_curve() -> None:
     np.testing.assert_allclose(influences, by_weights(auc, 30), atol=1e-6)
 
 
-def test_v_measure_and_rand_index_are_those_of_scikit_learn() -> None:
-    senses, labels = DICE.integers(0, 3, 50), DICE.integers(0, 4, 50)
-    table = metrics.cluster.contingency_matrix(senses, labels).astype(float)
-    assert scored.v_measure(table) == pytest.approx(metrics.v_measure_score(senses, labels))
-    assert scored.adjusted_rand(table) == pytest.approx(metrics.adjusted_rand_score(senses, labels))
-    alike = np.diag([3.0, 4.0])
-    assert scored.v_measure(alike) == scored.adjusted_rand(alike) == pytest.approx(1)
-    assert scored.v_measure(np.array([[5.0], [2.0]])) == 0
-
-
 def test_clusters_of_senses() -> None:
     (first, senses), (second, drawn) = two_senses(60, apart=4), two_senses(60, apart=0, seed=6)
     vectors = np.concatenate([first, second])
     every = items([0] * 60 + [1] * 60, np.concatenate([senses, drawn]))
     sums = {
         (of.metric, of.group): of.values[0]
-        for of in scored.sense_clusters(LayerVectors.of_arrays(vectors[None]), every, names=("x", "y"))
+        for of in scored.sense_clusters(LayerVectors.of_arrays(vectors[None]), every, ("x", "y"))
     }
     labels = KMeans(2, n_init=10, random_state=0).fit_predict(first)
     assert sums["adjusted_rand", "x"] == pytest.approx(metrics.adjusted_rand_score(senses, labels)) == 1

@@ -14,34 +14,31 @@ from bertology.activations.layers import LayerVectors
 from bertology.errors import CorpusError, ModelError
 from bertology.geometry.text import (
     OneLayer,
+    TextStatistics,
     WordSample,
-    anisotropy,
     cluster_means,
-    contextuality,
     effective_rank,
     explainable_variance,
-    intra_sentence,
     iso_score,
     k_means,
     matrix_entropy,
-    measured,
     sentence_blocks,
     silhouettes,
-    spectrum,
-    text_statistics,
-    variance_shares,
 )
 
 RNG = np.random.default_rng
 
 
-def by_metric(sums):
-    return {(one.metric, one.group): one.values for one in sums}
+def statistics(vectors, types, sentences, *, tags=None, documents=None):
+    """All statistics of vectors ``[layer, word, dim]`` by metric and group."""
+    sample, _ = WordSample.of(types, sentences)
+    read = vectors if isinstance(vectors, LayerVectors) else LayerVectors.of_arrays(vectors)
+    found = TextStatistics(sentences, sample, tags, documents).measure(read)
+    return {(one.metric, one.group): one for one in found}
 
 
-def read(vectors, statistic, bounds=None):
-    """The statistics of one kind, of vectors ``[layer, word, dim]``."""
-    return list(measured(LayerVectors.of_arrays(vectors), [statistic], bounds))
+def values_of(*given, **settings):
+    return {key: one.values for key, one in statistics(*given, **settings).items()}
 
 
 def cosine(a, b):
@@ -60,8 +57,8 @@ def world(n_types: int = 12, n_sentences: int = 40, dim: int = 16, layers: int =
 
 def test_self_similarity_is_the_mean_of_all_pairs() -> None:
     types, sentences, vectors = world()
-    sample, kept = WordSample.of(types, sentences, least=5)
-    found = by_metric(read(vectors, contextuality(sample)))
+    _, kept = WordSample.of(types, sentences, least=5)
+    found = values_of(vectors, types, sentences)
     for layer in range(2):
         means = []
         for kind in kept:
@@ -77,7 +74,7 @@ def test_self_similarity_is_the_mean_of_all_pairs() -> None:
 def test_explainable_variance_is_that_of_a_principal_component() -> None:
     types, sentences, vectors = world()
     sample, _ = WordSample.of(types, sentences)
-    found = by_metric(read(vectors, contextuality(sample)))
+    found = values_of(vectors, types, sentences)
     shares = [
         PCA(1).fit(vectors[1, sample.places[first:last]]).explained_variance_ratio_[0]
         for first, last in itertools.pairwise(sample.starts)
@@ -91,7 +88,7 @@ def test_occurrences_are_one_a_sentence_and_groups_those_that_are_named() -> Non
     sample, kept = WordSample.of(types, sentences, least=3)
     assert kept.tolist() == [0, 1]
     assert sample.places.tolist() == [0, 3, 6, 2, 4, 7]
-    assert sorted(sample.shuffled.tolist()) == sorted(sample.places.tolist())
+    assert sorted(sample.order.tolist()) == list(range(6))
     assert WordSample.of(types, sentences, least=2, most=2)[0].counts.tolist() == [2, 2]
 
 
@@ -101,8 +98,7 @@ def test_a_constant_vector_makes_the_cosine_that_follows_and_standardising_remov
     constant = np.full(dim, 0.75)
     vectors = rng.normal(size=(1, n, dim)) + constant
     types, sentences = np.arange(n) % 400, np.repeat(np.arange(n // 8), 8)
-    sample, _ = WordSample.of(types, sentences)
-    found = by_metric(read(vectors, contextuality(sample)))
+    found = values_of(vectors, types, sentences)
     expected = constant @ constant / (constant @ constant + dim)
     assert found["self_similarity_baseline", ""][0] == pytest.approx(expected, abs=0.01)
     assert found["self_similarity_adjusted", ""][0] == pytest.approx(0, abs=0.01)
@@ -119,43 +115,32 @@ def test_centring_clusters_removes_what_their_means_share(n_clusters: int) -> No
     own = np.stack([vectors[labels == label].mean(axis=0) for label in range(n_clusters)])
     found_means, found_labels = cluster_means(OneLayer(0, vectors))
     assert found_means[found_labels] + vectors.mean(axis=0) == pytest.approx(own[labels], abs=1e-4)
-    sample, _ = WordSample.of(np.arange(n) % 300, np.repeat(np.arange(n // 6), 6))
-    found = by_metric(read(vectors[None], contextuality(sample)))
+    found = values_of(vectors[None], np.arange(n) % 300, np.repeat(np.arange(n // 6), 6))
     assert found["self_similarity_baseline", ""][0] > 0.1
     assert found["self_similarity_cluster_centred_baseline", ""][0] == pytest.approx(0, abs=0.01)
     assert found["self_similarity_cluster_centred", ""][0] == pytest.approx(0, abs=0.01)
 
 
-def test_one_reading_gives_what_each_gives_alone_on_any_number_of_threads() -> None:
+def test_threads_change_nothing() -> None:
     types, sentences, vectors = world(n_sentences=60, layers=5)
-    sample, _ = WordSample.of(types, sentences)
-    every = np.arange(len(types))
 
-    def of_threads(n_threads: int) -> LayerVectors:
-        def take(layers: tuple[int, ...], items: np.ndarray) -> np.ndarray:
-            return vectors[np.ix_(layers, items)]
+    def take(layers: tuple[int, ...], items: np.ndarray) -> np.ndarray:
+        return vectors[np.ix_(layers, items)]
 
-        return LayerVectors(range(5), every, vectors.shape[2], take, n_threads=n_threads)
-
-    tags = types % 3
-    one, three = (list(text_statistics(of_threads(n), sentences, sample, tags)) for n in (1, 3))
-    for first, second in zip(one, three, strict=True):
-        assert first.metric == second.metric
-        assert first.over.tobytes() == second.over.tobytes()
-    of_item = types[sample.places], tags[sample.places], sentences[sample.places]
-    alone = [
-        *read(vectors, contextuality(sample)),
-        *read(vectors, anisotropy(sentences)),
-        *read(vectors, intra_sentence(sentences)),
-        *read(vectors, variance_shares(sample.places, *of_item)),
-        *read(vectors, spectrum(), sentence_blocks(sentences)),
-    ]
-    assert {one.metric: one.values for one in alone} == {one.metric: pytest.approx(one.values, abs=1e-5) for one in one}
+    one, three = (
+        statistics(
+            LayerVectors(range(5), np.arange(len(types)), vectors.shape[2], take, n_threads=n),
+            types, sentences, tags=types % 3,
+        )
+        for n in (1, 3)
+    )  # fmt: skip
+    assert one.keys() == three.keys()
+    assert all(one[key].over.tobytes() == three[key].over.tobytes() for key in one)
 
 
 def test_words_of_a_sentence_and_their_mean() -> None:
-    _, sentences, vectors = world()
-    found = by_metric(read(vectors, intra_sentence(sentences)))
+    types, sentences, vectors = world()
+    found = values_of(vectors, types, sentences)
     of_sentences = []
     for sentence in range(40):
         words = vectors[0, sentences == sentence]
@@ -166,12 +151,11 @@ def test_words_of_a_sentence_and_their_mean() -> None:
 
 def test_variance_is_shared_out_as_it_was_planted() -> None:
     rng, n_types, n = RNG(2), 500, 20
-    types = np.repeat(np.arange(n_types), n)
-    tags = np.tile(np.repeat([0, 1], n // 2), n_types)
+    types = np.tile(np.arange(n_types), n)
+    tags = np.repeat([0, 1], n_types * n // 2)
     of_type, of_tag = rng.normal(size=(n_types, 8)), rng.normal(size=(n_types, 2, 8))
     vectors = 2 * of_type[types] + of_tag[types, tags] + 0.5 * rng.normal(size=(len(types), 8))
-    every = np.arange(len(types))
-    found = by_metric(read(vectors[None], variance_shares(every, types, tags, every % 100)))
+    found = values_of(vectors[None], types, np.repeat(np.arange(n), n_types), tags=tags)
     # The variance inside a type that two tags make is E(a − b)² / 4 · n / (n − 1), with E(a − b)² = 2.
     between_tags = n / 2 / (n - 1)
     total = 4 + 1 / 2 + between_tags + 0.25
@@ -187,25 +171,25 @@ def test_what_cannot_be_computed_is_refused() -> None:
         WordSample.of(types, sentences, least=99)
     with pytest.raises(CorpusError, match="no word occurs in 2 sentences or more"):
         WordSample.of(types, np.zeros_like(sentences), least=1)
-    statistic = contextuality(WordSample.of(types, sentences)[0])
-    broken = np.where(np.arange(320)[:, None] == 5, [[[1.0]], [[np.nan]]], 1)
+    broken = vectors.copy()
+    broken[1, 5] = np.nan
     with pytest.raises(ModelError, match="layer 1: vectors of 1 words are not finite"):
-        read(broken, statistic)
+        statistics(broken, types, sentences)
     with pytest.raises(ModelError, match="layer 0: vectors of 320 words are zero"):
-        read(vectors * 0, statistic)
+        statistics(vectors * 0, types, sentences)
+    alone = np.arange(30)
     with pytest.raises(CorpusError, match="single word"):
-        intra_sentence(np.arange(3))
+        statistics(vectors[:, :30], np.zeros(30, dtype=int), alone)
     with pytest.raises(CorpusError, match="twice with the same tag"):
-        variance_shares(np.arange(3), np.arange(3), None, np.arange(3))
+        statistics(vectors[:, :60], np.tile([0, -1], 30), np.repeat(alone, 2), tags=np.arange(60))
     with pytest.raises(ValueError, match=r"\[layer, word, dim\]"):
         LayerVectors.of_arrays(vectors[0])
     with pytest.raises(CorpusError, match="give 20 or more"):
         sentence_blocks(np.repeat(np.arange(10), 3))
-    sample, _ = WordSample.of(types, sentences)
     with pytest.raises(CorpusError, match="4 documents are too few for blocks to leave out: give 20 or more"):
-        text_statistics(LayerVectors.of_arrays(vectors), sentences, sample, documents=sentences // 10)
+        statistics(vectors, types, sentences, documents=sentences // 10)
     with pytest.raises(ModelError, match="layer 0: all words have the same vector"):
-        values_of(np.ones((1, 60, 4)), np.repeat(np.arange(30), 2))
+        statistics(np.ones((1, 60, 4)), np.tile([0, 1], 30), np.repeat(alone, 2))
 
 
 def test_intervals_over_documents_are_those_of_leaving_documents_out() -> None:
@@ -213,11 +197,8 @@ def test_intervals_over_documents_are_those_of_leaving_documents_out() -> None:
     types, sentences, vectors = world(n_types=30, n_sentences=80)
     documents = sentences // 4
     sample, _ = WordSample.of(types, sentences)
-    text = LayerVectors.of_arrays(vectors)
-    by_document = {
-        (one.metric, one.group): one for one in text_statistics(text, sentences, sample, documents=documents)
-    }
-    over_types = {(one.metric, one.group): one for one in text_statistics(text, sentences, sample)}
+    by_document = statistics(vectors, types, sentences, documents=documents)
+    over_types = statistics(vectors, types, sentences)
     for key, one in by_document.items():
         assert one.values == pytest.approx(over_types[key].values, abs=1e-5)
         assert one.clusters == ("types" if "explainable" in one.metric else "documents")
@@ -245,28 +226,24 @@ def test_scores_of_known_spectra() -> None:
     assert matrix_entropy(half) == pytest.approx(np.log2(5))
 
 
-def values_of(vectors, sentences):
-    return {one.metric: one for one in read(vectors, spectrum(), sentence_blocks(sentences))}
-
-
 def test_spectrum_is_that_of_the_covariance() -> None:
     rng = np.random.default_rng(0)
     vectors = rng.normal(size=(2, 600, 12)) * np.arange(1, 13) + 3
-    found = values_of(vectors, np.repeat(np.arange(60), 10))
+    found = values_of(vectors, np.tile(np.arange(10), 60), np.repeat(np.arange(60), 10))
     for layer in range(2):
         spectrum_ = np.linalg.eigvalsh(np.cov(vectors[layer], rowvar=False))
-        assert found["iso_score"].values[layer] == pytest.approx(iso_score(effective_rank(spectrum_), 12), rel=1e-4)
-        assert found["effective_rank_dimensions"].values[layer] == pytest.approx(effective_rank(spectrum_), rel=1e-4)
+        assert found["iso_score", ""][layer] == pytest.approx(iso_score(effective_rank(spectrum_), 12), rel=1e-4)
+        assert found["effective_rank_dimensions", ""][layer] == pytest.approx(effective_rank(spectrum_), rel=1e-4)
     unit = vectors[0] / np.linalg.norm(vectors[0], axis=1, keepdims=True)
     products = np.array([(unit[i] * unit[j]) for i in range(0, 600, 7) for j in range(600) if i != j]).mean(axis=0)
-    assert found["rogue_share"].values[0] == pytest.approx(np.sort(products)[-3:].sum() / products.sum(), abs=0.02)
+    assert found["rogue_share", ""][0] == pytest.approx(np.sort(products)[-3:].sum() / products.sum(), abs=0.02)
 
 
 def test_a_rogue_dimension_is_seen() -> None:
     vectors = np.random.default_rng(1).normal(size=(1, 400, 32))
     vectors[:, :, 7] += 20
-    found = values_of(vectors, np.repeat(np.arange(40), 10))
-    assert found["rogue_share"].values[0] > 0.99
+    found = values_of(vectors, np.tile(np.arange(10), 40), np.repeat(np.arange(40), 10))
+    assert found["rogue_share", ""][0] > 0.99
 
 
 def test_k_means_is_that_of_scikit_learn_for_every_k_at_once() -> None:

@@ -18,12 +18,11 @@ from bertology.corpora import Sentences
 from bertology.encoders import Encoder, load_encoder
 from bertology.errors import CorpusError
 from bertology.geometry.similarity import (
-    anisotropy_change,
     compare_layers,
-    cosine_to_reference,
     likeness,
     model_similarity,
     most_alike,
+    moves_from_reference,
 )
 from bertology.measures.sums import LayerSums
 
@@ -89,12 +88,12 @@ def test_each_measure_of_two_models_is_that_of_their_arrays(models: Any, text: S
 
 def test_movement_and_anisotropy_of_two_models_are_those_of_numpy(models: Any, text: Sentences) -> None:
     a, b = models
-    found = by_name(anisotropy_change(a.stored, b.stored, text.sentence_of_word, layers=PAIRS))
+    found = by_name(moves_from_reference(a.stored, b.stored, text.sentence_of_word, layers=PAIRS))
     change = [mean_cosine(a.by_word[own]) - mean_cosine(b.by_word[other]) for own, other in PAIRS]
     assert found["anisotropy_change"].values == pytest.approx(change, abs=1e-5)
     narrow = b.stored.dim
     wide = LayerVectors.of_arrays(np.stack([a.stored.of(layer)[:, :narrow] for layer in LAYERS]), layers=LAYERS)
-    moved = by_name(cosine_to_reference(wide, b.stored, text.sentence_of_word, layers=PAIRS))
+    moved = by_name(moves_from_reference(wide, b.stored, text.sentence_of_word, layers=PAIRS))
     for place, (own, other) in enumerate(PAIRS):
         x, y = a.by_word[own][:, :narrow], b.by_word[other]
         lengths = np.linalg.norm(x, axis=1), np.linalg.norm(y, axis=1)
@@ -116,8 +115,7 @@ def test_other_words_are_refused_by_every_measure_of_two_models(models: Any, tex
     for other in (shifted, moved, other_text):
         for ask in (
             lambda other=other: list(model_similarity(a.stored, other, sentences, layers=PAIRS)),
-            lambda other=other: list(anisotropy_change(a.stored, other, sentences, layers=PAIRS)),
-            lambda other=other: list(cosine_to_reference(a.stored, other, sentences, layers=PAIRS)),
+            lambda other=other: list(moves_from_reference(a.stored, other, sentences, layers=PAIRS)),
             lambda other=other: most_alike(a.stored, other),
             lambda other=other: label_clusters(a.stored, other, labels[: text.n_words], sentences, layers=PAIRS),
         ):

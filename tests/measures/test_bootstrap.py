@@ -21,7 +21,6 @@ from bertology.measures.intervals import (
     selectivity,
     weight_blocks,
 )
-from bertology.measures.metrics import METRICS
 
 
 def counts_of(correct, cluster, n_clusters):
@@ -158,27 +157,6 @@ def test_clusters_without_items_make_no_exact_interval_narrower():
     assert low == pytest.approx(stats.binomtest(20, 20).proportion_ci(0.95, method="exact").low)
 
 
-SEEDS = range(40)
-
-
-def noise(bounds: list[np.ndarray], stderr: np.ndarray) -> float:
-    """The largest standard deviation of a bound over bootstrap seeds, in standard errors of the score."""
-    return float((np.std(bounds, axis=0, ddof=1) / stderr).max())
-
-
-def test_bounds_of_counts() -> None:
-    metric, n_labels, accuracy = "macro_f1", 30, 0.9
-    rng = np.random.default_rng(3)
-    cluster = np.repeat(np.arange(300), rng.poisson(9, 300) + 1)
-    # Rare labels and clusters of unequal size: skewed replicates, so that bias and acceleration matter.
-    gold = np.minimum(rng.zipf(1.6, len(cluster)) - 1, n_labels - 1)
-    pred = np.where(rng.random((1, len(gold))) < accuracy, gold, rng.integers(0, n_labels, len(gold)))
-    counts = count_labels(gold, pred, cluster, n_labels=n_labels, n_clusters=300)
-    found = [bootstrap(counts, [metric], seed=seed)[metric] for seed in SEEDS]
-    bounds = [np.concatenate([one.ci_low, one.ci_high]) for one in found]
-    assert noise(bounds, found[0].stderr) < 0.05
-
-
 def test_many_ratios_are_as_each_by_itself() -> None:
     rng = np.random.default_rng(0)
     under = rng.integers(0, 4, size=(1500, 40)).astype(np.float64)
@@ -288,7 +266,7 @@ def test_values_and_errors_of_both_sources() -> None:
     assert found.ci_methods == ("run-by-cluster-bootstrap-bca-8000",)
 
 
-@pytest.mark.parametrize(("n_runs", "run_sd"), [(2, 0.01), (3, 0.005), (3, 0.03), (5, 0.03)])
+@pytest.mark.parametrize(("n_runs", "run_sd"), [(2, 0.01), (3, 0.03)])
 def test_coverage(n_runs: int, run_sd: float) -> None:
     """The truth, which has neither these runs nor these sentences, lies in about 95 % of the intervals.
 
@@ -313,28 +291,6 @@ def test_bounds_stay_in_what_a_metric_can_be() -> None:
     assert all_right.ci_methods == ("exact-over-clusters",)
     bits = [bootstrap_ratio(np.full(40, 12.0) + run, np.ones(40), metric="compression") for run in (0.0, 1.0)]
     assert over_runs(bits).ci_high[0] > 13
-
-
-def test_runs_over_other_sentences_are_refused() -> None:
-    rng = np.random.default_rng(6)
-    runs = [
-        *measured(simulated(rng, 1, run_sd=0)),
-        *measured(simulated(rng, 1, run_sd=0, n_clusters=20)),
-    ]
-    with pytest.raises(ValueError, match="same resamples"):
-        over_runs(runs)
-
-
-def test_counts_of_labels_have_the_same_replicates_for_all_runs() -> None:
-    """Two runs that are alike give the interval of one of them."""
-    rng = np.random.default_rng(8)
-    gold, cluster = rng.integers(0, 4, 600), np.repeat(np.arange(60), 10)
-    pred = np.where(rng.random((1, 600)) < 0.8, gold, 0)
-    counts = count_labels(gold, pred, cluster, n_labels=4, n_clusters=60)
-    runs = [bootstrap(counts, ["macro_f1"])["macro_f1"] for _ in range(2)]
-    found = over_runs(runs)
-    assert found.ci_low[0] == pytest.approx(runs[0].ci_low[0], rel=1e-4)
-    assert found.ci_high[0] == pytest.approx(runs[0].ci_high[0], rel=1e-4)
 
 
 DICE = np.random.default_rng(5)
@@ -433,27 +389,6 @@ def test_mistakes() -> None:
         multibootstrap([*runs, run(labelled(10, np.array(0.5)), n_resamples=200)])
     with pytest.raises(ValueError, match="nothing to average"):
         multibootstrap([])
-
-
-def test_interval_of_a_biased_metric_equals_scipy_bca():
-    """Macro-F1 over many rare labels: a resample lacks some of them, and scores otherwise than the whole."""
-    rng = np.random.default_rng(4)
-    gold = np.minimum(rng.zipf(1.5, 300) - 1, 29)
-    pred = np.where(rng.random((1, 300)) < np.where(gold > 4, 0.5, 0.95), gold, rng.integers(0, 30, 300))
-    counts = count_labels(gold, pred, np.arange(300) // 5, n_labels=30, n_clusters=60)
-    found = bootstrap(counts, ["macro_f1"], n_resamples=10_000)["macro_f1"]
-    reference = stats.bootstrap(
-        (np.arange(60),),
-        lambda drawn, axis: METRICS["macro_f1"](counts[0][drawn].sum(axis=-3)),
-        n_resamples=5_000,
-        batch=250,
-        method="BCa",
-        rng=np.random.default_rng(0),
-    )
-    bounds, close = np.array([found.ci_low[0], found.ci_high[0]]), 0.12 * reference.standard_error
-    np.testing.assert_allclose(bounds, reference.confidence_interval, atol=close)
-    percentiles = np.quantile(found.replicates[:, 0], [0.025, 0.975])
-    assert np.abs(bounds - percentiles).min() > 2 * close
 
 
 def test_selectivity_covers_a_known_difference():

@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 from scipy.stats import pearsonr, spearmanr
-from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef, precision_recall_fscore_support, r2_score
+from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef, r2_score
 
 from bertology.errors import NameNotFoundError
 from bertology.measures import bootstrap, count_labels, count_numbers, find_metric, majority, read_heads
@@ -76,17 +76,6 @@ def test_a_metric_of_nothing_is_undefined():
     assert all(np.isnan(metric(nothing)) for metric in OF_LABELS)
 
 
-def test_label_scores_equal_scikit_learn():
-    gold, pred, cluster = made_up(6)
-    scores = label_scores(count_labels(gold, pred, cluster, n_labels=4, n_clusters=37).sum(axis=1))
-    precision, recall, f1, support = precision_recall_fscore_support(gold, pred[1], labels=range(4))
-    np.testing.assert_allclose(scores.precision[1], precision)
-    np.testing.assert_allclose(scores.recall[1], recall)
-    np.testing.assert_allclose(scores.f1[1], f1)
-    np.testing.assert_array_equal(scores.support[1], support)
-    np.testing.assert_array_equal(scores.predicted[1], np.bincount(pred[1], minlength=4))
-
-
 def test_an_unknown_metric_is_answered_with_the_nearest():
     with pytest.raises(NameNotFoundError, match="did you mean macro_f1"):
         find_metric("macro-f1")
@@ -145,17 +134,6 @@ def test_micro_f1_of_sets_equals_scikit_learn(drawn):
         assert found["macro_f1"].values[layer] == pytest.approx(f1_score(gold, pred[layer], average="macro"))
     each = label_scores(counts[0].sum(axis=0))
     np.testing.assert_allclose(each.f1, f1_score(gold, pred[0], average=None))
-
-
-def test_sets_out_of_range_are_refused(drawn):
-    gold, pred, cluster = drawn
-    members, gold_sets, pred_sets = as_sets(gold, pred)
-    with pytest.raises(ValueError, match="gold has numbers outside"):
-        count_labels(
-            gold_sets + len(members), pred_sets, cluster, members=members, n_labels=members.shape[1], n_clusters=20
-        )
-    with pytest.raises(ValueError, match="shapes do not fit"):
-        count_labels(gold_sets[:-1], pred_sets, cluster, members=members, n_labels=members.shape[1], n_clusters=20)
 
 
 def test_a_label_left_out_of_micro_f1_earns_nothing():

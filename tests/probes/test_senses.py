@@ -150,8 +150,13 @@ def test_pairs_are_cosines_of_the_encoders_vectors(tiny_bert: Path, make: Callab
     ("task", "train", "test", "message"),
     [
         ("senses", [("a b", "b:1"), ("a b", "b:2")], [("a c", "c:1")], "no word with a sense in test, such as 'c'"),
-        ("senses", [("a b", "b:1"), ("a c", "b:1")], [("a b", "b:1")], "every word has a single sense in train"),
-        ("senses:clusters", [], [("a b", "b:1"), ("c b", "b:1")], "every word has a single sense in test"),
+        (
+            "senses",
+            [("a b", "b:1"), ("a c", "b:1")],
+            [("a b", "b:1")],
+            "no word with a sense in test, such as 'b', has two",
+        ),
+        ("senses:clusters", [], [("a b", "b:1"), ("c b", "b:1")], "no word with a sense in test, such as 'b', has two"),
         ("senses:pairs", [("a b", "b:1")], [("a b", "b:1")], "no pair of words has a label in column 'label'"),
     ],
 )

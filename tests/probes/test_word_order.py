@@ -85,7 +85,7 @@ def test_places_fail_where_order_and_structure_part_and_roles_do_not() -> None:
     assert none == pytest.approx(np.mean([1 / len(sentence) for sentence in text["test"][:30]]))
     assert found["order and structure agree"][[0, 1, 2]].tolist() == [0.5, 1, 1]  # as often as the most frequent place
     assert found["last is wrong too"][[0, 2]].tolist() == [0, 1]
-    assert found["lexical baseline is wrong"][[0, 1, 2]].tolist() == [0, 0, 1]
+    assert found["words alone are wrong"][[0, 1, 2]].tolist() == [0, 0, 1]
 
 
 def test_nth_word_is_in_its_place_alone() -> None:
@@ -154,8 +154,8 @@ def test_a_treebank_from_the_pocket_world(tiny_bert: Path) -> None:
         assert main[name, "none", 2] < 1
     assert main["word_order:2", "none", 0] > 0.5  # positions are part of embeddings
     assert "the first auxiliary of the sentence" in results.to_markdown()
-    assert set(rows.group.dropna()) == {"order and structure agree", "last is wrong too", "lexical baseline is wrong"}
-    of_words = rows[(rows.control == "lexical") & (rows.group == "lexical baseline is wrong")]
+    assert set(rows.group.dropna()) == {"order and structure agree", "last is wrong too", "words alone are wrong"}
+    of_words = rows[(rows.control == "lexical") & (rows.group == "words alone are wrong")]
     assert (of_words.value == 0).all()
     assert len(of_words) == 2
 

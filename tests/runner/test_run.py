@@ -226,10 +226,10 @@ def test_baselines_by_hand(few: ProbeRequest) -> None:
 def test_fits_that_did_not_converge_are_one_note_a_group(
     few: ProbeRequest, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    import bertology.readouts
+    from bertology.families import labels
 
-    real = bertology.readouts.get_readout
-    monkeypatch.setattr(bertology.readouts, "get_readout", lambda name: real(name, max_iter=2))
+    real = labels.get_readout
+    monkeypatch.setattr(labels, "get_readout", lambda name: real(name, max_iter=2))
     results = run_probes(but(few, layers="all", controls=("random", "control_task")))
     notes = capsys.readouterr().err.splitlines()
     assert len(notes) == 2

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -38,9 +39,14 @@ _MOST_SCORES = 1 << 19
 """Number of weights in one call that makes trees, so that they stay in the cache."""
 
 
-def _check_level(scope: Scope) -> None:
-    if scope.level != "word":
-        raise ValueError('arcs join words: stream_maps(…, level="word")')
+class _OfWords(SumsStatistic):
+    """A statistic of word-level maps: sums by group of questions, by metric and number of heads."""
+
+    def __init__(self, scope: Scope, names: Sequence[str], *metrics: str, scopes: Sequence[Scope] = ()) -> None:
+        if scope.level != "word":
+            raise ValueError('arcs join words: stream_maps(…, level="word")')
+        both = product(scopes or (scope,), metrics)
+        super().__init__(scope, *(ClusterSums(one, names, shared=True, metric=metric) for one, metric in both))
 
 
 class _Places:
@@ -81,11 +87,7 @@ def _expanded(first: Integers, last: Integers) -> tuple[Integers, Integers]:
     return np.arange(int(lengths.sum())) - starts[of_range] + first[of_range], of_range
 
 
-def _to(device: torch.device) -> Callable[[NDArray[np.generic]], Tensor]:
-    return lambda values: torch.from_numpy(values).to(device)
-
-
-class ArcHits(SumsStatistic):
+class ArcHits(_OfWords):
     """Shares of words whose maximum lies on a correct answer (Clark et al. 2019, section 4.2; Voita et al. 2019, 5.2).
 
     Either the word that the asked one attends to most (row), or the word that attends to it most (column): see
@@ -95,56 +97,53 @@ class ArcHits(SumsStatistic):
     """
 
     def __init__(self, scope: Scope, arcs: Arcs, *, metric: str, self_competes: bool = False) -> None:
-        _check_level(scope)
-        super().__init__(ClusterSums(scope, arcs.names, shared=True, metric=metric))
-        self._arcs = arcs
-        self._apart = PerBatch(lambda units: _kept_apart(units, self_competes=self_competes))
-        self._questions = PerBatch(self._asked_here)
+        super().__init__(scope, arcs.names, metric)
+        self._arcs, self._self_competes = arcs, self_competes
+        self._asked = PerBatch(self._asked_here)
 
     def update(self, batch: MapBatch) -> None:
         """Add the maps of one layer of a batch."""
         units, n_groups = batch.units, len(self._arcs.names)
-        by_row, by_column, n_questions = self._questions(units)
+        apart, by_row, by_column, n_questions = self._asked(units)
         over = torch.zeros(len(units) * n_groups, batch.maps.shape[1], device=batch.maps.device)
-        weights = batch.maps - self._apart(units)[:, None]
-        if by_row.shape[1]:
-            _count(over, weights, by_row)
-        if by_column.shape[1]:
-            _count(over, weights.transpose(2, 3).contiguous(), by_column)
+        weights = batch.maps - apart[:, None]
+        for is_turned, (windows, asked, answers, slots) in enumerate((by_row, by_column)):
+            if len(windows):
+                turned = weights.transpose(2, 3).contiguous() if is_turned else weights
+                best = turned.max(-1).indices[windows, :, asked]  # [arc, head]
+                over.index_add_(0, slots, (best == answers[:, None]).float())
         hits = over.view(len(units), n_groups, -1).transpose(1, 2)
         self._sums[0].add(batch.layer, units, hits, n_questions)
 
-    def _asked_here(self, units: Units) -> tuple[Tensor, Tensor, Tensor]:
-        """The arcs whose two ends a window shows, answered by rows and by columns: ``[4, arc]`` window, unit of the
-        asked word, unit of the answer, and slot, which is window and group as one number; and the number of questions,
+    def _asked_here(self, units: Units) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """``[sentence, unit, unit]`` subtracted from weights so that no maximum lies where there is no other word; the
+        arcs whose two ends a window shows, answered by rows and by columns: ``[4, arc]`` window, unit of the asked
+        word, unit of the answer, and slot, which is window and group as one number; and the number of questions,
         ``[window, group]``."""
-        arcs, places = self._arcs.told_apart(units.left_out), _Places(units)
+        arcs, places, device = self._arcs.told_apart(units.left_out), _Places(units), units.word.device
+        apart = ~(units.is_word[:, None] & units.is_word[:, :, None])
+        if not self._self_competes:
+            apart |= torch.eye(apart.shape[1], dtype=torch.bool, device=device)
         numbers, windows, asked = places.asked_here(arcs.asked, arcs.by_word)
         slots = windows * len(arcs.names) + arcs.groups[numbers]
         opened = np.bincount(slots[arcs.opens[numbers]], minlength=len(units) * len(arcs.names))
         answers, shown = places.find(windows, arcs.answers[numbers])
         column = arcs.in_columns[arcs.groups[numbers]]
-        questions, tensor = np.stack([windows, asked, answers, slots]), _to(units.word.device)
-        by_row, by_column = (tensor(questions[:, shown & way]) for way in (~column, column))
-        return by_row, by_column, tensor(opened.reshape(len(units), -1))
+        questions = torch.from_numpy(np.stack([windows, asked, answers, slots])).to(device)
+        by_row, by_column = (questions[:, torch.from_numpy(shown & way).to(device)] for way in (~column, column))
+        n_questions = torch.from_numpy(opened.reshape(len(units), -1)).to(device)
+        return apart.float() * _APART, by_row, by_column, n_questions
 
 
-def _kept_apart(units: Units, *, self_competes: bool) -> Tensor:
-    """``[sentence, unit, unit]`` subtracted from weights so that no maximum lies where there is no other word."""
-    apart = ~(units.is_word[:, None] & units.is_word[:, :, None])
-    if not self_competes:
-        apart |= torch.eye(apart.shape[1], dtype=torch.bool, device=apart.device)
-    return apart.float() * _APART
+class _OfCandidates(_OfWords):
+    """A statistic of questions with candidates; see :func:`_candidates_here`."""
+
+    def __init__(self, scope: Scope, candidates: Candidates, *metrics: str, scopes: Sequence[Scope] = ()) -> None:
+        super().__init__(scope, candidates.names, *metrics, scopes=scopes)
+        self._questions = PerBatch(partial(_candidates_here, candidates))
 
 
-def _count(over: Tensor, weights: Tensor, questions: Tensor) -> None:
-    """Add to ``[window and group, head]`` how often the largest of ``[sentence, head, asked, answer]`` is correct."""
-    windows, asked, answers, slots = questions
-    best = weights.max(-1).indices[windows, :, asked]  # [arc, head]
-    over.index_add_(0, slots, (best == answers[:, None]).float())
-
-
-class CandidateHits(SumsStatistic):
+class CandidateHits(_OfCandidates):
     """Shares of words that attend more to a correct candidate than to any wrong one (Clark et al. 2019, section 4.3).
 
     Only the candidates compete; a tie is a miss. Where a sentence is read in windows a word is asked about in the
@@ -153,24 +152,26 @@ class CandidateHits(SumsStatistic):
     """
 
     def __init__(self, scope: Scope, candidates: Candidates, *, metric: str) -> None:
-        _check_level(scope)
-        super().__init__(ClusterSums(scope, candidates.names, shared=True, metric=metric))
-        self._questions = PerBatch(partial(_candidates_here, candidates))
+        super().__init__(scope, candidates, metric)
 
     def update(self, batch: MapBatch) -> None:
         """Add the maps of one layer of a batch."""
-        units, n_heads = batch.units, batch.maps.shape[1]
-        (windows, rows, columns, questions), is_right, of_window, is_in = self._questions(units)
+        (windows, rows, columns, questions), is_right, of_window, is_in = self._questions(batch.units)
         weights = batch.maps[windows, :, rows, columns]  # [candidate, head]
-        best = torch.full((2, len(of_window), n_heads), -1.0, device=weights.device)
+        best = torch.full((2, len(of_window), batch.maps.shape[1]), -1.0, device=weights.device)
         for largest, which in zip(best, (~is_right, is_right), strict=True):
-            largest.scatter_reduce_(0, questions[which][:, None].expand(-1, n_heads), weights[which], "amax")
+            into = questions[which][:, None].expand(-1, batch.maps.shape[1])
+            largest.scatter_reduce_(0, into, weights[which], "amax")
         hits = (best[1] > best[0]).float()  # [question, head]
-        over = torch.zeros(len(units), n_heads, is_in.shape[1], device=weights.device)
-        over.index_add_(0, of_window, hits[:, :, None] * is_in[:, None])
-        under = torch.zeros(len(units), is_in.shape[1], device=weights.device)
-        under.index_add_(0, of_window, is_in)
-        self._sums[0].add(batch.layer, units, over, under)
+        over = _by_window(hits, of_window, is_in, len(batch.units))
+        under = _by_window(torch.ones_like(hits[:, :1]), of_window, is_in, len(batch.units))[:, 0]
+        self._sums[0].add(batch.layer, batch.units, over, under)
+
+
+def _by_window(values: Tensor, of_window: Tensor, is_in: Tensor, n_windows: int) -> Tensor:
+    """``[window, head, group]`` sums of values ``[question, head]`` over the questions of each group."""
+    sums = torch.zeros(n_windows, values.shape[1], is_in.shape[1], device=values.device)
+    return sums.index_add_(0, of_window, values[:, :, None] * is_in[:, None])
 
 
 def _candidates_here(candidates: Candidates, units: Units) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -182,12 +183,14 @@ def _candidates_here(candidates: Candidates, units: Units) -> tuple[Tensor, Tens
     of_candidate, questions = _expanded(candidates.starts[numbers], candidates.starts[numbers + 1])
     columns, shown = places.find(windows[questions], candidates.words[of_candidate])
     shown_places = np.stack([windows[questions], rows[questions], columns, questions])[:, shown]
-    tensor = _to(units.word.device)
-    is_right = tensor(candidates.is_right[of_candidate][shown])
-    return tensor(shown_places), is_right, tensor(windows), tensor(candidates.is_in[numbers].astype(np.float32))
+    is_right, is_in = candidates.is_right[of_candidate][shown], candidates.is_in[numbers].astype(np.float32)
+    at, right, window, member = (
+        torch.from_numpy(values).to(units.word.device) for values in (shown_places, is_right, windows, is_in)
+    )
+    return at, right, window, member
 
 
-class CandidateConfusion(SumsStatistic):
+class CandidateConfusion(_OfCandidates):
     """Mean confusion of attention about candidates, in bits, and how far it is above chance (Lin, Tan & Frank 2019).
 
     Of the attention from a word to all candidates of its question a share p goes to the correct ones; confusion is
@@ -199,47 +202,33 @@ class CandidateConfusion(SumsStatistic):
     """
 
     def __init__(self, scope: Scope, candidates: Candidates, *, metrics: tuple[str, str]) -> None:
-        _check_level(scope)
-        both = scope, replace(scope, n_heads=1)
-        super().__init__(
-            *(ClusterSums(one, candidates.names, shared=True, metric=metric) for one in both for metric in metrics)
-        )
-        self._questions = PerBatch(partial(_candidates_here, candidates))
+        super().__init__(scope, candidates, *metrics, scopes=(scope, replace(scope, n_heads=1)))
 
     def update(self, batch: MapBatch) -> None:
         """Add the maps of one layer of a batch."""
         (windows, rows, columns, questions), is_right, of_window, is_in = self._questions(batch.units)
         by_head = batch.maps[windows, :, rows, columns] + _LEAST  # [candidate, head]
-        n_groups, counted = is_in.shape[1], torch.zeros(len(of_window), 2, device=by_head.device)
+        counted = torch.zeros(len(of_window), 2, device=by_head.device)
         counted.index_add_(0, questions, torch.stack([torch.ones_like(is_right), is_right], dim=1).float())
-        is_shown = counted[:, 1] > 0
-        in_group = is_in * is_shown[:, None]  # [question, group]
-        chance = torch.where(is_shown, torch.log2(counted[:, 0] / counted[:, 1].clamp(min=1)), 0.0)
-
-        def by_window(values: Tensor) -> Tensor:
-            """``[window, head, group]`` sums of values ``[question, head]``."""
-            sums = torch.zeros(len(batch.units), values.shape[1], n_groups, device=values.device)
-            return sums.index_add_(0, of_window, values[:, :, None] * in_group[:, None])
-
-        ones = by_window(torch.ones_like(chance)[:, None])[:, 0]
+        is_shown = counted[:, 1:] > 0
+        chance = torch.where(is_shown, torch.log2(counted[:, :1] / counted[:, 1:].clamp(min=1)), 0.0)
+        summed = partial(_by_window, of_window=of_window, is_in=is_in * is_shown, n_windows=len(batch.units))
+        ones = summed(torch.ones_like(chance))[:, 0]
         for place, weights in enumerate((by_head, by_head.mean(1, keepdim=True))):
             sums = torch.zeros(2, len(of_window), weights.shape[1], device=weights.device)
             sums[0].index_add_(0, questions, weights)
             sums[1].index_add_(0, questions[is_right], weights[is_right])
-            bits = torch.where(is_shown[:, None], torch.log2(sums[0] / sums[1].clamp(min=_LEAST)), 0.0)
-            for number, values in enumerate((bits, bits - chance[:, None])):
-                self._sums[2 * place + number].add(batch.layer, batch.units, by_window(values), ones)
+            bits = torch.where(is_shown, torch.log2(sums[0] / sums[1].clamp(min=_LEAST)), 0.0)
+            for number, values in enumerate((bits, bits - chance)):
+                self._sums[2 * place + number].add(batch.layer, batch.units, summed(values), ones)
 
     def finish(self) -> tuple[HeadRatios, ...]:
         """Confusion of heads and by how much it is above chance, and both of layers."""
-        heads, layers = self._sums[:2], self._sums[2:]
-        return (
-            *(sums.finish() for sums in heads),
-            *(replace(sums.finish(), unit="layer") for sums in layers),
-        )
+        every = super().finish()
+        return (*every[:2], *(replace(of_layer, unit="layer") for of_layer in every[2:]))
 
 
-class TreeHits(SumsStatistic):
+class TreeHits(_OfWords):
     """Shares of undirected edges of trees that heads find, UUAS (Htut et al. 2019, sections 3.1 and 3.2).
 
     - ``maximum attention``: an edge is found if the maximum of either of its words lies on the other.
@@ -251,22 +240,28 @@ class TreeHits(SumsStatistic):
     """
 
     def __init__(self, scope: Scope, trees: TextTrees, *, metric: str) -> None:
-        _check_level(scope)
-        super().__init__(ClusterSums(scope, WAYS, shared=True, metric=metric))
+        super().__init__(scope, WAYS, metric)
         self._shown = PerBatch(lambda units: _trees_shown(units, trees))
 
     def update(self, batch: MapBatch) -> None:
         """Add the maps of one layer of a batch."""
-        units = batch.units
-        shown = self._shown(units)
-        over = torch.zeros(len(units), batch.maps.shape[1], 2)
-        under = torch.zeros(len(units), 2)
+        shown, device = self._shown(batch.units), batch.maps.device
+        over = torch.zeros(len(batch.units), batch.maps.shape[1], 2)
+        under = torch.zeros(len(batch.units), 2)
         if len(shown.windows):
-            weights = _between(batch.maps, shown)  # [tree, head, word, word]
-            edges = [_joined(heads, shown) for heads in (weights.argmax(-1), _heads_of_trees(weights, shown))]
+            windows, units = shown.windows.to(device), shown.units.to(device)
+            chosen = batch.maps[windows[:, None, None], :, units[:, :, None], units[:, None]]
+            apart = ~(shown.is_real[:, :, None] & shown.is_real[:, None]) | np.eye(units.shape[1], dtype=bool)
+            # [tree, head, word, word] between the words that count, −∞ where there are none.
+            weights = np.where(apart[:, None], np.float32(-np.inf), chosen.permute(0, 3, 1, 2).cpu().numpy())
+            parents, edges = shown.parents[:, None], []
+            for heads in (weights.argmax(-1), _heads_of_trees(weights, shown)):
+                back = np.take_along_axis(heads, np.broadcast_to(np.maximum(parents, 0), heads.shape), -1)
+                is_edge = (heads == parents) | (back == np.arange(heads.shape[-1]))
+                edges.append(((parents >= 0) & is_edge).sum(-1))
             over[shown.windows] = torch.from_numpy(np.stack(edges, axis=-1)).float()
             under[shown.windows] = torch.from_numpy((shown.parents >= 0).sum(1)[:, None].repeat(2, 1)).float()
-        self._sums[0].add(batch.layer, units, over, under)
+        self._sums[0].add(batch.layer, batch.units, over, under)
 
 
 class _Trees(NamedTuple):
@@ -295,22 +290,6 @@ def _trees_shown(units: Units, trees: TextTrees) -> _Trees:
     columns = torch.from_numpy(padded([at for _, at, _, _ in shown], n_words, 0))
     parents = padded([of_tree for _, _, of_tree, _ in shown], n_words, -1)
     return _Trees(windows, columns, parents, roots.numpy(), padded([at >= 0 for _, at, _, _ in shown], n_words, False))
-
-
-def _between(maps: Tensor, trees: _Trees) -> NDArray[np.float32]:
-    """``[tree, head, word, word]`` weights between the words that count, −∞ where there are none."""
-    windows, units = trees.windows.to(maps.device), trees.units.to(maps.device)
-    weights = maps[windows[:, None, None], :, units[:, :, None], units[:, None]].permute(0, 3, 1, 2).cpu().numpy()
-    apart = ~(trees.is_real[:, :, None] & trees.is_real[:, None]) | np.eye(units.shape[1], dtype=bool)
-    return np.where(apart[:, None], np.float32(-np.inf), weights)
-
-
-def _joined(heads: Integers, trees: _Trees) -> Integers:
-    """``[tree, head]`` how many edges are among those from each word to the one in ``[tree, head, word]``."""
-    parents = np.broadcast_to(trees.parents[:, None], heads.shape)
-    back = np.take_along_axis(heads, np.maximum(parents, 0), -1)
-    is_edge = (heads == parents) | (back == np.arange(heads.shape[-1]))
-    return np.asarray(((parents >= 0) & is_edge).sum(-1))
 
 
 def _heads_of_trees(weights: NDArray[np.float32], trees: _Trees) -> Integers:
@@ -359,15 +338,8 @@ def crossfit_attention_parser(
     root has no head among them and is not scored, nor is punctuation.
 
     Each half of the text is parsed by weights that were fitted to the other half, a fifth of which decides when to
-    stop.
-
-    The ratio ``attention_uas`` of the whole model is the share of words whose head is named. All layers are read when
-    ``layers``, from 1, is left out; sentences that are read in windows are not scored.
-
-    Raises:
-        CorpusError: there are fewer than ten sentences that can be read.
-        FitError: a setting is out of range.
-        ModelError: the model gives no maps.
+    stop. The ratio ``attention_uas`` of the whole model is the share of words whose head is named; sentences that are
+    read in windows are not scored. A :class:`CorpusError` where fewer than ten sentences can be read.
     """
     settings = settings or ParserSettings()
     if min(settings.most_sentences, settings.batch_sentences, settings.max_epochs, settings.patience) < 1:
@@ -375,8 +347,8 @@ def crossfit_attention_parser(
     examples = _read(encoder, sentences, trees, settings, layers=layers, on_long=on_long, progress=progress)
     if len(examples) < _FEWEST:
         raise CorpusError(f"{len(examples)} sentences with a tree to parse: give at least {_FEWEST}")
-    scores = []
-    for fitted_to, scored in ((examples[::2], examples[1::2]), (examples[1::2], examples[::2])):
+    halves, scores = (examples[::2], examples[1::2]), []
+    for fitted_to, scored in (halves, halves[::-1]):
         train = [one for place, one in enumerate(fitted_to) if place % 5]
         scores.append(_score(_fit(train, fitted_to[::5], settings), scored))
     right, n_words, of_sentence = (np.concatenate(parts) for parts in zip(*scores, strict=True))
@@ -393,11 +365,7 @@ class _Example(NamedTuple):
 
 
 def _read(
-    encoder: Encoder,
-    sentences: Sentences,
-    trees: TextTrees,
-    settings: ParserSettings,
-    **reading: Any,
+    encoder: Encoder, sentences: Sentences, trees: TextTrees, settings: ParserSettings, **reading: Any
 ) -> list[_Example]:
     """The sentences that are scored, those of like length together; ``reading`` is how :func:`stream_maps` reads."""
     some = trees.some(settings.most_sentences, seed=settings.seed)
@@ -435,15 +403,34 @@ class _Parser(nn.Module):
         shape = None if vectors is None else (2, 2, vectors.shape[-1], n_heads)
         self.of_words = None if shape is None else nn.Parameter(torch.zeros(shape))
 
-    def forward(self, maps: Tensor, vectors: Tensor | None) -> Tensor:
-        """Scores ``[sentence, dependent, head]`` of maps ``[sentence, map, word, word]``."""
+    def forward(self, batch: list[_Example]) -> tuple[Tensor, Tensor]:
+        """``[sentence, dependent, head]`` scores, −∞ where there is no other word, and ``[sentence, word]`` true heads,
+        −1 where there is none."""
+        heads = pad_sequence([one.heads for one in batch], batch_first=True, padding_value=-1)
+        lengths, longest = torch.tensor([len(one.heads) for one in batch]), heads.shape[1]
+        maps = torch.zeros(len(batch), batch[0].maps.shape[0], longest, longest)
+        for into, one in zip(maps, batch, strict=True):
+            into[:, : len(one.heads), : len(one.heads)] = one.maps.float()
         scores = torch.einsum("skde,k->sde", maps, self.plain[0]) + torch.einsum("sked,k->sde", maps, self.plain[1])
-        if self.of_words is None or vectors is None:
-            return scores
-        weights = torch.einsum("swv,pqvk->pqskw", vectors, self.of_words)
-        for way, directed in enumerate((maps, maps.transpose(2, 3))):
-            scores = scores + (directed * (weights[way, 0][:, :, None] + weights[way, 1][:, :, :, None])).sum(1)
-        return scores
+        if self.of_words is not None:
+            vectors = pad_sequence([one.vectors for one in batch if one.vectors is not None], batch_first=True)
+            weights = torch.einsum("swv,pqvk->pqskw", vectors, self.of_words)
+            for way, directed in enumerate((maps, maps.transpose(2, 3))):
+                scores = scores + (directed * (weights[way, 0][:, :, None] + weights[way, 1][:, :, :, None])).sum(1)
+        apart = ~(torch.arange(longest) < lengths[:, None])[:, None] | torch.eye(longest, dtype=torch.bool)
+        return scores.masked_fill(apart, -torch.inf), heads
+
+    def loss(self, batch: list[_Example]) -> tuple[Tensor, int]:
+        """Mean of −ln p of the true heads, and the number of words."""
+        scores, heads = self(batch)
+        chosen = scores[heads >= 0]
+        if not len(chosen):
+            return self.plain.sum() * 0.0, 0
+        return nn.functional.cross_entropy(chosen, heads[heads >= 0]), len(chosen)
+
+
+def _batches(examples: list[_Example], size: int = 32) -> list[list[_Example]]:
+    return [examples[start : start + size] for start in range(0, len(examples), size)]
 
 
 def _fit(train: list[_Example], dev: list[_Example], settings: ParserSettings) -> _Parser:
@@ -451,18 +438,16 @@ def _fit(train: list[_Example], dev: list[_Example], settings: ParserSettings) -
     parser = _Parser(train[0].maps.shape[0], train[0].vectors)
     rates = {"plain": settings.learning_rate, "of_words": settings.learning_rate / 10}
     groups = [{"params": [weights], "lr": rates[name]} for name, weights in parser.named_parameters()]
-    optimizer = torch.optim.Adam(groups)
-    order = np.random.default_rng(settings.seed)
-    best, best_epoch, state = float("inf"), 0, {}
+    optimizer, order = torch.optim.Adam(groups), np.random.default_rng(settings.seed)
+    best, best_epoch, state, batches = float("inf"), 0, {}, _batches(train, settings.batch_sentences)
     for epoch in range(1, settings.max_epochs + 1):
-        batches = list(_batches(train, settings.batch_sentences))
         for number in order.permutation(len(batches)).tolist():
-            loss, _ = _loss(parser, batches[number])
+            loss, _ = parser.loss(batches[number])
             optimizer.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
         with torch.no_grad():
-            losses = [(float(loss) * n, n) for loss, n in (_loss(parser, batch) for batch in _batches(dev))]
+            losses = [(float(loss) * n, n) for loss, n in map(parser.loss, _batches(dev))]
         on_dev = sum(loss for loss, _ in losses) / max(1, sum(n for _, n in losses))
         if on_dev < best - 1e-5:
             best, best_epoch = on_dev, epoch
@@ -473,40 +458,11 @@ def _fit(train: list[_Example], dev: list[_Example], settings: ParserSettings) -
     return parser
 
 
-def _batches(examples: list[_Example], size: int = 32) -> Iterator[list[_Example]]:
-    return (examples[start : start + size] for start in range(0, len(examples), size))
-
-
-def _forward(parser: _Parser, batch: list[_Example]) -> tuple[Tensor, Tensor]:
-    """``[sentence, dependent, head]`` scores, −∞ where there is no other word, and ``[sentence, word]`` true heads."""
-    lengths = torch.tensor([len(one.heads) for one in batch])
-    longest = int(lengths.max())
-    maps = torch.zeros(len(batch), batch[0].maps.shape[0], longest, longest)
-    for into, one in zip(maps, batch, strict=True):
-        into[:, : len(one.heads), : len(one.heads)] = one.maps.float()
-    heads = pad_sequence([one.heads for one in batch], batch_first=True, padding_value=-1)
-    of_words = [one.vectors for one in batch if one.vectors is not None]
-    vectors = pad_sequence(of_words, batch_first=True) if of_words else None
-    apart = ~(torch.arange(longest) < lengths[:, None])[:, None] | torch.eye(longest, dtype=torch.bool)
-    return parser(maps, vectors).masked_fill(apart, -torch.inf), heads
-
-
-def _loss(parser: _Parser, batch: list[_Example]) -> tuple[Tensor, int]:
-    """Mean of −ln p of the true heads, and the number of words."""
-    scores, heads = _forward(parser, batch)
-    has_head = heads >= 0
-    chosen = scores[has_head]
-    if not len(chosen):
-        return parser.plain.sum() * 0.0, 0
-    return nn.functional.cross_entropy(chosen, heads[has_head]), len(chosen)
-
-
 @torch.no_grad()
 def _score(parser: _Parser, examples: list[_Example]) -> tuple[Integers, Integers, Integers]:
     """``[sentence]`` words whose head is named, words with a head to name, and the number of the sentence."""
     right, n_words = [], []
-    for batch in _batches(examples):
-        scores, heads = _forward(parser, batch)
+    for scores, heads in map(parser, _batches(examples)):
         right += ((scores.argmax(-1) == heads) & (heads >= 0)).sum(-1).tolist()
         n_words += (heads >= 0).sum(-1).tolist()
     return np.array(right), np.array(n_words), np.array([one.sentence for one in examples])

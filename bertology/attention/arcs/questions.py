@@ -3,17 +3,16 @@ answered without a head."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal, Self
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bertology.corpora import Sentences, Target
+from bertology.corpora import Sentences
 from bertology.encoders.batching import NOT_APART
 from bertology.errors import CorpusError, NameNotFoundError, listed, quoted
 from bertology.measures.sums import HeadRatios, text_ratios
@@ -45,33 +44,8 @@ _SUBJECT_GROUPS = ("all", "first noun is the subject", "first noun is not the su
 _Span = tuple[int, int]
 
 
-class Questions(ABC):
-    """Questions about words, some of which a model may not read, or not tell from others."""
-
-    def read_from(self, windows: Integers | None) -> Self:
-        """The questions that can be put to a model.
-
-        Args:
-            windows: ``[word]`` the window that each word is read from, −1 for words that are not read, ``NOT_APART``
-                for those of :meth:`told_apart`; None if each sentence is read from one window.
-        """
-        if windows is None:
-            return self
-        return self.told_apart(np.flatnonzero(windows == NOT_APART))._read_from(windows)
-
-    def told_apart(self, words: Integers) -> Self:
-        """The questions that do not turn on some words, which a model cannot tell from others."""
-        return self._without(words) if len(words) else self
-
-    @abstractmethod
-    def _read_from(self, windows: Integers) -> Self: ...
-
-    @abstractmethod
-    def _without(self, words: Integers) -> Self: ...
-
-
 @dataclass(frozen=True, eq=False)
-class Arcs(Questions):
+class Arcs:
     """Pairs of a word that is asked about and a word that is a correct answer, in groups such as relations.
 
     Words are numbered through all sentences. A word that has several answers in one group is one question, which any of
@@ -98,20 +72,24 @@ class Arcs(Questions):
         if not present:
             raise CorpusError("no arc between words to ask about")
         names, asked, answers = zip(*present, strict=True)
-        return cls(
-            asked=np.concatenate(asked),
-            answers=np.concatenate(answers),
-            groups=np.repeat(np.arange(len(names)), [len(words) for words in asked]),
-            names=names,
-            looked_at=looked_at & set(names),
-        )
+        numbers = np.repeat(np.arange(len(names)), [len(words) for words in asked])
+        return cls(np.concatenate(asked), np.concatenate(answers), numbers, names, looked_at & set(names))
 
-    def _read_from(self, windows: Integers) -> Arcs:
-        """The arcs whose asked word lies in a window; their answers may lie outside of it."""
-        return self._some(windows[self.asked] >= 0)
+    def read_from(self, windows: Integers | None) -> Arcs:
+        """The arcs whose asked word a model reads; their answers may lie outside of its window.
 
-    def _without(self, words: Integers) -> Arcs:
-        """The arcs from and to none of ``words``."""
+        ``windows`` is for each word the window that it is read from, −1 for words that are not read, ``NOT_APART`` for
+        those of :meth:`told_apart`; None if each sentence is read from one window.
+        """
+        if windows is None:
+            return self
+        apart = self.told_apart(np.flatnonzero(windows == NOT_APART))
+        return apart._some(windows[apart.asked] >= 0)
+
+    def told_apart(self, words: Integers) -> Arcs:
+        """The arcs from and to none of ``words``, which a model cannot tell from others."""
+        if not len(words):
+            return self
         return self._some(~(np.isin(self.asked, words) | np.isin(self.answers, words)))
 
     def _some(self, kept: Booleans) -> Arcs:
@@ -133,11 +111,9 @@ class Arcs(Questions):
         """``[group]`` whether its questions are answered by columns of maps."""
         return np.array([name in self.looked_at for name in self.names], dtype=bool)
 
-    def best_offset(
-        self, sentences: Sentences, *, chosen_on: Arcs, metric: str, farthest: int = 3
-    ) -> tuple[HeadRatios, dict[str, int]]:
+    def best_offset(self, sentences: Sentences, *, chosen_on: Arcs, metric: str, farthest: int = 3) -> HeadRatios:
         """The score of answering with the word at a fixed offset, for each group the best one on another text (Clark et
-        al. 2019, section 4.2): ratios of the whole text, by group; and the offsets.
+        al. 2019, section 4.2): ratios of the whole text, by group.
 
         Offsets from ``-farthest`` to ``farthest`` are tried, 0 left out; of equally good ones the nearest is taken,
         then the one before. A group that has no arc in the text ``chosen_on`` takes the one that is best over all.
@@ -146,18 +122,15 @@ class Arcs(Questions):
         gaps = chosen_on.answers - chosen_on.asked
         # A question has one answer at most at each offset, so arcs may be counted for questions.
         counts = np.stack([np.bincount(chosen_on.groups[gaps == d], minlength=len(chosen_on.names)) for d in offsets])
-        overall = int(counts.sum(1).argmax())
-        best = {
-            chosen_on.names[group]: int(counts[:, group].argmax()) for group in np.unique(chosen_on.groups).tolist()
-        }
-        chosen = {name: offsets[best.get(name, overall)] for name in self.names}
-        right = (self.answers - self.asked) == np.array([chosen[name] for name in self.names])[self.groups]
+        best = {chosen_on.names[group]: counts[:, group].argmax() for group in np.unique(chosen_on.groups).tolist()}
+        chosen = np.array([offsets[best.get(name, counts.sum(1).argmax())] for name in self.names])
+        right = (self.answers - self.asked) == chosen[self.groups]
         of_sentence = sentences.sentence_of_word[self.asked]
-        return text_ratios(self.names, sentences, of_sentence, self.groups, right, self.opens, metric=metric), chosen
+        return text_ratios(self.names, sentences, of_sentence, self.groups, right, self.opens, metric=metric)
 
 
 @dataclass(frozen=True, eq=False)
-class Candidates(Questions):
+class Candidates:
     """Questions about words, each with words that are candidates. Words are numbered through all sentences."""
 
     asked: Integers  # [question] the word that is asked about
@@ -168,15 +141,18 @@ class Candidates(Questions):
     is_right: Booleans  # [candidate] whether it is a correct answer
     ranks: Integers | None = None  # [candidate] order in which a rule prefers them, from 0; None where there is no rule
 
-    def _read_from(self, windows: Integers) -> Candidates:
-        """The same questions; those about words that are not read belong to no group."""
-        return replace(self, is_in=self.is_in & (windows[self.asked] >= 0)[:, None])
+    def read_from(self, windows: Integers | None) -> Candidates:
+        """The same questions; those about words that are not read belong to no group. See :meth:`Arcs.read_from`."""
+        if windows is None:
+            return self
+        apart = self.told_apart(np.flatnonzero(windows == NOT_APART))
+        return replace(apart, is_in=apart.is_in & (windows[self.asked] >= 0)[:, None])
 
-    def _without(self, words: Integers) -> Candidates:
+    def told_apart(self, words: Integers) -> Candidates:
         """The same questions; those about the words, or whose correct answers are among them, belong to no group."""
         is_left_out = np.isin(self.asked, words)
         is_left_out[self.questions[self.is_right & np.isin(self.words, words)]] = True
-        return replace(self, is_in=self.is_in & ~is_left_out[:, None])
+        return replace(self, is_in=self.is_in & ~is_left_out[:, None]) if len(words) else self
 
     @cached_property
     def starts(self) -> Integers:
@@ -217,7 +193,7 @@ class Candidates(Questions):
 
 
 @dataclass(frozen=True, eq=False)
-class TextTrees(Questions):
+class TextTrees:
     """The trees of some sentences, between the words that count."""
 
     starts: Integers  # [sentence + 1] number of the first word of each sentence of the text, and the number of words
@@ -231,18 +207,22 @@ class TextTrees(Questions):
             return self
         return replace(self, sentences=np.sort(np.random.default_rng(seed).choice(self.sentences, n, replace=False)))
 
-    def _read_from(self, windows: Integers, *, every_word: bool = False) -> TextTrees:
-        """Those whose words that count, or all of whose words, are read from one window."""
-        kept = []
-        for sentence in self.sentences.tolist():
-            words = slice(self.starts[sentence], self.starts[sentence + 1])
-            needed = windows[words] if every_word else windows[words][self.scored[words]]
+    def read_from(self, windows: Integers | None, *, every_word: bool = False) -> TextTrees:
+        """Those whose words that count, or all of whose words, are read from one window; see :meth:`Arcs.read_from`."""
+        if windows is None:
+            return self
+        apart, kept = self.told_apart(np.flatnonzero(windows == NOT_APART)), []
+        for sentence in apart.sentences.tolist():
+            words = slice(apart.starts[sentence], apart.starts[sentence + 1])
+            needed = windows[words] if every_word else windows[words][apart.scored[words]]
             read = windows[words][windows[words] >= 0]
             kept.append(len(needed) > 0 and needed.min() >= 0 and read.min() == read.max())
-        return replace(self, sentences=self.sentences[np.array(kept, dtype=bool)])
+        return replace(apart, sentences=apart.sentences[np.array(kept, dtype=bool)])
 
-    def _without(self, words: Integers) -> TextTrees:
+    def told_apart(self, words: Integers) -> TextTrees:
         """The same trees, in which the words do not count; those of which fewer than two words count are left out."""
+        if not len(words):
+            return self
         scored = self.scored.copy()
         scored[words] = False
         n_scored = np.add.reduceat(np.append(scored, 0), self.starts[:-1])[self.sentences]
@@ -270,34 +250,32 @@ class TextTrees(Questions):
         roots = np.flatnonzero(heads[words] == 0)
         return parents, int(roots[0] if len(roots) else np.flatnonzero(parents < 0)[0])
 
-    def chain(self, sentences: Sentences, *, chosen_on: TextTrees, metric: str) -> tuple[HeadRatios, int]:
+    def chain(self, sentences: Sentences, *, chosen_on: TextTrees, metric: str) -> HeadRatios:
         """The score of joining each word that counts to the one at a fixed distance, from 1, a chain, to 3, whichever
-        is best on another text: ratios of the whole text, the same for both ways of making edges; and the distance."""
-        distance = 1 + int(np.argmax([sum(over for over, _ in chosen_on._edges_at(d)) for d in (1, 2, 3)]))
-        counts = np.array(self._edges_at(distance), dtype=np.float64).reshape(-1, 2).T
+        is best on another text: ratios of the whole text, the same for both ways of making edges."""
+        distance = 1 + int(np.argmax([chosen_on._edges_at(d)[0].sum() for d in (1, 2, 3)]))
+        counts = self._edges_at(distance)
         groups = np.repeat(np.arange(len(WAYS)), counts.shape[1])
         of_sentence, shares = np.tile(self.sentences, len(WAYS)), np.tile(counts, len(WAYS))
-        return text_ratios(WAYS, sentences, of_sentence, groups, *shares, metric=metric), distance
+        return text_ratios(WAYS, sentences, of_sentence, groups, *shares, metric=metric)
 
-    def _edges_at(self, distance: int) -> list[tuple[int, int]]:
-        """Edges of each tree that join words at a distance, and all of its edges."""
+    def _edges_at(self, distance: int) -> NDArray[np.float64]:
+        """``[2, tree]`` edges of each tree that join words at a distance, and all of its edges."""
         counts = []
         for sentence in self.sentences.tolist():
             parents, _ = self.parents(sentence)
             gaps = np.abs(parents - np.arange(len(parents)))[parents >= 0]
             counts.append((int((gaps == distance).sum()), len(gaps)))
-        return counts
+        return np.array(counts, dtype=np.float64).reshape(-1, 2).T
 
     def next_word(self, sentences: Sentences, *, metric: str, windows: Integers | None = None) -> HeadRatios:
         """The share of words whose head is the next word, of words that count and have a head, whether that counts or
         not: a ratio with the name ``next word``, of the trees all of whose words are read by ``windows``."""
-        read = self
-        if windows is not None:
-            read = self.told_apart(np.flatnonzero(windows == NOT_APART))._read_from(windows, every_word=True)
-        asked = read.scored & (read.heads > 0) & read.is_asked[sentences.sentence_of_word]
-        places = np.arange(len(read.heads)) - read.starts[sentences.sentence_of_word]
+        read, of_word = self.read_from(windows, every_word=True), sentences.sentence_of_word
+        asked = read.scored & (read.heads > 0) & read.is_asked[of_word]
+        places = np.arange(len(read.heads)) - read.starts[of_word]
         right, groups = asked & (read.heads == places + 2), np.zeros(len(asked), dtype=np.int64)
-        return text_ratios(("next word",), sentences, sentences.sentence_of_word, groups, right, asked, metric=metric)
+        return text_ratios(("next word",), sentences, of_word, groups, right, asked, metric=metric)
 
 
 def dependency_arcs(
@@ -368,80 +346,58 @@ def antecedents(sentences: Sentences, layer: str, *, mention_head: Literal["tree
     asked: list[int] = []
     found: list[tuple[int, int, bool, int]] = []
     for number, targets in sentences.targets(layer):
-        of_word = _antecedents_in(_Mentions(sentences, number, mention_head), targets)
+        of_word: dict[int, dict[int, tuple[bool, int]]] = defaultdict(dict)
+        start = int(sentences.starts[number])
+        for target in targets:
+            if target.span2 is None:
+                continue
+            spans = target.span1, target.span2
+            (first, one), (second, other) = sorted(
+                (_mention_head(sentences, start, it, mention_head), it) for it in spans
+            )
+            if first < second:
+                # Mentions inside one another may have one head: it is right if any of them is.
+                was_right, rank = of_word[second].get(first, (False, _WORST))
+                rank = min(rank, _rank(sentences, start, (one, other), (first, second)))
+                of_word[second][first] = was_right or "1" in target.labels, rank
         for word, candidates in sorted(of_word.items()):
-            if any(is_right for is_right, _ in candidates.values()):
+            if any(one for one, _ in candidates.values()):
                 found += [(len(asked), other, *facts) for other, facts in sorted(candidates.items())]
                 asked.append(word)
     if not asked:
         raise CorpusError(f"no two mentions of a sentence mean the same in layer {quoted(layer)}")
     questions, words, is_right, ranks = (np.array(column) for column in zip(*found, strict=True))
-    words_asked = np.array(asked, dtype=np.int64)
-    names, is_in = _groups(sentences, words_asked)
-    return Candidates(words_asked, is_in, names, questions, words, is_right, ranks)
-
-
-@dataclass(frozen=True)
-class _Mentions:
-    """Mentions of one sentence and the words that stand for them, numbered through all sentences."""
-
-    sentences: Sentences
-    number: int
-    mention_head: Literal["tree", "last_word"]
-
-    @property
-    def start(self) -> int:
-        """Number of the sentence's first word."""
-        return int(self.sentences.starts[self.number])
-
-    def of(self, span: _Span) -> int:
-        """The word that stands for a mention."""
-        heads = self.sentences.heads
-        if self.mention_head == "last_word" or heads is None:
-            return self.start + span[1] - 1
-        own = heads[self.start + span[0] : self.start + span[1]]
-        return self.start + span[0] + int(np.argmax((own <= span[0]) | (own > span[1])))
-
-    def rank(self, one: _Span, other: _Span) -> int:
-        """Number, from 0, of the sieve that takes two mentions for the same."""
-        if self._form(*one) == self._form(*other):
-            return 0
-        heads = [self.of(span) - self.start for span in (one, other)]
-        if self._form(heads[0], heads[0] + 1) == self._form(heads[1], heads[1] + 1):
-            return 1
-        first, second = (self._features(head) for head in heads)
-        return 3 if any(first[name] != second[name] for name in first.keys() & second.keys()) else 2
-
-    def _form(self, first: int, last: int) -> str:
-        return " ".join(self.sentences.word(self.start + place).casefold() for place in range(first, last))
-
-    def _features(self, place: int) -> dict[str, str]:
-        layer = self.sentences.layers.get("feats")
-        (value,) = layer.decoded(self.start + place, self.start + place + 1) if layer else (None,)
-        pairs = (pair.partition("=") for pair in (value or "").split("|"))
-        return {name: held for name, _, held in pairs if name in _AGREEING}
-
-
-def _antecedents_in(heads: _Mentions, targets: tuple[Target, ...]) -> dict[int, dict[int, tuple[bool, int]]]:
-    """Whether a word that stands for a mention, and one before it, mean the same, and their rank; by both words."""
-    found: dict[int, dict[int, tuple[bool, int]]] = defaultdict(dict)
-    for target in targets:
-        if target.span2 is not None:
-            (first, one), (second, other) = sorted((heads.of(span), span) for span in (target.span1, target.span2))
-            if first < second:
-                # Mentions inside one another may have one head: it is right if any of them is.
-                before = found[second].get(first, (False, _WORST))
-                is_right = before[0] or "1" in target.labels
-                found[second][first] = is_right, min(before[1], heads.rank(one, other))
-    return found
-
-
-def _groups(sentences: Sentences, asked: Integers) -> tuple[tuple[str, ...], Booleans]:
-    layer = sentences.layers.get("upos")
-    found = [None] * len(asked) if layer is None else [layer.decoded(word, word + 1)[0] for word in asked.tolist()]
-    kinds = np.array([_KINDS.get(tag or "", "") for tag in found])
+    tags = sentences.layers.get("upos")
+    of_asked = [None] * len(asked) if tags is None else [tags.decoded(word, word + 1)[0] for word in asked]
+    kinds = np.array([_KINDS.get(tag or "", "") for tag in of_asked])
     names = (_ALL, *(kind for kind in _KINDS.values() if (kinds == kind).any()))
-    return names, np.stack([(kinds == name) | (name == _ALL) for name in names], axis=1)
+    is_in = np.stack([(kinds == name) | (name == _ALL) for name in names], axis=1)
+    return Candidates(np.array(asked, dtype=np.int64), is_in, names, questions, words, is_right, ranks)
+
+
+def _mention_head(sentences: Sentences, start: int, span: _Span, mention_head: str) -> int:
+    """The word that stands for a mention, numbered through all sentences."""
+    if mention_head == "last_word" or sentences.heads is None:
+        return start + span[1] - 1
+    own = sentences.heads[start + span[0] : start + span[1]]
+    return start + span[0] + int(np.argmax((own <= span[0]) | (own > span[1])))
+
+
+def _rank(sentences: Sentences, start: int, spans: tuple[_Span, _Span], heads: tuple[int, int]) -> int:
+    """Number, from 0, of the sieve that takes two mentions for the same."""
+    forms = [[sentences.word(word).casefold() for word in range(start + low, start + high)] for low, high in spans]
+    if " ".join(forms[0]) == " ".join(forms[1]):
+        return 0
+    first, second = (sentences.word(head).casefold() for head in heads)
+    if first == second:
+        return 1
+    layer, features = sentences.layers.get("feats"), list[dict[str, str]]()
+    for head in heads:
+        (value,) = layer.decoded(head, head + 1) if layer else (None,)
+        pairs = (pair.partition("=") for pair in (value or "").split("|"))
+        features.append({name: held for name, _, held in pairs if name in _AGREEING})
+    shared = features[0].keys() & features[1].keys()
+    return _WORST if any(features[0][name] != features[1][name] for name in shared) else 2
 
 
 def subject_candidates(sentences: Sentences) -> Candidates:

@@ -10,15 +10,7 @@ from itertools import chain, islice
 from pathlib import Path
 
 from bertology.corpora._corpus import Corpus, Format, corpus_at
-from bertology.corpora._files import (
-    Oddities,
-    language_of,
-    numbered_lines,
-    split_files,
-    split_of,
-    suffix_of,
-    text_lines,
-)
+from bertology.corpora._files import Oddities, language_of, numbered_lines, split_files, split_of, suffix_of, text_lines
 from bertology.corpora._sentences import IGNORED, Sentence, Sentences
 from bertology.corpora._words import JOINED, SPAN_TAG, sentence_of_text, spacing_in, with_iob2
 from bertology.errors import CorpusError, cut, quoted

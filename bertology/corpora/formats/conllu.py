@@ -106,8 +106,8 @@ def _read_blocks(path: Path, oddities: Oddities, *, wider: bool = False) -> Iter
         if (stated := block.stated.get("global.Entity")) is not None:
             parts = stated.split("-")
             known = (("eid", "GRP"), ("etype", "entity"))
-            name, kind = (next((parts.index(one) for one in some if one in parts), None) for some in known)
-            fields = name or 0, kind
+            of_name, of_type = (next((parts.index(one) for one in some if one in parts), None) for some in known)
+            fields = of_name or 0, of_type
         if (stated := block.stated.get("global.columns")) is not None and tuple(stated.split()) != _NAMES:
             names = tuple(stated.split())
             if len(set(names)) < len(names) or not {"ID", "FORM"} <= set(names):

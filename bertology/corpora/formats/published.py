@@ -12,15 +12,7 @@ from typing import Final
 from bertology._files import opened, parse_json, read_text
 from bertology.corpora._corpus import Corpus, Format, corpus_at
 from bertology.corpora._derived import MAIN_AUXILIARY, SUBJECT_NOUN, alternating
-from bertology.corpora._files import (
-    Oddities,
-    files_in,
-    first_line,
-    line_blocks,
-    numbered_lines,
-    split_of,
-    text_lines,
-)
+from bertology.corpora._files import Oddities, files_in, first_line, line_blocks, numbered_lines, split_of, text_lines
 from bertology.corpora._sentences import Sentence, Target
 from bertology.corpora._tables import joined
 from bertology.corpora._words import MASK, Span, sentence_of, sentence_of_text, text_words, words_within
@@ -312,12 +304,14 @@ class Winograd(Format):
                     is_determiner = before is not None and before[1].lower() in self._determiners
                     found.append((before.start() if before and is_determiner else start, end))
             if not (found := free(found)):
-                return oddities.skip("items with a candidate that is not in the sentence", where)
+                oddities.skip("items with a candidate that is not in the sentence", where)
+                return None
             spans[candidate] = found[0]
         found = free(places(pronoun) if pronoun != MASK else [match.span() for match in _MASKED.finditer(text)][:1])
         after = [span for span in found if span[0] >= max(end for _, end in spans.values())]
         if not found:
-            return oddities.skip("items whose pronoun is not in the sentence", where)
+            oddities.skip("items whose pronoun is not in the sentence", where)
+            return None
         if pronoun == MASK:
             oddities.note(f"pronouns written {MASK} in the file, and so in the text", where)
         if len(found) > 1:

@@ -42,12 +42,11 @@ class Senses(Format):
         splits: dict[str, list[Sentence]] = {"train": [], "dev": [], "test": []}
         references = set()
         for file in self.files(path):
-            reference, n_fields = _TSV, first_line(file).count("\t") + 1
-            if not file.name.endswith(_EXAMPLES):
-                if n_fields not in (2, 5):
-                    due = "a place, TAB and a sentence (CoarseWSD-20), or word, class, places and two sentences (WiC)"
-                    raise CorpusError(f"{file}:1: {quoted(first_line(file).strip())} where {due} were due")
-                reference = _COARSE if n_fields == 2 else _WIC
+            n_fields = first_line(file).count("\t") + 1
+            if not file.name.endswith(_EXAMPLES) and n_fields not in (2, 5):
+                due = "a place, TAB and a sentence (CoarseWSD-20), or word, class, places and two sentences (WiC)"
+                raise CorpusError(f"{file}:1: {quoted(first_line(file).strip())} where {due} were due")
+            reference = _TSV if file.name.endswith(_EXAMPLES) else _COARSE if n_fields == 2 else _WIC
             references.add(reference)
             read = at_least_one(_READERS[reference](file), f"{file}: nothing in it; give a file with sentences")
             splits[str(_split_of(file))] += read
@@ -63,25 +62,21 @@ def _split_of(path: Path) -> str | None:
     return next((_SPLITS.get(path.name.removesuffix(end)) for end in ends), None)
 
 
-def _with_gold(file: Path, ending: str, gold: str) -> Iterator[tuple[int, str, str]]:
-    """The number of each line, the line, and the line of another file that belongs to it."""
-    other = file.with_name(file.name.removesuffix(ending) + gold)
-    if not other.is_file():
-        raise CorpusError(f"{other}: no such file, which should have a line for each of {file.name}")
-    for number, (line, value) in enumerate(zip_longest(text_lines(file), text_lines(other)), 1):
-        if line is None or value is None:
-            short, long = (file, other) if line is None else (other, file)
-            raise CorpusError(
-                f"{short}:{number}: missing line, which {long.name} has; give both files the same number of lines"
-            )
-        yield number, line.rstrip("\r\n"), value.rstrip("\r\n")
-
-
-def _fields(line: str, n: int, where: str, due: str) -> list[str]:
-    values = line.split("\t")
-    if len(values) != n or not all(map(str.strip, values)):
-        raise CorpusError(f"{where}: {quoted(line)} where {due} were due, with tabs between them")
-    return values
+def _rows(file: Path, ending: str, others: list[str], n: int, due: str) -> Iterator[tuple[int, list[str], list[str]]]:
+    """The number of each line, its fields, and the lines of other files that belong to it."""
+    files = [file, *(file.with_name(file.name.removesuffix(ending) + other) for other in others)]
+    if missing := next((other for other in files if not other.is_file()), None):
+        raise CorpusError(f"{missing}: no such file, which should have a line for each of {file.name}")
+    for number, lines in enumerate(zip_longest(*map(text_lines, files)), 1):
+        if None in lines:
+            short = files[lines.index(None)]
+            what = "missing line, which another file has; give all files the same number of lines"
+            raise CorpusError(f"{short}:{number}: {what}")
+        line, *more = (one.rstrip("\r\n") for one in lines)
+        fields = line.split("\t")
+        if len(fields) != n or not all(map(str.strip, fields)):
+            raise CorpusError(f"{file}:{number}: {quoted(line)} where {due} were due, with tabs between them")
+        yield number, fields, more
 
 
 def _word_at(place: str, words: list[str], where: str) -> Span:
@@ -93,56 +88,50 @@ def _word_at(place: str, words: list[str], where: str) -> Span:
 def _coarse(file: Path) -> Iterator[Sentence]:
     """The sentences of one word of CoarseWSD-20, which is what its folder is called."""
     word, classes = file.resolve().parent.name, file.with_name("classes_map.txt")
-    if not classes.is_file():
-        raise CorpusError(f"{classes}: no such file, which should name the senses by their numbers")
+    remedy = 'it should name the senses by their numbers, as in {"0": "bank_bank"}'
     try:
         names = parsed_json("".join(text_lines(classes)))
     except NotJson as error:
-        raise CorpusError(f"{classes}: not JSON ({error})") from None
+        raise CorpusError(f"{classes}: not JSON ({error}); {remedy}") from None
     if not isinstance(names, dict) or not all(isinstance(name, str) for name in names.values()):
-        raise CorpusError(f'{classes}: an object such as {{"0": "bank_bank"}} was due')
-    for number, line, code in _with_gold(file, _DATA, _GOLD):
-        where = f"{file}:{number}"
-        place, text = _fields(line, 2, where, "a place and a sentence")
+        raise CorpusError(f"{classes}: no object of texts; {remedy}")
+    for number, (place, text), (code,) in _rows(file, _DATA, [_GOLD], 2, "a place and a sentence"):
         if code.strip() not in names:
-            raise CorpusError(f"{where} (gold): {quoted(code)} is none of {listed(names)}")
-        words = text.split()
-        target = Target(_word_at(place, words, where), f"{word}:{names[code.strip()].removeprefix(f'{word}_')}")
+            raise CorpusError(f"{file}:{number} (gold): {quoted(code)} is none of {listed(names)}")
+        words, sense = text.split(), names[code.strip()].removeprefix(f"{word}_")
+        target = Target(_word_at(place, words, f"{file}:{number}"), f"{word}:{sense}")
         yield Sentence.from_words(words, id=f"{word}-{_split_of(file)}-{number}", targets={SENSE: (target,)})
 
 
 def _wic(file: Path) -> Iterator[Sentence]:
-    for number, line, label in _with_gold(file, _DATA, _GOLD):
-        where = f"{file}:{number}"
-        word, _, places, *texts = _fields(line, 5, where, "word, class, places and two sentences")
-        if places.count("-") != 1:
-            raise CorpusError(f"{where}: {quoted(places)} where the places of {quoted(word)}, such as 2-5, were due")
-        first, second = (text.split() for text in texts)
-        at, at2 = places.split("-")
-        span1, span2 = _word_at(at, first, where), _word_at(at2, second, where)
-        yield _pair(f"{_split_of(file)}-{number}", first, second, span1, span2, label, f"{where} (gold)")
+    due = "word, class, places (2-5) and two sentences"
+    for number, (_, _, places, *texts), (label,) in _rows(file, _DATA, [_GOLD], 5, due):
+        at, _, at2 = places.partition("-")
+        yield _pair(file, number, texts, (at, at2), label)
 
 
 def _wic_tsv(file: Path) -> Iterator[Sentence]:
     """Pairs of a word in context and a definition; the hypernyms that come with it are a comment."""
-    others = [_with_gold(file, _EXAMPLES, f"_{kind}.txt") for kind in ("definitions", "labels", "hypernyms")]
-    for (number, line, definition), (_, _, label), (_, _, hypernyms) in zip(*others, strict=True):
-        where = f"{file}:{number}"
-        _, place, text = _fields(line, 3, where, "word, place and sentence")
-        words, second = text.split(), definition.split()
-        if not second:
-            raise CorpusError(f"{where}: no definition in line {number} of {_split_of(file)}_definitions.txt")
-        span = _word_at(place, words, where)
-        pair = _pair(f"{_split_of(file)}-{number}", words, second, span, (0, len(second)), label, f"{where} (labels)")
+    others = [f"_{kind}.txt" for kind in ("definitions", "labels", "hypernyms")]
+    for number, (_, place, text), more in _rows(file, _EXAMPLES, others, 3, "word, place and sentence"):
+        definition, label, hypernyms = more
+        pair = _pair(file, number, [text, definition], (place, None), label)
         yield replace(pair, comments=(f"hypernyms = {', '.join(hypernyms.split(chr(9)))}",))
 
 
-def _pair(name: str, first: list[str], second: list[str], span1: Span, span2: Span, label: str, where: str) -> Sentence:
-    if label.strip() not in ("T", "F"):
-        raise CorpusError(f"{where}: {quoted(label)} where T or F was due")
-    n = len(first)
+def _pair(file: Path, number: int, texts: list[str], places: tuple[str, str | None], label: str) -> Sentence:
+    """Two texts, and the words in them that a label is about; all words where there is no place."""
+    where, (first, second) = f"{file}:{number}", (text.split() for text in texts)
+    if label.strip() not in ("T", "F") or not second:
+        what = f"label {quoted(label)} where T or F was due" if second else "no definition in another file of this line"
+        raise CorpusError(f"{where}: {what}")
+    spans = [
+        _word_at(place, words, where) if place is not None else (0, len(words))
+        for place, words in zip(places, (first, second), strict=True)
+    ]
+    n, name = len(first), f"{_split_of(file)}-{number}"
     both = joined(Sentence.from_words(first, id=name), Sentence.from_words(second))
-    target = Target(span1, label.strip(), (span2[0] + n, span2[1] + n))
+    target = Target(spans[0], label.strip(), (spans[1][0] + n, spans[1][1] + n))
     return replace(both, targets={**both.targets, "label": (target,)})
 
 
@@ -170,9 +159,8 @@ class Senseval(Format):
 
     def load(self, path: Path) -> Corpus:
         """The corpus of one lexical sample, or of a folder of lexical samples."""
-        oddities, empty = Oddities(), "no instance in it; give a lexical sample"
-        files = filter(self.recognises, self.files(path))
-        read = (one for file in files for one in at_least_one(self.read(file, oddities), f"{file}: {empty}"))
+        oddities = Oddities()
+        read = self.read_all(filter(self.recognises, self.files(path)), oddities)
         return corpus_of_rows(corpus_name(path), [(None, one) for one in read], oddities=oddities)
 
     def read(self, file: Path, oddities: Oddities) -> Iterator[Sentence]:

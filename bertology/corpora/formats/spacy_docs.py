@@ -17,7 +17,7 @@ from bertology.errors import CorpusError, quoted
 
 if TYPE_CHECKING:
     from spacy.language import Language
-    from spacy.tokens import Doc, Span, Token
+    from spacy.tokens import Doc, Span
     from spacy.vocab import Vocab
 
 _SEGMENT = "add a sentencizer or a parser to the pipeline: nlp.add_pipe('sentencizer')"
@@ -68,7 +68,16 @@ def annotate_text(path_or_text: str | Path, pipeline: str | Language = "en_core_
     is_file = isinstance(path_or_text, Path)
     where = str(path_or_text) if is_file else "the text"
     lines = text_lines(Path(path_or_text)) if is_file else iter(str(path_or_text).splitlines(keepends=True))
-    sentences = Sentences(sentences_of_docs(nlp.pipe(_paragraphs(lines, nlp.max_length, where))))
+    blocks = ("".join(block) for is_text, block in groupby(lines, key=lambda line: bool(line.strip())) if is_text)
+
+    def paragraphs() -> Iterator[str]:
+        for text in blocks:
+            if len(text) > nlp.max_length:
+                reason = f"a paragraph of more than {nlp.max_length} characters; put blank lines between paragraphs"
+                raise CorpusError(f"{where}: {reason}")
+            yield text
+
+    sentences = Sentences(sentences_of_docs(nlp.pipe(paragraphs())))
     if not len(sentences):
         raise CorpusError(f"{where}: no word in it; give some text")
     meta = nlp.meta
@@ -139,34 +148,25 @@ class DocBins(Format):
                     content = opened_file.read()
                 try:
                     docs = list(DocBin().from_bytes(content).get_docs(Vocab()))
-                    if not docs:
-                        raise CorpusError(f"{file}: no document in it; write it again with some")
                     # What a word is annotated with is looked up when it is asked for.
-                    splits.setdefault(split, []).extend(sentences_of_docs(docs, where=f"{file}: "))
+                    read = list(sentences_of_docs(docs, where=f"{file}: "))
                     annotators = [doc.user_data.get("annotator", "") for doc in docs]
                 except CorpusError:
                     raise
                 except Exception as error:  # whatever zlib, msgpack or spaCy raise on bytes that are none of theirs
                     what = f"not a .spacy file ({type(error).__name__}); write it again by DocBin"
                     raise CorpusError(f"{file}: {what}") from error
-                wrong = next((one for one in annotators if one is not None and not isinstance(one, str)), None)
-                if wrong is not None:
-                    raise CorpusError(f"{file}: annotator is {described(wrong)}; write a name, or None for people")
+                wrong = [one for one in annotators if one is not None and not isinstance(one, str)]
+                if not docs or wrong:
+                    what = f"annotator is {described(wrong[0])}" if wrong else "no document in it"
+                    raise CorpusError(
+                        f"{file}: {what}; write documents, and the name of an annotator or None for people"
+                    )
+                splits.setdefault(split, []).extend(read)
                 stated.update(annotators)
         annotator = " and ".join(sorted(name for name in stated if name)) or None
         notes = {"annotator": _UNSTATED} if annotator is None and "" in stated else {}
         return replace(corpus_at(path, splits, notes=notes), annotator=annotator)
-
-
-def _paragraphs(lines: Iterable[str], max_length: int, where: str) -> Iterator[str]:
-    """Runs of lines without a blank one between them, each as one text."""
-    for is_text, block in groupby(lines, key=lambda line: bool(line.strip())):
-        text = "".join(block) if is_text else ""
-        if len(text) > max_length:
-            reason = f"a paragraph of more than {max_length} characters; put blank lines between paragraphs"
-            raise CorpusError(f"{where}: {reason}")
-        if text:
-            yield text
 
 
 def sentences_of_docs(docs: Iterable[Doc], *, where: str = "") -> Iterator[Sentence]:
@@ -202,7 +202,26 @@ def _sentence(span: Span, name: str, group: str) -> Sentence:
         if span.doc.has_annotation(annotation)
     }
     if span.doc.has_annotation("ENT_IOB"):
-        layers["ner"] = _entities(span)
+        # An entity that begins in white space or the sentence before begins at its first word.
+        tags, begun = list[str | None](), False
+        for token in span:
+            begun = begun and token.ent_iob_ == "I"
+            if not token.is_space:
+                tag = f"{'I' if begun else 'B'}-{token.ent_type_}" if token.ent_type_ else "O"
+                tags.append(tag if token.ent_iob_ else None)
+                begun = bool(token.ent_type_)
+        layers["ner"] = tuple(tags)
+    heads, has_heads = list[int](), span.doc.has_annotation("DEP")
+    numbers = {token.i: number for number, token in enumerate(tokens, 1)}
+    for token in tokens if has_heads else ():
+        head = token.head  # where the head is white space, that one's head
+        while head.is_space and head.head.i != head.i:
+            head = head.head
+        is_root = head.i == token.i or head.is_space
+        if not is_root and head.i not in numbers:
+            what = f"{quoted(token.text)} has its head in another sentence"
+            raise CorpusError(f"sentence {quoted(name)}: {what}; {_SEGMENT}")
+        heads.append(0 if is_root else numbers[head.i])
     entities = entities_of(layers.get("ner", ()))
     return Sentence.from_words(
         [" ".join(token.text.split()) for token in tokens],
@@ -211,40 +230,6 @@ def _sentence(span: Span, name: str, group: str) -> Sentence:
         layers=layers,
         targets={"entities": entities},
         derived=frozenset(["entities"] if entities else []),
-        heads=_heads(tokens, name) if span.doc.has_annotation("DEP") else None,
+        heads=tuple(heads) if has_heads else None,
         group=group,
     )
-
-
-def _entities(span: Span) -> tuple[str | None, ...]:
-    """IOB2 tags of the words; an entity that begins in white space or the sentence before begins at its first word."""
-    tags: list[str | None] = []
-    begun = False
-    for token in span:
-        begun = begun and token.ent_iob_ == "I"
-        if not token.is_space:
-            if token.ent_iob_ == "":
-                tags.append(None)
-            else:
-                tags.append(f"{'I' if begun else 'B'}-{token.ent_type_}" if token.ent_type_ else "O")
-            begun = bool(token.ent_type_)
-    return tuple(tags)
-
-
-def _heads(tokens: list[Token], name: str) -> tuple[int, ...]:
-    """Heads, 1-based among the words of a sentence; where the head is white space, that one's head."""
-    numbers = {token.i: number for number, token in enumerate(tokens, 1)}
-    heads: list[int] = []
-    for token in tokens:
-        head = token.head
-        while head.is_space and head.head.i != head.i:
-            head = head.head
-        if head.i == token.i or head.is_space:
-            heads.append(0)
-        elif head.i in numbers:
-            heads.append(numbers[head.i])
-        else:
-            raise CorpusError(
-                f"sentence {quoted(name)}: {quoted(token.text)} has its head in another sentence; {_SEGMENT}"
-            )
-    return tuple(heads)

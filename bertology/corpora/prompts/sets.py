@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
 from bertology._files import given_path
 from bertology.corpora._files import Oddities, T, line_blocks, split_files, suffix_of
 from bertology.corpora._named import load_corpus
-from bertology.corpora._sentences import Sentence, document_starts
+from bertology.corpora._sentences import document_starts
 from bertology.corpora._tables import JSON_SUFFIXES, Tables
 from bertology.corpora.formats.conllu import CoNLLU
 from bertology.corpora.prompts._items import MADE, MASK, TableItem, columns_of, not_items, records
@@ -187,8 +186,9 @@ def read_documents(source: str | Path) -> tuple[Document, ...]:
         else:
             splits = load_corpus(source).splits
         some = next((splits[name] for name in ("test", "dev") if name in splits), next(iter(splits.values())))
-        read = (treebank.read(one, Oddities()) if isinstance(one, Path) else [one] for one in some)
-        sentences: list[Sentence] = list(chain.from_iterable(read))
+        sentences: list[Any] = []
+        for one in some:
+            sentences += treebank.read(one, Oddities()) if isinstance(one, Path) else [one]
         starts = document_starts([one.group for one in sentences], [one.id for one in sentences])
         ends = [*(start for start, _ in starts[1:]), len(sentences)]
         documents = [

@@ -49,13 +49,19 @@ from bertology.results.views import (
 
 _HERE = "results/report/assets/"
 _PROMPT = "prompt"
-_OF_ALL = "start.js", "tables.js", "heatmap.js"
+_OF_ALL = "start", "tables", "heatmap"
 # Charts and details are of layers: where heads alone were asked there is nothing for their scripts to do.
-_OF_LAYERS = "overview.js", "chart.js", "cloze.js", "details.js"
+_OF_LAYERS = "overview", "chart", "cloze", "details"
 # What they offer and keep is all that the others made.
-_LAST = "download.js", "state.js"
-_SHOWN_SCORES = tuple(name for name, column in LAYER_COLUMNS.items() if column.in_csv == "always")
-"""Scores of a line of which the heatmap, the table and the chart show one."""
+_LAST = "download", "state"
+
+
+def counted(count: int, noun: str) -> str:
+    """``1 layer``, ``5 layers``."""
+    return f"{count:,} {noun}{'s' * (count != 1)}"
+
+
+_IN_TEMPLATE = counted, data_of, interval_of, layer_label, layers_named, metric_form, model_of, number, titled
 
 
 @explained_system_errors()
@@ -98,91 +104,81 @@ def render_report(runs: Sequence[Run], texts: SentenceTexts | None = None) -> st
     the hash of each.
     """
     questions = group_questions(runs)
-    scripts = (*_OF_ALL, *(_OF_LAYERS if questions else ()), *_LAST)
-    heads = [(run, table) for run in runs for table in run.view.head_tables]
+    entries = [(f"q{place}", question, entry) for place, question in enumerate(questions) for entry in question.entries]
+    heads = {f"h{place}": table for place, table in enumerate(of for run in runs for of in run.view.head_tables)}
     tasks = [question.first.task for question in questions]
     cards = [
-        _card(entry.table, title=f"{question.label} · {entry.label}", model=entry.label, task=f"q{place}")
-        for place, question in enumerate(questions)
-        for entry in question.entries
+        _card(entry.table, title=f"{question.label} · {entry.label}", model=entry.label, task=column)
+        for column, question, entry in entries
     ]
     cards += [
-        _card(of, title=f"{of.task} · {model_of(of.about)}", model=str(of.about.model), task=f"h{place}")
-        for place, (_, of) in enumerate(heads)
+        _card(of, title=f"{of.task} · {model_of(of.about)}", model=str(of.about.model), task=column)
+        for column, of in heads.items()
     ]
+    # What a reader may choose, each by its value and label.
+    models = dict.fromkeys([*(entry.label for *_, entry in entries), *(str(of.about.model) for of in heads.values())])
+    several = len({of.about.model for of in heads.values()}) > 1
+    columns = {column: question.label for column, question, _ in entries}
+    columns |= {column: f"{of.task} · {of.about.model}" if several else of.task for column, of in heads.items()}
+    shown = {
+        name
+        for *_, entry in entries
+        for line in entry.table.lines
+        for name, one in line.scores.items()
+        if one is not None
+    }
+    scores = {
+        column.script or name: column.title or f"{name} metric"
+        for name, column in LAYER_COLUMNS.items()
+        if column.in_csv == "always" and name in shown
+    }
     sections = list(_heads_section(runs))
     return full_page(
         _HERE + "page.html",
         title="bertology report: " + ", ".join(run.name for run in runs),
         styles=(),
-        scripts=[_HERE + name for name in scripts],
-        data=_payload(questions, runs, texts or SentenceTexts()),
-        sizes=_sizes(questions),
+        scripts=[f"{_HERE}{name}.js" for name in (*_OF_ALL, *(_OF_LAYERS if questions else ()), *_LAST)],
+        data=_payload(questions, list(heads.values()), texts or SentenceTexts()),
+        sizes=_sizes(entry.table.about for *_, entry in entries),
         n_runs=len(runs),
-        of_heads=[table for _, table in heads],
-        n_heads=max((len(line.heads) for _, of in heads for line in of.lines), default=0),
-        n_things=len({(of.task, of.metric, line.name) for _, of in heads for line in of.lines}),
+        of_heads=list(heads.values()),
+        n_heads=max((len(line.heads) for of in heads.values() for line in of.lines), default=0),
+        n_things=len({(of.task, of.metric, line.name) for of in heads.values() for line in of.lines}),
         about=_about(runs),
         apart=", ".join(sorted({task for task in tasks if tasks.count(task) > 1})),
         questions=questions,
-        compared=any(entry.table.compared for question in questions for entry in question.entries),
-        **_choices(questions, [table for _, table in heads]),
+        compared=any(entry.table.compared for *_, entry in entries),
+        models=[(model, model) for model in models],
+        columns=list(columns.items()),
+        scores=list(scores.items()),
         cards=cards,
-        own_heads={one.table.about.answers_itself for question in questions for one in question.entries},
+        own_heads={entry.table.about.answers_itself for *_, entry in entries},
         head_maps=[one for one in sections if one["task"]],
         heads=sections,
-        over_steps=list(_tables_of({run.name: run.over_steps.shown() for run in runs if run.over_steps is not None})),
-        wholes=list(_tables_of({run.name: run.view.wholes for run in runs if run.view.wholes})),
+        over_steps=_tables_of({run.name: run.over_steps.shown() for run in runs if run.over_steps is not None}),
+        wholes=_tables_of({run.name: run.view.wholes for run in runs if run.view.wholes}),
         overview=_overview(questions),
         provenance=[(run.name, _provenance(run)) for run in runs],
-        layer_label=layer_label,
-        number=number,
-        interval_of=interval_of,
-        titled=titled,
-        form=metric_form,
+        **{function.__name__: function for function in _IN_TEMPLATE},
         ranks=lambda metric: tally_of(metric) != "changes",
-        layers_named=layers_named,
-        data_of=data_of,
-        model_of=model_of,
-        counted=_counted,
         layer_columns=LAYER_COLUMNS,
     )
 
 
-def _choices(questions: Sequence[Question], heads: Sequence[HeadTable]) -> dict[str, Any]:
-    """Models, tasks and scores that a reader may choose, each by its value and label."""
-    models = [entry.label for question in questions for entry in question.entries]
-    models = list(dict.fromkeys([*models, *(str(table.about.model) for table in heads)]))
-    several = len({table.about.model for table in heads}) > 1
-    columns = [(f"q{place}", question.label) for place, question in enumerate(questions)]
-    columns += [
-        (f"h{place}", f"{table.task} · {table.about.model}" if several else table.task)
-        for place, table in enumerate(heads)
-    ]
-    lines = [line for question in questions for entry in question.entries for line in entry.table.lines]
-    scores = [
-        (LAYER_COLUMNS[name].script or name, LAYER_COLUMNS[name].title or f"{name} metric")
-        for name in _SHOWN_SCORES
-        if any(line.scores[name] is not None for line in lines)
-    ]
-    return {"models": [(model, model) for model in models], "columns": columns, "scores": scores}
-
-
 def _overview(questions: Sequence[Question]) -> dict[str, Any]:
     """Main scores of all tables, a row for each layer of each reader; baselines below, which belong to no layer."""
-    rows = []
+    cells: dict[tuple[str, int], list[dict[str, Any] | None]] = defaultdict(lambda: [None] * len(questions))
+    for place, question in enumerate(questions):
+        for number_of_entry, entry in enumerate(question.entries):
+            table = entry.table
+            common = {"entry": number_of_entry, "task": table.task, "metric": table.metric}
+            common["sign"] = 1 if table.higher_is_better else -1
+            for line in table.lines:
+                shown = {**common, "main": line.main, "best": line.in_best_set}
+                cells[entry.label, line.layer][place] = shown if line.main else None
     readers = list(dict.fromkeys(entry.label for question in questions for entry in question.entries))
-    for reader in readers:
-        cells: dict[int, list[dict[str, Any] | None]] = defaultdict(lambda: [None] * len(questions))
-        for place, question in enumerate(questions):
-            for number_of_entry, entry in enumerate(question.entries):
-                table = entry.table
-                common = {"entry": number_of_entry, "task": table.task, "metric": table.metric}
-                common["sign"] = 1 if table.higher_is_better else -1
-                for line in table.lines if entry.label == reader else ():
-                    shown = {**common, "main": line.main, "best": line.in_best_set}
-                    cells[line.layer][place] = shown if line.main else None
-        rows += [{"reader": reader, "layer": layer, "cells": of_layer} for layer, of_layer in sorted(cells.items())]
+    ordered = sorted(cells.items(), key=lambda item: (readers.index(item[0][0]), item[0][1]))
+    rows = [{"reader": reader, "layer": layer, "cells": of_layer} for (reader, layer), of_layer in ordered]
     baselines = baseline_rows([[(entry.label, entry.table) for entry in question.entries] for question in questions])
     return {"rows": rows, "with_model": len(readers) > 1, "baselines": list(baselines)}
 
@@ -204,14 +200,16 @@ def _heads_section(runs: Sequence[Run]) -> Iterator[dict[str, Any]]:
             yield {"title": title, "model": model, "task": task, "table": shown}
 
 
-def _tables_of(by_run: Mapping[str, Iterable[Table]]) -> Iterator[dict[str, Any]]:
+def _tables_of(by_run: Mapping[str, Iterable[Table]]) -> list[dict[str, Any]]:
     """Static tables, named by their run if there are several."""
-    for name, tables in by_run.items():
-        for table in tables:
-            yield {"title": table.title + (f" · {name}" if len(by_run) > 1 else ""), "table": table, "model": ""}
+    return [
+        {"title": table.title + (f" · {name}" if len(by_run) > 1 else ""), "table": table, "model": ""}
+        for name, tables in by_run.items()
+        for table in tables
+    ]
 
 
-def _payload(questions: Sequence[Question], runs: Sequence[Run], texts: SentenceTexts) -> dict[str, Any]:
+def _payload(questions: Sequence[Question], heads: Sequence[HeadTable], texts: SentenceTexts) -> dict[str, Any]:
     """Everything that is drawn or listed on demand: scores of layers, details, sentences."""
     sentences: dict[str, int] = {}
     budget = item_budget(sum(len(entry.table.lines) for question in questions for entry in question.entries))
@@ -219,6 +217,7 @@ def _payload(questions: Sequence[Question], runs: Sequence[Run], texts: Sentence
     for question in questions:
         table, tables = question.first, [(entry.label, entry.table) for entry in question.entries]
         labels = baseline_labels([of for _, of in tables])
+        # Of these baselines each reader has its own.
         owned = {label for label in labels if baseline_owners(label, [tables]) != (None,)}
         is_preferred = any(column.prefers == table.metric for column in LAYER_COLUMNS.values())
         plain.append(
@@ -226,25 +225,21 @@ def _payload(questions: Sequence[Question], runs: Sequence[Run], texts: Sentence
             | {"higherIsBetter": table.higher_is_better}
             | {"entries": [_entry(entry, texts, sentences, budget, owned) for entry in question.entries]}
         )
-    heads = [_heads(table) for run in runs for table in run.view.head_tables]
-    return {"questions": plain, "sentences": list(sentences), "heads": heads}
+    of_heads = []
+    for of in heads:
+        lines = [
+            {"name": of.label(line), **_form(line.metric), "higherIsBetter": line.higher_is_better}
+            | {"best": of.heads.index(line.best.head), "standsOut": line.stands_out}
+            | {"scores": [rounded_score(line.heads.get(head), digits=4) for head in of.heads]}
+            for line in of.lines
+        ]
+        of_heads.append({"model": str(of.about.model), "heads": of.heads, "lines": lines})
+    return {"questions": plain, "sentences": list(sentences), "heads": of_heads}
 
 
 def _form(metric: str) -> dict[str, Any]:
     form = metric_form(metric)
     return {"metric": form.title, "percent": form.is_fraction, "decimals": form.decimals}
-
-
-def _heads(table: HeadTable) -> dict[str, Any]:
-    """Scores of all heads, by what is measured of them."""
-    heads = table.heads
-    lines = [
-        {"name": table.label(line), **_form(line.metric), "higherIsBetter": line.higher_is_better}
-        | {"best": heads.index(line.best.head), "standsOut": line.stands_out}
-        | {"scores": [rounded_score(line.heads.get(head), digits=4) for head in heads]}
-        for line in table.lines
-    ]
-    return {"model": str(table.about.model), "heads": heads, "lines": lines}
 
 
 def _entry(
@@ -281,10 +276,10 @@ def _entry(
     }
 
 
-def _sizes(questions: Sequence[Question]) -> dict[str, int]:
+def _sizes(rows: Iterable[ResultRow]) -> dict[str, int]:
     """The number of sentences, or of what else clusters are, that answers are scored on; that of prompts last."""
     sizes: dict[str, dict[tuple[str, str], int]] = {}
-    for about in (entry.table.about for question in questions for entry in question.entries):
+    for about in rows:
         unit = about.clusters.partition(" of ")[0].removesuffix("s")
         noun, size = (_PROMPT, about.n_items) if about.answers_itself else (unit, about.n_clusters)
         of_data, data = sizes.setdefault(noun, {}), (about.corpus_fingerprint, about.split)
@@ -307,14 +302,9 @@ def _about(runs: Sequence[Run]) -> list[tuple[str, str]]:
         "Corpora": dict.fromkeys(data_of(table.about) for table in tables),
         "Tasks": dict.fromkeys(table.task for table in tables),
         "Date": [" to ".join(dict.fromkeys([days[0], days[-1]]))] if days else [],
-        "Scores": [f"{sum(row.value is not None for row in rows):,} in {_counted(len(runs), 'run')}"],
+        "Scores": [f"{sum(row.value is not None for row in rows):,} in {counted(len(runs), 'run')}"],
     }
     return [(heading, text) for heading, values in facts.items() if (text := "; ".join(values))]
-
-
-def _counted(count: int, noun: str) -> str:
-    """``1 layer``, ``5 layers``."""
-    return f"{count:,} {noun}{'s' * (count != 1)}"
 
 
 def _card(table: LayerTable | HeadTable, **more: Any) -> dict[str, Any]:
@@ -336,16 +326,19 @@ def _provenance(run: Run) -> list[tuple[str, str]]:
     for row in rows:
         for name, version in json.loads(row.versions).items():
             versions[str(name)].add(str(version))
+    timed = [(row, row.wall_s) for row in rows if row.wall_s is not None and row.started_utc]
+    jobs = {(row.task, row.model, row.init, row.started_utc) for row, _ in timed}
+    took = f"{sum(seconds for _, seconds in timed):,.1f} s in {counted(len(jobs), 'fit')}"
 
     def all_of(values: Iterable[object]) -> str:
         return "; ".join(dict.fromkeys(str(value) for value in values if value not in (None, "")))
 
-    n_cells = _counted(len({row.cell_id for row in rows}), "cell")
-    n_kept = _counted(len({row.cell_id for row in rows if row.predictions_sha256 is not None}), "cell")
+    n_cells = counted(len({row.cell_id for row in rows}), "cell")
+    n_kept = counted(len({row.cell_id for row in rows if row.predictions_sha256 is not None}), "cell")
     facts = {
         "folder": run.name,
         "experiment": all_of(row.experiment for row in rows),
-        "tables": f"schema {all_of(row.schema_version for row in rows)}, {_counted(len(rows), 'row')}, {n_cells}",
+        "tables": f"schema {all_of(row.schema_version for row in rows)}, {counted(len(rows), 'row')}, {n_cells}",
         "tasks": all_of(f"{row.task} {row.task_version}" for row in rows),
         "models": all_of(f"{run.models[row.model]}, {row.init}: {row.model_fingerprint}" for row in rows if row.model),
         "corpora": all_of(f"{row.corpus} {row.split}: {row.corpus_fingerprint}" for row in rows),
@@ -357,14 +350,7 @@ def _provenance(run: Run) -> list[tuple[str, str]]:
         "versions": "; ".join(f"{name} {' and '.join(sorted(known))}" for name, known in sorted(versions.items())),
         "intervals": all_of(method for row in rows for method in (row.ci_method, row.mean_ci_method)),
         "started": " to ".join(dict.fromkeys([times[0], times[-1]])) if times else "",
-        "fitting took": _took(rows),
+        "fitting took": took if jobs else "",
         "predictions": f"{n_kept} kept, with SHA-256",
     }
     return [(heading, value) for heading, value in facts.items() if value]
-
-
-def _took(rows: Sequence[ResultRow]) -> str:
-    """The time of all fits."""
-    timed = [(row, row.wall_s) for row in rows if row.wall_s is not None and row.started_utc]
-    jobs = {(row.task, row.model, row.init, row.started_utc) for row, _ in timed}
-    return f"{sum(seconds for _, seconds in timed):,.1f} s in {_counted(len(jobs), 'fit')}" if jobs else ""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +25,10 @@ from bertology.results.rows import ATTENTION, VECTORS, ResultRow, Score
 from bertology.results.table import apart, apart_in_groups, data_of, metric_title
 from bertology.results.views import LayerTable, group_tables, has_steps, last_steps, named
 
+Integers = NDArray[np.int64]
 
-class AskedCorpus(BaseModel):
+
+class AskedCorpus(BaseModel, frozen=True):
     """A corpus as it was named in the request or experiment."""
 
     name: str
@@ -38,11 +41,10 @@ class AskedCorpus(BaseModel):
 
 @dataclass(frozen=True)
 class Run:
-    """One run's results and where they lie."""
+    """One run's results."""
 
     name: str
     """The shortest end of its path that sets it apart from the other runs."""
-    folder: Path
     results: Results
     """Its rows call models by their short names."""
     models: Mapping[str, str]
@@ -52,7 +54,7 @@ class Run:
     over_steps: OverSteps | None = None
     """The tables over the checkpoints of a training."""
     asked: Sequence[AskedCorpus] = ()
-    """The corpora as the person named them; none where the folder does not tell."""
+    """The corpora as the person named them; none where the folder does not record them."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +96,7 @@ def read_runs(folders: Sequence[str | Path]) -> tuple[Run, ...]:
         except ResultsError as error:
             raise ResultsError(f"{folder}: {error}") from error
         own = {models[row.model]: row.model for row in kept.rows if row.model}
-        runs.append(Run(names[real], folder, of_run, own, view, over_steps, _asked_corpora(folder)))
+        runs.append(Run(names[real], of_run, own, view, over_steps, _asked_corpora(folder)))
     return tuple(runs)
 
 
@@ -133,43 +135,31 @@ def group_questions(runs: Sequence[Run]) -> tuple[Question, ...]:
     for run in runs:
         for table in run.view.tables:
             about = table.about
-            data = about.corpus_fingerprint, about.split, about.annotation
-            by_question.setdefault((about.task, about.task_version, table.metric, *data), []).append((run, table))
-    described = [
-        [table.task, data_of(table.about), f"{table.about.task_version}, {metric_title(table.metric)}",
-         f"data {table.about.corpus_fingerprint[:6]}"]
-        for (_, table), *_ in by_question.values()
-    ]  # fmt: skip
+            key = about.task, about.task_version, table.metric, about.corpus_fingerprint, about.split, about.annotation
+            by_question.setdefault(key, []).append((run, table))
+    described, readers = [], []
+    for same in by_question.values():
+        table, about = same[0][1], same[0][1].about
+        version = f"{about.task_version}, {metric_title(table.metric)}"
+        described.append([table.task, data_of(about), version, f"data {about.corpus_fingerprint[:6]}"])
+        readers.append([_reader(run, table) for run, table in same])
     labels: dict[int, str] = {}
     for task in dict.fromkeys(parts[0] for parts in described):
-        same = [place for place, parts in enumerate(described) if parts[0] == task]
-        labels |= dict(zip(same, apart([described[place] for place in same]), strict=True))
-    readers = apart_in_groups([[_reader(run, table) for run, table in same] for same in by_question.values()])
-    return tuple(
-        Question(labels[place], tuple(Entry(run, table, name) for (run, table), name in zip(same, names, strict=True)))
-        for place, (same, names) in enumerate(zip(by_question.values(), readers, strict=True))
-    )
+        same_task = [place for place, parts in enumerate(described) if parts[0] == task]
+        labels |= dict(zip(same_task, apart([described[place] for place in same_task]), strict=True))
+    questions = []
+    for place, (same, names) in enumerate(zip(by_question.values(), apart_in_groups(readers), strict=True)):
+        entries = (Entry(run, table, name) for (run, table), name in zip(same, names, strict=True))
+        questions.append(Question(labels[place], tuple(entries)))
+    return tuple(questions)
 
 
 def _reader(run: Run, table: LayerTable) -> tuple[str, ...]:
     """The model, and whatever else may set it apart from others that are asked the same question."""
     about = table.about
     model = f"{about.model}{' (random weights)' if about.init == 'random' else ''}"
-    reading = table.reading if table.one_of_several else ""
-    return model, run.name, reading, f"{about.pooling} of pieces" if about.pooling else ""
-
-
-@dataclass(frozen=True)
-class SentenceTexts:
-    """The splits that were found, and why others were not."""
-
-    splits: Mapping[tuple[str, str], SplitTexts] = field(default_factory=dict)
-    """The sentences by fingerprint of the corpus and name of the split."""
-    reasons: Mapping[str, str] = field(default_factory=dict)
-    """The reason why the sentences of a corpus are not shown, by fingerprint."""
-    allowed: bool = True
-    prompts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """The items of each cloze task as its probe has them, by fingerprint and id."""
+    readout = table.reading if table.one_of_several else ""
+    return model, run.name, readout, f"{about.pooling} of pieces" if about.pooling else ""
 
 
 # The order of packages has probes after results: of an installed one only its question and its items are read here.
@@ -189,13 +179,80 @@ def probe_of(about: ResultRow) -> Any:
     return probe
 
 
-def _find_prompts(runs: Sequence[Run]) -> dict[str, Mapping[str, Any]]:
+@dataclass(frozen=True)
+class SentenceTexts:
+    """The splits that were found, and why others were not."""
+
+    splits: Mapping[tuple[str, str], SplitTexts] = field(default_factory=dict)
+    """The sentences by fingerprint of the corpus and name of the split."""
+    reasons: Mapping[str, str] = field(default_factory=dict)
+    """The reason why the sentences of a corpus are not shown, by fingerprint."""
+    allowed: bool = True
+    prompts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """The items of each cloze task as its probe has them, by fingerprint and id."""
+
+
+def find_sentences(
+    runs: Sequence[Run], *, corpora: Sequence[str] = (), columns: str | None = None, with_text: bool = True
+) -> SentenceTexts:
+    """The sentences that the runs were scored on, as far as they are on this machine; nothing is downloaded for them.
+
+    They are looked for in ``corpora``, of which each must be readable, before those that the runs themselves name.
+    """
+    asked = [(run, table.about) for run in runs for table in run.view.tables]
+    # Tables whose items are words of a corpus, not prompts.
+    of_words = [(run, about) for run, about in asked if not about.answers_itself]
+    wanted = {(about.corpus_fingerprint, about.split) for _, about in of_words}
+    if not with_text:
+        reason = dict.fromkeys((fingerprint for fingerprint, _ in wanted), "the report was made without text")
+        return SentenceTexts({}, reason, allowed=False)
+    splits: dict[tuple[str, str], SplitTexts] = {}
+
+    def take(corpus: Corpus) -> None:
+        for key in wanted:
+            if key[0] == corpus.fingerprint and key[1] in corpus:
+                splits[key] = SplitTexts(corpus[key[1]])
+
+    for given in (load_corpus(name, columns=columns) for name in corpora):
+        for key in wanted:
+            take(given.as_read(*key) or given)
+
+    @cache  # of this call only: files may be others the next time
+    def load(named: AskedCorpus) -> Corpus:
+        corpus = load_corpus(named.name, columns=named.columns)
+        return replace(corpus, splits={name: split[: named.sentences] for name, split in corpus.splits.items()})
+
+    def look_in(named: AskedCorpus, about: ResultRow) -> Corpus | str:
+        """A corpus if it is the one looked for, else the reason why it is not taken."""
+        if not corpus_is_available(named.name):
+            return f"corpus {named.name} is not on this machine; name its place with --corpus"
+        try:
+            corpus = load(named).as_read(about.corpus_fingerprint, about.split)
+        except BertologyError as error:
+            return f"corpus {named.name} cannot be read ({error})"
+        return corpus or f"corpus {named.name} as it is here is not the one that was scored; name that with --corpus"
+
+    reasons: dict[str, str] = {}
+    # Of each corpus of a run the name that its first table has.
+    first = {(about.corpus_fingerprint, run.name): (run, about) for run, about in reversed(of_words)}
+    for (fingerprint, _), (run, about) in first.items():
+        if any(key[0] == fingerprint for key in splits):
+            continue
+        tried = [look_in(one, about) for one in run.asked or (AskedCorpus(name=about.corpus),)]
+        reasons[fingerprint] = "; ".join(reason for reason in tried if isinstance(reason, str))
+        for corpus in tried:
+            if isinstance(corpus, Corpus):
+                take(corpus)
+    prompts = _find_prompts([(run, about) for run, about in asked if about.answers_itself])
+    return SentenceTexts(splits, reasons, prompts=prompts)
+
+
+def _find_prompts(asked: Sequence[tuple[Run, ResultRow]]) -> dict[str, Mapping[str, Any]]:
     """The items of cloze tasks, as far as what was asked is on this machine and is still the same."""
     found: dict[str, Mapping[str, Any]] = {}
-    asked = [(run, table.about) for run in runs for table in run.view.tables if table.about.answers_itself]
-    for of, about in asked:
+    for run, about in asked:
         probe = probe_of(about)
-        for source in of.asked or (AskedCorpus(name=about.corpus),):
+        for source in run.asked or (AskedCorpus(name=about.corpus),):
             if about.corpus_fingerprint in found or not hasattr(probe, "read_items"):
                 break
             try:
@@ -211,75 +268,23 @@ def _find_prompts(runs: Sequence[Run]) -> dict[str, Mapping[str, Any]]:
     return found
 
 
-def find_sentences(
-    runs: Sequence[Run], *, corpora: Sequence[str] = (), columns: str | None = None, with_text: bool = True
-) -> SentenceTexts:
-    """The sentences that the runs were scored on, as far as they are on this machine; nothing is downloaded for them.
-
-    They are looked for in ``corpora``, of which each must be readable, before those that the runs themselves name.
-    """
-    # Tables whose items are words of a corpus, not prompts.
-    asked = [(run, table.about) for run in runs for table in run.view.tables if not table.about.answers_itself]
-    wanted: dict[str, set[str]] = {}
-    for _, about in asked:
-        wanted.setdefault(about.corpus_fingerprint, set()).add(about.split)
-    if not with_text:
-        return SentenceTexts({}, dict.fromkeys(wanted, "the report was made without text"), allowed=False)
-    splits: dict[tuple[str, str], SplitTexts] = {}
-
-    def take(corpus: Corpus) -> None:
-        for split in sorted(wanted.get(corpus.fingerprint, ())):
-            if split in corpus:
-                splits[corpus.fingerprint, split] = SplitTexts(corpus[split])
-
-    for given in (load_corpus(name, columns=columns) for name in corpora):
-        for of in {(fingerprint, split) for fingerprint, several in wanted.items() for split in several}:
-            take(given.as_read(*of) or given)
-    reasons: dict[str, str] = {}
-    read: dict[str, Corpus] = {}  # of this call only: files may be others the next time
-
-    def load(asked: AskedCorpus) -> Corpus:
-        if (key := asked.model_dump_json()) not in read:
-            corpus, most = load_corpus(asked.name, columns=asked.columns), asked.sentences
-            read[key] = replace(corpus, splits={name: split[:most] for name, split in corpus.splits.items()})
-        return read[key]
-
-    # Of each corpus of a run the name that its first table has.
-    for (fingerprint, _), (run, about) in {(a.corpus_fingerprint, r.name): (r, a) for r, a in reversed(asked)}.items():
-        if any(key[0] == fingerprint for key in splits):
-            continue
-        tried = [_look_in(named, about, load) for named in run.asked or (AskedCorpus(name=about.corpus),)]
-        reasons[fingerprint] = "; ".join(reason for reason in tried if isinstance(reason, str))
-        for corpus in tried:
-            if isinstance(corpus, Corpus):
-                take(corpus)
-    return SentenceTexts(splits, reasons, prompts=_find_prompts(runs))
-
-
-def _look_in(named: AskedCorpus, about: ResultRow, load: Callable[[AskedCorpus], Corpus]) -> Corpus | str:
-    """A corpus if it is the one looked for, else the reason why it is not taken."""
-    if not corpus_is_available(named.name):
-        return f"corpus {named.name} is not on this machine; name its place with --corpus"
-    try:
-        corpus = load(named).as_read(about.corpus_fingerprint, about.split)
-    except BertologyError as error:
-        return f"corpus {named.name} cannot be read ({error})"
-    return corpus or f"corpus {named.name} as it is here is not the one that was scored; name that with --corpus"
-
-
 _OF_A_PAIR = 12
 """Items listed of each pair of layers, at least, that one has wrong and the other right."""
-MOST_LABELS = 200
-MOST_CONFUSED = 20
+_MOST_LABELS = 200
+_MOST_CONFUSED = 20
 """Labels that have a row and column of their own in the confusion matrix."""
-MOST_ITEMS = 3000
-ALL_PREDICTIONS = 150_000
-"""Predictions of wrong items listed, of all layers of all tables together, but of each table ``LEAST_ITEMS`` items."""
-LEAST_ITEMS = 200
-MOST_EXCLUDED = 300
+_MOST_EXCLUDED = 300
 _SEVERAL_NUMBERS = 4
 """Numbers kept of an item of a cloze task, where of words there is one."""
 _HIDDEN = "right text", "other text"
+
+
+def item_budget(n_layers: int) -> int:
+    """The number of wrong items that each of several tables may list, by the number of their layers together.
+
+    All layers of all tables together list 150,000 predictions, but each table at least 200 items, and at most 3,000.
+    """
+    return max(200, min(3000, 150_000 // max(1, n_layers)))
 
 
 def _kept_predictions(entry: Entry) -> tuple[list[int], list[Predictions], int | None] | str:
@@ -288,14 +293,10 @@ def _kept_predictions(entry: Entry) -> tuple[list[int], list[Predictions], int |
     if about.is_statistic or about.readout in ATTENTION:
         of = "vectors" if about.readout == VECTORS else "models" if about.is_statistic else "heads"
         return f"statistics of {of} are kept as sums, not as predictions of single items"
-    same = ("task", "corpus_fingerprint", "split", "model", "init", "pooling", "head")
-    rows = [
-        row
-        for row in results.rows
-        if (row.control, row.status) == (ITSELF, "ok") and row.layer is not None
-        and all(getattr(row, name) == getattr(about, name) for name in same)
-        and row.reading == entry.table.reading
-    ]  # fmt: skip
+    same = {name: getattr(about, name) for name in ("task", "corpus_fingerprint", "split", "model", "init", "pooling")}
+    same |= {"head": about.head, "control": ITSELF, "status": "ok", "reading": entry.table.reading}
+    rows = [row for row in results.rows if row.layer is not None]
+    rows = [row for row in rows if all(getattr(row, name) == value for name, value in same.items())]
     seed = min((row.seed for row in rows if row.seed is not None), default=None)
     cells = {row.layer: row.cell_id for row in rows if row.seed == seed and row.layer is not None}
     layers = sorted(layer for layer, cell in cells.items() if cell in results.kept)
@@ -316,22 +317,19 @@ def _mistakes(wrong: NDArray[np.bool_]) -> dict[str, Any]:
     return {"wrongRight": counts.tolist(), "nWrong": int(wrong.any(axis=0).sum())}
 
 
-def chosen_items(wrong: NDArray[np.bool_], most: int) -> NDArray[np.int64]:
+def _chosen_items(wrong: NDArray[np.bool_], most: int) -> Integers:
     """Items that some layer got wrong; of more than ``most`` some for every pair of layers, the rest evenly."""
     candidates = np.flatnonzero(wrong.any(axis=0))
     if len(candidates) <= most:
         return candidates
-    chosen: set[int] = set()
-    for a in wrong:
-        for b in wrong:
-            chosen.update(_evenly(np.flatnonzero(a & ~b), _OF_A_PAIR).tolist())
+    of_pairs = [_evenly(np.flatnonzero(a & ~b), _OF_A_PAIR) for a in wrong for b in wrong]
+    chosen = np.unique(np.concatenate(of_pairs))
     if len(chosen) < most:
-        rest = np.setdiff1d(candidates, list(chosen))
-        chosen.update(_evenly(rest, most - len(chosen)).tolist())
-    return np.sort(_evenly(np.array(sorted(chosen), dtype=np.int64), most))
+        chosen = np.union1d(chosen, _evenly(np.setdiff1d(candidates, chosen), most - len(chosen)))
+    return _evenly(chosen, most)
 
 
-def _evenly(places: NDArray[np.int64], most: int) -> NDArray[np.int64]:
+def _evenly(places: Integers, most: int) -> Integers:
     if len(places) <= most:
         return places
     return places[np.linspace(0, len(places) - 1, most).round().astype(np.int64)]
@@ -349,19 +347,26 @@ def label_details(entry: Entry, texts: SentenceTexts, sentences: dict[str, int],
         return {"missing": "what is predicted are numbers, not labels"}
     if tally != "labels":
         predictions = [tree_items(one, tally) for one in predictions]
-    labels, gold, pred = _by_frequency(predictions)
+    # The most frequent gold label first.
+    names = np.array(sorted({label for one in predictions for label in one.labels}), dtype=object)
+    codes = [np.searchsorted(names, np.array(one.labels, dtype=object)) for one in predictions]
+    gold = codes[0][predictions[0].gold]
+    order = np.argsort(-np.bincount(gold, minlength=len(names)), kind="stable")
+    rank = np.argsort(order)
+    pred = rank[np.stack([of_layer[one.pred] for of_layer, one in zip(codes, predictions, strict=True)])]
+    gold = rank[gold]
     wrong = np.asarray(pred != gold[None])
-    chosen = chosen_items(wrong, most_items)
+    chosen = _chosen_items(wrong, most_items)
     ids = [predictions[0].item_ids[item] for item in chosen.tolist()]
     corpus, split = entry.table.about.corpus_fingerprint, entry.table.about.split
     text = texts.splits.get((corpus, split))
     return {
         "layers": layers,
-        "labels": labels,
+        "labels": names[order].tolist(),
         "nItems": len(gold),
-        "perLabel": _label_scores(gold, pred, len(labels)),
-        "confusion": _confusions(gold, pred, len(labels)),
-        "confused": min(MOST_CONFUSED, len(labels)),
+        "perLabel": _label_scores(gold, pred, len(names)),
+        "confusion": _confusions(gold, pred, len(names)),
+        "confused": min(_MOST_CONFUSED, len(names)),
         **_mistakes(wrong),
         "ids": ids,
         "gold": gold[chosen].tolist(),
@@ -372,42 +377,31 @@ def label_details(entry: Entry, texts: SentenceTexts, sentences: dict[str, int],
     }
 
 
-def _by_frequency(predictions: Sequence[Predictions]) -> tuple[list[str], NDArray[np.int64], NDArray[np.int64]]:
-    """The labels, the most frequent gold label first; ``[item]`` gold and ``[layer, item]`` predicted ones."""
-    names = np.array(sorted({label for one in predictions for label in one.labels}), dtype=object)
-    codes = [np.searchsorted(names, np.array(one.labels, dtype=object)) for one in predictions]
-    gold = codes[0][predictions[0].gold]
-    pred = np.stack([of_layer[one.pred] for of_layer, one in zip(codes, predictions, strict=True)])
-    order = np.argsort(-np.bincount(gold, minlength=len(names)), kind="stable")
-    rank = np.argsort(order)
-    return names[order].tolist(), rank[gold], rank[pred]
-
-
-def _label_scores(gold: NDArray[np.int64], pred: NDArray[np.int64], n_labels: int) -> dict[str, Any]:
-    """Precision, recall and F1 of each label by layer, at most ``MOST_LABELS`` labels; null where undefined."""
+def _label_scores(gold: Integers, pred: Integers, n_labels: int) -> dict[str, Any]:
+    """Precision, recall and F1 of the first labels by layer; null where undefined."""
     together = np.zeros(len(gold), dtype=np.int64)
     # One layer at a time: many labels make the counts of all layers large.
     counts = (count_labels(gold, one[None], together, n_labels=n_labels, n_clusters=1)[0, 0] for one in pred)
     scores = list(map(label_scores, counts))
-    plain: dict[str, Any] = {"support": np.bincount(gold, minlength=n_labels)[:MOST_LABELS].tolist()}
+    plain: dict[str, Any] = {"support": np.bincount(gold, minlength=n_labels)[:_MOST_LABELS].tolist()}
     for name in ("precision", "recall", "f1"):
-        plain[name] = [rounded(getattr(score, name)[:MOST_LABELS]) for score in scores]
+        plain[name] = [_rounded(getattr(score, name)[:_MOST_LABELS]) for score in scores]
     return plain
 
 
-def rounded(values: Iterable[float | None], digits: int = 4) -> list[float | None]:
+def _rounded(values: Iterable[float | None], digits: int = 4) -> list[float | None]:
     """Numbers as the page holds them; null where there is none."""
     return [None if value is None or not np.isfinite(value) else round(float(value), digits) for value in values]
 
 
 def rounded_score(score: Score | None, *, digits: int = 6) -> list[float | None] | None:
     """Value, lower and upper bound."""
-    return None if score is None else rounded((score.value, score.low, score.high), digits=digits)
+    return None if score is None else _rounded((score.value, score.low, score.high), digits=digits)
 
 
-def _confusions(gold: NDArray[np.int64], pred: NDArray[np.int64], n_labels: int) -> list[list[list[int]]]:
+def _confusions(gold: Integers, pred: Integers, n_labels: int) -> list[list[list[int]]]:
     """``[gold, predicted, count]`` of all pairs that occur, for each layer; rare labels are one, the last."""
-    size = min(MOST_CONFUSED, n_labels) + 1
+    size = min(_MOST_CONFUSED, n_labels) + 1
     shown, matrices = np.minimum(gold, size - 1), []
     for of_layer in np.minimum(pred, size - 1):
         pairs = np.bincount(shown * size + of_layer, minlength=size * size)
@@ -427,56 +421,51 @@ def _place(split: SplitTexts | None, item: str, sentences: dict[str, int]) -> li
     return [number, *(len(before) // 2 for before in edges)]
 
 
-def item_budget(n_layers: int) -> int:
-    """The number of wrong items that each of several tables may list, by the number of their layers together."""
-    return max(LEAST_ITEMS, min(MOST_ITEMS, ALL_PREDICTIONS // max(1, n_layers)))
-
-
 def cloze_details(entry: Entry, texts: SentenceTexts, sentences: dict[str, int], *, most_items: int) -> dict[str, Any]:
     """All that the page shows of groups and prompts of one table of a cloze task, as plain values.
 
     Prompts that are known are added to the sentences that the page holds, with their numbers.
     """
-    tally = tally_of(entry.table.metric)
-    named = {"cloze": True, "tally": tally, "clusters": entry.table.about.clusters}
+    about, tally = entry.table.about, tally_of(entry.table.metric)
+    common = {"cloze": True, "tally": tally, "clusters": about.clusters}
     if isinstance(found := _kept_predictions(entry), str):
-        of_table = [line.layer for line in entry.table.lines]
-        alone = {**named, "layers": of_table, "groups": _groups(entry, ()), "noItems": found}
-        return alone if alone["groups"] else {"missing": found}
+        groups = _groups(entry, ())
+        layers = [line.layer for line in entry.table.lines]
+        return {**common, "layers": layers, "groups": groups, "noItems": found} if groups else {"missing": found}
     layers, kept, _ = found
-    columns: dict[str, NDArray[Any]] = {
-        "rank": np.stack([np.asarray(one.extra["rank"], dtype=np.int64) for one in kept]),
-        "score": np.stack([np.asarray(one.score, dtype=np.float64) for one in kept]),
-        "rival": np.stack([np.asarray(one.extra["rival"], dtype=np.float64) for one in kept]),
-    }
-    scored = np.array([not reason for reason in kept[0].extra["reason"]], dtype=bool)
+    rank = np.stack([np.asarray(one.extra["rank"], dtype=np.int64) for one in kept])
+    score = np.stack([np.asarray(one.score, dtype=np.float64) for one in kept])
+    rival = np.stack([np.asarray(one.extra["rival"], dtype=np.float64) for one in kept])
+    ids, reasons, group_of = kept[0].item_ids, kept[0].extra["reason"], kept[0].extra["group"]
+    scored = np.array([not reason for reason in reasons], dtype=bool)
     # Of changes, whether the best word moved. A tie of choices is neither right nor wrong.
     with np.errstate(invalid="ignore"):
-        wrong = columns["score"] < columns["rival"] if tally == "choices" else (columns["rank"] != 1) & scored[None]
-    chosen = chosen_items(wrong, max(1, most_items // _SEVERAL_NUMBERS))
+        wrong = score < rival if tally == "choices" else (rank != 1) & scored[None]
+    chosen = _chosen_items(wrong, max(1, most_items // _SEVERAL_NUMBERS))
     items = chosen.tolist()
-    of_item = kept[0].extra["group"]
-    names = list(dict.fromkeys(of_item))
+    names = list(dict.fromkeys(group_of))
     gold, pred, words = _answers(kept, chosen, wrong, with_text=texts.allowed)
-    prompts = texts.prompts.get(entry.table.about.corpus_fingerprint, {})
+    known = texts.prompts.get(about.corpus_fingerprint, {})
+    left = np.flatnonzero(~scored).tolist()  # shown evenly spread where they are many
     return {
-        **named,
+        **common,
         "layers": layers,
         "nItems": int(scored.sum()),
         "names": names,
         "groups": _groups(entry, names),
         **_mistakes(wrong),
-        "ids": [kept[0].item_ids[item] for item in items],
-        "group": [names.index(of_item[item]) for item in items],
+        "ids": [ids[item] for item in items],
+        "group": [names.index(group_of[item]) for item in items],
         "gold": gold,
         "pred": pred,
         "wrong": wrong[:, chosen].astype(int).tolist(),
-        "rank": columns["rank"][:, chosen].tolist(),
-        "score": [rounded(row) for row in columns["score"][:, chosen]],
-        "rival": [rounded(row) for row in columns["rival"][:, chosen]],
+        "rank": rank[:, chosen].tolist(),
+        "score": [_rounded(row) for row in score[:, chosen]],
+        "rival": [_rounded(row) for row in rival[:, chosen]],
         "words": words,
-        "prompts": [_prompt(prompts.get(kept[0].item_ids[item]), sentences) for item in items] if prompts else [],
-        **_excluded(kept[0]),
+        "prompts": [_prompt(known.get(ids[item]), sentences) for item in items] if known else [],
+        "excluded": [[ids[i], group_of[i], reasons[i]] for i in left[:: max(1, -(-len(left) // _MOST_EXCLUDED))]],
+        "nExcluded": len(left),
     }
 
 
@@ -501,7 +490,7 @@ def _groups(entry: Entry, order: Sequence[str]) -> list[dict[str, Any]]:
 
 
 def _answers(
-    kept: Sequence[Predictions], chosen: NDArray[np.int64], wrong: NDArray[np.bool_], *, with_text: bool
+    kept: Sequence[Predictions], chosen: Integers, wrong: NDArray[np.bool_], *, with_text: bool
 ) -> tuple[list[list[int]], list[list[int]], list[str]]:
     """Right and predicted answers for the chosen items by layer, as places in the words, which come last."""
     words: dict[str, int] = {}
@@ -519,14 +508,3 @@ def _answers(
         pred.append(coded(one, one.pred, wrong[layer, chosen]))
     # What is right is the same at all layers, unless it is what a layer itself predicts for another text.
     return gold if any(row != gold[0] for row in gold) else gold[:1], pred, list(words)
-
-
-def _excluded(kept: Predictions) -> dict[str, Any]:
-    """Items that were not scored, evenly spread where they are many, each with its reason."""
-    reasons, group = kept.extra["reason"], kept.extra["group"]
-    left = [item for item, reason in enumerate(reasons) if reason]
-    step = max(1, -(-len(left) // MOST_EXCLUDED))
-    return {
-        "excluded": [[kept.item_ids[item], group[item], reasons[item]] for item in left[::step]],
-        "nExcluded": len(left),
-    }

@@ -5,25 +5,16 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from matplotlib.ticker import MaxNLocator
 
-from bertology._files import explained_system_errors
 from bertology._names import layer_label
-from bertology._page import full_page, write_page
+from bertology._page import full_page
 from bertology.measures.metrics import ITSELF, Part, metric_form
 from bertology.results._results import Results
-from bertology.results.compared import (
-    ComparedTask,
-    Difference,
-    PairStatistic,
-    at_null,
-    compared_tasks,
-    pair_statistics,
-)
+from bertology.results.compared import ComparedTask, Difference, PairStatistic, at_null
 from bertology.results.report._runs import probe_of
 from bertology.results.rows import FALSE_DISCOVERY_RATE, ResultRow, Score
 from bertology.results.table import (
@@ -45,67 +36,52 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _HERE = "results/report/assets/"
-
-
 Curve = tuple[str, Mapping[int, Score]]
-"""The name of a thing, and its scores by layer."""
+"""The name of a line, and its scores by layer."""
+Shown = dict[str, Any]
+"""A table or chart as the template draws it."""
 
 
-@dataclass(frozen=True)
-class PageTable:
-    """A table that is shown as it is, such as one of sizes."""
-
-    title: str
-    headings: tuple[str, ...]
-    lines: tuple[tuple[str, ...], ...]
-    note: str = ""
-
-
-@dataclass(frozen=True)
-class PageCurves:
-    """A chart of values by layer, such as retained knowledge."""
-
-    title: str
-    metric: str
-    lines: tuple[Curve, ...]
-    note: str = ""
-
-
-@dataclass(frozen=True)
-class ComparisonPage:
-    """Contents of a comparison's page besides the results."""
-
-    reference: str
-    """Name of the reference in the rows."""
-    tables: tuple[PageTable, ...] = ()
-    curves: tuple[PageCurves, ...] = ()
-    failures: tuple[str, ...] = ()
-    """Measures that failed, a line each."""
-    verdicts: tuple[str, ...] = ()
-    """The outcome of the comparison, shown before the findings."""
-    about: Mapping[str, str] = field(default_factory=dict)
-    """Heading and value, shown above the findings."""
-
-
-def render_comparison(results: Results, page: ComparisonPage) -> str:
+def render_comparison(
+    results: Results,
+    tasks: Sequence[ComparedTask],
+    statistics: Sequence[PairStatistic],
+    *,
+    reference: str,
+    verdicts: Sequence[str] = (),
+    failures: Sequence[str] = (),
+    sizes: pd.DataFrame | None = None,
+    retained: pd.DataFrame | None = None,
+    heads: pd.DataFrame | None = None,
+) -> str:
     """The whole page; it makes no request, and needs no script but for the choice of a theme.
 
     Args:
-        results: of the reference and the models, with the comparisons of models.
-        page: what else is shown.
-
-    Raises:
-        ResultsError: there are no rows of the reference.
+        results: of the reference and the models.
+        tasks: that were put to all of them.
+        statistics: of pairs of models.
+        reference: its name in the tables.
+        verdicts: the outcome of the comparison, shown before the findings.
+        failures: measures that failed, a line each.
+        sizes: as of :func:`bertology.comparison.size_and_speed`.
+        retained: as of :func:`bertology.comparison.retained`, with a column ``model``.
+        heads: as of :func:`bertology.comparison.head_changes`, with a column ``model``.
     """
-    tasks = compared_tasks(results.rows, results.comparisons, reference=page.reference)
-    statistics = pair_statistics(results.rows)
-    asked = {one.task for one in tasks}
     models = list(dict.fromkeys([*(m for one in tasks for m in one.differences), *(one.model for one in statistics)]))
-    named = [one.reference for one in tasks] + [one.reference for one in statistics]
-    reference = named[0] if named else page.reference
+    asked = {one.task for one in tasks}
     questions: dict[tuple[str, str, str], list[ComparedTask]] = defaultdict(list)
     for task in tasks:
         questions[task.task, task.metric, task.reading].append(task)
+    sections = []
+    for name in dict.fromkeys(one.task for one in statistics):
+        of_task = [one for one in statistics if one.task == name]
+        metrics, probe = list(dict.fromkeys(one.metric for one in of_task)), probe_of(of_task[0].about)
+        own = {metric: [one for one in of_task if metric in (one.metric, _beside(one.metric))] for metric in metrics}
+        charts = [_chart(metric, same) for metric, same in own.items() if _beside(metric) not in metrics]
+        anchor = "of-" + "".join(letter if letter.isalnum() else "-" for letter in name)
+        question, aligned = "" if probe is None else str(probe.question), _aligned(one.about for one in of_task)
+        sections.append({"title": name, "anchor": anchor, "question": question, "charts": charts, "aligned": aligned})
+    tables = [shown(frame) for shown, frame in ((_size_table, sizes), (_head_table, heads)) if frame is not None]
     return full_page(
         _HERE + "comparison.html",
         title=f"bertology comparison: {reference} and {', '.join(models)}",
@@ -113,29 +89,17 @@ def render_comparison(results: Results, page: ComparisonPage) -> str:
         scripts=(),
         data={},
         headline=f"{', '.join(models)} compared with {reference}, layer by layer.",
-        about=page.about,
-        words=[*page.verdicts, *findings(tasks, statistics)],
-        tables=page.tables,
-        charts=page.curves,
+        words=[*verdicts, *findings(tasks, statistics)],
+        tables=tables,
+        charts=() if retained is None else list(_retained_charts(retained)),
         tasks=list(map(_task, questions.values())),
         aligned=_aligned(row for row in results.rows if row.task in asked),
-        sections=list(_sections(statistics)),
-        failures=page.failures,
-        provenance=list(_provenance(results)),
+        sections=sections,
+        failures=failures,
+        provenance=_provenance(results),
         chart_of=_curves,
         heads_of=_heads,
     )
-
-
-@explained_system_errors()
-def write_comparison(results: Results, path: str | Path, page: ComparisonPage) -> Path:
-    """Write :func:`render_comparison` as one HTML file, which is returned.
-
-    Raises:
-        ResultsError: there are no rows of the reference.
-        StoreError: the file cannot be written.
-    """
-    return write_page(path, render_comparison(results, page))
 
 
 def findings(tasks: Sequence[ComparedTask], statistics: Sequence[PairStatistic]) -> list[str]:
@@ -193,11 +157,10 @@ def _by_side(sides: Mapping[str, Mapping[int, float]], metric: str, points: str)
 
 
 def _title(task: ComparedTask) -> str:
-    reading = f", {task.reading}" if task.reading else ""
-    return f"{task.task} on {task.corpus}{reading}"
+    return f"{task.task} on {task.corpus}{f', {task.reading}' if task.reading else ''}"
 
 
-def _task(tasks: Sequence[ComparedTask]) -> dict[str, Any]:
+def _task(tasks: Sequence[ComparedTask]) -> Shown:
     """One task: for each corpus a chart of all models, and a table of differences with columns for each corpus."""
     first, several, charts = tasks[0], len(tasks) > 1, []
     layers = sorted({layer for task in tasks for scores in task.scores.values() for layer in scores})
@@ -209,34 +172,16 @@ def _task(tasks: Sequence[ComparedTask]) -> dict[str, Any]:
         headings.append(of + task.reference)
         headings += [of + heading for model in task.differences for heading in (model, f"{model} − {task.reference}")]
         for layer, line in lines.items():
-            line.append(_value(task.scores[task.reference].get(layer), task.metric))
+            # Without intervals, which the chart shows.
+            scores = {name: of_it.get(layer) for name, of_it in task.scores.items()}
+            values = {name: _score(score and Score(score.value), task.metric) for name, score in scores.items()}
+            line.append(values[task.reference])
             for model, differences in task.differences.items():
-                line.append(_value(task.scores[model].get(layer), task.metric))
-                line.append(_difference(differences.get(layer), layer, task.metric))
+                line += [values[model], _difference(differences.get(layer), layer, task.metric)]
     corpora = " and ".join(task.corpus for task in tasks)
     title = f"{_title(replace(first, corpus=corpora))}: {titled(first.metric)}"
-    common = {"title": title, "metric": first.metric, "charts": charts}
-    return {**common, "headings": headings, "lines": list(lines.values())}
-
-
-def _sections(statistics: Sequence[PairStatistic]) -> Iterator[dict[str, Any]]:
-    """The charts of each task of comparison: for each metric a curve a model, and a heatmap of heads a model."""
-    for task in dict.fromkeys(one.task for one in statistics):
-        of_task = [one for one in statistics if one.task == task]
-        probe = probe_of(of_task[0].about)
-        metrics = list(dict.fromkeys(one.metric for one in of_task))
-        own = [metric for metric in metrics if _beside(metric) not in metrics]
-        anchor = "of-" + "".join(letter if letter.isalnum() else "-" for letter in task)
-        yield {
-            "title": task,
-            "anchor": anchor,
-            "question": "" if probe is None else str(probe.question),
-            "charts": [
-                _chart(metric, [one for one in of_task if metric in (one.metric, _beside(one.metric))])
-                for metric in own
-            ],
-            "aligned": _aligned(one.about for one in of_task),
-        }
+    lists = {"headings": headings, "lines": list(lines.values())}
+    return {"title": title, "metric": first.metric, "charts": charts, **lists}
 
 
 def _aligned(rows: Iterable[ResultRow]) -> list[Note]:
@@ -296,11 +241,6 @@ def _score(score: Score | None, metric: str) -> str:
     return NOTHING if score is None else written(score, metric)
 
 
-def _value(score: Score | None, metric: str) -> str:
-    """A score without its interval, which the chart shows."""
-    return _score(score and Score(score.value), metric)
-
-
 def _difference(found: Difference | None, layer: int, metric: str) -> str:
     """A difference; of models of unlike depth with the layer of the reference that a score was compared with."""
     if found is None:
@@ -311,7 +251,7 @@ def _difference(found: Difference | None, layer: int, metric: str) -> str:
     return f"{sign}{text}{f' {STAR}' if found.is_sure else ''}{other}"
 
 
-def _provenance(results: Results) -> Iterator[tuple[str, str]]:
+def _provenance(results: Results) -> list[tuple[str, str]]:
     sizes: dict[tuple[str, str], int] = {}
     for row in results.rows:
         sizes[row.corpus, row.split] = max(row.n_clusters, sizes.get((row.corpus, row.split), 0))
@@ -320,18 +260,18 @@ def _provenance(results: Results) -> Iterator[tuple[str, str]]:
         "corpora": [f"{corpus}, {split}: {size:,} sentences" for (corpus, split), size in sizes.items()],
         "versions": [row.versions.strip("{}").replace('"', "") for row in results.rows],
     }
-    yield from ((name, "; ".join(dict.fromkeys(texts))) for name, texts in facts.items() if texts)
+    return [(name, "; ".join(dict.fromkeys(texts))) for name, texts in facts.items() if texts]
 
 
 _SHOWN_HEADS = 3
 
 
-def size_table(sizes: pd.DataFrame) -> PageTable:
+def _size_table(sizes: pd.DataFrame) -> Shown:
     """A line for each model."""
-    headings = ("model", "MB on disk", "weights, millions", "not zero", "pieces a second", "speed-up")
-    lines = tuple(
+    headings = ("model", "MB on disk", "weights, millions", "not zero", "subwords a second", "speed-up")
+    lines = [
         (
-            str(row["model"]),
+            row["model"],
             f"{row['bytes_on_disk'] / 1e6:.2f}",
             f"{row['parameters'] / 1e6:.2f}",
             f"{row['nonzero'] / row['parameters']:.0%}",
@@ -339,11 +279,12 @@ def size_table(sizes: pd.DataFrame) -> PageTable:
             f"{row['speedup']:.2f} [{row['speedup_low']:.2f}, {row['speedup_high']:.2f}]",
         )
         for row in sizes.to_dict("records")
-    )
-    return PageTable("Size and speed", headings, lines, "On this machine; the brackets are the least and the largest.")
+    ]
+    note = "On this machine; the brackets are the least and the largest."
+    return {"title": "Size and speed", "headings": headings, "lines": lines, "note": note}
 
 
-def retained_charts(frame: pd.DataFrame) -> Iterator[PageCurves]:
+def _retained_charts(frame: pd.DataFrame) -> Iterator[Shown]:
     """The curves of all models, a chart for each task and metric."""
     note = (
         "(model − floor) / (reference − floor), the floor the better of baselines and random weights; 95 % intervals."
@@ -354,15 +295,11 @@ def retained_charts(frame: pd.DataFrame) -> Iterator[PageCurves]:
             values = rows[["layer", "retained", "ci_low", "ci_high"]].itertuples(index=False)
             lines.append((str(model), {int(layer): Score(*bounds) for layer, *bounds in values}))
         title = f"Retained of {task} on {corpus}, {metric_title(str(metric))}, %"
-        yield PageCurves(title, "", tuple(lines), note)
+        yield {"title": title, "metric": "", "lines": lines, "note": note}
 
 
 def head_findings(heads: pd.DataFrame) -> Iterator[str]:
-    """A sentence for each model and task of heads.
-
-    Args:
-        heads: as of :func:`bertology.comparison.head_changes`, with a column ``model``.
-    """
+    """A sentence for each model and task of heads, from a table as of :func:`bertology.comparison.head_changes`."""
     for (task, corpus, model), of_task in heads.groupby(["task", "corpus", "model"], sort=False):
         sure = _clearest(of_task)
         text = f"{task} on {corpus}, {model}: {len(sure):,} of {len(of_task):,} statistics of heads differ"
@@ -371,24 +308,24 @@ def head_findings(heads: pd.DataFrame) -> Iterator[str]:
         yield text + "."
 
 
-def head_table(heads: pd.DataFrame) -> PageTable:
+def _head_table(heads: pd.DataFrame) -> Shown:
     """The statistics that change most clearly, a few of each kind: by model and task."""
     sure = _clearest(heads)
     groups = ["model", "task", "corpus"] if heads["corpus"].nunique() > 1 else ["model", "task"]
     first = sure.groupby([*groups, "metric"]).head(_SHOWN_HEADS).sort_values(groups, kind="stable")
-    lines = tuple(
+    lines = [
         (
-            *(str(row[name]) for name in groups),
+            *(row[name] for name in groups),
             _head_name(row),
             _shown(row, "reference_value"),
             _shown(row, "value"),
             f"{_shown(row, 'difference')} [{_shown(row, 'difference_low')}, {_shown(row, 'difference_high')}]",
         )
         for row in first.to_dict("records")
-    )
+    ]
     headings = (*groups, "statistic", "reference", "model's", "difference")
     note = f"Of {len(heads):,} statistics {len(sure):,} differ at a false discovery rate of 5 %; all are in heads.csv."
-    return PageTable("Heads that change most clearly", headings, lines, note)
+    return {"title": "Heads that change most clearly", "headings": headings, "lines": lines, "note": note}
 
 
 def _clearest(heads: pd.DataFrame) -> pd.DataFrame:
@@ -409,14 +346,13 @@ def _shown(row: Mapping[Any, Any], column: str) -> str:
 
 # Charts are SVG in the colours of the theme, so that they are there where scripts are off. The template
 # draws them; these are places in its drawing.
-_WIDTH, _HEIGHT = 560.0, 270.0
-_LEFT, _RIGHT, _TOP, _BOTTOM = 72.0, 14.0, 14.0, 44.0
+_LEFT, _RIGHT, _TOP, _BOTTOM = 72.0, 546.0, 14.0, 226.0
 _TICKS, _MOST_LAYERS = 5, 13
 _MOST_PLAIN = 1e7
 """Ticks from here on are written with exponents."""
 
 
-def _curves(lines: Sequence[Curve], metric: str) -> dict[str, Any] | None:
+def _curves(lines: Sequence[Curve], metric: str) -> Shown | None:
     """Where ticks, layers and the points of scores with their intervals stand; None without any finite score."""
     values = [v for _, scores in lines for s in scores.values() for v in (s.value, s.low, s.high) if v is not None]
     values = [value for value in values if math.isfinite(value)]
@@ -426,57 +362,46 @@ def _curves(lines: Sequence[Curve], metric: str) -> dict[str, Any] | None:
     # Round numbers that enclose all values.
     ends = axis_ends(min(values), max(values), metric=metric)
     ticks = [float(tick) for tick in MaxNLocator(_TICKS, steps=[1, 2, 2.5, 5, 10]).tick_values(*ends)]
-    first, last, inside = layers[0], layers[-1], _WIDTH - _LEFT - _RIGHT
+    depth = layers[-1] - layers[0]
 
     def x(layer: float) -> float:
-        return _LEFT + inside * ((layer - first) / (last - first) if last > first else 0.5)
+        return _LEFT + (_RIGHT - _LEFT) * ((layer - layers[0]) / depth if depth else 0.5)
 
-    def y(value: float) -> float:
-        return _TOP + (_HEIGHT - _TOP - _BOTTOM) * (ticks[-1] - value) / (ticks[-1] - ticks[0])
-
-    def points(name: str, scores: Mapping[int, Score]) -> list[dict[str, Any]]:
-        known = [(layer, score) for layer, score in sorted(scores.items()) if math.isfinite(score.value)]
-        titles = (f"{name}, {layer}: {written(score, metric)}" for layer, score in known)
-        return [
-            {"x": x(layer), "y": y(score.value), "title": title}
-            | {end: None if (bound := getattr(score, end)) is None else y(bound) for end in ("low", "high")}
-            for (layer, score), title in zip(known, titles, strict=True)
-        ]
+    def y(value: float | None) -> float | None:
+        return None if value is None else _TOP + (_BOTTOM - _TOP) * (ticks[-1] - value) / (ticks[-1] - ticks[0])
 
     of_lines = []
     for name, scores in lines:
-        of_line = points(name, scores)
-        band = [point for point in of_line if point["low"] is not None and point["high"] is not None]
+        points: list[Shown] = [
+            {"x": x(layer), "y": y(score.value), "low": y(score.low), "high": y(score.high)}
+            | {"title": f"{name}, {layer}: {written(score, metric)}"}
+            for layer, score in sorted(scores.items())
+            if math.isfinite(score.value)
+        ]
+        band = [point for point in points if point["low"] is not None and point["high"] is not None]
         is_drawn = len(band) > 1 and all(math.isfinite(point[end]) for point in band for end in ("low", "high"))
-        of_lines.append({"name": name, "points": of_line, "band": band if is_drawn else []})
+        of_lines.append({"name": name, "points": points, "band": band if is_drawn else []})
     # Ticks have all the decimals that their steps need; very large and very small ones exponents.
     scale = 100 if metric_form(metric).is_fraction else 1
     step = scale * (ticks[1] - ticks[0])
     digits = next((count for count in range(9) if math.isclose(step, round(step, count), rel_tol=1e-6)), None)
     plain = digits is not None and scale * max(map(abs, ticks)) < _MOST_PLAIN
     texts = [f"{scale * tick + 0.0:{f'.{digits}f' if plain else '.7g'}}".replace("-", "−") for tick in ticks]
-    return {
-        "ticks": [(y(tick), text) for tick, text in zip(ticks, texts, strict=True)],
-        "layers": [(x(layer), layer) for layer in layers[:: math.ceil(len(layers) / _MOST_LAYERS)]],
-        "lines": of_lines,
-    }
+    shown = layers[:: math.ceil(len(layers) / _MOST_LAYERS)]
+    places = {"ticks": list(zip(map(y, ticks), texts, strict=True)), "layers": [(x(layer), layer) for layer in shown]}
+    return {**places, "lines": of_lines}
 
 
-def _heads(heads: Mapping[str, Score], metric: str) -> dict[str, Any]:
+def _heads(heads: Mapping[str, Score], metric: str) -> Shown:
     """Rows, columns and shades of attention heads: rows are layers, the first at the bottom, columns are heads."""
     places = {name: head_place(name) for name in heads}
     layers = sorted({layer for layer, _ in places.values()}, reverse=True)
     values = [score.value for score in heads.values() if math.isfinite(score.value)]
     low, high = min(values, default=0.0), max(values, default=0.0)
     cells = [
-        {
-            "row": layers.index(layer),
-            "column": head - 1,
-            "shade": (heads[name].value - low) / ((high - low) or 1.0) if math.isfinite(heads[name].value) else 0.0,
-            "title": f"{name}: {written(heads[name], metric)}",
-        }
-        for name, (layer, head) in places.items()
+        {"row": layers.index(layer), "column": head - 1, "title": f"{name}: {written(score, metric)}"}
+        | {"shade": (score.value - low) / ((high - low) or 1.0) if math.isfinite(score.value) else 0.0}
+        for (name, score), (layer, head) in zip(heads.items(), places.values(), strict=True)
     ]
-    ends = " to ".join(number(value, metric=metric) for value in (low, high))
-    n_heads = max(head for _, head in places.values())
-    return {"layers": layers, "n_heads": n_heads, "cells": cells, "ends": f"{ends}{unit(metric)[1:]}"}
+    ends = " to ".join(number(value, metric=metric) for value in (low, high)) + unit(metric)[1:]
+    return {"layers": layers, "n_heads": max(head for _, head in places.values()), "cells": cells, "ends": ends}

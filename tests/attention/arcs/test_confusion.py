@@ -7,13 +7,11 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import pytest
 
 from bertology.attention import stream_maps
 from bertology.attention.arcs.heads import CandidateConfusion
 from bertology.corpora import Sentences
 from bertology.encoders import Encoder
-from bertology.measures.sums import HeadRatios
 from tests.attention.arcs.test_hits import drawn_candidates
 
 METRICS = "bits", "above"
@@ -47,24 +45,3 @@ def test_bits_are_those_of_the_maps(
         np.testing.assert_allclose(found[1].of(name), of_heads - by_chance, atol=1e-5)
         np.testing.assert_allclose(found[2].of(name)[:, 0], of_layers, atol=1e-5)
         np.testing.assert_allclose(found[3].of(name)[:, 0], of_layers - by_chance, atol=1e-5)
-
-
-def test_a_head_on_the_answer_is_not_confused_and_one_without_is_at_chance(
-    planted: Callable[..., list[HeadRatios]], sentences: Sentences
-) -> None:
-    asked = drawn_candidates(sentences)
-    right = {
-        word: int(asked.words[first:last][asked.is_right[first:last]][0])
-        for word, first, last in zip(asked.asked.tolist(), asked.starts[:-1], asked.starts[1:], strict=True)
-    }
-
-    def along(sentence: int, length: int, place: int) -> int | None:
-        start = int(sentences.starts[sentence])
-        found = right.get(start + place)
-        return None if found is None else found - start
-
-    made = partial(CandidateConfusion, candidates=asked, metrics=METRICS)
-    heads, above, *_ = planted(made, sentences, [along, lambda s, n, place: None])
-    assert heads.of("all")[0, 0] == pytest.approx(0, abs=1e-6)
-    assert above.of("all")[0, 0] < 0
-    assert above.of("all")[0, 1] == pytest.approx(0, abs=1e-6)

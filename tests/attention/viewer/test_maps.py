@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from transformers import AutoModel, DistilBertConfig, DistilBertModel, RobertaConfig, RobertaModel
+from transformers import AutoModel
 
 from bertology.attention import view
 from bertology.attention.viewer import pack, read_attention
 from bertology.corpora import sentence_of_text
-from bertology.encoders import Encoder, load_encoder
+from bertology.encoders import Encoder
 from bertology.encoders.alignment import column_weights, row_weights
 from bertology.errors import ModelError
 
@@ -48,20 +48,6 @@ def test_piece_maps_are_within_a_255th_of_hugging_face(
         assert np.abs(found - expected[layer - 1].numpy()).max() <= 1 / 255
 
 
-def test_the_pair_is_read_with_token_types(encoder: Encoder) -> None:
-    sentences = [sentence_of_text(SENTENCE), sentence_of_text(SECOND)]
-    reading = read_attention(encoder, sentences)
-    assert reading.given.types is not None
-    assert set(reading.given.types) == {0, 1}
-    assert reading.units("piece").segment == reading.given.types[: len(reading.given.ids)]
-    words = reading.units("word")
-    assert sum(words.special) == 3
-    assert [label for label, special in zip(words.labels, words.special, strict=True) if not special] == [
-        *sentences[0].words,
-        *sentences[1].words,
-    ]
-
-
 def test_word_maps_are_those_of_word_attentions(encoder: Encoder) -> None:
     sentence = sentence_of_text(SENTENCE)
     html = view(sentence, model=encoder).html
@@ -93,23 +79,6 @@ def test_norms_equal_a_formula_by_hand(encoder: Encoder) -> None:
         np.testing.assert_allclose(found[head], weighted.norm(dim=-1).numpy(), rtol=1e-4, atol=1e-6)
 
 
-def test_norm_weighted_vectors_of_all_heads_sum_to_the_blocks_own_output(encoder: Encoder) -> None:
-    """That f(x) is what the model mixes: planted maps of one-hot rows would give it back row by row."""
-    reading = read_attention(encoder, [sentence_of_text(SENTENCE)], norms=True)
-    heard: list[torch.Tensor] = []
-    dense = encoder.model.blocks[0].attention.output.dense
-    handle = dense.register_forward_hook(lambda module, args, output: heard.append(output[0]))
-    maps = encoder.attentions(torch.tensor([reading.given.ids]), layers=(1,))[1][0]
-    handle.remove()
-    states = encoder.hidden_states(torch.tensor([reading.given.ids]), layers=(0,))[0][0]
-    values = encoder.model.blocks[0].attention.self.value(states).unflatten(-1, (encoder.n_heads, -1))
-    weight = dense.weight.unflatten(-1, (encoder.n_heads, -1))
-    vectors = torch.einsum("phi,dhi->hpd", values, weight)
-    mixed = torch.einsum("hqp,hpd->qd", maps, vectors) + dense.bias
-    torch.testing.assert_close(mixed, heard[0], rtol=1e-4, atol=1e-5)
-    torch.testing.assert_close(reading._norms[1], vectors.norm(dim=-1), rtol=1e-5, atol=1e-6)
-
-
 def test_packing_keeps_the_largest_of_each_row() -> None:
     generator = np.random.default_rng(3)
     maps = generator.dirichlet(np.full(300, 0.05), size=(2, 300)).astype(np.float32)
@@ -121,31 +90,6 @@ def test_packing_keeps_the_largest_of_each_row() -> None:
     assert found.argmax(-1).tolist() == maps.argmax(-1).tolist()
     assert covered == pytest.approx(float(largest.sum(-1).mean()), abs=1e-5)
     assert pack(maps, kept=7) == (content, covered)
-
-
-@pytest.mark.parametrize("family", ["roberta", "distilbert", "electra"])
-def test_other_families(tiny_bert: Path, tmp_path: Path, family: str) -> None:
-    """Norms are known of the whole family of BERT; pairs go without token types where the model takes none."""
-    from transformers import AutoTokenizer, ElectraConfig, ElectraModel
-
-    tokenizer = AutoTokenizer.from_pretrained(tiny_bert)
-    size = {"vocab_size": len(tokenizer), "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2}
-    config, model = {
-        "roberta": (
-            RobertaConfig(**size, intermediate_size=16, max_position_embeddings=66, type_vocab_size=1),
-            RobertaModel,
-        ),
-        "electra": (ElectraConfig(**size, embedding_size=16, intermediate_size=16), ElectraModel),
-        "distilbert": (
-            DistilBertConfig(vocab_size=len(tokenizer), dim=16, n_layers=2, n_heads=2, hidden_dim=16),
-            DistilBertModel,
-        ),
-    }[family]
-    model(config).save_pretrained(tmp_path)
-    tokenizer.save_pretrained(tmp_path)
-    page = view(SENTENCE, SECOND, model=load_encoder(str(tmp_path), device="cpu"), weights="norm")
-    assert (page.reading.given.types is None) == (family != "electra")
-    assert maps_of(page.html, "word", "norm", 2).max() > 0
 
 
 def test_norms_of_an_unknown_family_are_refused(

@@ -108,17 +108,6 @@ def test_all_splits_have_the_layers_of_the_first(tmp_path):
     }
 
 
-def test_names_of_files_as_shared_tasks_give_them(tmp_path):
-    for name in ("eng.train", "eng.testa", "eng.testb"):
-        (tmp_path / name).write_text(f"{name} NN I-NP O\n")
-    corpus = load_corpus(tmp_path)
-    assert {split: sentences[0].words for split, sentences in corpus.splits.items()} == {
-        "train": ("eng.train",),
-        "dev": ("eng.testa",),
-        "test": ("eng.testb",),
-    }
-
-
 FAULTS = {
     "few columns": ("a NN O\n\nb NN\n", r"3: 2 columns where the file has 3 \(form, xpos, ner\), parted by spaces"),
     "empty word": ("a\tO\n\tO\n", r"2: column 1 \(form\) is empty; write _"),
@@ -129,27 +118,25 @@ FAULTS = {
 }
 
 
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("a\nb\n", "lines of one column; a word and its tags should be parted by a tab or"),
+        ("a fine film\t1\na dull film\t0\n", "column 1 holds whole sentences, not words; give one word a line"),
+        ("1\ta\ta\tX\tX\t_\t0\troot\t_\t_\n", "numbered lines of 10 columns look like CoNLL-U; name the file .conllu"),
+    ],
+)
+def test_what_is_no_column_file(written, content, message):
+    with pytest.raises(CorpusError, match=message):
+        read_columns(written(content))
+
+
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_is_named_with_file_and_line(written, fault):
     content, message = FAULTS[fault]
     with pytest.raises(CorpusError, match=f"test.conll:{message}") as caught:
         read_columns(written(content))
     assert "\n" not in str(caught.value)
-
-
-def test_words_without_tags(written):
-    with pytest.raises(CorpusError, match=r"lines of one column; a word and its tags should be parted by a tab or"):
-        read_columns(written("a\nb\n"))
-
-
-def test_lines_that_hold_whole_sentences(written):
-    with pytest.raises(CorpusError, match=r"column 1 holds whole sentences, not words; give one word a line"):
-        read_columns(written("a fine film\t1\na dull film\t0\n"))
-
-
-def test_conllu_under_another_name(written):
-    with pytest.raises(CorpusError, match=r"numbered lines of 10 columns look like CoNLL-U; name the file .conllu"):
-        read_columns(written("1\ta\ta\tX\tX\t_\t0\troot\t_\t_\n"))
 
 
 @pytest.mark.parametrize(

@@ -52,11 +52,7 @@ def test_an_argument_is_a_subtree_without_the_branch_of_the_predicate(tmp_path):
     text = _rows("The det 2 _ _", "man nsubj 6 _ ARG0", "who nsubj 4 _ R-ARG0", "sang acl:relcl 2 sing.01 V")
     text = text.rstrip("\n") + "\n" + "5\tloudly\t_\t_\t_\t_\t4\tadvmod\t_\t_\t_\tARGM-MNR\n6\tleft" + "\t_" * 4
     (sentence,) = _read(tmp_path, text + "\t0\troot\t_\t_\t_\t_\n\n")
-    assert _roles(sentence) == [
-        ("sang", "The man", "ARG0"),
-        ("sang", "who", "R-ARG0"),
-        ("sang", "loudly", "ARGM-MNR"),
-    ]
+    assert _roles(sentence) == [("sang", "The man", "ARG0"), ("sang", "who", "R-ARG0"), ("sang", "loudly", "ARGM-MNR")]
 
 
 def test_an_argument_in_pieces_is_the_piece_around_its_head(tmp_path):

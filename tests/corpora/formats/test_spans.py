@@ -73,11 +73,7 @@ def test_a_span_that_begins_with_i_in_iob2_is_an_error(tagged, word, tag):
 
 @pytest.mark.parametrize(
     ("tag", "message"),
-    [
-        ("PER", "tag 'PER' is not O, B-TYPE or I-TYPE$"),
-        ("B-", "tag 'B-' is not"),
-        ("o", "tag 'o' is not"),
-    ],
+    [("PER", "tag 'PER' is not O, B-TYPE or I-TYPE$"), ("B-", "tag 'B-' is not"), ("o", "tag 'o' is not")],
 )
 def test_a_tag_of_no_such_form_is_an_error(tag, message):
     with pytest.raises(CorpusError, match=message) as caught:

@@ -11,10 +11,11 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 import pytest
+import spacy
 
 from bertology import load_encoder
-from bertology.causal import CausalProbe, agreement_pairs, fact_pairs, sensitive_pairs
-from bertology.causal.items import read_facts, subject_pairs
+from bertology.causal import CausalProbe, agreement_pairs, sensitive_pairs
+from bertology.causal.items import fact_pairs, read_facts, subject_pairs
 from bertology.cloze import ClozeProbe
 from bertology.corpora import _words
 from bertology.corpora.prompts import LeftOut, read_item_table
@@ -110,13 +111,6 @@ def test_a_foreign_table_is_refused_in_one_line(tmp_path: Path, task: str, kind:
         assert "--columns" in message
 
 
-@pytest.mark.parametrize("task", ["patching:minimal_pairs", "patching:agreement", "attribution:agreement", "tracing",
-                                  "patching:facts", "attribution:facts", "erase_and_predict:agreement"])  # fmt: skip
-def test_so_it_is_by_interventions(tmp_path: Path, task: str) -> None:
-    with pytest.raises(CorpusError, match=r"among sen, wrong_sen, phenomenon, lang, nor .*--columns"):
-        get_probe(task).items(str(written(tmp_path, "tsv", FOREIGN)))  # type: ignore[attr-defined]
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_columns_that_are_named_are_read_from_whatever_holds_them(tmp_path: Path, kind: str) -> None:
     items = probe_of("minimal_pairs").read_items(written(tmp_path, kind, FOREIGN), columns=NAMED)
@@ -201,11 +195,7 @@ def test_rows_of_other_tables_are_no_items_of_marvin_and_linzen(tmp_path: Path, 
 
 def test_pairs_of_texts_and_facts_of_a_table() -> None:
     frame = pd.DataFrame(
-        {
-            "prompt": ["the dog {mask}", "the dogs {mask}"],
-            "is": ["barks", "bark"],
-            "is not": ["bark", "barks"],
-        }
+        {"prompt": ["the dog {mask}", "the dogs {mask}"], "is": ["barks", "bark"], "is not": ["bark", "barks"]}
     )
     (pair,) = agreement_pairs(frame, columns="text=prompt,good=is,bad=is not")
     assert (pair.text, pair.other, pair.good, pair.values) == (
@@ -332,23 +322,7 @@ CHINESE = "我们{mask}公园。"
 @pytest.fixture
 def by_character(monkeypatch: pytest.MonkeyPatch) -> None:
     """Words of Chinese are its characters, whatever is installed."""
-
-    def words(text: str) -> list[tuple[int, int]]:
-        return [(place, place + 1) for place, character in enumerate(text) if not character.isspace()]
-
-    monkeypatch.setattr(_words, "_tokenizer", lambda language: {"zh": words}[language])
-
-
-def test_texts_without_spaces_are_asked_about_where_no_words_are_needed(tmp_path: Path) -> None:
-    pairs = tmp_path / "pairs.tsv"
-    pairs.write_text("good\tbad\n我们去公园。\t我们公园去。\n", encoding="utf-8")
-    for columns in (None, "language=zh", "good=good,bad=bad,language=zh"):
-        (item,) = probe_of("minimal_pairs").read_items(str(pairs), columns=columns).items
-        assert (item.text, item.other) == ("我们去公园。", "我们公园去。")
-    (fact,) = probe_of("lama").read_items({"t": [CHINESE], "a": ["去"]}, columns="text=t,good=a,language=zh").items
-    assert (fact.text, fact.answer) == (CHINESE, "去")
-    with pytest.raises(CorpusError, match="write language= once"):
-        list(read_minimal_pairs(str(pairs), columns="language=zh,language=ja"))
+    monkeypatch.setattr(_words, "_tokenizer", lambda language: spacy.blank(language).tokenizer)
 
 
 def test_the_language_of_texts_reaches_tasks_that_need_words(by_character: None, tmp_path: Path) -> None:

@@ -61,11 +61,6 @@ def test_a_subject_may_look_like_a_place_of_the_template(folder: Path) -> None:
     assert found.text == "[Y] of [X] was born in {mask} ."
 
 
-def test_a_fact_without_relation_has_that_of_its_file(folder: Path) -> None:
-    (found,), _ = read_lama(write(folder / "data/TREx/P19.jsonl", {"sub_label": "Ada", "obj_label": "London"}))
-    assert found.text == "Ada was born in {mask} ."
-
-
 def test_google_re_has_templates_of_its_own_and_keeps_years_as_written(tmp_path: Path) -> None:
     sentences = ["Ada (born [MASK]) was a countess ."]
     facts = [
@@ -146,14 +141,8 @@ def test_what_is_wrong_with_a_file_is_named(folder: Path, line: str, message: st
 @pytest.mark.parametrize(
     ("relation", "message"),
     [
-        (
-            {"relation": "P20", "template": "[X] died ."},
-            r"relations.jsonl:2: no \[Y\] in '\[X\] died .'; write \[Y\] once",
-        ),
-        (
-            {"relation": "P20", "template": "died in [Y] ."},
-            r"relations.jsonl:2: no \[X\] in .* where the subject stands",
-        ),
+        ({"relation": "P20", "template": "[X] died ."}, r"relations.jsonl:2: no \[Y\] in '\[X\] died .'; write \[Y\]"),
+        ({"relation": "P20", "template": "died in [Y] ."}, r"relations.jsonl:2: no \[X\] in .* where the subject"),
         ({"relation": "P20", "template": "[X] [Y] [Y]"}, r"relations.jsonl:2: 2 times \[Y\] in"),
         ({"relation": "P20"}, r"relations.jsonl:2: template is missing"),
         ({"template": "[X] [Y]"}, r"relations.jsonl:2: relation is missing"),
@@ -244,11 +233,7 @@ def test_a_fact_is_put_into_every_pattern(root: Path, below: str) -> None:
 def test_what_of_pararel_cannot_be_asked_is_listed(root: Path) -> None:
     write_pararel(root / "data", "P1", [BARE], ["[X] is [Y]."])
     write_pararel(root / "data", "P2", [BARE], None)
-    broken = [
-        {**BARE, "sub_label": ""},
-        {**BARE, "obj_label": " "},
-        {**BARE, "sub_label": "a <mask>"},
-    ]
+    broken = [{**BARE, "sub_label": ""}, {**BARE, "obj_label": " "}, {**BARE, "sub_label": "a <mask>"}]
     write_pararel(root / "data", "P3", broken, ["[X] is [Y].", "[X] was [Y]."])
     facts, unasked = read_pararel(root)
     assert [fact.id for fact in facts] == ["P19:1"]
@@ -277,17 +262,6 @@ def test_what_is_wrong_with_pararel_is_named(
     write_pararel(tmp_path, "P5", facts, patterns)
     with pytest.raises(CorpusError, match=message):
         read_pararel(tmp_path)
-
-
-def test_another_folder_than_pararel(tmp_path: Path, root: Path) -> None:
-    with pytest.raises(CorpusError, match="nowhere: no such file or folder; give ParaRel's data folder"):
-        read_pararel(tmp_path / "nowhere")
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(CorpusError, match="empty: no facts in it; give ParaRel's data folder"):
-        read_pararel(tmp_path / "empty")
-    (root / "data/trex_lms_vocab/P19.jsonl").unlink()
-    with pytest.raises(CorpusError, match="no facts in it; give ParaRel"):
-        read_pararel(root)
 
 
 def test_the_published_facts_of_pararel(real_data) -> None:
@@ -341,10 +315,7 @@ def test_a_fact_with_several_primes_is_one_fact(primed: Path) -> None:
             good="London",
             text="Ada was born in {mask} .",
             other="Ada was not born in {mask} .",
-            variants={
-                "high-ranked": "Kabul? Ada was born in {mask} .",
-                "random": "Paper? Ada was born in {mask} .",
-            },
+            variants={"high-ranked": "Kabul? Ada was born in {mask} .", "random": "Paper? Ada was born in {mask} ."},
         ),
     )
     assert facts[0].group == "T-REx P19"
@@ -380,10 +351,7 @@ def test_what_primed_cannot_be_asked_is_listed(primed: Path) -> None:
 @pytest.mark.parametrize(
     ("one", "message"),
     [
-        (
-            plain(masked_negations=["Ada was never born in [MASK] ."]),
-            "P19.jsonl:1: 'Ada was .*' is negated in another way",
-        ),
+        (plain(masked_negations=["Ada was never born in [MASK] ."]), "P19.jsonl:1: 'Ada was .*' is negated in"),
         (plain(masked_sentences=None), "P19.jsonl:1: masked_sentences is missing; write a list of sentences"),
         (plain(masked_misprimed=[1]), "P19.jsonl:1: masked_misprimed is .1.; write a list of sentences"),
         ({"obj_label": "a"}, "P19.jsonl:1: sub_label is missing"),
@@ -424,3 +392,8 @@ def test_the_published_primed_facts(real_data) -> None:
     }
     assert len({fact.group for fact in facts}) == 40 + 3 + 1 + 1
     assert all(text.endswith(fact.text) for fact in facts for text in fact.variants.values())
+
+
+def test_a_fact_without_relation_has_that_of_its_file(folder: Path) -> None:
+    (found,), _ = read_lama(write(folder / "data/TREx/P19.jsonl", {"sub_label": "Ada", "obj_label": "London"}))
+    assert found.text == "Ada was born in {mask} ."

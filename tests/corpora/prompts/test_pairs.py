@@ -34,11 +34,6 @@ def write(path: Path, *found: object) -> Path:
     return path
 
 
-def test_a_pair_of_blimp(tmp_path):
-    (pair,) = read_minimal_pairs(write(tmp_path / "a.jsonl", PAIR))
-    assert pair == TableItem("agreement_1-7", "agreement_1-7", "agreement_1", good="Dogs bark.", bad=("Dogs barks.",))
-
-
 def test_twice_the_same_sentence_cannot_be_asked(tmp_path):
     path = write(tmp_path / "a.jsonl", PAIR | {"sentence_bad": "Dogs bark."}, PAIR | {"pairID": 8})
     same, pair = read_minimal_pairs(path)
@@ -60,21 +55,12 @@ def test_items_of_negative_polarity_are_two_pairs(tmp_path):
     assert (other.good, other.bad[0].split()[0]) == (sentences[0], "most")
 
 
-def test_sentences_may_differ_in_length_and_stand_in_a_table(tmp_path):
-    (tmp_path / "a.tsv").write_text("simple_agrmt\tsing\tthe dogs bark\tthe dogs do barks\n", encoding="utf-8")
-    (pair,) = read_minimal_pairs(tmp_path)
-    sentences = {"good": "the dogs bark", "bad": ("the dogs do barks",)}
-    assert pair == TableItem("a-1", "dog bark/barks/do", "simple_agrmt", **sentences, kind="marvin_linzen")
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"sentence_good": None}, r"a.jsonl:2: column 'sentence_good' is empty; give a text, or leave the row out"),
         ({"sentence_bad": " "}, r"a.jsonl:2: column 'sentence_bad' is empty; give a text, or leave the row out"),
         ({"sentence_bad": 3}, r"a.jsonl:2: column 'sentence_bad' is 3, no text"),
-        ({"UID": 3.5}, r"a.jsonl:2: column 'UID' is 3.5, no text"),
-        ({"pairID": None}, r"a.jsonl:2: column 'pairID' is empty"),
         ({"pairID": True}, r"a.jsonl:2: column 'pairID' is True, no text"),
     ],
 )
@@ -96,12 +82,9 @@ def test_paradigms(real_data: Callable[[str], Path]) -> None:
     ("name", "expected"),
     [
         ("simple_npi_anim", {"simple_npi_anim": 120, "simple_npi_anim (most, many)": 120}),
-        ("simple_npi_inanim", {"simple_npi_inanim": 144, "simple_npi_inanim (most, many)": 144}),
         ("npi_across_anim", {"npi_across_anim (intrusive)": 4_800, "npi_across_anim (most, many)": 4_800}),
         ("npi_across_inanim", {"npi_across_inanim (intrusive)": 5_760, "npi_across_inanim (most, many)": 5_760}),
         ("simple_agrmt", {"simple_agrmt": 140}),
-        ("sent_comp", {"sent_comp": 1_680}),
-        ("reflexive_sent_comp", {"reflexive_sent_comp": 3_360}),
         ("obj_rel_across_inanim", {"obj_rel_across_inanim": 11_200}),
     ],
 )
@@ -118,52 +101,22 @@ def test_cases(real_data: Callable[[str], Path], name: str, expected: dict[str, 
 COLUMNS = (
     "pattern constr_id sent_id correct_number form class type prefix n_attr punct freq len_context len_prefix sent"
 )
-ITEMS = {
-    "simple": 140,
-    "in a sentential complement": 1_680,
-    "short VP coordination": 840,
-    "long VP coordination": 400,
-    "across a prepositional phrase": 22_400,
-    "across a subject relative clause": 11_200,
-    "across an object relative clause": 22_400,
-    "across an object relative (no that)": 22_400,
-    "in an object relative clause": 22_400,
-    "in an object relative (no that)": 22_400,
-    "simple reflexives": 280,
-    "reflexives in a sentential complement": 3_360,
-    "reflexives across a relative clause": 22_400,
+CONSTRUCTIONS = {
+    "simple": (140, 40, 120),
+    "in a sentential complement": (1_680, 40, 1_440),
+    "short VP coordination": (840, 40, 720),
+    "long VP coordination": (400, 50, 400),
+    "across a prepositional phrase": (22_400, 67, 19_440),
+    "across a subject relative clause": (11_200, 40, 9_600),
+    "across an object relative clause": (22_400, 67, 19_680),
+    "across an object relative (no that)": (22_400, 67, 19_680),
+    "in an object relative clause": (22_400, 40, 15_960),
+    "in an object relative (no that)": (22_400, 40, 15_960),
+    "simple reflexives": (280, 20, 280),
+    "reflexives in a sentential complement": (3_360, 20, 3_360),
+    "reflexives across a relative clause": (22_400, 20, 22_400),
 }
-SCORED = {
-    "simple": 120,
-    "in a sentential complement": 1_440,
-    "short VP coordination": 720,
-    "long VP coordination": 400,
-    "across a prepositional phrase": 19_440,
-    "across a subject relative clause": 9_600,
-    "across an object relative clause": 19_680,
-    "across an object relative (no that)": 19_680,
-    "in an object relative clause": 15_960,
-    "in an object relative (no that)": 15_960,
-    "simple reflexives": 280,
-}
-"""Goldberg (2019), Table 3."""
-
-
-FRAMES = {
-    "simple": 40,
-    "in a sentential complement": 40,
-    "short VP coordination": 40,
-    "long VP coordination": 50,
-    "across a prepositional phrase": 67,
-    "across a subject relative clause": 40,
-    "across an object relative clause": 67,
-    "across an object relative (no that)": 67,
-    "in an object relative clause": 40,
-    "in an object relative (no that)": 40,
-    "simple reflexives": 20,
-    "reflexives in a sentential complement": 20,
-    "reflexives across a relative clause": 20,
-}
+"""By construction the numbers of items, of clusters, and of the items that Goldberg (2019, Table 3) scores."""
 
 
 def row(
@@ -207,14 +160,6 @@ def stimulus(case: str, *sentences: str, condition: str = "sing_MS_MV") -> str:
             "the pilots the taxi driver like swim",
             ("the pilots the taxi driver {mask} swim.", "likes", "like", "driver like/likes",
              "in an object relative (no that)", 0, "the pilots the taxi {mask} {mask} swim."),
-        ),
-        (
-            "reflexive_sent_comp",
-            "sing_MS_ANPHR_plur_BS",
-            "the bankers said the author hurt herself",
-            "the bankers said the author hurt themselves",
-            ("the bankers said the author hurt {mask}.", "herself", "themselves", "author herself/themselves",
-             "reflexives in a sentential complement", 0, "the bankers said the {mask} hurt {mask}."),
         ),
         (
             "of my own",
@@ -291,11 +236,7 @@ def test_natural_sentences_with_their_attractors(tmp_path):
     [
         ("a.jsonl", ["{"], r"a.jsonl:1: not JSON \(.*\); one object a line is due"),
         ("a.jsonl", ['{"case": "c", "sentences": ["a", "b"]}'], r"a.jsonl:1: condition is missing"),
-        (
-            "a.jsonl",
-            ['{"case": "c", "condition": "d"}'],
-            r"a.jsonl:1: sentences is missing; case, condition and",
-        ),
+        ("a.jsonl", ['{"case": "c", "condition": "d"}'], r"a.jsonl:1: sentences is missing; case, condition and"),
         ("a.jsonl", [stimulus("c", "a b")], r"a.jsonl:1: sentences is \["),
         ("a.jsonl", [stimulus("c", "a b", " ")], r"a.jsonl:1: sentences is \["),
         ("a.tsv", ["simple_agrmt\tsing\tthe dog barks"], r"a.tsv: no columns text, good and bad among simple_agrmt"),
@@ -322,10 +263,7 @@ def test_what_is_wrong_with_agreement_items_is_named(tmp_path, name, lines, mess
         ([row(), row("are", "wrong", sent_id="2")], r"tab:3: no wrong row of an item"),
         ([row(form="")], r"tab:2: nothing in column form; each row should have all columns"),
         (["L\t3"], r"tab:2: 2 values where the table has 14 columns"),
-        (
-            [row(len_prefix="8"), row("are", "wrong")],
-            r"tab:3: n_attr '1' and len_prefix '8'; write numbers, the second",
-        ),
+        ([row(len_prefix="8"), row("are", "wrong")], r"tab:3: n_attr '1' and len_prefix '8'; write numbers, the"),
         ([row(n_attr="one"), row("are", "wrong")], r"tab:3: n_attr 'one' and"),
     ],
 )
@@ -354,22 +292,20 @@ def test_marvin_and_linzen_as_goldberg_counts_them(real_data: Callable[[str], Pa
         "negative polarity, which is no agreement": 120 + 144 + 4_800 + 5_760
     }
     pairs = [pair for pair in found if isinstance(pair, TableItem)]
-    assert Counter(pair.group for pair in pairs) == ITEMS
-    # His stimuli have nine of the ten inanimate subjects (no television shows), and swims and admires, which are not
-    # in the vocabulary of BERT, are not scored.
-    scored = Counter(
-        pair.group
-        for pair in pairs
-        if not {pair.good, *pair.bad} & {"swims", "admires"} and not pair.text.startswith("the television")
-    )
-    assert {name: scored[name] for name in SCORED} == SCORED
-    assert all(pair.blind.count("{mask}") in (2, 3) and pair.text.endswith(".") for pair in pairs)
-    assert all(pair.text.count("{mask}") == 1 for pair in pairs)
-    assert Counter(pair.n_attractors for pair in pairs) == {0: 152_300 - 50_400, 1: 50_400}
-    frames: dict[str, set[str]] = {}
+    items, scored, frames = Counter[str](), Counter[str](), dict[str, set[str]]()
     for pair in pairs:
+        # His stimuli have nine of the ten inanimate subjects (no television shows), and swims and admires, which are
+        # not in the vocabulary of BERT, are not scored.
+        scored[pair.group] += not ({pair.good, *pair.bad} & {"swims", "admires"} or pair.text.startswith("the televis"))
+        items[pair.group] += 1
         frames.setdefault(pair.group, set()).add(pair.cluster)
-    assert {name: len(found) for name, found in frames.items()} == FRAMES
+        assert pair.text.endswith(".")
+        assert (pair.text.count("{mask}"), pair.blind.count("{mask}") in (2, 3)) == (1, True)
+    found_numbers = {name: (items[name], len(frames[name]), scored[name]) for name in frames}
+    assert {name: of[:2] for name, of in found_numbers.items()} == {name: of[:2] for name, of in CONSTRUCTIONS.items()}
+    for name in list(CONSTRUCTIONS)[:11]:
+        assert found_numbers[name] == CONSTRUCTIONS[name]
+    assert Counter(pair.n_attractors for pair in pairs) == {0: 152_300 - 50_400, 1: 50_400}
     assert len(set().union(*frames.values())) == 167
 
 

@@ -91,7 +91,7 @@ def test_summary_says_what_was_asked_found_and_how_sure(page, run):
     ):
         assert said in text.replace("\xa0", " "), said
     assert [line.in_best_set for line in table.lines].count(True) > 1
-    assert "cannot be told apart from it" in text
+    assert "statistically tied with it" in text
 
 
 def test_the_page_opens_with_what_it_is_about(page, run):

@@ -51,27 +51,16 @@ def test_one_word_has_no_score(make):
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    ("gold", "message"),
     [
-        ({"words": ()}, "without words"),
-        ({"depths": (1.0,)}, "9 words but 1 values of depths"),
-        ({"scored": (True,)}, "9 words but 1 values of scored"),
-        ({"distances": np.zeros((9, 8))}, r"shape \(9, 8\): it must be \(9, 9\)"),
-        ({"depths": (np.nan,) * 9}, "depths holds a value that is not finite"),
-        ({"edges": ((1, 0),)}, r"edge \(1, 0\): places run from 0 to 8, the smaller first"),
-        ({"edges": ((0, 9),)}, r"edge \(0, 9\): places run from 0 to 8"),
-        ({"edges": ((0, 1), (0, 1))}, "given twice"),
-        ({"edges": ((0, 8),)}, r"edge \(0, 8\) touches a word that is not scored"),
-        ({"gold": (2, 1, 4, 2, 6, 0, 8, 6, 6)}, "gold: the heads of word 1 lead in a circle"),
-        ({"gold": (2, 6, 4, 2, 0, 0, 8, 6, 6)}, "gold: several roots, words 5, 6"),
-        ({"gold": (2, 6, 4, 2, 6, 0, 8, 6, 10)}, "gold: head 10 of word 9"),
-        ({"heads": (2, 6, 4, 2, 6, 0, 8, 6, -1)}, r"not the same tree: they differ in edge \(3, 4\)"),
-        ({"heads": (2, 6, 4, 2, 4, -1, 6, 6, -1)}, "heads: head -1 of word 6"),
+        ((2, 1, 4, 2, 6, 0, 8, 6, 6), "gold: the heads of word 1 lead in a circle"),
+        ((2, 6, 4, 2, 0, 0, 8, 6, 6), "gold: several roots, words 5, 6"),
+        ((2, 6, 4, 2, 6, 0, 8, 6, 10), "gold: head 10 of word 9"),
     ],
 )
-def test_parts_that_do_not_fit_are_named(chef, changes, message):
+def test_gold_heads_that_are_no_tree_are_refused(chef, gold, message):
     with pytest.raises(ValueError, match=message):
-        dataclasses.replace(chef, **changes)
+        dataclasses.replace(chef, gold=gold)
 
 
 def test_heads_of_words_not_scored_say_nothing(directed):

@@ -205,7 +205,10 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], dict[str, str]]] = {
     ),
     "a head that is none": (
         lambda run: alter_rows(run, head="{}"),
-        dict.fromkeys(("results", "verify", "merge"), "head of a row is '{}': it should be as L8H10"),
+        dict.fromkeys(
+            ("results", "verify", "merge"),
+            "head of a row is '{}': String should match pattern '^L[0-9]{1,4}H[0-9]{1,4}$'",
+        ),
     ),
     "parameters that are no JSON": (
         lambda run: alter_rows(run, params_json='{"settings"'),

@@ -14,7 +14,7 @@ from bertology.attention.arcs import heads as head_statistics
 from bertology.families import sums
 from bertology.runner import RunOptions, run_experiment
 from bertology.runner._folder import RunFolder, finished
-from bertology.runner.engines import Context, compute_units, together
+from bertology.runner.engines import Context, compute_load, together
 from bertology.runner.experiment import Experiment
 from bertology.runner.plan import resolve_work
 from bertology.runner.run import RunSummary
@@ -130,18 +130,18 @@ def opened(asked: Asked, tmp_path: Path) -> tuple[list[Any], Path]:
     work, run = resolve_work(asked(controls=[])), tmp_path / "opened"
     RunFolder(run).open(work)
     ((*load,),) = together(enumerate(work.units))
-    return [unit for _, unit in load], run
+    return load, run
 
 
 def test_what_another_process_is_at_is_left_to_it(
     opened: tuple[list[Any], Path], passes: list[tuple[str, int]]
 ) -> None:
-    units, run = opened
-    with RunFolder(run).lock(units[1].key):
-        assert compute_units(units, Context(run, "cpu")) == ["computed", "busy", "computed"]
+    load, run = opened
+    with RunFolder(run).lock(load[1][1].key):
+        assert compute_load(load, Context(run, "cpu")) == [(0, "computed"), (1, "busy"), (2, "computed")]
     assert passes == [("word", 3), ("word", 6)]
-    assert compute_units(units, Context(run, "cpu", wait=True)) == ["found", "computed", "found"]
-    assert all(finished(run, unit) for unit in units)
+    assert compute_load(load, Context(run, "cpu", wait=True)) == [(0, "found"), (1, "computed"), (2, "found")]
+    assert all(finished(run, unit) for _, unit in load)
 
 
 def test_a_run_that_is_broken_off_goes_on(

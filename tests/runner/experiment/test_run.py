@@ -76,7 +76,7 @@ def test_a_probe_gives_the_same_bytes(trial: tuple[Path, RunSummary], tiny_bert:
 def test_a_second_run_computes_nothing(mine: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     path, run = mine
     before = {file: file.stat().st_mtime_ns for file in run.rglob("*.*") if file.suffix != ".lock"}
-    monkeypatch.setattr("bertology.runner.engines.compute_unit", lambda *_, **__: pytest.fail("computed again"))
+    monkeypatch.setattr("bertology.runner.engines.compute_load", lambda *_, **__: pytest.fail("computed again"))
     again = run_experiment(load_experiment(path), run, options=SERIAL)
     assert (again.n_computed, again.failures) == (0, ())
     after = {file: file.stat().st_mtime_ns for file in run.rglob("*.*") if file.suffix != ".lock"}
@@ -137,8 +137,8 @@ def test_a_failure_is_recorded_and_stops_nothing_else(
     tried: list[Any] = []
     from bertology.runner import engines
 
-    real = engines.compute_unit
-    monkeypatch.setattr(engines, "compute_unit", lambda unit, *a, **k: tried.append(unit) or real(unit, *a, **k))
+    real = engines.compute_load
+    monkeypatch.setattr(engines, "compute_load", lambda load, *a: tried.append(load) or real(load, *a))
     assert run_experiment(load_experiment(path), run, options=SERIAL).failures == first.failures
     assert tried == []
     again = run_experiment(load_experiment(path), run, options=RunOptions(engine="serial", retry_failed=True))

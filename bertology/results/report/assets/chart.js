@@ -273,7 +273,7 @@
     // With several models the controls of each would crowd the picture; they are a click away.
     hidden = new Set(entries.length > 1 ? lines.filter((line) => line.kind !== "main").map((line) => line.id) : []);
     home.setAttribute("aria-label", `${label}: ${metric().title} by layer. Arrow keys move from layer to layer; the numbers are in the table below.`);
-    const best = entries.some((entry) => entry.compared) ? "Filled circles: layers that cannot be told from the best. " : "";
+    const best = entries.some((entry) => entry.compared) ? "Filled circles: layers statistically tied with the best. " : "";
     document.getElementById("chart-note").textContent = `${best}Bands: 95 % intervals. Hover, touch, or move with the arrow keys to read the numbers.`;
     showChips();
     draw();

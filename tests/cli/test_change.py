@@ -1,4 +1,4 @@
-"""``bertology finetune``: the command, its folder probed, and mistakes."""
+"""``bertology finetune`` and ``compress``: the commands, a folder probed, and mistakes."""
 
 from __future__ import annotations
 
@@ -56,3 +56,23 @@ def test_a_mistake_is_one_line(bertology: Command, tiny_bert: Path, table: Path,
     assert message.startswith("unknown column of ")
     assert message.endswith("moods.tsv 'mod': did you mean mood?")
     assert not (tmp_path / "tuned").exists()
+
+
+def test_several_methods_and_speed(bertology: Command, tiny_bert: Path, tiny_corpus: Path, tmp_path: Path) -> None:
+    out = tmp_path / "small"
+    options = ["--method", "magnitude,quantise", "--set", "magnitude.share=0.5", "--set", "quantise.bits=4"]
+    done = bertology("compress", tiny_bert, *options, "--out", out, "--speed", tiny_corpus)
+    assert done.status == 0, done.err
+    assert "magnitude (share 0.5, scope global" in done.out
+    assert done.out.count("pieces/s") == 3
+    assert (out / "model.safetensors").is_file()
+
+
+def test_mistakes_of_compressing_are_one_line(bertology: Command, tiny_bert: Path, tmp_path: Path) -> None:
+    for options, message in (
+        (["--method", "magnitude", "--set", "share=2"], "share is 2"),
+        (["--method", "quantize"], "did you mean quantise"),
+        (["--method", "layers", "--set", "drop_top=9"], "the model has 3"),
+        (["--method", "magnitude", "--set", "share"], "write key=value"),
+    ):
+        assert message in bertology("compress", tiny_bert, *options, "--out", tmp_path / "small").one_line()
