@@ -131,15 +131,10 @@ class TuningTask:
 def tuning_task(
     task: str, corpus: Corpus, *, train: str = "train", test: str = "test", sentences: int | None = None
 ) -> TuningTask:
-    """The items of a task in a corpus; arguments are those of :func:`bertology.finetune`.
+    """The items of a task in a corpus; arguments and errors are those of :func:`bertology.finetune`.
 
     A corpus without splits is divided 8 : 1 : 1; without a split called dev, every tenth sentence of train is held out
     in its place. Test is left out where it has no labels.
-
-    Raises:
-        NameNotFoundError: there is no such task, or no split to train on.
-        CorpusError: train or dev lacks the labels.
-        FitError: the training items have one label only.
     """
     corpus = corpus.divided() if (train, test) == ("train", "test") and train not in corpus else corpus
     chosen = corpus if test in corpus else replace(corpus, splits={**corpus.splits, test: Sentences()})

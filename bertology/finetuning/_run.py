@@ -219,15 +219,10 @@ class TunedModel:
 
 
 def load_tuned(folder: Path | Encoder, sentences: Sentences, *, device: str = "auto") -> TunedModel:
-    """Load a fine-tuned model with its head, and the items of its task in some sentences.
-
-    Args:
-        folder: of the fine-tuned model, with its ``finetune.json``; or its encoder, where that is loaded already.
-        sentences: with labels under the same name as those of its training.
-        device: to compute on; that of the encoder where one is given.
+    """A fine-tuned model, from its folder or with its encoder, and the items of its task in some sentences.
 
     Raises:
-        BertologyError: the folder is of no fine-tuned model, or lacks the head; or the sentences lack such labels.
+        BertologyError: the folder is of no fine-tuned model, or lacks the head; or the sentences lack the labels.
     """
     path = folder.source.folder if isinstance(folder, Encoder) else folder
     record = read_record(path)

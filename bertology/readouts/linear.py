@@ -618,11 +618,9 @@ def _ridge_paths(
     """Least squares at all penalties, from one eigendecomposition a layer and weighting (Hastie et al. 2009, § 3.4.1).
 
     Of ``values [problem, target, item]`` with weights ``[problem, item]``, at penalties ``[problem, strength]`` s of ½
-    · mean squared error + ½ · s · |β|² on standardised features. ``origin [layer, dim]`` is subtracted from vectors,
-    so that sums keep their digits, and has the precision of sums over a chunk.
-
-    Returns:
-        Slopes ``[problem, layer, strength, target, dim]`` and intercepts ``[problem, layer, strength, target]``.
+    · mean squared error + ½ · s · |β|² on standardised features: slopes ``[problem, layer, strength, target, dim]``
+    and intercepts. ``origin [layer, dim]`` is subtracted from vectors, so that sums keep their digits; it has the
+    precision of a chunk's.
     """
     distinct, of_problem = np.unique(weights.cpu().numpy(), axis=0, return_inverse=True)
     which, each = of_problem.reshape(-1).tolist(), torch.from_numpy(distinct).to(weights)

@@ -401,17 +401,13 @@ def fit_ranks(
 ) -> list[FittedStructural]:
     """Fit the maps of several ranks, of all layers and problems, in the same passes over the data.
 
-    The result of a rank does not depend on the other ranks. Arguments that are not named here are as in
-    :meth:`Readout.fit`, of whole sentences, one span an item.
-
-    Args:
-        readouts: alike but for their rank.
-        dev: other sentences, to see when to slow down and when to stop.
-        seed: of the initial maps (each problem its own) and of the order of the sentences.
+    Readouts are alike but for their rank, and the result of one does not depend on the others. Arguments that are not
+    named here are as in :meth:`Readout.fit`, of whole sentences, one span an item; dev sentences show when to slow
+    down and when to stop.
 
     Raises:
-        FitError: a rank above the width of the vectors, a setting out of bounds, readouts that differ in more than
-            their rank, sentences that do not fit their trees, or vectors that are not finite.
+        FitError: a setting out of bounds, readouts that differ in more than their rank, sentences that do not fit their
+            trees, or vectors that are not finite.
     """
     tell = progress or (lambda line: None)
     data = TrainingData(train, targets, dev, dev_targets, seed, torch.device(device), tell)
