@@ -619,11 +619,11 @@ class Lesson:
         with torch.no_grad():
             wanted, target = self._outputs(self.teacher, rows)
         (states, logits), heat = self._outputs(self.student, rows), self.method.temperature
-        both = ((one / heat).log_softmax(-1) for one in (logits, target))
-        loss = heat**2 * functional.kl_div(*both, reduction="batchmean", log_target=True)
+        own, other = ((one / heat).log_softmax(-1) for one in (logits, target))
+        loss = heat**2 * functional.kl_div(own, other, reduction="batchmean", log_target=True)
         if self.method.hidden_weight:
             real = rows["attention_mask"].bool()
-            parts = [functional.mse_loss(states[own][real], wanted[other][real]) for own, other in self.pairs]
+            parts = [functional.mse_loss(states[i][real], wanted[j][real]) for i, j in self.pairs]
             loss = loss + self.method.hidden_weight * torch.stack(parts).mean()
         return loss
 
@@ -664,3 +664,8 @@ class Lesson:
             max_steps=method.steps,
             save_total_limit=1,
         )
+
+
+_KINDS: tuple[type[Method], ...] = (Magnitude, Heads, Neurons, Layers, LowRank, Quantise, Distil)
+METHODS: Mapping[str, type[Method]] = {kind.name: kind for kind in _KINDS}
+"""Ways to compress a model, by name."""
