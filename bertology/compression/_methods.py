@@ -419,9 +419,8 @@ class Neurons(Method):
         if family not in _FEED_FORWARD:
             known = ", ".join(sorted(_FEED_FORWARD))
             raise ModelError(f"neurons of {family} models cannot be taken out: it is known for {known}")
-        layers: list[list[Any]] = [
-            [block.get_submodule(path) for path in _FEED_FORWARD[family]] for block in compressed.distinct_blocks
-        ]
+        blocks, paths = compressed.distinct_blocks, _FEED_FORWARD[family]
+        layers: list[list[Any]] = [[block.get_submodule(path) for path in paths] for block in blocks]
         n_neurons = layers[0][1].in_features
         n_kept = max(1, n_neurons - round(self.share * n_neurons))
         if n_kept < n_neurons:
@@ -527,9 +526,8 @@ class Distil(Method):
             if getattr(self, name) < 1:
                 raise ModelError(f"distil: {name} is {getattr(self, name)}; give 1 or more")
         if not (0 < self.mask_rate < 1 and 0 < self.lr < 1 and self.temperature > 0 and self.hidden_weight >= 0):
-            raise ModelError(
-                "distil: mask_rate and lr lie between 0 and 1; temperature is above 0, hidden_weight 0 or more"
-            )
+            bounds = "mask_rate and lr lie between 0 and 1; temperature is above 0, hidden_weight 0 or more"
+            raise ModelError(f"distil: {bounds}")
 
     def apply(self, compressed: CompressedModel) -> dict[str, Any]:
         n_layers = len(compressed.blocks)
@@ -586,10 +584,8 @@ class Examples:
 
     def each(self) -> list[Rows]:
         """All batches, once, with masks of their own."""
-        seeds = ([self._method.seed, 1, number] for number in range(len(self.batches)))
-        return [
-            self._masked(batch, np.random.default_rng(seed)) for batch, seed in zip(self.batches, seeds, strict=True)
-        ]
+        seed = self._method.seed
+        return [self._masked(one, np.random.default_rng([seed, 1, n])) for n, one in enumerate(self.batches)]
 
     def _masked(self, batch: Batch, chance: np.random.Generator) -> Rows:
         encoder = self._encoder
@@ -623,12 +619,11 @@ class Lesson:
         with torch.no_grad():
             wanted, target = self._outputs(self.teacher, rows)
         (states, logits), heat = self._outputs(self.student, rows), self.method.temperature
-        loss = heat**2 * functional.kl_div(
-            (logits / heat).log_softmax(-1), (target / heat).log_softmax(-1), reduction="batchmean", log_target=True
-        )
+        own, other = ((one / heat).log_softmax(-1) for one in (logits, target))
+        loss = heat**2 * functional.kl_div(own, other, reduction="batchmean", log_target=True)
         if self.method.hidden_weight:
             real = rows["attention_mask"].bool()
-            parts = [functional.mse_loss(states[own][real], wanted[other][real]) for own, other in self.pairs]
+            parts = [functional.mse_loss(states[i][real], wanted[j][real]) for i, j in self.pairs]
             loss = loss + self.method.hidden_weight * torch.stack(parts).mean()
         return loss
 
@@ -669,3 +664,8 @@ class Lesson:
             max_steps=method.steps,
             save_total_limit=1,
         )
+
+
+_KINDS: tuple[type[Method], ...] = (Magnitude, Heads, Neurons, Layers, LowRank, Quantise, Distil)
+METHODS: Mapping[str, type[Method]] = {kind.name: kind for kind in _KINDS}
+"""Ways to compress a model, by name."""

@@ -16,19 +16,7 @@ from bertology._machine import explained_shortage
 from bertology._names import folder_name, name_not_found
 from bertology._settings import checked_settings
 from bertology.activations.progress import BarProgress, can_show, silent
-from bertology.compression._methods import (
-    CompressedModel,
-    Distil,
-    Heads,
-    Layers,
-    LowRank,
-    Magnitude,
-    Method,
-    Neurons,
-    Quantise,
-    Storage,
-    open_model,
-)
+from bertology.compression._methods import METHODS, CompressedModel, Method, Storage, open_model
 from bertology.encoders import Encoder, ModelSource, load_encoder, model_fingerprint, model_name, resolve_model
 from bertology.errors import BertologyError, ModelError
 
@@ -145,10 +133,6 @@ def read_compressed(path: str | Path) -> Compressed:
     return Compressed(folder, RECORD.read(folder))
 
 
-METHODS: Mapping[str, type[Method]] = {
-    kind.name: kind for kind in (Magnitude, Heads, Neurons, Layers, LowRank, Quantise, Distil)
-}
-"""Ways to compress a model, by name."""
 _REMEDY = "choose another folder"
 _TRAINING = "training"
 """The folder in the one that is written with the state of training, while it is not finished."""

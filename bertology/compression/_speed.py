@@ -24,9 +24,6 @@ def pieces_per_second(encoder: Encoder, sentences: Texts, *, repeats: int = 3) -
     """Pieces that a model reads in a second through all its layers, special tokens counted and padding not.
 
     The fastest of some passes over the text, after one that is not measured; tokenisation is not part of it.
-
-    Raises:
-        ModelError: there is nothing to read.
     """
     n_pieces, seconds = timed_passes([encoder], sentences, repeats=repeats)
     return float(n_pieces[0] / seconds[0].min())
@@ -35,20 +32,10 @@ def pieces_per_second(encoder: Encoder, sentences: Texts, *, repeats: int = 3) -
 def timed_passes(
     encoders: Sequence[Encoder], sentences: Texts, *, repeats: int
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Seconds that models take to read the same text, in passes that take turns, after one that is not measured.
+    """``[encoder]`` pieces and ``[encoder, repeat]`` seconds that models take to read a text, pass by pass in turns.
 
-    What else the machine does slows the models down alike, so that quotients of one turn can be compared.
-
-    Args:
-        encoders: the models.
-        sentences: the text; tokenisation is not measured.
-        repeats: passes of each model.
-
-    Returns:
-        ``[encoder]`` pieces, special tokens counted and padding not, and ``[encoder, repeat]`` seconds.
-
-    Raises:
-        ModelError: there is nothing to read.
+    What else the machine does slows the models down alike, so that quotients of one turn can be compared. One pass
+    more comes first; tokenisation is not measured. ModelError where there is nothing to read.
     """
     n_pieces, plans = [], []
     for encoder in encoders:
@@ -88,9 +75,8 @@ def dynamic_int8(encoder: Encoder) -> Encoder:
         raise ModelError(f"model {encoder.name}: int8 arithmetic is for the processor and float32; load it with these")
     quantise: Any = getattr(torch.ao.quantization, "quantize_dynamic", None)
     if quantise is None:
-        raise ModelError(
-            f"PyTorch {torch.__version__} has no quantize_dynamic: use an earlier one to measure int8 speed"
-        )
+        version = torch.__version__
+        raise ModelError(f"PyTorch {version} has no quantize_dynamic: use an earlier one to measure int8 speed")
     twin = encoder.twin()
     places = {id(module): name for name, module in encoder.model.body.named_modules()}
     with warnings.catch_warnings():

@@ -12,6 +12,7 @@ import pandas as pd
 import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from bertology._files import canonical_json
 from bertology._names import name_not_found
@@ -130,15 +131,10 @@ class TuningTask:
 def tuning_task(
     task: str, corpus: Corpus, *, train: str = "train", test: str = "test", sentences: int | None = None
 ) -> TuningTask:
-    """The items of a task in a corpus; arguments are those of :func:`bertology.finetune`.
+    """The items of a task in a corpus; arguments and errors are those of :func:`bertology.finetune`.
 
     A corpus without splits is divided 8 : 1 : 1; without a split called dev, every tenth sentence of train is held out
     in its place. Test is left out where it has no labels.
-
-    Raises:
-        NameNotFoundError: there is no such task, or no split to train on.
-        CorpusError: train or dev lacks the labels.
-        FitError: the training items have one label only.
     """
     corpus = corpus.divided() if (train, test) == ("train", "test") and train not in corpus else corpus
     chosen = corpus if test in corpus else replace(corpus, splits={**corpus.splits, test: Sentences()})
@@ -412,9 +408,7 @@ def _tagged(task: TuningTask, items: Items, encoder: Encoder, most: int) -> Inpu
 class Collator:
     """Makes one batch of rows, padded to the longest; with ``states``, those that a head on a frozen encoder takes."""
 
-    def __init__(
-        self, task: TuningTask, *, pad_id: int, states: Callable[[Sequence[Row], dict[str, Tensor]], Tensor] | None
-    ) -> None:
+    def __init__(self, task: TuningTask, *, pad_id: int, states: Callable[..., Tensor] | None) -> None:
         self._kind, self._pad_id, self._states = task.kind, pad_id, states
 
     def __call__(self, rows: Sequence[Row]) -> dict[str, Tensor]:
@@ -442,7 +436,4 @@ class Collator:
 
 
 def _padded(values: Sequence[NDArray[np.int64]], fill: int) -> Tensor:
-    out = np.full((len(values), max(map(len, values))), fill, dtype=np.int64)
-    for line, row in zip(out, values, strict=True):
-        line[: len(row)] = row
-    return torch.from_numpy(out)
+    return pad_sequence([torch.from_numpy(row) for row in values], batch_first=True, padding_value=fill)

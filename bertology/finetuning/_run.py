@@ -219,15 +219,10 @@ class TunedModel:
 
 
 def load_tuned(folder: Path | Encoder, sentences: Sentences, *, device: str = "auto") -> TunedModel:
-    """Load a fine-tuned model with its head, and the items of its task in some sentences.
-
-    Args:
-        folder: of the fine-tuned model, with its ``finetune.json``; or its encoder, where that is loaded already.
-        sentences: with labels under the same name as those of its training.
-        device: to compute on; that of the encoder where one is given.
+    """A fine-tuned model, from its folder or with its encoder, and the items of its task in some sentences.
 
     Raises:
-        BertologyError: the folder is of no fine-tuned model, or lacks the head; or the sentences lack such labels.
+        BertologyError: the folder is of no fine-tuned model, or lacks the head; or the sentences lack the labels.
     """
     path = folder.source.folder if isinstance(folder, Encoder) else folder
     record = read_record(path)
@@ -278,10 +273,8 @@ class FineTuned(Tables):
     @cached_property
     def frame(self) -> pd.DataFrame:
         """A row for each split and metric: the mean over seeds, with 95 % intervals for other seeds and items."""
-        n_items = self.record.n_items
-        return pd.DataFrame(
-            row for split, runs in self.bootstraps.items() for row in score_table(split, runs, n_items=n_items[split])
-        )
+        n_items, found = self.record.n_items, self.bootstraps
+        return pd.DataFrame(row for split in found for row in score_table(split, found[split], n_items=n_items[split]))
 
     @cached_property
     def bootstraps(self) -> Mapping[str, Sequence[Mapping[str, Bootstrap]]]:
@@ -749,9 +742,8 @@ def finetune_grid(
     for run, task in itertools.product(grid.runs, grid.tasks):
         where = folder / run.id / task.folder
         try:
-            models[run.id][task.title] = finetune(
-                out=where, **run.model_dump(exclude={"id"}), **data[task.title], **common
-            )
+            of_run = run.model_dump(exclude={"id"})
+            models[run.id][task.title] = finetune(out=where, **of_run, **data[task.title], **common)
         except BertologyError as error:
             raise type(error)(f"run {run.id}, task {task.title}: {error}") from error
     found = FineTunedGrid(folder, models)

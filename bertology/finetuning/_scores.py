@@ -71,9 +71,8 @@ def predictions(
 
 def _read(task: TuningTask, items: Items, rows: list[Row], output: Any) -> Iterator[tuple[int, str, float]]:
     if task.kind == "answers":
-        logits = (
-            output["logits"] if "logits" in output else torch.stack([output["start_logits"], output["end_logits"]], -1)
-        )
+        ends = [output[f"{end}_logits"] for end in ("start", "end") if "logits" not in output]
+        logits = torch.stack(ends, -1) if ends else output["logits"]
         for row, values in zip(rows, logits.float().cpu().numpy(), strict=True):
             yield _answer(items, row, values, may_be_empty=task.has_unanswered)
         return

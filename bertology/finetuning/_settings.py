@@ -127,12 +127,7 @@ def recipe_of(layers: str) -> str:
 
 
 def settings_of(recipe: str | None, given: Mapping[str, Any], changes: Sequence[str] = ()) -> FineTuneSettings:
-    """A recipe (None for that of :func:`recipe_of`) with some settings replaced, and ``changes`` as ``key=value``.
-
-    Raises:
-        NameNotFoundError: there is no such recipe.
-        BertologyError: a setting is unknown, or not as it should be.
-    """
+    """A recipe (None for that of :func:`recipe_of`) with some settings replaced, and ``changes`` as ``key=value``."""
     written = changed(written_at(Place("finetune"), given), changes)
     return checked(FineTuneSettings, with_recipe(written, recipe))
 
@@ -257,12 +252,7 @@ def grid_schema() -> Mapping[str, Any]:
 def load_grid(
     given: str | Path | Mapping[str, Any], *, changes: Sequence[str] = (), trust_remote_code: bool = False
 ) -> FineTuneGrid:
-    """The fine-tunings that a YAML file, or a mapping like one, describes; arguments are those of ``finetune_grid``.
-
-    Raises:
-        BertologyError: no such file, or something in it is not as it should be, or it asks to run code and that is not
-            granted; names file, line and key.
-    """
+    """The fine-tunings that a YAML file, or a mapping like one, describes; arguments are those of ``finetune_grid``."""
     if isinstance(given, Mapping):
         written = parse_yaml(to_yaml(_with_names(given)), Place("finetune_grid"))
     else:

@@ -289,32 +289,14 @@ def reload(folder: Path, encoder: Encoder, task: TuningTask, settings: FineTuneS
 _EPS = 1e-6
 
 
-class UncorrectedAdamW(torch.optim.Optimizer):
+def uncorrected_adamw(groups: Sequence[dict[str, Any]], lr: float) -> torch.optim.AdamW:
     """AdamW whose moments are not corrected for starting at 0, as the code of Devlin et al. (2019) has it."""
-
-    def __init__(self, groups: Sequence[dict[str, Any]], lr: float) -> None:
-        super().__init__(groups, {"lr": lr, "betas": (0.9, 0.999), "eps": _EPS, "weight_decay": 0.0})
-
-    @torch.no_grad()
-    def step(self, closure: Any = None) -> None:  # type: ignore[override]
-        """One step on the gradients as they are; there is no ``closure``."""
-        for group in self.param_groups:
-            weights = [weight for weight in group["params"] if weight.grad is not None]
-            if not weights:
-                continue
-            first, second = group["betas"]
-            for weight in weights:
-                if not self.state[weight]:
-                    self.state[weight] = {name: torch.zeros_like(weight) for name in ("mean", "square")}
-            gradients = [weight.grad for weight in weights]
-            means, squares = ([self.state[weight][name] for weight in weights] for name in ("mean", "square"))
-            torch._foreach_lerp_(means, gradients, 1 - first)
-            torch._foreach_mul_(squares, second)
-            torch._foreach_addcmul_(squares, gradients, gradients, 1 - second)
-            divisors = torch._foreach_sqrt(squares)
-            torch._foreach_add_(divisors, group["eps"])
-            torch._foreach_mul_(weights, 1 - group["lr"] * group["weight_decay"])
-            torch._foreach_addcdiv_(weights, means, divisors, -group["lr"])
+    optimizer = torch.optim.AdamW(groups, lr=lr, eps=_EPS)
+    for weight in (weight for group in optimizer.param_groups for weight in group["params"]):
+        # After so many steps the corrections are 1, exactly.
+        moments = {name: torch.zeros_like(weight) for name in ("exp_avg", "exp_avg_sq")}
+        optimizer.state[weight] = {"step": torch.tensor(1e6), **moments}
+    return optimizer
 
 
 def train(
@@ -323,7 +305,7 @@ def train(
     """Train a model in place by :func:`bertology._training.train`, with its further arguments ``how``."""
     n_steps = math.ceil(len(rows) / settings.batch_size) * settings.epochs
     groups = weight_groups(model, settings.weight_decay)
-    kind: Any = partial(torch.optim.AdamW, eps=_EPS) if settings.bias_correction else UncorrectedAdamW
+    kind: Any = partial(torch.optim.AdamW, eps=_EPS) if settings.bias_correction else uncorrected_adamw
     return _training.train(
         model,
         rows,

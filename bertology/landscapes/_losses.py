@@ -29,6 +29,7 @@ from bertology.landscapes._settings import LandscapeSettings
 _LEAST_SINE = 1e-3
 _BATCH = 64
 _CONFIDENCE = 0.975
+Step = Callable[[], None]
 _DIRECTIONS, _START = 1, 2
 _HEADS: Mapping[str, HeadKind] = {
     "SequenceClassification": "sentence",
@@ -281,9 +282,7 @@ class Eigenvalue:
     dtype: str
 
 
-def sharpness(
-    loss: Loss, *, radius: float, n_directions: int, seed: int = 0, model: str = "", step: Callable[[], None]
-) -> Sharpness:
+def sharpness(loss: Loss, *, radius: float, n_directions: int, seed: int = 0, model: str = "", step: Step) -> Sharpness:
     """The rise of a loss around the present weights of its module, which it has again afterwards.
 
     Rows are scaled by their own length (:func:`filter_normalised`), so that rescaling the weights of a layer that a
@@ -304,15 +303,14 @@ def sharpness(
 
 
 def top_eigenvalue(
-    loss: Loss, *, iterations: int, tolerance: float, seed: int = 0, model: str = "", step: Callable[[], None]
+    loss: Loss, *, iterations: int, tolerance: float, seed: int = 0, model: str = "", step: Step
 ) -> Eigenvalue:
-    """The greatest eigenvalue of the Hessian of the mean loss over all weights, biases and norms included; the least.
+    """The greatest and the least eigenvalue of the Hessian of the mean loss, biases and norms included.
 
-    The Lanczos method on products of the Hessian and a vector (Pearlmutter 1994), of which three vectors are held. It
-    finds the greatest eigenvalue whatever the sign of the one of greatest magnitude, and needs far fewer products than
-    power iteration where the next eigenvalue is near, as in encoders. Vectors are not orthogonalised again, which
-    leaves the outermost Ritz values and their residuals right to the precision of the module's weights (Paige 1980).
-    It stops after so many ``iterations``, or where both residuals are within ``tolerance``.
+    The Lanczos method on products of the Hessian and a vector (Pearlmutter 1994) finds the greatest eigenvalue
+    whatever the sign of the one of greatest magnitude, and needs far fewer products than power iteration. Vectors are
+    not orthogonalised again, which leaves the outermost Ritz values and their residuals right to the precision of the
+    weights (Paige 1980). It stops after so many ``iterations``, or where both residuals are within ``tolerance``.
 
     Raises:
         SignalError: a product is not finite.

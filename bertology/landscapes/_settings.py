@@ -90,16 +90,10 @@ def landscape_schema() -> Mapping[str, Any]:
 def load_landscape(path: str | Path, *, changes: Sequence[str] = ()) -> LandscapeFile:
     """The landscape that a YAML file describes, for ``landscape(*found.models, **found.options)``.
 
-    Args:
-        path: the file.
-        changes: keys to replace, as texts: ``"points=5"``, ``"models[1]=tuned/seed-2"``.
-
-    Returns:
-        An object with ``name``, ``models`` and ``options``.
+    The ``changes`` are keys to replace, as texts: ``"points=5"``, ``"models[1]=tuned/seed-2"``.
 
     Raises:
         BertologyError: no such file, or something in it is not as it should be; names file, line and key.
     """
-    return checked(
-        LandscapeFile, changed(read_file_of("landscape", Path(path), what=_WHAT, example="name: trial"), changes)
-    )
+    written = read_file_of("landscape", Path(path), what=_WHAT, example="name: trial")
+    return checked(LandscapeFile, changed(written, changes))

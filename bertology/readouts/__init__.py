@@ -1,30 +1,35 @@
 """Readouts: what is fitted to vectors, every layer, problem and strength at once.
 
-A readout is made by its registered name: ``make_readout("linear", strengths=(0.1, 1.0))``. Open ``registry`` for the
-readouts that there are, ``_base`` for all that a readout takes and returns, ``linear`` for the readout that most
-probes use, ``_fitting`` for the loop of those that are trained in rounds; ``kept`` has the files of fitted probes.
+A readout is made by its registered name: ``make_readout("linear", strengths=(0.1, 1.0))``. Open ``_base`` for the
+readouts that there are and all that a readout takes and returns, ``linear`` for the readout that most probes use,
+``_fitting`` for the loop of those that are trained in rounds; ``kept`` has the files of fitted probes.
 """
 
 from typing import TYPE_CHECKING
 
 from bertology._lazy import lazy_attributes
-from bertology.readouts._base import ReadoutKind, get_readout, make_readout, readout_kind, registered_readouts
+from bertology.readouts._base import ReadoutKind, get_readout, make_readout
+from bertology.readouts._base import readout_kind as readout_kind
+from bertology.readouts._base import registered_readouts as registered_readouts
 
 if TYPE_CHECKING:
     from bertology.readouts._base import FitReport, FittedReadout, Predictions, Readout, Targets
-    from bertology.readouts._edge import EdgeReadout
-    from bertology.readouts._sources import ArrayFeatures, ArraySpans, FeatureSource, pooled
-    from bertology.readouts.codelength import online_codelength, variational_codelength
+    from bertology.readouts._edge import EdgeReadout as EdgeReadout
+    from bertology.readouts._sources import ArrayFeatures, FeatureSource
+    from bertology.readouts._sources import ArraySpans as ArraySpans
+    from bertology.readouts._sources import pooled as pooled
+    from bertology.readouts.codelength import online_codelength as online_codelength
+    from bertology.readouts.codelength import variational_codelength as variational_codelength
     from bertology.readouts.erasure import fit_erasure
     from bertology.readouts.linear import LinearReadout
-    from bertology.readouts.structural import StructuralReadout, TreeTargets, fit_ranks
+    from bertology.readouts.structural import StructuralReadout as StructuralReadout
+    from bertology.readouts.structural import TreeTargets as TreeTargets
+    from bertology.readouts.structural import fit_ranks as fit_ranks
 
 __getattr__, __dir__ = lazy_attributes(__name__)
 
 __all__ = [
     "ArrayFeatures",
-    "ArraySpans",
-    "EdgeReadout",
     "FeatureSource",
     "FitReport",
     "FittedReadout",
@@ -32,16 +37,8 @@ __all__ = [
     "Predictions",
     "Readout",
     "ReadoutKind",
-    "StructuralReadout",
     "Targets",
-    "TreeTargets",
     "fit_erasure",
-    "fit_ranks",
     "get_readout",
     "make_readout",
-    "online_codelength",
-    "pooled",
-    "readout_kind",
-    "registered_readouts",
-    "variational_codelength",
 ]

@@ -283,9 +283,8 @@ class Readout(ABC):
         import torch
 
         if targets.is_multi_label and not self.gives_sets:
-            raise FitError(
-                f"{self.name} gives each item one class: use an edge readout for labels [problem, item, class]"
-            )
+            remedy = "use an edge readout for labels [problem, item, class]"
+            raise FitError(f"{self.name} gives each item one class: {remedy}")
         check_problems(train, targets, dev, dev_targets)
         tell = progress or (lambda line: None)
         return self.fit_to(TrainingData(train, targets, dev, dev_targets, seed, torch.device(device), tell, n_threads))
@@ -441,18 +440,16 @@ _L2 = "its L2 penalty chosen on dev"
 _SPANS = "perceptron on pooled spans of"
 LINEAR_V1 = _kind("linear", "linear:LinearReadout", f"softmax regression, {_L2}")
 RIDGE_V1 = _kind("ridge", "linear:RidgeReadout", f"least squares on one-hot labels, {_L2}")
-RIDGE_REGRESSION_V1 = _kind(
-    "ridge_regression", "linear:RidgeRegression", f"least squares on numbers, {_L2}", reads="numbers"
-)
+_NUMBERS = f"least squares on numbers, {_L2}"
+RIDGE_REGRESSION_V1 = _kind("ridge_regression", "linear:RidgeRegression", _NUMBERS, reads="numbers")
 MLP_V1 = _kind("mlp", "_neural:MlpReadout", "perceptron with one hidden layer (Hewitt & Liang 2019)")
 LOWRANK_V1 = _kind("lowrank", "_neural:LowRankReadout", "softmax over a matrix of low rank (Hewitt & Liang 2019)")
 _BAYES = "linear readout or perceptron under Bayesian compression (Louizos et al. 2017)"
 BAYES_V1 = _kind("bayes", "_neural:BayesReadout", _BAYES, has_posterior=True)
 EDGE_V1 = _kind("edge", "_edge:EdgeReadout", f"{_SPANS} one layer (Tenney et al. 2019a)", reads="spans")
 _CUMULATIVE = f"{_SPANS} a mix of each layer and all below it (Tenney et al. 2019b)"
-EDGE_CUMULATIVE_V1 = _kind(
-    "edge_cumulative", "_edge:EdgeCumulativeReadout", _CUMULATIVE, reads="spans", columns="below"
-)
+_BELOW: dict[str, Any] = {"reads": "spans", "columns": "below"}
+EDGE_CUMULATIVE_V1 = _kind("edge_cumulative", "_edge:EdgeCumulativeReadout", _CUMULATIVE, **_BELOW)
 _MIX = f"{_SPANS} a mix of all layers (Tenney et al. 2019b)"
 EDGE_MIX_V1 = _kind("edge_mix", "_edge:EdgeMixReadout", _MIX, reads="spans", columns="all")
 _CAT = f"{_SPANS} the first and the last layer side by side (Tenney et al. 2019a)"

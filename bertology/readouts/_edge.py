@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import itertools
 import math
-from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from typing import Any, ClassVar, Literal, cast, get_args
+from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
 import torch
@@ -46,6 +45,7 @@ from bertology.readouts._sources import (
 
 Pooling = Literal["attention", "first", "last", "mean", "endpoints"]
 Reads = Literal["one", "mix", "cat"]
+Takes = Literal["one", "all", "below", "ends"]
 Parameters = Mapping[str, Tensor]
 """Tensors by name, whose first axis is the fits (or whose first two are problems and columns)."""
 Scored = Iterator[tuple[Tensor, Tensor]]
@@ -86,15 +86,14 @@ def cut_batches(
     In each a part ``dropout`` of the ``hidden`` units and a part ``layer_dropout`` of the layers are left out.
     """
     order = torch.randperm(len(chunk.items), generator=random)
-    n_batches = -(-len(order) // batch_items)
-    masks: list[Tensor | None] = [None] * n_batches
+    n = -(-len(order) // batch_items)
+    masks: Sequence[Tensor | None] = [None] * n
+    layers: Sequence[Tensor | None] = [None] * n
     if hidden and dropout:
-        kept = torch.rand(len(order), hidden, generator=random).ge_(dropout)
-        masks = list(kept.div_(1 - dropout).tensor_split(n_batches))
-    layers: list[Tensor | None] = [None] * n_batches
+        masks = torch.rand(len(order), hidden, generator=random).ge_(dropout).div_(1 - dropout).tensor_split(n)
     if layer_dropout:
-        layers = list(torch.rand(n_batches, len(chunk.words), generator=random) < layer_dropout)
-    parts = zip(order.tensor_split(n_batches), masks, layers, strict=True)
+        layers = (torch.rand(n, len(chunk.words), generator=random) < layer_dropout).unbind()
+    parts = zip(order.tensor_split(n), masks, layers, strict=True)
     return [SpanBatch(chunk.items[part], _rows(chunk.spans[part]), mask, layer) for part, mask, layer in parts]
 
 
@@ -485,9 +484,6 @@ class EdgeLoop(FitLoop):
 
 
 Columns = tuple[tuple[int, ...], ...]
-Classifier = Literal["mlp", "linear"]
-Loss = Literal["auto", "softmax", "sigmoid"]
-Watch = Literal["score", "loss"]
 
 
 @dataclass(frozen=True)
@@ -509,20 +505,22 @@ class SpanReadout(Readout):
     """
 
     gives_sets: ClassVar[bool] = True
-    reads: ClassVar[Reads]
+    reads: ClassVar[Reads] = "one"
     """How a column reads its layers."""
+    takes: ClassVar[Takes] = "one"
+    """Layers of a column: one, all, one and those below it, the first and the last."""
 
     pooling: Pooling = "attention"
     """How the words of a span become one vector; all but ``attention`` have no parameters."""
     projection: int = 256
     """Width that words are projected to, 0 for none."""
-    classifier: Classifier = "mlp"
+    classifier: Literal["mlp", "linear"] = "mlp"
     """``mlp``: one hidden layer (tanh, layer norm, dropout), as the authors' code has it."""
     hidden: int = 512
     """Width of that hidden layer."""
     dropout: float = 0.2
     """Part of the hidden units that a batch does without."""
-    loss: Loss = "auto"
+    loss: Literal["auto", "softmax", "sigmoid"] = "auto"
     """``softmax`` for one label an item, ``sigmoid`` for each label on its own (as the paper has it throughout);
     ``auto``: softmax unless items have several labels."""
     learning_rate: float = 2e-3
@@ -541,19 +539,21 @@ class SpanReadout(Readout):
     """Rounds without getting better on dev after which a fit cools down, and ends."""
     cool_down: int = 8
     """Rounds in which the learning rate falls to 0 (linearly), from the best round on; half of all rounds at most."""
-    watch: Watch = "score"
+    watch: Literal["score", "loss"] = "score"
     """Criterion of getting better: ``score``, a higher score; ``loss``, a higher score or a smaller loss. The score of
     a few dev items goes up in steps: with many training items a fit may learn for long between two of them."""
     round_steps: int = 100
     """Least number of batches between two evaluations on dev: after a pass over few items, scores hardly change."""
 
-    @abstractmethod
     def columns(self, layers: Sequence[int]) -> Columns:
-        """The ``layers`` that each column of a fit reads; columns take the place of layers in all that is fitted.
-
-        Raises:
-            FitError: there are too few layers.
-        """
+        """The ``layers`` that each column of a fit reads; columns take the place of layers in all that is fitted."""
+        if self.takes == "ends":
+            if (n := len(layers)) < 2:
+                raise FitError(f"{self.name} joins the first and the last layer, and only {n} is there: ask two")
+            return ((layers[0], layers[-1]),)
+        if self.takes == "all":
+            return (tuple(layers),)
+        return tuple(tuple(layers[place if self.takes == "one" else 0 : place + 1]) for place in range(len(layers)))
 
     def training_flops(self, n_items: int, dim: int, n_classes: int) -> float:
         batch = min(self.batch_items, max(self.least_batch, n_items // max(1, self.round_steps)))
@@ -611,10 +611,6 @@ class SpanReadout(Readout):
         )
 
     def _check(self, targets: Targets) -> None:
-        choices = {"pooling": Pooling, "classifier": Classifier, "loss": Loss, "watch": Watch}
-        for name, kind in choices.items():
-            if getattr(self, name) not in get_args(kind):
-                raise FitError(f"{name} is {getattr(self, name)!r}: give {', '.join(get_args(kind))}")
         positive = ("hidden", "batch_items", "least_batch", "max_epochs", "patience", "round_steps")
         for name in (*positive, "max_steps", "cool_down", "projection"):
             least = int(name in positive)
@@ -634,10 +630,6 @@ class EdgeReadout(SpanReadout):
     """``edge.v1``: one probe a layer (Tenney et al. 2019a, section 3.1)."""
 
     name: ClassVar[str] = "edge.v1"
-    reads: ClassVar[Reads] = "one"
-
-    def columns(self, layers: Sequence[int]) -> Columns:
-        return tuple((layer,) for layer in layers)
 
 
 @dataclass(frozen=True)
@@ -661,9 +653,7 @@ class EdgeMixReadout(MixReadout):
     """``edge_mix.v1``: one mix of all layers."""
 
     name: ClassVar[str] = "edge_mix.v1"
-
-    def columns(self, layers: Sequence[int]) -> Columns:
-        return (tuple(layers),)
+    takes: ClassVar[Takes] = "all"
 
 
 @dataclass(frozen=True)
@@ -674,9 +664,7 @@ class EdgeCumulativeReadout(MixReadout):
     """
 
     name: ClassVar[str] = "edge_cumulative.v1"
-
-    def columns(self, layers: Sequence[int]) -> Columns:
-        return tuple(tuple(layers[: place + 1]) for place in range(len(layers)))
+    takes: ClassVar[Takes] = "below"
 
 
 @dataclass(frozen=True)
@@ -685,8 +673,4 @@ class EdgeCatReadout(SpanReadout):
 
     name: ClassVar[str] = "edge_cat.v1"
     reads: ClassVar[Reads] = "cat"
-
-    def columns(self, layers: Sequence[int]) -> Columns:
-        if len(layers) < 2:
-            raise FitError(f"{self.name} joins the first and the last layer, and only {len(layers)} is there: ask two")
-        return ((layers[0], layers[-1]),)
+    takes: ClassVar[Takes] = "ends"

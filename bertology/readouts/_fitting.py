@@ -185,8 +185,8 @@ class FitLoop:
 
 
 def drawn_alike(
-    n_problems: int, n_columns: int, seed: int, draw: Callable[[torch.Generator], Mapping[str, Tensor]]
-) -> dict[str, Tensor]:
+    n_problems: int, n_columns: int, seed: int, draw: Callable[..., Mapping[str, Tensor]]
+) -> dict[str, Any]:
     """Initial parameters ``[problem, column, …]``: each problem has its own, in which every column begins alike."""
     drawn = [draw(torch.Generator().manual_seed(seed * 1_000_003 + problem)) for problem in range(n_problems)]
     return {

@@ -69,9 +69,8 @@ class Perceptrons(Standardised):
         start = drawn_alike(n_problems, n_layers, seed, draw)
         start["first_bias"] = torch.zeros(n_problems, n_layers, 0 if is_linear else hidden)
         start["second_bias"] = torch.zeros(n_problems, n_layers, n_classes)
-        self.first, self.second, self.first_bias, self.second_bias = (
-            nn.Parameter(value.to(moments.mean.device)) for value in start.values()
-        )
+        weights = (nn.Parameter(value.to(moments.mean.device)) for value in start.values())
+        self.first, self.second, self.first_bias, self.second_bias = weights
         self.absent: Tensor
         self.register_buffer("absent", torch.where(items.frequency > 0, 0.0, IMPOSSIBLE)[:, None])
 

@@ -322,12 +322,9 @@ class _Array:
 
 
 class ArrayFeatures(_Array):
-    """Features held in one array.
+    """Features ``[layer, item, dim]`` held in one array of any floating type, converted chunk by chunk.
 
-    Args:
-        values: ``[layer, item, dim]``, any floating type (kept as it is, converted chunk by chunk).
-        layers: the number of each layer in its model, ``0 … layer − 1`` when left out.
-        chunk_items: how many items a chunk holds; as many as suit the array's device when left out.
+    The ``layers`` are the numbers of layers in their model, ``0 … layer − 1`` when left out.
     """
 
     def __init__(
@@ -362,13 +359,7 @@ class ArrayFeatures(_Array):
 
 
 class ArraySpans(_Array):
-    """Spans over words held in one array.
-
-    Args:
-        values: ``[layer, word, dim]``, any floating type.
-        spans: ``[item, span, 2]`` words of each span, end exclusive; one or two spans an item.
-        layers: the number of each layer in its model, ``0 … layer − 1`` when left out.
-        chunk_items: how many items a chunk holds.
+    """Spans over words ``[layer, word, dim]`` in one array, ``[item, span, 2]``: one or two an item, end exclusive.
 
     Raises:
         FitError: an array has another shape, or a span is empty, reversed or outside the words.
@@ -462,9 +453,6 @@ def pooled(
         compare: of two spans u and v, put |u − v| and u · v, by dimension, after them (Conneau et al. 2017, §3.1);
             without these a linear readout cannot tell whether they are alike.
         memory: bytes of pooled vectors of stored spans that are kept between passes.
-
-    Raises:
-        FitError: there is no such pooling.
     """
     if pooling not in get_args(PlainPooling):
         raise FitError(f"pooling is {pooling!r}: give {', '.join(get_args(PlainPooling))}")
@@ -561,7 +549,7 @@ def resident(source: FeatureSource, device: torch.device) -> FeatureSource:
 def used_chunks(source: FeatureSource, used: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
     """The chunks of ``source`` with ``used`` ``[item]`` items alone; none is held while the next is made."""
     for chunk in source.chunks():
-        chunk = without_unused(*chunk, used)
+        chunk = without_unused(chunk[0], chunk[1], used)
         if len(chunk[0]):
             yield chunk
         del chunk

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from bertology.errors import FitError
 from bertology.measures.baselines import fraction_mask
+from bertology.measures.sums import cluster_sums
 from bertology.readouts._base import (
     FittedReadout,
     Floats,
@@ -92,8 +93,7 @@ def _uniform_item_bits(targets: Targets) -> float:
 
 def _sum_by(groups: Integers, values: NDArray[Any], n_groups: int) -> NDArray[Any]:
     """Values ``[…, item]`` summed over the items of each group: ``[…, group]``; of truth values their number."""
-    weighted = [np.bincount(groups, row, n_groups) for row in values.reshape(-1, values.shape[-1])]
-    sums = np.stack(weighted).reshape(*values.shape[:-1], n_groups)
+    sums = cluster_sums(values.reshape(-1, values.shape[-1]), groups, n_groups).reshape(*values.shape[:-1], n_groups)
     return sums.astype(np.int64) if values.dtype == np.bool_ else sums
 
 

@@ -82,9 +82,8 @@ class KeptFit:
             if fitted.absent is not None:
                 tensors["absent"] = fitted.absent[problem]
             design = asdict(replace(fitted.design, columns=(tuple(range(len(layers))),)))
-            return cls(
-                tensors, design, "sets" if fitted.is_multi_label else "sigmoid" if fitted.is_sigmoid else "softmax"
-            )
+            own: Kind = "sigmoid" if fitted.is_sigmoid else "softmax"
+            return cls(tensors, design, "sets" if fitted.is_multi_label else own)
         if not isinstance(fitted, FittedScores):
             return None
         model: Any = fitted.model

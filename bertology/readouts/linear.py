@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -72,7 +73,8 @@ class Fits:
         per_problem = torch.where(present.sum(1) == 2, 2.0, 1.0) / items.total
         # [fit] factor of ½‖W‖² beside the mean loss, float64
         self.penalty = per_problem[self.problem] / strengths.to(present.device).flatten()
-        self.mean, self.std = (part[self.problem, 0].float() for part in (moments.mean, moments.std))  # [fit, dim]
+        self.mean = moments.mean[self.problem, 0].float()  # [fit, dim]
+        self.std = moments.std[self.problem, 0].float()  # [fit, dim]
         self.absent = torch.where(present, 0.0, IMPOSSIBLE)  # [problem, class] added to the intercepts
         self.every = torch.arange(len(self.penalty), device=present.device)
 
@@ -129,10 +131,9 @@ class Fits:
         gradient[:, :, :-1] += penalty.float()[:, None, None] * weights
         return value, gradient.flatten(1)
 
-    def bound(self, correlations: Tensor) -> Precondition:
+    def bound(self, spectrum: Tensor, basis: Tensor) -> Precondition:
         """Division by an upper bound of the Hessian, the same at every point, from the features' correlations."""
-        spectrum, basis = _spectrum(correlations)
-        half_spectrum, basis = 0.5 * spectrum.clamp(min=0), basis.contiguous()
+        half_spectrum = 0.5 * spectrum.clamp(min=0)
 
         def divided(rows: Tensor, gradient: Tensor) -> Tensor:
             weights, biases = self.split(gradient)
@@ -144,17 +145,15 @@ class Fits:
 
         return divided
 
-    def curvature(
-        self, sample: Sample, items: Items, points: Tensor, correlations: Tensor, *, memory: int
-    ) -> Precondition:
+    def curvature(self, sample: Sample, items: Items, points: Tensor, correlations: Tensor) -> Precondition:
         """Division by the curvature of each class near ``points [fit, parameter]``, and the penalty.
 
         It is measured on a sample with labels and weights ``items``. The rarest classes share their eigenvectors where
-        ``memory`` bytes are too few.
+        the memory for them is too small.
         """
         first: dict[bytes, int] = {}
         alike = [first.setdefault(row.cpu().numpy().tobytes(), problem) for problem, row in enumerate(items.labels)]
-        most_blocks = max(1, memory // (4 * self.dim**2 * len(set(alike))))
+        most_blocks = max(1, _CURVATURE_BYTES // (4 * self.dim**2 * len(set(alike))))
         coefficients, intercepts = self.for_raw(self.every, points)
         uncertainty = torch.empty(len(points), self.n_classes, device=points.device)  # mean p (1 − p)
         blocks: dict[int, list[_Block]] = {}  # by first problem with the same labels
@@ -505,9 +504,7 @@ Regressions = tuple[Tensor, Tensor]
 class _LayerFits:
     """The choice of the strength in one layer, and the fit of every problem at its strength."""
 
-    def __init__(
-        self, data: TrainingData, items: Items, place: int, path: StrengthPath, readout: LinearReadout
-    ) -> None:
+    def __init__(self, data: TrainingData, items: Items, place: int, path: StrengthPath, readout: Any) -> None:
         train, dev = (source.at([place]) for source in (data.train, data.dev))
         self._data, self._items = replace(data, train=train, dev=dev), items
         self._path, self._readout = path, readout
@@ -519,6 +516,8 @@ class _LayerFits:
         vectors /= vectors.square().mean(0).clamp(min=1e-12).sqrt()
         vectors -= vectors.mean(0)
         self._correlations = vectors.T @ vectors / len(vectors)
+        spectrum, basis = _spectrum(self._correlations)
+        self._spread = spectrum, basis.contiguous()
         shape = data.targets.n_problems, len(path.strengths)
         # Details of the fits, [problem, strength] by field of FitReport.
         self._record: dict[str, NDArray[Any]] = {
@@ -582,22 +581,19 @@ class _LayerFits:
         strengths = torch.from_numpy(np.array(self._path.strengths)[places])
         fits = Fits(items if on_all else sampled, self._moments.only(some), strengths)
 
-        def minima(
-            what: str, source: FeatureSource, of: Items, start: Tensor, near: Precondition, **how: Any
-        ) -> Minima:
+        def minima(what: str, source: Any, of: Items, start: Tensor, near: Precondition, **how: Any) -> Minima:
             def report(iteration: int, left: int) -> None:
                 done = f"{len(start) - left} of {len(start)} have converged"
                 data.progress(f"linear fits to {what}: pass {iteration}, {done}")
 
             settings = {"max_iter": readout.max_iter, "tolerance": readout.tolerance, **how}
-            evaluate: Evaluate = lambda rows, points: fits.objective(source, of, rows, points)  # noqa: E731
-            return minimise(evaluate, start, precondition=near, report=report, **settings)
+            return minimise(partial(fits.objective, source, of), start, precondition=near, report=report, **settings)
 
         if start is None:
             zero = torch.zeros(len(fits.every), fits.n_classes * (fits.dim + 1), device=fits.mean.device)
-            near = fits.bound(self._correlations)
+            near = fits.bound(*self._spread)
             start = minima("a sample", sample.source, sampled, zero, near, relative=_ROUGH).points
-        near = fits.curvature(sample, sampled, start, self._correlations, memory=_CURVATURE_BYTES)
+        near = fits.curvature(sample, sampled, start, self._correlations)
         if sample.is_everything:
             found = minima("all items", sample.source, sampled, start, near)
         elif on_all:
@@ -605,9 +601,8 @@ class _LayerFits:
         else:
             slack = {"tolerance": _COMPARED * readout.tolerance}
             found = minima("a part of the items", sample.source, sampled, start, near, **slack)
-        coefficients, intercepts = (
-            part.view(*places.shape, *part.shape[1:]) for part in fits.for_raw(fits.every, found.points)
-        )
+        raw = fits.for_raw(fits.every, found.points)
+        coefficients, intercepts = (part.view(*places.shape, *part.shape[1:]) for part in raw)
         where = (problems[:, None], places)
         if not on_all or sample.is_everything or np.isnan(record["dev_accuracy"][where]).any():
             fitted = Affine(coefficients[:, None], intercepts[:, None])
@@ -623,11 +618,9 @@ def _ridge_paths(
     """Least squares at all penalties, from one eigendecomposition a layer and weighting (Hastie et al. 2009, § 3.4.1).
 
     Of ``values [problem, target, item]`` with weights ``[problem, item]``, at penalties ``[problem, strength]`` s of ½
-    · mean squared error + ½ · s · |β|² on standardised features. ``origin [layer, dim]`` is subtracted from vectors,
-    so that sums keep their digits, and has the precision of sums over a chunk.
-
-    Returns:
-        Slopes ``[problem, layer, strength, target, dim]`` and intercepts ``[problem, layer, strength, target]``.
+    · mean squared error + ½ · s · |β|² on standardised features: slopes ``[problem, layer, strength, target, dim]``
+    and intercepts. ``origin [layer, dim]`` is subtracted from vectors, so that sums keep their digits; it has the
+    precision of a chunk's.
     """
     distinct, of_problem = np.unique(weights.cpu().numpy(), axis=0, return_inverse=True)
     which, each = of_problem.reshape(-1).tolist(), torch.from_numpy(distinct).to(weights)
@@ -670,7 +663,7 @@ def _shifted(source: FeatureSource, origin: Tensor) -> Iterator[tuple[Tensor, Te
     """The chunks of a source in type and on the device of ``origin [layer, dim]``, which is subtracted."""
     for items, vectors in source.chunks():
         shifted = vectors.to(origin.device, origin.dtype) - origin[:, None]
-        check_finite(source, shifted)
+        check_finite(source, shifted.sum(1))  # cheaper than a look at every number
         yield items, shifted
 
 
@@ -760,6 +753,9 @@ class FittedRegression:
         return predicted
 
 
+_PENALTIES = (100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 3e-3, 1e-3, 3e-4, 1e-4, 1e-5, 1e-6, 1e-7)
+
+
 @dataclass(frozen=True)
 class RidgeRegression:
     """Least squares with an L2 penalty on standardised features (Hoerl & Kennard 1970), in closed form.
@@ -769,9 +765,7 @@ class RidgeRegression:
     """
 
     name: ClassVar[str] = "ridge_regression.v1"
-    strengths: tuple[float, ...] = (
-        *(100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 3e-3, 1e-3, 3e-4, 1e-4, 1e-5, 1e-6, 1e-7),
-    )
+    strengths: tuple[float, ...] = _PENALTIES
     """Penalties to try, the strongest first."""
 
     def __post_init__(self) -> None:

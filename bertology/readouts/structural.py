@@ -153,8 +153,9 @@ class MapShard:
 
     rank: int
     layers: list[int]
+    fits: list[int]  # their numbers, by layer, and by problem within a layer
     n_problems: int
-    state: AdamState  # numbered by layer, and by problem within a layer
+    state: AdamState
     rates: list[float]
 
     def learn(self, words: Tensor, batch: TreeBatch, asks: Asks) -> None:
@@ -258,19 +259,17 @@ class MapLoop(FitLoop):
             # What a map costs beside its products, in units of rank.
             loads[worker] += 8 - rank
             dealt[worker].setdefault(place, []).append(layer)
-        self._shards = [[self._shard(place, sorted(chosen)) for place, chosen in one.items()] for one in dealt]
+        n = self._targets.n_problems
+        self._shards = [[] for _ in loads]
+        for shards, of_worker in zip(self._shards, dealt, strict=True):
+            for place, layers in of_worker.items():
+                fits = [layer * n + problem for layer in sorted(layers) for problem in range(n)]
+                rates = self._rates[place, sorted(layers)].ravel().tolist()
+                shards.append(MapShard(place, sorted(layers), fits, n, self._states[place].some(fits), rates))
         size, asks = self._readout.batch_sentences, self._targets.asks
         for chunk in self._joined:
             batches = cut_batches(chunk, self._targets, size, self._random)
             self._each(chunk, batches, lambda shard, words, batch: shard.learn(words, batch, asks))
-
-    def _shard(self, place: int, layers: list[int]) -> MapShard:
-        state = self._states[place].some(self._fits(layers))
-        return MapShard(place, layers, self._targets.n_problems, state, self._rates[place, layers].ravel().tolist())
-
-    def _fits(self, layers: list[int]) -> list[int]:
-        n_problems = self._targets.n_problems
-        return [layer * n_problems + problem for layer in layers for problem in range(n_problems)]
 
     def dev_scores(self) -> tuple[Floats, None]:
         """``[rank, layer, problem]`` the dev loss, negative: the lower the better."""
@@ -284,7 +283,7 @@ class MapLoop(FitLoop):
             self._each(chunk, cut_batches(chunk, self._dev_targets), add)
             del chunk  # or it would be held while the next is read
         for shard in itertools.chain.from_iterable(self._shards):
-            self._states[shard.rank].put(self._fits(shard.layers), shard.state)
+            self._states[shard.rank].put(shard.fits, shard.state)
         return -totals / self._dev.n_items, None
 
     def keep(self, better: NDArray[np.bool_]) -> None:
@@ -296,9 +295,7 @@ class MapLoop(FitLoop):
             self.best[place][chosen] = state.parameters["map"].view_as(self.best[place])[chosen]
             state.reset(np.flatnonzero(slower[place]).tolist())
 
-    def _each(
-        self, chunk: SpanChunk, batches: list[TreeBatch], job: Callable[[MapShard, Tensor, TreeBatch], None]
-    ) -> None:
+    def _each(self, chunk: SpanChunk, batches: list[TreeBatch], job: Callable[..., None]) -> None:
         """Call ``job`` with every shard and batch, and the words of the batch in the shard's layers."""
         window, batches = moved((chunk.words.contiguous(), batches), self._device)
         every = window.view(-1, window.shape[2])
@@ -404,17 +401,13 @@ def fit_ranks(
 ) -> list[FittedStructural]:
     """Fit the maps of several ranks, of all layers and problems, in the same passes over the data.
 
-    The result of a rank does not depend on the other ranks. Arguments that are not named here are as in
-    :meth:`Readout.fit`, of whole sentences, one span an item.
-
-    Args:
-        readouts: alike but for their rank.
-        dev: other sentences, to see when to slow down and when to stop.
-        seed: of the initial maps (each problem its own) and of the order of the sentences.
+    Readouts are alike but for their rank, and the result of one does not depend on the others. Arguments that are not
+    named here are as in :meth:`Readout.fit`, of whole sentences, one span an item; dev sentences show when to slow
+    down and when to stop.
 
     Raises:
-        FitError: a rank above the width of the vectors, a setting out of bounds, readouts that differ in more than
-            their rank, sentences that do not fit their trees, or vectors that are not finite.
+        FitError: a setting out of bounds, readouts that differ in more than their rank, sentences that do not fit their
+            trees, or vectors that are not finite.
     """
     tell = progress or (lambda line: None)
     data = TrainingData(train, targets, dev, dev_targets, seed, torch.device(device), tell)

@@ -9,7 +9,7 @@ import torch
 from filelock import FileLock
 
 from bertology import BertologyError
-from bertology.finetuning._training import UncorrectedAdamW
+from bertology.finetuning._training import uncorrected_adamw
 from tests.finetuning.conftest import Tune
 
 
@@ -39,7 +39,7 @@ def test_a_loss_that_is_not_finite_stops_the_run(tune: Tune, tmp_path: Path) -> 
 
 def test_adamw_without_correction_is_as_written_down() -> None:
     weight = torch.nn.Parameter(torch.tensor([[1.0, -2.0]]))
-    optimizer = UncorrectedAdamW([{"params": [weight], "weight_decay": 0.1}], lr=0.01)
+    optimizer = uncorrected_adamw([{"params": [weight], "weight_decay": 0.1}], lr=0.01)
     value, mean, square = torch.tensor([[1.0, -2.0]]), torch.zeros(1, 2), torch.zeros(1, 2)
     for gradient in (torch.tensor([[0.5, 1.0]]), torch.tensor([[-0.25, 2.0]])):
         weight.grad = gradient.clone()

@@ -218,28 +218,3 @@ def test_the_command(
     assert not ended.value.code
     assert "sharpness" in capsys.readouterr().out
     assert pd.read_parquet(tmp_path / "out" / "landscape.parquet")["x"].min() == -0.5
-
-
-def test_the_record_comes_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A landscape that could not be written whole is none, and does not stand in the way of the next."""
-    from bertology import _files
-
-    small: dict[str, Any] = {"points": 3, "directions": 0, "iterations": 0, "sentences": 4, "progress": False}
-    found = landscape("pocket", device="cpu", **small)
-    written: list[str] = []
-    real = _files.write_atomically
-
-    def full(path: Path, content: Any, **options: Any) -> None:
-        written.append(path.suffix)
-        if path.suffix == ".svg":
-            raise BertologyError("no space left")
-        real(path, content, **options)
-
-    monkeypatch.setattr(_files, "write_atomically", full)
-    with pytest.raises(BertologyError, match="no space left"):
-        found.save(tmp_path / "out")
-    assert ".json" not in written
-    monkeypatch.setattr(_files, "write_atomically", real)
-    landscape(
-        "pocket", points=3, directions=0, iterations=0, sentences=4, device="cpu", out=tmp_path / "out", progress=False
-    )

@@ -11,7 +11,7 @@ import torch
 from scipy.integrate import quad
 
 from bertology.errors import FitError
-from bertology.readouts import LinearReadout, Targets, variational_codelength
+from bertology.readouts import Targets, variational_codelength
 from bertology.readouts._neural import BayesReadout, FittedBayes, _Groups
 from bertology.readouts.codelength import Codelength, codelength_of
 from tests.readouts.conftest import Split, World
@@ -64,14 +64,6 @@ def test_readout_of_shuffled_labels_costs_next_to_nothing(train: Split, dev: Spl
     assert (code.model_bits < 0.03 * code.uniform_bits[:, None]).all()
 
 
-def test_predictions_are_nearly_as_good_as_those_of_a_linear_readout(
-    fitted: FittedBayes, train: Split, test: Split
-) -> None:
-    linear = LinearReadout().fit(train.source, train.targets, dev=train.source, dev_targets=train.targets)
-    own, other = ((one.predict(test.source).labels == test.labels[:, None]).mean(2) for one in (fitted, linear))
-    assert (own[:, 1:] > other[:, 1:] - 0.1).all()  # with so few items, not every weight is worth its price
-
-
 def test_a_hidden_layer_finds_what_a_linear_readout_cannot() -> None:
     train, dev = exclusive_or(1500, 1).problems(0), exclusive_or(300, 2).problems(0)
     fits = [fit(train, dev, readout) for readout in (SHORT, SHORT_HIDDEN)]
@@ -91,27 +83,6 @@ def test_parts_add_up(found: Codelength, fitted: FittedBayes, train: Split) -> N
     # what weights drawn from the posterior cost is more than what their means do
     at_mean = -fitted.log_probs(train.source, train.labels).sum(2) / np.log(2)
     assert (found.block_bits[:, :, 0] > at_mean).all()
-
-
-def test_sampled_outputs_are_those_of_sampled_weights() -> None:
-    """Mean and variance of what is drawn, against weights and scales drawn one by one."""
-    groups = _Groups((1, 1), 3, 2, 0, torch.device("cpu")).requires_grad_(False)
-    groups.log_alpha.fill_(-1.0)
-    groups.log_variance.fill_(-1.5)
-    groups.bias.fill_(0.3)
-    vector = torch.tensor([0.5, -2.0, 1.0])
-    random = torch.Generator().manual_seed(0)
-    n = 200_000
-    noise = groups.noise(n, np.random.default_rng(0))
-    drawn = groups.sampled(vector.expand(1, n, 3), 0, noise)[0]
-    scale = groups.log_scale[0, 0].exp() * (1 + np.exp(-0.5) * torch.randn(n, 3, generator=random))
-    noise = torch.randn(n, 2, 3, generator=random)
-    weights = scale[:, None] * (groups.mean[0, 0] + np.exp(-0.75) * noise)
-    bias = 0.3 + groups.bias_log_variance[0, 0].exp().sqrt() * torch.randn(n, 2, generator=random)
-    expected = (weights @ vector) + bias
-    torch.testing.assert_close(drawn.mean(0), expected.mean(0), rtol=0, atol=0.02)
-    torch.testing.assert_close(drawn.T.cov(), expected.T.cov(), rtol=0.03, atol=0.02)
-    torch.testing.assert_close(groups.expected(vector.expand(1, 1, 3), 0)[0, 0], expected.mean(0), rtol=0, atol=0.02)
 
 
 def test_divergence_against_integrals() -> None:

@@ -170,9 +170,6 @@ def test_readouts_of_one_class_refuse_several(readout: LinearReadout | MlpReadou
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"pooling": "max"}, "pooling is 'max': give attention, first, last, mean, endpoints"),
-        ({"classifier": "deep"}, "classifier is 'deep': give mlp, linear"),
-        ({"watch": "clock"}, "watch is 'clock': give score, loss"),
         ({"hidden": 0}, "hidden is 0: give 1 or more"),
         ({"max_steps": -1}, "max_steps is -1: give 0 or more"),
         ({"cool_down": -1}, "cool_down is -1: give 0 or more"),

@@ -56,14 +56,6 @@ def test_a_linear_readout_is_left_with_the_majority(train: Split, erasure: Erasu
     assert (accuracy[1, 1:] > 0.5).all()
 
 
-def test_twice_is_once(erasure: Erasure) -> None:
-    projections = projections_of(erasure)
-    torch.testing.assert_close(projections @ projections, projections, rtol=0, atol=1e-9)
-    np.testing.assert_array_equal(erasure.ranks, 3)  # four classes differ in three ways
-    removed = torch.eye(12, dtype=torch.float64) - projections
-    assert torch.linalg.matrix_rank(removed).tolist() == [3, 3, 3]
-
-
 def test_no_other_map_moves_the_vectors_less(train: Split, erasure: Erasure) -> None:
     """Belrose et al. 2023, section 4: of all P with P Σxz = 0, the one that minimises E ‖P x − x‖²."""
     random = np.random.default_rng(0)
@@ -177,14 +169,3 @@ def test_an_erasure_of_other_layers_does_not_fit_spans(pairs: tuple[Floats, np.n
     for wrong in (words[:2], words[:, :, :8]):
         with pytest.raises(FitError):
             erased(ArraySpans(wrong, spans), erasure)
-
-
-def test_unused_items_and_chunks_do_not_matter(train: Split) -> None:
-    used = np.random.default_rng(0).random(900) < 0.6
-    broken = train.vectors.copy()
-    broken[:, ~used] = np.nan
-    labels = np.where(used, train.labels[0], -1)
-    found = fit_erasure(ArrayFeatures(broken, chunk_items=61), labels, 4)
-    expected = fit_erasure(ArrayFeatures(train.vectors[:, used]), labels[used], 4)
-    torch.testing.assert_close(projections_of(found), projections_of(expected), rtol=0, atol=1e-8)
-    torch.testing.assert_close(found.bias, expected.bias)

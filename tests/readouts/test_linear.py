@@ -135,14 +135,6 @@ def test_half_precision_vectors_are_read(train: Split, dev: Split, test: Split) 
     same(fit(TIGHT, halves, dev), fit(TIGHT, rounded, dev), test, tolerance=0)
 
 
-def test_progress_is_told(train: Split, dev: Split) -> None:
-    lines: list[str] = []
-    readout = LinearReadout(extensions=0)
-    readout.fit(train.source, train.targets, dev=dev.source, dev_targets=dev.targets, progress=lines.append)
-    assert lines[0] == "linear fits to a sample: pass 1, 0 of 10 have converged"
-    assert lines[-1].endswith("10 of 10 have converged")
-
-
 def test_one_class_alone_is_refused(train: Split, dev: Split) -> None:
     labels = train.labels.copy()
     labels[1] = 3

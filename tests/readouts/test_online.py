@@ -175,22 +175,6 @@ def test_what_cannot_be_coded(train: Split, dev: Split) -> None:
         online_codelength(LINEAR, train.source, weighted, dev=dev.source, dev_targets=dev.targets)
 
 
-def test_size_of_chunks_does_not_matter(train: Split, dev: Split) -> None:
-    for readout in (LINEAR, MLP):
-        once, other = (
-            online_codelength(
-                readout,
-                ArrayFeatures(train.vectors, chunk_items=chunk),
-                train.targets,
-                dev=ArrayFeatures(dev.vectors, chunk_items=chunk),
-                dev_targets=dev.targets,
-                fractions=FEW,
-            )
-            for chunk in (37, 2048)
-        )
-        np.testing.assert_allclose(once.bits, other.bits, rtol=0.01)
-
-
 def test_a_class_that_comes_late_has_a_finite_code(dev: Split, train: Split) -> None:
     labels = train.labels.copy()
     clusters = np.arange(900)

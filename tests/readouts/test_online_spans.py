@@ -6,11 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import torch
 
-from bertology.errors import FitError
 from bertology.readouts import ArraySpans, EdgeReadout, Targets, online_codelength
-from bertology.readouts._sources import subset
 
 FEW = (0.1, 0.4, 1.0)
 EDGE = EdgeReadout(
@@ -66,23 +63,3 @@ def test_any_number_of_classes(train: Data, dev: Data) -> None:
     unused = replace(targets, weights=(np.arange(900) % 3 > 0).astype(np.float32)[None])
     some = online_codelength(EDGE, train[0], unused, dev=dev[0], dev_targets=dev_targets, fractions=FEW)
     assert some.uniform_bits[0] == 1200
-
-
-def test_a_subset_of_spans_has_their_words_alone(train: Data) -> None:
-    chosen = np.random.default_rng(0).random(900) < 0.2
-    some = subset(train[0], chosen)
-    whole = {int(item): chunk for chunk in train[0].chunks() for item in chunk.items}
-    numbers = np.flatnonzero(chosen)
-    seen = []
-    for chunk in some.chunks():
-        assert chunk.words.shape[1] == 3 * len(chunk.items)
-        for place, item in enumerate(chunk.items.tolist()):
-            seen.append(item)
-            old = whole[numbers[item]]
-            row = int((old.items == numbers[item]).nonzero())
-            for span in range(2):
-                (a, b), (c, d) = chunk.spans[place, span].tolist(), old.spans[row, span].tolist()
-                torch.testing.assert_close(chunk.words[:, a:b], old.words[:, c:d])
-    assert seen == list(range(len(numbers))) == list(range(some.n_items))
-    with pytest.raises(FitError, match="one for each item"):
-        subset(train[0], chosen[:5])
