@@ -219,10 +219,8 @@ class Sentences(Sequence[Sentence]):
             # What the sentence holds anyway, its id and text, is kept as a mark.
             marks = {f" sent_id = {sentence.id}": _ID_MARK, f" text = {sentence.text}": _TEXT_MARK}
             packed = (marks.get(comment) or comment.replace(_MARK, _MARK * 2) for comment in sentence.comments)
-            comments = "".join(comment + "\n" for comment in packed)
-            for value, (content, ends) in zip(
-                (sentence.id, sentence.text, comments), self._strings.values(), strict=True
-            ):
+            strings = (sentence.id, sentence.text, "".join(comment + "\n" for comment in packed))
+            for value, (content, ends) in zip(strings, self._strings.values(), strict=True):
                 content += value.encode("utf-8", "surrogatepass")
                 ends.append(len(content))
             groups.extend((sentence.group or None,), number)
