@@ -381,7 +381,8 @@ class Sentences(Sequence[Sentence]):
     @cached_property
     def text_fingerprint(self) -> str:
         """Hash of the input of a model, text and positions of words, independent of annotation."""
-        return digest([*map(memoryview, self._strings["text"]), self.starts.data, self.char_spans.tobytes()])
+        text, ends = self._strings["text"]
+        return digest([memoryview(text), memoryview(ends), self.starts.data, self.char_spans.tobytes()])
 
     @cached_property
     def fingerprint(self) -> str:
@@ -394,8 +395,9 @@ class Sentences(Sequence[Sentence]):
             values = "\0".join(layer.values).encode("utf-8", "surrogatepass")
             return [name.encode(), layer.packed.astype(np.int32).data, values]
 
-        parts = [self.text_fingerprint.encode(), *of("form", self.forms), *map(memoryview, self._strings["id"])]
-        parts += of("group", self.groups)
+        ids, ends = self._strings["id"]
+        parts: list[bytes | memoryview] = [self.text_fingerprint.encode(), *of("form", self.forms)]
+        parts += [memoryview(ids), memoryview(ends), *of("group", self.groups)]
         for name in sorted(self.layers):
             parts += of(name, self.layers[name])
         if self.heads is not None:
