@@ -97,10 +97,8 @@ class Corpus:
         sentences = list(whole)
         keys, by = _keys_of(sentences, by=by)
         sizes = Counter(keys)
-        for n, least, what in (
-            (len(keys), _FEWEST_SENTENCES, "sentences"),
-            (len(sizes), _FEWEST_KEYS, f"values of {by}"),
-        ):
+        due = ((len(keys), _FEWEST_SENTENCES, "sentences"), (len(sizes), _FEWEST_KEYS, f"values of {by}"))
+        for n, least, what in due:
             if n < least:
                 remedy = f"give {least} or more, or splits of your own"
                 raise CorpusError(f"{self.name}: {n} {what}, of which train, dev and test are made; {remedy}")

@@ -219,10 +219,8 @@ class Sentences(Sequence[Sentence]):
             # What the sentence holds anyway, its id and text, is kept as a mark.
             marks = {f" sent_id = {sentence.id}": _ID_MARK, f" text = {sentence.text}": _TEXT_MARK}
             packed = (marks.get(comment) or comment.replace(_MARK, _MARK * 2) for comment in sentence.comments)
-            comments = "".join(comment + "\n" for comment in packed)
-            for value, (content, ends) in zip(
-                (sentence.id, sentence.text, comments), self._strings.values(), strict=True
-            ):
+            strings = (sentence.id, sentence.text, "".join(comment + "\n" for comment in packed))
+            for value, (content, ends) in zip(strings, self._strings.values(), strict=True):
                 content += value.encode("utf-8", "surrogatepass")
                 ends.append(len(content))
             groups.extend((sentence.group or None,), number)
@@ -383,7 +381,8 @@ class Sentences(Sequence[Sentence]):
     @cached_property
     def text_fingerprint(self) -> str:
         """Hash of the input of a model, text and positions of words, independent of annotation."""
-        return digest([*map(memoryview, self._strings["text"]), self.starts.data, self.char_spans.tobytes()])
+        text, ends = self._strings["text"]
+        return digest([memoryview(text), memoryview(ends), self.starts.data, self.char_spans.tobytes()])
 
     @cached_property
     def fingerprint(self) -> str:
@@ -396,8 +395,9 @@ class Sentences(Sequence[Sentence]):
             values = "\0".join(layer.values).encode("utf-8", "surrogatepass")
             return [name.encode(), layer.packed.astype(np.int32).data, values]
 
-        parts = [self.text_fingerprint.encode(), *of("form", self.forms), *map(memoryview, self._strings["id"])]
-        parts += of("group", self.groups)
+        ids, ends = self._strings["id"]
+        parts: list[bytes | memoryview] = [self.text_fingerprint.encode(), *of("form", self.forms)]
+        parts += [memoryview(ids), memoryview(ends), *of("group", self.groups)]
         for name in sorted(self.layers):
             parts += of(name, self.layers[name])
         if self.heads is not None:

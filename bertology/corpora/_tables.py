@@ -209,16 +209,15 @@ Row = tuple[str | None, Sentence]
 def _corpus_of_tables(name: str, tables: Mapping[str | None, Table], columns: Stated | None) -> Corpus:
     """The corpus in tables of the same columns, one a split; one under None is split by its column, or here."""
     oddities = Oddities()
-    rows, chosen = _rows_of_tables(name, tables, columns, oddities)
+    chosen = _columns_of(name, tables, columns)
+    rows = _rows_of_tables(tables, chosen, oddities, language=chosen.language)
     notes = {"columns": f"{chosen}, by their names"} if chosen.inferred else {}
     corpus = corpus_of_rows(name, list(rows), by=chosen.one("group"), notes=notes, oddities=oddities)
     return replace(corpus, language=chosen.language)
 
 
-def _rows_of_tables(
-    name: str, tables: Mapping[str | None, Table], columns: Stated | None, oddities: Oddities, **words: Any
-) -> tuple[Iterator[Row], Columns]:
-    """The sentences of tables, in their order, and their columns; ``words`` are options of :func:`sentence_of_text`."""
+def _columns_of(name: str, tables: Mapping[str | None, Table], columns: Stated | None) -> Columns:
+    """The columns of tables, as stated or by their names; there must be some row."""
     first = next(iter(tables.values()))
     chosen = _recognised(first.columns) if columns is None else _stated(columns)
     if chosen is None:
@@ -227,15 +226,76 @@ def _rows_of_tables(
         table.check(chosen)
     if not any(map(len, tables.values())):
         raise CorpusError(f"{name}: no row in it; give some sentences")
-    spelt = {label: _spelling(label, tables, in_lists=False) for label in chosen["label"]}
-    spelt |= {tags: _spelling(tags, tables, in_lists=True) for tags in chosen["tags"]}
-    words = {"language": chosen.language, **words}
-    rows = (
-        _row(table, row, split, chosen, spelt, oddities, words)
-        for split, table in tables.items()
-        for row in range(len(table))
-    )
-    return rows, chosen
+    return chosen
+
+
+def _rows_of_tables(
+    tables: Mapping[str | None, Table], columns: Columns, oddities: Oddities, **words: Any
+) -> Iterator[Row]:
+    """The sentences of tables, in their order; ``words`` are options of :func:`sentence_of_text`."""
+    spelt = {label: _spelling(label, tables, in_lists=False) for label in columns["label"]}
+    spelt |= {tags: _spelling(tags, tables, in_lists=True) for tags in columns["tags"]}
+    for split, table, number in ((*of, number) for of in tables.items() for number in range(len(of[1]))):
+        where, one = table.place(number), columns.one
+        cells = {name: table.columns[name][number] for name in columns.named}
+        name = name_cell(cells[column], where, column) if (column := one("id")) else str(number)
+        text = text_cell(cells[column], where, column) if (column := one("text")) else None
+        if column := one("words"):
+            given = list_cell(cells[column], where, column)
+            for place, word in enumerate(given or [None], 1):
+                if not isinstance(word, str) or not word.strip():
+                    what = "is empty" if isinstance(word, str) or _is_missing(word) else f"is {quoted(word)}, no text"
+                    what = f"word {place} of column {quoted(column)} {what}; give every word, or leave the row out"
+                    raise CorpusError(f"{where}: {what}")
+            spaced = None if text is None else spacing_in(text, given)
+            if text is not None and spaced is None:
+                oddities.note("sentences whose words do not spell their text, joined by single spaces", where)
+            sentence = Sentence.from_words(given, id=name, space_after=spaced)
+        else:
+            sentence = sentence_of_text(text or "", name=name, where=f"{where}: ", **words)
+        n, layers, span2 = len(sentence), dict[str, tuple[str | None, ...]](), None
+        span1 = (0, n)
+        if column := one("at"):
+            span1 = _words_at(cells[column], sentence, where, column, by_spaces=not columns["words"])
+        if column := one("text2"):
+            other = sentence_of_text(text_cell(cells[column], where, column), where=f"{where}: ", **words)
+            first, last = 0, len(other)
+            if column := one("at2"):
+                first, last = _words_at(cells[column], other, where, column, by_spaces=True)
+            sentence, span2 = joined(sentence, other), (first + n, last + n)
+        for column in columns["tags"]:
+            if _is_missing(cells[column]):
+                oddities.note(f"rows without a label in {column}", where)
+                continue
+            values = list_cell(cells[column], where, column)
+            if len(values) != n:
+                what = f"{n} words in column {quoted(one('words'))} but {len(values)} labels"
+                raise CorpusError(f"{where}: {what} in {quoted(column)}; give one a word")
+            layers[column] = (*map(spelt[column], values), *[None] * (len(sentence) - n))
+        targets = dict(sentence.targets)
+        for column in columns["label"]:
+            if (label := spelt[column](cells[column])) is None:
+                oddities.note(f"rows without a label in {column}", where)
+            else:
+                targets[column] = (Target(span1, label, span2),)
+        group = _plain(cells[column]) if (column := one("group")) else None
+        if column := one("split"):
+            split = split_named(name_cell(cells[column], where, column))
+        layers = {tags: values for tags, values in layers.items() if any(values)}
+        yield split, replace(sentence, layers=layers, targets=targets, group="" if _is_missing(group) else str(group))
+
+
+def _words_at(value: Any, sentence: Sentence, where: str, column: str, *, by_spaces: bool) -> tuple[int, int]:
+    """The words at a place that a column states, a number or ``first-last``."""
+    stated = name_cell(value, where, column)
+    # Words of a text are counted as people do, by spaces; the tokenizer may part them further.
+    parts = [one.span() for one in re.finditer(r"\S+", sentence.text)] if by_spaces else sentence.spans
+    match = re.fullmatch(r"([0-9]{1,9})(?:-([0-9]{1,9}))?", stated)
+    first, last = (int(match[1]), int(match[2] or match[1])) if match else (0, -1)
+    if not first <= last < len(parts):
+        due = f"give the number of a word, 0 to {len(parts) - 1}, or first-last"
+        raise CorpusError(f"{where}: column {quoted(column)} is {quoted(stated)}, no place among its words; {due}")
+    return words_within(list(sentence.spans), parts[first][0], parts[last][1])
 
 
 def corpus_of_rows(
@@ -265,76 +325,6 @@ def corpus_of_rows(
 
     splits = {split: with_iob2(part, partial(place, part), oddities) for split, part in corpus.splits.items()}
     return replace(corpus, splits=splits, notes={**corpus.notes, **oddities.notes()})
-
-
-def _row(
-    table: Table,
-    number: int,
-    split: str | None,
-    columns: Columns,
-    spelt: Mapping[str, Callable[[Any], str | None]],
-    oddities: Oddities,
-    options: Mapping[str, Any],
-) -> Row:
-    """A row of a table, of the split that the table is, or of that which a column states."""
-    where, one = table.place(number), columns.one
-    cells = {name: table.columns[name][number] for name in columns.named}
-    name = name_cell(cells[column], where, column) if (column := one("id")) else str(number)
-    text = text_cell(cells[column], where, column) if (column := one("text")) else None
-    if column := one("words"):
-        words = list_cell(cells[column], where, column)
-        for place, word in enumerate(words or [None], 1):
-            if not isinstance(word, str) or not word.strip():
-                what = "is empty" if isinstance(word, str) or _is_missing(word) else f"is {quoted(word)}, no text"
-                what = f"word {place} of column {quoted(column)} {what}; give every word, or leave the row out"
-                raise CorpusError(f"{where}: {what}")
-        spaced = None if text is None else spacing_in(text, words)
-        if text is not None and spaced is None:
-            oddities.note("sentences whose words do not spell their text, joined by single spaces", where)
-        sentence = Sentence.from_words(words, id=name, space_after=spaced)
-    else:
-        sentence = sentence_of_text(text or "", name=name, where=f"{where}: ", **options)
-
-    def span(key: str, sentence: Sentence) -> tuple[int, int]:
-        """The words that a label is about: all, or those at a place that a column states."""
-        if (column := one(key)) is None:
-            return 0, len(sentence)
-        stated = name_cell(cells[column], where, column)
-        # Words of a text are counted as people do, by spaces; the tokenizer may part them further.
-        is_of_words = columns["words"] and key == "at"
-        parts = sentence.spans if is_of_words else [one.span() for one in re.finditer(r"\S+", sentence.text)]
-        match = re.fullmatch(r"([0-9]{1,9})(?:-([0-9]{1,9}))?", stated)
-        first, last = (int(match[1]), int(match[2] or match[1])) if match else (0, -1)
-        if not first <= last < len(parts):
-            due = f"give the number of a word, 0 to {len(parts) - 1}, or first-last"
-            raise CorpusError(f"{where}: column {quoted(column)} is {quoted(stated)}, no place among its words; {due}")
-        return words_within(list(sentence.spans), parts[first][0], parts[last][1])
-
-    n, layers, span1, span2 = len(sentence), dict[str, tuple[str | None, ...]](), span("at", sentence), None
-    if column := one("text2"):
-        other = sentence_of_text(text_cell(cells[column], where, column), where=f"{where}: ", **options)
-        first, last = span("at2", other)
-        sentence, span2 = joined(sentence, other), (first + n, last + n)
-    for column in columns["tags"]:
-        if _is_missing(cells[column]):
-            oddities.note(f"rows without a label in {column}", where)
-            continue
-        values = list_cell(cells[column], where, column)
-        if len(values) != n:
-            what = f"{n} words in column {quoted(one('words'))} but {len(values)} labels"
-            raise CorpusError(f"{where}: {what} in {quoted(column)}; give one a word")
-        layers[column] = (*map(spelt[column], values), *[None] * (len(sentence) - n))
-    targets = dict(sentence.targets)
-    for column in columns["label"]:
-        if (label := spelt[column](cells[column])) is None:
-            oddities.note(f"rows without a label in {column}", where)
-        else:
-            targets[column] = (Target(span1, label, span2),)
-    group = _plain(cells[column]) if (column := one("group")) else None
-    if column := one("split"):
-        split = split_named(name_cell(cells[column], where, column))
-    layers = {tags: values for tags, values in layers.items() if any(values)}
-    return split, replace(sentence, layers=layers, targets=targets, group="" if _is_missing(group) else str(group))
 
 
 def joined(first: Sentence, second: Sentence) -> Sentence:
@@ -726,8 +716,9 @@ def as_sentences(text: Texts, *, language: str | None = None, split_at_spaces: b
     part = _part(rows, IN_MEMORY, None)
     if not isinstance(part, Table):
         return Sentences(part)
+    tables: dict[str | None, Table] = {None: part}
     options = {"language": language, "split_at_spaces": split_at_spaces}
-    read, _ = _rows_of_tables(IN_MEMORY, {None: part}, None, Oddities(), **options)
+    read = _rows_of_tables(tables, _columns_of(IN_MEMORY, tables, None), Oddities(), **options)
     return Sentences(sentence for _, sentence in read)
 
 
