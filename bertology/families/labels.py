@@ -95,8 +95,9 @@ class _Labels(VectorFamily):
     def check(self, pair: ModelCorpus, probe: Probe, configs: Sequence[ReadoutConfig]) -> None:
         """Check that the corpus has the labels of the task and of erased tasks, and items that can be pooled."""
         super().check(pair, probe, configs)
-        for task in dict.fromkeys(config.erase for config in configs if config.erase is not None):
-            _erased_data(task, pair.splits)
+        for config in configs:
+            if config.erase is not None:
+                _erased_data(config.erase, pair.splits)
 
     def cells(self, pair: ModelCorpus, probe: Probe, config: ReadoutConfig, init: Init) -> CellGrid:
         """The cells of the task; comparisons of pairs and erased tasks are part of their identity."""
@@ -184,6 +185,8 @@ class _Labels(VectorFamily):
         self, cells: FitCells, control: str, by_control: Any, shared: Sequence[Mapping[str, Any]]
     ) -> Iterable[ResultRow]:
         """Selectivity, and where mixtures of layers gain."""
+        if control == "none" and readout_kind(cells.readout).columns == "layer":
+            return ()
         if control == "none":
             return _depth_rows(cells, by_control[control], shared, self.scored_by(cells)[0])
         return super().more_rows(cells, control, by_control, shared)
@@ -227,7 +230,7 @@ def fit(cells: FitCells, job: Resources) -> None:
     provenance = watch.provenance(*_PACKAGES, device=job.device, n_cells=len(cells.cells))
     writer, every = CellWriter(cells, data, job, provenance), dict[tuple[Problem, int | None], dict[str, Any]]()
     for number, problem in enumerate(problems):
-        gold = data.test.codes if problem.control == "none" else data.labels_of(problem, "test")
+        gold = data.test.codes if problem.control == "none" else data.control("test", seed=problem.seed)
         for place, (layer, cell) in enumerate(zip(cells.layers, cells.cells_of(problem), strict=True)):
             at = number, place
             if erasure is None:
@@ -238,7 +241,7 @@ def fit(cells: FitCells, job: Resources) -> None:
             tried = np.flatnonzero(~np.isnan(report.dev_accuracy[at]))
             params = every[problem, layer] = {
                 "strength": float(report.chosen[at]),
-                "strengths": [float(report.strengths[one]) for one in tried],
+                "strengths": np.array(report.strengths)[tried].tolist(),
                 "dev_accuracy": [round(float(report.dev_accuracy[at][one]), 6) for one in tried],
                 "iterations": int(report.iterations[at][chosen]),
                 "converged": bool(report.converged[at][chosen]),

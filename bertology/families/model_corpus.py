@@ -277,7 +277,7 @@ class ModelCorpus:
     def stored_bytes(self, sentences: Sentences, signal: Signal = "words") -> int:
         """Bytes of the stored vectors of a text."""
         n_vectors = len(sentences) if signal == "cls" else sentences.n_words
-        return n_vectors * np.dtype(self.request.stored_dtype).itemsize * len(self.layers) * self.shape.dim
+        return n_vectors * int(np.dtype(self.request.stored_dtype).itemsize) * len(self.layers) * self.shape.dim
 
     def layers_of(self, config: ReadoutConfig) -> tuple[int, ...]:
         """The layers that a readout configuration reads, which have to be among those that are asked about."""

@@ -165,10 +165,6 @@ class TaskData:
         sets, times = np.unique(labels, axis=0, return_counts=True)
         return np.asarray(sets[control_labels(forms, vocabulary, times, seed=seed)], dtype=np.bool_)
 
-    def labels_of(self, problem: Problem, split: str) -> Labels:
-        """The labels of the items of a split in a problem."""
-        return self.targets(split) if problem.control == "none" else self.control(split, seed=problem.seed)
-
     def word_forms(self) -> tuple[Integers, Integers, int]:
         """Written forms of train and test items under train's numbering (−1 for forms it lacks), and their number."""
         (train, known), (test, forms) = self._forms["train"], self._forms["test"]
@@ -355,7 +351,8 @@ def targets_of(
     """
     from bertology.readouts import Targets
 
-    labels: Any = np.stack([data.labels_of(problem, split) for problem in problems])
+    own = data.targets(split)
+    labels: Any = np.stack([own if one.control == "none" else data.control(split, seed=one.seed) for one in problems])
     weighted = split == "train" and (fraction < 1 or (resampled and any(problem.seed for problem in problems)))
     weights = [data.weights(problem.seed, fraction, resampled=resampled) for problem in problems] if weighted else None
     names = tuple(f"task {data.probe.task}: {problem}" for problem in problems)
@@ -422,10 +419,6 @@ class CellWriter:
     provenance: Mapping[str, Any]
     reference: ModelCorpus | None = None  # the model that a task of comparison compares with
 
-    @cached_property
-    def _aligned(self) -> dict[str, Any]:
-        return self.job.pair.alignment_counts(beside=self.reference)
-
     def write(
         self, cell: predictions.Cell, kept: Predictions, seed: int, params: Mapping[str, Any], **facts: Any
     ) -> None:
@@ -433,7 +426,8 @@ class CellWriter:
         config, data = self.cells.config, self.data
         settings = {"settings": config.changes} if config.changes else {}
         items = {} if data.kind == "words" else {"items": data.kind}
-        counts = {**data.counts(seed=seed, fraction=config.fraction), **self._aligned, **facts}
+        aligned = self.job.pair.alignment_counts(beside=self.reference)
+        counts = {**data.counts(seed=seed, fraction=config.fraction), **aligned, **facts}
         facts = {**counts, "params": {**params, **settings, **items}}
         predictions.write_cell(
             self.job.run, cell, kept, facts=facts, provenance=self.provenance, notes=data.splits.notes

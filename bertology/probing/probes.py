@@ -140,7 +140,7 @@ class Probe(ABC):
         Raises:
             NameNotFoundError: one of them is not registered.
         """
-        return tuple(find_metric(metric) for metric in self.metrics)
+        return tuple(map(find_metric, self.metrics))
 
     def with_settings(self, settings: Mapping[str, Any]) -> Self:
         """The same question with other settings.
