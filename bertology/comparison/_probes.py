@@ -22,10 +22,6 @@ if TYPE_CHECKING:
     from bertology.measures.sums import LayerSums
 
 
-LayerPair = tuple[int, int]
-"""A layer of the model, and the layer of the reference that it is compared with."""
-
-
 class ComparisonProbe(Probe):
     """A question about what differs between a model and its reference.
 
@@ -61,7 +57,7 @@ class VectorComparison(WordsProbe, ComparisonProbe):
 
     @abstractmethod
     def statistics(
-        self, model: SplitVectors, reference: SplitVectors, sentences: Splits, *, layers: Sequence[LayerPair]
+        self, model: SplitVectors, reference: SplitVectors, sentences: Splits, *, layers: Sequence[tuple[int, int]]
     ) -> Iterator[LayerSums]:
         """The statistics of each layer of the model, or of those that they are defined for.
 
@@ -117,11 +113,9 @@ class EncoderPair:
     model: Encoder
     reference: Encoder
     sentences: Splits
-    layers: Sequence[LayerPair]
-    """Every layer that is asked about, and the one of the reference that it is compared with; none where the columns of
-    the task are ``model``."""
-    on_long: OnLong
-    """Treatment of sentences longer than a model takes."""
+    layers: Sequence[tuple[int, int]]
+    """Every layer that is asked about with that of the reference; none where the columns of the task are ``model``."""
+    on_long: OnLong  # treatment of sentences longer than a model takes
     progress: Progress
 
 

@@ -22,7 +22,6 @@ from bertology.comparison._probes import (
     ComparisonProbe,
     EncoderComparison,
     EncoderPair,
-    LayerPair,
     ReadoutComparison,
     VectorComparison,
 )
@@ -184,7 +183,7 @@ def _reference(job: Resources) -> Resources:
     return job.reference
 
 
-def _pairs_by_depth(layers: Sequence[int], job: Resources) -> tuple[LayerPair, ...]:
+def _pairs_by_depth(layers: Sequence[int], job: Resources) -> tuple[tuple[int, int], ...]:
     """Each layer with that of the same number, or where depths differ of the same relative depth."""
     depths = job.pair.shape.n_layers, _reference(job).pair.shape.n_layers
     return tuple((layer, counterpart(layer, *depths)) for layer in layers)
@@ -197,8 +196,8 @@ def _reference_params(reference: ModelCorpus) -> dict[str, Any]:
 
 
 def _measure_vectors(
-    probe: VectorComparison, cells: FitCells, job: Resources, pairs: tuple[LayerPair, ...]
-) -> tuple[Sequence[LayerSums], GeometryCounts, int, tuple[LayerPair, ...]]:
+    probe: VectorComparison, cells: FitCells, job: Resources, pairs: tuple[tuple[int, int], ...]
+) -> tuple[Sequence[LayerSums], GeometryCounts, int, tuple[tuple[int, int], ...]]:
     """The statistics of the vectors of the same words in both models, of all layers, and which these are."""
     other, texts = _reference(job), job.pair.texts(probe.reads)
     unreadable = {name: ChainMap(*(dict(one.pair.unreadable.get(name, {})) for one in (job, other))) for name in texts}
@@ -216,7 +215,7 @@ def _measure_vectors(
 
 
 def _measure_attention(
-    probe: AttentionComparison, job: Resources, pairs: tuple[LayerPair, ...]
+    probe: AttentionComparison, job: Resources, pairs: tuple[tuple[int, int], ...]
 ) -> tuple[Sequence[HeadRatios], GeometryCounts, int]:
     """Statistics of the maps of each head in the same sentences, and their mean over the heads of a layer."""
     from bertology.attention import paired_maps

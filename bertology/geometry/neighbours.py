@@ -127,29 +127,27 @@ class SearchedText:
         Tags are of the first of the layers ``upos`` and ``xpos`` that there is; senses of the targets ``sense`` or that
         layer.
         """
-        from pandas.api.types import union_categoricals
-
         texts = self.splits.values()
         tags = next((name for name in _TAGS if any(name in one.layers for one in texts)), "")
         found: dict[Kind, list[Any]] = {"word": [], "tag": [], "sense": []}
         for text in texts:
-            lowered, forms = pd.factorize(np.array([form.lower() for form in text.forms.values], dtype=object))
-            found["word"].append(_categorical(lowered[text.forms.codes], forms))
-            senses, place = np.full(text.n_words, -1, dtype=np.int32), dict[str, int]()
+            senses = np.full(text.n_words, None, dtype=object)
+            of_layer = {tags: senses.copy(), _SENSE: senses.copy()} | {
+                name: np.array([*text.layers[name].values, None], dtype=object)[text.layers[name].codes]
+                for name in (tags, _SENSE)
+                if name in text.layers
+            }
             for number, targets in text.targets(_SENSE):
                 for target in targets:
                     if target.labels:
                         first, last = (int(text.starts[number]) + at for at in target.span1)
-                        senses[first:last] = place.setdefault(target.labels[0], len(place))
-            of_layer = {
-                name: _categorical(text.layers[name].codes, text.layers[name].values)
-                if name in text.layers
-                else _categorical(np.full(text.n_words, -1), ())
-                for name in (tags, _SENSE)
-            }
+                        senses[first:last] = target.labels[0]
+            lowered = np.array([form.lower() for form in text.forms.values], dtype=object)
+            found["word"].append(lowered[text.forms.codes])
             found["tag"].append(of_layer[tags])
-            found["sense"].append(_categorical(senses, tuple(place)) if place else of_layer[_SENSE])
-        return {kind: union_categoricals(parts) for kind, parts in found.items()}
+            found["sense"].append(senses if any(senses) else of_layer[_SENSE])
+        every = {kind: pd.factorize(np.concatenate(parts)) for kind, parts in found.items()}
+        return {kind: pd.Categorical.from_codes(codes, pd.Index(values)) for kind, (codes, values) in every.items()}
 
     def value(self, kind: Kind, word: int) -> str | None:
         """The form in lower case, tag or sense of a word."""
@@ -174,10 +172,6 @@ class SearchedText:
                     is_same = (sentences.char_spans[first:last] == sentence.spans[place]).all(axis=1)
                     found += (start + first + np.flatnonzero(is_same)).tolist()
         return found
-
-
-def _categorical(codes: NDArray[np.integer[Any]], values: Any) -> Any:
-    return pd.Categorical.from_codes(codes, pd.Index(values, dtype=object))
 
 
 def nearest_occurrences(
