@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from bertology.cloze import MASK, Prompt, ask
+from bertology.cloze import MASK, Prompt
 from bertology.corpora import Sentence, Sentences, as_sentences
 from bertology.corpora.prompts import TableItem, read_item_table, source_name, split_language
 from bertology.corpora.prompts.lama import read_lama
@@ -380,6 +380,8 @@ def sensitive_pairs(
         ClozeError: no pair, or a sentence with a mask.
         ModelError: no masked-LM head.
     """
+    from bertology.cloze import ask  # torch is not needed to list tasks
+
     if not pairs:
         raise ClozeError("no pair: give at least one")
     texts = list(as_sentences([text for pair in pairs for text in pair], language=language))

@@ -157,7 +157,7 @@ def _draw_line(ax: Axes, scores: Mapping[int, Score], metric: str, *, color: str
     bounds = [(score.low, score.high) for score in scores.values()]
     low, high = scale * np.array(bounds, dtype=np.float64).reshape(-1, 2).T
     if len(x) > 1:
-        ax.fill_between(x, low, high, color=color, alpha=0.17, linewidth=0, zorder=2)
+        ax.fill_between(x, low, high, color=color, alpha=0.18, linewidth=0, zorder=2)
     else:
         ax.vlines(x, low, high, color=color, linewidth=1.2, zorder=2)
     ax.plot(x, y, color=color, markersize=4, **style)
