@@ -309,14 +309,18 @@ class PieceReader:
         # Where each text begins when all are joined by one character.
         bases = np.append(0, np.cumsum([len(text) + 1 for text in texts])).astype(np.int64)
         starts, ends = (offsets + np.repeat(bases[:-1], n_pieces)[:, None]).T
-        places = _trimmed(starts, ends, "\n".join(texts))
+        # White space at the ends of pieces does not count; pieces of white space alone become empty.
+        joined = np.frombuffer("\n".join(texts).encode("utf-32-le"), dtype=np.uint32)
+        following, preceding = _neighbours(~_space_table()[np.minimum(joined, _TABLE_END)])
+        starts = np.minimum(following[starts], ends)
+        ends = np.maximum(preceding[ends], starts)
         words = sentences.starts[low : high + 1]
         counts = np.diff(words)
         spans = sentences.char_spans[words[0] : words[-1]].astype(np.int64) + np.repeat(bases[:-1], counts)[:, None]
         # A span that overruns its text must not reach the next one.
         spans = np.minimum(spans, np.repeat(bases[1:] - 1, counts)[:, None])
         # The offsets of a mark may be those of the character after the white space that it stands for.
-        return ids, n_pieces, *_words_to_pieces(spans, places, ~np.isin(ids, self.marker_ids), n_pieces)
+        return ids, n_pieces, *_words_to_pieces(spans, (starts, ends), ~np.isin(ids, self.marker_ids), n_pieces)
 
     def _before(self, text: str) -> tuple[Ids, Integers, int]:
         """``[piece]`` what stands before the second text of a pair whose first is given, with its token types; and the
@@ -352,14 +356,6 @@ def _neighbours(is_marked: Flags) -> tuple[Integers, Integers]:
     places, n = np.arange(len(is_marked)), len(is_marked)
     following = np.append(np.minimum.accumulate(np.where(is_marked, places, n)[::-1])[::-1], n)
     return following, np.append(0, np.maximum.accumulate(np.where(is_marked, places + 1, 0)))
-
-
-def _trimmed(starts: Integers, ends: Integers, joined: str) -> tuple[Integers, Integers]:
-    """Intervals in a text without white space at their ends; one of white space alone becomes empty."""
-    text = np.frombuffer(joined.encode("utf-32-le"), dtype=np.uint32)
-    following, preceding = _neighbours(~_space_table()[np.minimum(text, _TABLE_END)])
-    starts = np.minimum(following[starts], ends)
-    return starts, np.maximum(preceding[ends], starts)
 
 
 def _words_to_pieces(

@@ -124,19 +124,11 @@ def find_part(block: nn.Module, family: str, site: str) -> nn.Module:
 def check_gates(gates: Gates, *, n_layers: int, n_heads: int) -> None:
     """Raise a ModelError for a head that a model does not have, or a gate that is not one number or one a row."""
     for (layer, head), gate in gates.items():
-        if not 1 <= layer <= n_layers:
-            raise ModelError(
-                f"head L{layer}H{head}: the model has {n_layers} layers, so gates are of layers 1…{n_layers}"
-            )
-        _check_head(layer, head, n_heads)
+        what = f"head L{layer}H{head}"
+        if not (1 <= layer <= n_layers and 1 <= head <= n_heads):
+            raise ModelError(f"{what}: the model has {n_layers} layers of {n_heads} heads; both count from 1")
         if isinstance(gate, Tensor) and gate.numel() != 1 and gate.ndim != 1:
-            shape = tuple(gate.shape)
-            raise ModelError(f"head L{layer}H{head}: a gate is one number, or one for each row of a batch, not {shape}")
-
-
-def _check_head(layer: int, head: int, n_heads: int) -> None:
-    if not 1 <= head <= n_heads:
-        raise ModelError(f"head L{layer}H{head}: each layer has {n_heads} heads, so heads are 1…{n_heads}")
+            raise ModelError(f"{what}: a gate is one number, or one for each row of a batch, not {tuple(gate.shape)}")
 
 
 def gating(
@@ -237,7 +229,7 @@ class Intervention:
         if self.head is not None and self.site not in ("head", "values"):
             raise ModelError(f"L{self.layer}H{self.head}: {self.site} belongs to no head: leave head out")
         if self.head is not None and n_heads is not None:
-            _check_head(self.layer, self.head, n_heads)
+            check_gates({(self.layer, self.head): 1.0}, n_layers=n_layers, n_heads=n_heads)
 
     def _changed(self, state: Tensor) -> Tensor:
         changed = self.change(state)

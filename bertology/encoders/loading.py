@@ -340,8 +340,6 @@ class WholeModel:
 
     model: Any
     """A model of the class that ``architectures`` in its configuration names; the bare encoder without a name."""
-    blocks: list[nn.Module]
-    """The blocks of its encoder in the order in which they run; ALBERT's shared block once for every time it runs."""
     family: str  # the architecture, as ``model_type`` in ``config.json`` names it
     absent: frozenset[str]
     """Weights that the files lack and no signal depends on: a pooler under no head. They are random, and not saved."""
@@ -373,7 +371,8 @@ def load_whole(source: ModelSource) -> WholeModel:
         raise ModelError(f"{source.folder}: the weights lack {lost[0]}, which its class {name} has; {AGAIN}")
     no_parameters_learn(model)
     read_languages_apart(model.base_model)
-    return WholeModel(model, blocks_of(model, shape.n_layers, shape.family), shape.family, absent)
+    blocks_of(model, shape.n_layers, shape.family)  # raises where there are none
+    return WholeModel(model, shape.family, absent)
 
 
 def blocks_of(model: Any, n_layers: int, family: str) -> list[nn.Module]:

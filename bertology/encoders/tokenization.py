@@ -96,7 +96,7 @@ def tokenizer_scores(reader: PieceReader, texts: Texts, *, n_resamples: int = 20
     return (*scores, TokenizerScore("vocabulary_used", len(shares) / vocabulary, float("nan"), float("nan")))
 
 
-def piece_ranges(reader: PieceReader, texts: Texts) -> NDArray[np.int64]:
+def piece_ranges(reader: PieceReader, texts: Texts) -> Integers:
     """``[word, 2]`` the first piece of each word of some texts and the end of its pieces, counted through all texts:
     equal where a word cannot be read, overlapping where words share pieces."""
     return _read(reader, as_sentences(texts))[1]

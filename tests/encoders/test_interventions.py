@@ -167,9 +167,9 @@ def test_gradients_reach_the_gates(family: str, encoder: Encoders) -> None:
 @pytest.mark.parametrize(
     ("head", "message"),
     [
-        ((4, 1), "head L4H1: the model has 3 layers, so gates are of layers 1…3"),
+        ((4, 1), "head L4H1: the model has 3 layers of 4 heads"),
         ((0, 1), "head L0H1"),
-        ((1, 5), "head L1H5: each layer has 4 heads, so heads are 1…4"),
+        ((1, 5), "head L1H5: the model has 3 layers of 4 heads"),
     ],
 )
 def test_heads_out_of_range(encoder: Encoders, head: tuple[int, int], message: str) -> None:
