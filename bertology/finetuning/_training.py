@@ -292,10 +292,15 @@ _EPS = 1e-6
 def uncorrected_adamw(groups: Sequence[dict[str, Any]], lr: float) -> torch.optim.AdamW:
     """AdamW whose moments are not corrected for starting at 0, as the code of Devlin et al. (2019) has it."""
     optimizer = torch.optim.AdamW(groups, lr=lr, eps=_EPS)
-    for weight in (weight for group in optimizer.param_groups for weight in group["params"]):
-        # After so many steps the corrections are 1, exactly.
-        moments = {name: torch.zeros_like(weight) for name in ("exp_avg", "exp_avg_sq")}
-        optimizer.state[weight] = {"step": torch.tensor(1e6), **moments}
+
+    def begin(*_: Any) -> None:
+        for weight in (weight for group in optimizer.param_groups for weight in group["params"]):
+            if weight.grad is not None and not optimizer.state[weight]:
+                # After so many steps the corrections are 1, exactly.
+                moments = {name: torch.zeros_like(weight) for name in ("exp_avg", "exp_avg_sq")}
+                optimizer.state[weight] = {"step": torch.tensor(1e6), **moments}
+
+    optimizer.register_step_pre_hook(begin)
     return optimizer
 
 

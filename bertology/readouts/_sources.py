@@ -112,9 +112,6 @@ class Moments:
     mean: Tensor  # [weighting, layer, dim] float64
     std: Tensor  # [weighting, layer, dim] float64, infinite where a feature is constant, which leaves 0 of it
 
-    def only(self, weightings: Tensor) -> Moments:
-        return Moments(self.mean[weightings], self.std[weightings])
-
 
 @dataclass(frozen=True)
 class Sample:

@@ -579,7 +579,8 @@ class _LayerFits:
         sampled = items.at(sample.items)
         # The strength is the variance of a Gaussian prior, which hardly depends on how many items there are.
         strengths = torch.from_numpy(np.array(self._path.strengths)[places])
-        fits = Fits(items if on_all else sampled, self._moments.only(some), strengths)
+        moments = Moments(self._moments.mean[some], self._moments.std[some])
+        fits = Fits(items if on_all else sampled, moments, strengths)
 
         def minima(what: str, source: Any, of: Items, start: Tensor, near: Precondition, **how: Any) -> Minima:
             def report(iteration: int, left: int) -> None:
