@@ -47,7 +47,7 @@ class Attribution(CausalProbe):
     baseline: Literal["mask", "pad"] = "mask"
     """Baseline of integrated gradients: the input that words are replaced by."""
     most_texts: int = 200
-    """So many texts at most, drawn at random."""
+    """Largest number of texts, drawn at random."""
     question = "Does the word that a method calls important decide the prediction?"
     about = "Texts; which of them the model can read is seen when it reads them."
     reference = "Jain & Wallace 2019; Wiegreffe & Pinter 2019; DeYoung et al. 2020"

@@ -294,7 +294,7 @@ class PsycholinguisticDiagnostics(ClozeProbe):
 
     @property
     def question(self) -> str:
-        """That of its kind."""
+        """The question of its kind."""
         return _KINDS[self.kind].question
 
     @property

@@ -222,7 +222,7 @@ class ErasedAgreement(CausalProbe):
     """Does a model use the number of the subject, and where?"""
 
     most_pairs: int = 300
-    """So many pairs of texts at most, drawn at random."""
+    """Largest number of pairs of texts, drawn at random."""
     task = "erase_and_predict:agreement"
     question = "Can a model choose the verb once the number of the subject is erased from a layer?"
     about = "Pairs; which of them the model cannot read is seen when it reads them."

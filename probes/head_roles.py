@@ -51,11 +51,11 @@ class Roles(AttentionProbe):
     """Which role does a head play?"""
 
     relations: tuple[str, ...] = ("nsubj", "obj", "amod", "advmod")
-    """Those of syntactic heads."""
+    """Relations of syntactic heads."""
     positional: float = 0.9
     """The least share of maxima at one place."""
     gain: float = 0.1
-    """How much a share must be above that of the best offset."""
+    """Least difference of a share from that of the best offset."""
     relative: bool = False
     """Whether ``gain`` is a part of the offset's share, or else is added to it."""
     rare: float = 0.5

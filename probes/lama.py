@@ -41,7 +41,7 @@ _BY_TYPE = tuple(
     )
     for kind in ("1-1", "N-1", "N-M")
 )
-"""How many subjects share an object, and how many objects a subject has (Petroni et al., table 2)."""
+"""Numbers of subjects for an object, and of objects for a subject (Petroni et al., table 2)."""
 _NEVER_STATED = "never stated in the training text"
 
 

@@ -91,7 +91,7 @@ class Patching(CausalProbe):
     direction: Literal["denoise", "noise"] = "denoise"
     """Into which text of a pair states are put: into the other one, or into the first."""
     most_pairs: int = 300
-    """So many pairs at most, drawn at random."""
+    """Largest number of pairs, drawn at random."""
     question = "Which states carry what decides about a word at a mask?"
     about = "Pairs; which of them the model cannot read is seen when it reads them."
     reference = "Vig et al. 2020; Geiger et al. 2021"

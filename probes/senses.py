@@ -69,7 +69,7 @@ class Senses(GeometryProbe):
 
     @property
     def compares_layers(self) -> bool:
-        """Where layers are summed."""
+        """Whether layers are summed."""
         return self.layers_summed > 1
 
     def words(self, sentences: Splits) -> SplitWords:

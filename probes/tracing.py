@@ -37,7 +37,7 @@ class Tracing(CausalProbe):
     """Where does a fact come from?"""
 
     most_facts: int = 300
-    """So many facts that the model knows."""
+    """Largest number of facts that the model knows."""
     draws: int = 10
     """Draws of the noise, whose mean is taken."""
     deviations: float = 3.0

@@ -155,7 +155,7 @@ class Entry:
         return self.folder / self.manifest.shards[number][0]
 
     def damaged_files(self) -> list[Path]:
-        """Those of shards, index and manifest that are missing or whose checksum differs from the recorded one."""
+        """Files among shards, index and manifest that are missing or whose checksum differs from the recorded one."""
         files = ((self.folder / name, checksum) for name, _, checksum in self.manifest.shards)
         damaged = [path for path, checksum in files if shard_checksum(path) != checksum]
         index = self.folder / INDEX

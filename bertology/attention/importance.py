@@ -167,7 +167,7 @@ def head_importance(task: MaskedWords, *, progress: Progress = silent) -> HeadRa
 
 
 def attention_gradients(task: MaskedWords, *, progress: Progress = silent) -> tuple[HeadRatios, HeadRatios]:
-    """How much attention to ``[SEP]``, and to other kinds of pieces, matters for the loss (Clark et al. 2019, §3.3).
+    """Importance of attention to ``[SEP]`` and to other kinds of subwords for the loss (Clark et al. 2019, §3.3).
 
     With α the weight that a head gives from one piece to another, and L the mean loss of a text's items,
     ``attention_gradient_bits`` is the mean of |∂L/∂α| over all pairs whose target is of a kind: the paper's figure 4.

@@ -639,7 +639,7 @@ def _arcs(reading: AttentionReading, level: Level) -> list[list[Any]]:
 
 
 def most_kept(n_maps: int, n_units: int, *, cells: int = MOST_CELLS, n_rows: int | None = None) -> int:
-    """How many weights of each row can be kept when ``n_maps`` maps share so many ``cells`` of a page; of maps that
+    """Weights of each row that can be kept when ``n_maps`` maps share so many ``cells`` of a page; of maps that
     are not square ``n_rows`` is the number of their rows."""
     rows = n_maps * (n_rows or n_units)
     return n_units if rows * n_units <= cells else min(n_units, max(1, cells // rows))

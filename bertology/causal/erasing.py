@@ -42,7 +42,7 @@ Layers = tuple[int, ...]
 METHODS = {"leace": fit_erasure, "inlp": fit_nullspace}
 """Fits of an erasure: Belrose et al. 2023, Ravfogel et al. 2020."""
 N_MASKINGS = 4
-"""How often the text that erasures are fitted to is read, with other words masked."""
+"""Number of passes over the text that erasures are fitted to, each with other words masked."""
 N_RANDOM = 3
 """Number of draws of random directions, whose mean is the control."""
 SEED = 0
@@ -345,7 +345,7 @@ def _measures(logs: Tensor, plain: Tensor, gold: Tensor) -> Floats:
 
 
 class Judged(NamedTuple):
-    """How often an oracle is right on the pieces of each sentence of test, as they are and after an intervention."""
+    """Correct predictions of an oracle by test sentence, before and after an intervention."""
 
     before: Floats  # [layer, sentence] number of pieces of which it finds the label
     after: Floats  # [layer, sentence] the same after the intervention, by an oracle that was fitted after it too

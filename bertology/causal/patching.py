@@ -75,7 +75,7 @@ class PatchingMap(PageAndFigure):
     site: str
     direction: str
     source: str
-    """Where states come from: ``pair``, ``unrelated``, ``same_value``, ``mean_difference``; or ``noise``, of a pass
+    """Source of states: ``pair``, ``unrelated``, ``same_value``, ``mean_difference``; or ``noise``, of a pass
     over the same text into one whose subject is noised (:func:`trace`)."""
     layers: tuple[int, ...]
     places: tuple[str, ...]

@@ -87,7 +87,7 @@ class CausalProbe(Probe):
         return {}
 
     def counts(self, sentences: Mapping[str, Sentences], items: CausalItems | None) -> GeometryCounts:
-        """How many items are asked about; a :class:`CorpusError` where the text lacks what is asked about."""
+        """Counts of the items; a :class:`CorpusError` where the text has none."""
         return GeometryCounts(0 if items is None else len(items))
 
     @abstractmethod

@@ -74,7 +74,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "words": {"metavar": "[NAME|WORD...]"},
     "yes": {"flags": "--yes -y"},
 }
-"""What parameters of commands have in common: their names on the command line, bounds, and help where a command's own
+"""Common properties of parameters of commands: their names on the command line, bounds, and help where a command's own
 docstring describes none. A flag that is named here has no negation."""
 
 
@@ -97,7 +97,7 @@ class Command:
     """Settings of :class:`~bertology.families.request.ProbeRequest`, where type, default and help are described, or of
     texts."""
     changed: Mapping[str, Any] | None = None
-    """By setting, a default of this command's own; or a default and a help text."""
+    """Defaults of this command's own by setting, or a default and a help text."""
 
     @property
     def summary(self) -> str:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _LEAST = 30
 """Columns of a text, however narrow the terminal is."""
 _ALIKE = 0.85
-"""How alike a word and the name of a task are if it is a typing error, and nothing to search for."""
+"""Least similarity of a word to the name of a task for it to count as a typing error and not as a search."""
 _LEAST_LETTERS = 5
 """Letters that a word to search needs to be the beginning of one that is found."""
 _CORPUS = "pocket"
@@ -183,7 +183,7 @@ def doctor() -> None:
 
 
 def _checked(what: str) -> str:
-    """What is there of one thing that the instrument needs; an error where it does not work."""
+    """State of one thing that the instrument needs; an error where it does not work."""
     if what == "versions":
         return ", ".join(f"{name} {version(name)}" for name in ("bertology", *_CORE))
     if what == "optional":

@@ -396,7 +396,7 @@ def surprisal(
 
 
 def _cut(encoder: Encoder, sentences: Sentences) -> tuple[list[list[int]], list[Integers], list[str], list[int]]:
-    """Of each text the pieces without special tokens, the word of each piece, numbered through all texts, and the
+    """The subwords of each text without special tokens, the word of each piece, numbered through all texts, and the
     reason why it cannot be read, empty if it can; and the special tokens before every text."""
     cut = encoder.tokenize(sentences, on_long="window")
     # An unknown piece is scored like any other, unless it is also what GPT-2 separates texts by.

@@ -181,7 +181,7 @@ class _Cloze(Family):
             _write(job.run, cell, items, answers, 0, {"versions": versions("numpy"), "wall_s": 0.0}, {})
 
     def columns(self, pair: ModelCorpus, probe: Probe, config: ReadoutConfig | None = None) -> dict[str, Any]:
-        """Those of the items, which have a language of their own."""
+        """The columns of the items, which have a language of their own."""
         return {**super().columns(pair, probe, config), "language": _items_of(pair, probe).language}
 
     def rows(self, draws: Sequence[FitCells], scoring: Scoring) -> TaskRows:
@@ -367,7 +367,7 @@ class Answers:
 
 
 class _Found(NamedTuple):
-    """What is found of some items: fields of :class:`Answers`, and why some are not scored."""
+    """Answers to some items: fields of :class:`Answers`, and the reasons why some are not scored."""
 
     fields: dict[str, Any]  # by name [layer, item]
     excluded: Sequence[tuple[int, Excluded]] = ()  # place of the item; the first reason of each counts

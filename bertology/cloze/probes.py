@@ -17,7 +17,7 @@ from bertology.probing import Probe
 from bertology.probing.probes import Subject
 
 ClozeAsks = Literal["answers", "choices", "contexts", "sentences", "changes", "next_sentence"]
-"""What is asked of a text.
+"""The questions put to a text.
 
 - ``answers``: at which place of the vocabulary the answer stands at the mask.
 - ``choices``: whether the answer is more probable at the mask than each of the rivals.

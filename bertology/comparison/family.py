@@ -119,7 +119,7 @@ class _Comparison(SumsFamily):
         return replace(grid, identity={**grid.identity, **read})
 
     def fewest_columns(self, probe: Probe, config: ReadoutConfig | None, *, layers: int, seeds: int) -> int:
-        """None is certain, as models without a reference are left out."""
+        """A model without a reference is left out, so that none is certain."""
         return 0
 
     def compute_cells(self, cells: FitCells, job: Resources) -> None:

@@ -116,7 +116,7 @@ def _distances(tensors: pd.DataFrame) -> dict[str, float]:
 
 
 def weight_changes(reference: Any, model: Any, *, layers: Sequence[tuple[int, int]] | None = None) -> WeightChanges:
-    """How far the weights of a model B are from those of a reference A that it was made from.
+    """Differences of the weights of a model B from those of the reference A that it was made from.
 
     Relative L2 and cosine of each tensor, and pooled over the tensors of a layer or of a kind as of one long vector
     (cf. Radiya-Dixit & Wang 2020, section 3). Tensors are matched by name, read from the files one by one, and compared
@@ -641,7 +641,7 @@ def label_clusters(
     per_label: int = 100,
     seed: int = 0,
 ) -> LabelClusters:
-    """How labels of words lie to each other in a model B and in its reference A (Zhou & Srikumar 2022, section 3).
+    """The layout of word labels in a model B and in its reference A (Zhou & Srikumar 2022, section 3).
 
     Of every pair of labels the distance of centroids, over all words, and the distance of convex hulls, over a sample
     of each label: twice the margin of a linear support-vector machine with C = 10⁶. Words in many dimensions are always

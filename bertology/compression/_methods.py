@@ -38,7 +38,7 @@ _CLOSE = 1e-4
 
 @dataclass(frozen=True)
 class Storage:
-    """How the values of a tensor could be stored."""
+    """Storage of the values of a tensor."""
 
     bits: int = _FULL_BITS
     """Bits of each value; below 32 each row has a scale of 32 bits as well."""
@@ -345,7 +345,7 @@ class Heads(Method):
     corpus: str = "pocket"
     """Text that importance is measured on: the first sentences of its first split."""
     sentences: int = 200
-    """How many."""
+    """Their number."""
     seed: int = 0
     """Seed of masked words, and of a random order."""
 

@@ -249,7 +249,7 @@ def check_finite(
 
 
 def damaged_weight(model: nn.Module, *, left_out: str = "\n") -> str | None:
-    """What is wrong with the first weight that is not finite, but for those with ``left_out`` in their names."""
+    """A description of the first weight that is not finite, but for those with ``left_out`` in their names."""
     for name, values in model.named_parameters():
         is_finite = values.detach().sum(dtype=torch.float32).isfinite() or values.isfinite().all()
         if left_out not in name and not is_finite:

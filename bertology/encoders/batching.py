@@ -22,7 +22,7 @@ OnLong = Literal["window", "error", "skip"]
 Pooling = Literal["mean", "first", "last"]
 """Pooling of a word's pieces into its vector: the mean of all, the first or the last."""
 CLS = "cls"
-"""In place of a pooling of words: the vectors of the first special tokens, one a sentence."""
+"""The pooling that reads the vectors of the first special tokens, one a sentence."""
 NOT_APART = -2
 """The window of a word that shares all its subwords with another, and so is not asked about."""
 SHARED = "sharing all subwords with another word"

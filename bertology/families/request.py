@@ -457,7 +457,7 @@ class Experiment(_Settings):
     """Draws of random weights that the control `random` is the mean of; `auto`: one, and none for choices between
     given answers, whose chance level is known, unless `controls` names some, `random` among them."""
     statistics: StatisticsSettings = StatisticsSettings()
-    """How intervals and comparisons are made."""
+    """Settings of intervals and comparisons."""
     outputs: OutputSettings = OutputSettings()
     """Files written next to the tidy tables."""
     device: Text = "auto"

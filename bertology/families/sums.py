@@ -146,7 +146,7 @@ def n_words_read(pair: ModelCorpus, probe: Probe) -> int:
 
 
 def layers_with_heads(pair: ModelCorpus, layers: Sequence[int], where: str = "") -> tuple[int, ...]:
-    """Those of some layers that have attention heads; it is an error where there is none among them."""
+    """The layers that have attention heads; an error where there is none among them."""
     with_heads = tuple(layer for layer in layers if layer > 0)
     if not with_heads:
         problem = "layer 0 is the embeddings, which have no attention heads"

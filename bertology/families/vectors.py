@@ -174,7 +174,7 @@ class TaskData:
 
     @cached_property
     def _forms(self) -> Mapping[str, tuple[Integers, Sequence[str]]]:
-        """By split ``[item]`` the place of each item's written form in the split's vocabulary of forms."""
+        """``[item]`` by split: the place of each item's written form in the split's vocabulary of forms."""
         found: dict[str, tuple[Integers, Sequence[str]]] = {}
         for split, examples in self.items.items():
             forms = self.splits.by_name[split].written

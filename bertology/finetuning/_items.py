@@ -103,7 +103,7 @@ class TuningTask:
     labels: tuple[str, ...]
     """Labels of train in alphabetical order; none of numbers and answers."""
     notes: tuple[str, ...] = ()
-    """How splits were made, and which of them have no labels."""
+    """Notes on how splits were made and which of them have no labels."""
     has_unanswered: bool = False
     """Whether some questions of train have no answer, so that none may be predicted."""
     n_repeated: int = 0

@@ -107,7 +107,7 @@ class Record:
     collapsed: dict[str, str] = field(default_factory=dict)
     """The one label that the model predicts for all items, by split whose items have several labels."""
     texts: TextCounts | None = None
-    """How the texts that are scored, of test if it is, align with subwords and with train."""
+    """Alignment of the scored texts with subwords and with train."""
     code: str | None = None
     """Hash of the Python code that came with the model and was run."""
 
@@ -388,7 +388,7 @@ _VERSIONS = ("torch", "transformers", "tokenizers", "accelerate")
 
 
 def _text_counts(corpus: Corpus, task: TuningTask, encoder: Encoder, max_pieces: int | None) -> TextCounts:
-    """How the texts of test, or else of dev, align with subwords and with train."""
+    """Alignment of the texts of test, or else of dev, with subwords and with train."""
     split = "test" if "test" in task.splits else "dev"
     sentences = task.splits[split].sentences
     return TextCounts(

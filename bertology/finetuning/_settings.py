@@ -1,4 +1,4 @@
-"""How models are fine-tuned: published recipes, which layers are trained, and files of several runs and tasks."""
+"""Settings of fine-tuning: published recipes, trained layers, and files of several runs and tasks."""
 
 from __future__ import annotations
 
@@ -222,7 +222,7 @@ class FineTuneGrid(BaseModel):
     runs: Annotated[tuple[GridRun, ...], Field(min_length=1)]
     """Mappings with an ``id``; the others are compared with the first."""
     seeds: Annotated[Whole, Field(ge=1, le=1000)] | tuple[Annotated[Whole, Field(ge=0)], ...] = 1
-    """How many, or which."""
+    """Their number, or their names."""
 
     @field_validator("tasks", "runs")
     @classmethod

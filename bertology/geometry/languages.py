@@ -207,7 +207,7 @@ def _least_squares(known: Floats32, language: Integers, asked: Floats32) -> Inte
 def language_centroids(
     read: LayerVectors, items: LanguageItems, *, families: Mapping[str, str] | None = None
 ) -> Iterator[LayerSums]:
-    """How far languages lie apart, and in which order their centroids join (Libovický et al. 2019, §5).
+    """Distances of languages and the order in which their centroids join (Libovický et al. 2019, §5).
 
     ``between_languages`` is the share of the variance of sentences that lies between languages, unbiased (ε², Kelley
     1935); by pair, of the sentences of both. ``merged_at``, by pair: the height at which two languages are joined by
@@ -398,7 +398,7 @@ Labels = tuple[Integers, NDArray[np.int64], tuple[str, ...]]
 
 
 def sampled_by_language(sentences: Sentences, words: NDArray[np.int64], most: int) -> NDArray[np.int64]:
-    """Those of some words that stand in as many random sentences as have ``most`` of them in each language."""
+    """The words among some that stand in as many random sentences as have ``most`` of them in each language."""
     text = ParallelText.of(sentences)
     of_sentence = np.bincount(sentences.sentence_of_word[words], minlength=len(text.language))
     order = np.random.default_rng(0).permutation(len(of_sentence))

@@ -238,7 +238,7 @@ class Neighbours:
 
     @property
     def k(self) -> int:
-        """How many neighbours a layer has."""
+        """Number of neighbours of a layer."""
         return int(self.numbers.shape[1])
 
     @property

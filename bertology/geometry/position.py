@@ -28,7 +28,7 @@ def encoding_effects(
     k: int = 10,
     seed: int = 0,
 ) -> Iterator[LayerSums]:
-    """How far words move in other encodings of their sentences, and whether an encoding sets its words apart.
+    """Distances by which words move in other encodings of their sentences, and separation of words by encoding.
 
     Each statistic of an encoding ends in its name. ``moved`` is the mean of ‖x′ − x‖ / ‖x‖ of a word's vectors x in the
     plain and x′ in the other encoding, ``cosine`` that of their cosine; ``moved_other_sentence`` and

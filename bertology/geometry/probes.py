@@ -71,7 +71,7 @@ class GeometryProbe(WordsProbe):
 
     @property
     def encodings(self) -> Mapping[str, Encoding]:
-        """By name, other ways in which the text is put to the model, besides each sentence by itself.
+        """Further encodings of the text by name, besides each sentence by itself.
 
         :meth:`statistics` has the vectors of the same words of the test split in each, by these names.
         """

@@ -1,4 +1,4 @@
-"""How much of a sentence's vector is a sum over its words of word ⊗ role (McCoy et al. 2019; Jawahar et al. 2019, §6).
+"""The part of a sentence's vector that is a sum over words of word ⊗ role (McCoy et al. 2019; Jawahar et al. 2019, §6).
 
 Fillers say what a word is, roles where it stands. A place in a tree is a path from its root, in letters: ``L`` and
 ``R`` for a dependent before and after its head, or for the first part and the rest of a phrase. With fixed fillers and

@@ -73,7 +73,7 @@ def words_of_spans(spans: Integers) -> NDArray[np.int64]:
 
 
 def context_vectors(items: Mapping[str, SpanItems], sentences: Mapping[str, Sentences]) -> dict[str, Any]:
-    """By split sparse ``[item · span, word]`` TF-IDF weights of the other words around spans, rows of length 1.
+    """Sparse ``[item · span, word]`` TF-IDF weights by split, of the other words around spans, rows of length 1.
 
     Frequencies are those of train; case is folded.
     """
@@ -315,7 +315,7 @@ def agreement(senses: Integers, labels: Integers, suffix: str = "") -> dict[str,
 
 
 def sense_clusters(vectors: LayerVectors, items: SpanItems, names: Sequence[str]) -> Iterator[LayerSums]:
-    """How well k-means on unit vectors finds the senses of each word, as means over words.
+    """Agreement of k-means on unit vectors with the senses of each word, as means over words.
 
     With as many clusters as the word has senses among the items, and with the number of 2 to 8 of the highest mean
     silhouette. Clusters are held fixed where sentences are resampled.
@@ -368,7 +368,7 @@ def _clustered(unit: Floats32, senses: Integers) -> dict[str, tuple[float, Float
 
 
 def span_clusters(vectors: Mapping[str, LayerVectors], items: Mapping[str, SpanItems]) -> Iterator[LayerSums]:
-    """How clusters of the vectors of spans agree with their labels (Jawahar et al. 2019, §3), by layer.
+    """Agreement of clusters of span vectors with their labels (Jawahar et al. 2019, §3), by layer.
 
     The vector of an item is those of its two spans, its first and its last word, their product and their difference.
     k-means with as many clusters as labels is fitted to the items of train; those of the test belong to the nearest

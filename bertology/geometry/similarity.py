@@ -71,7 +71,7 @@ def find_measure(name: str) -> Measure:
 
 
 def likeness(x: ArrayLike, y: ArrayLike, *, measure: str = "cka", **settings: float) -> float:
-    """How alike two sets of vectors of the same words are.
+    """Similarity of two sets of vectors of the same words.
 
     - ``cka``: linear centred kernel alignment, debiased, as :func:`linear_cka`; ``rbf``: the same with Gaussian kernels
       (Kornblith et al. 2019, §4): near words count, whichever direction they differ in.
@@ -278,7 +278,7 @@ MEASURES: Mapping[str, Measure] = {
 def layer_similarity(
     vectors: LayerVectors, sentences: Integers, *, measures: Sequence[str] = ("cka",)
 ) -> Iterator[LayerSums]:
-    """How alike all pairs of layers are, and how far a word moves from each layer to the next that is read.
+    """Similarities of all pairs of layers, and the distance by which a word moves from each layer to the next one read.
 
     Each measure of :func:`likeness` is given with the layer before, and by the group ``layer k`` with each other layer
     k; ``MEASURE_null`` is the same with the layer before, its words in random order. ``rsa``, ``rsa_spearman``,
@@ -321,7 +321,7 @@ def model_similarity(
     layers: Sequence[Pair],
     measures: Sequence[str] = ("cka",),
 ) -> Iterator[LayerSums]:
-    """How alike the layers of two models are, over the same words; widths and numbers of layers may differ.
+    """Similarities of the layers of two models, over the same words; widths and numbers of layers may differ.
 
     Each measure is given as by :func:`layer_similarity`, of ``cka`` by the group ``reference layer k`` also with each
     layer of the reference, and its null with the words of the reference in random order. ``procrustes`` is a distance,
@@ -557,7 +557,7 @@ class LayerMatrix:
 def compare_layers(
     vectors_a: LayerVectors, vectors_b: LayerVectors, sentences: Integers, *, measure: str = "cka"
 ) -> LayerMatrix:
-    """How alike the layers of two models are, over the same words: all layers of one by all of the other.
+    """Similarities of the layers of two models, over the same words: all layers of one by all of the other.
 
     The models may be pretrained and random weights, two seeds, or one before and after fine-tuning; ``vectors_a``
     itself as ``vectors_b`` compares a model's own layers. Vectors may differ in width, but for ``procrustes``, which

@@ -278,7 +278,7 @@ class TextStatistics:
         yield jackknife_sums("anisotropy", *mean_cosine(by_cluster.astype(np.float64), self._counts), self._kind)
 
     def intra_sentence(self, layer: OneLayer) -> Iterator[LayerSums]:
-        """How close words are to the mean of their sentence: the mean cosine of both, and that of words at random.
+        """The mean cosine of words to the mean of their sentence, and that of random words.
 
         The baseline is of sentences of as many words drawn at random from the whole text. Sentences are weighted alike;
         one with a single word is left out, as it is its own mean.

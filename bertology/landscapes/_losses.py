@@ -121,7 +121,7 @@ class Loss:
     """A mean over items that stay the same, as a function of the weights of a module."""
 
     module: nn.Module
-    """In evaluation mode; its parameters are the weights."""
+    """A module in evaluation mode; its parameters are the weights."""
     unit: str
     """Unit of the loss: ``bits``, or ``squared error``."""
     n_items: int

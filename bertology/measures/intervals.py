@@ -784,7 +784,7 @@ def mean_over_steps(scores: ArrayLike, steps: Sequence[int]) -> Floats:
 
 
 def before(first: ArrayLike, second: ArrayLike) -> tuple[float, float]:
-    """In which share of ``[resample]`` pairs the first step comes before the second, and in which both are the same."""
+    """Shares of ``[resample]`` pairs in which the first step comes before the second, and in which both are equal."""
     a, b = np.asarray(first), np.asarray(second)
     return float((a < b).mean()), float((a == b).mean())
 

@@ -696,16 +696,16 @@ _DECIMALS: Mapping[Unit, int] = {"fraction": 1, "correlation": 3, "number": 1, "
 _COUNTED = ("_bits", "_nats", "_words", "_dimensions", "_neighbours", "_clusters")
 """Endings of metrics that are counted in a unit."""
 Part = Literal["", "null", "reference", "change"]
-"""What a metric of two models is of: the model itself; words in random order; the reference; the difference of both."""
+"""Subjects of a metric of two models: the model, words in random order, the reference, or the difference of both."""
 _PARTS: Mapping[str, Part] = {"_null": "null", "_reference": "reference", "_change": "change"}
 Depth = Literal["", "mean", "divergence", "growth"]
-"""What a metric tells of a mixture of layers: mean layer under its weights, their divergence from equal ones, mean
+"""Quantities of a mixture of layers: mean layer under its weights, their divergence from equal ones, mean
 layer at which a score grows."""
 
 
 @dataclass(frozen=True)
 class MetricForm:
-    """How values of a metric are written."""
+    """The format of values of a metric."""
 
     title: str
     """The metric's name in running text."""
@@ -762,7 +762,7 @@ _FORMS: Mapping[str, MetricForm] = {
 
 @lru_cache(maxsize=512)
 def metric_form(metric: str) -> MetricForm:
-    """How a metric is written; after a space its name may say which items it is of."""
+    """The format of a metric; after a space its name may hold the items that it is computed from."""
     if metric in _FORMS:
         return _FORMS[metric]
     name, space, which = metric.partition(" ")

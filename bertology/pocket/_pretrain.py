@@ -101,7 +101,7 @@ class PretrainSettings(BaseModel):
     random_replacement: bool = True
     """Whether pieces to predict may be replaced by random ones; if not, 90 % of them are masked."""
     salience: Positive = 4.0
-    """How much likelier towns, countries, trades and verb forms that agree are to be predicted than other pieces:
+    """Factor by which towns, countries, trades and verb forms that agree are to be predicted than other pieces:
     they are where the knowledge is, and a short run sees few of them otherwise."""
     salience_from: Whole = 4000
     """The step from which that holds."""

@@ -179,7 +179,7 @@ class FittedReadout(ABC):
     name: str
     """Registered name of the readout, with its version."""
     report: FitReport
-    """How the fit went."""
+    """Report on the fit."""
 
     @property
     @abstractmethod

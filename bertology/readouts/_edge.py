@@ -121,7 +121,7 @@ class Design:
 
     @property
     def width(self) -> int:
-        """How wide a word's vector is as a column reads it."""
+        """Width of a word's vector as a column reads it."""
         return self.dim * (len(self.columns[0]) if self.reads == "cat" else 1)
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
@@ -506,12 +506,12 @@ class SpanReadout(Readout):
 
     gives_sets: ClassVar[bool] = True
     reads: ClassVar[Reads] = "one"
-    """How a column reads its layers."""
+    """Combination of a column's layers."""
     takes: ClassVar[Takes] = "one"
     """Layers of a column: one, all, one and those below it, the first and the last."""
 
     pooling: Pooling = "attention"
-    """How the words of a span become one vector; all but ``attention`` have no parameters."""
+    """Pooling of the words of a span into one vector; all but ``attention`` have no parameters."""
     projection: int = 256
     """Width that words are projected to, 0 for none."""
     classifier: Literal["mlp", "linear"] = "mlp"

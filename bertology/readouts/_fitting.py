@@ -1,4 +1,4 @@
-"""How readouts are fitted and applied: class scores, early stopping of many fits, and Adam for them."""
+"""Fits and predictions of readouts: class scores, early stopping of many fits, and Adam for them."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class FittedScores(FittedReadout):
         return {"layers": [self.layers[layer]]} if self.pooling else {}
 
     def _vectors(self, source: Any) -> FeatureSource:
-        """What the model reads of a source; FitError where it has other layers or another width."""
+        """The part of a source that the model reads; FitError where it has other layers or another width."""
         vectors: FeatureSource = pooled(as_spans(source), pooling=self.pooling) if self.pooling else source
         check_same_shape(vectors, self.model.shape[1], self.model.shape[3])
         return vectors

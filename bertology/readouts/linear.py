@@ -369,7 +369,7 @@ class _Descent:
 
 
 EXTENSIONS = 3
-"""How many strengths are tried beyond an end by default."""
+"""Default number of strengths that are tried beyond an end."""
 _STEP = 10.0  # factor from one strength beyond an end of a path to the next
 _SAMPLE_LEAST = 8192
 _SAMPLE_A_FEATURE = 32  # A sample has at least so many items, and so many a feature; fewer items are all in it
@@ -476,7 +476,7 @@ class LinearReadout(Readout):
     strengths: tuple[float, ...] = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
     """The path of ``C``: the inverse of the regularisation, so that small is strong."""
     extensions: int = EXTENSIONS
-    """How many strengths, in steps of ten, may be tried beyond either end of a path of two or more."""
+    """Number of strengths, in steps of ten, that may be tried beyond either end of a path of two or more."""
     max_iter: int = 200
     """Evaluations of loss and gradient on all training items at most."""
     tolerance: float = 1e-4
@@ -684,7 +684,7 @@ class RidgeReadout(Readout):
     strengths: tuple[float, ...] = (1e4, 1e3, 1e2, 1e1, 1.0)
     """The path of ``α``: large is strong."""
     extensions: int = EXTENSIONS
-    """How many strengths, in steps of ten, may be tried beyond either end of a path of two or more."""
+    """Number of strengths, in steps of ten, that may be tried beyond either end of a path of two or more."""
 
     def fit_to(self, data: TrainingData) -> FittedScores:
         """See :meth:`Readout.fit_to`."""

@@ -119,7 +119,7 @@ def tree_items(predictions: Predictions, tally: CountKind) -> Predictions:
 
 
 def _parts(tally: CountKind, gold: str, pred: str) -> Iterator[tuple[str, str, str | None]]:
-    """Of each part of a tree its words, counted from 1, its label, and what is predicted, None where it is missed."""
+    """The words of each part of a tree, counted from 1, its label and the prediction, None where it is missed."""
     marks = gold.split(" ")
     if tally == "edges":
         predicted = read_edges(pred)

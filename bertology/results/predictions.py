@@ -1,4 +1,4 @@
-"""What a run keeps of each cell: its record, predictions of items, sums by cluster, and fitted probes.
+"""Files that a run keeps of each cell: its record, predictions of items, sums by cluster, and fitted probes.
 
 Any other score can be computed from these later.
 """
@@ -130,7 +130,7 @@ def prediction_schema(*, cloze: bool = False) -> pa.Schema:
 
 
 def predictions_path(folder: Path, cell_id: str) -> Path:
-    """Where a cell's predictions are kept."""
+    """The place of a cell's predictions."""
     return folder / _FOLDER / f"{cell_id}.parquet"
 
 
@@ -176,7 +176,7 @@ def _texts(values: tuple[str, ...]) -> pa.Array:
 
 
 Kept = Path | Mapping[str, Any]
-"""Where cells keep their predictions: a folder, or in memory what :func:`prediction_table` makes of each."""
+"""Storage of the predictions of cells: a folder, or in memory what :func:`prediction_table` makes of each."""
 
 
 def _read_columns(kept: Kept, cell_id: str, columns: Sequence[str] | None = None) -> pa.Table:
@@ -613,7 +613,7 @@ class FitOrigin:
     init_seed: int
     model_fingerprint: str
     layer: int | None
-    """None of a fit to several layers together."""
+    """The layer; None for a fit to several layers together."""
     pooling: str
     dtype: str
     stored_dtype: str
@@ -621,7 +621,7 @@ class FitOrigin:
     readout: str
     items: Items
     labels: tuple[str, ...]
-    """None of a number."""
+    """The probability; None for a regression target."""
     kind: str = "softmax"
     """Kind of the scores, as :attr:`bertology.readouts.kept.KeptFit.kind`."""
     layers: tuple[int, ...] = ()

@@ -154,7 +154,7 @@ class ResultRow(_Row):
     """Words with exactly the subwords of another word, as *de* and *le* of French *du*, in either model."""
     shared_subwords: Literal["exclude", "include"] | None = None
     n_long: Int | None = None
-    """In sentences longer than the model takes."""
+    """Number of words in sentences longer than the model takes."""
     n_repeated: Int | None = None
     """Texts of test that are in train as well; None where nothing is fitted."""
     left_out: Counts | None = None

@@ -56,7 +56,7 @@ class _Resolver:
         self._known: dict[object, Any] = {}
 
     def once(self, key: object, find: Callable[..., T], *args: Any, **options: Any) -> T:
-        """What a function finds, looked up once for each key."""
+        """Results of a function, looked up once for each key."""
         if key not in self._known:
             self._known[key] = find(*args, **options)
         known: T = self._known[key]

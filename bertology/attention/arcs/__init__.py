@@ -1,4 +1,4 @@
-"""Which words heads connect: arcs, candidates and trees over words, compared with what each head attends to most.
+"""Words that heads connect: arcs, candidates and trees over words, compared with what each head attends to most.
 
 ``questions.py`` holds the questions and the baselines that need no head, ``heads.py`` the statistics of heads that
 answer them and a parser made of all heads. Importing this package imports no torch.

@@ -46,7 +46,7 @@ class _OfWords(SumsStatistic):
 
 
 class _Places:
-    """Where the words of a batch stand in its maps, in order of windows and words."""
+    """Places of the words of a batch in its maps, in order of windows and words."""
 
     def __init__(self, units: Units) -> None:
         words = units.word.cpu().numpy()
@@ -303,7 +303,7 @@ def _heads_of_trees(weights: NDArray[np.float32], trees: _Trees) -> Integers:
 
 @dataclass(frozen=True, kw_only=True)
 class ParserSettings:
-    """How a parser is fitted."""
+    """Settings of the fit of a parser."""
 
     with_words: bool = False
     """Whether the weight of a head depends on the two words, by their vectors in layer 0, or is the same for all."""

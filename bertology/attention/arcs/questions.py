@@ -23,7 +23,7 @@ Booleans = NDArray[np.bool_]
 
 
 WAYS = ("maximum attention", "spanning tree")
-"""How edges are made of a head's weights."""
+"""Ways to turn a head's weights into edges."""
 
 _ALL = "all"
 _UP, _DOWN = "dependent → head", "head → dependent"
@@ -207,7 +207,7 @@ class TextTrees:
         return replace(self, sentences=np.sort(np.random.default_rng(seed).choice(self.sentences, n, replace=False)))
 
     def read_from(self, windows: Integers | None, *, every_word: bool = False) -> TextTrees:
-        """Those whose words that count, or all of whose words, are read from one window; see :meth:`Arcs.read_from`."""
+        """The arcs whose counted words, or all of whose words, are read from one window; see :meth:`Arcs.read_from`."""
         if windows is None:
             return self
         apart, kept = self.told_apart(np.flatnonzero(windows == NOT_APART)), []

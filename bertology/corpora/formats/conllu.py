@@ -41,7 +41,7 @@ class _Block:
     comments: list[str]
     lines: list[str]
     stated: dict[str, str] = field(init=False)
-    """What comments state, by key: ``sent_id``, ``text`` …."""
+    """Values of comments by key: ``sent_id``, ``text`` …."""
 
     def __post_init__(self) -> None:
         parts = (comment.partition("=") for comment in self.comments)

@@ -350,7 +350,7 @@ def _table(name: str) -> list[str]:
 
 
 def things() -> dict[str, dict[str, float]]:
-    """By everyday object its ``size``, the longest side in metres, and its ``weight`` in kilograms."""
+    """Everyday objects with their ``size``, the longest side in metres, and its ``weight`` in kilograms."""
     rows = (row.split() for line in _table("things") for row in line.split("|"))
     return {name: {"size": float(size), "weight": float(weight)} for name, size, weight in rows}
 

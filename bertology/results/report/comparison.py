@@ -353,7 +353,7 @@ _MOST_PLAIN = 1e7
 
 
 def _curves(lines: Sequence[Curve], metric: str) -> Shown | None:
-    """Where ticks, layers and the points of scores with their intervals stand; None without any finite score."""
+    """Positions of ticks, layers and the points of scores with their intervals; None without any finite score."""
     values = [v for _, scores in lines for s in scores.values() for v in (s.value, s.low, s.high) if v is not None]
     values = [value for value in values if math.isfinite(value)]
     layers = sorted({layer for _, scores in lines for layer in scores})
