@@ -62,8 +62,8 @@ class Contextuality(GeometryProbe):
         sum_metric(
             "self_similarity_without_top", "self-similarity less its baseline, without the top principal components"
         ),
-        sum_metric("self_similarity_cluster_centred", "self-similarity after each cluster's mean is subtracted"),
-        sum_metric("self_similarity_cluster_centred_baseline", "the baseline after each cluster's mean is subtracted"),
+        sum_metric("self_similarity_cluster_centred", "self-similarity less its baseline, without cluster means"),
+        sum_metric("self_similarity_cluster_centred_baseline", "mean cosine of random words, without cluster means"),
         sum_metric("intra_sentence_similarity", "mean cosine of words with the mean of their sentence"),
         sum_metric("intra_sentence_similarity_adjusted", "intra-sentence similarity less that of random words"),
         sum_metric("explainable_variance", "share of a word's variance on its first principal component"),

@@ -83,7 +83,7 @@ class WordOrder(GeometryProbe):
         return {split: items.words for split, items in self._items(sentences).items()}
 
     def counts(self, sentences: Splits, words: SplitWords) -> GeometryCounts:
-        """Sentences."""
+        """Numbers of test sentences, of training sentences, and of sentences skipped."""
         items = self._items(sentences, words)
         skipped = {}
         if self._place:

@@ -33,7 +33,7 @@ _MOST_COMPRESSION = 2000
 def export_neurox(entry: Entry, sentences: Sentences, path: Path) -> None:
     """Write the stored vectors of some sentences as a NeuroX-style HDF5 file, in place of an existing one.
 
-    A StoreError is raised for an entry of another text or not of words, or where words have no vector, which the format
+    A StoreError is raised for an entry of another text or of sentences, or where words have no vector, which the format
     cannot express; a BertologyError where h5py is not installed.
     """
     h5py, manifest = _h5py(), entry.manifest

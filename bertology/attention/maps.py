@@ -432,8 +432,8 @@ per_batch = lru_cache(maxsize=1)
 class ClusterSums:
     """Numerators and denominators of ratios by name, added up by cluster of sentences: what most statistics keep.
 
-    All heads have the same denominator, such as a number of rows, where it is ``shared``. A ``metric`` is what is
-    measured where the names are groups that it is measured on.
+    All heads have the same denominator, such as a number of rows, where it is ``shared``. Where names are
+    groups, ``metric`` is the name of the statistic.
     """
 
     def __init__(self, scope: Scope, names: Sequence[str], *, shared: bool, metric: str = "") -> None:

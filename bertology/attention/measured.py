@@ -47,7 +47,7 @@ _TINY = 1e-30  # keeps the logarithm of 0 finite
 
 
 def head_measures(*, norms: bool = False) -> list[MakeStatistic]:
-    """The statistics of all heads but their distances; with ``norms`` also shares of ‖αf(x)‖."""
+    """The statistics of single heads, without distances between heads; with ``norms`` also shares of ‖αf(x)‖."""
     return [Masses, Sharpness, Offsets, *([NormShares] if norms else [])]
 
 

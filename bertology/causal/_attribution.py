@@ -313,7 +313,7 @@ class Attributions(PageAndFigure):
 
     @property
     def methods(self) -> tuple[Key, ...]:
-        """Methods with their layers."""
+        """Keys of the scores: each method with its layer."""
         return tuple(self.found[0].scores)
 
     def faithfulness(self, *, most: int = 3) -> dict[Key, Faithfulness]:

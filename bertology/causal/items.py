@@ -226,7 +226,7 @@ def _of_items(source: Any, structure: str | None, columns: str | None) -> list[P
 
 
 def named_places(words: Sequence[str], others: Sequence[str], changed: str = "subject") -> tuple[str, ...]:
-    """``[word]`` names; none where the texts have not as many words, which is found when they are patched."""
+    """``[word]`` names of places; none where the two texts differ in number of words, which patching reports."""
     if len(words) != len(others) or _MASK not in words:
         return ()
     differ = [number for number, (a, b) in enumerate(zip(words, others, strict=True)) if a != b]

@@ -95,7 +95,7 @@ class PatchingMap(PageAndFigure):
 
     @cached_property
     def effects(self) -> Floats:
-        """``[layer, place]`` effect; NaN where the whole text changes nothing."""
+        """``[layer, place]`` change of the score divided by that of the whole other text; NaN where that is 0."""
         changes, whole = np.nansum(self.changes, axis=2), self._denominators.sum(axis=2)
         unknown = np.full(whole.shape, np.nan)
         return np.asarray(np.divide(changes, whole, out=unknown, where=whole != 0), dtype=np.float64)

@@ -544,8 +544,8 @@ _LENS_LOGITS = 400 * 64 * 30_000  # logits of a layer that a fit computes, rough
 
 
 def _lens_text(config: ReadoutConfig, pair: ModelCorpus) -> tuple[str, Sentences]:
-    """The corpus whose train split the translators are fitted to, the one named, or with embedded texts their own; and
-    the text."""
+    """Name and sentences of the train split that the translators are fitted to: of the corpus in the settings, or of
+    the embedded corpus for embedded texts."""
     name = str(config.settings.get("lens_corpus") or pair.request.corpus)
     if name != "pocket" and not config.settings.get("lens_corpus"):
         example = "{name: tuned_lens, settings: {lens_corpus: CORPUS}}"

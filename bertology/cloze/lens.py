@@ -211,5 +211,5 @@ def _log_probs(encoder: Encoder, states: Tensor, layer: int) -> Tensor:
 
 
 def _divergence(final: Tensor, logs: Tensor) -> Tensor:
-    """``[place]`` in nats."""
+    """``[place]`` Kullback–Leibler divergence of the layer from the final prediction, in nats."""
     return (final.exp() * (final - logs)).sum(1)

@@ -212,7 +212,7 @@ def _questions(results: Results) -> dict[tuple[object, ...], list[ResultRow]]:
 def _retained_rows(
     reference: Results, of_a: Sequence[ResultRow], model: Results, of_b: Sequence[ResultRow]
 ) -> Iterator[dict[str, Any]]:
-    """The layers of a task that both models were probed for; none where its scores are not made of single items."""
+    """Rows for each layer probed in both models; none where scores cannot be computed from single items."""
     first, where = of_a[0], f"task {of_a[0].task} on {of_a[0].corpus}"
     metric = None if first.metric == _BITS else metric_of(first)
     if first.metric != _BITS and metric is None:

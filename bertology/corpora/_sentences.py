@@ -145,7 +145,7 @@ class Sentence:
 
 
 def part_of(sentence: Sentence, first: int, last: int) -> Sentence:
-    """The words from ``first`` up to, not including, ``last`` as a sentence, with their layers alone."""
+    """The words from ``first`` up to, not including, ``last`` as a sentence, with annotation layers only."""
     start = sentence.spans[first][0] if first < last else 0
     return Sentence(
         sentence.id,

@@ -459,5 +459,5 @@ def row_weights(member: Tensor) -> Tensor:
 
 
 def column_weights(member: Tensor) -> Tensor:
-    """``[..., unit, piece]`` share of each piece that counts for a unit: a shared piece is divided equally."""
+    """``[..., unit, piece]`` share of each piece that counts for a unit: one of several units is divided equally."""
     return member / member.sum(-2, keepdim=True).clamp_min(1)

@@ -104,8 +104,8 @@ class LabelledArray:
     def plot(self, *, title: str | None = None) -> Figure:
         """One attention map, such as ``at(layer=8, head=10)``, as a heatmap from rows to columns.
 
-        The figure has ``.save("head.svg")``, whose text is text, and shows itself in a notebook. Its title is the name
-        of the head when left out. A ResultsError is raised for an array that is not one map.
+        The figure has ``.save("head.svg")``, with text as text and not as outlines, and is shown in a notebook. The
+        title defaults to the name of the head. A ResultsError is raised for an array that is not one map.
         """
         figure: Figure = PROVIDED["plot"](self, title=title)
         return figure
@@ -265,13 +265,13 @@ class Encoder:
         word that follows. Text that spells a special token (``[MASK]``) is read as that token.
 
         Args:
-            sentences: the text: sentences, or plain texts, each of which is one; a CorpusError is raised where one
-                cannot be encoded.
-            on_long: treatment of a sentence longer than ``max_pieces``: overlapping windows, each word read from the
-                one where it has most context; a ModelError; or its words are skipped.
+            sentences: the text: sentences, or plain texts, each taken as one sentence; a CorpusError is raised where
+                one cannot be encoded.
+            on_long: treatment of a sentence longer than ``max_pieces``: ``window`` reads overlapping windows, each
+                word where it has most context; ``error`` raises a ModelError; ``skip`` skips its words.
             max_pieces: pieces in one window, special tokens included; as many as the model takes when left out.
             encoding: input form of the sentences; words of windows that it makes too long are skipped. A ModelError is
-                raised where no window fits, or the tokenizer joins no two texts.
+                raised where no window fits, or the tokenizer cannot encode pairs of texts.
         """
         reader = self._reader if max_pieces is None else replace(self._reader, max_pieces=max_pieces)
         return reader.tokenize(sentences, on_long=on_long, encoding=encoding)
@@ -734,7 +734,7 @@ def read_words(
 
     Args:
         encoder: the model.
-        sentences: the text: sentences, or plain texts, each of which is one; long ones are read in windows.
+        sentences: the text: sentences, or plain texts, each taken as one sentence; long ones are read in windows.
         layers: 0 for the embeddings, 1…L for the blocks, -1 for the last of them.
         pooling: of a word's pieces: ``mean``, ``first`` or ``last``; or ``cls``, the vectors ``[layer, sentence, dim]``
             of the first special tokens. A ModelError is raised where there is none, or a word has no pieces.

@@ -80,7 +80,7 @@ _TYPES: dict[str, tuple[type, str]] = {
 
 
 def read_config(folder: Path) -> dict[str, Any]:
-    """The content of ``config.json``, in which the fields that decide what is loaded have their types."""
+    """The content of ``config.json``, checked: the fields that decide what is loaded have the right types."""
     path = folder / "config.json"
     try:
         config = read_model_json(path)
@@ -456,7 +456,7 @@ def model_copies() -> list[ModelCopy]:
 def keep_copy(title: str, write: Callable[[Path], str | None]) -> Path | None:
     """Keep a model's folder, called ``title``, in the cache folder, under its fingerprint.
 
-    ``write`` writes the folder and returns the fingerprint; None where it is not to be kept.
+    ``write`` writes the folder and returns its fingerprint, or None if it is not to be kept; so does this function.
     """
     parent = cache_folder() / MODELS
     with explained_write_errors(parent, remedy=_OTHER_CACHE):

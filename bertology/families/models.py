@@ -121,7 +121,7 @@ def _compared(
 
 
 def metric_of(row: ResultRow) -> Metric | None:
-    """The metric of a row, if it is made of counts of single items over all groups; None of statistics."""
+    """The metric of a row if it is computed from counts of single items, all groups together; else None."""
     if row.is_statistic or row.readout in ATTENTION:
         return None
     metrics = {**METRICS, **{metric.name: metric for metric in get_probe(row.task).scores}}

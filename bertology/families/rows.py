@@ -102,7 +102,7 @@ def records_of(run: Path, cells: Sequence[Cell]) -> tuple[CellRecord, ...]:
 def score_cells(
     family: Family, cells: FitCells | BaselineCells, scoring: Scoring, metrics: Mapping[str, Sequence[Metric]]
 ) -> dict[Problem, Column]:
-    """Columns by control and seed; predictions are read and counted for the metrics of each control."""
+    """Scores of all layers by control and seed, computed from kept predictions with the metrics of each control."""
     columns, waiting, layers = dict[Problem, Column](), dict[Problem, Counts](), cells.layers
 
     def resample() -> None:

@@ -370,7 +370,7 @@ def frame_cell(row: Mapping[Any, Any], names: Sequence[str], metric: str) -> Cel
 
 
 def known_cell(value: float | None, metric: str) -> Cell:
-    """A value without an interval, where it is known."""
+    """The table cell of a value without an interval; empty for None."""
     return score_cell(None if value is None else Score(value), metric)
 
 

@@ -136,7 +136,7 @@ class FrozenHead(nn.Module):
         start_positions: Tensor | None = None,
         end_positions: Tensor | None = None,
     ) -> dict[str, Tensor]:
-        """``logits [input, class]``, or by piece, and with labels the ``loss``.
+        """``logits [input, class]``, or ``[input, piece, class]`` for tags and answers, and with labels the ``loss``.
 
         ``states`` are ``[layer, input, piece, dim]``, other inputs ``[input, piece]``.
         """

@@ -255,7 +255,7 @@ class TranslatedWords:
         return parts[np.searchsorted(units, own)], parts[np.searchsorted(units, others)]
 
     def answerable(self, folds: int) -> TranslatedWords:
-        """The queries whose translation occurs in the sentences of another part, where it is looked for."""
+        """The queries whose translation occurs in another fold of sentences, from which candidates come."""
         of_queries, of_candidates = self.folds(folds)
         elsewhere = np.zeros(len(self), dtype=bool)
         for fold in range(folds):
@@ -276,7 +276,7 @@ def translated_words(sentences: Sentences, types: Integers) -> list[TranslatedWo
 
 
 def by_dictionary(words: TranslatedWords, folds: int) -> Floats:
-    """``[query]`` whether the type that the word's own is most often linked with in other folds is the translation."""
+    """``[query]`` whether the target type most often linked with the word's type in other folds is its translation."""
     of_queries, _ = words.folds(folds)
     right = np.zeros(len(words))
     for fold in np.unique(of_queries):

@@ -162,7 +162,7 @@ def load_settings(path: Path, *, changes: Sequence[str] = ()) -> PretrainSetting
 
 
 def recipe_schema() -> Mapping[str, Any]:
-    """JSON Schema of a recipe, by which editors complete and check."""
+    """JSON Schema of a recipe, with which editors complete and check the file."""
     return file_schema(PretrainSettings, "pretrain", title="pretraining")
 
 

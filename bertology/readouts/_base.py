@@ -150,7 +150,7 @@ class FitReport:
 
     @classmethod
     def of_tried(cls, strengths: tuple[float, ...], chosen: Integers, **by_strength: NDArray[Any]) -> FitReport:
-        """The report of fits, without the strengths that none of them tried; ``chosen`` are places of ``strengths``."""
+        """The report of fits, without strengths that no fit tried; ``chosen`` are indices into ``strengths``."""
         tried = ~np.isnan(by_strength["dev_accuracy"]).all(axis=(0, 1))
         kept = {name: values[..., tried] for name, values in by_strength.items()}
         return cls(tuple(np.array(strengths)[tried].tolist()), np.array(strengths)[chosen], **kept)

@@ -565,7 +565,7 @@ class SpanReadout(Readout):
 
     @property
     def mixing(self) -> tuple[float, float]:
-        """Temperature of the weights of mixes, and how often a layer is left out of a batch."""
+        """Softmax temperature of the layer mix, and probability that a layer is dropped from a batch."""
         settings = asdict(self)
         return settings.get("temperature", 1.0), settings.get("layer_dropout", 0.0)
 

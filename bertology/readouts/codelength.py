@@ -260,7 +260,7 @@ def _log_probs(fitted: FittedReadout, source: Any, targets: Targets, used: NDArr
 
 
 def code_bits(log_probs: Floats, smoothing: Floats, uniform: float) -> Floats:
-    """Bits of labels under a mixture of which ``smoothing [problem, layer]`` is the part of the uniform code."""
+    """Code length of labels in bits under the readout mixed with the uniform code, whose weight is ``smoothing``."""
     part = np.asarray(smoothing)[..., None]
     with np.errstate(divide="ignore"):  # of 1 − ε = 0, nothing is left, and of no probability nothing
         mixed = np.logaddexp(np.log1p(-part) + log_probs, np.log(part) - uniform * np.log(2))

@@ -91,7 +91,7 @@ class Fits:
         return weights, biases - shift + self.absent[self.problem[rows]]
 
     def objective(self, source: FeatureSource, items: Items, rows: Tensor, points: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean loss with penalty ``[n]`` (float64) of the fits ``rows`` at ``points`` over some items, and gradients.
+        """Mean loss with penalty ``[n]`` (float64) of the fits ``rows`` at ``points`` of weights, and gradients.
 
         Class is the slowest axis and item the fastest: softmax then runs along whole vectors of items.
         """

@@ -495,7 +495,7 @@ def read_cell(run: Path, cell: Cell) -> CellRecord | None:
 
 
 def is_finished(run: Path, cell: Cell) -> bool:
-    """Whether :func:`read_cell` has a record; asked again, it looks only whether the files are still the same."""
+    """Whether :func:`read_cell` finds a valid record; later calls check only that the files have not changed."""
     record_path = f"{run}/{_RECORDS}/{cell.id}.json"
     try:
         signatures = signature(record_path), signature(f"{run}/{_FOLDER}/{cell.id}.parquet")

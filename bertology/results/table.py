@@ -225,7 +225,7 @@ class Tables(ABC):
         """The tables as they are shown, in order."""
 
     def to_markdown(self) -> str:
-        """Pipe tables."""
+        """The tables as Markdown pipe tables."""
         return "\n".join(table.to_markdown() for table in self.shown())
 
     def to_latex(self, *, caption: str | None = None, label: str | None = None) -> str:

@@ -66,7 +66,7 @@ _FEW_RUNS = 5
 @dataclass(frozen=True)
 class LayerLine:
     """One layer of one table. Of several seeds or draws of random weights, scores are means over them, with intervals
-    over runs and sentences; of some of the runs, bounds are means of bounds."""
+    over runs and sentences; where only some runs are shown, bounds are means of their bounds."""
 
     layer: int
     scores: Mapping[str, Score | None]
@@ -87,7 +87,7 @@ class LayerLine:
 
     @property
     def strength(self) -> str:
-        """``0.1``; of seeds that differ ``0.01 or 0.1``."""
+        """The chosen regularisation as text: ``0.1``, or ``0.01 or 0.1`` where seeds differ."""
         return " or ".join(map("{:g}".format, self.strengths))
 
     @property

@@ -73,7 +73,7 @@ def _no_bars(label: str) -> Progress:
 
 @dataclass(frozen=True)
 class Context:
-    """Settings shared by all units of a run."""
+    """Settings shared by all units of work of a run."""
 
     run: Path
     device: str
@@ -571,8 +571,8 @@ def serial(units: Sequence[Unit], context: Context) -> Outcomes:
 def _threads(n_threads: int, units: Sequence[Unit], context: Context) -> Outcomes:
     """Fits side by side in threads of this process, each computing on one thread; everything else one by one.
 
-    Threads start at once, where processes would take longer to start than many a fit to compute. What a person learns
-    of fits comes in the order of the units, whichever ends first.
+    A process would take longer to start than many fits take to compute. Results and messages come in the order of
+    the units, whichever fit ends first.
     """
     for portion in portions(units):
         loads, parts = together((yield from _with_vectors(portion, context))), list[list[Numbered]]()

@@ -151,7 +151,7 @@ class _Stimulus:
         return " ".join([subject, "/".join(sorted(differing))]).strip()
 
     def pairs(self) -> Iterator[TableItem | LeftOut]:
-        """Its minimal pairs: one, of negative polarity items two."""
+        """The minimal pairs of the stimulus: one, or two for negative polarity items."""
         good, construction = self.sentences[0], _construction(self.case)
         intrusive = construction is not None and construction.polarity and construction.between
         kinds = [("", f"{self.case} (intrusive)" if intrusive else self.case), ("-third", f"{self.case} (most, many)")]
