@@ -64,7 +64,7 @@ def probe(
         corpus: the name or path of a corpus, a :class:`~bertology.Corpus`, or data in memory: a DataFrame, a data set
             of Hugging Face, a list of (text, label) or (words, tags) …, as :func:`bertology.load_corpus` takes them; of
             cloze tasks a table of items (good, bad …).
-        reference: the model that tasks of comparison compare ``model`` with, such as the one it was fine-tuned from:
+        reference: the model that comparison tasks compare ``model`` with, such as the one it was fine-tuned from:
             as ``model``, or :class:`bertology.runner.experiment.ModelSettings` where it is read in another way.
         layers: ``all``, ``"0-6"``, ``"3,5,-1"`` or numbers; 0 is the embedding output, 1…L the blocks.
         seeds: how many times to fit: once on the training split as it is, then on resamples of its sentences.
@@ -201,8 +201,10 @@ def neighbours(
         layers: ``all``, ``"0-6"``, ``"3,5,-1"`` or numbers; 0 is the embedding output.
         k: how many neighbours.
         split: splits that are searched, with commas, or ``all``.
-        tag, sense: the word's own, where the text does not have them; neighbours are compared with them.
-        language, split_at_spaces: as of :func:`bertology.corpora.sentence_of_text`.
+        tag: tag of the word where the text has none; neighbours are compared with it.
+        sense: the same for its sense.
+        language: language of the text, whose rules find its words.
+        split_at_spaces: whether words are separated by spaces instead.
         progress: whether to draw bars; by default in a notebook, and if standard error is a terminal.
         settings: further fields of :class:`bertology.runner.ProbeRequest` that decide vectors: ``pooling``, ``dtype``,
             ``stored_dtype``, ``on_long``, ``max_pieces``, ``device``, ``sentences``, ``columns``, ``revision``,
@@ -366,7 +368,8 @@ def patch(
         site: what is exchanged: ``hidden_state``, ``attention_output``, ``feed_forward_output``, ``values``, or
             ``head``, the output of each head at all places.
         direction: ``denoise`` puts states of ``text`` into the pass over ``other``, ``noise`` the other way round.
-        language, split_at_spaces: as of :func:`bertology.corpora.sentence_of_text`.
+        language: language of the text, whose rules find its words.
+        split_at_spaces: whether words are separated by spaces instead.
         loading: ``device``, ``dtype``, ``revision``, ``trust_remote_code`` and ``max_pieces``.
 
     Returns:
@@ -417,7 +420,8 @@ def attribute(
         layers: whose hidden states, attention and values are asked about; when left out the embeddings for gradients
             and the last block for attention and values.
         baseline: where integrated gradients start: from words that are all ``mask`` or all ``pad``.
-        language, split_at_spaces: as of :func:`bertology.corpora.sentence_of_text`.
+        language: language of the text, whose rules find its words.
+        split_at_spaces: whether words are separated by spaces instead.
         loading: ``device``, ``dtype``, ``revision``, ``trust_remote_code`` and ``max_pieces``.
 
     Returns:

@@ -329,7 +329,10 @@ def store_status() -> list[StoreStatus]:
     """Everything in the folder of the store except locks; a :class:`StoreError` where that cannot be read."""
     store = store_folder()
     with explained_write_errors(store, verb="read", remedy="name another folder in BERTOLOGY_CACHE"):
-        paths = sorted(store.iterdir()) if store.exists() else []
+        try:
+            paths = sorted(store.iterdir())
+        except FileNotFoundError:  # nothing has been stored yet
+            paths = []
     return [_status(path) for path in paths if path.suffix != ".lock"]
 
 

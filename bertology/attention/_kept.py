@@ -134,7 +134,7 @@ def paired_maps(
     """
     if model.n_heads != reference.n_heads:
         heads = f"{model.name} has {model.n_heads} heads in a layer, {reference.name} {reference.n_heads}"
-        raise ModelError(f"{heads}: heads of models are compared one with one, which takes the same number")
+        raise ModelError(f"{heads}: heads are compared in pairs, so both models need the same number of them")
     lengths = np.diff(sentences.starts)
     is_whole = lengths > 0  # with words that are all encoded in one window of both models
     for encoder in (model, reference):

@@ -79,7 +79,7 @@ docstring describes none. A flag that is named here has no negation."""
 
 
 _OF_TEXTS: dict[str, tuple[Any, Any, str]] = {
-    "language": (str, None, "Language of the text, such as en or zh: its rules find words, not Unicode's."),
+    "language": (str, None, "Language of the text, such as en or zh, whose rules split it into words."),
     "split_at_spaces": (bool, False, "The words of the text are separated by spaces."),
 }
 """Settings of commands that read a text: type, default and help."""

@@ -24,7 +24,7 @@ MOST_CELLS = 100_000
     model="pocket",
     corpus="pocket",
     controls="all",
-    reference=(None, "The model that tasks of comparison compare --model with: pocket, a folder, or a hub id."),
+    reference=(None, "The model that comparison tasks compare --model with: pocket, a folder, or a hub id."),
 )
 def probe(
     *,
@@ -40,12 +40,12 @@ def probe(
     """Ask what can be decoded from each layer of an encoder, and how sure that is.
 
     Prints a table by layer with 95 % intervals, controls and baselines; the layers marked are those statistically
-    tied with the best. Stopped at any moment, the same command goes on from there.
+    tied with the best. If it is stopped, the same command resumes.
 
     Args:
         task: Tasks, with commas: pos,ner,feats:Number.
         readout: Readouts, with commas, instead of the task's own: linear,mlp,edge_mix.
-        pool: Pooling of sentences and spans, with commas: mean, max or last of the words, cls.
+        pool: Pooling of sentences and spans, with commas: mean, max or last of the words' vectors, or cls ([CLS]).
         out: Folder for tables, plot and predictions.
     """
     from bertology.families.request import ProbeRequest
@@ -144,16 +144,16 @@ def run(
 ) -> None:
     """Run an experiment, or what is left of it; exit status 1 if something could not be computed.
 
-    Cells are kept as they are finished: stopped at any moment, the same command goes on from there. What fails is
+    Each score (cell) is kept when it is finished: after a stop, the same command resumes. What fails is
     recorded and does not stop the others. Several processes may run the same experiment into the same folder.
 
     Args:
         out: Folder of the run; runs/NAME when left out.
-        engine: joblib: processes of this machine; serial: this one, to see a failure happen; dask: workers of a
+        engine: joblib: processes of this machine; serial: this process alone, for debugging; dask: workers of a
             cluster that see the run's folder and the cache (BERTOLOGY_CACHE) at the same paths.
         scheduler: Scheduler for dask: tcp://host:8786, or the file it wrote.
         slurm: Let dask submit Slurm jobs as defined in this profile (YAML).
-        patience: Stop after this time without a dask worker. Default: 120; no limit while Slurm queues first jobs.
+        patience: Stop after so many seconds without a dask worker (120; no limit before the first Slurm job).
         shard: Only one part of the cells, for job arrays.
         retry_failed: Compute failed cells again.
         fail_fast: Stop at the first failure.

@@ -50,8 +50,8 @@ def finetune(
         file: Several fine-tunings, such as experiments/devlin-2019-layer-choices.yaml.
         task: sentence_label:COLUMN, pair_label:COLUMN, sentence_number:COLUMN, pair_number:COLUMN, pos, ner,
             word_label:COLUMN, or span: answers as in SQuAD.
-        out: Folder for the models, as seed-1, …; with a FILE, runs/NAME.
-        recipe: devlin-2019, mosbach-2021, frozen or hu-2022; by --layers when left out.
+        out: Folder for the models, in sub-folders seed-1, …; by default runs/NAME with a FILE.
+        recipe: devlin-2019, mosbach-2021, frozen or hu-2022; chosen by --layers when left out.
         layers: What is trained: all, frozen:6, top:2, none, lora or ia3.
         features: With --layers none: embeddings, second_to_last, last, sum_last_four, concat_last_four, sum_all,
             layer:6.

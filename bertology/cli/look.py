@@ -69,9 +69,9 @@ def cloze(
     tuned lens); the last one is the model's answer.
 
     Args:
-        text: A sentence with one {mask}; [MASK] and <mask> do as well; none with --surprisal.
-        top: Number of the deepest layer's top words; not with --candidates.
-        candidates: Words to show instead, with commas: capital,city.
+        text: A sentence with one {mask}; [MASK] and <mask> do as well. With --surprisal, a text without a mask.
+        top: Number of words shown, the most probable ones of the deepest layer; not with --candidates.
+        candidates: Words to show instead of the most probable ones, with commas: capital,city.
         form: Candidates are scored as one_piece, or of any length as original or within_word_l2r.
         surprisal: Show the surprisal of each word in bits: left to right for GPT-2, else masked one by one.
         lens: Read layers through the tuned lens of this .safetensors file; fitted and written if missing.

@@ -398,7 +398,7 @@ class Asked:
         if self.form is not None and asks == "changes":
             raise ClozeError("what a change moves has no form: leave it out")
         if asks == "answers" and self.form not in (None, "one_piece"):
-            raise ClozeError(f"answers scored as {self.form} have no place in a vocabulary: leave the form out")
+            raise ClozeError(f"answers scored as {self.form} are no entries of a vocabulary: leave the form out")
         answers = Answers.none(len(self.layers), items.items)
         # Asked together are items whose answers have a place among the same words; where there are such words, what
         # stands before the mask decides which entries they are.

@@ -99,7 +99,7 @@ class _Comparison(SumsFamily):
             own, other = pair.shape.n_heads, reference.shape.n_heads
             if own != other:
                 heads = f"{pair.source.title} has {own} heads in a layer, {reference.source.title} {other}"
-                problem = f"{heads}: heads are compared one with one, which takes the same number"
+                problem = f"{heads}: heads are compared in pairs, so both models need the same number"
                 raise ModelError(f"task {probe.task}: {problem}")
 
     def cells(self, pair: ModelCorpus, probe: Probe, config: ReadoutConfig, init: Init) -> CellGrid:

@@ -538,7 +538,7 @@ def read_table(path: Path, *, has_header: bool = True) -> Table:
             for column, value in zip(columns.values(), row, strict=True):
                 column.append(value)
     if not columns:
-        raise CorpusError(f"{path}: nothing in it; give a table with a row of names")
+        raise CorpusError(f"{path}: the file is empty; give a table whose first row names the columns")
     return Table(columns, path, lines)
 
 

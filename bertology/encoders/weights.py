@@ -129,7 +129,7 @@ class LoadedWeights:
     def __init__(self, model: LoadedModel, name: str) -> None:
         if not model.is_stock:
             raise ModelError(
-                f"model {name} was changed in memory, so that its tensors are no plain weights: save it first"
+                f"model {name} was changed in memory, so that its weights cannot be read: save it and give the folder"
             )
         self.name, body = name, {id(value): place for place, value in model.body.named_parameters()}
         self._values = {body.get(id(value), place): value for place, value in model.outermost.named_parameters()}

@@ -207,8 +207,8 @@ class ModelSettings(_Named):
     checkpoints: Annotated[
         Text | tuple[Annotated[int, Field(strict=True, ge=0)] | Text, ...] | None, BeforeValidator(_checkpoints)
     ] = None
-    """Checkpoints of the model's training, each a model of its own: `all`, steps or revisions with commas, or a pattern
-    of their names, such as `step*`."""
+    """Checkpoints of the model's training, each probed as a separate model: `all`, steps or revisions with commas, or a
+    pattern of their names, such as `step*`."""
     step: Annotated[int, Field(strict=True, ge=0)] | None = None
     """Number of training updates, if the model is one checkpoint of a training."""
     pretraining_seed: Annotated[int, Field(strict=True, ge=0)] | None = None
@@ -220,7 +220,7 @@ class ModelSettings(_Named):
     pooling: Literal["mean", "first", "last"] = "mean"
     """A word's vector from its subwords': mean, first or last."""
     on_long: Literal["window", "error", "skip"] = "window"
-    """Sentences too long for the model: window, error or skip."""
+    """Sentences too long for the model: window (read in overlapping windows), error or skip."""
     shared_subwords: Literal["exclude", "include"] = "exclude"
     """Words that share all subwords with another word, as *de* and *le* of French *du*: exclude or include."""
     max_pieces: Annotated[int, Field(strict=True, ge=8)] | None = None
@@ -228,7 +228,7 @@ class ModelSettings(_Named):
     trust_remote_code: Truth = False
     """Run Python code that comes with a model."""
     reference: Text | ModelSettings | None = None
-    """The model that tasks of comparison compare this one with: the id or name of another model of the list; else a
+    """The model that comparison tasks compare this one with: the id or name of another model of the list; else a
     model by its name, read as this one is, or by a mapping such as this one."""
 
     @classmethod
@@ -275,7 +275,7 @@ class CorpusSettings(_Named):
     columns: Text | None = None
     """Contents of the columns of column files: `form,xpos,chunk`, with `_` for one to leave out; or which columns of a
     table hold what: `text=sentence,label=label` (in quotes inside of braces), of cloze tasks
-    `good=sentence,bad=other,group=phenomenon`. Seen from the files when left out."""
+    `good=sentence,bad=other,group=phenomenon`. Detected from the files when left out."""
     test_on_columns: Text | None = None
     """The contents of the columns of the files of `test_on`, as in `columns`."""
     annotate: Text | None = None
@@ -450,14 +450,14 @@ class Experiment(_Settings):
     """Controls: `all`, `none`, a list or a text with commas: `majority`, `word_majority`, of spans
     `lexical` (their words without a vector), of sentences `length` (the number of words), of trees
     `linear_chain`, `random` (a pretrained encoder with random weights), `control_task` (Hewitt & Liang 2019); of texts
-    `blind` (without what decides); of attention heads `offset` (the word at a fixed place), and of mentions `nearest`,
-    `head_match` (the same word) and `rule`; of numbers `mean` and `word_mean`; of word order `first` and `last`; of
-    word alignments `diagonal` (the same place)."""
+    `blind` (the deciding words masked); of attention heads `offset` (a word at a fixed distance), of mentions
+    `nearest`, `head_match` (the same head word) and `rule` (the nearest that agrees); of numbers `mean` and
+    `word_mean`; of word order `first` and `last`; of word alignments `diagonal` (the same relative place)."""
     random_draws: Literal["auto"] | Count = "auto"
     """Draws of random weights that the control `random` is the mean of; `auto`: one, and none for choices between
     given answers, whose chance level is known, unless `controls` names some, `random` among them."""
     statistics: StatisticsSettings = StatisticsSettings()
-    """Settings of intervals and comparisons."""
+    """Computation of intervals and comparisons."""
     outputs: OutputSettings = OutputSettings()
     """Files written next to the tidy tables."""
     device: Text = "auto"

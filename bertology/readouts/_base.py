@@ -401,7 +401,7 @@ def get_readout(name: str, **settings: Any) -> Readout:
 
     readout = make_readout(name, **settings)
     if not isinstance(readout, Readout):
-        raise FitError(f"readout {readout.name} finds trees: it cannot read labels")
+        raise FitError(f"readout {readout.name} predicts trees, not labels: choose a readout of labels, such as linear")
     return readout
 
 

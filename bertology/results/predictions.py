@@ -330,7 +330,7 @@ class PredictionFolder(Mapping[str, Predictions]):
         for cell_id in cell_ids:
             known, path = self._checksums.get(cell_id), predictions_path(self.folder, cell_id)
             if known is not None and known != file_sha256(path):
-                raise ResultsError(f"{path}: altered, it is not what the scores were computed of; run the same again")
+                raise ResultsError(f"{path}: altered since the scores were computed from it; repeat the run")
 
     def copy(self, cell_id: str, folder: Path) -> None:
         """Copy one cell's files to ``folder``, byte for byte: rows hold the checksum of its predictions."""

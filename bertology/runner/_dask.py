@@ -196,7 +196,7 @@ def _cluster(choice: engines.ClusterChoice, jobs: int, run: Path) -> Iterator[_C
         yield _Cluster(address, address, patience, patience)
     elif choice.slurm is not None:
         if shutil.which("sbatch") is None:
-            raise BertologyError(f"--slurm {choice.slurm}: no sbatch here; give the command where jobs are submitted")
+            raise BertologyError(f"--slurm {choice.slurm}: no sbatch here; run this command where jobs are submitted")
         profile = engines.read_profile(choice.slurm)
         first_patience = choice.patience_s or float("inf")
         with contextlib.ExitStack() as stack:

@@ -234,7 +234,7 @@ def test_weights_that_are_not_finite(
     folder = damaged(tiny_bert, tmp_path / "model", weight, (20, 0)[: 1 if weight == BIAS else 2], value)
     page = ["--out", str(tmp_path / "view.html")] if command == "attention" else []
     line = bertology(command, TEXT, "--model", folder, *page).one_line()
-    assert "are not finite; its weights hold NaN or infinity" in line
+    assert "its weights hold NaN or infinity" in line
     assert weight in line
 
 

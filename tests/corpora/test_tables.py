@@ -274,7 +274,7 @@ def test_what_is_wrong_is_named_in_one_line(data, columns, message):
         ("a.csv", 'text\tlabel\n"He "x" sleeps.\t1\n', "a.csv:2: not CSV .*expected.*, or name the file .tsv"),
         ("a.csv", "text,label\n\n,1\n", "a.csv:3: column 'text' is empty"),
         ("a.csv", "text,text\na,b\n", "a.csv:1: two columns are called 'text'"),
-        ("a.csv", "", "a.csv: nothing in it"),
+        ("a.csv", "", "a.csv: the file is empty"),
         ("a.csv", "text,label\n", "a: no row in it"),
         ("a.jsonl", '{"text": "He sleeps."}\n{"text": \n', "a.jsonl:2: not JSON"),
         ("a.json", '[{"text": "a"}, 3]', "a.json, row 1: 3 where an object was due"),

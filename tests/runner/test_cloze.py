@@ -236,7 +236,7 @@ def test_the_tuned_lens_stands_beside_the_logit_lens(
     [
         ({"readout": "linear"}, "is about what a model says of texts, which linear.v1 cannot read"),
         ({"configs": {"lama": (ReadoutConfig(codelength="online"),)}}, "no readout is fitted"),
-        ({"configs": {"lama": (ReadoutConfig(settings={"form": "original"}),)}}, "have no place in a vocabulary"),
+        ({"configs": {"lama": (ReadoutConfig(settings={"form": "original"}),)}}, "are no entries of a vocabulary"),
         (
             {"configs": {"lama": (ReadoutConfig(settings={"form": "backwards"}),)}},
             "setting form of task lama",

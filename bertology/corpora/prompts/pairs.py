@@ -331,7 +331,7 @@ def _gulordava(path: Path) -> Iterator[TableItem | LeftOut]:
         n_attractors, place = map(int, numbers) if all(map(is_numeral, numbers)) else (0, len(words))
         if place >= len(words):
             what = f"n_attr {quoted(first['n_attr'])} and len_prefix {quoted(first['len_prefix'])}"
-            raise CorpusError(f"{where}: {what}; write numbers, the second one less than the {len(words)} words")
+            raise CorpusError(f"{where}: {what}; write numbers, the second one smaller than the {len(words)} words")
         words[place], frame = MASK, f"{row['pattern']}-{row['constr_id']}"
         name, group = f"{frame}-{row['sent_id']}", f"{'original' if first['type'] == 'original' else 'nonce'} "
         yield _item(name, frame, group + row["pattern"], words, first["form"], row["form"], "gulordava", n_attractors)
@@ -345,7 +345,7 @@ def _linzen(path: Path) -> Iterator[TableItem | LeftOut]:
         masked = columns[2].split() if len(columns) == _LINZEN_COLUMNS and all(columns) else []
         if masked.count(_STARRED) != 1 or not is_numeral(columns[0]):
             due = f"number of attractors, sentence, sentence with one {_STARRED}, good form and bad form"
-            raise CorpusError(f"{where}: {quoted(' '.join(columns))} where {due} were due with tabs between them")
+            raise CorpusError(f"{where}: found {quoted(' '.join(columns))}; expected, with tabs between them: {due}")
         name, words = f"{corpus_name(path)}-{number}", [MASK if one == _STARRED else one for one in masked]
         yield _item(name, name, "", words, columns[3], columns[4], "linzen", int(columns[0]))
 

@@ -134,7 +134,7 @@ def test_nobody_at_the_address(trial: tuple[Path, RunSummary], tmp_path: Path) -
 
 def test_a_machine_that_submits_no_jobs(trial: tuple[Path, RunSummary], tmp_path: Path, profile: Write) -> None:
     options = RunOptions(engine="dask", cluster=ClusterChoice(slurm=profile()))
-    with pytest.raises(BertologyError, match=r"slurm.yaml: no sbatch here; give the command where jobs are submitted"):
+    with pytest.raises(BertologyError, match=r"slurm.yaml: no sbatch here; run this command where jobs are submitted"):
         run_experiment(load_experiment(trial[0]), tmp_path / "run", options=options)
 
 

@@ -194,7 +194,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], dict[str, str]]] = {
     ),
     "other predictions": (
         lambda run: [shutil.copy(one, other) for one, other in [two_predictions(run)]],
-        {"results": "altered, it is not what the scores were computed of", "verify": "altered"},
+        {"results": "altered since the scores were computed from it", "verify": "altered"},
     ),
     "a cell that is a list": (
         lambda run: file_of(run, "cells").write_text("[]"),
