@@ -274,14 +274,21 @@ def _differing_text(name: str, first: Path, second: Path) -> list[str]:
     reworded = _reworded(before)
     if reworded == before:
         one, two = before.splitlines(), after.splitlines()
-    else:  # another wording may take more room in a column, or another line
-        one, two = ([" ".join(text.replace("─", " ").split())] for text in (reworded, after))
+    else:
+        one, two = (_content(text, first.suffix) for text in (reworded, after))
     for number, (old, new) in enumerate(zip(one, two, strict=False), 1):
         if old != new:
             alike = next((at for at, pair in enumerate(zip(old, new, strict=False)) if len({*pair}) > 1), 0)
             start = max(alike - 40, 0)
             return [f"{name}: line {number}: {old[start : start + 120]!r} → {new[start : start + 120]!r}"]
     return [f"{name}: {len(one)} → {len(two)} lines"] if len(one) != len(two) else []
+
+
+def _content(text: str, suffix: str) -> list[str]:
+    """What a text holds but for its layout, since another wording may take more room: of a figure its texts."""
+    if suffix == ".svg":
+        return re.findall(r">([^<>]+)</text>", text)
+    return re.sub(r"[─:-]{2,}", " ", text).split()
 
 
 def _reworded(text: str) -> str:
