@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING
 from bertology import pocket
 from bertology.cloze import MASK, ClozeItem, ClozeItems, ClozeProbe
 from bertology.cloze.probes import with_ignored
-from bertology.corpora.prompts import TableItem
 from bertology.corpora.prompts.lama import read_lama, read_pararel, read_primed
 from bertology.measures import find_metric
 from bertology.measures.metrics import mean_over_groups
@@ -65,8 +64,7 @@ class Lama(ClozeProbe):
         if source == _POCKET:
             return ClozeItems.of(_by_exposure(), clusters="subjects")
         found, unasked = read_lama(source)
-        items = [ClozeItem(fact.id, fact.cluster, fact.group, fact.text, fact.good, blind=fact.blind) for fact in found]
-        return ClozeItems.of([*with_ignored(items), *unasked], clusters="subjects")
+        return ClozeItems.of([*with_ignored(found), *unasked], clusters="subjects")
 
 
 @dataclass(frozen=True)
@@ -91,13 +89,13 @@ class Paraphrases(ClozeProbe):
         found, unasked = read_pararel(source)
         # No blind text: patterns that begin with the object have none, and items of a fact are compared as a whole.
         items = (
-            ClozeItem(f"{fact.id}:{number}", fact.id, fact.group, text, answer=fact.good)
+            ClozeItem(f"{fact.id}:{number}", fact.id, fact.group, text, answer=fact.answer)
             for fact in found
             for number, text in fact.variants.items()
         )
         objects: dict[str, dict[str, None]] = {}
         for fact in found:
-            objects.setdefault(fact.group, {})[fact.good] = None
+            objects.setdefault(fact.group, {})[fact.answer] = None
         vocabularies = {relation: tuple(words) for relation, words in objects.items()}
         return ClozeItems.of([*items, *unasked], vocabularies=vocabularies, clusters="facts")
 
@@ -125,7 +123,7 @@ class Negated(ClozeProbe):
         return ClozeItems.of([*unasked, *map(_negation, found)], clusters="subjects")
 
 
-def _negation(fact: TableItem) -> ClozeItem | LeftOut:
+def _negation(fact: ClozeItem) -> ClozeItem | LeftOut:
     if not fact.other:
         return LeftOut(fact.id, fact.group, "no negation in the source")
     if fact.other == fact.text:
@@ -165,18 +163,18 @@ class Misprimed(ClozeProbe):
         return ClozeItems.of([*unasked, *asked], clusters="facts")
 
 
-def _with_primes(fact: TableItem, kinds: tuple[str, ...]) -> Iterator[ClozeItem | LeftOut]:
+def _with_primes(fact: ClozeItem, kinds: tuple[str, ...]) -> Iterator[ClozeItem | LeftOut]:
     """A fact as it is, and after each kind of prime that its set has."""
-    yield ClozeItem(f"{fact.id}:plain", fact.id, f"{fact.kind} plain", fact.text, answer=fact.good)
+    yield ClozeItem(f"{fact.id}:plain", fact.id, f"{fact.kind} plain", fact.text, answer=fact.answer)
     for kind in kinds:
         name, group = f"{fact.id}:{kind or 'misprimed'}", f"{fact.kind} misprimed {kind}".strip()
         text = fact.variants.get(kind, "")
         if not text:
             yield LeftOut(name, group, "no such prime in the source")
-        elif text.partition("?")[0].strip().lower() == fact.good.lower():
+        elif text.partition("?")[0].strip().lower() == fact.answer.lower():
             yield LeftOut(name, group, "prime that is the answer")
         else:
-            yield ClozeItem(name, fact.id, group, text, answer=fact.good)
+            yield ClozeItem(name, fact.id, group, text, answer=fact.answer)
 
 
 # The pocket world.

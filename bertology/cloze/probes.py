@@ -5,13 +5,13 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, Literal
 
 from bertology._files import canonical_json, digest
 from bertology.cloze.prompts import AnswerForm
-from bertology.corpora.prompts import LeftOut, TableItem, read_item_table
+from bertology.corpora.prompts import ClozeItem, LeftOut, read_item_table
 from bertology.errors import CorpusError, quoted
 from bertology.probing import Probe
 from bertology.probing.probes import Subject
@@ -28,30 +28,8 @@ ClozeAsks = Literal["answers", "choices", "contexts", "sentences", "changes", "n
 """
 
 
-@dataclass(frozen=True, slots=True)
-class ClozeItem:
-    """One thing that is asked. Masks are written ``{mask}``."""
-
-    id: str
-    """No two items of a task have the same."""
-    cluster: str
-    """Items of one cluster are drawn together where intervals are made: those about one fact, or from one frame."""
-    group: str
-    """The relation, construction or condition, by which scores are told apart and over which they are averaged."""
-    text: str
-    """A prompt with one mask, or a sentence."""
-    answer: str = ""
-    """The correct word at the mask."""
-    accepted: tuple[str, ...] = ()
-    """Other words that are as right (for ``answers``): the best of all counts."""
-    ignored: tuple[str, ...] = ()
-    """Words that are right in another item (for ``answers``), which are left out of ranks."""
-    rivals: tuple[str, ...] = ()
-    """The distractors at the mask, for ``choices``."""
-    other: str = ""
-    """The text that it is compared with; of ``choices`` the one in which the rivals are asked, if it is another."""
-    blind: str = ""
-    """The text without what decides; its last mask is the one that is asked about. Empty if there is none."""
+_ASKED = ("id", "cluster", "group", "text", "answer", "accepted", "ignored", "rivals", "other", "blind")
+"""The fields of an item that are asked, or that scores are counted by."""
 
 
 @dataclass(frozen=True)
@@ -122,7 +100,7 @@ class ClozeItems:
     @cached_property
     def fingerprint(self) -> str:
         """Hash of all that is asked, and of what could not be."""
-        parts = [[getattr(item, part.name) for part in fields(ClozeItem)] for item in self.items]
+        parts = [[getattr(item, name) for name in _ASKED] for item in self.items]
         left = [(one.id, one.group, one.reason) for one in self.left_out]
         return digest([canonical_json([parts, dict(self.vocabularies), left])])
 
@@ -203,12 +181,5 @@ class ClozeProbe(Probe):
         rows = read_item_table(source, self.asks, columns=columns)
         if rows is None:
             return self.items(source)
-        every, items = list(rows), list[ClozeItem]()
-        for row in (row for row in every if isinstance(row, TableItem)):
-            text, more = row.text, {"answer": row.good, "rivals": row.bad, "other": row.other, "blind": row.blind}
-            if self.asks == "sentences":
-                text, more = row.good, {"other": row.bad[0]}
-            items.append(ClozeItem(row.id, row.cluster, row.group, text, **more))  # type: ignore[arg-type]
-        if self.asks == "answers":
-            items = with_ignored(items)
-        return ClozeItems.of([*items, *(row for row in every if isinstance(row, LeftOut))], language=None)
+        made = ClozeItems.of(rows, language=None)
+        return replace(made, items=tuple(with_ignored(made.items))) if self.asks == "answers" else made

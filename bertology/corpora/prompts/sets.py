@@ -14,7 +14,7 @@ from bertology.corpora._named import load_corpus
 from bertology.corpora._sentences import document_starts
 from bertology.corpora._tables import JSON_SUFFIXES, Tables
 from bertology.corpora.formats.conllu import CoNLLU
-from bertology.corpora.prompts._items import MADE, MASK, TableItem, columns_of, not_items, records
+from bertology.corpora.prompts._items import MADE, MASK, ClozeItem, columns_of, not_items, records
 from bertology.errors import CorpusError, quoted
 
 _ARTICLE = "(a|an)"
@@ -229,23 +229,23 @@ def number_word(value: int) -> str:
 
 def _worded(
     name: str, cluster: str, group: str, good: str, bad: Iterable[str], wordings: Iterable[str], **words: str
-) -> list[TableItem]:
+) -> list[ClozeItem]:
     """An item for each wording with its words put in; the blind text has masks in their place."""
     blind, bad = dict.fromkeys(words, MASK), tuple(bad)
     texts = [(one.format(**words, mask=MASK), one.format(**blind, mask=MASK)) for one in wordings]
     return [
-        TableItem(f"{name}-{n}", cluster, group, text, good=good, bad=bad, blind=blind)
+        ClozeItem(f"{name}-{n}", cluster, group, text, good, rivals=bad, blind=blind)
         for n, (text, blind) in enumerate(texts)
     ]
 
 
-def decode_items() -> tuple[TableItem, ...]:
+def decode_items() -> tuple[ClozeItem, ...]:
     """The digits of a number word: every number from 0 to 99 in three wordings, 300 items.
 
     Rivals are three numbers drawn from those of the same size (0 to 9, 10 to 19, 20 to 99), so that how many digits
     the answer has does not decide.
     """
-    items: list[TableItem] = []
+    items: list[ClozeItem] = []
     for first, end, group in _SIZES:
         for value in range(first, end):
             others = [str(other) for other in range(first, end) if other != value]
@@ -255,7 +255,7 @@ def decode_items() -> tuple[TableItem, ...]:
     return tuple(items)
 
 
-def maximum_items() -> tuple[TableItem, ...]:
+def maximum_items() -> tuple[ClozeItem, ...]:
     """The largest and the smallest of a list of 2, 3 or 5 numbers: 60 lists of each length, 360 items.
 
     The numbers of a list differ and are drawn from 0 to 99; the largest stands at each place of the list equally
@@ -273,18 +273,18 @@ def maximum_items() -> tuple[TableItem, ...]:
             blind = f"Of the numbers, the {which} is {MASK}."
             text = blind.replace("numbers,", f"numbers {', '.join(others)} and {last},")
             group, good = f"{which} of {length}", str(answer)
-            items.append(TableItem(f"{name}-{which}", name, group, text, good=good, bad=rivals, blind=blind))
+            items.append(ClozeItem(f"{name}-{which}", name, group, text, good, rivals=rivals, blind=blind))
     return tuple(items)
 
 
-def addition_items() -> tuple[TableItem, ...]:
+def addition_items() -> tuple[ClozeItem, ...]:
     """Sums of two numbers: all 36 of 2 to 9, 50 drawn of 10 to 19 and of 20 to 99, two wordings, 272 items.
 
     No number is 0. Rivals are three drawn from those that are 1, 2 or 10 more or less than the sum, as a slip in
     counting or in a digit would give them. Additions of one sum are one frame: they have their answer in common, and
     how common a word that is may decide them all.
     """
-    items: list[TableItem] = []
+    items: list[ClozeItem] = []
     for first, end, group in _SIZES:
         pairs = [(one, total - one) for total in range(max(first, 2), end) for one in range(1, total)]
         for one, other in drawn_order(pairs, f"sums {group}")[:_MOST_SUMS_OF_A_SIZE]:
@@ -355,7 +355,7 @@ def things() -> dict[str, dict[str, float]]:
     return {name: {"size": float(size), "weight": float(weight)} for name, size, weight in rows}
 
 
-def comparison_items(by: Literal["size", "weight"]) -> tuple[TableItem, ...]:
+def comparison_items(by: Literal["size", "weight"]) -> tuple[ClozeItem, ...]:
     """Questions for the larger, or the heavier, of two objects.
 
     Objects are paired at random by a fixed seed, each used once, with one at least ten times as large as the other.
@@ -364,7 +364,7 @@ def comparison_items(by: Literal["size", "weight"]) -> tuple[TableItem, ...]:
     """
     measure = {name: of_thing[by] for name, of_thing in things().items()}
     words = {"size": ("larger", "smaller"), "weight": ("heavier", "lighter")}[by]
-    left, n_pairs, items = drawn_order(list(measure), f"pairs by {by}"), 0, list[TableItem]()
+    left, n_pairs, items = drawn_order(list(measure), f"pairs by {by}"), 0, list[ClozeItem]()
     while left:
         # Each object with the first one left that is far enough from it; pairs over and under _FAR times are sought
         # by turns, so that there are about as many of both.
@@ -383,18 +383,18 @@ def comparison_items(by: Literal["size", "weight"]) -> tuple[TableItem, ...]:
             for wording, (text, blind) in enumerate(_COMPARED):
                 text, blind = text.format(A=a.capitalize(), a=a, b=b, mask=MASK), blind.format(mask=MASK)
                 name, cluster = f"{first}-{second}-{wording}", f"{one} {other}"
-                items.append(TableItem(name, cluster, group, text, good=good, bad=(bad,), blind=blind))
+                items.append(ClozeItem(name, cluster, group, text, good, rivals=(bad,), blind=blind))
     return tuple(items)
 
 
-def affordance_items() -> tuple[TableItem, ...]:
+def affordance_items() -> tuple[ClozeItem, ...]:
     """Questions for what people can do with an object: 80 objects of ten actions, three wordings, 240 items.
 
     Actions rival one another in pairs (*eat* and *read*), and so do their objects: *apple* is asked with *eat* for
     right and *read* for wrong, *book* the other way about. A constant answer is right half the time.
     """
     objects = dict(line.split(": ") for line in _table("affordances"))
-    items: list[TableItem] = []
+    items: list[ClozeItem] = []
     for one, other in _EXCHANGED:
         for thing, counterpart in zip(objects[one].split(), objects[other].split(), strict=True):
             for name, good, bad in ((thing, one, other), (counterpart, other, one)):

@@ -168,11 +168,11 @@ def test_digits_of_every_number():
     items = decode_items()
     assert Counter(item.group for item in items) == {"0 to 9": 30, "10 to 19": 30, "20 to 99": 240}
     for item in items:
-        assert number_word(int(item.good)) in item.text.lower()
-        assert number_word(int(item.good)) not in re.findall(r"[a-z-]+", item.blind.lower())
+        assert number_word(int(item.answer)) in item.text.lower()
+        assert number_word(int(item.answer)) not in re.findall(r"[a-z-]+", item.blind.lower())
         assert item.blind.count("{mask}") == 2
-        assert len({item.good, *item.bad}) == 4
-        assert {len(rival) for rival in item.bad} == {len(item.good)}
+        assert len({item.answer, *item.rivals}) == 4
+        assert {len(rival) for rival in item.rivals} == {len(item.answer)}
 
 
 def test_largest_and_smallest_of_lists():
@@ -182,7 +182,7 @@ def test_largest_and_smallest_of_lists():
     for item in items:
         numbers = [int(number) for number in re.findall(r"\d+", item.text)]
         right = max(numbers) if "largest" in item.group else min(numbers)
-        assert (int(item.good), {int(rival) for rival in item.bad}) == (right, {*numbers} - {right})
+        assert (int(item.answer), {int(rival) for rival in item.rivals}) == (right, {*numbers} - {right})
         assert len({*numbers}) == len(numbers)
         assert not re.search(r"\d", item.blind)
         if "largest" in item.group:
@@ -195,13 +195,13 @@ def test_sums():
     assert Counter(item.group for item in items) == {"0 to 9": 72, "10 to 19": 100, "20 to 99": 100}
     for item in items:
         one, other = map(int, re.findall(r"\d+", item.text))
-        assert int(item.good) == one + other
-        assert item.cluster == item.good
+        assert int(item.answer) == one + other
+        assert item.cluster == item.answer
         assert one
         assert other
-        assert {abs(int(rival) - one - other) for rival in item.bad} <= {1, 2, 10}
-        assert len({*item.bad}) == 3
-        assert item.group.split(" to ")[1] >= item.good or len(item.good) == 1
+        assert {abs(int(rival) - one - other) for rival in item.rivals} <= {1, 2, 10}
+        assert len({*item.rivals}) == 3
+        assert item.group.split(" to ")[1] >= item.answer or len(item.answer) == 1
 
 
 def test_chance_is_the_seed_s(tmp_path):
@@ -228,11 +228,11 @@ def test_pairs_are_far_apart_and_asked_both_ways(by, more):
         first, second = item.id.split("-")[:2]
         high, low = max(first, second, key=measure.get), min(first, second, key=measure.get)
         assert measure[high] >= 10 * measure[low]
-        assert (item.good == more) == (high == first)
+        assert (item.answer == more) == (high == first)
         assert first in item.text.lower()
         assert second in item.text.lower()
         assert not {first, second} & {*item.blind.lower().replace(".", "").split()}
-    assert {*Counter(item.good for item in items).values()} == {len(items) / 2}
+    assert {*Counter(item.answer for item in items).values()} == {len(items) / 2}
     assert {*Counter(item.cluster for item in items).values()} == {6}
 
 
@@ -241,10 +241,10 @@ def test_affordances_are_exchanged():
     assert len(items) == 240
     by_frame = {}
     for item in items:
-        by_frame.setdefault(item.cluster, set()).add((item.id.split("-")[0], item.good, *item.bad))
+        by_frame.setdefault(item.cluster, set()).add((item.id.split("-")[0], item.answer, *item.rivals))
     for (one, answer, rival), (other, *exchanged) in by_frame.values():
         assert one != other
         assert exchanged == [rival, answer]
     names = [name for frame in by_frame for name in frame.split()]
     assert len(names) == len({*names}) == 80
-    assert {*Counter(item.good for item in items).values()} == {24}
+    assert {*Counter(item.answer for item in items).values()} == {24}
