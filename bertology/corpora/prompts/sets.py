@@ -25,76 +25,21 @@ _SETS = {
     "NEG-136-SIMP": _NEGATION,
     "NEG-136-NAT": (*_NEGATION, "licensing"),
 }
-_CODES = {"constraint": {"H": "high", "L": "low"}, "licensing": {"Y": "yes", "N": "no"}}
-
-
-@dataclass(frozen=True, slots=True)
-class PragmaticItem:
-    """An item of CPRAG-102: two sentences, the second without its last word, and three candidates for that word."""
-
-    id: str
-    first: str
-    second: str
-    """Up to the word to be predicted."""
-    expected: str
-    within_category: str
-    between_category: str
-    constraint: str
-    """Strength of the context's constraint on the word, by human judgements: ``high`` or ``low``."""
-
-
-@dataclass(frozen=True, slots=True)
-class RoleItem:
-    """An item of ROLE-88: a context up to its verb."""
-
-    id: str
-    """``61-a``; ``61-b`` has the same words with the roles reversed."""
-    context: str
-    expected: tuple[str, ...]
-    """The most frequent human completions. Of a verb with its particle (*worked for*), both words."""
-    target: str
-    """The verb that fits the roles of ``a``, the same in both contexts."""
-
-    @property
-    def pair(self) -> str:
-        """Identifier shared with the context of reversed roles."""
-        return self.id.rpartition("-")[0]
-
-    @property
-    def reversed(self) -> bool:
-        """Whether the roles are those that do not fit the target."""
-        return self.id.endswith("-b")
-
-
-@dataclass(frozen=True, slots=True)
-class NegationItem:
-    """An item of NEG-136: a context and its negation, with the word that makes each true and the other false."""
-
-    id: str
-    affirmative: str
-    negated: str
-    true_if_affirmative: str
-    true_if_negated: str
-    licensed: bool | None
-    """Whether the negated sentence is pragmatically natural; None for the simple ones (*A robin is a bird*)."""
-
-
-@dataclass(frozen=True)
-class Diagnostics:
-    """The items of the three sets; a missing set is empty."""
-
-    pragmatic: tuple[PragmaticItem, ...]
-    roles: tuple[RoleItem, ...]
-    negation: tuple[NegationItem, ...]
-    """The simple ones, then the natural ones."""
-    files: Mapping[str, Path]
-    """The file of each set, by name."""
+_PREFIXES = {"CPRAG-102": "cprag", "ROLE-88": "role", "NEG-136-SIMP": "simple", "NEG-136-NAT": "natural"}
+_CODES = {"constraint": {"H": "high", "L": "low"}, "licensing": {"Y": "licensed", "N": "not licensed"}}
+Diagnostics = Mapping[str, Sequence[Mapping[str, str]]]
+"""The rows of each of Ettinger's sets (``CPRAG-102``, ``ROLE-88``, ``NEG-136-SIMP``, ``NEG-136-NAT``) by column."""
 
 
 def read_diagnostics(path: str | Path, *, asks: str = "choices") -> Diagnostics:
     """The items at ``path``: one of the TSV files, or a folder that holds some of them, at any depth.
 
-    A file is known by its first line, whatever its name. Files of other columns in a folder are passed over.
+    A file is known by its first line, whatever its name. Files of other columns in a folder are passed over, and a set
+    that is not there has no rows. Contexts go up to the word to be predicted. ``item`` begins with the name of its set
+    (``role-61-b``). ``constraint`` is ``high`` or ``low``, by human judgements; ``licensing``, whether a negated
+    sentence is pragmatically natural, ``licensed`` or ``not licensed``. Of ROLE-88 ``expected`` are the most frequent
+    human completions with ``|`` between them, both words of a verb with its particle, and ``pair`` is the item without
+    ``-a`` or, for the roles reversed, ``-b``.
 
     Raises:
         CorpusError: there is no such file, two hold the same set, or a line is not as it should be; the message names
@@ -113,17 +58,12 @@ def read_diagnostics(path: str | Path, *, asks: str = "choices") -> Diagnostics:
     if not files:
         remedy = "give a TSV file of them with its column names, or the folder that has them"
         raise CorpusError(f"{path}: none of {', '.join(_SETS)} there; {remedy}")
-    rows = {name: _rows(files[name], due) if name in files else [] for name, due in _SETS.items()}
-    roles = [(name, text, tuple(said.split("|")), verb) for name, text, said, _, verb, *_ in rows["ROLE-88"]]
-    simple = [NegationItem(f"simple-{n}", a, b, c, d, None) for n, a, b, c, d in rows["NEG-136-SIMP"]]
-    natural = [NegationItem(f"natural-{n}", a, b, c, d, e == "yes") for n, a, b, c, d, e in rows["NEG-136-NAT"]]
-    pragmatic = tuple(PragmaticItem(*row) for row in rows["CPRAG-102"])
-    return Diagnostics(pragmatic, tuple(RoleItem(*row) for row in roles), (*simple, *natural), files)
+    return {name: _rows(files[name], name) if name in files else [] for name in _SETS}
 
 
-def _rows(file: Path, columns: Sequence[str]) -> list[list[str]]:
+def _rows(file: Path, of_set: str) -> list[dict[str, str]]:
     """The cells of each row of one of Ettinger's files; white space around words is left out."""
-    rows: dict[str, list[str]] = {}
+    columns, rows = _SETS[of_set], dict[str, dict[str, str]]()
     for _, where, cells in records(file):
         row = {column: str(cells.get(column, "")).strip() for column in columns}
         if "exp_cloze" in row:
@@ -137,7 +77,8 @@ def _rows(file: Path, columns: Sequence[str]) -> list[list[str]]:
             if row[column] not in known:
                 raise CorpusError(f"{where}: {quoted(row[column])} in column {column}; write {' or '.join(known)}")
             row[column] = known[row[column]]
-        rows[name] = list(row.values())
+        item = f"{_PREFIXES[of_set]}-{name}"
+        rows[name] = row | {"item": item, "pair": item.removesuffix("-a").removesuffix("-b")}
     if not rows:
         raise CorpusError(f"{file}: no item in it, only column names; give the whole file")
     return list(rows.values())

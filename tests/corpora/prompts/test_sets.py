@@ -10,9 +10,6 @@ import pytest
 
 from bertology.corpora.prompts.sets import (
     Document,
-    NegationItem,
-    PragmaticItem,
-    RoleItem,
     addition_items,
     affordance_items,
     comparison_items,
@@ -45,16 +42,16 @@ def test_items_of_each_set(tmp_path):
     _written(tmp_path, NATURAL + "3\tTea is\tTea isn't\tgood\tbad\tN\n", "b/z.tsv")
     _written(tmp_path, "0\tno column names\n", "b/explanations.tsv")
     found = read_diagnostics(tmp_path)
-    assert found.pragmatic == (PragmaticItem("0", "It rained.", "She took an", "umbrella", "coat", "dog", "high"),)
-    assert found.roles == (RoleItem("6-a", "which man the dog had", ("bitten", "worked for"), "bitten"),)
-    assert (found.roles[0].pair, found.roles[0].reversed) == ("6", False)
-    assert found.negation == (
-        NegationItem("simple-3", "An ant is (a|an)", "An ant is not (a|an)", "insect", "bird", None),
-        NegationItem("natural-3", "Tea is", "Tea isn't", "good", "bad", False),
-    )
-    assert sorted(found.files) == ["CPRAG-102", "NEG-136-NAT", "NEG-136-SIMP", "ROLE-88"]
+    (cprag,), (role,), (simple,), (natural,) = found.values()
+    assert list(found) == ["CPRAG-102", "ROLE-88", "NEG-136-SIMP", "NEG-136-NAT"]
+    assert (cprag["item"], cprag["context_s2"], cprag["constraint"]) == ("cprag-0", "She took an", "high")
+    assert (role["item"], role["pair"], role["context"]) == ("role-6-a", "role-6", "which man the dog had")
+    assert (role["expected"], role["target"]) == ("bitten|worked for", "bitten")
+    assert (simple["item"], simple["context_neg"], simple["target_neg"]) == ("simple-3", "An ant is not (a|an)", "bird")
+    assert "licensing" not in simple
+    assert (natural["item"], natural["licensing"]) == ("natural-3", "not licensed")
     alone = read_diagnostics(tmp_path / "b" / "y.tsv")
-    assert (alone.pragmatic, alone.roles, len(alone.negation)) == ((), (), 1)
+    assert [len(rows) for rows in alone.values()] == [0, 0, 1, 0]
 
 
 @pytest.mark.parametrize(
@@ -83,17 +80,14 @@ def test_two_files_of_one_set_and_no_file(tmp_path):
 
 def test_the_sets(real_data):
     found = read_diagnostics(real_data("lm_diagnostics"))
-    assert (len(found.pragmatic), len(found.roles), len(found.negation)) == (34, 88, 34)
-    assert sum(item.constraint == "high" for item in found.pragmatic) == 18
-    assert [sum(item.licensed is kind for item in found.negation) for kind in (None, True, False)] == [18, 8, 8]
-    targets = {item.id: item.target for item in found.roles}
-    assert all(targets[f"{item.pair}-a"] == targets[f"{item.pair}-b"] for item in found.roles)
-    assert all({*first.context.split()} == {*second.context.split()} for first, second in _pairs(found.roles))
-
-
-def _pairs(roles: tuple[RoleItem, ...]) -> list[tuple[RoleItem, RoleItem]]:
-    by_id = {item.id: item for item in roles}
-    return [(by_id[f"{item.pair}-a"], item) for item in roles if item.reversed]
+    assert [len(rows) for rows in found.values()] == [34, 88, 18, 16]
+    assert sum(row["constraint"] == "high" for row in found["CPRAG-102"]) == 18
+    assert sum(row["licensing"] == "licensed" for row in found["NEG-136-NAT"]) == 8
+    roles = {row["item"]: row for row in found["ROLE-88"]}
+    for second in (row for name, row in roles.items() if name.endswith("-b")):
+        first = roles[f"{second['pair']}-a"]
+        assert first["target"] == second["target"]
+        assert {*first["context"].split()} == {*second["context"].split()}
 
 
 ROW = "1\t{}\t_\tX\t_\t_\t0\troot\t_\t_\n\n"
