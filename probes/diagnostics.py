@@ -11,10 +11,9 @@ On ``pocket`` the pocket world gives facts and their negations, and verbs whose 
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal
 
 from bertology import pocket
 from bertology.cloze import ClozeItem, ClozeItems, ClozeProbe
@@ -34,7 +33,7 @@ _SHUFFLES = 5
 _KEPT = 2
 """Words before the mask that are left of a context that is cut short."""
 _ROLES = re.compile(r"(?P<head>.*?)(?P<clause>\bwhich (?P<object>.+) the (?P<subject>.+) had)$")
-_CPRAG, _ROLE, _FACTS, _VERBS = "CPRAG-102", "ROLE-88", "facts", "verbs"
+_CPRAG, _ROLE = "CPRAG-102", "ROLE-88"
 _CANDIDATES = ("expected", "within_category", "between_category")
 _Found = Iterator[ClozeItem | LeftOut]
 
@@ -123,16 +122,14 @@ def _negation(sets: Diagnostics) -> _Found:
 
 def _pocket_negation() -> _Found:
     """Facts the text states 16 times and more: what is so, and what is not so, against the other."""
-    for number, prompt in enumerate(pocket.fact_prompts(), 1):
-        cluster, true, false = f"fact-{number}", prompt.fact.object, prompt.rival
-        yield ClozeItem(f"{cluster}-affirmative", cluster, "affirmative", prompt.text, true, rivals=(false,))
-        yield ClozeItem(f"{cluster}-negated", cluster, "negated", prompt.negated, false, rivals=(true,))
+    for item in pocket.fact_prompts():
+        yield replace(item, id=f"{item.id}-affirmative", group="affirmative", other="")
+        yield ClozeItem(f"{item.id}-negated", item.id, "negated", item.other, item.rivals[0], rivals=(item.answer,))
 
 
 def _pocket_role() -> _Found:
     """A verb between those who can do it and what it is done to. Sentences of one verb are one cluster."""
-    for number, prompt in enumerate(pocket.role_prompts(), 1):
-        yield ClozeItem(f"role-{number}", prompt.verb, "role reversal", prompt.text, prompt.verb, other=prompt.reversed)
+    yield from pocket.role_prompts()
 
 
 # Changes of a context.
@@ -184,33 +181,19 @@ def _negated(sets: Diagnostics) -> _Found:
         yield _change(row["item"], row["item"], condition, *texts)
 
 
-def _facts(changes: Callable[[str], Iterable[str]]) -> _Found:
-    """Variants made from the prompts of facts, given the words before the mask."""
-    for number, prompt in enumerate(pocket.fact_prompts(), 1):
-        context, _, rest = prompt.text.partition(" {mask}")
-        for turn, other in enumerate(changes(context)):
-            name = f"fact-{number}"
-            yield ClozeItem(f"{name}-{turn}", name, _FACTS, prompt.text, other=f"{other} {{mask}}{rest}")
-
-
-def _orders(context: str) -> Iterator[str]:
-    for turn in range(_SHUFFLES):
-        yield _order_changed(context, f"{context} {turn}")
-
-
-def _last_words(context: str) -> list[str]:
-    return [" ".join(context.split()[-_KEPT:])]
-
-
-def _pocket_roles(part: Literal["subject", "object"]) -> _Found:
-    for number, prompt in enumerate(pocket.role_prompts(), 1):
-        other = prompt.without_subject if part == "subject" else prompt.without_object
-        yield ClozeItem(f"role-{number}", prompt.verb, _VERBS, prompt.text, other=other)
-
-
-def _pocket_negated() -> _Found:
-    for number, prompt in enumerate(pocket.fact_prompts(), 1):
-        yield ClozeItem(f"fact-{number}", f"fact-{number}", _FACTS, prompt.text, other=prompt.negated)
+def _pocket_changed(change: str) -> _Found:
+    """Facts in another order of words, cut short or negated; sentences of verbs without one of their roles."""
+    is_of_verbs = change in ("no_subject", "no_object")
+    for item in pocket.role_prompts() if is_of_verbs else pocket.fact_prompts():
+        context, _, rest = item.text.partition(" {mask}")
+        others = {item.id: item.variants.get(change, item.other)}
+        if change == "shuffled":
+            orders = (_order_changed(context, f"{context} {turn}") for turn in range(_SHUFFLES))
+            others = {f"{item.id}-{turn}": f"{order} {{mask}}{rest}" for turn, order in enumerate(orders)}
+        elif change == "truncated":
+            others = {f"{item.id}-0": f"{' '.join(context.split()[-_KEPT:])} {{mask}}{rest}"}
+        for name, other in others.items():
+            yield ClozeItem(name, item.cluster, "verbs" if is_of_verbs else "facts", item.text, other=other)
 
 
 _KINDS: dict[str, _Kind] = {
@@ -233,26 +216,25 @@ _KINDS: dict[str, _Kind] = {
     ),
     "shuffled": _Kind(
         "How far does a prediction move when the words before it are shuffled?",
-        "changes", _CHANGE, f"{_CPRAG} or {_ROLE}", _shuffled, partial(_facts, _orders),
+        "changes", _CHANGE, f"{_CPRAG} or {_ROLE}", _shuffled, partial(_pocket_changed, "shuffled"),
     ),
     "truncated": _Kind(
         "How far does a prediction move when only the end of its context is left?",
-        "changes", _CHANGE, f"{_CPRAG} or {_ROLE}", _truncated,
-        partial(_facts, _last_words),
+        "changes", _CHANGE, f"{_CPRAG} or {_ROLE}", _truncated, partial(_pocket_changed, "truncated"),
     ),
     "no_subject": _Kind(
         "How far does the predicted verb move when nothing is said of who does it?",
         "changes", _CHANGE, _ROLE,
-        partial(_with_roles, r"\g<head>which \g<object> the other had", _ROLE), partial(_pocket_roles, "subject"),
+        partial(_with_roles, r"\g<head>which \g<object> the other had", _ROLE), partial(_pocket_changed, "no_subject"),
     ),
     "no_object": _Kind(
         "How far does the predicted verb move when nothing is said of what it is done to?",
         "changes", _CHANGE, _ROLE,
-        partial(_with_roles, r"\g<head>which one the \g<subject> had", _ROLE), partial(_pocket_roles, "object"),
+        partial(_with_roles, r"\g<head>which one the \g<subject> had", _ROLE), partial(_pocket_changed, "no_object"),
     ),
     "negated": _Kind(
         "How far does a prediction move when its sentence is negated?",
-        "changes", _CHANGE, "NEG-136", _negated, _pocket_negated,
+        "changes", _CHANGE, "NEG-136", _negated, partial(_pocket_changed, "negated"),
     ),
 }  # fmt: skip
 
