@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, ClassVar, Literal
 
@@ -26,10 +26,6 @@ ClozeAsks = Literal["answers", "choices", "contexts", "sentences", "changes", "n
 - ``changes``: what becomes, at the mask of the other text, of the word that is the most probable one in the text.
 - ``next_sentence``: whether the other text follows the text; the answer is ``next`` or ``other``.
 """
-
-
-_ASKED = ("id", "cluster", "group", "text", "answer", "accepted", "ignored", "rivals", "other", "blind")
-"""The fields of an item that are asked, or that scores are counted by."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +96,8 @@ class ClozeItems:
     @cached_property
     def fingerprint(self) -> str:
         """Hash of all that is asked, and of what could not be."""
-        parts = [[getattr(item, name) for name in _ASKED] for item in self.items]
+        names = [part.name for part in fields(ClozeItem) if part.repr]
+        parts = [[getattr(item, name) for name in names] for item in self.items]
         left = [(one.id, one.group, one.reason) for one in self.left_out]
         return digest([canonical_json([parts, dict(self.vocabularies), left])])
 

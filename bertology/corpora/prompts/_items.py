@@ -149,13 +149,14 @@ class ClozeItem:
     """The text that it is compared with; of ``choices`` the one in which the rivals are asked, if it is another."""
     blind: str = ""
     """The text without what decides; its last mask is the one that is asked about. Empty if there is none."""
-    subject: str = ""
-    """What a fact is about. This and what follows is told by the source, and not asked."""
-    kind: str = "table"
+    # What the source tells besides is not asked: fingerprints are made of the fields that ``repr`` shows.
+    subject: str = field(default="", repr=False)
+    """What a fact is about."""
+    kind: str = field(default="table", repr=False)
     """The published set, or ``table``."""
-    variants: Mapping[str, str] = field(default_factory=dict)
+    variants: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Other texts of the same fact: its wordings in ParaRel by number; primed ones by how the prime was chosen."""
-    n_attractors: int | None = None
+    n_attractors: int | None = field(default=None, repr=False)
     """Number of nouns of the other number between subject and form; None if the source does not state it."""
 
     @property
