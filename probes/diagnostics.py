@@ -18,12 +18,7 @@ from functools import partial
 from bertology import pocket
 from bertology.cloze import ClozeItem, ClozeItems, ClozeProbe
 from bertology.cloze.probes import ClozeAsks
-from bertology.corpora.prompts.sets import (
-    Diagnostics,
-    read_diagnostics,
-    shuffled_words,
-    with_article,
-)
+from bertology.corpora.prompts.sets import Diagnostics, read_diagnostics, shuffled_words, with_article
 from bertology.errors import CorpusError
 from bertology.probing import LeftOut, ProbeFamily
 
@@ -169,10 +164,12 @@ def _truncated(sets: Diagnostics) -> _Found:
 def _with_roles(changed: str, group: str, sets: Diagnostics) -> _Found:
     """Variants of every context of ROLE-88 that has the form of its roles, which are written as ``changed`` says."""
     for row in sets[_ROLE]:
-        if match := _ROLES.match(row["context"]):
-            yield _change(row["item"], row["pair"], group, row["context"], match.expand(changed))
-        else:
+        match = _ROLES.match(row["context"])
+        other = match.expand(changed) if match else ""
+        if not other or (group == _ROLE and other == row["context"]):
             yield LeftOut(row["item"], group, "its form is not 'which … the … had'")
+        else:
+            yield _change(row["item"], row["pair"], group, row["context"], other)
 
 
 def _negated(sets: Diagnostics) -> _Found:
