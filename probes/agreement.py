@@ -23,12 +23,11 @@ The baseline ``blind`` masks the subject, too, and the words before the form tha
 them is below one half. In natural and nonce sentences more than is marked may tell the number: they have no such text.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from bertology import pocket
 from bertology.cloze import ClozeItem, ClozeItems, ClozeProbe
-from bertology.corpora.prompts import TableItem
 from bertology.corpora.prompts.pairs import read_agreement
 from bertology.probing import LeftOut, ProbeFamily
 
@@ -64,19 +63,15 @@ class Agreement(ClozeProbe):
             return ClozeItems.of((_of_pocket(pair, f"pocket-{n}", self.by) for n, pair in pairs), clusters="sentences")
         return ClozeItems.of(map(self._item, read_agreement(source)), clusters="frames")
 
-    def _item(self, pair: TableItem | LeftOut) -> ClozeItem | LeftOut:
+    def _item(self, pair: ClozeItem | LeftOut) -> ClozeItem | LeftOut:
         if isinstance(pair, LeftOut):
             return pair
-        group = self._group(pair)
-        if not group:
-            return LeftOut(pair.id, "", f"the source tells no {self.by}")
-        if pair.kind == "gulordava" and pair.good in _COPULA:
-            return LeftOut(pair.id, group, "is and are, which Goldberg (2019) leaves out of this set")
-        return ClozeItem(pair.id, pair.cluster, group, pair.text, pair.good, rivals=pair.bad[:1], blind=pair.blind)
-
-    def _group(self, pair: TableItem) -> str:
         by_structure = self.by == "structure" or (self.by == "source" and pair.kind == "marvin_linzen")
-        return pair.group if by_structure else pair.attractors
+        if not (group := pair.group if by_structure else pair.attractors):
+            return LeftOut(pair.id, "", f"the source tells no {self.by}")
+        if pair.kind == "gulordava" and pair.answer in _COPULA:
+            return LeftOut(pair.id, group, "is and are, which Goldberg (2019) leaves out of this set")
+        return replace(pair, group=group)
 
 
 def _of_pocket(pair: "AgreementItem", name: str, by: str) -> ClozeItem:

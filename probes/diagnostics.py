@@ -11,22 +11,14 @@ On ``pocket`` the pocket world gives facts and their negations, and verbs whose 
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal
 
 from bertology import pocket
 from bertology.cloze import ClozeItem, ClozeItems, ClozeProbe
 from bertology.cloze.probes import ClozeAsks
-from bertology.corpora.prompts.sets import (
-    Diagnostics,
-    NegationItem,
-    PragmaticItem,
-    read_diagnostics,
-    shuffled_words,
-    with_article,
-)
+from bertology.corpora.prompts.sets import Diagnostics, read_diagnostics, shuffled_words, with_article
 from bertology.errors import CorpusError
 from bertology.probing import LeftOut, ProbeFamily
 
@@ -35,9 +27,9 @@ _CHANGE = ("moved", "probability_lost")
 _SHUFFLES = 5
 _KEPT = 2
 """Words before the mask that are left of a context that is cut short."""
-_ROLES = re.compile(r"\bwhich (?P<object>.+) the (?P<subject>.+) had$")
-_CPRAG, _ROLE, _FACTS, _VERBS = "CPRAG-102", "ROLE-88", "facts", "verbs"
-_NO_ROLES = "its form is not 'which … the … had'"
+_ROLES = re.compile(r"(?P<head>.*?)(?P<clause>\bwhich (?P<object>.+) the (?P<subject>.+) had)$")
+_CPRAG, _ROLE = "CPRAG-102", "ROLE-88"
+_CANDIDATES = ("expected", "within_category", "between_category")
 _Found = Iterator[ClozeItem | LeftOut]
 
 
@@ -58,95 +50,84 @@ class _Kind:
 
 def _cprag(sets: Diagnostics) -> _Found:
     """The expected word against that of its own and that of another category; the last sentence alone is blind."""
-    for item, cluster in zip(sets.pragmatic, _sharing_words(sets.pragmatic), strict=True):
-        rivals, group = (item.within_category, item.between_category), f"{item.constraint} constraint"
-        text, blind = f"{item.first} {item.second} {{mask}}.", f"{item.second} {{mask}}."
-        yield ClozeItem(f"cprag-{item.id}", cluster, group, text, item.expected, rivals=rivals, blind=blind)
+    for row, cluster in zip(sets[_CPRAG], _sharing_words(sets[_CPRAG]), strict=True):
+        answer, *rivals = (row[name] for name in _CANDIDATES)
+        blind, group = f"{row['context_s2']} {{mask}}.", f"{row['constraint']} constraint"
+        text = f"{row['context_s1']} {blind}"
+        yield ClozeItem(row["item"], cluster, group, text, answer, rivals=tuple(rivals), blind=blind)
 
 
-def _sharing_words(items: Sequence[PragmaticItem]) -> list[str]:
+def _sharing_words(rows: Sequence[Mapping[str, str]]) -> list[str]:
     """A cluster for each item: those that ask about one word, directly or by others between them, are one draw.
 
     In this set what is expected of one item is what is wrong in the next (*chess*, *monopoly*, *football*).
     """
     found: list[tuple[set[str], list[int]]] = []
-    for place, item in enumerate(items):
-        words, places = {item.expected, item.within_category, item.between_category}, [place]
+    for place, row in enumerate(rows):
+        words, places = {row[name] for name in _CANDIDATES}, [place]
         for other in [other for other in found if other[0] & words]:
             found.remove(other)
             words, places = words | other[0], other[1] + places
         found.append((words, places))
-    cluster = {place: f"cprag-{items[min(places)].id}" for _, places in found for place in places}
-    return [cluster[place] for place in range(len(items))]
+    cluster = {place: rows[min(places)]["item"] for _, places in found for place in places}
+    return [cluster[place] for place in range(len(rows))]
 
 
 def _role(sets: Diagnostics) -> _Found:
     """The target where the roles fit it, against the same words with the roles reversed."""
-    by_id = {item.id: item for item in sets.roles}
-    for item in sets.roles:
-        partner = f"{item.pair}-{'a' if item.reversed else 'b'}"
-        if partner not in by_id:
-            yield LeftOut(f"role-{item.id}", "role reversal", "no item with the roles the other way about")
-        elif not item.reversed:
-            name, other = f"role-{item.pair}", f"{by_id[partner].context} {{mask}}."
-            yield ClozeItem(name, name, "role reversal", f"{item.context} {{mask}}.", item.target, other=other)
+    contexts = {row["item"]: f"{row['context']} {{mask}}." for row in sets[_ROLE]}
+    for row in sets[_ROLE]:
+        name, pair, is_reversed = row["item"], row["pair"], row["item"].endswith("-b")
+        if (other := contexts.get(f"{pair}-{'a' if is_reversed else 'b'}")) is None:
+            yield LeftOut(name, "role reversal", "no item with the roles the other way about")
+        elif not is_reversed:
+            yield ClozeItem(pair, pair, "role reversal", contexts[name], row["target"], other=other)
 
 
 def _role_words(sets: Diagnostics) -> _Found:
     """Words that people said most often; for a verb with its particle (*worked for*) the verb, as there is one mask."""
-    for item in sets.roles:
-        first, *others = (word.split()[0] for word in item.expected)
-        group = "roles reversed" if item.reversed else "roles that fit"
-        blind = f"{_without_object(_without_subject(item.context))} {{mask}}."
-        text, accepted = f"{item.context} {{mask}}.", tuple(dict.fromkeys(others))
-        yield ClozeItem(f"role-{item.id}", f"role-{item.pair}", group, text, first, accepted=accepted, blind=blind)
+    for row in sets[_ROLE]:
+        first, *others = (word.split()[0] for word in row["expected"].split("|"))
+        group = "roles reversed" if row["item"].endswith("-b") else "roles that fit"
+        blind = _ROLES.sub(r"\g<head>which one the other had", row["context"])
+        text, blind = (f"{context} {{mask}}." for context in (row["context"], blind))
+        accepted = tuple(dict.fromkeys(others))
+        yield ClozeItem(row["item"], row["pair"], group, text, first, accepted=accepted, blind=blind)
+
+
+def _conditions(sets: Diagnostics) -> Iterator[tuple[Mapping[str, str], str]]:
+    """The items of NEG-136, the simple ones first, and the condition of each."""
+    for row in (*sets["NEG-136-SIMP"], *sets["NEG-136-NAT"]):
+        yield row, f"natural ({row['licensing']})" if "licensing" in row else "simple"
 
 
 def _negation(sets: Diagnostics) -> _Found:
     """True against false completions, affirmed and negated. Items about the same words are one cluster."""
-    for item in sets.negation:
-        words = {item.true_if_affirmative, *(() if item.licensed is None else (item.true_if_negated,))}
+    for row, condition in _conditions(sets):
+        true, false = row["target_aff"], row["target_neg"]
+        cluster = true if condition == "simple" else " ".join(sorted({true, false}))
         for polarity, context, right, wrong in (
-            ("affirmative", item.affirmative, item.true_if_affirmative, item.true_if_negated),
-            ("negated", item.negated, item.true_if_negated, item.true_if_affirmative),
+            ("affirmative", row["context_aff"], true, false),
+            ("negated", row["context_neg"], false, true),
         ):
             text, other = (f"{with_article(context, word)} {{mask}}." for word in (right, wrong))
-            name, cluster, group = f"{item.id}-{polarity}", " ".join(sorted(words)), f"{polarity} {_condition(item)}"
-            apart = other if other != text else ""
+            name, group, apart = f"{row['item']}-{polarity}", f"{polarity} {condition}", other if other != text else ""
             yield ClozeItem(name, cluster, group, text, right, rivals=(wrong,), other=apart)
-
-
-def _condition(item: NegationItem) -> str:
-    if item.licensed is None:
-        return "simple"
-    return f"natural ({'licensed' if item.licensed else 'not licensed'})"
 
 
 def _pocket_negation() -> _Found:
     """Facts the text states 16 times and more: what is so, and what is not so, against the other."""
-    for number, prompt in enumerate(pocket.fact_prompts(), 1):
-        cluster, true, false = f"fact-{number}", prompt.fact.object, prompt.rival
-        yield ClozeItem(f"{cluster}-affirmative", cluster, "affirmative", prompt.text, true, rivals=(false,))
-        yield ClozeItem(f"{cluster}-negated", cluster, "negated", prompt.negated, false, rivals=(true,))
+    for item in pocket.fact_prompts():
+        yield replace(item, id=f"{item.id}-affirmative", group="affirmative", other="")
+        yield ClozeItem(f"{item.id}-negated", item.id, "negated", item.other, item.rivals[0], rivals=(item.answer,))
 
 
 def _pocket_role() -> _Found:
     """A verb between those who can do it and what it is done to. Sentences of one verb are one cluster."""
-    for number, prompt in enumerate(pocket.role_prompts(), 1):
-        yield ClozeItem(f"role-{number}", prompt.verb, "role reversal", prompt.text, prompt.verb, other=prompt.reversed)
+    yield from pocket.role_prompts()
 
 
 # Changes of a context.
-
-
-def _without_subject(context: str) -> str:
-    """A context of ROLE-88 with *the other* for its subject: *which customer the other had*."""
-    return _ROLES.sub(r"which \g<object> the other had", context)
-
-
-def _without_object(context: str) -> str:
-    """A context of ROLE-88 with *one* for its object: *which one the waitress had*."""
-    return _ROLES.sub(r"which one the \g<subject> had", context)
 
 
 def _change(name: str, cluster: str, group: str, context: str, other: str) -> ClozeItem:
@@ -155,16 +136,14 @@ def _change(name: str, cluster: str, group: str, context: str, other: str) -> Cl
 
 def _shuffled(sets: Diagnostics) -> _Found:
     """The words of the first sentence, or of all the context but its last word."""
-    for item in sets.pragmatic:
-        name = f"cprag-{item.id}"
-        words = item.first.removesuffix(".").split()
+    for row in sets[_CPRAG]:
+        name, first, second = row["item"], row["context_s1"], row["context_s2"]
         for turn in range(_SHUFFLES):
-            other = f"{' '.join(shuffled_words(words, f'{name} {turn}'))}. {item.second}"
-            yield _change(f"{name}-{turn}", name, _CPRAG, f"{item.first} {item.second}", other)
-    for role in sets.roles:
-        for turn in range(_SHUFFLES):
-            name = f"role-{role.id}-{turn}"
-            yield _change(name, f"role-{role.pair}", _ROLE, role.context, _order_changed(role.context, name))
+            words = shuffled_words(first.removesuffix(".").split(), f"{name} {turn}")
+            yield _change(f"{name}-{turn}", name, _CPRAG, f"{first} {second}", f"{' '.join(words)}. {second}")
+    for row in sets[_ROLE]:
+        for name in (f"{row['item']}-{turn}" for turn in range(_SHUFFLES)):
+            yield _change(name, row["pair"], _ROLE, row["context"], _order_changed(row["context"], name))
 
 
 def _order_changed(context: str, seed: str) -> str:
@@ -174,62 +153,44 @@ def _order_changed(context: str, seed: str) -> str:
 
 def _truncated(sets: Diagnostics) -> _Found:
     """Without the first sentence, or with two words of the second; without the clause that asks *which*."""
-    for item in sets.pragmatic:
-        name, context = f"cprag-{item.id}", f"{item.first} {item.second}"
-        end = " ".join(item.second.split()[-_KEPT:])
-        yield _change(f"{name}-second", name, f"{_CPRAG}, last sentence alone", context, item.second)
-        yield _change(f"{name}-end", name, f"{_CPRAG}, its last two words", context, f"{item.first} {end}")
-    for role in sets.roles:
-        name, group = f"role-{role.id}", f"{_ROLE}, last clause alone"
-        if match := _ROLES.search(role.context):
-            yield _change(name, f"role-{role.pair}", group, role.context, match[0])
-        else:
-            yield LeftOut(name, group, _NO_ROLES)
+    for row in sets[_CPRAG]:
+        name, first, second = row["item"], row["context_s1"], row["context_s2"]
+        end, context = " ".join(second.split()[-_KEPT:]), f"{first} {second}"
+        yield _change(f"{name}-second", name, f"{_CPRAG}, last sentence alone", context, second)
+        yield _change(f"{name}-end", name, f"{_CPRAG}, its last two words", context, f"{first} {end}")
+    yield from _with_roles(r"\g<clause>", f"{_ROLE}, last clause alone", sets)
 
 
-def _role_change(change: Callable[[str], str], sets: Diagnostics) -> _Found:
-    """Variants made from every context of ROLE-88."""
-    for role in sets.roles:
-        name, other = f"role-{role.id}", change(role.context)
-        if other == role.context:
-            yield LeftOut(name, _ROLE, _NO_ROLES)
+def _with_roles(changed: str, group: str, sets: Diagnostics) -> _Found:
+    """Variants of every context of ROLE-88 that has the form of its roles, which are written as ``changed`` says."""
+    for row in sets[_ROLE]:
+        match = _ROLES.match(row["context"])
+        other = match.expand(changed) if match else ""
+        if not other or (group == _ROLE and other == row["context"]):
+            yield LeftOut(row["item"], group, "its form is not 'which … the … had'")
         else:
-            yield _change(name, f"role-{role.pair}", _ROLE, role.context, other)
+            yield _change(row["item"], row["pair"], group, row["context"], other)
 
 
 def _negated(sets: Diagnostics) -> _Found:
-    for item in sets.negation:
-        texts = (with_article(context, item.true_if_affirmative) for context in (item.affirmative, item.negated))
-        yield _change(item.id, item.id, _condition(item), *texts)
+    for row, condition in _conditions(sets):
+        texts = (with_article(row[name], row["target_aff"]) for name in ("context_aff", "context_neg"))
+        yield _change(row["item"], row["item"], condition, *texts)
 
 
-def _facts(changes: Callable[[str], Iterable[str]]) -> _Found:
-    """Variants made from the prompts of facts, given the words before the mask."""
-    for number, prompt in enumerate(pocket.fact_prompts(), 1):
-        context, _, rest = prompt.text.partition(" {mask}")
-        for turn, other in enumerate(changes(context)):
-            name = f"fact-{number}"
-            yield ClozeItem(f"{name}-{turn}", name, _FACTS, prompt.text, other=f"{other} {{mask}}{rest}")
-
-
-def _orders(context: str) -> Iterator[str]:
-    for turn in range(_SHUFFLES):
-        yield _order_changed(context, f"{context} {turn}")
-
-
-def _last_words(context: str) -> list[str]:
-    return [" ".join(context.split()[-_KEPT:])]
-
-
-def _pocket_roles(part: Literal["subject", "object"]) -> _Found:
-    for number, prompt in enumerate(pocket.role_prompts(), 1):
-        other = prompt.without_subject if part == "subject" else prompt.without_object
-        yield ClozeItem(f"role-{number}", prompt.verb, _VERBS, prompt.text, other=other)
-
-
-def _pocket_negated() -> _Found:
-    for number, prompt in enumerate(pocket.fact_prompts(), 1):
-        yield ClozeItem(f"fact-{number}", f"fact-{number}", _FACTS, prompt.text, other=prompt.negated)
+def _pocket_changed(change: str) -> _Found:
+    """Facts in another order of words, cut short or negated; sentences of verbs without one of their roles."""
+    is_of_verbs = change in ("no_subject", "no_object")
+    for item in pocket.role_prompts() if is_of_verbs else pocket.fact_prompts():
+        context, _, rest = item.text.partition(" {mask}")
+        others = {item.id: item.variants.get(change, item.other)}
+        if change == "shuffled":
+            orders = (_order_changed(context, f"{context} {turn}") for turn in range(_SHUFFLES))
+            others = {f"{item.id}-{turn}": f"{order} {{mask}}{rest}" for turn, order in enumerate(orders)}
+        elif change == "truncated":
+            others = {f"{item.id}-0": f"{' '.join(context.split()[-_KEPT:])} {{mask}}{rest}"}
+        for name, other in others.items():
+            yield ClozeItem(name, item.cluster, "verbs" if is_of_verbs else "facts", item.text, other=other)
 
 
 _KINDS: dict[str, _Kind] = {
@@ -252,24 +213,25 @@ _KINDS: dict[str, _Kind] = {
     ),
     "shuffled": _Kind(
         "How far does a prediction move when the words before it are shuffled?",
-        "changes", _CHANGE, f"{_CPRAG} or {_ROLE}", _shuffled, partial(_facts, _orders),
+        "changes", _CHANGE, f"{_CPRAG} or {_ROLE}", _shuffled, partial(_pocket_changed, "shuffled"),
     ),
     "truncated": _Kind(
         "How far does a prediction move when only the end of its context is left?",
-        "changes", _CHANGE, f"{_CPRAG} or {_ROLE}", _truncated,
-        partial(_facts, _last_words),
+        "changes", _CHANGE, f"{_CPRAG} or {_ROLE}", _truncated, partial(_pocket_changed, "truncated"),
     ),
     "no_subject": _Kind(
         "How far does the predicted verb move when nothing is said of who does it?",
-        "changes", _CHANGE, _ROLE, partial(_role_change, _without_subject), partial(_pocket_roles, "subject"),
+        "changes", _CHANGE, _ROLE,
+        partial(_with_roles, r"\g<head>which \g<object> the other had", _ROLE), partial(_pocket_changed, "no_subject"),
     ),
     "no_object": _Kind(
         "How far does the predicted verb move when nothing is said of what it is done to?",
-        "changes", _CHANGE, _ROLE, partial(_role_change, _without_object), partial(_pocket_roles, "object"),
+        "changes", _CHANGE, _ROLE,
+        partial(_with_roles, r"\g<head>which one the \g<subject> had", _ROLE), partial(_pocket_changed, "no_object"),
     ),
     "negated": _Kind(
         "How far does a prediction move when its sentence is negated?",
-        "changes", _CHANGE, "NEG-136", _negated, _pocket_negated,
+        "changes", _CHANGE, "NEG-136", _negated, partial(_pocket_changed, "negated"),
     ),
 }  # fmt: skip
 
@@ -313,7 +275,8 @@ class PsycholinguisticDiagnostics(ClozeProbe):
         sets = read_diagnostics(source, asks=self.asks)
         found = list(kind.of_sets(sets))
         if not found:
-            raise CorpusError(f"{' and '.join(sets.files)} there, but {kind.needs} needed; give its file or folder")
+            there = " and ".join(name for name, rows in sets.items() if rows)
+            raise CorpusError(f"{there} there, but {kind.needs} needed; give its file or folder")
         return ClozeItems.of(found, clusters=kind.clusters)
 
 

@@ -16,22 +16,16 @@ so that its table is recall by exposure. What is never stated cannot be known.
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
 
 from bertology import pocket
 from bertology.cloze import MASK, ClozeItem, ClozeItems, ClozeProbe
 from bertology.cloze.probes import with_ignored
-from bertology.corpora.prompts import TableItem
 from bertology.corpora.prompts.lama import read_lama, read_pararel, read_primed
 from bertology.measures import find_metric
 from bertology.measures.metrics import mean_over_groups
 from bertology.probing import LeftOut, ProbeFamily
 
-if TYPE_CHECKING:
-    from bertology.pocket import Fact
-
-_POCKET = "pocket"
 _BY_TYPE = tuple(
     mean_over_groups(
         f"p_at_1 {kind}",
@@ -42,7 +36,6 @@ _BY_TYPE = tuple(
     for kind in ("1-1", "N-1", "N-M")
 )
 """Numbers of subjects for an object, and of objects for a subject (Petroni et al., table 2)."""
-_NEVER_STATED = "never stated in the training text"
 
 
 @dataclass(frozen=True)
@@ -62,11 +55,13 @@ class Lama(ClozeProbe):
         Where a subject has several objects, the others take no place before the one that is asked for (Petroni et al.,
         section 4.4).
         """
-        if source == _POCKET:
-            return ClozeItems.of(_by_exposure(), clusters="subjects")
+        if source == "pocket":
+            pairs = sorted(zip(_pocket_facts(), pocket.facts(), strict=True), key=lambda pair: pair[1].n_stated)
+            times = ((item, fact.n_stated) for item, fact in pairs)
+            exposed = (replace(item, group=f"stated {n} time{'' if n == 1 else 's'}") for item, n in times)
+            return ClozeItems.of(exposed, clusters="subjects")
         found, unasked = read_lama(source)
-        items = [ClozeItem(fact.id, fact.cluster, fact.group, fact.text, fact.good, blind=fact.blind) for fact in found]
-        return ClozeItems.of([*with_ignored(items), *unasked], clusters="subjects")
+        return ClozeItems.of([*with_ignored(found), *unasked], clusters="subjects")
 
 
 @dataclass(frozen=True)
@@ -81,24 +76,22 @@ class Paraphrases(ClozeProbe):
 
     def items(self, source: str) -> ClozeItems:
         """Every fact in every pattern of its relation, a fact a cluster; answers are among the relation's objects."""
-        if source == _POCKET:
-            worded = (
-                ClozeItem(f"{_name(fact)}:{n}", _name(fact), _group(fact), _put(template, fact), answer=fact.object)
-                for fact, n, template in _templates()
-            )
-            words = {_group(fact): pocket.candidates(fact.relation) for fact in pocket.facts()}
-            return ClozeItems.of(worded, vocabularies=words, clusters="facts")
-        found, unasked = read_pararel(source)
+        found, unasked = (_pocket_facts(), ()) if source == "pocket" else read_pararel(source)
         # No blind text: patterns that begin with the object have none, and items of a fact are compared as a whole.
         items = (
-            ClozeItem(f"{fact.id}:{number}", fact.id, fact.group, text, answer=fact.good)
+            ClozeItem(f"{fact.id}:{number}", fact.id, fact.group, text, answer=fact.answer)
             for fact in found
             for number, text in fact.variants.items()
         )
-        objects: dict[str, dict[str, None]] = {}
-        for fact in found:
-            objects.setdefault(fact.group, {})[fact.good] = None
-        vocabularies = {relation: tuple(words) for relation, words in objects.items()}
+        if source == "pocket":
+            vocabularies = {
+                fact.relation.replace("_", " "): pocket.candidates(fact.relation) for fact in pocket.facts()
+            }
+        else:
+            objects: dict[str, dict[str, None]] = {}
+            for fact in found:
+                objects.setdefault(fact.group, {})[fact.answer] = None
+            vocabularies = {relation: tuple(words) for relation, words in objects.items()}
         return ClozeItems.of([*items, *unasked], vocabularies=vocabularies, clusters="facts")
 
 
@@ -114,18 +107,18 @@ class Negated(ClozeProbe):
 
     def items(self, source: str) -> ClozeItems:
         """Every fact and its negation, by relation, facts about one subject a cluster."""
-        if source == _POCKET:
-            texts = ((fact, n, _put(template, fact), _put(_not(template), fact)) for fact, n, template in _templates())
+        if source == "pocket":
             worded = (
-                ClozeItem(f"{_name(fact)}:{n}", fact.subject, _group(fact), text, other=negated)
-                for fact, n, text, negated in texts
+                ClozeItem(f"{fact.id}:{n}", fact.cluster, fact.group, text, other=_not(text))
+                for fact in _pocket_facts()
+                for n, text in fact.variants.items()
             )
             return ClozeItems.of(worded, clusters="subjects")
         found, unasked = read_primed(source)
         return ClozeItems.of([*unasked, *map(_negation, found)], clusters="subjects")
 
 
-def _negation(fact: TableItem) -> ClozeItem | LeftOut:
+def _negation(fact: ClozeItem) -> ClozeItem | LeftOut:
     if not fact.other:
         return LeftOut(fact.id, fact.group, "no negation in the source")
     if fact.other == fact.text:
@@ -148,16 +141,7 @@ class Misprimed(ClozeProbe):
 
         Relations, some of three facts, are taken together by set: what is compared is ``plain`` with ``misprimed``.
         """
-        if source == _POCKET:
-            stated = [fact for fact in pocket.facts() if fact.n_stated]
-            pairs = (item for number, fact in enumerate(stated) for item in _pocket_pair(fact, number))
-            never = (
-                LeftOut(_name(fact), f"{_group(fact)} plain", _NEVER_STATED)
-                for fact in pocket.facts()
-                if not fact.n_stated
-            )
-            return ClozeItems.of([*pairs, *never], clusters="facts")
-        found, unasked = read_primed(source)
+        found, unasked = _pocket_primed() if source == "pocket" else read_primed(source)
         kinds: dict[str, dict[str, None]] = {}
         for fact in found:
             kinds.setdefault(fact.kind, {}).update(dict.fromkeys(fact.variants))
@@ -165,64 +149,51 @@ class Misprimed(ClozeProbe):
         return ClozeItems.of([*unasked, *asked], clusters="facts")
 
 
-def _with_primes(fact: TableItem, kinds: tuple[str, ...]) -> Iterator[ClozeItem | LeftOut]:
+def _with_primes(fact: ClozeItem, kinds: tuple[str, ...]) -> Iterator[ClozeItem | LeftOut]:
     """A fact as it is, and after each kind of prime that its set has."""
-    yield ClozeItem(f"{fact.id}:plain", fact.id, f"{fact.kind} plain", fact.text, answer=fact.good)
+    yield ClozeItem(f"{fact.id}:plain", fact.id, f"{fact.kind} plain", fact.text, answer=fact.answer)
     for kind in kinds:
         name, group = f"{fact.id}:{kind or 'misprimed'}", f"{fact.kind} misprimed {kind}".strip()
         text = fact.variants.get(kind, "")
         if not text:
             yield LeftOut(name, group, "no such prime in the source")
-        elif text.partition("?")[0].strip().lower() == fact.good.lower():
+        elif text.partition("?")[0].strip().lower() == fact.answer.lower():
             yield LeftOut(name, group, "prime that is the answer")
         else:
-            yield ClozeItem(name, fact.id, group, text, answer=fact.good)
+            yield ClozeItem(name, fact.id, group, text, answer=fact.answer)
 
 
 # The pocket world.
 
 
-def _templates() -> Iterator[tuple["Fact", int, str]]:
-    """Every fact with each template, and the template's number from 1."""
-    return ((fact, n, template) for fact in pocket.facts() for n, template in enumerate(fact.templates, 1))
+def _pocket_facts() -> tuple[ClozeItem, ...]:
+    """The facts of the pocket world; their variants are all their templates, by number."""
+    found = []
+    for fact in pocket.facts():
+        texts = [one.replace("[X]", fact.subject).replace("[Y]", MASK) for one in fact.templates]
+        blind, group = fact.templates[0].replace("[X]", MASK).replace("[Y]", MASK), fact.relation.replace("_", " ")
+        item = ClozeItem(f"{fact.relation}:{fact.subject}", fact.subject, group, texts[0], fact.object, blind=blind)
+        found.append(replace(item, kind=group, variants={str(n): text for n, text in enumerate(texts, 1)}))
+    return tuple(found)
 
 
-def _by_exposure() -> Iterator[ClozeItem]:
-    """The facts of the pocket world from those never stated to those stated most."""
-    for fact in sorted(pocket.facts(), key=lambda fact: fact.n_stated):
-        group = f"stated {fact.n_stated} time{'' if fact.n_stated == 1 else 's'}"
-        template = fact.templates[0]
-        blind = template.replace("[X]", MASK).replace("[Y]", MASK)
-        yield ClozeItem(_name(fact), fact.subject, group, _put(template, fact), answer=fact.object, blind=blind)
+def _pocket_primed() -> tuple[tuple[ClozeItem, ...], tuple[LeftOut, ...]]:
+    """The stated facts, each with a wrong object of its relation before it, another one from fact to fact."""
+    primed, never = list[ClozeItem](), list[LeftOut]()
+    for item, fact in zip(_pocket_facts(), pocket.facts(), strict=True):
+        if not fact.n_stated:
+            never.append(LeftOut(item.id, f"{item.group} plain", "never stated in the training text"))
+            continue
+        wrong = [word for word in pocket.candidates(fact.relation) if word != fact.object]
+        prime = wrong[len(primed) % len(wrong)]
+        primed.append(replace(item, variants={"": f"{prime[0].upper()}{prime[1:]}? {item.text}"}))
+    return tuple(primed), tuple(never)
 
 
-def _pocket_pair(fact: "Fact", number: int) -> tuple[ClozeItem, ClozeItem]:
-    """A fact as it is, and after a wrong object of its relation, another one from fact to fact."""
-    wrong = [word for word in pocket.candidates(fact.relation) if word != fact.object]
-    prime, text = wrong[number % len(wrong)], _put(fact.templates[0], fact)
-    primed = f"{prime[0].upper()}{prime[1:]}? {text}"
-    return (
-        ClozeItem(f"{_name(fact)}:plain", _name(fact), f"{_group(fact)} plain", text, answer=fact.object),
-        ClozeItem(f"{_name(fact)}:misprimed", _name(fact), f"{_group(fact)} misprimed", primed, answer=fact.object),
-    )
-
-
-def _not(template: str) -> str:
-    """A template negated in words that the pocket world has: *is not*, *was not*, *never lives*."""
-    negated, copulas = re.subn(r"\b(is|was)\b", r"\1 not", template, count=1)
-    return negated if copulas else re.sub(r"\b(lives|comes|works|rules)\b", r"never \1", template, count=1)
-
-
-def _put(template: str, fact: "Fact") -> str:
-    return template.replace("[X]", fact.subject).replace("[Y]", MASK)
-
-
-def _name(fact: "Fact") -> str:
-    return f"{fact.relation}:{fact.subject}"
-
-
-def _group(fact: "Fact") -> str:
-    return fact.relation.replace("_", " ")
+def _not(text: str) -> str:
+    """A text negated in words that the pocket world has: *is not*, *was not*, *never lives*."""
+    negated, copulas = re.subn(r"\b(is|was)\b", r"\1 not", text, count=1)
+    return negated if copulas else re.sub(r"\b(lives|comes|works|rules)\b", r"never \1", text, count=1)
 
 
 PROBE = ProbeFamily.among([Paraphrases(), Negated(), Misprimed()], argument="way of asking", default=Lama())

@@ -14,7 +14,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from bertology.cloze import ClozeItem, ClozeItems, ClozeProbe
-from bertology.corpora.prompts import TableItem
 from bertology.corpora.prompts.sets import (
     addition_items,
     affordance_items,
@@ -29,7 +28,7 @@ from bertology.probing import ProbeFamily
 @dataclass(frozen=True)
 class _Kind:
     question: str
-    make: Callable[[], tuple[TableItem, ...]]
+    make: Callable[[], tuple[ClozeItem, ...]]
     clusters: str
     """Name of the clusters: items about one thing, so that clusters are independent draws."""
 
@@ -60,8 +59,7 @@ class _Made(ClozeProbe):
         """The items of the kind."""
         check_made(source, pocket=self.pocket)
         kind = _KINDS[self.task]
-        items = (ClozeItem(i.id, i.cluster, i.group, i.text, i.good, rivals=i.bad, blind=i.blind) for i in kind.make())
-        return ClozeItems.of(items, clusters=kind.clusters)
+        return ClozeItems.of(kind.make(), clusters=kind.clusters)
 
 
 class Comparisons(_Made):

@@ -20,9 +20,7 @@ from dataclasses import dataclass
 
 from bertology import pocket
 from bertology.cloze import ClozeItem, ClozeItems, ClozeProbe
-from bertology.corpora.prompts import TableItem
 from bertology.corpora.prompts.pairs import read_minimal_pairs
-from bertology.probing import LeftOut
 
 
 @dataclass(frozen=True)
@@ -40,16 +38,7 @@ class MinimalPairs(ClozeProbe):
         """Every pair, the grammatical sentence as the text and the other one as the other."""
         if source == "pocket":
             return ClozeItems.of(_pocket(), clusters="pairs")
-        return ClozeItems.of(map(_item, read_minimal_pairs(source)), clusters="frames")
-
-
-def _item(pair: TableItem | LeftOut) -> ClozeItem | LeftOut:
-    if isinstance(pair, LeftOut):
-        return pair
-    good, bad = pair.good, pair.bad[0]
-    if pair.kind == "marvin_linzen":
-        good, bad = (f"{sentence.removesuffix('.').rstrip()}." for sentence in (good, bad))
-    return ClozeItem(pair.id, pair.cluster, pair.group, good, other=bad)
+        return ClozeItems.of(read_minimal_pairs(source), clusters="frames")
 
 
 def _pocket() -> Iterator[ClozeItem]:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from bertology.cloze import MASK, Prompt
 from bertology.corpora import Sentence, Sentences, as_sentences
-from bertology.corpora.prompts import TableItem, read_item_table, source_name, split_language
+from bertology.corpora.prompts import ClozeItem, read_item_table, source_name, split_language
 from bertology.corpora.prompts.lama import read_lama
 from bertology.corpora.prompts.pairs import read_agreement
 from bertology.errors import ClozeError, quoted
@@ -203,23 +203,23 @@ def _drawn(made: list[_Made], most: int | None, seed: int) -> list[_Made]:
 
 def _of_items(source: Any, structure: str | None, columns: str | None) -> list[PatchPair]:
     """Pairs in the order of the source; each two items once, the text that comes first in it first."""
-    waiting: dict[tuple[object, ...], list[TableItem]] = defaultdict(list)
+    waiting: dict[tuple[object, ...], list[ClozeItem]] = defaultdict(list)
     made: list[PatchPair] = []
     for item in read_agreement(source, columns=columns):
-        if not isinstance(item, TableItem) or structure not in (None, item.group):
+        if not isinstance(item, ClozeItem) or structure not in (None, item.group):
             continue
         words = Prompt(item.text).written(_MASK).split()
         mask = next(number for number, word in enumerate(words) if _MASK in word)
-        forms = tuple(sorted((item.good, item.bad[0])))
+        forms = tuple(sorted((item.answer, item.rivals[0])))
         for place in range(mask):
             key = (item.group, forms, place, *words[:place], "", *words[place + 1 :])
-            for earlier in waiting[key]:
+            for earlier in (one for one in waiting[key] if one.answer == item.rivals[0]):
                 before, after = Prompt(earlier.text).written(_MASK).split()[place], words[place]
                 singular, plural = sorted((before, after), key=len)
                 is_longer = 0 < len(plural) - len(singular) <= _LONGEST_ENDING
-                if earlier.good == item.bad[0] and is_longer and plural.startswith(singular) and plural.endswith("s"):
+                if is_longer and plural.startswith(singular) and plural.endswith("s"):
                     values = ("singular", "plural") if len(before) < len(after) else ("plural", "singular")
-                    words_of = earlier.good, item.good
+                    words_of = earlier.answer, item.answer
                     made.append(PatchPair(earlier.text, item.text, *words_of, earlier.cluster, values=values))
             waiting[key].append(item)
     return made
@@ -269,8 +269,8 @@ def read_facts(source: Any = "pocket", *, columns: str | None = None) -> list[Fa
         stated = [(fact, fact.templates[0]) for fact in facts() if fact.n_stated]
         texts = [template.replace("[X]", fact.subject).replace("[Y]", MASK) for fact, template in stated]
         return [Fact(text, one.subject, one.object, one.relation) for text, (one, _) in zip(texts, stated, strict=True)]
-    every = read_lama(source)[0] if items is None else [item for item in items if isinstance(item, TableItem)]
-    made = [Fact(one.text, one.subject, one.good, one.group, language) for one in every]
+    every = read_lama(source)[0] if items is None else [item for item in items if isinstance(item, ClozeItem)]
+    made = [Fact(one.text, one.subject, one.answer, one.group, language) for one in every]
     made = [fact for fact in made if fact.subject and fact.subject in fact.text]
     if not made:
         raise ClozeError(f"{source_name(source)}: no fact with a subject in its text")

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from bertology.cloze._sentences import next_sentence, pseudo_log_likelihood, surprisal
     from bertology.cloze.asking import ask, read_cloze
     from bertology.cloze.lens import fit_lens
-    from bertology.cloze.probes import ClozeItem, ClozeItems, ClozeProbe
+    from bertology.cloze.probes import ClozeItems, ClozeProbe
+    from bertology.corpora.prompts import ClozeItem
 
 __getattr__, __dir__ = lazy_attributes(__name__)
 

@@ -17,9 +17,10 @@ from bertology._files import canonical_json, digest, given_path, read_text
 from bertology._names import folder_name
 from bertology.activations.progress import Progress
 from bertology.cloze import Prompt, ask, next_sentence, pseudo_log_likelihood
-from bertology.cloze.probes import ClozeAsks, ClozeItem, ClozeItems, ClozeProbe
+from bertology.cloze.probes import ClozeAsks, ClozeItems, ClozeProbe
 from bertology.cloze.prompts import AnswerForm, Excluded, Floats, anchor_of, spell_pieces, vocabulary_ids
 from bertology.corpora import Sentences, load_corpus
+from bertology.corpora.prompts import ClozeItem
 from bertology.encoders import ModelShape
 from bertology.errors import BertologyError, ClozeError, CorpusError
 from bertology.families.contract import (

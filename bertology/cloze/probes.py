@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal
 
 from bertology._files import canonical_json, digest
 from bertology.cloze.prompts import AnswerForm
-from bertology.corpora.prompts import LeftOut, TableItem, read_item_table
+from bertology.corpora.prompts import ClozeItem, LeftOut, read_item_table
 from bertology.errors import CorpusError, quoted
 from bertology.probing import Probe
 from bertology.probing.probes import Subject
@@ -26,32 +26,6 @@ ClozeAsks = Literal["answers", "choices", "contexts", "sentences", "changes", "n
 - ``changes``: what becomes, at the mask of the other text, of the word that is the most probable one in the text.
 - ``next_sentence``: whether the other text follows the text; the answer is ``next`` or ``other``.
 """
-
-
-@dataclass(frozen=True, slots=True)
-class ClozeItem:
-    """One thing that is asked. Masks are written ``{mask}``."""
-
-    id: str
-    """No two items of a task have the same."""
-    cluster: str
-    """Items of one cluster are drawn together where intervals are made: those about one fact, or from one frame."""
-    group: str
-    """The relation, construction or condition, by which scores are told apart and over which they are averaged."""
-    text: str
-    """A prompt with one mask, or a sentence."""
-    answer: str = ""
-    """The correct word at the mask."""
-    accepted: tuple[str, ...] = ()
-    """Other words that are as right (for ``answers``): the best of all counts."""
-    ignored: tuple[str, ...] = ()
-    """Words that are right in another item (for ``answers``), which are left out of ranks."""
-    rivals: tuple[str, ...] = ()
-    """The distractors at the mask, for ``choices``."""
-    other: str = ""
-    """The text that it is compared with; of ``choices`` the one in which the rivals are asked, if it is another."""
-    blind: str = ""
-    """The text without what decides; its last mask is the one that is asked about. Empty if there is none."""
 
 
 @dataclass(frozen=True)
@@ -122,7 +96,8 @@ class ClozeItems:
     @cached_property
     def fingerprint(self) -> str:
         """Hash of all that is asked, and of what could not be."""
-        parts = [[getattr(item, part.name) for part in fields(ClozeItem)] for item in self.items]
+        names = [part.name for part in fields(ClozeItem) if part.repr]
+        parts = [[getattr(item, name) for name in names] for item in self.items]
         left = [(one.id, one.group, one.reason) for one in self.left_out]
         return digest([canonical_json([parts, dict(self.vocabularies), left])])
 
@@ -203,12 +178,5 @@ class ClozeProbe(Probe):
         rows = read_item_table(source, self.asks, columns=columns)
         if rows is None:
             return self.items(source)
-        every, items = list(rows), list[ClozeItem]()
-        for row in (row for row in every if isinstance(row, TableItem)):
-            text, more = row.text, {"answer": row.good, "rivals": row.bad, "other": row.other, "blind": row.blind}
-            if self.asks == "sentences":
-                text, more = row.good, {"other": row.bad[0]}
-            items.append(ClozeItem(row.id, row.cluster, row.group, text, **more))  # type: ignore[arg-type]
-        if self.asks == "answers":
-            items = with_ignored(items)
-        return ClozeItems.of([*items, *(row for row in every if isinstance(row, LeftOut))], language=None)
+        made = ClozeItems.of(rows, language=None)
+        return replace(made, items=tuple(with_ignored(made.items))) if self.asks == "answers" else made

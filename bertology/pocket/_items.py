@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import cycle, product
 from typing import Literal
 
+from bertology.corpora.prompts import ClozeItem
 from bertology.pocket import _function_words as fw
 from bertology.pocket._words import (
     PLURAL,
     SINGULAR,
     Agreement,
     Dice,
-    Fact,
     Frame,
     Lexicon,
     Relation,
@@ -145,50 +145,29 @@ _KINDS = ("person", "animal", "food", "stuff", "object", "tool", "place", "plant
 _SENTENCES_OF_A_VERB = 4
 
 
-@dataclass(frozen=True)
-class FactPrompt:
-    """A fact as a prompt, and its negation."""
+def fact_prompts(*, least_stated: int = 16) -> tuple[ClozeItem, ...]:
+    """Facts that at least ``least_stated`` sentences of the pretraining text state; ``other`` is the negation.
 
-    fact: Fact
-    text: str
-    """*The home of Anna is in {mask}.*"""
-    negated: str
-    """*The home of Anna is not in {mask}.*"""
-    rival: str
-    """Another possible object, drawn at random, which makes the negation true."""
-
-
-@dataclass(frozen=True)
-class RolePrompt:
-    """A sentence whose two roles cannot be exchanged by the rules of the grammar."""
-
-    verb: str
-    """The base form at the mask."""
-    text: str
-    """*The woman will {mask} the bread.*"""
-    reversed: str
-    """*The bread will {mask} the woman.*"""
-    without_subject: str
-    """A pronoun for it: *They will {mask} the bread.*"""
-    without_object: str
-    """A pronoun for it: *The woman will {mask} them.*"""
-
-
-def fact_prompts(*, least_stated: int = 16) -> tuple[FactPrompt, ...]:
-    """Facts that at least ``least_stated`` sentences of the pretraining text state, each with its negation."""
+    The answer makes *The home of Anna is in {mask}.* true; the rival, another object drawn at random, the negation.
+    """
     dice = Dice("pocket negations")
-    prompts = []
+    prompts = list[ClozeItem]()
     for fact in facts():
         rival = dice.one_of([name for name in candidates(fact.relation) if name != fact.object])
         if fact.n_stated >= least_stated:
             text = fact.templates[_COPULAR[fact.relation]].replace("[X]", fact.subject).replace("[Y]", "{mask}")
             copula = " was " if " was " in text else " is "
-            prompts.append(FactPrompt(fact, text, text.replace(copula, f"{copula}not ", 1), rival))
+            name, negated = f"fact-{len(prompts) + 1}", text.replace(copula, f"{copula}not ", 1)
+            item = ClozeItem(name, name, "facts", text, fact.object, rivals=(rival,), other=negated)
+            prompts.append(replace(item, subject=fact.subject, kind=fact.relation))
     return tuple(prompts)
 
 
-def role_prompts() -> tuple[RolePrompt, ...]:
+def role_prompts() -> tuple[ClozeItem, ...]:
     """Sentences whose two roles cannot be exchanged: four for every verb of the grammar that has such.
+
+    ``other`` has the roles reversed: *The bread will {mask} the woman.* Variants have a pronoun for the subject
+    (``no_subject``: *They will {mask} the bread.*) or the object (``no_object``).
 
     A verb is taken with a kind of subject and a kind of object if no frame of it allows these kinds the other way
     about. Nouns that belong to several kinds are not used.
@@ -196,7 +175,7 @@ def role_prompts() -> tuple[RolePrompt, ...]:
     words, dice = lexicon("known"), Dice("pocket roles")
     counts = Counter(noun.lemma for kind in _KINDS for noun in words.nouns[kind].items)
     nouns = {kind: [noun for noun in words.nouns[kind].items if counts[noun.lemma] == 1] for kind in _KINDS}
-    prompts: dict[str, RolePrompt] = {}
+    prompts: dict[str, ClozeItem] = {}
     for verb, kinds in _asymmetric(words):
         subjects = [(kind, noun) for kind in sorted({one for one, _ in kinds}) for noun in nouns[kind]]
         before = len(prompts)
@@ -204,14 +183,11 @@ def role_prompts() -> tuple[RolePrompt, ...]:
             kind, subject = dice.one_of(subjects)
             target = dice.one_of(sorted(other for one, other in kinds if one == kind))
             one, other = (f"the {noun.singular.form}" for noun in (subject, dice.one_of(nouns[target])))
-            prompt = RolePrompt(
-                verb.base.form,
-                f"{one.capitalize()} will {{mask}} {other}.",
-                f"{other.capitalize()} will {{mask}} {one}.",
-                f"They will {{mask}} {other}.",
-                f"{one.capitalize()} will {{mask}} them.",
-            )
-            prompts.setdefault(prompt.text + verb.lemma, prompt)
+            name, form, opening = f"role-{len(prompts) + 1}", verb.base.form, f"{one.capitalize()} will {{mask}}"
+            text, turned = f"{opening} {other}.", f"{other.capitalize()} will {{mask}} {one}."
+            without = {"no_subject": f"They will {{mask}} {other}.", "no_object": f"{opening} them."}
+            item = ClozeItem(name, form, "role reversal", text, form, other=turned, variants=without)
+            prompts.setdefault(text + verb.lemma, item)
             if len(prompts) - before == _SENTENCES_OF_A_VERB:
                 break
     return tuple(prompts.values())

@@ -335,14 +335,15 @@ def test_sizes_that_cannot_be(name: str, message: str) -> None:
 def test_facts_and_their_negations():
     prompts = fact_prompts()
     assert len(prompts) == sum(fact.n_stated >= 16 for fact in facts()) == 99
-    stated = {(fact.relation, fact.subject, fact.object) for fact in facts()}
+    by_name = {(fact.relation, fact.subject, fact.object): fact for fact in facts()}
     for prompt in prompts:
-        fact = prompt.fact
+        fact = by_name[prompt.kind, prompt.subject, prompt.answer]
         assert prompt.text.replace("{mask}", fact.object) in {fact.sentence(n) for n in range(len(fact.templates))}
-        assert re.sub(r"(is|was) not", r"\1", prompt.negated) == prompt.text
-        assert prompt.rival in candidates(fact.relation)
-        assert (fact.relation, fact.subject, prompt.rival) not in stated
-    assert fact_prompts(least_stated=0)[0].rival == next(p.rival for p in prompts if p.fact == facts()[0])
+        assert re.sub(r"(is|was) not", r"\1", prompt.other) == prompt.text
+        assert prompt.rivals[0] in candidates(fact.relation)
+        assert (fact.relation, fact.subject, prompt.rivals[0]) not in by_name
+    all_of_them = {(one.kind, one.subject, one.answer): one.rivals for one in fact_prompts(least_stated=0)}
+    assert all(all_of_them[one.kind, one.subject, one.answer] == one.rivals for one in prompts)
 
 
 def test_no_frame_allows_the_roles_the_other_way_about():
@@ -352,15 +353,15 @@ def test_no_frame_allows_the_roles_the_other_way_about():
         for noun in words.nouns[kind].items:
             kinds.setdefault(noun.lemma, set()).add(kind)
     prompts = role_prompts()
-    assert len({prompt.text + prompt.verb for prompt in prompts}) == len(prompts) == 424
+    assert len({prompt.text + prompt.answer for prompt in prompts}) == len(prompts) == 424
     for prompt in prompts:
         subject, thing = re.fullmatch(r"The (\w+) will {mask} the (\w+)\.", prompt.text).groups()
-        assert prompt.reversed == f"The {thing} will {{mask}} the {subject}."
-        assert (prompt.without_subject, prompt.without_object) == (
+        assert prompt.other == f"The {thing} will {{mask}} the {subject}."
+        assert tuple(prompt.variants.values()) == (
             f"They will {{mask}} the {thing}.",
             f"The {subject} will {{mask}} them.",
         )
         (one,), (other,) = kinds[subject], kinds[thing]
-        frames = [f for f in words.frames.items if f.verb.base.form == prompt.verb and f.pattern == "transitive"]
+        frames = [f for f in words.frames.items if f.verb.base.form == prompt.answer and f.pattern == "transitive"]
         assert any(one in frame.subjects and other in frame.objects for frame in frames)
         assert not any(other in frame.subjects and {one, subject} & {*frame.objects} for frame in frames)

@@ -52,7 +52,7 @@ def test_facts_of_a_file_by_relation(tmp_path: Path) -> None:
 
     assert found.items == (
         ClozeItem("Squad:1", "Squad:1", "SQuAD", "Iron is a {mask}.", answer="metal"),
-        ClozeItem("P19:1", "Ada", group, text, answer="London", blind=blind),
+        ClozeItem("P19:1", "Ada", group, text, answer="London", blind=blind, subject="Ada"),
     )
     assert found.left_out == (LeftOut("P19:2", group, "object without a label"),)
     assert found.vocabularies == {}

@@ -71,6 +71,9 @@ def test_samples_of_whole_clusters() -> None:
 def test_the_fingerprint_is_of_all_that_is_asked() -> None:
     plain = ClozeItems((item(0), item(1)))
     assert ClozeItems((item(0), item(1))).fingerprint == plain.fingerprint
+    told = item(1, subject="dogs", kind="a set", variants={"1": "A {mask} runs."}, n_attractors=1)
+    assert ClozeItems((item(0), told)).fingerprint == plain.fingerprint
+    assert repr(told) == repr(item(1))
     for changed in (
         ClozeItems((item(1), item(0))),
         ClozeItems((item(0), item(1, answer="cat"))),

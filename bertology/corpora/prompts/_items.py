@@ -126,25 +126,37 @@ class LeftOut:
 
 
 @dataclass(frozen=True, slots=True)
-class TableItem:
-    """An item of a table or published set, or one made by rule; what it has not is empty. Masks are ``{mask}``."""
+class ClozeItem:
+    """One thing that is asked: of a table or published set, or made by rule. Masks are written ``{mask}``."""
 
     id: str
+    """No two items of a task have the same."""
     cluster: str
-    """Identifier shared by items that are not independent."""
+    """Items of one cluster are drawn together where intervals are made: those about one fact, or from one frame."""
     group: str
-    text: str = ""
+    """The relation, construction or condition, by which scores are told apart and over which they are averaged."""
+    text: str
+    """A prompt with one mask, or a sentence."""
+    answer: str = ""
+    """The correct word at the mask."""
+    accepted: tuple[str, ...] = ()
+    """Other words that are as right (for ``answers``): the best of all counts."""
+    ignored: tuple[str, ...] = ()
+    """Words that are right in another item (for ``answers``), which are left out of ranks."""
+    rivals: tuple[str, ...] = ()
+    """The distractors at the mask, for ``choices``."""
     other: str = ""
-    good: str = ""
-    bad: tuple[str, ...] = ()
+    """The text that it is compared with; of ``choices`` the one in which the rivals are asked, if it is another."""
     blind: str = ""
-    """The text without what decides; its last mask is the one to predict."""
-    subject: str = ""
-    kind: str = "table"
-    """The published set, or ``table``. Sentences of ``marvin_linzen`` have no final period."""
-    variants: Mapping[str, str] = field(default_factory=dict)
+    """The text without what decides; its last mask is the one that is asked about. Empty if there is none."""
+    # What the source tells besides is not asked: fingerprints are made of the fields that ``repr`` shows.
+    subject: str = field(default="", repr=False)
+    """What a fact is about."""
+    kind: str = field(default="table", repr=False)
+    """The published set, or ``table``."""
+    variants: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Other texts of the same fact: its wordings in ParaRel by number; primed ones by how the prime was chosen."""
-    n_attractors: int | None = None
+    n_attractors: int | None = field(default=None, repr=False)
     """Number of nouns of the other number between subject and form; None if the source does not state it."""
 
     @property
@@ -231,7 +243,7 @@ ITEM_FORMS: Mapping[str, ItemForm] = {
 """Forms by kind of question (``ClozeAsks`` of cloze probes); ``facts`` are answers whose subject is known."""
 
 
-def read_item_table(source: Any, asks: str, *, columns: Stated | None = None) -> Iterator[TableItem | LeftOut] | None:
+def read_item_table(source: Any, asks: str, *, columns: Stated | None = None) -> Iterator[ClozeItem | LeftOut] | None:
     """The items of a table, in its order; None where the source is something else, such as a published set.
 
     Columns are named by a person, or called ``text``, ``other``, ``good`` (``answer``), ``bad``, ``blind``,
@@ -304,7 +316,7 @@ def not_items(source: object, names: Collection[str], asks: str, *, nor: str = "
     return CorpusError(f"{source}: {what}; {remedy}")
 
 
-def table_items(table: Table, columns: Columns, form: ItemForm) -> Iterator[TableItem | LeftOut]:
+def table_items(table: Table, columns: Columns, form: ItemForm) -> Iterator[ClozeItem | LeftOut]:
     """The items of one table, which is a file's or in memory; errors as of :func:`read_item_table`."""
     table.check(columns)
     if not len(table):
@@ -335,6 +347,8 @@ def table_items(table: Table, columns: Columns, form: ItemForm) -> Iterator[Tabl
                 raise CorpusError(f"{where}: column {quoted(columns.one(key))}: {trouble} {quoted(text)}; {remedy}")
         if form.same and (cells.get("good") in bad or ("other" in form.needs and cells["text"] == cells["other"])):
             yield LeftOut(name, group, form.same)
+        elif form.has_one_bad:
+            yield ClozeItem(name, cluster, group, cells["good"], other=bad[0])
         else:
-            more: dict[str, Any] = dict(cells)
-            yield TableItem(name, cluster, group, bad=tuple(bad), **more)
+            more: dict[str, Any] = {"answer" if key == "good" else key: text for key, text in cells.items()}
+            yield ClozeItem(name, cluster, group, rivals=tuple(bad), **more)

@@ -14,8 +14,8 @@ from typing import Any
 from bertology._files import given_path
 from bertology.corpora._files import corpus_name
 from bertology.corpora.prompts._items import (
+    ClozeItem,
     LeftOut,
-    TableItem,
     blind_prompt_of,
     checked_template,
     columns_of,
@@ -28,7 +28,7 @@ from bertology.corpora.prompts._items import (
 )
 from bertology.errors import CorpusError, cut, quoted
 
-Found = tuple[tuple[TableItem, ...], tuple[LeftOut, ...]]
+Found = tuple[tuple[ClozeItem, ...], tuple[LeftOut, ...]]
 """Facts, and items that cannot be scored."""
 _RELATIONS = "relations.jsonl"
 _LAYOUT = "give LAMA's data folder, with relations.jsonl and TREx, Google_RE, Squad or ConceptNet, or one of its files"
@@ -62,19 +62,19 @@ def _files(source: str | Path, layout: str) -> tuple[Path, list[Path]]:
 
 def _fact(
     name: str, group: str, subject: str, answer: str, texts: Iterable[str], trouble: str = "", **more: Any
-) -> TableItem | LeftOut:
+) -> ClozeItem | LeftOut:
     """A fact with the first of its texts as the prompt, or the reason why it cannot be scored."""
     text, *others = texts
     masks = (mask_trouble(one) for one in (text, *others))
     if trouble := trouble or (next(filter(None, masks), "") if answer else "object without a label"):
         return LeftOut(name, group, trouble)
-    return TableItem(name, subject or name, group, text, good=answer, subject=subject, **more)
+    return ClozeItem(name, subject or name, group, text, answer=answer, subject=subject, **more)
 
 
-def _apart(facts: Iterable[TableItem | LeftOut]) -> Found:
+def _apart(facts: Iterable[ClozeItem | LeftOut]) -> Found:
     read = list(facts)
     left_out = tuple(fact for fact in read if isinstance(fact, LeftOut))
-    return tuple(fact for fact in read if isinstance(fact, TableItem)), left_out
+    return tuple(fact for fact in read if isinstance(fact, ClozeItem)), left_out
 
 
 def read_relations(path: str | Path) -> dict[str, tuple[str, str]]:
@@ -112,7 +112,7 @@ def read_lama(path: str | Path) -> Found:
         CorpusError: there is no such file, a line is broken or lacks a field, or a relation is unknown.
     """
     path, files = _files(path, _LAYOUT)
-    whole, owners, facts = path.resolve(), dict[str, Path](), list[TableItem | LeftOut]()
+    whole, owners, facts = path.resolve(), dict[str, Path](), list[ClozeItem | LeftOut]()
     folders = [*([whole / "data", whole] if whole.is_dir() else []), whole.parent, whole.parent.parent]
     stated = next((folder / _RELATIONS for folder in folders if (folder / _RELATIONS).is_file()), None)
     relations = _GOOGLE_RE if stated is None else read_relations(stated)
@@ -126,7 +126,7 @@ def read_lama(path: str | Path) -> Found:
 
 def _lama_facts(
     file: Path, relations: Mapping[str, tuple[str, str]], stated: Path | None
-) -> Iterator[TableItem | LeftOut]:
+) -> Iterator[ClozeItem | LeftOut]:
     # LAMA keeps each set in a folder of its name, the file called test.jsonl.
     stem = corpus_name(file)
     of_file = file.resolve().parent.name if stem == "test" else stem
@@ -159,7 +159,7 @@ def read_pararel(path: str | Path) -> Found:
     """The facts of ParaRel, each in all patterns of its relation, and items that cannot be scored.
 
     The latter are facts of relations with fewer than two patterns (the paper leaves these relations out, too), with
-    empty labels, or with a mask in a subject's name. Wordings are :attr:`TableItem.variants`, by number.
+    empty labels, or with a mask in a subject's name. Wordings are :attr:`ClozeItem.variants`, by number.
 
     Args:
         path: its folder, the ``data`` folder in it, that of the facts, or one file of facts.
@@ -178,7 +178,7 @@ def read_pararel(path: str | Path) -> Found:
     return _apart(one for file in files for one in _worded_facts(file, root / _PATTERNS / file.name))
 
 
-def _worded_facts(file: Path, of_patterns: Path) -> Iterator[TableItem | LeftOut]:
+def _worded_facts(file: Path, of_patterns: Path) -> Iterator[ClozeItem | LeftOut]:
     relation, lines = corpus_name(file), dict[str, int]()
     # ParaRel itself has facts of two relations for which nobody wrote patterns.
     for number, where, plain in records(of_patterns) if of_patterns.is_file() else ():
@@ -211,13 +211,13 @@ def read_primed(path: str | Path) -> Found:
     path, files = _files(path, _PRIMED_LAYOUT)
     if any(file.name == _RELATIONS for file in files):
         raise CorpusError(f"{path}: LAMA as it was first, without negated or misprimed sentences; {_PRIMED_LAYOUT}")
-    facts: dict[tuple[str, ...], TableItem] = {}
+    facts: dict[tuple[str, ...], ClozeItem] = {}
     left_out: list[LeftOut] = []
     for where, fact in (one for file in files for one in _primed_facts(file)):
         if isinstance(fact, LeftOut):
             left_out.append(fact)
             continue
-        key = fact.kind, fact.group, fact.text, fact.good
+        key = fact.kind, fact.group, fact.text, fact.answer
         one = facts.setdefault(key, fact)
         if one.other != fact.other or any(one.variants.get(kind, text) != text for kind, text in fact.variants.items()):
             what = "negated" if one.other != fact.other else "primed"
@@ -226,7 +226,7 @@ def read_primed(path: str | Path) -> Found:
     return tuple(facts.values()), tuple(left_out)
 
 
-def _primed_facts(file: Path) -> Iterator[tuple[str, TableItem | LeftOut]]:
+def _primed_facts(file: Path) -> Iterator[tuple[str, ClozeItem | LeftOut]]:
     folder = file.resolve().parent  # the folders above a file name the choice of primes, and the set
     kind = _PRIMES.get(folder.name, "")
     name = folder.parent.name if kind else folder.name

@@ -17,8 +17,8 @@ from bertology.corpora.prompts._items import (
     ITEM_FORMS,
     ITEM_SUFFIXES,
     MASK,
+    ClozeItem,
     LeftOut,
-    TableItem,
     columns_of,
     files_of,
     not_items,
@@ -32,7 +32,7 @@ _FORM = ITEM_FORMS["sentences"]
 _BLIMP = {"good": "sentence_good", "bad": "sentence_bad", "group": "UID", "id": "pairID"}
 
 
-def read_minimal_pairs(source: Any, *, columns: Stated | None = None) -> Iterator[TableItem | LeftOut]:
+def read_minimal_pairs(source: Any, *, columns: Stated | None = None) -> Iterator[ClozeItem | LeftOut]:
     """Minimal pairs of a file, of the files of a folder, or of a table in memory, in the order in which they come.
 
     - BLiMP: tables, mostly JSON lines, with ``sentence_good`` and ``sentence_bad``, and ``UID`` and ``pairID`` if they
@@ -43,8 +43,8 @@ def read_minimal_pairs(source: Any, *, columns: Stated | None = None) -> Iterato
       condition and, last, good and bad sentence). Negative polarity items have two ungrammatical sentences, hence two
       pairs: *most* or *many* for the licensor makes a group of its own, ``(most, many)``, and so does, in their
       relative clauses, the licensor where it does not reach the item, ``(intrusive)``. Clusters are the subject and
-      the words that differ: the rest of each sentence is crossed with these. Sentences stay as they are, lower-case and
-      without a period.
+      the words that differ: the rest of each sentence is crossed with these. Sentences stay lower-case, and are given a
+      final period.
 
     A pair of twice the same sentence cannot be scored (BLiMP has seven).
 
@@ -150,7 +150,7 @@ class _Stimulus:
         subject = "" if place is None else good[place].removesuffix("s")
         return " ".join([subject, "/".join(sorted(differing))]).strip()
 
-    def pairs(self) -> Iterator[TableItem | LeftOut]:
+    def pairs(self) -> Iterator[ClozeItem | LeftOut]:
         """The minimal pairs of the stimulus: one, or two for negative polarity items."""
         good, construction = self.sentences[0], _construction(self.case)
         intrusive = construction is not None and construction.polarity and construction.between
@@ -159,9 +159,10 @@ class _Stimulus:
             if good == bad:
                 yield LeftOut(self.id + end, group, _FORM.same)
             else:
-                yield TableItem(self.id + end, self._frame(which), group, good=good, bad=(bad,), kind="marvin_linzen")
+                text, other = (_closed(sentence.split()) for sentence in (good, bad))
+                yield ClozeItem(self.id + end, self._frame(which), group, text, other=other)
 
-    def agreement(self) -> TableItem | LeftOut:
+    def agreement(self) -> ClozeItem | LeftOut:
         """The item with a mask at the one word in which its first two sentences differ."""
         construction = _construction(self.case)
         group = self.case if construction is None else construction.name
@@ -185,8 +186,8 @@ class _Stimulus:
             numbers = {noun[0]: number for number, noun in _NUMBER.findall(self.condition)}
             main = numbers.get("M", numbers.get("I"))
             n_attractors = None if main is None or "E" not in numbers else int(main != numbers["E"])
-        forms: dict[str, Any] = {"good": right, "bad": (wrong,), "blind": blind, "n_attractors": n_attractors}
-        return TableItem(self.id, self._frame(), group, _closed(good), kind="marvin_linzen", **forms)
+        forms: dict[str, Any] = {"answer": right, "rivals": (wrong,), "blind": blind, "n_attractors": n_attractors}
+        return ClozeItem(self.id, self._frame(), group, _closed(good), kind="marvin_linzen", **forms)
 
 
 def _closed(words: Sequence[str]) -> str:
@@ -261,7 +262,7 @@ _FIELDS = (*_SENTENCE, "form", "class", "type", "n_attr", "len_prefix")
 _LINZEN_COLUMNS = 5
 
 
-def read_agreement(source: Any, *, columns: Stated | None = None) -> Iterator[TableItem | LeftOut]:
+def read_agreement(source: Any, *, columns: Stated | None = None) -> Iterator[ClozeItem | LeftOut]:
     """Agreement items of a file, a folder with files of one kind, or a table in memory, in their order.
 
     The text is the sentence with a mask at the form that agrees, ``good``; ``bad`` is the form of the other number, and
@@ -308,11 +309,11 @@ def _reader_of(path: Path) -> Any:
     return _marvin_linzen
 
 
-def _marvin_linzen(path: Path) -> Iterator[TableItem | LeftOut]:
+def _marvin_linzen(path: Path) -> Iterator[ClozeItem | LeftOut]:
     return (stimulus.agreement() for stimulus in _stimuli(path))
 
 
-def _gulordava(path: Path) -> Iterator[TableItem | LeftOut]:
+def _gulordava(path: Path) -> Iterator[ClozeItem | LeftOut]:
     names = columns_of(path)
     if lacking := next((field for field in _FIELDS if field not in names), None):
         raise CorpusError(f"{path}:1: no column {lacking}; name a table with the columns {', '.join(_FIELDS)}")
@@ -340,7 +341,7 @@ def _gulordava(path: Path) -> Iterator[TableItem | LeftOut]:
         raise CorpusError(f"{where}: the last item has no wrong row; an item is two rows")
 
 
-def _linzen(path: Path) -> Iterator[TableItem | LeftOut]:
+def _linzen(path: Path) -> Iterator[ClozeItem | LeftOut]:
     for number, where, columns in _numbered_rows(path):
         masked = columns[2].split() if len(columns) == _LINZEN_COLUMNS and all(columns) else []
         if masked.count(_STARRED) != 1 or not is_numeral(columns[0]):
@@ -352,7 +353,7 @@ def _linzen(path: Path) -> Iterator[TableItem | LeftOut]:
 
 def _item(
     name: str, frame: str, group: str, words: Sequence[str], good: str, bad: str, kind: str, n_attractors: int
-) -> TableItem | LeftOut:
+) -> ClozeItem | LeftOut:
     text = " ".join(words)
-    item = TableItem(name, frame, group, text, good=good, bad=(bad,), kind=kind, n_attractors=n_attractors)
+    item = ClozeItem(name, frame, group, text, good, rivals=(bad,), kind=kind, n_attractors=n_attractors)
     return LeftOut(name, item.attractors, ITEM_FORMS["choices"].same) if good == bad else item

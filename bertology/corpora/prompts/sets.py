@@ -14,7 +14,7 @@ from bertology.corpora._named import load_corpus
 from bertology.corpora._sentences import document_starts
 from bertology.corpora._tables import JSON_SUFFIXES, Tables
 from bertology.corpora.formats.conllu import CoNLLU
-from bertology.corpora.prompts._items import MADE, MASK, TableItem, columns_of, not_items, records
+from bertology.corpora.prompts._items import MADE, MASK, ClozeItem, columns_of, not_items, records
 from bertology.errors import CorpusError, quoted
 
 _ARTICLE = "(a|an)"
@@ -25,76 +25,21 @@ _SETS = {
     "NEG-136-SIMP": _NEGATION,
     "NEG-136-NAT": (*_NEGATION, "licensing"),
 }
-_CODES = {"constraint": {"H": "high", "L": "low"}, "licensing": {"Y": "yes", "N": "no"}}
-
-
-@dataclass(frozen=True, slots=True)
-class PragmaticItem:
-    """An item of CPRAG-102: two sentences, the second without its last word, and three candidates for that word."""
-
-    id: str
-    first: str
-    second: str
-    """Up to the word to be predicted."""
-    expected: str
-    within_category: str
-    between_category: str
-    constraint: str
-    """Strength of the context's constraint on the word, by human judgements: ``high`` or ``low``."""
-
-
-@dataclass(frozen=True, slots=True)
-class RoleItem:
-    """An item of ROLE-88: a context up to its verb."""
-
-    id: str
-    """``61-a``; ``61-b`` has the same words with the roles reversed."""
-    context: str
-    expected: tuple[str, ...]
-    """The most frequent human completions. Of a verb with its particle (*worked for*), both words."""
-    target: str
-    """The verb that fits the roles of ``a``, the same in both contexts."""
-
-    @property
-    def pair(self) -> str:
-        """Identifier shared with the context of reversed roles."""
-        return self.id.rpartition("-")[0]
-
-    @property
-    def reversed(self) -> bool:
-        """Whether the roles are those that do not fit the target."""
-        return self.id.endswith("-b")
-
-
-@dataclass(frozen=True, slots=True)
-class NegationItem:
-    """An item of NEG-136: a context and its negation, with the word that makes each true and the other false."""
-
-    id: str
-    affirmative: str
-    negated: str
-    true_if_affirmative: str
-    true_if_negated: str
-    licensed: bool | None
-    """Whether the negated sentence is pragmatically natural; None for the simple ones (*A robin is a bird*)."""
-
-
-@dataclass(frozen=True)
-class Diagnostics:
-    """The items of the three sets; a missing set is empty."""
-
-    pragmatic: tuple[PragmaticItem, ...]
-    roles: tuple[RoleItem, ...]
-    negation: tuple[NegationItem, ...]
-    """The simple ones, then the natural ones."""
-    files: Mapping[str, Path]
-    """The file of each set, by name."""
+_PREFIXES = {"CPRAG-102": "cprag", "ROLE-88": "role", "NEG-136-SIMP": "simple", "NEG-136-NAT": "natural"}
+_CODES = {"constraint": {"H": "high", "L": "low"}, "licensing": {"Y": "licensed", "N": "not licensed"}}
+Diagnostics = Mapping[str, Sequence[Mapping[str, str]]]
+"""The rows of each of Ettinger's sets (``CPRAG-102``, ``ROLE-88``, ``NEG-136-SIMP``, ``NEG-136-NAT``) by column."""
 
 
 def read_diagnostics(path: str | Path, *, asks: str = "choices") -> Diagnostics:
     """The items at ``path``: one of the TSV files, or a folder that holds some of them, at any depth.
 
-    A file is known by its first line, whatever its name. Files of other columns in a folder are passed over.
+    A file is known by its first line, whatever its name. Files of other columns in a folder are passed over, and a set
+    that is not there has no rows. Contexts go up to the word to be predicted. ``item`` begins with the name of its set
+    (``role-61-b``). ``constraint`` is ``high`` or ``low``, by human judgements; ``licensing``, whether a negated
+    sentence is pragmatically natural, ``licensed`` or ``not licensed``. Of ROLE-88 ``expected`` are the most frequent
+    human completions with ``|`` between them, both words of a verb with its particle, and ``pair`` is the item without
+    ``-a`` or, for the roles reversed, ``-b``.
 
     Raises:
         CorpusError: there is no such file, two hold the same set, or a line is not as it should be; the message names
@@ -113,17 +58,12 @@ def read_diagnostics(path: str | Path, *, asks: str = "choices") -> Diagnostics:
     if not files:
         remedy = "give a TSV file of them with its column names, or the folder that has them"
         raise CorpusError(f"{path}: none of {', '.join(_SETS)} there; {remedy}")
-    rows = {name: _rows(files[name], due) if name in files else [] for name, due in _SETS.items()}
-    roles = [(name, text, tuple(said.split("|")), verb) for name, text, said, _, verb, *_ in rows["ROLE-88"]]
-    simple = [NegationItem(f"simple-{n}", a, b, c, d, None) for n, a, b, c, d in rows["NEG-136-SIMP"]]
-    natural = [NegationItem(f"natural-{n}", a, b, c, d, e == "yes") for n, a, b, c, d, e in rows["NEG-136-NAT"]]
-    pragmatic = tuple(PragmaticItem(*row) for row in rows["CPRAG-102"])
-    return Diagnostics(pragmatic, tuple(RoleItem(*row) for row in roles), (*simple, *natural), files)
+    return {name: _rows(files[name], name) if name in files else [] for name in _SETS}
 
 
-def _rows(file: Path, columns: Sequence[str]) -> list[list[str]]:
+def _rows(file: Path, of_set: str) -> list[dict[str, str]]:
     """The cells of each row of one of Ettinger's files; white space around words is left out."""
-    rows: dict[str, list[str]] = {}
+    columns, rows = _SETS[of_set], dict[str, dict[str, str]]()
     for _, where, cells in records(file):
         row = {column: str(cells.get(column, "")).strip() for column in columns}
         if "exp_cloze" in row:
@@ -137,7 +77,8 @@ def _rows(file: Path, columns: Sequence[str]) -> list[list[str]]:
             if row[column] not in known:
                 raise CorpusError(f"{where}: {quoted(row[column])} in column {column}; write {' or '.join(known)}")
             row[column] = known[row[column]]
-        rows[name] = list(row.values())
+        item = f"{_PREFIXES[of_set]}-{name}"
+        rows[name] = row | {"item": item, "pair": item.removesuffix("-a").removesuffix("-b")}
     if not rows:
         raise CorpusError(f"{file}: no item in it, only column names; give the whole file")
     return list(rows.values())
@@ -229,23 +170,23 @@ def number_word(value: int) -> str:
 
 def _worded(
     name: str, cluster: str, group: str, good: str, bad: Iterable[str], wordings: Iterable[str], **words: str
-) -> list[TableItem]:
+) -> list[ClozeItem]:
     """An item for each wording with its words put in; the blind text has masks in their place."""
     blind, bad = dict.fromkeys(words, MASK), tuple(bad)
     texts = [(one.format(**words, mask=MASK), one.format(**blind, mask=MASK)) for one in wordings]
     return [
-        TableItem(f"{name}-{n}", cluster, group, text, good=good, bad=bad, blind=blind)
+        ClozeItem(f"{name}-{n}", cluster, group, text, good, rivals=bad, blind=blind)
         for n, (text, blind) in enumerate(texts)
     ]
 
 
-def decode_items() -> tuple[TableItem, ...]:
+def decode_items() -> tuple[ClozeItem, ...]:
     """The digits of a number word: every number from 0 to 99 in three wordings, 300 items.
 
     Rivals are three numbers drawn from those of the same size (0 to 9, 10 to 19, 20 to 99), so that how many digits
     the answer has does not decide.
     """
-    items: list[TableItem] = []
+    items: list[ClozeItem] = []
     for first, end, group in _SIZES:
         for value in range(first, end):
             others = [str(other) for other in range(first, end) if other != value]
@@ -255,7 +196,7 @@ def decode_items() -> tuple[TableItem, ...]:
     return tuple(items)
 
 
-def maximum_items() -> tuple[TableItem, ...]:
+def maximum_items() -> tuple[ClozeItem, ...]:
     """The largest and the smallest of a list of 2, 3 or 5 numbers: 60 lists of each length, 360 items.
 
     The numbers of a list differ and are drawn from 0 to 99; the largest stands at each place of the list equally
@@ -273,18 +214,18 @@ def maximum_items() -> tuple[TableItem, ...]:
             blind = f"Of the numbers, the {which} is {MASK}."
             text = blind.replace("numbers,", f"numbers {', '.join(others)} and {last},")
             group, good = f"{which} of {length}", str(answer)
-            items.append(TableItem(f"{name}-{which}", name, group, text, good=good, bad=rivals, blind=blind))
+            items.append(ClozeItem(f"{name}-{which}", name, group, text, good, rivals=rivals, blind=blind))
     return tuple(items)
 
 
-def addition_items() -> tuple[TableItem, ...]:
+def addition_items() -> tuple[ClozeItem, ...]:
     """Sums of two numbers: all 36 of 2 to 9, 50 drawn of 10 to 19 and of 20 to 99, two wordings, 272 items.
 
     No number is 0. Rivals are three drawn from those that are 1, 2 or 10 more or less than the sum, as a slip in
     counting or in a digit would give them. Additions of one sum are one frame: they have their answer in common, and
     how common a word that is may decide them all.
     """
-    items: list[TableItem] = []
+    items: list[ClozeItem] = []
     for first, end, group in _SIZES:
         pairs = [(one, total - one) for total in range(max(first, 2), end) for one in range(1, total)]
         for one, other in drawn_order(pairs, f"sums {group}")[:_MOST_SUMS_OF_A_SIZE]:
@@ -355,7 +296,7 @@ def things() -> dict[str, dict[str, float]]:
     return {name: {"size": float(size), "weight": float(weight)} for name, size, weight in rows}
 
 
-def comparison_items(by: Literal["size", "weight"]) -> tuple[TableItem, ...]:
+def comparison_items(by: Literal["size", "weight"]) -> tuple[ClozeItem, ...]:
     """Questions for the larger, or the heavier, of two objects.
 
     Objects are paired at random by a fixed seed, each used once, with one at least ten times as large as the other.
@@ -364,7 +305,7 @@ def comparison_items(by: Literal["size", "weight"]) -> tuple[TableItem, ...]:
     """
     measure = {name: of_thing[by] for name, of_thing in things().items()}
     words = {"size": ("larger", "smaller"), "weight": ("heavier", "lighter")}[by]
-    left, n_pairs, items = drawn_order(list(measure), f"pairs by {by}"), 0, list[TableItem]()
+    left, n_pairs, items = drawn_order(list(measure), f"pairs by {by}"), 0, list[ClozeItem]()
     while left:
         # Each object with the first one left that is far enough from it; pairs over and under _FAR times are sought
         # by turns, so that there are about as many of both.
@@ -383,18 +324,18 @@ def comparison_items(by: Literal["size", "weight"]) -> tuple[TableItem, ...]:
             for wording, (text, blind) in enumerate(_COMPARED):
                 text, blind = text.format(A=a.capitalize(), a=a, b=b, mask=MASK), blind.format(mask=MASK)
                 name, cluster = f"{first}-{second}-{wording}", f"{one} {other}"
-                items.append(TableItem(name, cluster, group, text, good=good, bad=(bad,), blind=blind))
+                items.append(ClozeItem(name, cluster, group, text, good, rivals=(bad,), blind=blind))
     return tuple(items)
 
 
-def affordance_items() -> tuple[TableItem, ...]:
+def affordance_items() -> tuple[ClozeItem, ...]:
     """Questions for what people can do with an object: 80 objects of ten actions, three wordings, 240 items.
 
     Actions rival one another in pairs (*eat* and *read*), and so do their objects: *apple* is asked with *eat* for
     right and *read* for wrong, *book* the other way about. A constant answer is right half the time.
     """
     objects = dict(line.split(": ") for line in _table("affordances"))
-    items: list[TableItem] = []
+    items: list[ClozeItem] = []
     for one, other in _EXCHANGED:
         for thing, counterpart in zip(objects[one].split(), objects[other].split(), strict=True):
             for name, good, bad in ((thing, one, other), (counterpart, other, one)):

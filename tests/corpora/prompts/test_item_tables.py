@@ -159,7 +159,7 @@ def test_a_table_without_names_of_columns_is_read_by_number(tmp_path: Path) -> N
     path = tmp_path / "a.tsv"
     FOREIGN.to_csv(path, sep="\t", index=False, header=False)
     (first, _) = read_minimal_pairs(path, columns="good=1,bad=2,group=3")
-    assert (first.good, first.bad, first.group) == ("Die Hunde bellen.", ("Die Hunde bellt.",), "SV-#")
+    assert (first.text, first.other, first.group) == ("Die Hunde bellen.", "Die Hunde bellt.", "SV-#")
     with pytest.raises(CorpusError, match=r"among Die Hunde bellen., Die Hunde bellt., SV-#, deu"):
         list(read_minimal_pairs(path))
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bertology.corpora.prompts import LeftOut, TableItem
+from bertology.corpora.prompts import ClozeItem, LeftOut
 from bertology.corpora.prompts.lama import read_lama, read_pararel, read_primed, read_relations
 from bertology.errors import CorpusError
 
@@ -36,16 +36,16 @@ def folder(tmp_path: Path) -> Path:
 def test_a_fact_is_put_into_the_template_of_its_relation(folder: Path) -> None:
     write(folder / "data/TREx/P19.jsonl", born(), born("Grace", " New York "))
     facts, unasked = read_lama(folder)
-    assert facts[0] == TableItem(
+    assert facts[0] == ClozeItem(
         id="P19:1",
         cluster="Ada",
         group="N-1 P19 place of birth",
         subject="Ada",
-        good="London",
+        answer="London",
         text="Ada was born in {mask} .",
         blind="{mask} was born in {mask} .",
     )
-    assert (facts[1].id, facts[1].good) == ("P19:2", "New York")
+    assert (facts[1].id, facts[1].answer) == ("P19:2", "New York")
     assert unasked == ()
 
 
@@ -73,7 +73,7 @@ def test_google_re_has_templates_of_its_own_and_keeps_years_as_written(tmp_path:
         {"pred": "/people/deceased_person/place_of_death", "sub_label": "Ada", "obj_label": "1970s"},
     ]
     found, _ = read_lama(write(tmp_path / "Google_RE/date_of_birth_test.jsonl", *facts))
-    assert [(fact.text, fact.blind, fact.good) for fact in found] == [
+    assert [(fact.text, fact.blind, fact.answer) for fact in found] == [
         ("Ada (born {mask}).", "{mask} (born {mask}).", "1815"),
         ("Ada died in {mask} .", "{mask} died in {mask} .", "1970s"),
     ]
@@ -91,7 +91,7 @@ def test_sentences_are_asked_as_they_stand(tmp_path: Path) -> None:
         {"pred": "HasProperty", "masked_sentences": ["Ice is [MASK]."], "obj_label": "cold", "sub_label": "ice"},
     )
     facts, _ = read_lama(tmp_path)
-    assert [(fact.id, fact.group, fact.subject, fact.good, fact.text) for fact in facts] == [
+    assert [(fact.id, fact.group, fact.subject, fact.answer, fact.text) for fact in facts] == [
         ("ConceptNet:1", "ConceptNet HasProperty", "ice", "cold", "Ice is {mask}."),
         ("Squad:1", "SQuAD", "", "metal", "Iron is a {mask}."),
         ("Squad:2", "SQuAD", "", "rain", "A first sentence. Then {mask} came."),
@@ -192,7 +192,7 @@ def test_the_published_facts(real_data) -> None:
     assert groups["place_of_birth (Google-RE)"] == 2_937
     assert groups["date_of_birth (Google-RE)"] == 1_825
     # The paper counts 765 of death; the file has one of them twice.
-    deaths = [(fact.subject, fact.good) for fact in facts if fact.group == "place_of_death (Google-RE)"]
+    deaths = [(fact.subject, fact.answer) for fact in facts if fact.group == "place_of_death (Google-RE)"]
     assert (len(deaths), len(set(deaths))) == (766, 765)
     # Independently: as many facts as lines, each with its subject and one mask.
     n_lines = sum(len(path.read_bytes().splitlines()) for path in (folder / "data").glob("*/*.jsonl"))
@@ -226,7 +226,7 @@ def test_a_fact_is_put_into_every_pattern(root: Path, below: str) -> None:
     facts, unasked = read_pararel(root / below)
     texts = ("Ada was born in {mask}.", "{mask} is where Ada comes from.")
     variants = {"1": texts[0], "2": texts[1]}
-    assert facts == (TableItem("P19:1", "Ada", "P19", texts[0], good="London", subject="Ada", variants=variants),)
+    assert facts == (ClozeItem("P19:1", "Ada", "P19", texts[0], answer="London", subject="Ada", variants=variants),)
     assert unasked == ()
 
 
@@ -300,13 +300,13 @@ def primed(tmp_path: Path) -> Path:
 def test_a_fact_with_several_primes_is_one_fact(primed: Path) -> None:
     facts, unasked = read_primed(primed)
     assert facts == (
-        TableItem(
+        ClozeItem(
             id="T-REx:P19:1",
             cluster="Ada",
             kind="T-REx",
             group="T-REx P19",
             subject="Ada",
-            good="London",
+            answer="London",
             text="Ada was born in {mask} .",
             other="Ada was not born in {mask} .",
             variants={"high-ranked": "Kabul? Ada was born in {mask} .", "random": "Paper? Ada was born in {mask} ."},

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bertology.corpora.prompts import LeftOut, TableItem
+from bertology.corpora.prompts import ClozeItem, LeftOut
 from bertology.corpora.prompts.pairs import read_agreement, read_minimal_pairs
 from bertology.errors import CorpusError
 from bertology.measures import find_metric
@@ -51,8 +51,8 @@ def test_items_of_negative_polarity_are_two_pairs(tmp_path):
     intrusive, other = read_minimal_pairs(write(tmp_path / "npi.jsonl", item))
     assert (intrusive.id, intrusive.group, intrusive.cluster) == ("npi-1", "npi_across_anim (intrusive)", "dog no/the")
     assert (other.id, other.group, other.cluster) == ("npi-1-third", "npi_across_anim (most, many)", "dog most/no")
-    assert (intrusive.good, *intrusive.bad) == tuple(sentences)
-    assert (other.good, other.bad[0].split()[0]) == (sentences[0], "most")
+    assert (intrusive.text, intrusive.other) == tuple(f"{sentence}." for sentence in sentences)
+    assert (other.text, other.other.split()[0]) == (intrusive.text, "most")
 
 
 @pytest.mark.parametrize(
@@ -70,12 +70,12 @@ def test_what_is_wrong_is_named(tmp_path, change, message):
 
 
 def test_paradigms(real_data: Callable[[str], Path]) -> None:
-    pairs = [pair for pair in read_minimal_pairs(real_data("blimp")) if isinstance(pair, TableItem)]
+    pairs = [pair for pair in read_minimal_pairs(real_data("blimp")) if isinstance(pair, ClozeItem)]
     groups = Counter(pair.group for pair in pairs)
     assert len(groups) == 23
     assert set(groups.values()) == {1_000}
     assert len({pair.id for pair in pairs}) == 23_000
-    assert all(pair.cluster == pair.id and pair.good not in pair.bad for pair in pairs)
+    assert all(pair.cluster == pair.id and pair.text != pair.other for pair in pairs)
 
 
 @pytest.mark.parametrize(
@@ -93,9 +93,9 @@ def test_cases(real_data: Callable[[str], Path], name: str, expected: dict[str, 
     assert Counter(pair.group for pair in pairs) == expected
     assert len({pair.id for pair in pairs}) == len(pairs)
     for pair in pairs:
-        assert isinstance(pair, TableItem)
-        assert pair.good not in pair.bad
-        assert ("(most, many)" in pair.group) == (pair.bad[0].split()[0] in ("most", "many"))
+        assert isinstance(pair, ClozeItem)
+        assert pair.text != pair.other
+        assert ("(most, many)" in pair.group) == (pair.other.split()[0] in ("most", "many"))
 
 
 COLUMNS = (
@@ -184,7 +184,7 @@ def test_the_mask_stands_where_two_sentences_differ(tmp_path, case, condition, g
     (pair,) = read_agreement(path)
     assert (pair.id, pair.kind) == ("a-1", "marvin_linzen")
     assert expected == (
-        pair.text, pair.good, *pair.bad, pair.cluster, pair.group, pair.n_attractors, pair.blind
+        pair.text, pair.answer, *pair.rivals, pair.cluster, pair.group, pair.n_attractors, pair.blind
     )  # fmt: skip
 
 
@@ -210,8 +210,8 @@ def test_two_rows_of_a_table_are_an_item(tmp_path):
     path = table(tmp_path, row(), row("are", "wrong"), row("a", type="original"), row("a", "wrong"))
     pair, same = read_agreement(path)
     text = 'The " key " to x {mask} .'
-    more = {"good": "is", "bad": ("are",), "kind": "gulordava", "n_attractors": 1}
-    assert pair == TableItem("L-3-1", "L-3", "nonce L", text, **more)
+    more = {"answer": "is", "rivals": ("are",), "kind": "gulordava", "n_attractors": 1}
+    assert pair == ClozeItem("L-3-1", "L-3", "nonce L", text, **more)
     assert pair.attractors == "1 attractor"
     assert same == LeftOut("L-3-1", "1 attractor", "the two forms are the same")
 
@@ -225,8 +225,8 @@ def test_natural_sentences_with_their_attractors(tmp_path):
     )
     pair, same = read_agreement(path)
     text = "The key to the cabinets of men {mask} lost ."
-    more = {"good": "is", "bad": ("are",), "kind": "linzen", "n_attractors": 2}
-    assert pair == TableItem("lgd_dataset-1", "lgd_dataset-1", "", text, **more)
+    more = {"answer": "is", "rivals": ("are",), "kind": "linzen", "n_attractors": 2}
+    assert pair == ClozeItem("lgd_dataset-1", "lgd_dataset-1", "", text, **more)
     assert (pair.attractors, pair.group, pair.blind) == ("2 attractors", "", "")
     assert same == LeftOut("lgd_dataset-2", "0 attractors", "the two forms are the same")
 
@@ -291,12 +291,14 @@ def test_marvin_and_linzen_as_goldberg_counts_them(real_data: Callable[[str], Pa
     assert Counter(pair.reason for pair in found if isinstance(pair, LeftOut)) == {
         "negative polarity, which is no agreement": 120 + 144 + 4_800 + 5_760
     }
-    pairs = [pair for pair in found if isinstance(pair, TableItem)]
+    pairs = [pair for pair in found if isinstance(pair, ClozeItem)]
     items, scored, frames = Counter[str](), Counter[str](), dict[str, set[str]]()
     for pair in pairs:
         # His stimuli have nine of the ten inanimate subjects (no television shows), and swims and admires, which are
         # not in the vocabulary of BERT, are not scored.
-        scored[pair.group] += not ({pair.good, *pair.bad} & {"swims", "admires"} or pair.text.startswith("the televis"))
+        scored[pair.group] += not (
+            {pair.answer, *pair.rivals} & {"swims", "admires"} or pair.text.startswith("the televis")
+        )
         items[pair.group] += 1
         frames.setdefault(pair.group, set()).add(pair.cluster)
         assert pair.text.endswith(".")
@@ -338,11 +340,15 @@ def golden(path: Path) -> list[Golden]:
 @pytest.mark.parametrize(("model", "right"), [("base", 319), ("large", 305)])
 def test_logits_of_goldberg_give_his_scores(real_data: Callable[[str], Path], model: str, right: int) -> None:
     folder = real_data("bert_syntax")
-    pairs = [pair for pair in read_agreement(folder) if isinstance(pair, TableItem)]
+    pairs = [pair for pair in read_agreement(folder) if isinstance(pair, ClozeItem)]
     results = golden(folder / "results" / f"gulordava_results_{model}.txt")
     assert len(pairs) == len(results) == 410
     for pair, result in zip(pairs, results, strict=True):
-        assert {pair.good, *pair.bad} == set(result.forms) if result.copula else (pair.good, *pair.bad) == result.forms
+        assert (
+            {pair.answer, *pair.rivals} == set(result.forms)
+            if result.copula
+            else (pair.answer, *pair.rivals) == result.forms
+        )
         if result.text:
             assert (pair.text.lower(), pair.n_attractors) == (result.text, result.n_attractors)
     logits = np.array([result.logits for result in results]).T
@@ -367,7 +373,7 @@ def test_forms_that_bert_does_not_know_are_those_that_goldberg_skips(
     folder = real_data("bert_syntax")
     results = golden(folder / "results" / "gulordava_results_base.txt")
     pairs = [pair for pair in read_agreement(folder) if not isinstance(pair, LeftOut)]
-    unknown = [pair.id for pair in pairs if not {pair.good, *pair.bad} <= set(known)]
+    unknown = [pair.id for pair in pairs if not {pair.answer, *pair.rivals} <= set(known)]
     skipped = [
         pair.id
         for pair, result in zip(pairs, results, strict=True)

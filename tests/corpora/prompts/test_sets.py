@@ -10,9 +10,6 @@ import pytest
 
 from bertology.corpora.prompts.sets import (
     Document,
-    NegationItem,
-    PragmaticItem,
-    RoleItem,
     addition_items,
     affordance_items,
     comparison_items,
@@ -45,16 +42,16 @@ def test_items_of_each_set(tmp_path):
     _written(tmp_path, NATURAL + "3\tTea is\tTea isn't\tgood\tbad\tN\n", "b/z.tsv")
     _written(tmp_path, "0\tno column names\n", "b/explanations.tsv")
     found = read_diagnostics(tmp_path)
-    assert found.pragmatic == (PragmaticItem("0", "It rained.", "She took an", "umbrella", "coat", "dog", "high"),)
-    assert found.roles == (RoleItem("6-a", "which man the dog had", ("bitten", "worked for"), "bitten"),)
-    assert (found.roles[0].pair, found.roles[0].reversed) == ("6", False)
-    assert found.negation == (
-        NegationItem("simple-3", "An ant is (a|an)", "An ant is not (a|an)", "insect", "bird", None),
-        NegationItem("natural-3", "Tea is", "Tea isn't", "good", "bad", False),
-    )
-    assert sorted(found.files) == ["CPRAG-102", "NEG-136-NAT", "NEG-136-SIMP", "ROLE-88"]
+    (cprag,), (role,), (simple,), (natural,) = found.values()
+    assert list(found) == ["CPRAG-102", "ROLE-88", "NEG-136-SIMP", "NEG-136-NAT"]
+    assert (cprag["item"], cprag["context_s2"], cprag["constraint"]) == ("cprag-0", "She took an", "high")
+    assert (role["item"], role["pair"], role["context"]) == ("role-6-a", "role-6", "which man the dog had")
+    assert (role["expected"], role["target"]) == ("bitten|worked for", "bitten")
+    assert (simple["item"], simple["context_neg"], simple["target_neg"]) == ("simple-3", "An ant is not (a|an)", "bird")
+    assert "licensing" not in simple
+    assert (natural["item"], natural["licensing"]) == ("natural-3", "not licensed")
     alone = read_diagnostics(tmp_path / "b" / "y.tsv")
-    assert (alone.pragmatic, alone.roles, len(alone.negation)) == ((), (), 1)
+    assert [len(rows) for rows in alone.values()] == [0, 0, 1, 0]
 
 
 @pytest.mark.parametrize(
@@ -83,17 +80,14 @@ def test_two_files_of_one_set_and_no_file(tmp_path):
 
 def test_the_sets(real_data):
     found = read_diagnostics(real_data("lm_diagnostics"))
-    assert (len(found.pragmatic), len(found.roles), len(found.negation)) == (34, 88, 34)
-    assert sum(item.constraint == "high" for item in found.pragmatic) == 18
-    assert [sum(item.licensed is kind for item in found.negation) for kind in (None, True, False)] == [18, 8, 8]
-    targets = {item.id: item.target for item in found.roles}
-    assert all(targets[f"{item.pair}-a"] == targets[f"{item.pair}-b"] for item in found.roles)
-    assert all({*first.context.split()} == {*second.context.split()} for first, second in _pairs(found.roles))
-
-
-def _pairs(roles: tuple[RoleItem, ...]) -> list[tuple[RoleItem, RoleItem]]:
-    by_id = {item.id: item for item in roles}
-    return [(by_id[f"{item.pair}-a"], item) for item in roles if item.reversed]
+    assert [len(rows) for rows in found.values()] == [34, 88, 18, 16]
+    assert sum(row["constraint"] == "high" for row in found["CPRAG-102"]) == 18
+    assert sum(row["licensing"] == "licensed" for row in found["NEG-136-NAT"]) == 8
+    roles = {row["item"]: row for row in found["ROLE-88"]}
+    for second in (row for name, row in roles.items() if name.endswith("-b")):
+        first = roles[f"{second['pair']}-a"]
+        assert first["target"] == second["target"]
+        assert {*first["context"].split()} == {*second["context"].split()}
 
 
 ROW = "1\t{}\t_\tX\t_\t_\t0\troot\t_\t_\n\n"
@@ -168,11 +162,11 @@ def test_digits_of_every_number():
     items = decode_items()
     assert Counter(item.group for item in items) == {"0 to 9": 30, "10 to 19": 30, "20 to 99": 240}
     for item in items:
-        assert number_word(int(item.good)) in item.text.lower()
-        assert number_word(int(item.good)) not in re.findall(r"[a-z-]+", item.blind.lower())
+        assert number_word(int(item.answer)) in item.text.lower()
+        assert number_word(int(item.answer)) not in re.findall(r"[a-z-]+", item.blind.lower())
         assert item.blind.count("{mask}") == 2
-        assert len({item.good, *item.bad}) == 4
-        assert {len(rival) for rival in item.bad} == {len(item.good)}
+        assert len({item.answer, *item.rivals}) == 4
+        assert {len(rival) for rival in item.rivals} == {len(item.answer)}
 
 
 def test_largest_and_smallest_of_lists():
@@ -182,7 +176,7 @@ def test_largest_and_smallest_of_lists():
     for item in items:
         numbers = [int(number) for number in re.findall(r"\d+", item.text)]
         right = max(numbers) if "largest" in item.group else min(numbers)
-        assert (int(item.good), {int(rival) for rival in item.bad}) == (right, {*numbers} - {right})
+        assert (int(item.answer), {int(rival) for rival in item.rivals}) == (right, {*numbers} - {right})
         assert len({*numbers}) == len(numbers)
         assert not re.search(r"\d", item.blind)
         if "largest" in item.group:
@@ -195,13 +189,13 @@ def test_sums():
     assert Counter(item.group for item in items) == {"0 to 9": 72, "10 to 19": 100, "20 to 99": 100}
     for item in items:
         one, other = map(int, re.findall(r"\d+", item.text))
-        assert int(item.good) == one + other
-        assert item.cluster == item.good
+        assert int(item.answer) == one + other
+        assert item.cluster == item.answer
         assert one
         assert other
-        assert {abs(int(rival) - one - other) for rival in item.bad} <= {1, 2, 10}
-        assert len({*item.bad}) == 3
-        assert item.group.split(" to ")[1] >= item.good or len(item.good) == 1
+        assert {abs(int(rival) - one - other) for rival in item.rivals} <= {1, 2, 10}
+        assert len({*item.rivals}) == 3
+        assert item.group.split(" to ")[1] >= item.answer or len(item.answer) == 1
 
 
 def test_chance_is_the_seed_s(tmp_path):
@@ -228,11 +222,11 @@ def test_pairs_are_far_apart_and_asked_both_ways(by, more):
         first, second = item.id.split("-")[:2]
         high, low = max(first, second, key=measure.get), min(first, second, key=measure.get)
         assert measure[high] >= 10 * measure[low]
-        assert (item.good == more) == (high == first)
+        assert (item.answer == more) == (high == first)
         assert first in item.text.lower()
         assert second in item.text.lower()
         assert not {first, second} & {*item.blind.lower().replace(".", "").split()}
-    assert {*Counter(item.good for item in items).values()} == {len(items) / 2}
+    assert {*Counter(item.answer for item in items).values()} == {len(items) / 2}
     assert {*Counter(item.cluster for item in items).values()} == {6}
 
 
@@ -241,10 +235,10 @@ def test_affordances_are_exchanged():
     assert len(items) == 240
     by_frame = {}
     for item in items:
-        by_frame.setdefault(item.cluster, set()).add((item.id.split("-")[0], item.good, *item.bad))
+        by_frame.setdefault(item.cluster, set()).add((item.id.split("-")[0], item.answer, *item.rivals))
     for (one, answer, rival), (other, *exchanged) in by_frame.values():
         assert one != other
         assert exchanged == [rival, answer]
     names = [name for frame in by_frame for name in frame.split()]
     assert len(names) == len({*names}) == 80
-    assert {*Counter(item.good for item in items).values()} == {24}
+    assert {*Counter(item.answer for item in items).values()} == {24}
