@@ -22,7 +22,7 @@ from bertology.families.models import compare_models
 from bertology.families.request import CorpusSettings, parse_names
 from bertology.probing import get_probe
 from bertology.results import Results, read_results
-from bertology.results.compared import compared_frame, compared_tasks, pair_statistics
+from bertology.results.compared import Compared, compared_frame, compared_tasks, pair_statistics
 from bertology.results.report.comparison import findings, head_findings, render_comparison
 from bertology.runner import RunOptions, run_experiment
 from bertology.runner.experiment import Experiment, experiment_of
@@ -68,10 +68,10 @@ class ModelComparison:
     task of heads."""
 
     @cached_property
-    def _changes(self) -> tuple[Any, Any]:
+    def _changes(self) -> tuple[Compared, ...]:
         """The tasks of all models beside the reference, and the statistics of pairs of models."""
         rows = self.results.rows
-        return compared_tasks(rows, self.results.comparisons, reference=self.reference), pair_statistics(rows)
+        return (*compared_tasks(rows, self.results.comparisons, reference=self.reference), *pair_statistics(rows))
 
     def to_pandas(self) -> pd.DataFrame:
         """A row for each layer of each task next to the reference, and for each statistic of a pair of models.
@@ -81,27 +81,26 @@ class ModelComparison:
         ``difference_high`` and ``p_adj`` (Benjamini–Hochberg); of likenesses ``at_null``, whether they are no more than
         those of words in random order. Fractions, not percentages.
         """
-        return compared_frame(*self._changes)
+        return compared_frame(self._changes)
 
     @property
     def findings(self) -> tuple[str, ...]:
         """The changes: for each model a verdict and its numbers as a whole, then each task and each statistic."""
         of_heads = () if self.heads is None else head_findings(self.heads)
-        tasks, statistics = self._changes
-        return (*self._verdicts, *findings(tasks, statistics), *null_findings(statistics), *of_heads)
+        return (*self._verdicts, *findings(self._changes), *null_findings(self._changes), *of_heads)
 
     @property
     def _verdicts(self) -> tuple[str, ...]:
         sizes = () if self.sizes is None else self.sizes.to_dict("records")
-        return tuple(verdicts(self.models, *self._changes, sizes))
+        return tuple(verdicts(self.models, self._changes, sizes))
 
     def page(self) -> str:
         """One HTML page with charts and tables, which needs no network."""
         return render_comparison(
             self.results,
-            *self._changes,
+            self._changes,
             reference=self.reference,
-            verdicts=(*self._verdicts, *null_findings(self._changes[1])),
+            verdicts=(*self._verdicts, *null_findings(self._changes)),
             failures=(*self.failures, *self.left_out),
             sizes=self.sizes,
             retained=self.retained,

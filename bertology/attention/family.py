@@ -37,7 +37,7 @@ from bertology.families.sums import (
 )
 from bertology.measures.sums import HeadRatios
 from bertology.probing import GeometryCounts, Probe
-from bertology.results.predictions import Stopwatch, item_facts
+from bertology.results.predictions import Stopwatch
 
 if TYPE_CHECKING:
     from bertology.attention.maps import MakeStatistic, MapPass
@@ -127,9 +127,8 @@ class _Heads(SumsFamily):
         for name in ("test", "dev" if len(splits.dev) else "test"):
             texts.append(ReadText(splits.by_name[name], baselines.windows.get(name)))
         read = np.delete(splits.test.sentence_of_word, list(left_out))
-        changes = baselines.config.changes
-        facts = item_facts(len(read), len(np.unique(read)), skipped=Counter(left_out.values()), changes=changes)
-        write_baseline_sums(baselines, job, lambda name: probe.baseline(name, *texts), facts, "numpy")
+        counts, n_clusters = GeometryCounts(len(read), skipped=Counter(left_out.values())), len(np.unique(read))
+        write_baseline_sums(baselines, job, lambda name: probe.baseline(name, *texts), counts, n_clusters, "numpy")
 
     def rows(self, draws: Sequence[FitCells], scoring: Scoring) -> TaskRows:
         return head_rows(self, draws[0], scoring)

@@ -17,7 +17,7 @@ from bertology.families.models import kept_tables, metric_of, scored_items, scor
 from bertology.measures import bootstrap_ratio, compare, over_runs
 from bertology.measures.intervals import Bootstrap, Comparison, over_layers
 from bertology.results import ResultRow, Results
-from bertology.results.compared import ComparedTask, PairStatistic, at_null
+from bertology.results.compared import Compared
 from bertology.results.predictions import HeadSums, read_head_sums, read_scores
 from bertology.results.rows import ATTENTION, counterpart, own_init
 from bertology.results.table import interval_of, layers_named, metric_title, number
@@ -308,12 +308,7 @@ _SAME_VECTORS = 2e-3
 _SAME_BITS = 1e-3  # difference of two masked losses up to which they are the same but for rounding
 
 
-def verdicts(
-    models: Sequence[str],
-    tasks: Sequence[ComparedTask],
-    statistics: Sequence[PairStatistic],
-    sizes: Sequence[Mapping[Any, Any]] = (),
-) -> list[str]:
+def verdicts(models: Sequence[str], every: Sequence[Compared], sizes: Sequence[Mapping[Any, Any]] = ()) -> list[str]:
     """A verbal summary for each model, as tables call it, without the reference, then its overall values.
 
     A model has *identical weights* where none of its encoder's differs and neither do vectors and losses; it computes
@@ -324,11 +319,10 @@ def verdicts(
     """
     found = []
     for place, model in enumerate(models):
-        own = [one for one in statistics if one.model == model]
-        of_model = [one for one in tasks if model in one.differences]
-        if not own and not of_model:
+        own = [one for one in every if one.model == model]
+        if not own:
             continue
-        found.append(f"{model}: {_verdict(own, of_model, model)}.")
+        found.append(f"{model}: {_verdict(own)}.")
         numbers = list(_losses(own))
         for metric, what in (("changed", "of the encoder's weights differ"), ("relative_l2", "of their length apart")):
             for one in _of(own, "weights", metric)[:1]:
@@ -345,15 +339,15 @@ def verdicts(
     return found
 
 
-def _of(statistics: Sequence[PairStatistic], measure: str, metric: str) -> list[PairStatistic]:
-    return [one for one in statistics if one.task == f"comparison:{measure}" and one.metric == metric]
+def _of(every: Sequence[Compared], measure: str, metric: str) -> list[Compared]:
+    return [one for one in every if one.task == f"comparison:{measure}" and one.metric == metric]
 
 
-def _verdict(statistics: Sequence[PairStatistic], tasks: Sequence[ComparedTask], model: str) -> str:
-    changed = [one.of_model.value for one in _of(statistics, "weights", "changed") if one.of_model]
-    losses = [one.of_model.value for one in _of(statistics, "masked_loss", "change_bits") if one.of_model]
+def _verdict(own: Sequence[Compared]) -> str:
+    changed = [one.of_model.value for one in _of(own, "weights", "changed") if one.of_model]
+    losses = [one.of_model.value for one in _of(own, "masked_loss", "change_bits") if one.of_model]
     moved: dict[int, float] = {}
-    vectors = _of(statistics, "vectors", "moved_reference")
+    vectors = _of(own, "vectors", "moved_reference")
     for one in vectors:
         moved |= {layer: max(score.value, moved.get(layer, 0.0)) for layer, score in one.by_layer.items()}
     differ = [layer for layer, value in sorted(moved.items()) if value > _SAME_VECTORS]
@@ -365,23 +359,21 @@ def _verdict(statistics: Sequence[PairStatistic], tasks: Sequence[ComparedTask],
     parts = ["weights"] if any(changed) else []
     parts += [f"vectors of {layers_named(differ)}"] if differ else []
     parts += ["predictions of masked words"] if not same_loss else []
-    for task in tasks:
-        sure = [layer for layer, one in task.differences[model].items() if one.is_sure]
-        parts += [f"{task.task} ({layers_named(sure)})"] if sure else []
+    parts += [f"{one.task} ({layers_named(list(one.sure))})" for one in own if one.sure]
     if not parts:
         return "differs in nothing that was measured"
     only = ", though no weight of the encoder does" if changed and not any(changed) else ""
     return f"differs in {', '.join(parts)}{only}"
 
 
-def _losses(statistics: Sequence[PairStatistic]) -> Iterator[str]:
+def _losses(own: Sequence[Compared]) -> Iterator[str]:
     """The loss on masked words, and the share of them that is right, on each corpus."""
-    several = len({one.corpus for one in statistics}) > 1
-    for one in _of(statistics, "masked_loss", "change_bits"):
+    several = len({one.corpus for one in own if not one.of_reference}) > 1
+    for one in _of(own, "masked_loss", "change_bits"):
         if (change := one.of_model) is None:
             continue
         before, after, right, was_right = (
-            next((of.of_model for of in _of(statistics, "masked_loss", metric) if of.corpus == one.corpus), None)
+            next((of.of_model for of in _of(own, "masked_loss", metric) if of.corpus == one.corpus), None)
             for metric in ("reference_bits", "masked_loss_bits", "accuracy", "accuracy_reference")
         )
         signed = f"{'+' if change.value > 0 else ''}{number(change.value, metric=one.metric)}"
@@ -395,11 +387,11 @@ def _losses(statistics: Sequence[PairStatistic]) -> Iterator[str]:
         yield text
 
 
-def null_findings(statistics: Sequence[PairStatistic]) -> Iterator[str]:
+def null_findings(every: Sequence[Compared]) -> Iterator[str]:
     """A sentence on each statistic that is at its null in some layers."""
-    for one in statistics:
-        if layers := at_null(one, statistics):
-            where = "every layer" if len(layers) == len(one.by_layer) else layers_named(layers)
+    for one in every:
+        if one.at_null:
+            where = "every layer" if len(one.at_null) == len(one.by_layer) else layers_named(one.at_null)
             yield (
                 f"{metric_title(one.metric)} ({one.task}), {one.model}: in {where} no more alike than words in random "
                 "order (its null)."

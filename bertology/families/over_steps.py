@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,16 +18,15 @@ from bertology.measures.intervals import MultiBootstrap, before, mean_over_steps
 from bertology.measures.metrics import CONTROLS
 from bertology.probing import get_probe
 from bertology.results import OverSteps, ResultRow, Results
-from bertology.results.rows import Score, mean_score, own_baselines
-from bertology.results.views import SHARES, LayerOverSteps, OrderTable, TrainingTable, is_score_of_layer
+from bertology.results.rows import Score, grouped, mean_score, own_baselines
+from bertology.results.table import Cell, Note, Table, alignment_notes
+from bertology.results.views import SHARES, LayerOverSteps, TrainingTable, is_score_of_layer
 
 N_REPLICATES = 1000
 """Number of bootstrap replicates, that of the notebooks of Sellam et al. (2022)."""
 _LEAST_GAIN = 0.01  # minimum gain over the first checkpoint for scores without an interval
 _Cells = Mapping[int, Sequence[ResultRow]]  # the rows of all fits of one checkpoint of one pretraining seed, by layer
 _Steps = Mapping[tuple[int | None, int], _Cells]  # the cells by pretraining seed and step
-_Reached = Mapping[tuple[int, float], NDArray[np.float64]]
-"""The ``[resample]`` step at which a share is reached, by layer and share; none without replicates."""
 
 
 def over_steps(results: Results, *, n_resamples: int = N_REPLICATES, seed: int = 0) -> OverSteps:
@@ -38,179 +35,151 @@ def over_steps(results: Results, *, n_resamples: int = N_REPLICATES, seed: int =
     Raises:
         ResultsError: no training has two checkpoints.
     """
-    trainings: dict[tuple[object, ...], list[ResultRow]] = defaultdict(list)
-    for row in results.rows:
-        if is_score_of_layer(row):
-            same = row.task, row.task_version, row.corpus, row.corpus_fingerprint, row.split, row.metric, row.pooling
-            trainings[*same, row.reading, row.training, row.init].append(row)
-    names = short_names(row.training for rows in trainings.values() for row in rows)
-    curves = [
-        _Training(results, rows, names[rows[0].training], n_resamples, seed).curve()
-        for rows in trainings.values()
+    same = ("task", "task_version", "corpus", "corpus_fingerprint", "split", "metric", "pooling", "reading")
+    scores = [row for row in results.rows if is_score_of_layer(row)]
+    names, settings = short_names(row.training for row in scores), {"n_resamples": n_resamples, "seed": seed}
+    tables = [
+        _curve(results, rows, names[rows[0].training], settings)
+        for rows in grouped(scores, *same, "training", "init").values()
         if len({row.step for row in rows}) > 1
     ]
-    if not curves:
+    if not tables:
         raise ResultsError("no training has two checkpoints here: probe a model with checkpoints=, such as all")
     # Tables of one task and training are named by their corpus or readout too.
-    keys = [(table.task, table.training) for table, _ in curves]
-    corpora, tables = {(table.about.corpus, table.about.split) for table, _ in curves}, []
-    for key, (table, _) in zip(keys, curves, strict=True):
-        about = table.about
-        more = [f"{about.corpus} {about.split}"] if len(corpora) > 1 else [about.reading, about.pooling or ""]
-        tables.append(replace(table, task=" ".join([table.task, *more])) if keys.count(key) > 1 else table)
-    return OverSteps(tuple(tables), tuple(_orders(tables, [reached for _, reached in curves])))
+    keys = [(table.task, table.training) for table in tables]
+    several = len({(table.about.corpus, table.about.split) for table in tables}) > 1
+    for place, (key, table) in enumerate(zip(keys, tables, strict=True)):
+        if keys.count(key) > 1:
+            about = table.about
+            more = [f"{about.corpus} {about.split}"] if several else [about.reading, about.pooling or ""]
+            tables[place] = replace(table, task=" ".join([table.task, *more]))
+    return OverSteps(tuple(tables), tuple(_orders(tables)))
 
 
-@dataclass(frozen=True)
-class _Training:
-    """The rows of one task over one training, or over several that differ in their seed."""
+def _curve(results: Results, rows: Sequence[ResultRow], name: str, settings: Mapping[str, int]) -> TrainingTable:
+    """The table of one task over one training, or over several that differ in their seed."""
+    first = rows[0]
+    cells = {key: grouped(of, "layer") for key, of in grouped(rows, "pretraining_seed", "step").items()}
+    seeds = sorted({of for of, _ in cells}, key=lambda of: of or 0)
+    by_seed = [{step for of, step in cells if of == seed} for seed in seeds]
+    known = set.intersection(*by_seed)
+    if len(known) < 2:
+        raise ResultsError(f"task {first.task}, {name}: pretraining seeds have fewer than two steps in common")
+    steps, left_out = sorted(known), tuple(sorted(set.union(*by_seed) - known))
+    every = {(of, step): cells[of, step] for of in seeds for step in steps}
+    layers = sorted(set.intersection(*(set(of) for of in every.values())))
+    bootstrapped, lines = _bootstrapped(results, rows, every, layers, name, settings), list[LayerOverSteps]()
+    for place, layer in enumerate(layers):
+        scores, variance = list[Score](), None
+        for number, step in enumerate(steps):
+            fits = [row for of in seeds for row in every[of, step][layer]]
+            if len(seeds) > 1 and bootstrapped:
+                parts = (getattr(bootstrapped[number][0], part)[place] for part in ("values", "ci_low", "ci_high"))
+                scores.append(Score(*map(float, parts)))
+            elif len(seeds) > 1:
+                scores.append(Score(float(np.mean([row.value for row in fits]))))
+            elif (score := mean_score(fits)) is not None:  # with its interval; every row has a value
+                scores.append(score)
+        replicates = np.stack([one.replicates[:, place] for _, one in bootstrapped], -1) if bootstrapped else None
+        if bootstrapped and len(seeds) > 1:
+            shares = bootstrapped[-1][1].variance.shares[:, place].tolist()
+            variance = None if np.isnan(shares).any() else tuple(shares)
+        sign = 1.0 if first.higher_is_better else -1.0
+        lines.append(replace(_line(layer, tuple(scores), replicates, steps, sign), variance=variance))
+    # The baselines of the task, by what tables call them.
+    same = ("task", "corpus_fingerprint", "split", "metric", "group")
+    of_task = [row for row in results.rows if row.is_baseline and row.value is not None]
+    of_task = [row for row in of_task if all(getattr(row, one) == getattr(first, one) for one in same)]
+    baselines = {}
+    for control in CONTROLS:
+        own = own_baselines([row for row in of_task if row.control == control], None)
+        if score := mean_score(own[:1]):
+            baselines[own[0].note[0]] = score
+    n_resamples = settings["n_resamples"] if bootstrapped else 0
+    about = first, tuple(seeds), n_resamples, baselines, left_out
+    return TrainingTable(first.task, first.metric, name, tuple(steps), tuple(lines), *about)
 
-    results: Results
-    rows: Sequence[ResultRow]
-    name: str
-    n_resamples: int
-    seed: int
 
-    def curve(self) -> tuple[TrainingTable, _Reached]:
-        """The table of this task and training, and what an order of tasks is made of."""
-        steps, every, left_out = self._steps()
-        seeds = tuple(dict.fromkeys(of for of, _ in every))
-        layers = sorted(set.intersection(*(set(cells) for cells in every.values())))
-        first, bootstrapped = self.rows[0], self._bootstrapped(every, steps, seeds, layers)
-        lines, reached = list[LayerOverSteps](), dict[tuple[int, float], NDArray[np.float64]]()
-        for place, layer in enumerate(layers):
-            scores = list[Score]()
-            for number, step in enumerate(steps):
-                rows = [row for of in seeds for row in every[of, step][layer]]
-                if len(seeds) > 1 and bootstrapped:
-                    parts = (getattr(bootstrapped[number][0], name)[place] for name in ("values", "ci_low", "ci_high"))
-                    scores.append(Score(*map(float, parts)))
-                elif len(seeds) > 1:
-                    scores.append(Score(float(np.mean([row.value for row in rows]))))
-                elif (score := mean_score(rows)) is not None:  # with its interval; every row has a value
-                    scores.append(score)
-            replicates = np.stack([one.replicates[:, place] for _, one in bootstrapped], -1) if bootstrapped else None
-            line, steps_of = _line(layer, tuple(scores), replicates, steps, higher_is_better=first.higher_is_better)
-            if bootstrapped and len(seeds) > 1:
-                shares = bootstrapped[-1][1].variance.shares[:, place].tolist()
-                line = replace(line, variance=None if np.isnan(shares).any() else tuple(shares))
-            lines.append(line)
-            reached |= {(layer, share): at for share, at in steps_of.items()}
-        table = TrainingTable(
-            first.task, first.metric, self.name, tuple(steps), tuple(lines), first, seeds,
-            self.n_resamples if bootstrapped else 0, self._baselines(), left_out,
-        )  # fmt: skip
-        return table, reached
+def _bootstrapped(
+    results: Results,
+    rows: Sequence[ResultRow],
+    every: _Steps,
+    layers: Sequence[int],
+    name: str,
+    settings: Mapping[str, int],
+) -> list[tuple[Any, MultiBootstrap]]:
+    """The mean over seeds with its interval, and the multi-bootstrap, of all layers, by step.
 
-    def _steps(self) -> tuple[list[int], _Steps, tuple[int, ...]]:
-        """The steps that all pretraining seeds have, their cells, and the other steps."""
-        cells: dict[tuple[int | None, int], dict[int, list[ResultRow]]] = defaultdict(lambda: defaultdict(list))
-        for row in self.rows:
-            assert row.step is not None and row.layer is not None  # noqa: PT018 - rows without were left out before
-            cells[row.pretraining_seed, row.step][row.layer].append(row)
-        by_seed: dict[int | None, set[int]] = defaultdict(set)
-        for of, step in cells:
-            by_seed[of].add(step)
-        known = set.intersection(*by_seed.values())
-        if len(known) < 2:
-            raise ResultsError(
-                f"task {self.rows[0].task}, {self.name}: pretraining seeds have fewer than two steps in common"
-            )
-        others = set.union(*by_seed.values()) - known
-        ordered = sorted(cells.items(), key=lambda one: (one[0][0] or 0, one[0][1]))
-        return sorted(known), {key: of for key, of in ordered if key[1] in known}, tuple(sorted(others))
-
-    def _bootstrapped(
-        self, every: _Steps, steps: Sequence[int], seeds: Sequence[int | None], layers: Sequence[int]
-    ) -> list[tuple[Any, MultiBootstrap]]:
-        """The mean over seeds with its interval, and the multi-bootstrap, of all layers, by step.
-
-        Nothing where predictions of items are not kept that the metric can be made of anew. The runs of one step are in
-        memory at a time.
-        """
-        first, metric = self.rows[0], metric_of(self.rows[0])
-        has_all = all(row.cell_id in self.results.kept for row in self.rows)
-        if metric is None or not has_all or not family_of(get_probe(first.task)).keeps_items:
-            return []
-        firsts, items = [next(iter(cells.values()))[0] for cells in every.values()], None
-        if len({row.n_items for row in firsts}) > 1 or any(row.n_skipped for row in firsts):
-            # The items that all checkpoints were scored on, unless these are all items of each.
-            scored = [scored_items(self.results, row) for row in firsts]
-            items = shared_items(scored, f"task {first.task}, {self.name}")
-        settings: dict[str, Any] = {"items": items, "n_resamples": self.n_resamples, "seed": self.seed}
-        found = []
-        for step in steps:
-            runs = []
-            for cells in (every[of, step] for of in seeds):
-                fits = range(min(len(cells[layer]) for layer in layers))
-                by_fit = ([cells[layer][fit] for layer in layers] for fit in fits)
-                runs.append([scores_of_cells(self.results, rows, metric, **settings) for rows in by_fit])
-            mean = over_runs([over_runs(of_seed, draws_runs=False) for of_seed in runs])
-            found.append((mean, multibootstrap(runs, rescaled=True)))
-        return found
-
-    def _baselines(self) -> dict[str, Score]:
-        """The baselines of the task, by what tables call them."""
-        first = self.rows[0]
-        same = ("task", "corpus_fingerprint", "split", "metric", "group")
-        of_task = [row for row in self.results.rows if all(getattr(row, name) == getattr(first, name) for name in same)]
-        found = {}
-        for control in CONTROLS:
-            of_control = [row for row in of_task if row.control == control and row.is_baseline]
-            rows = own_baselines([row for row in of_control if row.value is not None], None)
-            if score := mean_score(rows[:1]):
-                found[rows[0].note[0]] = score
-        return found
+    Nothing where predictions of items are not kept that the metric can be made of anew. The runs of one step are in
+    memory at a time.
+    """
+    metric, task = metric_of(rows[0]), rows[0].task
+    has_all = all(row.cell_id in results.kept for row in rows)
+    if metric is None or not has_all or not family_of(get_probe(task)).keeps_items:
+        return []
+    firsts, items = [next(iter(cells.values()))[0] for cells in every.values()], None
+    if len({row.n_items for row in firsts}) > 1 or any(row.n_skipped for row in firsts):
+        # The items that all checkpoints were scored on, unless these are all items of each.
+        items = shared_items([scored_items(results, row) for row in firsts], f"task {task}, {name}")
+    found = []
+    for step in sorted({step for _, step in every}):
+        runs = []
+        for cells in (cells for (_, at), cells in every.items() if at == step):
+            by_fit = zip(*(cells[layer] for layer in layers), strict=False)  # the fits that all layers have
+            runs.append([scores_of_cells(results, list(fits), metric, items=items, **settings) for fits in by_fit])
+        mean = over_runs([over_runs(of_seed, draws_runs=False) for of_seed in runs])
+        found.append((mean, multibootstrap(runs, rescaled=True)))
+    return found
 
 
 def _line(
-    layer: int,
-    scores: tuple[Score, ...],
-    replicates: NDArray[np.float64] | None,
-    steps: Sequence[int],
-    *,
-    higher_is_better: bool,
-) -> tuple[LayerOverSteps, dict[float, NDArray[np.float64]]]:
-    """A layer of a table, and by share the steps ``[resample]`` at which replicates ``[resample, step]`` reach it."""
-    sign = 1.0 if higher_is_better else -1.0
+    layer: int, scores: tuple[Score, ...], replicates: NDArray[np.float64] | None, steps: Sequence[int], sign: float
+) -> LayerOverSteps:
+    """A layer of a table, from its scores and their replicates ``[resample, step]``, whose gains have the sign."""
     values = sign * np.array([score.value for score in scores])
-    gain = float(values[-1] - values[0])
-    mean = Score(sign * float(mean_over_steps(values, steps)))
-    if replicates is None:
-        at = {share: Score(float(step_reached(values, steps, share))) for share in SHARES}
-        reached = at if gain > _LEAST_GAIN else dict.fromkeys(SHARES)
-        return LayerOverSteps(layer, scores, Score(gain), None, reached, mean), {}
-    signed = sign * replicates
-    gains = signed[:, -1] - signed[:, 0]
-    low, high = np.quantile(gains, (0.025, 0.975)).tolist()
-    drawn = {share: step_reached(signed, steps, share) for share in SHARES}
-    bounds = {
-        share: (float(np.quantile(of, 0.025, method="lower")), float(np.quantile(of, 0.975, method="higher")))
-        for share, of in drawn.items()
-    }
-    is_gain = low > 0 and gain > 0
+    gain, p_gain, drawn = float(values[-1] - values[0]), None, dict[float, NDArray[np.float64]]()
+    gain_bounds, mean_bounds, bounds, is_gain = [], [], dict[float, tuple[float, float]](), gain > _LEAST_GAIN
+    if replicates is not None:
+        signed = sign * replicates
+        gains = signed[:, -1] - signed[:, 0]
+        gain_bounds = np.quantile(gains, (0.025, 0.975)).tolist()
+        mean_bounds = np.quantile(sign * mean_over_steps(signed, steps), (0.025, 0.975)).tolist()
+        p_gain, is_gain = max(float((gains <= 0).mean()), 1 / len(gains)), gain_bounds[0] > 0 and gain > 0
+        drawn = {share: step_reached(signed, steps, share) for share in SHARES if is_gain}
+        for share, at in drawn.items():
+            low, high = np.quantile(at, 0.025, method="lower"), np.quantile(at, 0.975, method="higher")
+            bounds[share] = float(low), float(high)
     reached = {
-        share: Score(float(step_reached(values, steps, share)), *bounds[share]) if is_gain else None for share in SHARES
+        share: Score(float(step_reached(values, steps, share)), *bounds.get(share, ())) if is_gain else None
+        for share in SHARES
     }
-    means = np.quantile(sign * mean_over_steps(signed, steps), (0.025, 0.975)).tolist()
-    p_gain = max(float((gains <= 0).mean()), 1 / len(gains))
-    line = LayerOverSteps(layer, scores, Score(gain, low, high), p_gain, reached, Score(mean.value, *means))
-    return line, drawn if is_gain else {}
+    mean = Score(sign * float(mean_over_steps(values, steps)), *mean_bounds)
+    return LayerOverSteps(layer, scores, Score(gain, *gain_bounds), p_gain, reached, mean, drawn=drawn)
 
 
-def _orders(tables: Sequence[TrainingTable], reached: Sequence[_Reached]) -> Iterator[OrderTable]:
-    """For each training and share of the gain, the tasks that reach it, each at its best layer at the last step."""
+def _orders(tables: Sequence[TrainingTable]) -> Iterator[Table]:
+    """For each training and share of the gain, how sure it is which of the tasks reaches it first."""
+    numbers = (
+        "% of replicates in which the task of the row comes at an earlier checkpoint than that of the column; in "
+        "brackets those in which both come at the same one"
+    )
     for training in dict.fromkeys(table.training for table in tables):
         for share in SHARES:
-            known = [
-                (table, steps[table.best_line.layer, share])
-                for table, steps in zip(tables, reached, strict=True)
-                if table.training == training and (table.best_line.layer, share) in steps
-            ]
+            known = [table for table in tables if table.training == training and share in table.best_line.drawn]
             if len(known) < 2:
                 continue
-            known.sort(key=lambda one: float(one[1].mean()))
-            pairs = itertools.permutations(range(len(known)), 2)
-            tasks = tuple(f"{table.task}, layer {table.best_line.layer}" for table, _ in known)
-            chances = {(a, b): before(known[a][1], known[b][1]) for a, b in pairs}
-            yield OrderTable(training, share, tasks, chances, known[0][0])
+            known.sort(key=lambda table: float(table.best_line.drawn[share].mean()))
+            drawn = {f"{table.task}, layer {table.best_line.layer}": table.best_line.drawn[share] for table in known}
+            rows: dict[str, list[Cell | str]] = {}
+            for task, own in drawn.items():
+                shares = [before(own, other) for other in drawn.values()]
+                rows[task] = [Cell(f"{100 * first:.0f}", f"({100 * same:.0f})", Score(first)) for first, same in shares]
+                rows[task][list(drawn).index(task)] = ""
+            notes = (
+                Note("training", training),
+                Note("numbers", numbers),
+                Note("layers", "each task is read at the layer that is best at the last step"),
+                Note("replicates", known[0].covers()),
+                *alignment_notes(known[0].about),
+            )
+            yield Table.of(f"which task reaches {share:.0%} of its gain first, %", drawn, rows, notes, corner="Task")

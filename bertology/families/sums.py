@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -165,31 +166,21 @@ def write_sums(
     *,
     n_clusters: int,
     provenance: Mapping[str, Any],
-    skipped: Mapping[str, int] | None = None,
-    params: Mapping[str, Any] | None = None,
-    layer_params: Mapping[int, Mapping[str, Any]] | None = None,
-    aligned: Mapping[str, Any] | None = None,
+    params: Mapping[str, Any] = MappingProxyType({}),
+    layer_params: Mapping[int | None, Mapping[str, Any]] = MappingProxyType({}),
+    aligned: Mapping[str, Any] = MappingProxyType({}),
 ) -> None:
     """Write the cells of a configuration, each with the sums of its layer, measured on test unless splits are named.
 
-    Items left out are by default those of ``counts``; ``params`` are parameters of all cells, ``layer_params`` further
-    ones of single layers, and ``aligned`` columns that count words by how the model reads them.
+    ``params`` are parameters of all cells, ``layer_params`` further ones of single layers, and ``aligned`` columns that
+    count words by how the model reads them.
     """
     by_split = found if isinstance(found, Mapping) else {"test": found}
     for (_, _, layer), cell in cells.cells.items():
-        facts = predictions.item_facts(
-            counts.n_items,
-            n_clusters,
-            n_train=counts.n_train,
-            n_classes=counts.n_classes,
-            skipped=counts.skipped if skipped is None else skipped,
-            n_unseen_label=counts.n_unseen_label,
-            params={**(params or {}), **((layer_params or {}).get(layer, {}) if layer is not None else {})},
-            changes=cells.config.changes,
-        )
+        facts = _facts(counts, n_clusters, cells.config, {**params, **layer_params.get(layer, {})})
         kept = [sums for split, every in by_split.items() for one in every for sums in kept_sums(one, layer, split)]
         predictions.write_cell(
-            job.run, cell, kept, facts={**facts, **(aligned or {})}, provenance=provenance, notes=job.pair.splits.notes
+            job.run, cell, kept, facts={**facts, **aligned}, provenance=provenance, notes=job.pair.splits.notes
         )
 
 
@@ -197,16 +188,32 @@ def write_baseline_sums(
     baselines: BaselineCells,
     job: Resources,
     measure: Callable[[str], Iterable[LayerSums | HeadRatios]],
-    facts: Mapping[str, Any],
+    counts: GeometryCounts,
+    n_clusters: int,
     *packages: str,
 ) -> None:
     """Measure each baseline by its name, and write its cell."""
+    facts = _facts(counts, n_clusters, baselines.config, {})
     for control, cell in baselines.cells.items():
         with named_task(baselines.probe):
             kept = [sums for one in measure(control) for sums in kept_sums(one, None)]
         predictions.write_cell(
             job.run, cell, kept, facts=facts, provenance={"versions": predictions.versions(*packages), "wall_s": 0.0}
         )
+
+
+def _facts(counts: GeometryCounts, n_clusters: int, config: ReadoutConfig, params: Mapping[str, Any]) -> dict[str, Any]:
+    """Facts of a cell: counts of its items and, among its parameters, changes of settings."""
+    return {
+        "n_train": counts.n_train,
+        "n_items": counts.n_items,
+        "n_clusters": n_clusters,
+        "n_classes": counts.n_classes,
+        "n_skipped": sum(counts.skipped.values()),
+        "skip_reasons": dict(counts.skipped),
+        "n_unseen_label": counts.n_unseen_label,
+        "params": {**({"settings": config.changes} if config.changes else {}), **params},
+    }
 
 
 def kept_sums(found: LayerSums | HeadRatios, layer: int | None, split: str = "test") -> Iterator[predictions.HeadSums]:

@@ -19,7 +19,7 @@ from bertology.families.sums import PACKAGES, SumsFamily, n_words_read, own_read
 from bertology.geometry.probes import GeometryProbe, WordsProbe
 from bertology.probing import GeometryCounts, Probe
 from bertology.probing.items import SplitWords
-from bertology.results.predictions import Stopwatch, item_facts
+from bertology.results.predictions import Stopwatch
 
 
 class _Geometry(SumsFamily):
@@ -82,17 +82,9 @@ class _Geometry(SumsFamily):
         texts = job.pair.texts(probe.reads)
         with named_task(probe):
             read, counts, n_clusters = words_read(probe, texts, baselines.unreadable)
-        facts = item_facts(
-            counts.n_items,
-            n_clusters,
-            n_train=counts.n_train,
-            n_classes=counts.n_classes,
-            skipped=counts.skipped,
-            n_unseen_label=counts.n_unseen_label,
-            changes=baselines.config.changes,
-        )
+        packages = "numpy", "scikit-learn"
         write_baseline_sums(
-            baselines, job, lambda name: probe.baseline(name, texts, read), facts, "numpy", "scikit-learn"
+            baselines, job, lambda name: probe.baseline(name, texts, read), counts, n_clusters, *packages
         )
 
     def cost(self, pair: ModelCorpus, groups: Sequence[FitGroup]) -> Cost:

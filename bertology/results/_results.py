@@ -50,7 +50,6 @@ from bertology.results.views import (
     GroupTable,
     HeadTable,
     LayerTable,
-    OrderTable,
     PipelineLine,
     StepTable,
     TrainingTable,
@@ -231,13 +230,13 @@ class OverSteps(Tables):
     """
 
     tables: tuple[TrainingTable, ...]
-    orders: tuple[OrderTable, ...] = ()
+    orders: tuple[Table, ...] = ()
     """Orders of the tasks of trainings with several."""
 
     def shown(self, *, every: bool = False) -> tuple[Table, ...]:
         """The tables, at most nine steps of each unless ``every`` step is asked for."""
         of_tasks = [one for table in self.tables for one in (table.table(every=every), table.reached())]
-        return (*of_tasks, *(order.table() for order in self.orders))
+        return (*of_tasks, *self.orders)
 
     def to_csv(self) -> str:
         """One line a number, of all steps; fractions, not percentages."""

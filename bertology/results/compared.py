@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -29,67 +29,47 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Difference:
-    """Score of a model less that of its reference, on the same items."""
-
-    value: float
-    low: float | None
-    high: float | None
-    p_adj: float
-    """Adjusted over all layers and pairs of models of the task (Benjamini–Hochberg)."""
-    reference_layer: int
-    """The layer of the reference: of the same number, or of the same relative depth."""
-
-    @property
-    def is_sure(self) -> bool:
-        """Whether the models differ at a false discovery rate of 5 %."""
-        return self.p_adj < FALSE_DISCOVERY_RATE
-
-
-@dataclass(frozen=True)
-class ComparedTask:
-    """A task that was put to a reference and to other models."""
-
-    task: str
-    corpus: str
-    metric: str
-    reading: str
-    """The readout, where the task was read by several; else empty."""
-    reference: str
-    scores: Mapping[str, Mapping[int, Score]]
-    """Scores by layer of each model, the reference first."""
-    differences: Mapping[str, Mapping[int, Difference]]
-    """Differences by model and layer, from the reference's layer of the same relative depth."""
-
-
-@dataclass(frozen=True)
-class PairStatistic:
-    """One statistic of a model and its reference."""
+class Compared:
+    """One score of a model beside its reference: of a task that was put to both, or a statistic of the two."""
 
     task: str
     corpus: str
     metric: str
     model: str
     reference: str
-    by_layer: Mapping[int, Score]
-    by_head: Mapping[str, Score]
-    of_model: Score | None
-    """The score of the whole model."""
-    reference_layers: Mapping[int, int]
-    """The layer of the reference that each layer of the model was compared with, where that is known."""
     about: ResultRow
     """One of its rows."""
+    by_layer: Mapping[int, Score]
+    reference_layers: Mapping[int, int]
+    """The layer of the reference that each layer was compared with, where that is known."""
+    by_head: Mapping[str, Score] = field(default_factory=dict)
+    of_model: Score | None = None
+    """The score of the whole model."""
+    at_null: Sequence[int] | None = None
+    """Layers in which a statistic is no further than what it is on words in random order, by intervals; None where
+    there is no such null."""
+    of_reference: Mapping[int, Score] = field(default_factory=dict)
+    """The scores of the reference by layer, of a task that was put to both; else empty."""
+    reading: str = ""
+    """The readout, where the task was read by several."""
+    differences: Mapping[int, Score] = field(default_factory=dict)
+    """Scores of a task less those of the reference, on the same items."""
+    p_adj: Mapping[int, float] = field(default_factory=dict)
+    """Of differences, adjusted over all layers and pairs of models of the task (Benjamini–Hochberg)."""
+
+    @property
+    def sure(self) -> dict[int, float]:
+        """The differences that there are at a false discovery rate of 5 %."""
+        return {at: one.value for at, one in self.differences.items() if self.p_adj[at] < FALSE_DISCOVERY_RATE}
 
 
 def compared_tasks(
     rows: Sequence[ResultRow], comparisons: Sequence[ComparisonRow], *, reference: str
-) -> tuple[ComparedTask, ...]:
-    """The tasks that were put to the reference and to some other model, by their main metric.
+) -> Iterator[Compared]:
+    """The models beside the reference in each task that was put to both, by its main metric.
 
-    Args:
-        rows: of all models.
-        comparisons: with those of models, as :func:`bertology.compare_models` adds them.
-        reference: the name of the reference in the rows.
+    Differences are from the reference's layer of the same relative depth. ``rows`` are of all models, ``comparisons``
+    those of :func:`bertology.compare_models`, and ``reference`` is the name in the rows.
 
     Raises:
         ResultsError: there are no rows of the reference.
@@ -100,55 +80,51 @@ def compared_tasks(
     main = [row for row in rows if row.main_metric and row.control == ITSELF and row.model and row.value is not None]
     whole = [row for row in main if row.group is None and row.head is None and row.layer is not None]
     questions = grouped([row for row in whole if row.param("reference") is None], "task", "corpus", "metric", "reading")
-    times, tasks = Counter(key[:3] for key in questions), []
+    times = Counter(key[:3] for key in questions)
     for (task, corpus, metric, reading), same in questions.items():
-        by_model, cells = grouped(same, "model"), {}
-        for model in sorted(by_model, key=lambda name: name != reference):
-            init = own_init(by_model[model])
-            own = sorted([row for row in by_model[model] if row.init == init], key=attrgetter("layer"))
-            cells[model] = grouped(own, "layer")
-        if reference in cells and len(cells) > 1:
-            scores = {
-                names[model]: {layer: score for layer, of in by_layer.items() if (score := mean_score(of))}
-                for model, by_layer in cells.items()
-            }
-            differences = {
-                names[model]: _differences(cells[reference], by_layer, comparisons, metric=metric)
-                for model, by_layer in cells.items()
-                if model != reference
-            }
-            named = reading if times[task, corpus, metric] > 1 else ""
-            tasks.append(ComparedTask(task, corpus, metric, named, names[reference], scores, differences))
-    return tuple(tasks)
+        cells: dict[str, list[ResultRow]] = {}
+        for model, of_model in grouped(same, "model").items():
+            init = own_init(of_model)
+            cells[model] = sorted([row for row in of_model if row.init == init], key=attrgetter("layer"))
+        before = cells.pop(reference, [])
+        for model, after in cells.items() if before else ():
+            found = _differences(before, after, comparisons)
+            of_reference, by_layer = (
+                {layer: score for layer, of in grouped(own, "layer").items() if (score := mean_score(of))}
+                for own in (before, after)
+            )
+            differences, p_adj, layers = ({layer: of[part] for layer, of in found.items()} for part in range(3))
+            yield Compared(
+                task, corpus, metric, names[model], names[reference], after[0], by_layer, layers,
+                of_reference=of_reference, reading=reading if times[task, corpus, metric] > 1 else "",
+                differences=differences, p_adj=p_adj,
+            )  # fmt: skip
 
 
 def _differences(
-    reference: Mapping[int, Sequence[ResultRow]],
-    model: Mapping[int, Sequence[ResultRow]],
-    comparisons: Sequence[ComparisonRow],
-    *,
-    metric: str,
-) -> dict[int, Difference]:
-    """Differences at the same relative depth, model less reference, by layer of the model."""
-    of_model = {row.cell_id: (layer, row.n_layers) for layer, rows in model.items() for row in rows}
-    of_reference = {row.cell_id: (layer, row.n_layers) for layer, rows in reference.items() for row in rows}
-    found: dict[int, Difference] = {}
+    reference: Sequence[ResultRow], model: Sequence[ResultRow], comparisons: Sequence[ComparisonRow]
+) -> dict[int, tuple[Any, ...]]:
+    """Model less reference by layer of the model: the difference, p, and the reference's layer of the same depth."""
+    of_model, of_reference = (
+        {row.cell_id: (row.layer, row.n_layers) for row in rows if row.layer is not None and row.n_layers is not None}
+        for rows in (model, reference)
+    )
+    found = {}
     for row in comparisons:
-        if row.metric != metric or ": models at each layer " not in row.family or row.diff is None:
+        if row.metric != model[0].metric or ": models at each layer " not in row.family or row.diff is None:
             continue
-        own, other, difference, low, high = row.cell_a, row.cell_b, row.diff, row.ci_low, row.ci_high
-        if own in of_reference and other in of_model:
-            own, other, difference = other, own, 0.0 - difference
+        own, other, difference = of_model.get(row.cell_a), of_reference.get(row.cell_b), row.diff
+        low, high = row.ci_low, row.ci_high
+        if row.cell_a in of_reference:
+            own, other, difference = of_model.get(row.cell_b), of_reference[row.cell_a], 0.0 - difference
             low, high = (None if bound is None else 0.0 - bound for bound in (high, low))
-        if own in of_model and other in of_reference:
-            (layer, depth), (other_layer, other_depth) = of_model[own], of_reference[other]
-            # The same results may hold comparisons of layers of the same number as well.
-            if depth is not None and other_depth is not None and other_layer == counterpart(layer, depth, other_depth):
-                found[layer] = Difference(difference, low, high, row.p_adj, other_layer)
+        # The same results may hold comparisons of layers of the same number as well.
+        if own and other and other[0] == counterpart(*own, other[1]):
+            found[own[0]] = Score(difference, low, high), row.p_adj, other[0]
     return dict(sorted(found.items()))
 
 
-def pair_statistics(rows: Sequence[ResultRow]) -> tuple[PairStatistic, ...]:
+def pair_statistics(rows: Sequence[ResultRow]) -> Iterator[Compared]:
     """All statistics of models and their references, in the order of the rows, those of groups left out."""
     names = short_names(row.model for row in rows)
     inits = {model: own_init(same) for model, same in grouped(rows, "model").items()}
@@ -157,38 +133,33 @@ def pair_statistics(rows: Sequence[ResultRow]) -> tuple[PairStatistic, ...]:
         reference, is_whole = row.param("reference"), row.group is None and row.value is not None
         if reference is not None and is_whole and row.control == ITSELF and row.init == inits[row.model]:
             found[row.task, row.corpus, row.metric, str(row.model), str(reference)].append(row)
-    statistics = []
-    for (task, corpus, metric, model, reference), same in found.items():
-        by_layer = {row.layer: row.score for row in same if row.layer is not None and row.head is None}
-        by_head = {row.head: row.score for row in same if row.head is not None}
-        whole = next((row.score for row in same if row.layer is None and row.head is None), None)
-        layers = {row.layer: row.param("reference_layer") for row in same if row.layer is not None}
-        known = {layer: int(other) for layer, other in layers.items() if other is not None}
-        about = task, corpus, metric, names[model], names.get(reference, reference)
-        statistics.append(PairStatistic(*about, by_layer, by_head, whole, known, same[0]))
-    return tuple(statistics)
+    layers = {
+        key: {row.layer: row.score for row in of if row.layer is not None and not row.head} for key, of in found.items()
+    }
+    nulls: dict[tuple[str, ...], Mapping[int, Score]] = {}
+    for (task, corpus, metric, *pair), by_layer in layers.items():
+        if (form := metric_form(metric)).part == "null":
+            nulls.setdefault((task, corpus, form.base, *pair), by_layer)
+    for key, same in found.items():
+        (task, corpus, metric, model, reference), null, at_null = key, nulls.get(key, {}), list[int]()
+        for layer, score in layers[key].items():
+            if (of_null := null.get(layer)) is not None:
+                # The bound of the statistic towards the null, and that of the null towards the statistic.
+                is_higher = same[0].higher_is_better
+                end, far = (score.low, of_null.high) if is_higher else (score.high, of_null.low)
+                end, far = score.value if end is None else end, of_null.value if far is None else far
+                at_null += [layer] if (end <= far if is_higher else end >= far) else []
+        others = {row.layer: row.param("reference_layer") for row in same if row.layer is not None}
+        yield Compared(
+            task, corpus, metric, names[model], names.get(reference, reference), same[0], layers[key],
+            {layer: int(other) for layer, other in others.items() if other is not None},
+            {row.head: row.score for row in same if row.head is not None},
+            next((row.score for row in same if row.layer is None and row.head is None), None),
+            at_null if any(of[2] == metric for of in nulls) else None,
+        )  # fmt: skip
 
 
-def at_null(statistic: PairStatistic, others: Sequence[PairStatistic]) -> tuple[int, ...]:
-    """Layers in which a statistic is no further than what the same gives on words in random order, by intervals."""
-    asked = attrgetter("task", "corpus", "model", "reference")
-    null: Mapping[int, Score] = {}
-    for other in reversed(others):
-        form = metric_form(other.metric)
-        if form.part == "null" and form.base == statistic.metric and asked(other) == asked(statistic):
-            null = other.by_layer
-    layers, is_higher = [], statistic.about.higher_is_better
-    for layer, score in statistic.by_layer.items():
-        if layer in null:
-            # The bound of the statistic towards the null, and that of the null towards the statistic.
-            of_null = null[layer]
-            end, far = (score.low, of_null.high) if is_higher else (score.high, of_null.low)
-            end, far = score.value if end is None else end, of_null.value if far is None else far
-            layers += [layer] if (end <= far if is_higher else end >= far) else []
-    return tuple(layers)
-
-
-def compared_frame(tasks: Sequence[ComparedTask], statistics: Sequence[PairStatistic]) -> pd.DataFrame:
+def compared_frame(every: Sequence[Compared]) -> pd.DataFrame:
     """A row for each layer of each task and model next to its reference, and for each statistic of a pair.
 
     Columns are ``task``, ``corpus``, ``metric``, ``model``, ``reference``, ``layer``, ``head``, ``value``, ``ci_low``,
@@ -198,32 +169,20 @@ def compared_frame(tasks: Sequence[ComparedTask], statistics: Sequence[PairStati
     import pandas as pd
 
     lines: list[dict[str, Any]] = []
-    for task in tasks:
-        for model, differences in task.differences.items():
-            for layer, score in task.scores[model].items():
-                line = {**_about(task), "model": model, "layer": layer, "head": None, **_bounds(score)}
-                if (found := differences.get(layer)) is not None:
-                    line["reference_layer"] = found.reference_layer
-                    line["reference_value"] = task.scores[task.reference][found.reference_layer].value
-                    line |= {"difference": found.value, "difference_low": found.low, "difference_high": found.high}
-                    line["p_adj"] = found.p_adj
-                lines.append(line)
-    nulls = {form.base for one in statistics if (form := metric_form(one.metric)).part == "null"}
-    for one in statistics:
-        about = {**_about(one), "model": one.model}
-        of_null = at_null(one, statistics) if one.metric in nulls else None
+    for one in every:
+        about = {name: getattr(one, name) for name in ("task", "corpus", "metric", "reference", "model")}
         for layer, score in one.by_layer.items():
-            place = {"layer": layer, "head": None, "reference_layer": one.reference_layers.get(layer)}
-            is_null = {} if of_null is None else {"at_null": layer in of_null}
-            lines.append({**about, **place, **_bounds(score), **is_null})
+            line, other = {**about, "layer": layer, "head": None}, one.reference_layers.get(layer)
+            line |= _bounds(score) if one.of_reference else {"reference_layer": other, **_bounds(score)}
+            if (found := one.differences.get(layer)) is not None and other is not None:
+                line |= {"reference_layer": other, "reference_value": one.of_reference[other].value}
+                line |= {"difference": found.value, "difference_low": found.low, "difference_high": found.high}
+                line["p_adj"] = one.p_adj[layer]
+            lines.append(line if one.at_null is None else line | {"at_null": layer in one.at_null})
         whole = {} if one.of_model is None else {None: one.of_model}
         for head, score in (*one.by_head.items(), *whole.items()):
             lines.append({**about, "layer": None, "head": head, **_bounds(score)})
     return pd.DataFrame(lines)
-
-
-def _about(one: ComparedTask | PairStatistic) -> dict[str, Any]:
-    return {"task": one.task, "corpus": one.corpus, "metric": one.metric, "reference": one.reference}
 
 
 def _bounds(score: Score) -> dict[str, float | None]:

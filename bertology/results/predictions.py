@@ -17,7 +17,6 @@ from datetime import UTC, datetime
 from functools import cache, cached_property, lru_cache, partial
 from importlib import metadata
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 import numpy as np
@@ -539,30 +538,6 @@ def write_cell(
     record = CellRecord(cell.id, dict(cell.identity), dict(facts), dict(provenance), checksum, notes)
     content = json.dumps(vars(record), indent=1, ensure_ascii=False).encode()
     write_atomically(run / _RECORDS / f"{cell.id}.json", content, remedy="name another folder with --out")
-
-
-def item_facts(
-    n_items: int,
-    n_clusters: int,
-    *,
-    n_train: int = 0,
-    n_classes: int = 0,
-    skipped: Mapping[str, int] = MappingProxyType({}),
-    n_unseen_label: int = 0,
-    params: Mapping[str, Any] = MappingProxyType({}),
-    changes: Mapping[str, Any] = MappingProxyType({}),
-) -> dict[str, Any]:
-    """Facts of a cell: counts of its items and, among its parameters, the ``changes`` of its readout's settings."""
-    return {
-        "n_train": n_train,
-        "n_items": n_items,
-        "n_clusters": n_clusters,
-        "n_classes": n_classes,
-        "n_skipped": sum(skipped.values()),
-        "skip_reasons": dict(skipped),
-        "n_unseen_label": n_unseen_label,
-        "params": {**({"settings": changes} if changes else {}), **params},
-    }
 
 
 def versions(*packages: str) -> dict[str, str]:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bertology._names import layer_label, name_not_found
 from bertology.errors import ResultsError
@@ -1270,6 +1271,8 @@ class LayerOverSteps:
     variance: tuple[float, float, float] | None = None
     """Shares that pretraining seeds, clusters of items, and both together have in the variance of the last score; None
     of a single seed."""
+    drawn: Mapping[float, NDArray[np.float64]] = field(default_factory=dict, compare=False, repr=False)
+    """``[resample]`` checkpoints that have each share, in replicates; empty where there is no sure gain."""
 
 
 @dataclass(frozen=True)
@@ -1352,41 +1355,6 @@ class TrainingTable:
         seeds = f", {self.n_seeds} pretraining seeds" if self.n_seeds > 1 else ""
         yield Note("training", f"{self.training}{seeds}")
         yield from data_notes(self.about)
-
-
-@dataclass(frozen=True)
-class OrderTable:
-    """The order in which tasks reach a share of their gain, each at the layer that is best at the last step."""
-
-    training: str
-    share: float
-    tasks: tuple[str, ...]
-    """The tasks with their layers, in the order in which they reach it."""
-    before: Mapping[tuple[int, int], tuple[float, float]]
-    """Shares of replicates in which the first of two tasks comes at an earlier checkpoint, and in which both come at
-    the same one, by the places of both tasks."""
-    about: TrainingTable
-
-    def table(self) -> Table:
-        """Tasks by tasks: how sure it is that one comes first."""
-        rows: dict[str, list[Any]] = {}
-        for a, task in enumerate(self.tasks):
-            shares = [self.before.get((a, b), (0.0, 0.0)) for b in range(len(self.tasks))]
-            rows[task] = [Cell(f"{100 * first:.0f}", f"({100 * same:.0f})", Score(first)) for first, same in shares]
-            rows[task][a] = ""
-        numbers = (
-            "% of replicates in which the task of the row comes at an earlier checkpoint than that of the column; in "
-            "brackets those in which both come at the same one"
-        )
-        notes = (
-            Note("training", self.training),
-            Note("numbers", numbers),
-            Note("layers", "each task is read at the layer that is best at the last step"),
-            Note("replicates", self.about.covers()),
-            *alignment_notes(self.about.about),
-        )
-        title = f"which task reaches {self.share:.0%} of its gain first, %"
-        return Table.of(title, self.tasks, rows, notes, corner="Task")
 
 
 def is_score_of_layer(row: ResultRow) -> bool:

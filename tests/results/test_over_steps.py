@@ -91,9 +91,9 @@ def test_steps_at_which_planted_gains_are_reached(over_steps: OverSteps, one_see
 
 def test_tasks_stand_in_the_order_in_which_they_are_learned(over_steps: OverSteps) -> None:
     first = over_steps.orders[0]
-    assert first.tasks == ("pos, layer 1", "xpos, layer 1")
-    assert first.before[0, 1] == (1.0, 0.0)
-    assert first.before[1, 0] == (0.0, 0.0)
+    assert first.headers == ("pos, layer 1", "xpos, layer 1")
+    cells = {line.label: [f"{cell.text} {cell.interval}" for cell in line.cells] for line in first.lines}
+    assert cells == {"pos, layer 1": [" ", "100 (0)"], "xpos, layer 1": ["0 (0)", " "]}
 
 
 def test_seeds_that_differ_widen_intervals_and_cause_the_variance(one_seed: Results) -> None:

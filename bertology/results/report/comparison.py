@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from matplotlib.ticker import MaxNLocator
@@ -14,7 +13,7 @@ from bertology._names import layer_label
 from bertology._page import full_page
 from bertology.measures.metrics import ITSELF, Part, metric_form
 from bertology.results._results import Results
-from bertology.results.compared import ComparedTask, Difference, PairStatistic, at_null
+from bertology.results.compared import Compared
 from bertology.results.report._page import probe_of
 from bertology.results.rows import FALSE_DISCOVERY_RATE, ResultRow, Score
 from bertology.results.table import (
@@ -44,8 +43,7 @@ Shown = dict[str, Any]
 
 def render_comparison(
     results: Results,
-    tasks: Sequence[ComparedTask],
-    statistics: Sequence[PairStatistic],
+    every: Sequence[Compared],
     *,
     reference: str,
     verdicts: Sequence[str] = (),
@@ -58,8 +56,7 @@ def render_comparison(
 
     Args:
         results: of the reference and the models.
-        tasks: that were put to all of them.
-        statistics: of pairs of models.
+        every: the scores of tasks that were put to all of them, and the statistics of pairs of models.
         reference: its name in the tables.
         verdicts: the outcome of the comparison, shown before the findings.
         failures: measures that failed, a line each.
@@ -67,11 +64,13 @@ def render_comparison(
         retained: as of :func:`bertology.comparison.retained`, with a column ``model``.
         heads: as of :func:`bertology.comparison.head_changes`, with a column ``model``.
     """
-    models = list(dict.fromkeys([*(m for one in tasks for m in one.differences), *(one.model for one in statistics)]))
-    asked = {one.task for one in tasks}
-    questions: dict[tuple[str, str, str], list[ComparedTask]] = defaultdict(list)
-    for task in tasks:
-        questions[task.task, task.metric, task.reading].append(task)
+    models = list(dict.fromkeys(one.model for one in every))
+    asked = {one.task for one in every if one.of_reference}
+    statistics = [one for one in every if not one.of_reference]
+    questions: dict[tuple[str, str, str], dict[str, list[Compared]]] = defaultdict(lambda: defaultdict(list))
+    for one in every:
+        if one.of_reference:
+            questions[one.task, one.metric, one.reading][one.corpus].append(one)
     sections = []
     for name in dict.fromkeys(one.task for one in statistics):
         of_task = [one for one in statistics if one.task == name]
@@ -89,7 +88,7 @@ def render_comparison(
         scripts=(),
         data={},
         headline=f"{', '.join(models)} compared with {reference}, layer by layer.",
-        words=[*verdicts, *findings(tasks, statistics)],
+        words=[*verdicts, *findings(every)],
         tables=tables,
         charts=() if retained is None else list(_retained_charts(retained)),
         tasks=list(map(_task, questions.values())),
@@ -102,43 +101,38 @@ def render_comparison(
     )
 
 
-def findings(tasks: Sequence[ComparedTask], statistics: Sequence[PairStatistic]) -> list[str]:
+def findings(every: Sequence[Compared]) -> list[str]:
     """The changes: a sentence for each task and model, and for the main statistic of each measure by layer."""
     found = []
-    for task in tasks:
-        for model, differences in task.differences.items():
-            found.append(f"{_title(task)}, {model}: {_changed(differences, task.metric)}")
-    for one in statistics:
+    several = len({one.corpus for one in every if not one.of_reference}) > 1
+    for one in every:
+        if one.of_reference:
+            found.append(f"{_title(one)}, {one.model}: {_changed(one)}")
+            continue
+        named = f"{metric_title(one.metric)} ({one.task}{f' on {one.corpus}' if several else ''}), {one.model}"
         if metric_form(one.metric).part == "change":
-            found.append(f"{_named(one, statistics)}: {_apart(one)}")
+            found.append(f"{named}: {_apart(one)}")
         spread = {layer: score.value for layer, score in one.by_layer.items()}
         if one.about.main_metric and len(spread) > 1 and max(spread.values()) > min(spread.values()):
             low, high = min(spread, key=lambda layer: spread[layer]), max(spread, key=lambda layer: spread[layer])
             values = [number(spread[layer], metric=one.metric) + unit(one.metric)[1:] for layer in (low, high)]
             where = f"least in layer {low} ({values[0]}), most in layer {high} ({values[1]})"
-            found.append(f"{_named(one, statistics)}: {where}.")
+            found.append(f"{named}: {where}.")
     return found
 
 
-def _named(one: PairStatistic, others: Sequence[PairStatistic]) -> str:
-    """A statistic and its model, with the corpus where there are several."""
-    several = len({other.corpus for other in others}) > 1
-    return f"{metric_title(one.metric)} ({one.task}{f' on {one.corpus}' if several else ''}), {one.model}"
-
-
-def _changed(differences: Mapping[int, Difference], metric: str) -> str:
-    if not differences:
+def _changed(one: Compared) -> str:
+    if not one.differences:
         return "no layer was compared with the reference."
-    sure = {layer: one.value for layer, one in differences.items() if one.is_sure}
-    if not sure:
-        return f"no layer differs from the reference (of {len(differences)}, at a false discovery rate of 5 %)."
-    higher = {layer: value for layer, value in sure.items() if value > 0}
-    lower = {layer: value for layer, value in sure.items() if value < 0}
-    points = " points" if unit(metric) else ""
-    return "; ".join(_by_side({"higher": higher, "lower": lower}, metric, points)) + "."
+    if not one.sure:
+        return f"no layer differs from the reference (of {len(one.differences)}, at a false discovery rate of 5 %)."
+    higher = {layer: value for layer, value in one.sure.items() if value > 0}
+    lower = {layer: value for layer, value in one.sure.items() if value < 0}
+    points = " points" if unit(one.metric) else ""
+    return "; ".join(_by_side({"higher": higher, "lower": lower}, one.metric, points)) + "."
 
 
-def _apart(one: PairStatistic) -> str:
+def _apart(one: Compared) -> str:
     """The layers in which a change is apart from 0."""
     sure = {layer: score for layer, score in one.by_layer.items() if score.low is not None and score.high is not None}
     above = {layer: score.value for layer, score in sure.items() if score.low is not None and score.low > 0}
@@ -156,32 +150,34 @@ def _by_side(sides: Mapping[str, Mapping[int, float]], metric: str, points: str)
             yield f"{word} in {layers_named(list(values))}, by {amount} at most (layer {most})"
 
 
-def _title(task: ComparedTask) -> str:
-    return f"{task.task} on {task.corpus}{f', {task.reading}' if task.reading else ''}"
+def _title(one: Compared) -> str:
+    return f"{one.task} on {one.corpus}{f', {one.reading}' if one.reading else ''}"
 
 
-def _task(tasks: Sequence[ComparedTask]) -> Shown:
+def _task(by_corpus: Mapping[str, Sequence[Compared]]) -> Shown:
     """One task: for each corpus a chart of all models, and a table of differences with columns for each corpus."""
-    first, several, charts = tasks[0], len(tasks) > 1, []
-    layers = sorted({layer for task in tasks for scores in task.scores.values() for layer in scores})
-    lines, headings = {layer: [layer_label(layer)] for layer in layers}, ["layer"]
-    for task in tasks:
-        label = f"{_title(task)}: {metric_title(task.metric)} by layer of {', '.join(task.scores)}"
-        charts.append((task.corpus, label, list(task.scores.items())))
-        of = f"{task.corpus}: " if several else ""
-        headings.append(of + task.reference)
-        headings += [of + heading for model in task.differences for heading in (model, f"{model} − {task.reference}")]
+    every, charts, headings = [one for of in by_corpus.values() for one in of], [], ["layer"]
+    metric = every[0].metric
+    layers = sorted({layer for one in every for layer in (*one.of_reference, *one.by_layer)})
+    lines = {layer: [layer_label(layer)] for layer in layers}
+    for corpus, (first, *others) in by_corpus.items():
+        curves = {first.reference: first.of_reference} | {one.model: one.by_layer for one in (first, *others)}
+        label = f"{_title(first)}: {metric_title(metric)} by layer of {', '.join(curves)}"
+        charts.append((corpus, label, list(curves.items())))
+        of = f"{corpus}: " if len(by_corpus) > 1 else ""
+        headings.append(of + first.reference)
+        headings += [of + name for one in (first, *others) for name in (one.model, f"{one.model} − {one.reference}")]
         for layer, line in lines.items():
             # Without intervals, which the chart shows.
-            scores = {name: of_it.get(layer) for name, of_it in task.scores.items()}
-            values = {name: _score(score and Score(score.value), task.metric) for name, score in scores.items()}
-            line.append(values[task.reference])
-            for model, differences in task.differences.items():
-                line += [values[model], _difference(differences.get(layer), layer, task.metric)]
-    corpora = " and ".join(task.corpus for task in tasks)
-    title = f"{_title(replace(first, corpus=corpora))}: {titled(first.metric)}"
+            values = [_score((score := of_it.get(layer)) and Score(score.value), metric) for of_it in curves.values()]
+            line.append(values[0])
+            for one, value in zip((first, *others), values[1:], strict=True):
+                line += [value, _difference(one, layer)]
+    corpora = " and ".join(by_corpus)
+    reading = f", {every[0].reading}" if every[0].reading else ""
+    title = f"{every[0].task} on {corpora}{reading}: {titled(metric)}"
     lists = {"headings": headings, "lines": list(lines.values())}
-    return {"title": title, "metric": first.metric, "charts": charts, **lists}
+    return {"title": title, "metric": metric, "charts": charts, **lists}
 
 
 def _aligned(rows: Iterable[ResultRow]) -> list[Note]:
@@ -201,16 +197,14 @@ def _beside(metric: str) -> str:
     return form.base if form.part in _BESIDE else ""
 
 
-def _chart(metric: str, statistics: Sequence[PairStatistic]) -> dict[str, Any]:
+def _chart(metric: str, statistics: Sequence[Compared]) -> dict[str, Any]:
     """The curves, heatmaps and numbers of one metric."""
     by_layer = [one for one in statistics if one.by_layer]
     lines = [(_pair_name(one, by_layer), one.by_layer) for one in by_layer]
-    nulls = [at_null(one, by_layer) for one in by_layer]
     rows = []
     for layer in sorted({layer for one in by_layer for layer in one.by_layer}):
-        scores = [_score(one.by_layer.get(layer), metric) for one in by_layer]
-        texts = (text + _AT_NULL * (layer in null) for text, null in zip(scores, nulls, strict=True))
-        rows.append((layer_label(layer), *texts))
+        scores = ((_score(one.by_layer.get(layer), metric), one.at_null or ()) for one in by_layer)
+        rows.append((layer_label(layer), *(text + _AT_NULL * (layer in null) for text, null in scores)))
     heads = [(_pair_name(one, statistics), one.by_head) for one in statistics if one.by_head]
     wholes = [one for one in statistics if one.of_model is not None]
     probe, name = probe_of(statistics[0].about), metric_title(metric)
@@ -229,7 +223,7 @@ def _chart(metric: str, statistics: Sequence[PairStatistic]) -> dict[str, Any]:
     }
 
 
-def _pair_name(one: PairStatistic, others: Sequence[PairStatistic]) -> str:
+def _pair_name(one: Compared, others: Sequence[Compared]) -> str:
     several = len({other.corpus for other in others}) > 1
     name = f"{one.model}, {one.corpus}" if several else one.model
     is_beside = _beside(one.metric) in {other.metric for other in others}
@@ -241,14 +235,13 @@ def _score(score: Score | None, metric: str) -> str:
     return NOTHING if score is None else written(score, metric)
 
 
-def _difference(found: Difference | None, layer: int, metric: str) -> str:
+def _difference(one: Compared, layer: int) -> str:
     """A difference; of models of unlike depth with the layer of the reference that a score was compared with."""
-    if found is None:
+    if (found := one.differences.get(layer)) is None:
         return NOTHING
-    text = written(Score(found.value, found.low, found.high), metric)
-    sign = "+" if float(number(found.value, metric=metric).replace("−", "-")) > 0 else ""
-    other = "" if found.reference_layer == layer else f" (layer {found.reference_layer})"
-    return f"{sign}{text}{f' {STAR}' if found.is_sure else ''}{other}"
+    sign = "+" if float(number(found.value, metric=one.metric).replace("−", "-")) > 0 else ""
+    other = "" if (place := one.reference_layers[layer]) == layer else f" (layer {place})"
+    return f"{sign}{written(found, one.metric)}{f' {STAR}' if layer in one.sure else ''}{other}"
 
 
 def _provenance(results: Results) -> list[tuple[str, str]]:
