@@ -484,12 +484,12 @@ def _notes(table: LayerTable) -> Iterator[Note]:
         yield Note("strength", f"dev accuracy still rises at the end of the path ({end}): {layers_named(layers)}")
     yield Note(INTERVAL, f"[ ] 95 %, {_intervals(table)}")
     if table.n_draws == 1:
-        yield Note("random", "init: one random initialisation; other seeds may give other scores")
+        yield Note("random init", "one random initialisation; other seeds may give other scores")
     elif table.n_draws:
         scores = [s for line in table.lines if (s := line.random_init)]
         reach = [max(s.high - s.value, s.value - s.low) for s in scores if s.low is not None and s.high is not None]
         most = f", ± {number(max(reach), metric=table.metric)} at most (95 %, over draws × sentences)" if reach else ""
-        yield Note("random", f"init: mean of {table.n_draws} draws of random weights{most}")
+        yield Note("random init", f"mean of {table.n_draws} draws of random weights{most}")
     for name in table.shown:
         if any(LAYER_COLUMNS[name].note):
             yield Note(*LAYER_COLUMNS[name].note)
@@ -772,7 +772,7 @@ def group_names(rows: Sequence[ResultRow]) -> list[str]:
 
 _NAMED_ON_TEST = "†"
 _INTERVAL = Note(
-    INTERVAL, "[ ] 95 %, bootstrap over test sentences (neighbours together, where there are over a thousand)"
+    INTERVAL, "[ ] 95 %, bootstrap over test sentences (over 1,000: of blocks of neighbouring ones)"
 )
 
 

@@ -232,9 +232,7 @@ def test_places_are_read_off_the_embeddings_and_noise_is_not(numbered: Corpus) -
     assert set(rows[rows.control == "none"].metric) == {"r2", "spearman", "selectivity"}
     mean = rows[(rows.control == "mean") & (rows.metric == "r2")]
     assert (mean.value <= 0).all()
-    assert "each form has the number of a random training item (Hewitt & Liang 2019)" in " ".join(
-        str(results).split()
-    )
+    assert "each form has the number of a random training item (Hewitt & Liang 2019)" in " ".join(str(results).split())
 
 
 def test_labels_that_are_no_numbers_are_named(numbered: Corpus) -> None:
