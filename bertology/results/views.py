@@ -771,9 +771,7 @@ def group_names(rows: Sequence[ResultRow]) -> list[str]:
 
 
 _NAMED_ON_TEST = "†"
-_INTERVAL = Note(
-    INTERVAL, "[ ] 95 %, bootstrap over test sentences (over 1,000: of blocks of neighbouring ones)"
-)
+_INTERVAL = Note(INTERVAL, "[ ] 95 %, bootstrap over test sentences (over 1,000: of blocks of neighbouring ones)")
 
 
 @dataclass(frozen=True)
