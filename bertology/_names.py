@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import os
 import re
@@ -38,9 +39,15 @@ def name_not_found(kind: str, name: str, known: Iterable[str], *, remedy: str = 
     return NameNotFoundError(f"unknown {kind} {quoted(name)}: {hint}{'; ' + remedy if remedy else ''}")
 
 
-def folder_name(name: str) -> str:
-    """The displayed name of a model or corpus: of a folder its last part, other names as they are."""
-    return _last_parts(name, 1)
+def folder_name(name: str, n_parts: int = 1) -> str:
+    """The displayed name of a model or corpus: of a folder its last part or parts, other names as they are.
+
+    Organisation and model of a model of a hub are one name.
+    """
+    path = PurePath(name)
+    is_folder = name.startswith((".", "/", "~")) or name.endswith("/") or len(path.parts) > _MOST_PARTS
+    kept = path.parts[-max(n_parts, 1 if is_folder else len(path.parts), 1) :]
+    return "/".join(kept) if len(kept) < len(path.parts) else str(path)
 
 
 def layer_number(layer: int, n_layers: int) -> int:
@@ -68,7 +75,7 @@ def short_names(names: Iterable[str | None]) -> dict[str, str]:
     """
     known, short = list(dict.fromkeys(filter(None, names))), dict[str, str]()
     for n_parts in range(1, max(map(len, map(attrgetter("parts"), map(PurePath, known))), default=1) + 1):
-        longer = dict(zip(known, map(_last_parts, known, repeat(n_parts)), strict=True))
+        longer = dict(zip(known, map(folder_name, known, repeat(n_parts)), strict=True))
         # The fewest parts that tell most apart.
         short = longer if len(set(longer.values())) > len(set(short.values())) else short
     times = Counter(short.values())
@@ -76,14 +83,6 @@ def short_names(names: Iterable[str | None]) -> dict[str, str]:
         # What no folder tells apart, such as ./bert and bert, stands as it was written.
         short[name] = text if times[text] == 1 else name
     return short
-
-
-def _last_parts(name: str, n_parts: int) -> str:
-    """The end of a path; all of the name of a model of a hub, as organisation and model are one name."""
-    path = PurePath(name)
-    is_folder = name.startswith((".", "/", "~")) or name.endswith("/") or len(path.parts) > _MOST_PARTS
-    kept = path.parts[-max(n_parts, 1 if is_folder else len(path.parts), 1) :]
-    return "/".join(kept) if len(kept) < len(path.parts) else str(path)
 
 
 def checkpoint_name(name: str, *, pretraining_seed: int | None, step: int | None) -> str:
@@ -125,15 +124,11 @@ _NAME = re.compile(r"(?P<stem>[a-z0-9_]+)\.v(?P<version>\d+)")
 class Registered(Generic[Component]):
     """A component that is installed and not yet imported."""
 
+    name: str  # the registered name: `pos.v1`
     stem: str  # the name without its version: `pos`
     version: int
     entry_point: EntryPoint
     registry: Registry[Component]
-
-    @property
-    def name(self) -> str:
-        """The registered name: ``pos.v1``."""
-        return self.entry_point.name
 
     def load(self) -> Component:
         """Import the component; an error where that is not possible, or it is not what the name promises."""
@@ -146,7 +141,7 @@ class Registered(Generic[Component]):
         if not isinstance(component, registry.types):
             problem = f"{target} is of type {type(component).__name__}; it should be {registry.expected}"
             raise BertologyError(f"{registry.kind} {self.name}: {problem}")
-        self.check_name(registry.own_name(component))
+        self.check_name(registry.own_name and registry.own_name(component))
         return component
 
     def check_name(self, own: str | None) -> None:
@@ -168,11 +163,15 @@ class Registry(Generic[Component]):
     example: str  # a name as it should be, for messages
     types: Any = object  # the type of components, or a tuple of types
     expected: str = ""  # what they should be, for messages
-    own_name: Callable[[Any], str | None] = lambda component: None  # the name that a component calls itself by
+    own_name: Callable[[Any], str | None] | None = None  # gives the name that a component calls itself by
 
     def registered(self) -> Mapping[str, Registered[Component]]:
         """All versions of all installed components by name; an error where two packages register one."""
-        return _registered(self, entry_points, tuple(zip(sys.path, map(_changed, sys.path), strict=True)))
+        changed = list[tuple[str, int]]()
+        for folder in sys.path:
+            with contextlib.suppress(OSError):  # what is no folder has no components
+                changed.append((folder, os.stat(folder or ".").st_mtime_ns))  # noqa: PTH116 — faster than a Path
+        return _registered(self, entry_points, tuple(changed))
 
     def newest(self, name: str) -> Registered[Component] | None:
         """The component called ``name``, of several versions the newest; None where there is none."""
@@ -200,14 +199,6 @@ def imported(entry_point: EntryPoint, kind: str) -> Any:
         raise BertologyError(f"{kind} {entry_point.name} ({entry_point.value}) {problem}") from error
 
 
-def _changed(folder: str) -> int:
-    """The time when a folder was last changed; 0 for what is no folder."""
-    try:
-        return os.stat(folder or ".").st_mtime_ns  # noqa: PTH116 — asked often, and a Path takes longer than this
-    except OSError:
-        return 0
-
-
 @lru_cache(maxsize=32)
 def _registered(
     registry: Registry[Component], find: Callable[..., Iterable[EntryPoint]], folders: tuple[tuple[str, int], ...]
@@ -222,5 +213,5 @@ def _registered(
         # A name without a version is one package's mistake: reported when it is asked for, it stops no other.
         match = _NAME.fullmatch(point.name)
         stem, version = (match["stem"], int(match["version"])) if match else (point.name, 0)
-        by_name[point.name] = Registered(stem, version, point, registry)
+        by_name[point.name] = Registered(point.name, stem, version, point, registry)
     return by_name

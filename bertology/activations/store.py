@@ -80,9 +80,8 @@ class Recipe:
 
     def find(self, layers: Sequence[int]) -> Entry | None:
         """A complete entry with at least ``layers``, or ``None``."""
-        others = sorted(store_folder().glob(f"{self.key[:20]}-*"))
-        for folder in [self.folder(layers), *(path for path in others if _NAME.fullmatch(path.name))]:
-            entry = open_entry(folder)
+        for folder in [self.folder(layers), *sorted(store_folder().glob(f"{self.key[:20]}-*"))]:
+            entry = open_entry(folder) if _NAME.fullmatch(folder.name) else None
             if entry is not None and entry.manifest.recipe == self and set(layers) <= set(entry.manifest.layers):
                 return entry
         return None
@@ -114,25 +113,10 @@ class Manifest:
         return digest([canonical_json(content)])
 
     @property
-    def n_stored(self) -> int:
-        """Number of words with vectors."""
-        return sum(rows for _, rows, _ in self.shards)
-
-    @property
     def n_bytes(self) -> int:
         """Bytes of vectors on disk."""
-        return self.n_stored * len(self.layers) * self.dim * np.dtype(self.recipe.stored_dtype).itemsize
-
-    def is_possible(self) -> bool:
-        """Whether an extraction can have written it."""
-        return (
-            bool(self.layers)
-            and list(self.layers) == sorted({*self.layers})
-            and self.layers[0] >= 0
-            and 0 < self.dim < _MOST_DIM
-            and all(_SHARD.fullmatch(name) and rows > 0 for name, rows, _ in self.shards)
-            and self.n_stored + len(self.skipped) == self.n_words
-        )
+        n_stored = sum(rows for _, rows, _ in self.shards)
+        return n_stored * len(self.layers) * self.dim * np.dtype(self.recipe.stored_dtype).itemsize
 
 
 @dataclass(frozen=True)
@@ -156,9 +140,10 @@ class Entry:
 
     def damaged_files(self) -> list[Path]:
         """Files among shards, index and manifest that are missing or whose checksum differs from the recorded one."""
-        files = ((self.folder / name, checksum) for name, _, checksum in self.manifest.shards)
-        damaged = [path for path, checksum in files if shard_checksum(path) != checksum]
-        index = self.folder / INDEX
+        damaged, index = list[Path](), self.folder / INDEX
+        for name, _, checksum in self.manifest.shards:
+            if shard_checksum(self.folder / name) != checksum:
+                damaged.append(self.folder / name)
         if not index.exists() or digest_file(index) != self.manifest.index_checksum:
             damaged.append(index)
         if self.manifest.checksum != self.manifest.content_checksum():
@@ -191,7 +176,12 @@ def open_entry(folder: Path) -> Entry | None:
         return None
     what, remedy = "the manifest of a store entry", f"delete {folder.name} and run again"
     manifest: Manifest = read_json(path, what=what, form=Manifest, remedy=remedy)
-    if not manifest.is_possible():
+    layers, n_words, is_possible = list(manifest.layers), len(manifest.skipped), True
+    for name, rows, _ in manifest.shards:
+        n_words += rows
+        is_possible = is_possible and _SHARD.fullmatch(name) is not None and rows > 0
+    is_possible = is_possible and n_words == manifest.n_words and 0 < manifest.dim < _MOST_DIM
+    if not is_possible or not layers or layers != sorted({*layers}) or layers[0] < 0:
         raise StoreError(f"{path}: not readable as {what} (layers, dim, shards or n_words do not fit); {remedy}")
     return Entry(folder, manifest)
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate, chain, count, pairwise
+from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, cast, overload
 
@@ -203,23 +204,26 @@ class Sentences(Sequence[Sentence]):
 
     def __init__(self, sentences: Iterable[Sentence] = ()) -> None:
         # Strings as UTF-8 (one emoji must not widen all of them) and where each ends.
-        self._strings = {name: (bytearray(), array("q", [0])) for name in ("id", "text", "comments")}
+        self._strings = {"id": (bytearray(), array("q", [0])), "text": (bytearray(), array("q", [0]))}
+        self._strings["comments"] = (bytearray(), array("q", [0]))
         forms, groups = CodeColumn(), CodeColumn()
         columns: dict[str, CodeColumn] = {}
         starts, spans, heads = array("q", [0]), array("i"), array("i")
         extras: dict[int, _Extras] = {}
         any_heads = False
         for number, sentence in enumerate(sentences):
-            before, n = starts[-1], len(sentence)
+            before, n = starts[-1], len(sentence.words)
             # A column that is too short or too long would shift the annotation of every later sentence.
             heads_of = [-1] * n if sentence.heads is None else sentence.heads
-            if any(len(column) != n for column in (sentence.spans, heads_of, *sentence.layers.values())):
+            if {n, *map(len, (sentence.spans, heads_of, *sentence.layers.values()))} != {n}:
                 what = f"{n} words, but spans, heads or a layer of another length"
                 raise ValueError(f"sentence {sentence.id!r}: {what}")
             # What the sentence holds anyway, its id and text, is kept as a mark.
             marks = {f" sent_id = {sentence.id}": _ID_MARK, f" text = {sentence.text}": _TEXT_MARK}
-            packed = (marks.get(comment) or comment.replace(_MARK, _MARK * 2) for comment in sentence.comments)
-            strings = (sentence.id, sentence.text, "".join(comment + "\n" for comment in packed))
+            packed = ""
+            for comment in sentence.comments:
+                packed += (marks.get(comment) or comment.replace(_MARK, _MARK * 2)) + "\n"
+            strings = sentence.id, sentence.text, packed
             for value, (content, ends) in zip(strings, self._strings.values(), strict=True):
                 content += value.encode("utf-8", "surrogatepass")
                 ends.append(len(content))
@@ -235,26 +239,24 @@ class Sentences(Sequence[Sentence]):
             if sentence.targets or sentence.multiword or sentence.empty_nodes:
                 extras[number] = (sentence.targets, sentence.multiword, sentence.empty_nodes, sentence.derived)
             starts.append(before + n)
-        n_words = starts[-1]
+        self.n_words: int = starts[-1]
+        """Number of words in all sentences."""
         self.starts: Integers = as_array(starts)
         """``[sentence + 1]`` number of the first word of each sentence, and the number of words."""
         self.char_spans: Codes = as_array(spans).reshape(-1, 2)
         """``[word, 2]`` place of each word in its sentence's text."""
-        self.forms: WordLayer = forms.freeze(n_words)
+        self.forms: WordLayer = forms.freeze(self.n_words)
         """The word forms themselves."""
-        frozen = {name: column.freeze(n_words) for name, column in columns.items()}
-        self.layers: Mapping[str, WordLayer] = {name: layer for name, layer in frozen.items() if layer.values}
+        self.layers: dict[str, WordLayer] = {}
         """Word-level annotation by name; a layer without a single value is not there."""
+        for name, column in columns.items():
+            if (layer := column.freeze(self.n_words)).values:
+                self.layers[name] = layer
         self.groups: WordLayer = groups.freeze(len(starts) - 1)
         """``[sentence]`` the document or other group of each sentence; no value where it has none."""
         self.heads: Codes | None = as_array(heads) if any_heads else None
         """``[word]`` heads, 1-based inside the sentence, 0 for the root, −1 where a sentence has none."""
         self._extras = extras
-
-    @property
-    def n_words(self) -> int:
-        """Number of words in all sentences."""
-        return int(self.starts[-1])
 
     @cached_property
     def sentence_of_word(self) -> Codes:
@@ -270,7 +272,7 @@ class Sentences(Sequence[Sentence]):
     def __getitem__(self, index: slice) -> Sentences: ...
     def __getitem__(self, index: int | slice) -> Sentence | Sentences:
         if isinstance(index, slice):
-            return Sentences(self[i] for i in range(*index.indices(len(self))))
+            return Sentences(map(self.__getitem__, range(*index.indices(len(self)))))
         number = index + len(self) if index < 0 else index
         if not 0 <= number < len(self):
             raise IndexError(index)
@@ -278,22 +280,24 @@ class Sentences(Sequence[Sentence]):
         targets, multiword, empty_nodes, derived = self._extras.get(number, _NO_EXTRAS)
         name, text = self.id(number), self.text(number)
         heads = self.heads[first:last].tolist() if self.heads is not None else None
-        layers = {name: layer.decoded(first, last) for name, layer in self.layers.items()}
-        marked, comments = (
-            {_ID_MARK: f" sent_id = {name}", _TEXT_MARK: f" text = {text}"},
-            self._string("comments", number),
-        )
-        packed = comments[:-1].split("\n") if comments else []
+        layers, comments = dict[str, tuple[str | None, ...]](), list[str]()
+        for layer_name, layer in self.layers.items():
+            values = layer.decoded(first, last)
+            if values.count(None) < len(values):
+                layers[layer_name] = values
+        marked = {_ID_MARK: f" sent_id = {name}", _TEXT_MARK: f" text = {text}"}
+        for comment in self._string("comments", number).split("\n")[:-1]:
+            comments.append(marked.get(comment) or comment.replace(_MARK * 2, _MARK))
         return Sentence(
             id=name,
             text=text,
             words=cast(tuple[str, ...], self.forms.decoded(first, last)),
             spans=tuple(map(tuple, self.char_spans[first:last].tolist())),
-            layers={name: values for name, values in layers.items() if values.count(None) < len(values)},
+            layers=layers,
             heads=tuple(heads) if heads and heads[0] >= 0 else None,
             targets=targets,
             multiword=multiword,
-            comments=tuple(marked.get(comment) or comment.replace(_MARK * 2, _MARK) for comment in packed),
+            comments=tuple(comments),
             empty_nodes=empty_nodes,
             derived=derived,
             group=self.groups.decoded(number, number + 1)[0] or "",
@@ -366,14 +370,16 @@ class Sentences(Sequence[Sentence]):
 
         Words that do not spell their multiword token (French *du*, which is *de* and *le*) show all of it.
         """
-        tokens = [number for number, (_, multiword, *_) in sorted(self._extras.items()) if multiword]
-        if not tokens:
-            return self.forms
-        shown = list(self.forms.decoded(0, self.n_words))
-        for number in tokens:
+        shown: list[str | None] = []
+        for number, (_, multiword, *_) in sorted(self._extras.items()):
+            if not multiword:
+                continue
+            shown = shown or list(self.forms.decoded(0, self.n_words))
             text, words = self.text(number), range(*self.starts[number : number + 2].tolist())
             for word, (begin, end) in zip(words, self.char_spans[words.start : words.stop].tolist(), strict=True):
                 shown[word] = text[begin:end]
+        if not shown:
+            return self.forms
         column = CodeColumn()
         column.extend(shown, 0)
         return column.freeze(self.n_words)
@@ -391,22 +397,18 @@ class Sentences(Sequence[Sentence]):
         Predictions are kept under identifiers of sentences, and some items follow from them.
         """
 
-        def of(name: str, layer: WordLayer) -> list[bytes | memoryview]:
+        parts, (ids, ends) = list[bytes | memoryview]([self.text_fingerprint.encode()]), self._strings["id"]
+        for name, layer in (("form", self.forms), ("group", self.groups), *sorted(self.layers.items())):
+            parts += [memoryview(ids), memoryview(ends)] if layer is self.groups else []
             values = "\0".join(layer.values).encode("utf-8", "surrogatepass")
-            return [name.encode(), layer.packed.astype(np.int32).data, values]
-
-        ids, ends = self._strings["id"]
-        parts: list[bytes | memoryview] = [self.text_fingerprint.encode(), *of("form", self.forms)]
-        parts += [memoryview(ids), memoryview(ends), *of("group", self.groups)]
-        for name in sorted(self.layers):
-            parts += of(name, self.layers[name])
+            parts += [name.encode(), layer.packed.astype(np.int32).data, values]
         if self.heads is not None:
             parts.append(self.heads.data)
-        targets: dict[int, dict[str, list[list[Any]]]] = {}
+        targets: dict[int, dict[str, list[Any]]] = {}
         for number, (some, _, _, derived) in self._extras.items():
             for name in some.keys() - derived:
-                plain = [[target.span1, target.label, target.span2] for target in some[name]]
-                targets.setdefault(number, {})[name] = plain
+                plain = map(attrgetter("span1", "label", "span2"), some[name])
+                targets.setdefault(number, {})[name] = list(plain)
         return digest([*parts, canonical_json(targets)])
 
 
@@ -474,8 +476,8 @@ class CodeColumn:
     def freeze(self, length: int) -> WordLayer:
         """The whole column, filled up to ``length`` words."""
         self.extend((), length)
-        values = tuple(value for value in self._code_of if value is not None)
-        return WordLayer(as_array(self._codes), values)
+        _, *values = self._code_of  # the first is None
+        return WordLayer(as_array(self._codes), tuple(cast("list[str]", values)))
 
 
 def as_array(column: array[int]) -> NDArray[np.signedinteger[Any]]:

@@ -17,6 +17,7 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 from importlib import import_module
 from importlib.metadata import version
+from operator import attrgetter
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
@@ -90,8 +91,8 @@ def read_config(folder: Path) -> dict[str, Any]:
         raise ModelError(f"{path}: should hold a JSON object, not {type(config).__name__}; {_SAVE_AGAIN}")
     for name, (kind, right) in _TYPES.items():
         value = config.get(name)
-        parts = value if isinstance(value, list) else []
-        if value is not None and not (isinstance(value, kind) and all(isinstance(part, str) for part in parts)):
+        kinds = set(map(type, value)) if isinstance(value, list) else set[type]()
+        if value is not None and not (isinstance(value, kind) and kinds <= {str}):
             raise ModelError(f"{path}: {name} is {str(value)[:60]!r}, which should be {right}; {AGAIN}")
     return config
 
@@ -155,22 +156,25 @@ def check_safetensors(path: Path) -> int:
 
 def tokenizer_files(folder: Path) -> tuple[Path, ...]:
     """The files of the tokenizer, of which one must hold a vocabulary, in a fixed order."""
-    files = tuple(folder / name for name in TOKENIZER_FILES if (folder / name).is_file())
-    if all(path.name in NO_VOCABULARY for path in files):
+    files = tuple(filter(Path.is_file, map(folder.joinpath, TOKENIZER_FILES)))
+    if {*map(attrgetter("name"), files)} <= {*NO_VOCABULARY}:
         raise ModelError(f"{folder}: no tokenizer (tokenizer.json, vocab.txt …); save the model's tokenizer beside it")
     return files
 
 
 def code_files(folder: Path) -> list[Path]:
     """The Python files of a model whose configuration or tokenizer names classes in them; none for others."""
-    names, tokenizer = list[str](), folder / "tokenizer_config.json"
+    has_code, repositories, tokenizer = False, set[str](), folder / "tokenizer_config.json"
     for settings in (read_config(folder), read_model_json(tokenizer) if tokenizer.is_file() else {}):
         classes = settings.get("auto_map") if isinstance(settings, dict) else None
         for value in classes.values() if isinstance(classes, dict) else [classes]:
-            names += [name for name in (value if isinstance(value, list) else [value]) if isinstance(name, str)]
-    files = sorted(folder.glob("*.py")) if names else []
-    # Two hyphens stand between a repository and a class in it, where code lies in another one than the model.
-    for repository in sorted({name.partition("--")[0] for name in names if "--" in name}):
+            for name in value if isinstance(value, list) else [value]:
+                has_code = has_code or isinstance(name, str)
+                # Two hyphens stand between a repository and a class in it, where code lies in another than the model.
+                if isinstance(name, str) and "--" in name:
+                    repositories.add(name.partition("--")[0])
+    files = sorted(folder.glob("*.py")) if has_code else []
+    for repository in sorted(repositories):
         try:
             files += sorted(download(repository, None, ("*.py",), offline=_is_offline()).glob("*.py"))
         except Exception as error:
@@ -278,12 +282,8 @@ def shape_of(config: Mapping[str, Any], path: Path | str) -> ModelShape:
     if not isinstance(family, str):
         raise ModelError(f"{path}: no model_type, so the architecture is not known; add it")
 
-    def first_of(values: Mapping[str, Any], names: Sequence[str]) -> int | None:
-        known = (values.get(name) for name in names)
-        return next((one for one in known if isinstance(one, int) and not isinstance(one, bool) and one > 0), None)
-
     for what, names in _FIELDS.items():
-        value = first_of(config, names)
+        value = _first_of(config, names)
         if value is None and not from_library:
             from transformers import CONFIG_MAPPING
 
@@ -292,7 +292,7 @@ def shape_of(config: Mapping[str, Any], path: Path | str) -> ModelShape:
             with one_line(f"{path}: not a usable configuration", remedy=AGAIN):
                 filled = CONFIG_MAPPING[family](**config)
             from_library = {name: getattr(filled, name, None) for names in _FIELDS.values() for name in names}
-        value = first_of(from_library, names) if value is None else value
+        value = _first_of(from_library, names) if value is None else value
         if value is None:
             raise ModelError(f"{path}: no {what} (one of {', '.join(names)}): not an encoder of text")
         sizes.append(value)
@@ -306,6 +306,14 @@ def shape_of(config: Mapping[str, Any], path: Path | str) -> ModelShape:
     return ModelShape(n_layers, dim, n_heads, family)
 
 
+def _first_of(values: Mapping[str, Any], names: Sequence[str]) -> int | None:
+    """The first positive number among the values of some names."""
+    for one in map(values.get, names):
+        if isinstance(one, int) and not isinstance(one, bool) and one > 0:
+            return one
+    return None
+
+
 def model_fingerprint(source: ModelSource, *, init: Init = "pretrained", seed: int = 0) -> str:
     """Hash of a model's configuration, tokenizer and weights, as 32 hexadecimal digits.
 
@@ -313,7 +321,9 @@ def model_fingerprint(source: ModelSource, *, init: Init = "pretrained", seed: i
     hashed instead of the weights; with ``"random_blocks"`` both are. A ModelError is raised where a file that belongs
     to the model is missing or unreadable.
     """
-    libraries = [version(name).partition("+")[0].encode() for name in ("transformers", "torch")]
+    libraries = []
+    for name in ("transformers", "torch"):
+        libraries.append(version(name).partition("+")[0].encode())
     if isinstance(source, MemorySource):
         if init == "pretrained":
             return source.content
@@ -328,8 +338,8 @@ def model_fingerprint(source: ModelSource, *, init: Init = "pretrained", seed: i
         parts += [path.name.encode(), content]
     if init != "pretrained":
         parts += [init.encode(), str(seed).encode(), *libraries]
-    if init != "random":
-        parts += [_file_digest(path, signature(path)).encode() for path in weight_files(source.folder)]
+    for path in weight_files(source.folder) if init != "random" else ():
+        parts.append(_file_digest(path, signature(path)).encode())
     return digest(parts)
 
 
@@ -341,7 +351,10 @@ def code_fingerprint(source: ModelSource) -> str | None:
 
 def config_content(value: Mapping[str, Any]) -> bytes:
     """A configuration as canonical JSON, without its path and the library version that wrote it."""
-    return canonical_json({key: item for key, item in value.items() if key not in _NOT_CONTENT})
+    content = dict(value)
+    for key in _NOT_CONTENT.intersection(content):
+        del content[key]
+    return canonical_json(content)
 
 
 @lru_cache(maxsize=256)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -172,7 +174,8 @@ class _Labels(VectorFamily):
     def metrics(self, probe: Probe) -> Mapping[str, Sequence[Metric]]:
         """The metrics of a probe, and accuracy among them: the labels of a control task mean nothing, so that it has
         no other."""
-        known = any(metric.name == _ACCURACY.name or metric.count_kind != "labels" for metric in probe.scores)
+        kinds, names = map(attrgetter("count_kind"), probe.scores), map(attrgetter("name"), probe.scores)
+        known = _ACCURACY.name in names or bool({*kinds} - {"labels"})
         return {"none": probe.scores if known else (*probe.scores, _ACCURACY), "control_task": (_ACCURACY,)}
 
     def scored_by(self, cells: FitCells) -> Sequence[Scored]:
@@ -209,10 +212,10 @@ def fit(cells: FitCells, job: Resources) -> None:
     watch, problems, fraction = Stopwatch(), cells.problems, cells.config.fraction
     data = readable(cells, job)
     erasure = _erasure(cells, job) if cells.config.erase is not None else None
-    sources = {
-        split: vectors_of(cells, data, job, split, memory=job.memory if split == "train" else 0, erasure=erasure)
-        for split in data.items
-    }
+    sources = dict[str, Any]()
+    for split in data.items:
+        memory = job.memory if split == "train" else 0
+        sources[split] = vectors_of(cells, data, job, split, memory=memory, erasure=erasure)
     if cells.config.codelength is not None:
         _write_codes(cells, data, sources, job)
         return
@@ -242,7 +245,7 @@ def fit(cells: FitCells, job: Resources) -> None:
             params = every[problem, layer] = {
                 "strength": float(report.chosen[at]),
                 "strengths": np.array(report.strengths)[tried].tolist(),
-                "dev_accuracy": [round(float(report.dev_accuracy[at][one]), 6) for one in tried],
+                "dev_accuracy": list(map(round, report.dev_accuracy[at][tried].tolist(), itertools.repeat(6))),
                 "iterations": int(report.iterations[at][chosen]),
                 "converged": bool(report.converged[at][chosen]),
                 # JSON knows no NaN, which is what a readout without iterations has to say.

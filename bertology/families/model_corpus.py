@@ -91,9 +91,10 @@ class Splits:
     def n_repeated(self) -> int | None:
         """Number of texts of test that are in train as well, of folds in that of the same fold; None where nothing is
         fitted, and so no train is read."""
-        train, test = (list(map(split.text, range(len(split)))) for split in (self.train, self.test))
-        if not train:
+        if not len(self.train):
             return None
+        train = list(map(self.train.text, range(len(self.train))))
+        test = list(map(self.test.text, range(len(self.test))))
         repeated, every = 0, itertools.repeat(True)
         for fold in self.folds or (self,):
             known = set(itertools.compress(train, fold.within.get("train", every)))
@@ -204,7 +205,10 @@ def text_counts(encoder: Encoder, texts: Iterable[str]) -> dict[str, Any]:
 
 def skipped_in(entry: Entry) -> Reasons:
     """Words without a vector in stored vectors, and why."""
-    return {word: _NUMBERS.sub("…", reason) for word, _, _, reason in entry.manifest.skipped}
+    skipped = dict[int, str]()
+    for word, _, _, reason in entry.manifest.skipped:
+        skipped[word] = _NUMBERS.sub("…", reason)
+    return skipped
 
 
 def fingerprint_of(
@@ -250,11 +254,6 @@ class ModelCorpus:
     """Fingerprints of the model by weights; those of the model that was asked for come first."""
     reference: ModelCorpus | None = None
     """The model that this one is compared with, on the same corpus and splits, with its own weights alone."""
-
-    @property
-    def inits(self) -> tuple[Init, ...]:
-        """The initialisations of the model, in order."""
-        return tuple(dict.fromkeys(map(attrgetter("init"), self.fingerprints)))
 
     @property
     def weights(self) -> Weights:
@@ -317,7 +316,7 @@ class ModelCorpus:
     def columns(self) -> dict[str, Any]:
         """Columns of rows about the sentences of the corpus."""
         corpus, splits = self.corpus, self.splits
-        left_out = {reason: len(places) for reason, places in corpus.skipped.items()}
+        left_out = dict(zip(corpus.skipped, map(len, corpus.skipped.values()), strict=True))
         return {
             "corpus_fingerprint": corpus.fingerprint,
             "split": splits.tested_on,
@@ -363,15 +362,19 @@ class ModelCorpus:
     def unreadable(self) -> Mapping[str, Reasons]:
         """The words that are left out, by split: those without a vector and, unless
         ``shared_subwords`` includes them, those that share all their subwords with another word."""
-        treatment = self.request.shared_subwords
-        left_out = {name: alignment.left_out(treatment) for name, alignment in self.alignments.items()}
-        return {name: words for name, words in left_out.items() if words}
+        unreadable = dict[str, Reasons]()
+        for name, alignment in self.alignments.items():
+            if words := alignment.left_out(self.request.shared_subwords):
+                unreadable[name] = words
+        return unreadable
 
     @cached_property
     def joined(self) -> Mapping[str, frozenset[int]]:
         """The words of each split whose subwords are those of the word before them, where such words are left out."""
-        alignments = self.alignments if self.request.shared_subwords == "exclude" else {}
-        return {name: alignment.joined for name, alignment in alignments.items() if alignment.joined}
+        joined = dict[str, frozenset[int]]()
+        for name, alignment in self.alignments.items() if self.request.shared_subwords == "exclude" else ():
+            joined |= {name: alignment.joined} if alignment.joined else {}
+        return joined
 
     def alignment_counts(
         self, split: str = "test", *, leaves_out: bool = True, beside: ModelCorpus | None = None

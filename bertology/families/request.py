@@ -346,7 +346,7 @@ class ReadoutSettings(_Named):
         """Every combination."""
         names = sorted(self.settings)
         values = [value if isinstance(value := self.settings[name], list | tuple) else [value] for name in names]
-        layers = None if self.layers is None else _with_commas(self.layers)
+        layers = None if self.layers is None else ",".join(map(str, _several(self.layers))) or None
         shared: dict[str, Any] = {"codelength": self.codelength, "erase": self.erase, "eraser": self.eraser}
         return tuple(
             ReadoutConfig(self.name, dict(zip(names, chosen, strict=True)), share, pool=pool, layers=layers, **shared)
@@ -356,10 +356,6 @@ class ReadoutSettings(_Named):
 
 def _several(value: Any) -> tuple[Any, ...]:
     return value if isinstance(value, tuple) else (value,)
-
-
-def _with_commas(layers: int | str | tuple[int, ...]) -> str | None:
-    return ",".join(map(str, _several(layers))) or None
 
 
 class TaskSettings(_Named):
@@ -491,7 +487,7 @@ class Experiment(_Settings):
     @property
     def layer_spec(self) -> str:
         """The layers as one text."""
-        return str(_with_commas(self.layers))
+        return ",".join(map(str, _several(self.layers))) or "none"
 
     @property
     def n_draws(self) -> int:
@@ -599,7 +595,31 @@ class ProbeRequest(Experiment):
     is_request: ClassVar[bool] = True
 
     def __init__(self, **settings: Any) -> None:
-        nested = _nested(settings)
+        rest: dict[str, Any] = {"tasks": ("pos",), "name": "probe", "model": "pocket", "corpus": "pocket", **settings}
+        tasks, configs = parse_names(rest.pop("tasks")), dict(rest.pop("configs", {}))
+        pool, readout = rest.pop("pool", None), rest.pop("readout", None)
+        pools = parse_names("mean" if pool is None else pool)
+        if isinstance(seeds := rest.get("seeds"), int) and seeds > _MOST_SEEDS:
+            raise BertologyError(f"seeds is {quoted(seeds)}; it should be at most {_MOST_SEEDS:,}")
+        if not tasks:
+            raise BertologyError("no task is asked for; `bertology tasks` lists them")
+        if isinstance(readout, str):
+            readout = [{"name": name, "pool": pools} for name in parse_names(readout)]
+        elif readout is None:
+            readout = None if pools == ("mean",) else {"pool": pools}
+        elif pool not in (None, "mean"):
+            problem = "pool is given twice: leave it out next to a readout that is a mapping, or write it there"
+            raise BertologyError(problem)
+        parts: dict[str, dict[str, Any]] = {"": {}, "models": {}, "corpora": {}}
+        for name, value in rest.items():
+            if name not in _PLACES:
+                raise TypeError(f"there is no setting {name!r}; known are {', '.join(sorted(_PLACES))}")
+            part, own_name = _PLACES[name]
+            parts[part][own_name] = value
+        asked = []
+        for task in dict.fromkeys(tasks):
+            asked.append({"name": task, "readout": configs.get(task, readout)})
+        nested = {**parts[""], "models": [parts["models"]], "corpora": [parts["corpora"]], "tasks": asked}
         try:
             super().__init__(**nested)
         except ValidationError as error:
@@ -611,34 +631,6 @@ class ProbeRequest(Experiment):
         """A setting of the model or of the corpus."""
         part, own_name = _PLACES.get(name, ("", ""))
         return getattr(getattr(self, part)[0], own_name) if part else super().__getattr__(name)  # type: ignore[misc]
-
-
-def _nested(settings: dict[str, Any]) -> dict[str, Any]:
-    """Flat settings as those of an experiment."""
-    rest: dict[str, Any] = {"tasks": ("pos",), "name": "probe", "model": "pocket", "corpus": "pocket", **settings}
-    tasks, configs = parse_names(rest.pop("tasks")), dict(rest.pop("configs", {}))
-    pool, readout = rest.pop("pool", None), rest.pop("readout", None)
-    pools = parse_names("mean" if pool is None else pool)
-    if isinstance(seeds := rest.get("seeds"), int) and seeds > _MOST_SEEDS:
-        raise BertologyError(f"seeds is {quoted(seeds)}; it should be at most {_MOST_SEEDS:,}")
-    if not tasks:
-        raise BertologyError("no task is asked for; `bertology tasks` lists them")
-    if isinstance(readout, str):
-        readout = [{"name": name, "pool": pools} for name in parse_names(readout)]
-    elif readout is None:
-        readout = None if pools == ("mean",) else {"pool": pools}
-    elif pool not in (None, "mean"):
-        raise BertologyError("pool is given twice: leave it out next to a readout that is a mapping, or write it there")
-    parts: dict[str, dict[str, Any]] = {"": {}, "models": {}, "corpora": {}}
-    for name, value in rest.items():
-        if name not in _PLACES:
-            raise TypeError(f"there is no setting {name!r}; known are {', '.join(sorted(_PLACES))}")
-        part, own_name = _PLACES[name]
-        parts[part][own_name] = value
-    asked = []
-    for task in dict.fromkeys(tasks):
-        asked.append({"name": task, "readout": configs.get(task, readout)})
-    return {**parts[""], "models": [parts["models"]], "corpora": [parts["corpora"]], "tasks": asked}
 
 
 def _flat_name(path: Sequence[str | int]) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from operator import attrgetter, itemgetter
+from operator import attrgetter, itemgetter, methodcaller
 from pathlib import Path
 from typing import Any
 
@@ -115,9 +115,10 @@ def score_cells(
             places, chosen, entering = slice(number * len(layers), (number + 1) * len(layers)), {}, {}
             for metric in asked:
                 whole = scores[metric.name]
-                parts: dict[str, Any] = {name: getattr(whole, name)[places] for name in _BY_COLUMN}
-                parts |= {"replicates": whole.replicates[:, places], "jackknife": whole.jackknife[:, places]}
-                chosen[metric.name] = replace(whole, **parts)
+                parts = attrgetter(*_BY_COLUMN)(whole)
+                own: dict[str, Any] = dict(zip(_BY_COLUMN, map(itemgetter(places), parts), strict=True))
+                own |= {"replicates": whole.replicates[:, places], "jackknife": whole.jackknife[:, places]}
+                chosen[metric.name] = replace(whole, **own)
                 if metric.enters:
                     entering[metric.name] = int(metric.enters(counts[0], labels).sum())
             some = cells.cells_of(problem)
@@ -256,7 +257,7 @@ def run_rows(
     metrics: Sequence[Scored] = (),
 ) -> Iterator[ResultRow]:
     """The rows of the same cells of a control by draw of weights and seed, with columns ``shared`` by each draw."""
-    mean = Mean.of([list(by_seed.values()) for by_seed in columns])
+    mean = Mean.of(list(map(list, map(methodcaller("values"), columns))))
     for by_seed, of_draw in zip(columns, shared, strict=True):
         for seed, column in by_seed.items():
             for place, layer in enumerate(column.layers):

@@ -124,26 +124,29 @@ class TaskData:
         that share all their subwords with another are read nonetheless: a span is left out if it has some of such words
         but not all of them, as its vectors are then those of another span.
         """
-        items: dict[str, Examples] = {}
+        items = dict[str, Examples](self.items)
         for split, examples in self.items.items():
             words = skipped.get(split, {})
             if isinstance(examples, TreeExamples):
                 items[split] = examples.without_words(words)
-            else:
-                items[split] = _without_words(examples, words, joined.get(split, frozenset()))
+            else:  # the others are counted by the reason of their first such word
+                is_missing = np.array(list(words.values()), dtype=object) != SHARED
+                missing = np.sort(np.array(list(words), dtype=np.int64)[is_missing])
+                is_inside = np.isin(examples.spans, np.array(list(joined.get(split, ())), dtype=np.int64))
+                reason = SHARED if examples.are_words else DIVIDED
+                reasons = np.where(is_inside.any(axis=(1, 2)), reason, "").astype(object)
+                for span in range(examples.n_spans - 1, -1, -1):
+                    first = np.searchsorted(missing, examples.spans[:, span, 0])
+                    inside = first < np.searchsorted(missing, examples.spans[:, span, 1])
+                    for item in np.flatnonzero(inside).tolist():
+                        reasons[item] = words[int(missing[first[item]])]
+                for reason in sorted(set(reasons) - {""}):
+                    keep = reasons != reason
+                    items[split], reasons = items[split].subset(keep, reason=reason), reasons[keep]
             if not len(items[split]):
                 reason = next(iter(items[split].skipped))
                 raise CorpusError(f"task {self.probe.task}: no word of the {split} split has a vector ({reason})")
         return replace(self, items=items)
-
-    @cached_property
-    def n_unseen_label(self) -> int:
-        """Test items with a label that train does not have; trees are no labels to have been seen."""
-        if self.trees is not None:
-            return 0
-        if self.test.is_multi_label:
-            return int(self.test.codes[:, self.n_train_labels :].any(axis=1).sum())
-        return int((self.test.codes >= self.n_train_labels).sum())
 
     def targets(self, split: str) -> Labels:
         """``[item]`` the labels to fit on, −1 for one that train lacks; or ``[item, label]`` which each item has."""
@@ -188,6 +191,12 @@ class TaskData:
 
     def counts(self, *, seed: int = 0, fraction: float = 1.0) -> dict[str, Any]:
         """Counts of items, sentences, classes and what is left out; the seed draws a fraction of train's sentences."""
+        if self.trees is not None:
+            n_unseen = 0  # trees are no labels to have been seen
+        elif self.test.is_multi_label:
+            n_unseen = int(self.test.codes[:, self.n_train_labels :].any(axis=1).sum())
+        else:
+            n_unseen = int((self.test.codes >= self.n_train_labels).sum())
         return {
             "n_train": int(fraction_mask(self.train.clusters, fraction, seed=seed).sum()),
             "n_items": len(self.test),
@@ -196,7 +205,7 @@ class TaskData:
             "n_classes": 0 if self.trees is not None else self.n_train_labels,
             "n_skipped": sum(self.test.skipped.values()),
             "skip_reasons": dict(self.test.skipped),
-            "n_unseen_label": self.n_unseen_label,
+            "n_unseen_label": n_unseen,
         }
 
     def weights(self, seed: int, fraction: float, *, resampled: bool = True) -> NDArray[np.float32]:
@@ -224,8 +233,10 @@ class TaskData:
         ids = tuple(sentence_names(sentences, clusters.tolist()))
         # Words are counted from 1 in their sentence: ``3``; ``3-5`` for several; ``3-5,7`` for two spans.
         inside = (examples.spans - sentences.starts[examples.clusters][:, None, None]).tolist()
-        places = zip(cluster.tolist(), inside, strict=True)
-        return tuple(f"{ids[place]}:{predictions.written_place(spans)}" for place, spans in places), cluster, ids
+        items = list[str]()
+        for place, spans in zip(cluster.tolist(), inside, strict=True):
+            items.append(f"{ids[place]}:{predictions.written_place(spans)}")
+        return tuple(items), cluster, ids
 
     def predictions(self, gold: NDArray[Any], pred: NDArray[Any], score: NDArray[Any]) -> Predictions:
         """Predictions for the test items as they are kept.
@@ -307,22 +318,6 @@ def _items_of(probe: RepresentationProbe, split: str, splits: Splits) -> Example
     return replace(kept, skipped={} if splits.fold else examples.skipped)
 
 
-def _without_words(examples: Examples, skipped: Reasons, joined: frozenset[int]) -> Examples:
-    """The items that need none of some words; the others are counted by the reason of their first such word."""
-    missing = np.array(sorted(word for word, reason in skipped.items() if reason != SHARED), dtype=np.int64)
-    is_divided = np.isin(examples.spans, np.array(sorted(joined), dtype=np.int64)).any(axis=(1, 2))
-    reasons = np.where(is_divided, SHARED if examples.are_words else DIVIDED, "").astype(object)
-    for span in range(examples.n_spans - 1, -1, -1):
-        first = np.searchsorted(missing, examples.spans[:, span, 0])
-        inside = first < np.searchsorted(missing, examples.spans[:, span, 1])
-        for item in np.flatnonzero(inside).tolist():
-            reasons[item] = skipped[int(missing[first[item]])]
-    for reason in sorted(set(reasons) - {""}):
-        keep = reasons != reason
-        examples, reasons = examples.subset(keep, reason=reason), reasons[keep]
-    return examples
-
-
 def _fill_sentences(examples: Examples, sentences: Sentences) -> bool:
     """Whether each item is all of its sentence, as one span or as two in a row."""
     starts, spans = sentences.starts, examples.spans
@@ -335,10 +330,11 @@ def sentence_names(sentences: Sentences, numbers: Sequence[int]) -> list[str]:
     """Names of some of the sentences, by which items are grouped again when they are read: no two of all alike."""
     names = list(map(sentences.id, range(len(sentences))))
     times = Counter(names)
-    return [
-        names[number] if names[number] and times[names[number]] == 1 else f"{names[number]}#{number + 1}"
-        for number in numbers
-    ]
+    found = list[str]()
+    for number in numbers:
+        name = names[number]
+        found.append(name if name and times[name] == 1 else f"{name}#{number + 1}")
+    return found
 
 
 def targets_of(
@@ -351,13 +347,15 @@ def targets_of(
     """
     from bertology.readouts import Targets
 
-    own = data.targets(split)
-    labels: Any = np.stack([own if one.control == "none" else data.control(split, seed=one.seed) for one in problems])
-    weighted = split == "train" and (fraction < 1 or (resampled and any(problem.seed for problem in problems)))
-    weights = [data.weights(problem.seed, fraction, resampled=resampled) for problem in problems] if weighted else None
-    names = tuple(f"task {data.probe.task}: {problem}" for problem in problems)
-    sources = tuple(problems.index(Problem("none", problem.seed)) for problem in problems)
-    return Targets(labels, data.n_train_labels, None if weights is None else np.stack(weights), names, sources)
+    own, labels, weights, names, sources = data.targets(split), list[Any](), list[Any](), list[str](), list[int]()
+    weighted = split == "train" and (fraction < 1 or (resampled and any(map(attrgetter("seed"), problems))))
+    for one in problems:
+        labels.append(own if one.control == "none" else data.control(split, seed=one.seed))
+        weights += [data.weights(one.seed, fraction, resampled=resampled)] if weighted else []
+        names.append(f"task {data.probe.task}: {one}")
+        sources.append(problems.index(Problem("none", one.seed)))
+    weighed = np.stack(weights) if weighted else None
+    return Targets(np.stack(labels), data.n_train_labels, weighed, tuple(names), tuple(sources))
 
 
 def check_pools(pair: ModelCorpus, data: TaskData, configs: Iterable[ReadoutConfig]) -> None:

@@ -82,7 +82,7 @@ class RunFolder:
             asked = to_yaml(work.experiment.plain()).encode()
             content: dict[str, dict[str, str]] = work.content
             path = self.path / ASKED
-            if not work.part.is_whole and path.exists() and path.read_bytes() == asked:
+            if work.part.of > 1 and path.exists() and path.read_bytes() == asked:
                 # Other parts of the same experiment may have been here.
                 content = {kind: {**record["content"].get(kind, {}), **names} for kind, names in content.items()}
             _files.write_atomically(path, asked, remedy=_REMEDY)

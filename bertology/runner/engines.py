@@ -555,12 +555,6 @@ def _splits_in(file: Path) -> Splits:
     return splits
 
 
-def local_engine(name: Literal["joblib", "threads", "serial"], n_jobs: int) -> Engine:
-    """The engine of that name on this machine; whichever is asked for, one job is done in this process."""
-    engine = _joblib if name == "joblib" else _threads
-    return serial if name == "serial" or n_jobs == 1 else partial(engine, n_jobs)
-
-
 def serial(units: Sequence[Unit], context: Context) -> Outcomes:
     """One unit after the other, in this process."""
     for portion in portions(units):
@@ -568,7 +562,7 @@ def serial(units: Sequence[Unit], context: Context) -> Outcomes:
             yield from compute_load(load, context)
 
 
-def _threads(n_threads: int, units: Sequence[Unit], context: Context) -> Outcomes:
+def threads_engine(n_threads: int, units: Sequence[Unit], context: Context) -> Outcomes:
     """Fits side by side in threads of this process, each computing on one thread; everything else one by one.
 
     A process would take longer to start than many fits take to compute. Results and messages come in the order of
@@ -646,7 +640,8 @@ class _InThread(Progress):
     say = partialmethod(_shown, "say")
 
 
-def _joblib(n_jobs: int, units: Sequence[Unit], context: Context) -> Outcomes:
+def joblib_engine(n_jobs: int, units: Sequence[Unit], context: Context) -> Outcomes:
+    """Units side by side in processes of this machine."""
     from joblib import Parallel, delayed
 
     with Sender(context.run) as sender, _explained_ends():

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import repeat
 from operator import attrgetter
@@ -48,12 +48,12 @@ _NEAR = 0.1
 Draws = tuple[FitGroup, ...]  # one fit group on each draw of the weights of one initialisation
 
 
+@dataclass
 class _Resolver:
     """Finds what the names of an experiment stand for, each once however often it stands there."""
 
-    def __init__(self, whole: Corpus | None = None) -> None:
-        self._whole = whole
-        self._known: dict[object, Any] = {}
+    _whole: Corpus | None = None
+    _known: dict[object, Any] = field(default_factory=dict)
 
     def once(self, key: object, find: Callable[..., T], *args: Any, **options: Any) -> T:
         """Results of a function, looked up once for each key."""
@@ -205,7 +205,9 @@ class Plan:
     def fits(self) -> Mapping[tuple[Init, str], tuple[Draws, ...]]:
         """The fits by initialisation and task; the model that was asked for comes first, then its controls."""
         request, fits = self.pair.request, dict[tuple[Init, str], tuple[Draws, ...]]()
-        for init, probe in itertools.product(self.pair.inits, self.probes):
+        for init, probe in itertools.product(
+            dict.fromkeys(map(attrgetter("init"), self.pair.fingerprints)), self.probes
+        ):
             if not _is_run(request, request.models[0], probe, init):
                 continue
             identity, of_task = self._identity(probe), list[Draws]()
@@ -251,17 +253,14 @@ class Plan:
     def baselines(self) -> tuple[BaselineCells, ...]:
         """The baselines asked for, by task, on what the model can read."""
         found = []
-        for one in self.baselines_of_all:
-            unreadable = family_of(one.probe).unreadable(self.pair, one.probe) if one.cells else ({}, {})
-            found.append(self._baselines_of(one.probe, unreadable) if unreadable[0] else one)
+        for probe in self.probes:
+            one = self.baselines_of(probe)
+            unreadable = family_of(probe).unreadable(self.pair, probe) if one.cells else ({}, {})
+            found.append(self.baselines_of(probe, unreadable) if unreadable[0] else one)
         return tuple(found)
 
-    @cached_property
-    def baselines_of_all(self) -> tuple[BaselineCells, ...]:
-        """The baselines asked for, by task, if the model can read every word, which this does not find out."""
-        return tuple(map(self._baselines_of, self.probes))
-
-    def _baselines_of(self, probe: Probe, unreadable: Unreadable = ({}, {})) -> BaselineCells:
+    def baselines_of(self, probe: Probe, unreadable: Unreadable = ({}, {})) -> BaselineCells:
+        """The baselines asked for of a task, of all words but the ``unreadable`` ones."""
         family, config, cells = family_of(probe), self.configs_of(probe)[0], dict[str, Cell]()
         shared = self._identity(probe)
         if family.has_settings_in_baselines and config.changes:
@@ -416,11 +415,6 @@ class Shard:
     def __str__(self) -> str:
         return f"{self.number}/{self.of}"
 
-    @property
-    def is_whole(self) -> bool:
-        """Whether it is all of the run."""
-        return self.of == 1
-
 
 @dataclass(frozen=True)
 class Place:
@@ -462,7 +456,7 @@ class Work:
 
     def shard(self, shard: Shard) -> tuple[Unit, ...]:
         """The units of one part of the experiment; an error where this is another part."""
-        if not self.part.is_whole and shard != self.part:
+        if self.part.of > 1 and shard != self.part:
             raise BertologyError(f"this is part {self.part} of the experiment, not {shard}: resolve that one")
         return self.units if shard == self.part else self._units(shard)
 
@@ -478,7 +472,7 @@ class Work:
                     other = self.pairs.get((model, place.corpus))
                     is_whole = is_whole or other is None or not other.baselines[place.task].unreadable
                 if is_whole:
-                    units.append(Unit(plan, probe, baselines=plan.baselines_of_all[place.task]))
+                    units.append(Unit(plan, probe, baselines=plan.baselines_of(probe)))
                 continue
             for baselines in () if reads_all or id(plan) in begun else plan.baselines:
                 units += [Unit(plan, baselines.probe, baselines=baselines)] if baselines.unreadable else []
@@ -501,7 +495,7 @@ class Work:
     def content(self) -> dict[str, dict[str, str]]:
         """Fingerprints of the models, their code and the corpora of this part, by what the tables call them."""
         content: dict[str, dict[str, str]] = {"models": {}, "corpora": {}}
-        for plan in self.plans:
+        for plan in self.pairs.values():
             for pair in (plan.pair.reference, plan.pair):
                 if pair is not None:
                     content["models"][pair.source.name] = pair.fingerprints[pair.weights]
@@ -537,7 +531,7 @@ def places_of(experiment: Experiment, shard: Shard) -> tuple[Place, ...]:
                 weight = experiment.seeds * (2 if has_control_task else 1)
                 for config in range(len(family_of(probe).fitted_together(probe, of.configs)) or 1):
                     places.append(Place(model, corpus, init, task, config, weight))
-    return tuple(places) if shard.is_whole else tuple(places[_cut(places, shard, -1) : _cut(places, shard, 0)])
+    return tuple(places) if shard.of == 1 else tuple(places[_cut(places, shard, -1) : _cut(places, shard, 0)])
 
 
 def _cut(places: Sequence[Place], shard: Shard, after: int) -> int:

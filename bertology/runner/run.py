@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Literal
 
 from bertology import _files
-from bertology.activations.progress import Progress, silent
+from bertology.activations.progress import silent
 from bertology.corpora import Corpus
 from bertology.encoders.sources import MemorySource
 from bertology.errors import BertologyError, ModelError
@@ -27,7 +27,7 @@ from bertology.results import ResultRow, Results, read_results
 from bertology.results.predictions import PredictionFolder
 from bertology.results.rows import ComparisonRow
 from bertology.runner._folder import RunFolder, failure_of, finished, git_state
-from bertology.runner.engines import ClusterChoice, Context, Engine, ProgressFor, local_engine
+from bertology.runner.engines import ClusterChoice, Context, Engine, ProgressFor, joblib_engine, serial, threads_engine
 from bertology.runner.plan import Shard, Unit, Work, in_order, resolve_work
 
 EngineName = Literal["joblib", "threads", "serial", "dask"]
@@ -130,7 +130,7 @@ def run_probes(
         BertologyError: something asked for cannot be done.
     """
     clock, work = time.perf_counter(), resolve_work(request, corpus=corpus)
-    ids = list(map(attrgetter("run_id"), work.plans))
+    ids = list(map(attrgetter("run_id"), work.pairs.values()))
     path = out or _files.cache_folder() / "runs" / (
         ids[0] if len(ids) == 1 else _files.digest([_files.canonical_json(ids)])
     )
@@ -164,7 +164,7 @@ class _Session:
         self._work, self.folder, self._options, self._raises = work, folder, options, raises
         self.units = work.shard(options.shard)
         self._held: str | None = None
-        for plan in work.plans:
+        for plan in work.pairs.values():
             for pair in (plan.pair.reference, plan.pair):
                 if pair is not None and isinstance(pair.source, MemorySource):
                     self._held = pair.source.title
@@ -175,7 +175,7 @@ class _Session:
     @property
     def notes(self) -> tuple[str, ...]:
         """The notes on the corpora, each once."""
-        return tuple(dict.fromkeys(chain.from_iterable(map(attrgetter("notes"), self._work.plans))))
+        return tuple(dict.fromkeys(chain.from_iterable(map(attrgetter("notes"), self._work.pairs.values()))))
 
     def find_device(self, pending: Sequence[Unit]) -> None:
         """Choose what to compute units on; raises where it, or a setting of a readout, is not there."""
@@ -196,18 +196,38 @@ class _Session:
 
     def compute(self) -> tuple[str, ...]:
         """Compute what is pending, if anything; returns the notes on it."""
+        options = self._options
         pending = list(filter(self._is_pending, self.units))
         if not pending:
             return ()
         self.find_device(pending)
         with self._open_engine() as engine:
-            whole, n_cells = self._options.progress(self._work.experiment.name), list(map(len, map(_CELLS, self.units)))
+            whole, n_cells = options.progress(self._work.experiment.name), list(map(len, map(_CELLS, self.units)))
             whole.start(sum(n_cells), unit="cells")
             whole.skip(sum(n_cells) - sum(map(len, map(_CELLS, pending))))
             try:
-                if busy := self._stage(pending, engine, whole, wait=False):
-                    # By now, whoever computed these has finished them or has gone.
-                    self._stage(busy, engine, whole, wait=True)
+                # The units that another process computes come last: by then it has finished them or has gone.
+                for wait in (False, True):
+                    units, pending = pending, []
+                    context = Context(self.folder.path, self._device, wait, self._is_pending, options.progress)
+                    with closing(engine(units, context)) as outcomes:
+                        for number, outcome in outcomes:
+                            unit = units[number]
+                            whole.advance(0 if outcome == "busy" else len(unit.cells))
+                            if isinstance(outcome, Exception):
+                                options.echo(f"failed  {unit.title}")
+                                is_bug = self._engine == "serial" and not isinstance(outcome, BertologyError)
+                                if self._raises or (options.fail_fast and is_bug):
+                                    raise outcome
+                                if options.fail_fast:
+                                    return self.notes
+                            elif outcome == "busy":
+                                pending.append(unit)
+                            elif outcome == "computed":
+                                self.n_computed += len(unit.cells)
+                                options.echo(f"done    {unit.title}")
+                    if not pending:
+                        break
             finally:
                 whole.finish()
         return self.notes
@@ -224,35 +244,14 @@ class _Session:
             with open_pool(self._options.cluster, jobs=n_jobs, run=run, echo=echo) as pool:
                 yield partial(dask_engine, pool)
         else:
-            yield local_engine(self._engine, n_jobs)
+            engine = joblib_engine if self._engine == "joblib" else threads_engine
+            # Whichever is asked for, one job is done in this process.
+            yield serial if self._engine == "serial" or n_jobs == 1 else partial(engine, n_jobs)
 
     def _is_pending(self, unit: Unit) -> bool:
         if finished(self.folder.path, unit):
             return False
         return self._options.retry_failed or failure_of(self.folder.path, unit) is None
-
-    def _stage(self, units: Sequence[Unit], engine: Engine, whole: Progress, *, wait: bool) -> list[Unit]:
-        """Compute units, which count in the ``whole``; those another process computes are returned, or none where a
-        failure ends it all."""
-        options, busy = self._options, []
-        context = Context(self.folder.path, self._device, wait, self._is_pending, options.progress)
-        with closing(engine(units, context)) as outcomes:
-            for number, outcome in outcomes:
-                unit = units[number]
-                whole.advance(0 if outcome == "busy" else len(unit.cells))
-                if isinstance(outcome, Exception):
-                    options.echo(f"failed  {unit.title}")
-                    is_bug = self._engine == "serial" and not isinstance(outcome, BertologyError)
-                    if self._raises or (options.fail_fast and is_bug):
-                        raise outcome
-                    if options.fail_fast:
-                        return []
-                elif outcome == "busy":
-                    busy.append(unit)
-                elif outcome == "computed":
-                    self.n_computed += len(unit.cells)
-                    options.echo(f"done    {unit.title}")
-        return busy
 
     def write_tables(self, wall: float) -> Results | None:
         """Write the tables of all units that are done, whoever did them; None where they are written already."""
@@ -274,12 +273,12 @@ class _Session:
             # What another experiment left in this folder is no part of this one.
             is_continued = has_tables and record.get("asked") == asked
             parts = dict(record.get("parts") or {}) if is_continued else {}
-            known = record["tables"] if shard.is_whole else parts.get(str(shard))
+            known = record["tables"] if shard.of == 1 else parts.get(str(shard))
             if not done or (known == made_of and has_tables and not self.n_computed):
                 return None
             results = self.results(done, failed)
             cells = set(map(attrgetter("id"), chain.from_iterable(map(_CELLS, self.units))))
-            if is_continued and not shard.is_whole:
+            if is_continued and shard.of > 1:
                 # Which cells the other parts have is not known here, since that would take the content of all models.
                 before, models = read_results(path), {row.model for row in results.rows}
                 others = [row for row in before.rows if row.cell_id not in cells or row.model not in models]
@@ -287,7 +286,7 @@ class _Session:
                 rows = in_order(self._work.experiment, (*results.rows, *others))
                 results = replace(results, rows=rows, comparisons=(*results.comparisons, *compared))
             save_tables(results, experiment, path)
-            self.folder.seal(None if shard.is_whole else cells)
+            self.folder.seal(None if shard.of == 1 else cells)
             session = {
                 "started_utc": self._started.isoformat(timespec="seconds"),
                 "wall_s": round(wall, 3),
@@ -297,7 +296,7 @@ class _Session:
                 "cells_computed": self.n_computed,
                 "git": git_state(),
             }
-            if shard.is_whole:
+            if shard.of == 1:
                 self.folder.add_session(session, asked=asked, tables=made_of, parts={})
             else:
                 self.folder.add_session(session, asked=asked, tables=None, parts={**parts, str(shard): made_of})
@@ -324,13 +323,14 @@ class _Session:
             rows += part.rows
             comparisons += part.comparisons
         ordered = tuple(rows) if experiment.is_request else in_order(experiment, rows)
-        every = list(map(attrgetter("pair.corpus"), self._work.plans))
+        every = list(map(attrgetter("pair.corpus"), self._work.pairs.values()))
         corpora = dict(zip(map(attrgetter("fingerprint"), every), every, strict=True))
         return Results(ordered, tuple(comparisons), PredictionFolder(run), corpora)
 
 
 def save_tables(results: Results, experiment: Experiment, folder: Path) -> None:
     """Write the tables of a run; those for people once there is a layer's score to look at."""
-    shown = any(row.layer is not None and row.status == "ok" for row in results.rows)
-    outputs = experiment.outputs
+    shown, outputs = False, experiment.outputs
+    for row in results.rows:
+        shown = shown or (row.layer is not None and row.status == "ok")
     results.save(folder, tables=outputs.tables if shown else (), plots=outputs.plots if shown else ())

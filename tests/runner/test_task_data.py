@@ -51,7 +51,7 @@ def test_labels_of_train_come_first_then_those_seen_elsewhere(data: TaskData) ->
 
 
 def test_a_label_never_seen_in_train_is_counted_and_cannot_be_fitted_to(data: TaskData) -> None:
-    assert data.n_unseen_label == 1
+    assert data.counts()["n_unseen_label"] == 1
     assert data.targets("dev").tolist() == [-1, 0]
     assert data.targets("test").tolist() == [1, 0, -1, 0]
     assert data.targets("train").tolist() == data.train.codes.tolist()
@@ -77,7 +77,7 @@ def test_items_without_a_vector_are_left_out_and_counted_by_reason(data: TaskDat
     assert fewer.train.skipped == {"no upos label": 1, "nothing": 1}
     assert fewer.test.words.tolist() == [3]
     assert fewer.test.skipped == {"nothing": 1, "too long": 2}
-    assert fewer.n_unseen_label == 0
+    assert fewer.counts()["n_unseen_label"] == 0
     with pytest.raises(CorpusError, match=r"task pos: no word of the test split has a vector \(too long\)"):
         data.without({"train": {}, "dev": {}, "test": dict.fromkeys(range(4), "too long")})
 
@@ -135,7 +135,7 @@ def test_items_may_have_any_number_of_labels(pairs: Splits) -> None:
     assert data.labels == ("aware", "moves", "burns")
     assert data.targets("train").tolist() == [[True, True], [False, False], [False, True]]
     assert data.targets("test").tolist() == [[False, True], [True, False]]
-    assert data.n_unseen_label == 1
+    assert data.counts()["n_unseen_label"] == 1
     control = data.control("train", seed=0)
     assert control.shape == (3, 2)
     assert (control == control[0]).all()
