@@ -34,7 +34,7 @@ from bertology.activations import Entry
 from bertology.activations.progress import Progress, silent
 from bertology.corpora import Corpus
 from bertology.errors import BertologyError, cut_path
-from bertology.families.contract import Family, FitCells, FitGroup, Resources
+from bertology.families.contract import Family, FitGroup, Resources
 from bertology.families.model_corpus import ModelCorpus, Signal, Splits, StoredSignal, Weights, texts_read
 from bertology.families.rows import records_of
 from bertology.results import Predictions
@@ -62,7 +62,7 @@ def together(units: Iterable[Numbered]) -> list[list[Numbered]]:
     loads: dict[object, list[Numbered]] = {}
     for number, unit in units:
         shared = unit.family.pass_key(unit.draws[0]) if unit.draws else None
-        key = number if shared is None else (unit.family, *(group.weights for group in unit.draws), shared)
+        key = number if shared is None else (unit.family, *(group[0].weights for group in unit.draws), shared)
         loads.setdefault(key, []).append((number, unit))
     return list(loads.values())
 
@@ -130,7 +130,7 @@ def _compute(units: Sequence[Unit], context: Context) -> dict[str, Outcome | Exc
                         owners[id(left)] = unit
                         groups.append(left)
                 if groups:
-                    label = f"{first.plan.pair.called(groups[0].weights)}, {tasks}"
+                    label = f"{first.plan.pair.called(groups[0][0].weights)}, {tasks}"
                     job = _job(first, groups[0], context, label, n_threads)
                     for group, error in _compute_groups(first.family, groups, job):
                         if error is not None:
@@ -149,16 +149,13 @@ def _compute(units: Sequence[Unit], context: Context) -> dict[str, Outcome | Exc
 
 def _unfinished(group: FitGroup, run: Path) -> FitGroup | None:
     """The members that have cells to compute; None if there are none."""
-    left = list[FitCells]()
-    for member in group.members:
-        left += [] if all_finished(run, member.cells.values()) else [member]
-    return replace(group, members=tuple(left)) if left else None
+    return tuple(member for member in group if not all_finished(run, member.cells.values())) or None
 
 
 def _job(unit: Unit, group: FitGroup | None, context: Context, label: str, n_threads: int) -> Resources:
     """The resources of a group, or of baselines; its model is opened when it is needed."""
     pair = unit.plan.pair
-    weights = pair.weights if group is None else group.weights
+    weights = pair.weights if group is None else group[0].weights
     reads, jobs = unit.reads, []
     if reads:
         close_encoder()
@@ -286,7 +283,7 @@ def _compute_groups(
             failures |= {} if error is None else {id(owners[id(part)]): error}
     for group in groups:
         if id(group) not in failures:
-            _put_together(job, folds, group.cells)
+            _put_together(job, folds, [cell for one in group for cell in one.cells.values()])
         yield group, failures.get(id(group))
 
 

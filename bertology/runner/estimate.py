@@ -109,7 +109,7 @@ def _pair(plan: Plan, units: Sequence[Unit], folder: Path | None) -> PairEstimat
     for load in together(enumerate(unit for unit in left if unit.draws)):
         first, groups = load[0][1], [group for _, unit in load for group in unit.draws]
         try:
-            first.family.check(pair, first.probe, [member.config for group in groups for member in group.members])
+            first.family.check(pair, first.probe, [member.config for group in groups for member in group])
             costs.setdefault(first.probe.task, []).append(first.family.cost(pair, groups))
         except BertologyError as error:
             costs.pop(first.probe.task, None)

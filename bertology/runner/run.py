@@ -186,7 +186,7 @@ class _Session:
             )
         for unit in pending:
             for group in unit.draws[:1]:
-                unit.family.check_settings(unit.probe, list(map(attrgetter("config"), group.members)))
+                unit.family.check_settings(unit.probe, list(map(attrgetter("config"), group)))
         from bertology._machine import choose_device
 
         device = self._work.experiment.device
