@@ -39,7 +39,7 @@ from bertology.families.model_corpus import ModelCorpus, Signal, Splits, StoredS
 from bertology.families.rows import records_of
 from bertology.results import Predictions
 from bertology.results.predictions import Cell, all_finished, read_predictions, write_cell
-from bertology.runner._folder import RunFolder, finished, forget_failures, write_failure
+from bertology.runner._folder import RunFolder, failure_path, write_failure
 from bertology.runner.plan import Plan, Unit
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def compute_load(load: Sequence[Numbered], context: Context) -> list[tuple[int, 
                 # Nobody waits for a unit while holding others, so that two runs cannot wait for each other.
                 locks.enter_context(RunFolder(context.run).lock(unit.key, wait=context.wait and len(load) == 1))
                 outcomes[unit.key] = "found"
-                mine += [] if finished(context.run, unit) else [unit]
+                mine += [] if all_finished(context.run, unit.cells) else [unit]
             except Timeout:
                 outcomes[unit.key] = "busy"
         outcomes |= _compute(mine, context) if mine else {}
@@ -137,13 +137,14 @@ def _compute(units: Sequence[Unit], context: Context) -> dict[str, Outcome | Exc
                             failures[owners[id(group)].key] = error
     except Exception as error:
         # Whatever goes wrong in a cell is recorded there and does not stop the others.
-        failures = {unit.key: error for unit in units if not finished(context.run, unit)} | failures
+        failures = {unit.key: error for unit in units if not all_finished(context.run, unit.cells)} | failures
     outcomes: dict[str, Outcome | Exception] = {**dict.fromkeys(map(attrgetter("key"), units), "computed"), **failures}
     for unit in units:
         if unit.key in failures:
             write_failure(context.run, unit, failures[unit.key])
         else:
-            forget_failures(context.run, unit.cells)
+            for cell in unit.cells:
+                failure_path(context.run, cell).unlink(missing_ok=True)
     return outcomes
 
 

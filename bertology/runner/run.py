@@ -24,9 +24,9 @@ from bertology.families.contract import Scoring, TaskRows
 from bertology.families.request import Experiment, ProbeRequest
 from bertology.families.rows import failed_rows, noted
 from bertology.results import ResultRow, Results, read_results
-from bertology.results.predictions import PredictionFolder
+from bertology.results.predictions import PredictionFolder, all_finished
 from bertology.results.rows import ComparisonRow
-from bertology.runner._folder import RunFolder, failure_of, finished, git_state
+from bertology.runner._folder import RunFolder, failure_of, git_state
 from bertology.runner.engines import ClusterChoice, Context, Engine, ProgressFor, local_engine
 from bertology.runner.plan import Shard, Unit, Work, in_order, resolve_work
 
@@ -98,7 +98,7 @@ def run_experiment(
         options.echo(f"note    {note}")
     failures = []
     for unit in session.units:
-        if not finished(out, unit) and (reason := failure_of(out, unit)) is not None:
+        if not all_finished(out, unit.cells) and (reason := failure_of(out, unit)) is not None:
             failures.append(f"{unit.title}: {reason}")
     wall = time.perf_counter() - clock
     session.write_tables(wall)
@@ -141,7 +141,7 @@ def run_probes(
     with _files.explained_write_errors(path, remedy=remedy):
         is_new = not path.is_dir()
     for unit in work.units:
-        if unit.draws and (is_new or not finished(path, unit)):
+        if unit.draws and (is_new or not all_finished(path, unit.cells)):
             unit.family.check(unit.plan.pair, unit.probe, unit.plan.configs_of(unit.probe))
     if out is not None:
         session.folder.open(work)
@@ -227,7 +227,7 @@ class _Session:
             yield local_engine(self._engine, n_jobs)
 
     def _is_pending(self, unit: Unit) -> bool:
-        if finished(self.folder.path, unit):
+        if all_finished(self.folder.path, unit.cells):
             return False
         return self._options.retry_failed or failure_of(self.folder.path, unit) is None
 
@@ -261,7 +261,7 @@ class _Session:
         with self.folder.lock("tables"):
             done, failed = list[Unit](), list[Unit]()
             for unit in self.units:
-                if finished(path, unit):
+                if all_finished(path, unit.cells):
                     done.append(unit)
                 elif failure_of(path, unit) is not None:
                     failed.append(unit)
