@@ -281,7 +281,7 @@ class Family(ABC):
 
         def compute(group: FitGroup) -> None:
             for cells in group:
-                self.compute_cells(cells, job)
+                (self.compute_baselines if cells.is_baseline else self.compute_cells)(cells, job)
 
         return one_by_one(groups, compute)
 

@@ -107,7 +107,7 @@ def _pair(plan: Plan, units: Sequence[Unit], folder: Path | None) -> PairEstimat
     failed = [unit for unit in left if folder is not None and failure_of(folder, unit) is not None]
     # The cost of the fits that are left, by task, and why some tasks cannot be computed.
     costs, problems = dict[str, list[Cost]](), dict[str, None]()
-    for load in together(enumerate(unit for unit in left if unit.draws)):
+    for load in together(enumerate(unit for unit in left if not unit.is_baseline)):
         first, groups = load[0][1], [group for _, unit in load for group in unit.draws]
         try:
             first.family.check(pair, first.probe, [member.config for group in groups for member in group])

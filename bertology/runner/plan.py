@@ -334,8 +334,7 @@ class Unit:
 
     plan: Plan
     probe: Probe
-    draws: Draws = ()  # a fit group on each draw of weights; nothing for baselines
-    baselines: FitCells | None = None
+    draws: Draws  # a fit group on each draw of weights, or one of the baselines
 
     @property
     def family(self) -> Family:
@@ -344,14 +343,18 @@ class Unit:
 
     @property
     def by_config(self) -> tuple[tuple[FitCells, ...], ...]:
-        """The cells of each readout configuration on each draw of weights; nothing for baselines."""
+        """The cells of each readout configuration on each draw of weights, or those of the baselines."""
         return tuple(zip(*self.draws, strict=True))
 
     @property
     def cells(self) -> tuple[Cell, ...]:
         """All cells, those of baselines or of fits."""
-        every = itertools.chain(*self.draws, [] if self.baselines is None else [self.baselines])
-        return tuple(cell for one in every for cell in one.cells.values())
+        return tuple(cell for one in itertools.chain(*self.draws) for cell in one.cells.values())
+
+    @property
+    def is_baseline(self) -> bool:
+        """Whether the cells are those of baselines."""
+        return self.draws[0][0].is_baseline
 
     @cached_property
     def key(self) -> str:
@@ -361,7 +364,7 @@ class Unit:
     @property
     def reads(self) -> tuple[StoredSignal, ...]:
         """The stored vectors of the corpus that it needs, of its model by weights and of the reference."""
-        if not self.draws:
+        if self.is_baseline:
             return ()
         signals = self.family.signals(self.probe, list(map(attrgetter("config"), self.draws[0])))
         reads, reference = list[StoredSignal](), self.plan.pair.reference
@@ -374,13 +377,13 @@ class Unit:
     @property
     def is_random_control(self) -> bool:
         """Whether it is on the random weights that a pretrained model is compared with."""
-        return bool(self.draws) and self.draws[0][0].weights.init != self.plan.pair.request.init
+        return bool(self.draws[0][0].weights.init != self.plan.pair.request.init)
 
     @property
     def title(self) -> str:
         """Its name in messages."""
         where = f"{self.probe.task} on {self.plan.pair.corpus.name}"
-        if not self.draws:
+        if self.is_baseline:
             return f"{where}, baselines"
         if len(self.plan.configs_of(self.probe)) > 1:
             where += f" by {self.draws[0][0].config.title}"
@@ -476,10 +479,10 @@ class Work:
                     other = self.pairs.get((model, place.corpus))
                     is_whole = is_whole or other is None or not other.baselines[place.task].unreadable
                 if is_whole:
-                    units.append(Unit(plan, probe, baselines=plan.baselines_of_all[place.task]))
+                    units.append(Unit(plan, probe, ((plan.baselines_of_all[place.task],),)))
                 continue
             for baselines in () if reads_all or id(plan) in begun else plan.baselines:
-                units += [Unit(plan, baselines.probe, baselines=baselines)] if baselines.unreadable else []
+                units += [Unit(plan, baselines.probe, ((baselines,),))] if baselines.unreadable else []
             begun.add(id(plan))
             unit = Unit(plan, probe, plan.fits[place.init, probe.task][place.config])
             # Groups that have one cell in common have all.

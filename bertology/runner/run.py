@@ -141,7 +141,7 @@ def run_probes(
     with _files.explained_write_errors(path, remedy=remedy):
         is_new = not path.is_dir()
     for unit in work.units:
-        if unit.draws and (is_new or not all_finished(path, unit.cells)):
+        if not unit.is_baseline and (is_new or not all_finished(path, unit.cells)):
             unit.family.check(unit.plan.pair, unit.probe, unit.plan.configs_of(unit.probe))
     if out is not None:
         session.folder.open(work)
@@ -185,8 +185,8 @@ class _Session:
                 "'serial', or save it and give the folder"
             )
         for unit in pending:
-            for group in unit.draws[:1]:
-                unit.family.check_settings(unit.probe, list(map(attrgetter("config"), group)))
+            if not unit.is_baseline:
+                unit.family.check_settings(unit.probe, list(map(attrgetter("config"), unit.draws[0])))
         from bertology._machine import choose_device
 
         device = self._work.experiment.device
@@ -313,12 +313,12 @@ class _Session:
                 run, unit.plan.pair, experiment.name, chosen.resamples, chosen.seed, chosen.compare_layers
             )
             for draws in unit.by_config:
-                if unit in failed:
-                    fits += [failed_rows(family, cells, scoring) for cells in draws]
-                else:
+                if unit not in failed and unit.is_baseline:
+                    baselines.append(noted(family, unit.probe, family.baseline_rows(draws[0], scoring)))
+                elif unit not in failed:
                     fits.append(noted(family, unit.probe, family.rows(draws, scoring)))
-            if unit.baselines is not None and unit not in failed:
-                baselines.append(noted(family, unit.probe, family.baseline_rows(unit.baselines, scoring)))
+                elif not unit.is_baseline:
+                    fits += [failed_rows(family, cells, scoring) for cells in draws]
         rows, comparisons = list[ResultRow](), list[ComparisonRow]()
         for part in (*fits, *baselines):
             rows += part.rows
