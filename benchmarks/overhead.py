@@ -110,11 +110,11 @@ def bare_work(experiment: Experiment) -> None:
     entries: dict[Any, Any] = {}
     for unit in resolve_work(experiment).units:
         pair = unit.plan.pair
-        for group in unit.draws:
-            key = id(pair), group.weights
+        for group in () if unit.is_baseline else unit.draws:
+            key = id(pair), group[0].weights
             if key not in entries:
-                entries[key] = extract_splits(pair, group.weights, "cpu", lambda _: silent)
-            encoder = partial(open_encoder, pair, group.weights, "cpu")
+                entries[key] = extract_splits(pair, group[0].weights, "cpu", lambda _: silent)
+            encoder = partial(open_encoder, pair, group[0].weights, "cpu")
             with (
                 one_thread(),
                 patch("bertology.results.predictions.write_cell"),

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypeVar
 from bertology.errors import BertologyError, StoreError, cut, cut_path, quoted
 
 if TYPE_CHECKING:
+    from filelock import FileLock
     from pydantic import TypeAdapter
 
 _SUFFIX = ".tmp"
@@ -454,15 +455,19 @@ def read_checksums(folder: Path) -> Checksums | None:
     return checksums
 
 
+def lock_in(run: Path, name: str, *, remedy: str, wait: bool = True) -> FileLock:
+    """A lock in a run's folder that a process holds while it computes something, gone when it ends however it ends."""
+    from filelock import FileLock as Lock
+
+    with explained_write_errors(run / "locks", remedy=remedy):
+        (run / "locks").mkdir(parents=True, exist_ok=True)
+    return Lock(run / "locks" / f"{name}.lock", timeout=-1 if wait else 0)
+
+
 @contextlib.contextmanager
 def changed_checksums(folder: Path, *, remedy: str) -> Iterator[dict[str, str]]:
     """The checksums of a folder for changes, written at the end of the block under a lock."""
-    locks = folder / "locks"
-    with explained_write_errors(locks, remedy=remedy):
-        locks.mkdir(parents=True, exist_ok=True)
-    from filelock import FileLock
-
-    with FileLock(locks / "checksums.lock"):
+    with lock_in(folder, "checksums", remedy=remedy):
         before = read_checksums(folder)
         checksums = dict(before.sha256) if before is not None else {}
         yield checksums

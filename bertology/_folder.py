@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
+from operator import methodcaller
 from pathlib import Path
-from shutil import rmtree
 from typing import Any, Generic, TypeVar
 
 from filelock import FileLock, Timeout
 
-from bertology._files import explained_write_errors, read_json, sweep, temporary_folder, write_atomically
+from bertology._files import explained_write_errors, read_json, sweep, write_atomically
 from bertology.errors import BertologyError
 
 Form = TypeVar("Form")
@@ -44,56 +44,43 @@ class RecordFile(Generic[Form]):
     def write(self, folder: Path, record: Form, files: Mapping[str, bytes]) -> None:
         """Write other files by name, then the record."""
         plain: Any = record
-        content = json.dumps(asdict(plain), indent=self.indent, ensure_ascii=False, default=_plain) + "\n"
+        settings = methodcaller("model_dump", mode="json")
+        content = json.dumps(asdict(plain), indent=self.indent, ensure_ascii=False, default=settings) + "\n"
         for name, written in {**files, self.name: content.encode()}.items():
             write_atomically(folder / name, written)
 
 
-def _plain(value: Any) -> Any:
-    """JSON values of a pydantic settings model in a record."""
-    return value.model_dump(mode="json")
-
-
 @contextlib.contextmanager
-def one_process(folder: Path, doing: str) -> Iterator[None]:
-    """A folder that no other process works in, made where it is missing, without what a killed process left."""
+def own_folder(folder: Path, doing: str, identity: Mapping[str, Any], unplanned: str | None = None) -> Iterator[None]:
+    """A folder that no other process works in, made where it is missing, without what a killed process left.
+
+    All that decides its result is noted in it; BertologyError where it was begun with something else, or holds
+    something ``unplanned``, that was not made here.
+    """
     with explained_write_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
+    path = folder / _PLAN
     try:
         with FileLock(folder / _LOCK, timeout=0):
             sweep(folder)
+            if path.exists():
+                what, remedy = "the plan of a run", "delete the folder to start over"
+                before, asked = read_json(path, what=what, form=dict[str, Any], remedy=remedy), identity
+                if (different := [key for key, value in asked.items() if before.get(key) != value]) == ["settings"]:
+                    old, asked = before.get("settings"), identity["settings"]
+                    before = old if isinstance(old, dict) else {}
+                    different = [key for key, value in asked.items() if before.get(key) != value]
+                if different:
+                    other = ", ".join(different)
+                    raise BertologyError(f"{folder}: from a run with other {other}; delete it or choose another --out")
+            elif unplanned is not None:
+                raise BertologyError(f"{folder}: holds {unplanned}; choose another --out")
+            else:
+                write_atomically(path, (json.dumps(identity, indent=2) + "\n").encode())
             yield
     except Timeout:
         remedy = "wait until it has ended, or choose another --out"
         raise BertologyError(f"{folder}: another process {doing}; {remedy}") from None
-
-
-def check_plan(folder: Path, identity: Mapping[str, Any], *, unplanned: Callable[[], str | None]) -> None:
-    """Note in a folder all that decides its result; BertologyError where it was begun with something else."""
-    path = folder / _PLAN
-    if not path.exists():
-        if (held := unplanned()) is not None:
-            raise BertologyError(f"{folder}: holds {held}; choose another --out")
-        write_atomically(path, (json.dumps(identity, indent=2) + "\n").encode())
-        return
-    before = read_json(path, what="the plan of a run", form=dict[str, Any], remedy="delete the folder to start over")
-    different = [key for key, value in identity.items() if before.get(key) != value]
-    if different == ["settings"]:
-        old = settings if isinstance(settings := before.get("settings"), dict) else {}
-        different = [key for key, value in identity["settings"].items() if old.get(key) != value]
-    if different:
-        other = ", ".join(different)
-        raise BertologyError(f"{folder}: from a run with other {other}; delete it or choose another --out")
-
-
-def put_model(folder: Path, save: Callable[[Path], None]) -> None:
-    """Write a model folder with ``save`` to a temporary folder, then move its files; old subfolders are replaced."""
-    with explained_write_errors(folder), temporary_folder(folder, "model") as made:
-        save(made)
-        for path in sorted(made.iterdir()):
-            if path.is_dir():
-                rmtree(folder / path.name, ignore_errors=True)
-            path.replace(folder / path.name)
 
 
 def versions(*packages: str) -> dict[str, str]:

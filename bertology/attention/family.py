@@ -12,7 +12,6 @@ from bertology.attention.probes import AttentionProbe, GateProbe, HeadProbe, Rea
 from bertology.encoders import ModelShape
 from bertology.errors import BertologyError
 from bertology.families.contract import (
-    BaselineCells,
     CellGrid,
     Cost,
     FitCells,
@@ -72,7 +71,7 @@ class _Heads(SumsFamily):
 
     def pass_key(self, group: FitGroup) -> Hashable | None:
         """The kind of maps that are read; None where none are."""
-        probe = self.configured(group.probe, group.members[0].config)
+        probe = self.configured(group[0].probe, group[0].config)
         return (probe.level, probe.norms, probe.pairs) if isinstance(probe, AttentionProbe) else None
 
     def compute(self, groups: Sequence[FitGroup], job: Resources) -> Iterator[tuple[FitGroup, Exception | None]]:
@@ -86,7 +85,7 @@ class _Heads(SumsFamily):
         asked: list[_Question] = []
         for group in groups:
             try:
-                probe, splits = self.configured(group.probe, group.members[0].config), job.pair.splits
+                probe, splits = self.configured(group[0].probe, group[0].config), job.pair.splits
                 assert isinstance(probe, AttentionProbe)
                 names = ("dev", "test") if probe.chooses and len(splits.dev) else ("test",)
                 with named_task(probe):
@@ -119,7 +118,7 @@ class _Heads(SumsFamily):
             aligned=job.pair.alignment_counts(leaves_out=False),
         )
 
-    def compute_baselines(self, baselines: BaselineCells, job: Resources) -> None:
+    def compute_baselines(self, baselines: FitCells, job: Resources) -> None:
         """Score what needs no head on what the model can read: chosen on dev, scored on test."""
         probe, splits = self.configured(baselines.probe, baselines.config), job.pair.splits
         assert isinstance(probe, AttentionProbe)
@@ -133,15 +132,15 @@ class _Heads(SumsFamily):
     def rows(self, draws: Sequence[FitCells], scoring: Scoring) -> TaskRows:
         return head_rows(self, draws[0], scoring)
 
-    def baseline_rows(self, baselines: BaselineCells, scoring: Scoring) -> TaskRows:
+    def baseline_rows(self, baselines: FitCells, scoring: Scoring) -> TaskRows:
         return head_rows(self, baselines, scoring)
 
     def cost(self, pair: ModelCorpus, groups: Sequence[FitGroup]) -> Cost:
         """Once over the text for all maps, and once for each head that is closed."""
-        probe = groups[0].probe
+        probe = groups[0][0].probe
         if isinstance(probe, AttentionProbe):
-            return Cost(pair.pass_flops(max(n_words_read(pair, group.probe) for group in groups)))
-        times = len(groups[0].members[0].layers) * pair.shape.n_heads
+            return Cost(pair.pass_flops(max(n_words_read(pair, group[0].probe) for group in groups)))
+        times = len(groups[0][0].layers) * pair.shape.n_heads
         return Cost(times * pair.pass_flops(pair.splits.test.n_words))
 
 
@@ -165,7 +164,7 @@ def _read_together(asked: Sequence[_Question], job: Resources) -> None:
                 job.get_encoder(),
                 splits.by_name[split],
                 [maker for one in asked for maker in one.makers.get(split, ())],
-                layers=sorted({layer for one in asked for layer in _layers(one.group.members[0])}),
+                layers=sorted({layer for one in asked for layer in _layers(one.group[0])}),
                 level=first.level,
                 norms=first.norms,
                 pairs=first.pairs,
@@ -174,7 +173,7 @@ def _read_together(asked: Sequence[_Question], job: Resources) -> None:
                 progress=job.progress,
             )
     results, test = {split: iter(read.results) for split, read in passes.items()}, passes["test"]
-    n_cells = sum(len(one.group.cells) for one in asked)
+    n_cells = sum(len(cells.cells) for one in asked for cells in one.group)
     provenance = watch.provenance(*PACKAGES, device=job.device, n_cells=n_cells)
     pairs = {"pairs": test.n_pairs, "pairs_apart": test.n_apart} if first.pairs else {}
     for one in asked:
@@ -189,7 +188,7 @@ def _read_together(asked: Sequence[_Question], job: Resources) -> None:
                     of_split.append(part)
         chosen_on = {"chosen_on": splits.chosen_on} if len(one.makers) > 1 else {}
         write_sums(
-            one.group.members[0],
+            one.group[0],
             job,
             ratios,
             GeometryCounts(test.n_words, skipped=test.skipped),

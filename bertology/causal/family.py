@@ -84,10 +84,10 @@ class _Causal(SumsFamily):
 
     def cost(self, pair: ModelCorpus, groups: Sequence[FitGroup]) -> Cost:
         """Some passes over the text for each layer."""
-        probe = groups[0].probe
+        probe = groups[0][0].probe
         items = _items(pair, probe)
         n_words = n_words_read(pair, probe) + (0 if items is None else _WORDS_AN_ITEM * len(items))
-        n_cells = sum(len(group.cells) for group in groups)
+        n_cells = sum(len(cells.cells) for group in groups for cells in group)
         return Cost(n_cells * _PASSES * pair.pass_flops(n_words))
 
 

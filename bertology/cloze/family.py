@@ -24,7 +24,6 @@ from bertology.corpora.prompts import ClozeItem
 from bertology.encoders import ModelShape
 from bertology.errors import BertologyError, ClozeError, CorpusError
 from bertology.families.contract import (
-    BaselineCells,
     CellGrid,
     Cost,
     Counts,
@@ -174,7 +173,7 @@ class _Cloze(Family):
             for place, cell in enumerate(cells.cells_of(problem)):
                 _write(job.run, cell, items, answers, place, provenance, {"params": params, **aligned})
 
-    def compute_baselines(self, baselines: BaselineCells, job: Resources) -> None:
+    def compute_baselines(self, baselines: FitCells, job: Resources) -> None:
         """The answers most frequent in each group, whatever the text (the baseline Freq of Petroni et al. 2019)."""
         items = _items_of(job.pair, baselines.probe)
         answers = _by_frequency(items)
@@ -208,7 +207,7 @@ class _Cloze(Family):
             record = replace(record, facts={**record.facts, "params": params})
             outcomes = replace(outcomes, rank=answers.rank)
             column = _scored(outcomes, (record,), (cell,), (None,), probe, scoring, only="answers")
-            shared = task_columns(self, BaselineCells(probe, first.config, {"majority": cell}), scoring)
+            shared = task_columns(self, replace(first, is_baseline=True), scoring)
             where = {**shared, "model": scoring.pair.source.name, "control": "majority"}
             return cell_rows(column, 0, where, metrics=probe.scores)
 
@@ -221,7 +220,7 @@ class _Cloze(Family):
         outcomes = read_outcomes(run, ids)
         return outcomes.counts(metrics[0].count_kind), outcomes.groups
 
-    def baseline_rows(self, baselines: BaselineCells, scoring: Scoring) -> TaskRows:
+    def baseline_rows(self, baselines: FitCells, scoring: Scoring) -> TaskRows:
         """The rows of the most frequent answers."""
         probe, columns = baselines.probe, dict[Problem, Column]()
         assert isinstance(probe, ClozeProbe)
@@ -233,9 +232,9 @@ class _Cloze(Family):
 
     def cost(self, pair: ModelCorpus, groups: Sequence[FitGroup]) -> Cost:
         """A pass over the texts for each set of weights and control, and the fit of a tuned lens."""
-        probe = groups[0].probe
+        probe = groups[0][0].probe
         assert isinstance(probe, ClozeProbe)
-        members = [cells for group in groups for cells in group.members]
+        members = [cells for group in groups for cells in group]
         n_passes = len({(cells.weights, problem.control) for cells in members for problem in cells.problems})
         texts = ((item.text, item.other) for item in _items_of(pair, probe).items)
         n_words = np.array([float(len(text.split()) + len(other.split())) for text, other in texts])

@@ -169,7 +169,7 @@ class _Comparison(SumsFamily):
 
     def cost(self, pair: ModelCorpus, groups: Sequence[FitGroup]) -> Cost:
         """Products of dimensions over all words for each two layers; or a pass over the text for each layer."""
-        probe, n_layers, dim = groups[0].probe, len(pair.layers), pair.shape.dim
+        probe, n_layers, dim = groups[0][0].probe, len(pair.layers), pair.shape.dim
         if not isinstance(probe, VectorComparison):
             return Cost(2 * n_layers * pair.pass_flops(n_words_read(pair, probe)))
         if not probe.compares_layers:
@@ -410,8 +410,8 @@ class _Frozen(VectorFamily):
 
     def cost(self, pair: ModelCorpus, groups: Sequence[FitGroup]) -> Cost:
         """Two fits of the task."""
-        _check_widths(pair, groups[0].probe)
-        of_task = [replace(one, members=tuple(replace(c, probe=_of(c.probe)) for c in one.members)) for one in groups]
+        _check_widths(pair, groups[0][0].probe)
+        of_task = [tuple(replace(cells, probe=_of(cells.probe)) for cells in group) for group in groups]
         cost = LABELS.cost(pair, of_task)
         return replace(cost, flops=cost.flops * 2 / len(_CONTROLS), memory=2 * cost.memory)
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from bertology._folder import check_plan, one_process
+from bertology._folder import own_folder
 from bertology._names import layer_number
 from bertology._training import train, weight_groups
 from bertology.activations.progress import Progress, silent
@@ -541,9 +541,9 @@ class Distil(Method):
                 raise ModelError(f"model {teacher.name}: {lacking}; {remedy}")
             keep = np.linspace(1, n_layers, self.layers).round().astype(int).tolist()
             compressed.keep_layers(keep)
-            with compressed.encoder() as student, one_process(compressed.state, "trains here"):
-                identity = {"settings": asdict(self), "teacher": teacher.fingerprint, "text": text.text_fingerprint}
-                check_plan(compressed.state, json.loads(json.dumps(identity)), unplanned=lambda: None)
+            identity = {"settings": asdict(self), "teacher": teacher.fingerprint, "text": text.text_fingerprint}
+            plain = json.loads(json.dumps(identity))
+            with compressed.encoder() as student, own_folder(compressed.state, "trains here", plain):
                 lesson, others = Lesson(self, teacher, student), Examples(self, teacher, held_out)
                 before = lesson.mean_loss(others)
                 lesson.train(Examples(self, teacher, text), compressed)

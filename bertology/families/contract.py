@@ -77,13 +77,24 @@ class CellGrid:
 
 @dataclass(frozen=True)
 class FitCells:
-    """The cells of one readout configuration of a task on one set of weights: all layers, controls and seeds."""
+    """The cells of one readout configuration of a task on one set of weights: all layers, controls and seeds.
+
+    Those of the baselines of a task have the name of a baseline as control, and read no signal of the model.
+    """
 
     probe: Probe
-    config: ReadoutConfig  # the configuration, with the readout's registered name
-    weights: Weights
+    config: ReadoutConfig
+    """The configuration, with the readout's registered name; of baselines the first one of the task, whose settings
+    they may need."""
+    weights: Weights  # the weights of the model; of baselines its own, which they do not read
     cells: Mapping[CellKey, Cell]
-    layers_read: tuple[int, ...]
+    layers_read: tuple[int, ...] = ()
+    is_baseline: bool = False
+    unreadable: Mapping[str, Reasons] = field(default_factory=dict)
+    """Words of each split that the model cannot read, which are left out of the baselines as well. Empty where the
+    model reads every word: then the cells are those of any model."""
+    windows: Windows = field(default_factory=dict, compare=False)
+    """Windows of each split in which the model reads its words, for baselines that depend on them."""
 
     @cached_property
     def layers(self) -> tuple[int | None, ...]:
@@ -105,54 +116,9 @@ class FitCells:
         return str(self.config.readout)
 
 
-@dataclass(frozen=True)
-class FitGroup:
-    """Cells fitted together: readout configurations of one task that share their passes over the data."""
-
-    members: tuple[FitCells, ...]
-
-    @property
-    def probe(self) -> Probe:
-        """The probe of the task."""
-        return self.members[0].probe
-
-    @property
-    def weights(self) -> Weights:
-        """The weights of the model."""
-        return self.members[0].weights
-
-    @property
-    def cells(self) -> tuple[Cell, ...]:
-        """The cells of all members."""
-        cells: tuple[Cell, ...] = ()
-        for member in self.members:
-            cells += tuple(member.cells.values())
-        return cells
-
-
-@dataclass(frozen=True)
-class BaselineCells:
-    """The cells of a task's baselines, which read no signal of the model."""
-
-    probe: Probe
-    config: ReadoutConfig  # the first readout configuration of the task, whose settings a baseline may need
-    cells: Mapping[str, Cell]  # the cell of each baseline
-    unreadable: Mapping[str, Reasons] = field(default_factory=dict)
-    """Words of each split that the model cannot read, which are left out of the baselines as well. Empty where the
-    model reads every word: then the cells are those of any model."""
-    windows: Windows = field(default_factory=dict, compare=False)
-    """Windows of each split in which the model reads its words, for baselines that depend on them."""
-
-    layers: ClassVar[tuple[int | None, ...]] = (None,)
-
-    @property
-    def problems(self) -> tuple[Problem, ...]:
-        """The name of each baseline; none has a seed."""
-        return tuple(map(Problem, self.cells, itertools.repeat(0)))
-
-    def cells_of(self, problem: Problem) -> tuple[Cell, ...]:
-        """The one cell of a baseline."""
-        return (self.cells[problem.control],)
+FitGroup = tuple[FitCells, ...]
+"""Cells fitted together: readout configurations of one task on the same weights that share their passes over the
+data."""
 
 
 @dataclass(frozen=True)
@@ -314,8 +280,8 @@ class Family(ABC):
         """
 
         def compute(group: FitGroup) -> None:
-            for cells in group.members:
-                self.compute_cells(cells, job)
+            for cells in group:
+                (self.compute_baselines if cells.is_baseline else self.compute_cells)(cells, job)
 
         return one_by_one(groups, compute)
 
@@ -323,7 +289,7 @@ class Family(ABC):
         """Compute and write the cells of one configuration, where nothing in its group is computed with it."""
         raise BertologyError(f"task {cells.probe.task} needs compute_cells or compute, of which its family has none")
 
-    def compute_baselines(self, baselines: BaselineCells, job: Resources) -> None:
+    def compute_baselines(self, baselines: FitCells, job: Resources) -> None:
         """Compute baselines and write their cells."""
         raise BertologyError(f"task {baselines.probe.task} has no baselines")
 
@@ -354,7 +320,7 @@ class Family(ABC):
         """
         raise BertologyError("cells of this kind of task keep no predictions of single items")
 
-    def baseline_rows(self, baselines: BaselineCells, scoring: Scoring) -> TaskRows:
+    def baseline_rows(self, baselines: FitCells, scoring: Scoring) -> TaskRows:
         """The rows of baselines."""
         return TaskRows()
 

@@ -195,7 +195,7 @@ class _Labels(VectorFamily):
         return super().more_rows(cells, control, by_control, shared)
 
     def cost(self, pair: ModelCorpus, groups: Sequence[FitGroup]) -> Cost:
-        data, members = task_data(groups[0].probe, pair.splits), [one for group in groups for one in group.members]
+        data, members = task_data(groups[0][0].probe, pair.splits), [one for group in groups for one in group]
         size, flops = (len(data.train), pair.shape.dim, len(data.labels)), 0.0
         for member in members:
             flops += len(member.cells) * get_readout(member.readout, **member.config.settings).training_flops(*size)

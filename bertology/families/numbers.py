@@ -107,8 +107,8 @@ class _Numbers(VectorFamily):
 
     def cost(self, pair: ModelCorpus, groups: Sequence[FitGroup]) -> Cost:
         """One pass over the training items for products of all features."""
-        data, n_layers = task_data(groups[0].probe, pair.splits), len(pair.layers)
-        weightings = sum(pair.request.seeds for group in groups for _ in group.members)
+        data, n_layers = task_data(groups[0][0].probe, pair.splits), len(pair.layers)
+        weightings = sum(pair.request.seeds for group in groups for _ in group)
         flops = 2.0 * len(data.train) * pair.shape.dim**2 * n_layers * weightings
         return Cost(flops, 16.0 * n_layers * pair.shape.dim**2 * pair.request.seeds, len(data.test))
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from bertology.families.contract import BaselineCells, Counts, Family, FitCells, Problem, Scoring, TaskRows
+from bertology.families.contract import Counts, Family, FitCells, Problem, Scoring, TaskRows
 from bertology.measures import Metric, bootstrap, compare, over_runs
 from bertology.measures.intervals import Bootstrap, selectivity
 from bertology.probing import Probe
@@ -100,7 +100,7 @@ def records_of(run: Path, cells: Sequence[Cell]) -> tuple[CellRecord, ...]:
 
 
 def score_cells(
-    family: Family, cells: FitCells | BaselineCells, scoring: Scoring, metrics: Mapping[str, Sequence[Metric]]
+    family: Family, cells: FitCells, scoring: Scoring, metrics: Mapping[str, Sequence[Metric]]
 ) -> dict[Problem, Column]:
     """Scores of all layers by control and seed, computed from kept predictions with the metrics of each control."""
     columns, waiting, layers = dict[Problem, Column](), dict[Problem, Counts](), cells.layers
@@ -139,10 +139,10 @@ def score_cells(
     return columns
 
 
-def task_columns(family: Family, cells: FitCells | BaselineCells, scoring: Scoring) -> dict[str, Any]:
+def task_columns(family: Family, cells: FitCells, scoring: Scoring) -> dict[str, Any]:
     """Columns that all rows of a readout configuration on one set of weights, or of baselines, have in common."""
     pair, probe = scoring.pair, cells.probe
-    config = cells.config if isinstance(cells, FitCells) else None
+    config = None if cells.is_baseline else cells.config
     columns = {
         "experiment": scoring.experiment,
         "task": probe.task,
@@ -150,7 +150,7 @@ def task_columns(family: Family, cells: FitCells | BaselineCells, scoring: Scori
         "corpus": pair.corpus.name,
         **family.columns(pair, probe, config),
     }
-    if isinstance(cells, BaselineCells):
+    if cells.is_baseline:
         # Leaving out what a model cannot read makes a baseline that model's own.
         return {**columns, "model": pair.source.name if cells.unreadable else None}
     name, _, version = cells.readout.rpartition(".")
@@ -241,7 +241,7 @@ def scored_rows(
 
 
 def scored_baselines(
-    family: Family, baselines: BaselineCells, columns: Columns, scoring: Scoring, *, metrics: Sequence[Scored]
+    family: Family, baselines: FitCells, columns: Columns, scoring: Scoring, *, metrics: Sequence[Scored]
 ) -> TaskRows:
     """The rows of the scored columns of baselines."""
     shared, rows = task_columns(family, baselines, scoring), list[ResultRow]()

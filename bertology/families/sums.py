@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from bertology.encoders import ModelShape
 from bertology.errors import BertologyError, listed
 from bertology.families.contract import (
-    BaselineCells,
     CellGrid,
     Cost,
     Family,
@@ -123,10 +122,10 @@ class SumsFamily(Family):
         every = [sums for cell in draws[0].cells.values() for sums in predictions.read_head_sums(scoring.run, cell.id)]
         return replace(tables, rows=_counted(tables.rows, scored[0], every))
 
-    def baseline_rows(self, baselines: BaselineCells, scoring: Scoring) -> TaskRows:
+    def baseline_rows(self, baselines: FitCells, scoring: Scoring) -> TaskRows:
         """Every statistic of every baseline, of no layer."""
         metrics, rows = self.configured(baselines.probe, baselines.config).scores, list[ResultRow]()
-        for control, cell in baselines.cells.items():
+        for (control, *_), cell in baselines.cells.items():
             where = {**task_columns(self, baselines, scoring), "control": control}
             column = _column([cell], (None,), scoring, metrics)
             made = cell_rows(replace(column, by_group={}), 0, where, metrics=metrics)
@@ -136,7 +135,7 @@ class SumsFamily(Family):
 
     def cost(self, pair: ModelCorpus, groups: Sequence[FitGroup]) -> Cost:
         """Some products of all vectors with one another's dimensions, for each layer."""
-        probe, dim = groups[0].probe, pair.shape.dim
+        probe, dim = groups[0][0].probe, pair.shape.dim
         times = 4 * len(pair.layers)
         return Cost(2.0 * n_words_read(pair, probe) * dim**2 * times, 4.0 * dim**2 * times)
 
@@ -185,7 +184,7 @@ def write_sums(
 
 
 def write_baseline_sums(
-    baselines: BaselineCells,
+    baselines: FitCells,
     job: Resources,
     measure: Callable[[str], Iterable[LayerSums | HeadRatios]],
     counts: GeometryCounts,
@@ -194,7 +193,7 @@ def write_baseline_sums(
 ) -> None:
     """Measure each baseline by its name, and write its cell."""
     facts = _facts(counts, n_clusters, baselines.config, {})
-    for control, cell in baselines.cells.items():
+    for (control, *_), cell in baselines.cells.items():
         with named_task(baselines.probe):
             kept = [sums for one in measure(control) for sums in kept_sums(one, None)]
         predictions.write_cell(
@@ -315,7 +314,7 @@ def _column(
 # Rows of heads.
 
 
-def head_rows(family: Family, cells: FitCells | BaselineCells, scoring: Scoring) -> TaskRows:
+def head_rows(family: Family, cells: FitCells, scoring: Scoring) -> TaskRows:
     """The rows of the statistics of heads, or of their baselines, which have no comparisons of layers."""
     probe, shared = family.configured(cells.probe, cells.config), task_columns(family, cells, scoring)
     better = {metric.name: metric.higher_is_better for metric in probe.scores}
@@ -323,7 +322,7 @@ def head_rows(family: Family, cells: FitCells | BaselineCells, scoring: Scoring)
     main = probe.scores[0].name
     rows = []
     for problem in cells.problems:
-        control = {"control": problem.control} if isinstance(cells, BaselineCells) else {}
+        control = {"control": problem.control} if cells.is_baseline else {}
         for layer, cell in zip(cells.layers, cells.cells_of(problem), strict=True):
             (record,) = records_of(scoring.run, (cell,))
             of_cell = {**shared, **control, **predictions.columns_of(record), "layer": layer}

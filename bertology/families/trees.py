@@ -100,9 +100,9 @@ class _Trees(VectorFamily):
 
     def cost(self, pair: ModelCorpus, groups: Sequence[FitGroup]) -> Cost:
         """Epochs over the training words, by rank."""
-        data = task_data(groups[0].probe, pair.splits)
+        data = task_data(groups[0][0].probe, pair.splits)
         n_words = int(np.diff(data.train.spans[:, 0]).sum())
-        members = (member for group in groups for member in group.members)
+        members = (member for group in groups for member in group)
         n_values = sum(int(one.config.settings.get("rank", _RANK)) * len(one.cells) for one in members)
         flops = 4.0 * _EPOCHS * n_words * pair.shape.dim * n_values
         return Cost(flops, training_memory(pair, len(data.train)), len(data.test))
@@ -119,8 +119,8 @@ def fit_trees(group: FitGroup, job: Resources) -> None:
     from bertology.readouts import StructuralReadout, TreeTargets, fit_ranks, make_readout
     from bertology.readouts.kept import ProbeOrigin, TreeProbe
 
-    watch, first, pair = Stopwatch(), group.members[0], job.pair
-    data = task_data(group.probe, job.pair.splits).without(job.pair.unreadable)
+    watch, first, pair = Stopwatch(), group[0], job.pair
+    data = task_data(first.probe, job.pair.splits).without(job.pair.unreadable)
     trees, problems, fraction = cast(Mapping[str, TreeExamples], data.trees), first.problems, first.config.fraction
     weights = np.stack([data.weights(problem.seed, fraction) for problem in problems])
     is_weighted = fraction < 1 or any(problem.seed for problem in problems)
@@ -135,8 +135,8 @@ def fit_trees(group: FitGroup, job: Resources) -> None:
 
     # Read for distances and depths alike; what is kept in memory serves both.
     train, test = source("train", memory=job.memory), trees["test"]
-    readouts = [make_readout(cells.readout, **cells.config.settings) for cells in group.members]
-    maps: list[dict[str, FittedStructural]] = [{} for _ in group.members]
+    readouts = [make_readout(cells.readout, **cells.config.settings) for cells in group]
+    maps: list[dict[str, FittedStructural]] = [{} for _ in group]
     for asks in _ASKS[test.asks]:
         fitted = fit_ranks(
             cast(list[StructuralReadout], readouts),
@@ -162,8 +162,8 @@ def fit_trees(group: FitGroup, job: Resources) -> None:
     gold = [data.test.values[code] for code in data.test.codes.tolist()]
     left_out = _words_left_out(test)
     packages = ("torch", "transformers", "numpy", "scipy")
-    provenance = watch.provenance(*packages, device=job.device, n_cells=len(group.cells))
-    for cells, of_rank in zip(group.members, maps, strict=True):
+    provenance = watch.provenance(*packages, device=job.device, n_cells=sum(len(cells.cells) for cells in group))
+    for cells, of_rank in zip(group, maps, strict=True):
         writer, fits = CellWriter(cells, data, job, provenance), list(of_rank.values())
         shape = len(problems), len(cells.layers)
         marks, agreement = _tree_texts(test, shape, readings(of_rank), predicted)

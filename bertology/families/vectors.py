@@ -22,7 +22,7 @@ from bertology.encoders import ModelShape
 from bertology.encoders.batching import SHARED
 from bertology.errors import BertologyError, CorpusError, FitError, cut, listed, quoted
 from bertology.families import rows
-from bertology.families.contract import BaselineCells, CellGrid, Family, FitCells, Problem, Resources, Scoring, TaskRows
+from bertology.families.contract import CellGrid, Family, FitCells, Problem, Resources, Scoring, TaskRows
 from bertology.families.model_corpus import DIVIDED, ModelCorpus, Reasons, Signal, Splits
 from bertology.families.request import Init, ReadoutConfig
 from bertology.families.rows import ByControl, Columns, Scored
@@ -581,11 +581,11 @@ class VectorFamily(Family):
         split = {"split": pair.request.train_split} if config is not None and config.codelength else {}
         return {**super().columns(pair, probe, config), **split}
 
-    def compute_baselines(self, baselines: BaselineCells, job: Resources) -> None:
+    def compute_baselines(self, baselines: FitCells, job: Resources) -> None:
         """Predict from the items of the training split, on what the model can read."""
         data = task_data(baselines.probe, job.pair.splits)
         data = data.without(baselines.unreadable, job.pair.joined if baselines.unreadable else {})
-        for control, cell in baselines.cells.items():
+        for (control, *_), cell in baselines.cells.items():
             kept, facts, provenance = self.baseline(data, control)
             provenance = provenance or {"versions": predictions.versions(*self.baseline_packages), "wall_s": 0.0}
             facts = {**data.counts(), **facts}
@@ -618,9 +618,9 @@ class VectorFamily(Family):
         found = rows.scored_rows(self, draws, columns, scoring, metrics=metrics, more=more)
         return replace(found, comparisons=(*found.comparisons, *self.more_comparisons(draws[0], columns[0], scoring)))
 
-    def baseline_rows(self, baselines: BaselineCells, scoring: Scoring) -> TaskRows:
+    def baseline_rows(self, baselines: FitCells, scoring: Scoring) -> TaskRows:
         """Scores by the task's metrics."""
-        metrics = dict.fromkeys(baselines.cells, self.metrics(baselines.probe)["none"])
+        metrics = dict.fromkeys((control for control, _ in baselines.problems), self.metrics(baselines.probe)["none"])
         columns = rows.score_cells(self, baselines, scoring, metrics)
         return rows.scored_baselines(self, baselines, columns, scoring, metrics=baselines.probe.scores)
 

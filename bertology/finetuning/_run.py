@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
-import platform
+import shutil
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
@@ -22,12 +22,14 @@ from bertology._files import (
     canonical_json,
     digest,
     explained_system_errors,
+    explained_write_errors,
     given_path,
     taken,
+    temporary_folder,
     write_atomically,
     write_derived,
 )
-from bertology._folder import CARD, RecordFile, check_plan, model_card, one_process, put_model, versions
+from bertology._folder import CARD, RecordFile, model_card, own_folder
 from bertology._machine import explained_shortage
 from bertology._settings import to_yaml
 from bertology._training import tidy_checkpoints
@@ -42,6 +44,7 @@ from bertology.finetuning._scores import Variant, collapsed, majority, predictio
 from bertology.finetuning._settings import FineTuneSettings, load_grid, recipe_of, settings_of
 from bertology.finetuning._training import FrozenStates, Trained, build, layers_read, reload, train
 from bertology.measures.intervals import Bootstrap, difference
+from bertology.results.predictions import versions
 from bertology.results.rows import Score, frame_to_parquet, read_parquet
 from bertology.results.table import (
     NOTHING,
@@ -526,10 +529,8 @@ def finetune(
         }
     for seed in numbers:
         where = folder / f"seed-{seed}"
-        is_other = (where / "config.json").exists()
-        with one_process(where, "fine-tunes into this folder"):
-            unplanned = "a model that was not fine-tuned here" if is_other else None
-            check_plan(where, {**identity, "seed": seed}, unplanned=lambda held=unplanned: held)  # type: ignore[misc]
+        unplanned = "a model that was not fine-tuned here" if (where / "config.json").exists() else None
+        with own_folder(where, "fine-tunes into this folder", {**identity, "seed": seed}, unplanned=unplanned):
             if not RECORD.is_in(where):
                 bar = BarProgress(f"{source.title} learns {items.name}, seed {seed}") if show else silent
                 trained = build(encoder, items, chosen, seed=seed, trust_remote_code=trust_remote_code)
@@ -590,14 +591,19 @@ def _train_seed(
         scores={name: {m: plain(one) for m, one in scores(frame, task).items()} for name, frame in frames.items()},
         device=str(encoder.device),
         threads=torch.get_num_threads(),
-        versions={"python": platform.python_version(), **versions(*_VERSIONS)},
+        versions=versions(*_VERSIONS),
         started_utc=started.isoformat(timespec="seconds"),
         wall_s=round(time.monotonic() - began, 1),
         majority={name: majority(one, task.splits["train"].gold, task) for name, one in frames.items()},
         collapsed={name: label for name, one in frames.items() if (label := collapsed(one, task.kind)) is not None},
         **facts,
     )
-    put_model(folder, trained.save)
+    with explained_write_errors(folder), temporary_folder(folder, "model") as made:
+        trained.save(made)
+        for path in sorted(made.iterdir()):
+            if path.is_dir():
+                shutil.rmtree(folder / path.name, ignore_errors=True)
+            path.replace(folder / path.name)
     of_splits = pd.concat([one.assign(split=name) for name, one in frames.items()])
     RECORD.write(folder, record, {PREDICTIONS: frame_to_parquet(of_splits), CARD: card_of(record)})
 

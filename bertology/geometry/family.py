@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 
 from bertology.corpora import Sentences
 from bertology.encoders import ModelShape
-from bertology.families.contract import BaselineCells, CellGrid, Cost, FitCells, FitGroup, Resources, named_task
+from bertology.families.contract import CellGrid, Cost, FitCells, FitGroup, Resources, named_task
 from bertology.families.model_corpus import ModelCorpus, Reasons, Signal, skipped_in
 from bertology.families.request import Init, ReadoutConfig
 from bertology.families.sums import PACKAGES, SumsFamily, n_words_read, own_readout, write_baseline_sums, write_sums
@@ -76,7 +76,7 @@ class _Geometry(SumsFamily):
         provenance = watch.provenance(*PACKAGES, device="cpu", n_cells=len(cells.cells))
         write_sums(cells, job, found, counts, n_clusters=n_clusters, provenance=provenance, aligned=aligned)
 
-    def compute_baselines(self, baselines: BaselineCells, job: Resources) -> None:
+    def compute_baselines(self, baselines: FitCells, job: Resources) -> None:
         """Compute what needs no vector, on the words that the model can read."""
         probe = self.configured(baselines.probe, baselines.config)
         texts = job.pair.texts(probe.reads)
@@ -89,11 +89,11 @@ class _Geometry(SumsFamily):
 
     def cost(self, pair: ModelCorpus, groups: Sequence[FitGroup]) -> Cost:
         """Some products of all vectors with one another's dimensions, for each layer or pair of layers."""
-        members = [member for group in groups for member in group.members]
+        members = [member for group in groups for member in group]
         if not any(self.configured(one.probe, one.config).compares_layers for one in members):
             return super().cost(pair, groups)
         times, dim = len(pair.layers) ** 2, pair.shape.dim
-        return Cost(2.0 * n_words_read(pair, groups[0].probe) * dim**2 * times, 4.0 * dim**2 * times)
+        return Cost(2.0 * n_words_read(pair, groups[0][0].probe) * dim**2 * times, 4.0 * dim**2 * times)
 
 
 def words_read(

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from bertology._files import sweep, write_atomically
-from bertology._folder import CARD, check_plan, one_process, versions
+from bertology._folder import CARD, own_folder, versions
 from bertology._languages_apart import OWN_SPECIALS, read_languages_apart
 from bertology._machine import choose_device
 from bertology._settings import changed, checked, file_schema, read_file_of
@@ -722,8 +722,7 @@ def pretrain(
         torch.set_num_threads(threads)
     # Of itself it takes a CUDA GPU or the processor alone: recipes were tried on these.
     device = str(choose_device(device)) if device != "auto" else "cuda" if torch.cuda.is_available() else "cpu"
-    with one_process(out / "training", "trains here"):
-        check_plan(out / "training", {"settings": settings.model_dump(mode="json")}, unplanned=lambda: None)
+    with own_folder(out / "training", "trains here", {"settings": settings.model_dump(mode="json")}):
         sweep(out, *(out / "checkpoints").glob("*"))
         tokenizer, examples, held_out = _text(settings, echo)
         # The last figures are of items that no one has looked at while the recipe was made.

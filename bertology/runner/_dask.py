@@ -363,7 +363,7 @@ def dask_engine(pool: Pool, units: Sequence[Unit], context: engines.Context) -> 
 
         def begin(load: list[engines.Numbered], *extracted: Future) -> None:
             sent = [(number, sender.send(unit)) for number, unit in load]
-            submit(load, compute, sent, context.wait, *extracted, needs_gpu=bool(load[0][1].draws))
+            submit(load, compute, sent, context.wait, *extracted, needs_gpu=not load[0][1].is_baseline)
 
         left, more, noted = engines.portions(units), True, set[str]()
         try:

@@ -7,7 +7,7 @@ import hashlib
 import json
 import subprocess
 import traceback
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from bertology._machine import is_out_of_memory, shortage
 from bertology._settings import to_yaml
 from bertology.errors import BertologyError
 from bertology.families.request import Experiment
-from bertology.results.predictions import FITS, KEPT, Cell, all_finished, predictions_checksum, versions
+from bertology.results.predictions import FITS, KEPT, Cell, predictions_checksum, versions
 from bertology.runner.experiment import load_experiment
 from bertology.runner.plan import Unit, Work
 
@@ -27,7 +27,6 @@ RECORD = "run.json"
 ASKED = "experiment.yaml"
 _OWN_CHECKSUM = "sha256"
 _REMEDY = "name another folder with --out"
-OF_CELLS = ("cells", "predictions", FITS, KEPT)  # folders with files of single cells
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,21 +121,21 @@ class RunFolder:
         self._write_record(record)
 
     def lock(self, name: str, *, wait: bool = True) -> FileLock:
-        """A lock that a process holds while it computes something, gone when it ends however it ends."""
-        folder = self.path / "locks"
-        with _files.explained_write_errors(folder, remedy=_REMEDY):
-            folder.mkdir(parents=True, exist_ok=True)
-        return FileLock(folder / f"{name}.lock", timeout=-1 if wait else 0)
+        """A lock in the folder, see :func:`bertology._files.lock_in`."""
+        return _files.lock_in(self.path, name, remedy=_REMEDY, wait=wait)
 
     def seal(self, cells: Collection[str] | None = None) -> None:
         """Keep a checksum of every file of the results; of files of cells, if ``cells`` are given, only of theirs."""
+
+        def is_included(name: str) -> bool:
+            """Whether a file is to be sealed: of those of single cells only the named ones are."""
+            return cells is None or "/" not in name or name.rpartition("/")[2].partition(".")[0] in cells
+
         with _files.changed_checksums(self.path, remedy=_REMEDY) as checksums:
-            for name in list(checksums):
-                if _is_included(name, cells):
-                    del checksums[name]
+            for name in list(filter(is_included, checksums)):
+                del checksums[name]
             for path in self.files():
-                name = str(path.relative_to(self.path))
-                if _is_included(name, cells):
+                if is_included(name := str(path.relative_to(self.path))):
                     # Of predictions it has been taken already, when their cells were believed.
                     of_cell = path.parent.name == "predictions" and path.suffix == ".parquet"
                     checksums[name] = (
@@ -145,22 +144,18 @@ class RunFolder:
 
     def files(self) -> list[Path]:
         """All result files and all files in the folders of cells, without the run's record and its checksums."""
-        found = list[Path]()
-        for path in self.path.glob("[!.]*"):
-            found += [path] if path.is_file() and path.name not in (RECORD, _files.CHECKSUMS) else []
-        for folder in OF_CELLS:
-            found += (self.path / folder).glob("[!.]*")
-        return sorted(found)
+        own = [path for path in self.path.glob("[!.]*") if path.is_file()]
+        own = [path for path in own if path.name not in (RECORD, _files.CHECKSUMS)]
+        return sorted([*own, *self.cell_files()])
+
+    def cell_files(self) -> list[Path]:
+        """All files in the folders of cells."""
+        return sorted(path for of in ("cells", "predictions", FITS, KEPT) for path in (self.path / of).glob("[!.]*"))
 
     def _write_record(self, record: Mapping[str, Any]) -> None:
         content = {**record, _OWN_CHECKSUM: _checksum_of(record)}
         plain = json.dumps(content, indent=1, ensure_ascii=False).encode()
         _files.write_atomically(self.path / RECORD, plain, remedy=_REMEDY)
-
-
-def _is_included(name: str, cells: Collection[str] | None) -> bool:
-    """Whether a file is to be sealed: of those of single cells only the named ones are, where there are names."""
-    return cells is None or "/" not in name or name.rpartition("/")[2].partition(".")[0] in cells
 
 
 def _checksum_of(record: Mapping[str, Any]) -> str:
@@ -181,15 +176,11 @@ def git_state() -> dict[str, Any] | None:
     return {"commit": outputs[0], "changed_files": len(outputs[1].splitlines())}
 
 
-def finished(run: Path, unit: Unit) -> bool:
-    return all_finished(run, unit.cells)
-
-
 def failure_of(run: Path, unit: Unit) -> str | None:
     """The reason why a unit failed when it was last tried, in one line."""
     for cell in unit.cells:
         with contextlib.suppress(FileNotFoundError, ValueError, KeyError, TypeError):
-            return str(json.loads(_failure_path(run, cell).read_text(encoding="utf-8"))["error"]["message"])
+            return str(json.loads(failure_path(run, cell).read_text(encoding="utf-8"))["error"]["message"])
     return None
 
 
@@ -206,13 +197,9 @@ def write_failure(run: Path, unit: Unit, error: Exception) -> None:
     for cell in unit.cells:
         record = {"cell_id": cell.id, "identity": dict(cell.identity), **failure}
         content = json.dumps(record, indent=1, ensure_ascii=False).encode()
-        _files.write_atomically(_failure_path(run, cell), content, remedy=_REMEDY)
+        _files.write_atomically(failure_path(run, cell), content, remedy=_REMEDY)
 
 
-def forget_failures(run: Path, cells: Iterable[Cell]) -> None:
-    for cell in cells:
-        _failure_path(run, cell).unlink(missing_ok=True)
-
-
-def _failure_path(run: Path, cell: Cell) -> Path:
+def failure_path(run: Path, cell: Cell) -> Path:
+    """The file with the reason why a cell failed."""
     return run / "cells" / f"{cell.id}.failed.json"

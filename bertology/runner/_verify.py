@@ -16,7 +16,7 @@ from bertology.families.request import Experiment, ModelSettings
 from bertology.results import ResultRow, Results, read_results
 from bertology.results.predictions import Cell, PredictionFolder
 from bertology.results.rows import ComparisonRow, put_row, read_result_rows
-from bertology.runner._folder import OF_CELLS, RECORD, RunFolder
+from bertology.runner._folder import RECORD, RunFolder
 from bertology.runner.plan import in_order, reads_sentences, same_but_for_names, with_checkpoints
 from bertology.runner.run import RunOptions, RunSummary, run_experiment, save_tables
 
@@ -207,7 +207,7 @@ def merge_runs(runs: Sequence[Path], out: Path) -> Results:
                 remedy = "`bertology verify` says which was altered"
                 raise BertologyError(f"the runs contradict each other: {values}; {remedy}")
         comparisons.update({(row.family, row.cell_a, row.cell_b): row for row in results.comparisons})
-        for path in sorted(path for of in OF_CELLS for path in (folder.path / of).glob("[!.]*")):
+        for path in folder.cell_files():
             target = out / path.parent.name / path.name
             if not target.exists():
                 _files.write_atomically(target, path.read_bytes(), remedy=_REMEDY)

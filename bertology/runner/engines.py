@@ -34,12 +34,12 @@ from bertology.activations import Entry
 from bertology.activations.progress import Progress, silent
 from bertology.corpora import Corpus
 from bertology.errors import BertologyError, cut_path
-from bertology.families.contract import Family, FitCells, FitGroup, Resources
+from bertology.families.contract import Family, FitGroup, Resources
 from bertology.families.model_corpus import ModelCorpus, Signal, Splits, StoredSignal, Weights, texts_read
 from bertology.families.rows import records_of
 from bertology.results import Predictions
 from bertology.results.predictions import Cell, all_finished, read_predictions, write_cell
-from bertology.runner._folder import RunFolder, finished, forget_failures, write_failure
+from bertology.runner._folder import RunFolder, failure_path, write_failure
 from bertology.runner.plan import Plan, Unit
 
 if TYPE_CHECKING:
@@ -61,8 +61,8 @@ def together(units: Iterable[Numbered]) -> list[list[Numbered]]:
     """Units of one plan, those in one list that are computed in one pass over the model's signals."""
     loads: dict[object, list[Numbered]] = {}
     for number, unit in units:
-        shared = unit.family.pass_key(unit.draws[0]) if unit.draws else None
-        key = number if shared is None else (unit.family, *(group.weights for group in unit.draws), shared)
+        shared = None if unit.is_baseline else unit.family.pass_key(unit.draws[0])
+        key = number if shared is None else (unit.family, *(group[0].weights for group in unit.draws), shared)
         loads.setdefault(key, []).append((number, unit))
     return list(loads.values())
 
@@ -97,7 +97,7 @@ def compute_load(load: Sequence[Numbered], context: Context) -> list[tuple[int, 
                 # Nobody waits for a unit while holding others, so that two runs cannot wait for each other.
                 locks.enter_context(RunFolder(context.run).lock(unit.key, wait=context.wait and len(load) == 1))
                 outcomes[unit.key] = "found"
-                mine += [] if finished(context.run, unit) else [unit]
+                mine += [] if all_finished(context.run, unit.cells) else [unit]
             except Timeout:
                 outcomes[unit.key] = "busy"
         outcomes |= _compute(mine, context) if mine else {}
@@ -114,14 +114,6 @@ def _compute(units: Sequence[Unit], context: Context) -> dict[str, Outcome | Exc
     tasks = ", ".join(map(attrgetter("probe.task"), units))
     try:
         with one_thread(unless=context.all_threads) as n_threads:
-            if first.baselines is not None:
-                job = _job(first, None, context, f"{tasks}, baselines", n_threads)
-                folds = _folds(job)
-                for part in folds or [job]:
-                    if not all_finished(part.run, first.cells):
-                        first.family.compute_baselines(first.baselines, part)
-                if folds:
-                    _put_together(job, folds, first.cells)
             for draw in zip(*map(attrgetter("draws"), units), strict=True):
                 # Of a unit that was begun before some groups may be finished.
                 owners, groups = dict[int, Unit](), list[FitGroup]()
@@ -130,40 +122,38 @@ def _compute(units: Sequence[Unit], context: Context) -> dict[str, Outcome | Exc
                         owners[id(left)] = unit
                         groups.append(left)
                 if groups:
-                    label = f"{first.plan.pair.called(groups[0].weights)}, {tasks}"
+                    model = first.plan.pair.called(groups[0][0].weights)
+                    label = f"{tasks}, baselines" if first.is_baseline else f"{model}, {tasks}"
                     job = _job(first, groups[0], context, label, n_threads)
                     for group, error in _compute_groups(first.family, groups, job):
                         if error is not None:
                             failures[owners[id(group)].key] = error
     except Exception as error:
         # Whatever goes wrong in a cell is recorded there and does not stop the others.
-        failures = {unit.key: error for unit in units if not finished(context.run, unit)} | failures
+        failures = {unit.key: error for unit in units if not all_finished(context.run, unit.cells)} | failures
     outcomes: dict[str, Outcome | Exception] = {**dict.fromkeys(map(attrgetter("key"), units), "computed"), **failures}
     for unit in units:
         if unit.key in failures:
             write_failure(context.run, unit, failures[unit.key])
         else:
-            forget_failures(context.run, unit.cells)
+            for cell in unit.cells:
+                failure_path(context.run, cell).unlink(missing_ok=True)
     return outcomes
 
 
 def _unfinished(group: FitGroup, run: Path) -> FitGroup | None:
     """The members that have cells to compute; None if there are none."""
-    left = list[FitCells]()
-    for member in group.members:
-        left += [] if all_finished(run, member.cells.values()) else [member]
-    return replace(group, members=tuple(left)) if left else None
+    return tuple(member for member in group if not all_finished(run, member.cells.values())) or None
 
 
-def _job(unit: Unit, group: FitGroup | None, context: Context, label: str, n_threads: int) -> Resources:
-    """The resources of a group, or of baselines; its model is opened when it is needed."""
-    pair = unit.plan.pair
-    weights = pair.weights if group is None else group.weights
+def _job(unit: Unit, group: FitGroup, context: Context, label: str, n_threads: int) -> Resources:
+    """The resources of a group; its model is opened when it is needed."""
+    pair, weights = unit.plan.pair, group[0].weights
     reads, jobs = unit.reads, []
     if reads:
         close_encoder()
     for of, own in ((pair, weights), (pair.reference, None)):
-        if of is None or (own is None and (group is None or not unit.probe.needs_reference)):
+        if of is None or (own is None and (unit.is_baseline or not unit.probe.needs_reference)):
             continue
         stored = {}
         for read in reads:
@@ -273,8 +263,9 @@ def _compute_groups(
 ) -> Iterator[tuple[FitGroup, Exception | None]]:
     """:meth:`Family.compute`, in each fold where there are any; what is finished of a fold is not computed again."""
     folds, failures = _folds(job), dict[int, Exception]()
+    compute = partial(Family.compute, family) if groups[0][0].is_baseline else family.compute
     if not folds:
-        yield from family.compute(groups, job)
+        yield from compute(groups, job)
         return
     for fold in folds:
         owners, parts = dict[int, FitGroup](), list[FitGroup]()
@@ -282,11 +273,11 @@ def _compute_groups(
             if id(group) not in failures and (left := _unfinished(group, fold.run)) is not None:
                 owners[id(left)] = group
                 parts.append(left)
-        for part, error in family.compute(parts, fold) if parts else ():
+        for part, error in compute(parts, fold) if parts else ():
             failures |= {} if error is None else {id(owners[id(part)]): error}
     for group in groups:
         if id(group) not in failures:
-            _put_together(job, folds, group.cells)
+            _put_together(job, folds, [cell for one in group for cell in one.cells.values()])
         yield group, failures.get(id(group))
 
 
@@ -574,7 +565,7 @@ def threads_engine(n_threads: int, units: Sequence[Unit], context: Context) -> O
             number, unit = load[0]
             if not unit.reads:
                 # Hooks and gates belong to the one model that is open, so that its passes do not run side by side.
-                yield from compute_load(load, replace(context, all_threads=bool(unit.draws)))
+                yield from compute_load(load, replace(context, all_threads=not unit.is_baseline))
             elif len(load) > 1:
                 parts.append(load)
             else:  # each draw of weights is a fit of its own

@@ -14,7 +14,8 @@ from bertology._names import short_names
 from bertology.errors import BertologyError
 from bertology.families.contract import Cost
 from bertology.families.model_corpus import texts_read
-from bertology.runner._folder import RunFolder, failure_of, finished
+from bertology.results.predictions import all_finished
+from bertology.runner._folder import RunFolder, failure_of
 from bertology.runner.engines import together
 from bertology.runner.plan import Plan, Unit, Work
 
@@ -102,14 +103,14 @@ def estimate(work: Work, folder: Path) -> Estimate:
 
 def _pair(plan: Plan, units: Sequence[Unit], folder: Path | None) -> PairEstimate:
     pair = plan.pair
-    left = [unit for unit in units if folder is None or not finished(folder, unit)]
+    left = [unit for unit in units if folder is None or not all_finished(folder, unit.cells)]
     failed = [unit for unit in left if folder is not None and failure_of(folder, unit) is not None]
     # The cost of the fits that are left, by task, and why some tasks cannot be computed.
     costs, problems = dict[str, list[Cost]](), dict[str, None]()
-    for load in together(enumerate(unit for unit in left if unit.draws)):
+    for load in together(enumerate(unit for unit in left if not unit.is_baseline)):
         first, groups = load[0][1], [group for _, unit in load for group in unit.draws]
         try:
-            first.family.check(pair, first.probe, [member.config for group in groups for member in group.members])
+            first.family.check(pair, first.probe, [member.config for group in groups for member in group])
             costs.setdefault(first.probe.task, []).append(first.family.cost(pair, groups))
         except BertologyError as error:
             costs.pop(first.probe.task, None)

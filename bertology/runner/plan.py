@@ -21,7 +21,7 @@ from bertology.encoders import model_fingerprint, model_shape, resolve_model
 from bertology.encoders.sources import code_fingerprint, find_checkpoints
 from bertology.errors import BertologyError, CorpusError, cut, quoted
 from bertology.families import contract, model_corpus
-from bertology.families.contract import BaselineCells, Family, FitCells, FitGroup, family_of
+from bertology.families.contract import CellKey, Family, FitCells, FitGroup, family_of
 from bertology.families.model_corpus import ModelCorpus, Splits, StoredSignal, Unreadable, Weights
 from bertology.families.request import (
     AS_READ,
@@ -215,8 +215,7 @@ class Plan:
                 draws = list[FitGroup]()
                 for weights in self.pair.fingerprints:
                     if weights.init == init:
-                        members = map(self._cells, repeat(probe), configs, repeat(weights), repeat(identity))
-                        draws.append(FitGroup(tuple(members)))
+                        draws.append(tuple(self._cells(probe, config, weights, identity) for config in configs))
                 of_task.append(tuple(draws[: probe.most_draws]))
             fits[init, probe.task] = tuple(of_task)
         return fits
@@ -250,7 +249,7 @@ class Plan:
         return FitCells(probe, config, weights, cells, grid.layers_read)
 
     @cached_property
-    def baselines(self) -> tuple[BaselineCells, ...]:
+    def baselines(self) -> tuple[FitCells, ...]:
         """The baselines asked for, by task, on what the model can read."""
         found = []
         for probe in self.probes:
@@ -259,9 +258,9 @@ class Plan:
             found.append(self.baselines_of(probe, unreadable) if unreadable[0] else one)
         return tuple(found)
 
-    def baselines_of(self, probe: Probe, unreadable: Unreadable = ({}, {})) -> BaselineCells:
+    def baselines_of(self, probe: Probe, unreadable: Unreadable = ({}, {})) -> FitCells:
         """The baselines asked for of a task, of all words but the ``unreadable`` ones."""
-        family, config, cells = family_of(probe), self.configs_of(probe)[0], dict[str, Cell]()
+        family, config, cells = family_of(probe), self.configs_of(probe)[0], dict[CellKey, Cell]()
         shared = self._identity(probe)
         if family.has_settings_in_baselines and config.changes:
             shared["reading"] = config.changes
@@ -269,8 +268,8 @@ class Plan:
             shared["unreadable_fingerprint"] = model_corpus.fingerprint_of(*unreadable, self.pair.joined)
         for note in family.baselines(probe):
             if note.name in self.pair.request.controls:
-                cells[note.name] = Cell({**shared, "control": note.name})
-        return BaselineCells(probe, config, cells, *unreadable)
+                cells[note.name, 0, None] = Cell({**shared, "control": note.name})
+        return FitCells(probe, config, self.pair.weights, cells, (), True, *unreadable)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -294,9 +293,10 @@ class Plan:
         """Hash of all cells: the name of the cache's folder for a run without a folder of its own."""
         cells = list[Cell]()
         for draws in itertools.chain.from_iterable(self.fits.values()):
-            cells += draws[0].cells  # further draws go where the first is: asking for more of them goes on from there
-        for baselines in self.baselines:
-            cells += baselines.cells.values()
+            for one in draws[0]:  # further draws go where the first is: asking for more of them goes on from there
+                cells += one.cells.values()
+        for one in self.baselines:
+            cells += one.cells.values()
         return digest([canonical_json(sorted(map(attrgetter("id"), cells)))])
 
     def configs_of(self, probe: Probe) -> tuple[ReadoutConfig, ...]:
@@ -333,8 +333,7 @@ class Unit:
 
     plan: Plan
     probe: Probe
-    draws: Draws = ()  # a fit group on each draw of weights; nothing for baselines
-    baselines: BaselineCells | None = None
+    draws: Draws  # a fit group on each draw of weights, or one of the baselines
 
     @property
     def family(self) -> Family:
@@ -343,16 +342,18 @@ class Unit:
 
     @property
     def by_config(self) -> tuple[tuple[FitCells, ...], ...]:
-        """The cells of each readout configuration on each draw of weights; nothing for baselines."""
-        return tuple(zip(*map(attrgetter("members"), self.draws), strict=True))
+        """The cells of each readout configuration on each draw of weights, or those of the baselines."""
+        return tuple(zip(*self.draws, strict=True))
 
     @property
     def cells(self) -> tuple[Cell, ...]:
         """All cells, those of baselines or of fits."""
-        cells = [] if self.baselines is None else list(self.baselines.cells.values())
-        for group in self.draws:
-            cells += group.cells
-        return tuple(cells)
+        return tuple(cell for one in itertools.chain(*self.draws) for cell in one.cells.values())
+
+    @property
+    def is_baseline(self) -> bool:
+        """Whether the cells are those of baselines."""
+        return self.draws[0][0].is_baseline
 
     @cached_property
     def key(self) -> str:
@@ -362,11 +363,11 @@ class Unit:
     @property
     def reads(self) -> tuple[StoredSignal, ...]:
         """The stored vectors of the corpus that it needs, of its model by weights and of the reference."""
-        if not self.draws:
+        if self.is_baseline:
             return ()
-        signals = self.family.signals(self.probe, list(map(attrgetter("config"), self.draws[0].members)))
+        signals = self.family.signals(self.probe, list(map(attrgetter("config"), self.draws[0])))
         reads, reference = list[StoredSignal](), self.plan.pair.reference
-        for weights, signal in itertools.product(map(attrgetter("weights"), self.draws), signals):
+        for weights, signal in itertools.product((group[0].weights for group in self.draws), signals):
             reads.append(StoredSignal(weights, signal))
         if reference is not None and self.probe.needs_reference:
             reads += [StoredSignal(reference.weights, signal, True) for signal in signals]
@@ -375,16 +376,16 @@ class Unit:
     @property
     def is_random_control(self) -> bool:
         """Whether it is on the random weights that a pretrained model is compared with."""
-        return bool(self.draws) and self.draws[0].weights.init != self.plan.pair.request.init
+        return bool(self.draws[0][0].weights.init != self.plan.pair.request.init)
 
     @property
     def title(self) -> str:
         """Its name in messages."""
         where = f"{self.probe.task} on {self.plan.pair.corpus.name}"
-        if not self.draws:
+        if self.is_baseline:
             return f"{where}, baselines"
         if len(self.plan.configs_of(self.probe)) > 1:
-            where += f" by {self.draws[0].members[0].config.title}"
+            where += f" by {self.draws[0][0].config.title}"
         model = self.plan.pair.source.title
         return f"{where}, {model}{' with random weights' if self.is_random_control else ''}"
 
@@ -472,10 +473,10 @@ class Work:
                     other = self.pairs.get((model, place.corpus))
                     is_whole = is_whole or other is None or not other.baselines[place.task].unreadable
                 if is_whole:
-                    units.append(Unit(plan, probe, baselines=plan.baselines_of(probe)))
+                    units.append(Unit(plan, probe, ((plan.baselines_of(probe),),)))
                 continue
             for baselines in () if reads_all or id(plan) in begun else plan.baselines:
-                units += [Unit(plan, baselines.probe, baselines=baselines)] if baselines.unreadable else []
+                units += [Unit(plan, baselines.probe, ((baselines,),))] if baselines.unreadable else []
             begun.add(id(plan))
             unit = Unit(plan, probe, plan.fits[place.init, probe.task][place.config])
             # Groups that have one cell in common have all.

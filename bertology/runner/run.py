@@ -24,9 +24,9 @@ from bertology.families.contract import Scoring, TaskRows
 from bertology.families.request import Experiment, ProbeRequest
 from bertology.families.rows import failed_rows, noted
 from bertology.results import ResultRow, Results, read_results
-from bertology.results.predictions import PredictionFolder
+from bertology.results.predictions import PredictionFolder, all_finished
 from bertology.results.rows import ComparisonRow
-from bertology.runner._folder import RunFolder, failure_of, finished, git_state
+from bertology.runner._folder import RunFolder, failure_of, git_state
 from bertology.runner.engines import ClusterChoice, Context, Engine, ProgressFor, joblib_engine, serial, threads_engine
 from bertology.runner.plan import Shard, Unit, Work, in_order, resolve_work
 
@@ -98,7 +98,7 @@ def run_experiment(
         options.echo(f"note    {note}")
     failures = []
     for unit in session.units:
-        if not finished(out, unit) and (reason := failure_of(out, unit)) is not None:
+        if not all_finished(out, unit.cells) and (reason := failure_of(out, unit)) is not None:
             failures.append(f"{unit.title}: {reason}")
     wall = time.perf_counter() - clock
     session.write_tables(wall)
@@ -141,7 +141,7 @@ def run_probes(
     with _files.explained_write_errors(path, remedy=remedy):
         is_new = not path.is_dir()
     for unit in work.units:
-        if unit.draws and (is_new or not finished(path, unit)):
+        if not unit.is_baseline and (is_new or not all_finished(path, unit.cells)):
             unit.family.check(unit.plan.pair, unit.probe, unit.plan.configs_of(unit.probe))
     if out is not None:
         session.folder.open(work)
@@ -185,8 +185,8 @@ class _Session:
                 "'serial', or save it and give the folder"
             )
         for unit in pending:
-            for group in unit.draws[:1]:
-                unit.family.check_settings(unit.probe, list(map(attrgetter("config"), group.members)))
+            if not unit.is_baseline:
+                unit.family.check_settings(unit.probe, list(map(attrgetter("config"), unit.draws[0])))
         from bertology._machine import choose_device
 
         device = self._work.experiment.device
@@ -249,7 +249,7 @@ class _Session:
             yield serial if self._engine == "serial" or n_jobs == 1 else partial(engine, n_jobs)
 
     def _is_pending(self, unit: Unit) -> bool:
-        if finished(self.folder.path, unit):
+        if all_finished(self.folder.path, unit.cells):
             return False
         return self._options.retry_failed or failure_of(self.folder.path, unit) is None
 
@@ -260,7 +260,7 @@ class _Session:
         with self.folder.lock("tables"):
             done, failed = list[Unit](), list[Unit]()
             for unit in self.units:
-                if finished(path, unit):
+                if all_finished(path, unit.cells):
                     done.append(unit)
                 elif failure_of(path, unit) is not None:
                     failed.append(unit)
@@ -312,12 +312,12 @@ class _Session:
                 run, unit.plan.pair, experiment.name, chosen.resamples, chosen.seed, chosen.compare_layers
             )
             for draws in unit.by_config:
-                if unit in failed:
-                    fits += [failed_rows(family, cells, scoring) for cells in draws]
-                else:
+                if unit not in failed and unit.is_baseline:
+                    baselines.append(noted(family, unit.probe, family.baseline_rows(draws[0], scoring)))
+                elif unit not in failed:
                     fits.append(noted(family, unit.probe, family.rows(draws, scoring)))
-            if unit.baselines is not None and unit not in failed:
-                baselines.append(noted(family, unit.probe, family.baseline_rows(unit.baselines, scoring)))
+                elif not unit.is_baseline:
+                    fits += [failed_rows(family, cells, scoring) for cells in draws]
         rows, comparisons = list[ResultRow](), list[ComparisonRow]()
         for part in (*fits, *baselines):
             rows += part.rows

@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 from torch.nn import functional
 
 from bertology import BertologyError, Compressed, compress, load_corpus, load_encoder
-from bertology._folder import one_process
+from bertology._folder import own_folder
 from bertology.compression import Distil
 from bertology.compression import _methods as _distil
 
@@ -103,5 +103,5 @@ def test_mistakes_are_one_line(tiny_bert: Path, text: Path, tmp_path: Path) -> N
     with pytest.raises(BertologyError, match="lr lie between 0 and 1"):
         distil(tiny_bert, tmp_path / "fast", lr=2.0)
     taken = tmp_path / "taken"
-    with one_process(taken, "trains here"), pytest.raises(BertologyError, match="another process trains here"):
-        one_process(taken, "trains here").__enter__()
+    with own_folder(taken, "trains here", {}), pytest.raises(BertologyError, match="another process trains here"):
+        own_folder(taken, "trains here", {}).__enter__()

@@ -145,7 +145,8 @@ def test_the_reference_names_cells_of_comparisons_alone(tiny_bert: Path, tiny_co
 
     def ids(task: str, reference: str | ModelSettings | None) -> list[str]:
         plan = make_plan(but(request, reference=reference))
-        return [cell.id for (_, name), fits in plan.fits.items() if name == task for cell in fits[0][0].cells]
+        members = [one for (_, name), fits in plan.fits.items() if name == task for one in fits[0][0]]
+        return [cell.id for one in members for cell in one.cells.values()]
 
     fresh = ModelSettings(name=str(tiny_bert), init="random", init_seed=1)
     assert ids("pos", None) == ids("pos", "pocket") == ids("pos", fresh)

@@ -126,9 +126,7 @@ def noise(planted: Callable[..., Corpus]) -> Corpus:
 
 def fits_of(plan: Plan) -> tuple[FitCells, ...]:
     """What a plan fits: each readout configuration on each draw of weights."""
-    return tuple(
-        cells for of_task in plan.fits.values() for draws in of_task for group in draws for cells in group.members
-    )
+    return tuple(cells for of_task in plan.fits.values() for draws in of_task for group in draws for cells in group)
 
 
 Vectors = Callable[[Plan, TaskData], dict[str, WordVectors]]

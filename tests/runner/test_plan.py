@@ -28,7 +28,7 @@ def cells(plan: Plan) -> dict[tuple[object, ...], str]:
     for group in fits_of(plan):
         found |= {(group.probe.task, group.weights.init, *key): cell.id for key, cell in group.cells.items()}
     for of_task in plan.baselines:
-        found |= {(of_task.probe.task, control): cell.id for control, cell in of_task.cells.items()}
+        found |= {(of_task.probe.task, control): cell.id for (control, *_), cell in of_task.cells.items()}
     return found
 
 

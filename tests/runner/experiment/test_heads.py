@@ -12,8 +12,9 @@ import pytest
 from bertology import attention
 from bertology.attention.arcs import heads as head_statistics
 from bertology.results import predictions
+from bertology.results.predictions import all_finished
 from bertology.runner import RunOptions, run_experiment
-from bertology.runner._folder import RunFolder, finished
+from bertology.runner._folder import RunFolder
 from bertology.runner.engines import Context, compute_load, together
 from bertology.runner.experiment import Experiment
 from bertology.runner.plan import resolve_work
@@ -141,7 +142,7 @@ def test_what_another_process_is_at_is_left_to_it(
         assert compute_load(load, Context(run, "cpu")) == [(0, "computed"), (1, "busy"), (2, "computed")]
     assert passes == [("word", 3), ("word", 6)]
     assert compute_load(load, Context(run, "cpu", wait=True)) == [(0, "found"), (1, "computed"), (2, "found")]
-    assert all(finished(run, unit) for _, unit in load)
+    assert all(all_finished(run, unit.cells) for _, unit in load)
 
 
 def test_a_run_that_is_broken_off_goes_on(

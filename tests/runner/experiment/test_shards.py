@@ -170,7 +170,7 @@ def test_a_plan_of_very_many_cells_names_none_of_them(
     monkeypatch.setattr(Cell, "id", property(lambda cell: named.append(cell) or f"{id(cell)}"))
     found = estimate(work, tmp_path / "run")
     assert found.n_cells == work.n_cells == 10 * 2 * (4 * 100 * 2) + 4
-    groups = sum(bool(unit.draws) for unit in work.units)
+    groups = sum(not unit.is_baseline for unit in work.units)
     assert len(named) <= 2 * (groups + 2)
 
 
