@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache, partial, partialmethod
 from importlib.util import find_spec
 from itertools import groupby
+from multiprocessing import resource_tracker
 from operator import attrgetter
 from pathlib import Path
 from threading import Event
@@ -658,6 +659,8 @@ def joblib_engine(n_jobs: int, units: Sequence[Unit], context: Context) -> Outco
             there = Context(context.run, context.device, context.wait, side_by_side=n_processes)
             # Ctrl-C is held back while processes are started: they inherit that, and are ended by this one, in order.
             can_block = hasattr(signal, "pthread_sigmask")
+            if can_block:
+                resource_tracker.ensure_running()  # when it starts, it lets Ctrl-C through again
             before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT}) if can_block else set()
             try:
                 results = parallel(delayed(_unpacked)(load, there) for load in sent)
