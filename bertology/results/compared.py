@@ -55,7 +55,7 @@ class Compared:
     differences: Mapping[int, Score] = field(default_factory=dict)
     """Scores of a task less those of the reference, on the same items."""
     p_adj: Mapping[int, float] = field(default_factory=dict)
-    """Of differences, adjusted over all layers and pairs of models of the task (Benjamini–Hochberg)."""
+    """P-values of differences by layer, adjusted over layers and pairs of models of the task (Benjamini–Hochberg)."""
 
     @property
     def sure(self) -> dict[int, float]:
