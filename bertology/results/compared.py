@@ -95,10 +95,19 @@ def compared_tasks(
             )
             differences, p_adj, layers = ({layer: of[part] for layer, of in found.items()} for part in range(3))
             yield Compared(
-                task, corpus, metric, names[model], names[reference], after[0], by_layer, layers,
-                of_reference=of_reference, reading=reading if times[task, corpus, metric] > 1 else "",
-                differences=differences, p_adj=p_adj,
-            )  # fmt: skip
+                task,
+                corpus,
+                metric,
+                names[model],
+                names[reference],
+                after[0],
+                by_layer,
+                layers,
+                of_reference=of_reference,
+                reading=reading if times[task, corpus, metric] > 1 else "",
+                differences=differences,
+                p_adj=p_adj,
+            )
 
 
 def _differences(
@@ -151,12 +160,18 @@ def pair_statistics(rows: Sequence[ResultRow]) -> Iterator[Compared]:
                 at_null += [layer] if (end <= far if is_higher else end >= far) else []
         others = {row.layer: row.param("reference_layer") for row in same if row.layer is not None}
         yield Compared(
-            task, corpus, metric, names[model], names.get(reference, reference), same[0], layers[key],
+            task,
+            corpus,
+            metric,
+            names[model],
+            names.get(reference, reference),
+            same[0],
+            layers[key],
             {layer: int(other) for layer, other in others.items() if other is not None},
             {row.head: row.score for row in same if row.head is not None},
             next((row.score for row in same if row.layer is None and row.head is None), None),
             at_null if any(of[2] == metric for of in nulls) else None,
-        )  # fmt: skip
+        )
 
 
 def compared_frame(every: Sequence[Compared]) -> pd.DataFrame:
