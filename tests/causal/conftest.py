@@ -9,4 +9,4 @@ from bertology.encoders import Encoder, load_encoder
 
 @pytest.fixture(scope="session")
 def encoder() -> Encoder:
-    return load_encoder("pocket")
+    return load_encoder("pocket", device="cpu")

@@ -21,7 +21,7 @@ PROMPT = Prompt("The guards near the dog {mask} open.")
 
 @pytest.fixture(scope="module")
 def encoder() -> Encoder:
-    return load_encoder("pocket")
+    return load_encoder("pocket", device="cpu")
 
 
 @pytest.fixture(scope="module")

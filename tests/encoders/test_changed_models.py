@@ -216,11 +216,11 @@ def test_vectors_and_predictions_are_those_of_the_object(way: Callable[[Any], An
         states, logits = plain(changed, tokenizer, text)
         ids = tokenizer(text, return_tensors="pt")["input_ids"]
         for layer, state in encoder.hidden_states(ids, layers=range(5)).items():
-            torch.testing.assert_close(state[0].float(), states[layer], **close)
+            torch.testing.assert_close(state[0].float().cpu(), states[layer].cpu(), **close)
         places = torch.tensor([[0, n] for n in range(ids.shape[1])])
-        ours = encoder.masked_logits(ids, places)[4].float()
-        torch.testing.assert_close(ours, logits, **close)
-        moved = max(moved, float((stock.masked_logits(ids, places)[4] - logits).abs().max()))
+        ours = encoder.masked_logits(ids, places)[4].float().cpu()
+        torch.testing.assert_close(ours, logits.cpu(), **close)
+        moved = max(moved, float((stock.masked_logits(ids, places)[4] - logits.cpu()).abs().max()))
     assert moved > 1e-2 or way is half_precision  # the way changes something
 
 

@@ -279,7 +279,7 @@ PIECES = {0: [2], 1: [5]}
 
 @pytest.fixture(scope="module")
 def pocket() -> Encoder:
-    return load_encoder("pocket")
+    return load_encoder("pocket", device="cpu")
 
 
 def plain(pocket: Encoder, text: str, register: Callable[[Any], Any] | None = None) -> tuple[Tensor, Tensor]:

@@ -143,7 +143,7 @@ class Own(nn.Module):
         self.layers = nn.ModuleList(nn.TransformerEncoderLayer(dim, 4, 64, batch_first=True) for _ in range(2))
 
     def forward(self, ids: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
-        states: torch.Tensor = self.table(ids) + self.places(torch.arange(ids.shape[1]))
+        states: torch.Tensor = self.table(ids) + self.places(torch.arange(ids.shape[1], device=ids.device))
         for layer in self.layers:
             states = layer(states, src_key_padding_mask=None if mask is None else mask == 0)
         return states

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 from sklearn.metrics import accuracy_score, f1_score
 
+from bertology._machine import choose_device
 from bertology.corpora import Corpus, Sentence, Sentences
 from bertology.results.predictions import Stopwatch, read_predictions
 from bertology.runner import ProbeRequest, run_probes
@@ -103,7 +104,7 @@ def test_provenance_says_with_what_and_where(finished: Any) -> None:
     frame = frame_of(finished)
     layers = frame[frame.layer.notna()]
     assert {"bertology", "torch", "transformers", "python"} <= set(json.loads(layers.versions.iloc[0]))
-    assert set(layers.device) == {"cpu"}
+    assert set(layers.device) == {str(choose_device())}
     assert layers.wall_s.gt(0).all()
     assert layers.started_utc.str.match(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00").all()
     assert set(json.loads(layers.params_json.iloc[0])) >= {"strength", "dev_accuracy", "converged", "iterations"}
