@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
-from html import escape
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeVar, get_args
 
 import numpy as np
@@ -50,6 +49,7 @@ Direction = Literal["denoise", "noise"]
 Source = Literal["pair", "unrelated", "same_value", "mean_difference"]
 _ALL_PIECES, _SUBJECT = "all", "subject"
 _MOST_SHOWN = 200  # pairs whose texts stand on a page
+_END_NAMES = ("in the base text, which is patched", "in the source text"), ("with the subject noised", "as it is")
 _WHENCE = {
     "pair": "",
     "unrelated": ", states of unrelated texts of its value",
@@ -146,41 +146,30 @@ class PatchingMap(PageAndFigure):
 
     @property
     def about(self) -> str:
-        """Meaning of the numbers, in one line."""
-        meaning = (
-            "0 brings back nothing, 1 all that noise took" if self._is_noised else "0 changes nothing, 1 changes all"
-        )
-        return f"{self.model}, {self._exchange}; {meaning}"
+        """What is exchanged in which model, and the number of pairs."""
+        left_out = f", {len(self.excluded)} left out" if self.excluded else ""
+        return f"{self.model}, {self._exchange}; pairs: {len(self.pairs)}{left_out}"
 
     @property
     def scores(self) -> str:
-        """The scores of both texts, between which the effects lie: ``logit of are − logit of is: …``."""
-        (base, source), mean = map(signed, self._ends), "" if len(self.pairs) == 1 else ", means over pairs"
-        zero, one = "in the base text, which is patched", "in the source text"
-        if self._is_noised:
-            zero, one = "with the subject noised", "as it is"
-        return f"{self._measure}: {base} {zero} (effect 0), {source} {one} (effect 1){mean}"
-
-    @property
-    def _is_noised(self) -> bool:
-        return self.source == "noise"
+        """The scores between which the effects lie: ``logit of are − logit of is: …``, means over pairs."""
+        base, source = map(signed, self._ends)
+        zero, one = _END_NAMES[self.source == "noise"]
+        return f"{self._measure}: {base} {zero} (effect 0), {source} {one} (effect 1)"
 
     @property
     def _exchange(self) -> str:
-        """The states that are exchanged, and the number of pairs."""
-        n_pairs, site = len(self.whole), self.site.replace("_", " ")
-        kind = "fact" if self._is_noised else "pair"
-        pairs = f"one {kind}" if n_pairs == 1 else f"{n_pairs} {kind}s"
-        if self._is_noised:
-            return f"{site} restored: {pairs}"
-        left_out = f", {len(self.excluded)} left out" if self.excluded else ""
+        """The states that are exchanged."""
+        site = self.site.replace("_", " ")
+        if self.source == "noise":
+            return f"{site} restored"
         into = "other text into text" if self.direction == "noise" else "text into other text"
-        return f"{site}, {into}{_WHENCE[self.source]}: {pairs}{left_out}"
+        return f"{site}, {into}{_WHENCE[self.source]}"
 
     @property
     def _measure(self) -> str:
         """Name of the score at the mask."""
-        if self._is_noised:
+        if self.source == "noise":
             return "probability of the object"
         words = {(pair.good, pair.bad) for pair in self.pairs}
         if not any(pair.bad for pair in self.pairs):
@@ -200,40 +189,23 @@ class PatchingMap(PageAndFigure):
     def to_html(self) -> str:
         """A page with the texts and the effects, as a table of shaded cells; it makes no request."""
         reasons = Counter(reason for _, reason in self.excluded).most_common()
-        (base, source), is_noised, measure = map(signed, self._ends), self._is_noised, self._measure
-        done = "restoring" if is_noised else "exchanging"
-        zero = "with the subject noised" if is_noised else "in the base text, which is patched"
-        one = "in the text as it is" if is_noised else "in the source text"
-        mean = "" if len(self.pairs) == 1 else "; all values are means over pairs of texts"
-        values = {
-            "heading": f"Effects of {'restored' if is_noised else 'exchanged'} states",
-            "model": escape(folder_name(self.model)),
-            "exchange": escape(self._exchange),
-            "meaning": escape(
-                f"An effect of 0 means that {done} the states of a place leaves the {measure} at {base}, its value "
-                f"{zero}; an effect of 1 that it becomes {source}, its value {one}{mean}. Effects below 0 or above 1 "
-                "go beyond."
-            ),
-            "place": "head" if self.site == "head" else "place",
-            "open": "open" if len(self.pairs) == 1 else "",
-            "more": f"The first {_MOST_SHOWN} of {len(self.pairs)} pairs." if len(self.pairs) > _MOST_SHOWN else "",
-            "is_complete": "" if reasons else "hidden",
-            "n_left_out": str(len(self.excluded)),
-            "reasons": "".join(f"<li>{n} × {escape(reason)}</li>" for reason, n in reasons),
-        }
         return full_page(
             "causal/assets/patch.html",
             title=f"{self.page_title}: {self.pairs[0].text}",
             styles=["assets/cells.css"],
             scripts=["assets/cells.js"],
-            values=values,
             data={"tables": {"texts": self._texts(), "effects": self._cells()}},
+            about=f"{folder_name(self.model)}, {self._exchange}",
+            scores=self.scores,
+            n_pairs=len(self.pairs),
+            n_shown=_MOST_SHOWN,
+            place="head" if self.site == "head" else "place",
+            reasons=reasons,
         )
 
     def _texts(self) -> dict[str, Any]:
         """The texts as the page's script fills their table: of each pair that of effect 0, then that of effect 1."""
         shown, cells = self.pairs[:_MOST_SHOWN], []
-        names = ("0 · subject noised", "1 · as it is") if self._is_noised else ("0 · base", "1 · source")
         for pair, base, whole in zip(shown, self.base, self.whole, strict=False):
             texts, parts = pair.sentences(), []
             for one, other in (texts, texts[::-1]):  # in parts, each with whether it is a word that differs
@@ -242,12 +214,12 @@ class PatchingMap(PageAndFigure):
                     of_text += [(one.text[end:start], False), (one.text[start:stop], a != b)]
                 parts.append([*of_text, (one.text[ends[-1] :], False)])
             words = {"text": " / ".join(dict.fromkeys(filter(None, (pair.good, pair.bad))))}
-            for text, score in zip(
-                parts[:: -1 if self.direction == "denoise" else 1], (base, base + whole), strict=True
-            ):
+            ordered = parts[:: -1 if self.direction == "denoise" else 1]
+            for text, score in zip(ordered, (base, base + whole), strict=True):
                 cells.append([{"parts": text}, words, {"text": signed(score)}])
+        names = [f"effect {end}: {name}" for end, name in enumerate(_END_NAMES[self.source == "noise"])]
         columns = ["text", "words", self._measure]
-        return {"corner": "effect", "columns": columns, "rows": names * len(shown), "cells": cells}
+        return {"corner": "", "columns": columns, "rows": names * len(shown), "cells": cells}
 
     def _cells(self) -> dict[str, Any]:
         """The effects as the page's script fills their table, the embeddings at the bottom."""
@@ -259,9 +231,8 @@ class PatchingMap(PageAndFigure):
             for j, cell in enumerate(cells[-1]):
                 if cell is not None:
                     after = (self.base + self.changes[i, j])[np.isfinite(self.changes[i, j])]
-                    mean = "" if len(self.pairs) == 1 else f", the mean of {len(after)} pairs"
                     says = f"Layer {layer}, {self.places[j]}: effect {cell['text']} {cell['more']}".rstrip()
-                    says += f"; the {self._measure} becomes {signed(after.mean())}{mean}."
+                    says += f"; {self._measure} {signed(after.mean())}; pairs: {len(after)}"
                     cell |= {"share": self.effects[i, j], "says": says}
         return {
             "corner": "layer",

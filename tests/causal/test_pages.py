@@ -59,11 +59,11 @@ def test_both_texts_and_their_differences_stand_on_the_page(one: PatchingMap) ->
     assert asks_no_network(html)
     base, source = (f"{value:.2f}".replace("-", "−") for value in (one.base[0], one.base[0] + one.whole[0]))
     text = visible(html)
-    assert f"leaves the logit of are − logit of is at {base}" in text
-    assert f"an effect of 1 that it becomes {source}" in text
+    ends = f"{base} in the base text, which is patched (effect 0), {source} in the source text (effect 1)"
+    assert f"logit of are − logit of is: {ends}. Pairs: 1" in text
     table = data_of(html)["tables"]["texts"]
     assert table["columns"] == ["text", "words", "logit of are − logit of is"]
-    assert table["rows"] == ["0 · base", "1 · source"]
+    assert table["rows"] == ["effect 0: in the base text, which is patched", "effect 1: in the source text"]
     for row, marked, number in zip(table["cells"], ("guard", "guards"), (base, source), strict=True):
         assert "".join(part for part, _ in row[0]["parts"]) == f"The {marked} near the dog [MASK] open."
         assert [part for part, is_marked in row[0]["parts"] if is_marked] == [marked]
@@ -80,7 +80,7 @@ def test_the_table_has_all_effects_from_the_bottom_up(one: PatchingMap) -> None:
     cell = table["cells"][-1][1]
     assert cell["text"] == "1.00"
     assert cell["more"] == ""
-    assert cell["says"].startswith("Layer 0 · embeddings, 2 guards/guard: effect 1.00; the logit of are − logit of is")
+    assert cell["says"].startswith("Layer 0 · embeddings, 2 guards/guard: effect 1.00; logit of are − logit of is")
 
 
 def test_several_pairs_have_intervals_and_those_left_out_are_named(encoder: Encoder) -> None:
@@ -92,7 +92,7 @@ def test_several_pairs_have_intervals_and_those_left_out_are_named(encoder: Enco
     cell = cells[1][found.places.index("mask")]
     assert cell["more"] == f"[{low}, {high}]"
     assert cell["more"] in cell["says"]
-    assert cell["says"].endswith(", the mean of 3 pairs.")
+    assert cell["says"].endswith("; pairs: 3")
     assert "Pairs left out: 1" in visible(html)
     assert "1 × the texts have 5 and 7 words" in visible(html)
 
@@ -100,9 +100,10 @@ def test_several_pairs_have_intervals_and_those_left_out_are_named(encoder: Enco
 def test_restored_facts_are_of_probabilities(encoder: Encoder) -> None:
     known = known_facts(encoder, read_facts("pocket")[:200], most=3)
     html = trace(encoder, known, n_draws=2, layers=[0]).to_html()
-    assert "Effects of restored states" in visible(html)
-    assert "leaves the probability of the object at" in visible(html)
-    assert data_of(html)["tables"]["texts"]["rows"] == ["0 · subject noised", "1 · as it is"] * 3
+    assert "hidden state restored" in visible(html)
+    assert "probability of the object: " in visible(html)
+    names = ["effect 0: with the subject noised", "effect 1: as it is"]
+    assert data_of(html)["tables"]["texts"]["rows"] == names * 3
 
 
 def test_scores_and_faithfulness_stand_on_the_page(scores: Attributions) -> None:

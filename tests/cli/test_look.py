@@ -76,7 +76,7 @@ def test_effects_are_printed_and_drawn(bertology: Command, tmp_path: Path) -> No
     lines = done.out.splitlines()
     assert lines[0].startswith("layer  1 The  2 guards/guard")
     assert lines[1].split()[:3] == ["0", "0.00", "1.00"]
-    assert "one pair; 0 changes nothing, 1 changes all" in done.out
+    assert "hidden state, text into other text; pairs: 1" in done.out
     found = patch(*TEXTS, candidates="are,is")
     base, source = (f"{score:.2f}".replace("-", "−") for score in (found.base[0], found.base[0] + found.whole[0]))
     both = f"{base} in the base text, which is patched (effect 0), {source} in the source text (effect 1)"
