@@ -442,6 +442,23 @@ def _escaped(text: str) -> str:
     return _LIGATURES.sub(r"\1{}", latex_escaped(" ".join(text.split())))
 
 
+def to_conllu(reading: TreeReading) -> str:
+    """The predicted tree as CoNLL-U; words in no edge hang from the root's word, as a tree must have them all.
+
+    Raises:
+        ResultsError: the tree has no direction.
+    """
+    if reading.heads is None:
+        raise ResultsError("the probe knows no depths, so its tree has no direction: print it as table or tikz")
+    root, lines = reading.heads.index(0) + 1, []
+    relations = reading.relations or [None] * len(reading.words)
+    for place, (word, predicted, named) in enumerate(zip(reading.words, reading.heads, relations, strict=True), 1):
+        head = predicted if predicted >= 0 else root
+        relation = named or ("punct" if head == root else "dep")
+        lines.append("\t".join([str(place), word, *["_"] * 4, str(head), relation, "_", "_"]))
+    return "\n".join(lines) + "\n\n"
+
+
 def to_displacy(reading: TreeReading, *, tree: Literal["gold", "predicted"] = "predicted") -> dict[str, Any]:
     """The dictionary that ``spacy.displacy.render(…, style="dep", manual=True)`` takes.
 
