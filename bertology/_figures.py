@@ -291,19 +291,15 @@ class Fonts:
     @classmethod
     def of(cls, words: Iterable[str]) -> Fonts:
         """The fonts that the words need."""
+        fonts = [font for font in fontManager.ttflist if font.style == "normal" and not font.name.startswith(_BOXES)]
+        fonts.sort(key=lambda font: (font.weight not in (400, "normal"), font.name, font.fname))
         usual = fontManager.findfont(FontProperties())
-        families = [FT2Font(usual).family_name]
-        letters = {letter for word in words for letter in _visible(word)}
-        missing = []
-        for letter in sorted(letters):
-            if ord(letter) in _characters(usual):
-                continue
-            family = _family_with(letter, tuple(families[1:]))
-            if family is None:
-                missing.append(letter)
-            elif family not in families:
-                families.append(family)
-        return cls(tuple(families), tuple(missing))
+        names = {usual: FT2Font(usual).family_name} | {font.fname: font.name for font in fonts}
+        chosen, missing = [usual], []
+        for letter in sorted({letter for word in words for letter in _visible(word)}):
+            path = next((path for path in (*chosen, *names) if ord(letter) in _characters(path)), None)
+            (missing if path is None else chosen).append(path or letter)
+        return cls(tuple(dict.fromkeys(names[path] for path in chosen)), tuple(missing))
 
     def drawable(self, text: str) -> str:
         """The text with a hollow square for each character that no font has."""
@@ -336,13 +332,6 @@ def _visible(text: str) -> str:
         for letter in line
         if letter == _NON_JOINER or (unicodedata.category(letter) != "Cf" and ord(letter) not in _SELECTORS)
     )
-
-
-def _family_with(letter: str, chosen: tuple[str, ...]) -> str | None:
-    """A font family that has a glyph for the letter: one already chosen, or else the first by name."""
-    fonts = [font for font in fontManager.ttflist if font.style == "normal" and not font.name.startswith(_BOXES)]
-    fonts.sort(key=lambda font: (font.name not in chosen, font.weight not in (400, "normal"), font.name, font.fname))
-    return next((font.name for font in fonts if ord(letter) in _characters(font.fname)), None)
 
 
 @lru_cache(maxsize=512)
