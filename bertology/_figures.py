@@ -198,14 +198,8 @@ def draw_matrices(
 ) -> ShownFigure:
     """A figure of ``[row, column]`` matrices side by side in shades from 0 to ``most``, as they are read.
 
-    Args:
-        matrices: the values; those above ``most`` have the last shade.
-        names: the words of rows and columns of each.
-        titles: above each.
-        label: of the bar of shades.
-        most: the value of the last shade.
-        axes: titles of rows and columns.
-        breaks: rows and columns of each before which a line is drawn.
+    ``names`` are the words of rows and columns of each, ``breaks`` those before which a line is drawn, ``axes`` what
+    rows and columns are, and ``label`` the title of the bar of shades.
     """
     fonts = Fonts.of(str(unit) for both in names for units in both for unit in units)
     longest = max(fonts.width(clipped(str(unit), _MOST_LETTERS), _NAME_SIZE) for rows, _ in names for unit in rows) / 72
@@ -293,9 +287,10 @@ class Fonts:
         """The fonts that the words need."""
         fonts = [font for font in fontManager.ttflist if font.style == "normal" and not font.name.startswith(_BOXES)]
         fonts.sort(key=lambda font: (font.weight not in (400, "normal"), font.name, font.fname))
-        usual = fontManager.findfont(FontProperties())
+        usual = str(fontManager.findfont(FontProperties()))
         names = {usual: FT2Font(usual).family_name} | {font.fname: font.name for font in fonts}
-        chosen, missing = [usual], []
+        chosen: list[str] = [usual]
+        missing: list[str] = []
         for letter in sorted({letter for word in words for letter in _visible(word)}):
             path = next((path for path in (*chosen, *names) if ord(letter) in _characters(path)), None)
             (missing if path is None else chosen).append(path or letter)

@@ -63,9 +63,6 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'s' * (count != 1)}"
 
 
-_IN_TEMPLATE: tuple[Any, ...] = interval_of, layer_label, number, titled
-
-
 Integers = NDArray[np.int64]
 
 
@@ -184,14 +181,11 @@ def group_questions(runs: Sequence[Run]) -> tuple[Question, ...]:
         version = f"{about.task_version}, {metric_title(table.metric)}"
         described.append([table.task, data_of(about), version, f"data {about.corpus_fingerprint[:6]}"])
         readers.append([_reader(run, table) for run, table in same])
-    labels: dict[int, str] = {}
-    for task in dict.fromkeys(parts[0] for parts in described):
-        same_task = [place for place, parts in enumerate(described) if parts[0] == task]
-        labels |= dict(zip(same_task, apart([described[place] for place in same_task]), strict=True))
     questions = []
-    for place, (same, names) in enumerate(zip(by_question.values(), apart_in_groups(readers), strict=True)):
+    named = zip(apart(described), by_question.values(), apart_in_groups(readers), strict=True)
+    for label, same, names in named:
         entries = (Entry(run, table, name) for (run, table), name in zip(same, names, strict=True))
-        questions.append(Question(labels[place], tuple(entries)))
+        questions.append(Question(label, tuple(entries)))
     return tuple(questions)
 
 
@@ -380,7 +374,7 @@ def label_details(entry: Entry, texts: SentenceTexts, sentences: dict[str, int],
     for label in (label for frame in frames for label in frame.index):
         codes.setdefault(label, len(codes))
 
-    def coded(one: Predictions, column: Integers) -> Integers:
+    def coded(one: Predictions, column: NDArray[np.integer]) -> Integers:
         return np.array([codes.get(label, 0) for label in one.labels], dtype=np.int64)[column]
 
     gold = coded(predictions[0], predictions[0].gold)
@@ -617,7 +611,10 @@ def render_report(runs: Sequence[Run], texts: SentenceTexts | None = None) -> st
         wholes=_tables_of(runs, lambda run: run.view.wholes),
         overview=_overview(questions),
         provenance=[(run.name, _provenance(run)) for run in runs],
-        **{function.__name__: function for function in _IN_TEMPLATE},
+        interval_of=interval_of,
+        layer_label=layer_label,
+        number=number,
+        titled=titled,
     )
 
 
@@ -723,7 +720,7 @@ def _entry(
 
 def _about(runs: Sequence[Run]) -> list[tuple[str, str]]:
     """Heading and value of the models, corpora, tasks, date and number of scores of the report."""
-    tables = [of for run in runs for of in (*run.view.tables, *run.view.head_tables, *run.view.step_tables)]
+    tables: list[Any] = [of for run in runs for of in (*run.view.tables, *run.view.head_tables, *run.view.step_tables)]
     rows, abouts = [row for run in runs for row in run.results.rows], [table.about for table in tables]
     days = sorted({row.started_utc[:10] for row in rows if row.started_utc})
     depths = ("" if row.n_layers is None else f", {row.n_layers} layers" for row in abouts)
