@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bertology.measures.intervals import RatioIntervals, ratio_intervals
+from bertology.measures.intervals import Bootstrap, ratio_intervals
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.integer[Any]]
@@ -203,7 +203,7 @@ class HeadRatios:
         """``[layer, head]`` values of one statistic."""
         return np.asarray(self.values[self.names.index(name)])
 
-    def intervals(self, name: str, *, seed: int = 0) -> RatioIntervals:
+    def intervals(self, name: str, *, seed: int = 0) -> Bootstrap:
         """95 % intervals of one statistic by the bootstrap over clusters, heads of the first layer first."""
         number = self.names.index(name)
         over = self.over[number].reshape(-1, self.over.shape[-1])
