@@ -371,7 +371,9 @@ def ratio_intervals(
     """
     above, below = np.broadcast_arrays(*(np.asarray(part, dtype=np.float64) for part in (numerator, denominator)))
     used, found = np.count_nonzero(below, axis=1), np.full((4, len(above)), np.nan)
-    shares, methods = np.broadcast_to(np.asarray(are_shares, dtype=bool), len(above)) & (used > 1), list[str]()
+    # A share that is right or wrong in every cluster has exact bounds; what some clusters exceed is none.
+    shares, methods = ((above >= 0) & (above <= below)).all(axis=1) & (used > 1), list[str]()
+    shares &= np.asarray(are_shares, dtype=bool)
     for start in range(0, len(above), _COLUMNS):
         block = slice(start, start + _COLUMNS)
         replicates, jackknife, values = _ratio_replicates(above[block], below[block], n_resamples, seed)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel
 
 from bertology._files import explained_system_errors, read_checksums, real_path, write_derived
-from bertology._names import Registry, layer_label, short_names
+from bertology._names import layer_label, short_names
 from bertology._page import full_page
 from bertology.corpora import Corpus, corpus_is_available, load_corpus
 from bertology.errors import BertologyError, ResultsError, StoreError
@@ -35,16 +35,16 @@ from bertology.results.table import (
     metric_title,
     model_of,
     number,
+    probe_of,
     titled,
 )
 from bertology.results.views import (
     HeadTable,
     LayerTable,
-    StepTable,
     baseline_labels,
     baseline_owners,
     baseline_rows,
-    group_tables,
+    group_rows,
     has_steps,
     last_steps,
     named,
@@ -212,23 +212,6 @@ def _reader(run: Run, table: LayerTable) -> tuple[str, ...]:
     model = f"{about.model}{' (random weights)' if about.init == 'random' else ''}"
     readout = table.reading if table.one_of_several else ""
     return model, run.name, readout, f"{about.pooling} of pieces" if about.pooling else ""
-
-
-# The order of packages has probes after results: of an installed one only its question and its items are read here.
-_PROBES: Registry[Any] = Registry("probe", "bertology.probes", "pos.v1")
-
-
-def probe_of(about: ResultRow) -> Any:
-    """The probe of a task; None where it is not installed here."""
-    stem, _, argument = about.task.partition(":")
-    try:
-        entry = _PROBES.newest(f"{stem}.{about.task_version}")
-        probe: Any = entry.load() if entry else None
-        if hasattr(probe, "make"):  # of a family of probes that differ by what stands after the colon
-            probe = probe.make(argument) if argument else probe.default
-    except BertologyError:
-        return None
-    return probe
 
 
 @dataclass(frozen=True)
@@ -532,13 +515,14 @@ def _prompt(item: Any, sentences: dict[str, int]) -> list[Any] | None:
 def _groups(entry: Entry, order: Sequence[str]) -> list[dict[str, Any]]:
     """Counts and scores of each group, in the order of the task; none where all items are one group."""
     place = {name: number for number, name in enumerate(order)}
-    tables = group_tables(entry.run.results.rows, [entry.table])
-    lines = sorted((line for of in tables for line in of.lines), key=lambda line: place.get(line.name, len(place)))
-    return [
-        {"name": line.name, "items": line.n_items, "clusters": line.n_clusters, "skipped": line.n_skipped}
-        | {"chance": line.chance, "scores": [rounded_score(line.by_layer.get(one.layer)) for one in entry.table.lines]}
-        for line in lines
-    ]
+    by_name, _ = group_rows(entry.run.results.rows, entry.table)
+    groups = []
+    for name in sorted(by_name, key=lambda name: place.get(name, len(place))):
+        first, scores = by_name[name][0], {row.layer: row.score for row in by_name[name] if row.value is not None}
+        counts = {"items": first.n_items, "clusters": first.n_clusters, "skipped": first.n_skipped}
+        by_layer = [rounded_score(scores.get(line.layer)) for line in entry.table.lines]
+        groups.append({"name": name, **counts, "chance": first.chances.get(name), "scores": by_layer})
+    return groups
 
 
 def _answers(
@@ -628,7 +612,7 @@ def render_report(runs: Sequence[Run], texts: SentenceTexts | None = None) -> st
     scores = {
         column.script or name: column.title or f"{name} metric"
         for name, column in LAYER_COLUMNS.items()
-        if column.in_csv == "always" and name in shown
+        if name in shown
     }
     sections = list(_heads_section(runs))
     return full_page(
@@ -689,11 +673,11 @@ def _heads_section(runs: Sequence[Run]) -> Iterator[dict[str, Any]]:
     of_models = Counter(model for run in runs for model in {str(of.about.model) for of in run.view.head_tables})
     n_heads = 0
     for run in runs:
-        tables: list[HeadTable | StepTable] = [*run.view.head_tables, *run.view.step_tables]
-        for table in tables:
-            shown, model, task = table.table(), str(table.about.model), ""
+        for table in (*run.view.head_tables, *run.view.step_tables):
+            task, shown = "", table
             if isinstance(table, HeadTable):
-                task, n_heads = f"h{n_heads}", n_heads + 1
+                task, n_heads, shown = f"h{n_heads}", n_heads + 1, table.table()
+            model = str(shown.row.model)
             title = f"{shown.title} · {model}" + f" · {run.name}" * (of_models[model] > 1)
             yield {"title": title, "model": model, "task": task, "table": shown}
 
@@ -787,7 +771,7 @@ def _sizes(rows: Iterable[ResultRow]) -> dict[str, int]:
 
 def _about(runs: Sequence[Run]) -> list[tuple[str, str]]:
     """Heading and value of the models, corpora, tasks, date and number of scores of the report."""
-    tables: list[LayerTable | HeadTable | StepTable] = []
+    tables: list[Any] = []
     for run in runs:
         tables += (*run.view.tables, *run.view.head_tables, *run.view.step_tables)
     rows = [row for run in runs for row in run.results.rows]
