@@ -238,13 +238,16 @@ class Table:
         known = {note.about: note.text for note in self.notes}
         model, data = known.get("model", "").partition(", ")[0], known.get("data", "").partition(": ")[0]
         shown = self.title.replace(" · ", ": ", 1), " on ".join(filter(None, [model, data]))
-        notes = (("Bold" if note.about == STAR else note.about.capitalize(), note.text) for note in self.notes)
+        notes = []
+        for note in self.notes:
+            subject = "Bold" if note.about == STAR else note.about[:1].upper() + note.about[1:]
+            notes.append(rf"\emph{{{latex_escaped(subject)}}}: {latex_escaped(note.text)}.")
         return _LATEX_TABLE.substitute(
             caption=caption or latex_escaped("; ".join(filter(None, shown)) + "."),
             label=label or self.latex_label,
             kinds=kinds,
             lines="\n    ".join(rows),
-            notes="\n  ".join(rf"\emph{{{latex_escaped(about)}}}: {latex_escaped(text)}." for about, text in notes),
+            notes="\n  ".join(notes),
         )
 
     def to_html(self) -> str:

@@ -414,7 +414,8 @@ def _notes(table: LayerTable) -> Iterator[Note]:
         scores = [s for line in table.lines if (s := line.random_init) and s.low is not None and s.high is not None]
         reach = max((max(s.high - s.value, s.value - s.low) for s in scores), default=None)  # type: ignore[operator]
         most = "" if reach is None or table.n_draws == 1 else f", ± {number(reach, metric=table.metric)} at most (95 %)"
-        yield Note("random init", f"mean of {table.n_draws} random initialisation{'s' * (table.n_draws > 1)}{most}")
+        how = "one random initialisation" if table.n_draws == 1 else f"mean of {table.n_draws} random initialisations"
+        yield Note("random init", how + most)
     for name in table.shown:
         if any(LAYER_COLUMNS[name].note):
             yield Note(*LAYER_COLUMNS[name].note)
