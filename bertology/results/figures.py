@@ -41,11 +41,11 @@ from bertology.measures.metrics import DRAWN_COLUMNS, LAYER_COLUMNS, is_dotted, 
 from bertology.results.rows import INITS, Score
 from bertology.results.table import (
     NOTHING,
+    Table,
     axis_ends,
     brief,
     covered,
     data_of,
-    interval_of,
     metric_title,
     number,
     shortened,
@@ -53,11 +53,9 @@ from bertology.results.table import (
     without_folders,
 )
 from bertology.results.views import (
-    GroupTable,
     HeadTable,
     LayerTable,
     PipelineLine,
-    StepTable,
     TrainingTable,
     head_place,
     steps_shown,
@@ -242,37 +240,37 @@ def _numbers(values: NDArray[np.float64], metric: str) -> dict[Any, str]:
     return {at: NOTHING if np.isnan(value) else number(float(value), metric=metric) for at, value in cells}
 
 
-def plot_groups(groups: GroupTable) -> Figure:
+def plot_groups(table: Table) -> Figure:
     """Draw groups (rows, the first at the top) by layers (columns).
 
     Shades run from the least to the greatest score of the picture: groups are scored alike, so that they may be
-    compared. To the right stand the last layer's intervals, numbers of items and, where groups differ in it, chance.
+    compared. To the right stand the last layer's intervals, and the other columns of the table.
     """
-    table, lines, about = groups.of, groups.lines, groups.of.about
-    layers = [line.layer for line in table.lines]
-    scores = [[line.by_layer.get(layer) for layer in layers] for line in lines]
-    values = np.array([[np.nan if score is None else score.value for score in row] for row in scores], dtype=np.float64)
+    about, first = table.row, len(table.headers) - table.series
+    layers, names = table.headers[first:], [shortened(line.label, 60) for line in table.lines]
+    scores = [[cell.score.value if cell.score else np.nan for cell in line.cells[first:]] for line in table.lines]
+    values = np.array(scores, dtype=np.float64)
     if np.isnan(values).all():
         raise ResultsError(f"task {table.task}: there are no scores of groups to draw")
-    intervals = [interval_of(row[-1], table.metric) or NOTHING for row in scores]
-    beside = [f"{interval}  n = {line.n_items:,}" for interval, line in zip(intervals, lines, strict=True)]
-    if groups.chances_differ:
-        chances = (NOTHING if line.chance is None else number(line.chance) for line in lines)
-        beside = [f"{text}  chance {chance}" for text, chance in zip(beside, chances, strict=True)]
-    readout = f" · {without_folders(table.reading)}" if table.one_of_several else ""
+    beside = []
+    for line in table.lines:
+        known = zip(table.headers[:first], line.cells, strict=False)
+        beside.append(
+            "  ".join([line.cells[-1].interval or NOTHING, *(f"{header} {cell.text}" for header, cell in known)])
+        )
     weights = ", ".join(filter(None, [brief(about.model), INITS[about.init or "pretrained"]]))
-    chance = None if groups.chances_differ else lines[0].chance
-    by_chance = f" By chance {number(chance)} %." if chance is not None else ""
-    answer = f"; {layers[-1]}: the model's own answer" if about.answers_itself and layers[-1] == about.n_layers else ""
+    chances = set(about.chances.values())
+    by_chance = f" By chance {number(min(chances))} %." if len(chances) == 1 else ""
+    is_answer = about.answers_itself and layers[-1] == str(about.n_layers)
+    answer = f"; {layers[-1]}: the model's own answer" if is_answer else ""
     caption = (
-        f"{weights} · {brief(about.corpus)} {about.split}{readout}\nColumns: layers (0: embeddings{answer}); right: "
-        f"95 % interval of layer {layers[-1]}, items.\nShades run from the least to the greatest score.{by_chance}"
+        f"{weights} · {brief(about.corpus)} {about.split}\nColumns: layers (0: embeddings{answer}); right: "
+        f"95 % interval of layer {layers[-1]}.\nShades run from the least to the greatest score.{by_chance}"
     )
-    names: dict[str, Any] = {"rows": [shortened(line.name, 60) for line in lines], "columns": list(map(str, layers))}
-    how: dict[str, Any] = {"title": f"{table.task} · {titled(table.metric)}", "width": 0.46, "caption": caption}
-    figure = draw_cells(_scaled(values), **names, **how, texts=_numbers(values, table.metric))
+    how: dict[str, Any] = {"title": without_folders(table.title), "width": 0.46, "caption": caption}
+    figure = draw_cells(_scaled(values), rows=names, columns=list(layers), **how, texts=_numbers(values, table.metric))
     right = figure.axes[0].secondary_yaxis("right")
-    right.set_yticks(np.arange(len(lines)) + 0.5, beside, fontsize=7.5, color=GREY)
+    right.set_yticks(np.arange(len(names)) + 0.5, beside, fontsize=7.5, color=GREY)
     right.tick_params(length=0)
     right.spines[:].set_visible(False)
     return figure
@@ -380,19 +378,20 @@ def plot_head_table(table: HeadTable) -> Figure:
     return plot_heads(panels, layers)
 
 
-def plot_step_table(table: StepTable) -> Figure:
+def plot_step_table(table: Table) -> Figure:
     """Draw what becomes of the model with each step, a line for each order, with 95 % intervals."""
     figure = new_figure(6.4, 4.2)
     ax = figure.subplots()
-    for order, color, marker in zip(table.orders, _COLORS, _MARKERS, strict=False):
-        by_place = {place: scores[order] for place, scores in enumerate(table.lines.values()) if order in scores}
-        _draw_line(ax, by_place, table.metric, color=color, marker=marker, linewidth=1.5, label=order or None)
+    labels = [line.label for line in table.lines]
+    for order, color, marker in zip(table.headers, _COLORS, _MARKERS, strict=False):
+        scores = {labels.index(label): score for label, score in table.column(order).items()}
+        _draw_line(ax, scores, table.metric, color=color, marker=marker, linewidth=1.5, label=order)
     _end_axis(ax, table.metric)
-    ax.set_xticks(range(len(table.lines)), list(table.lines), fontsize=8)
+    ax.set_xticks(range(len(labels)), labels, fontsize=8)
     ax.set_ylabel(titled(table.metric), fontsize=9)
-    ax.set_title(f"{table.task}: {table.about.model} on {data_of(table.about)}", fontsize=10, loc="left")
+    ax.set_title(f"{table.task}: {table.row.model} on {data_of(table.row)}", fontsize=10, loc="left")
     ax.spines[["top", "right"]].set_visible(False)
-    if any(table.orders):
+    if len(table.headers) > 1:
         ax.legend(frameon=False, fontsize=8)
     return figure
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel
 
 from bertology._files import explained_system_errors, read_checksums, real_path, write_derived
-from bertology._names import Registry, layer_label, short_names
+from bertology._names import layer_label, short_names
 from bertology._page import full_page
 from bertology.corpora import Corpus, corpus_is_available, load_corpus
 from bertology.errors import BertologyError, ResultsError, StoreError
@@ -27,7 +27,6 @@ from bertology.results.rows import ATTENTION, VECTORS, ResultRow, Score
 from bertology.results.table import (
     NOTHING,
     Cell,
-    Table,
     apart,
     apart_in_groups,
     data_of,
@@ -36,6 +35,7 @@ from bertology.results.table import (
     metric_title,
     model_of,
     number,
+    probe_of,
     titled,
 )
 from bertology.results.views import (
@@ -44,7 +44,7 @@ from bertology.results.views import (
     baseline_labels,
     baseline_owners,
     baseline_rows,
-    group_tables,
+    group_rows,
     has_steps,
     last_steps,
     named,
@@ -195,23 +195,6 @@ def _reader(run: Run, table: LayerTable) -> tuple[str, ...]:
     model = f"{about.model}{' (random weights)' if about.init == 'random' else ''}"
     readout = table.reading if table.one_of_several else ""
     return model, run.name, readout, f"{about.pooling} of pieces" if about.pooling else ""
-
-
-# The order of packages has probes after results: of an installed one only its question and its items are read here.
-_PROBES: Registry[Any] = Registry("probe", "bertology.probes", "pos.v1")
-
-
-def probe_of(about: ResultRow) -> Any:
-    """The probe of a task; None where it is not installed here."""
-    stem, _, argument = about.task.partition(":")
-    try:
-        entry = _PROBES.newest(f"{stem}.{about.task_version}")
-        probe: Any = entry.load() if entry else None
-        if hasattr(probe, "make"):  # of a family of probes that differ by what stands after the colon
-            probe = probe.make(argument) if argument else probe.default
-    except BertologyError:
-        return None
-    return probe
 
 
 @dataclass(frozen=True)
@@ -375,14 +358,15 @@ def label_details(entry: Entry, texts: SentenceTexts, sentences: dict[str, int],
         codes.setdefault(label, len(codes))
 
     def coded(one: Predictions, column: NDArray[np.integer]) -> Integers:
-        return np.array([codes.get(label, 0) for label in one.labels], dtype=np.int64)[column]
+        of_labels: Integers = np.array([codes.get(label, 0) for label in one.labels], dtype=np.int64)
+        return of_labels[column]
 
     gold = coded(predictions[0], predictions[0].gold)
     pred = np.stack([coded(one, one.pred) for one in predictions])
     wrong, first = np.asarray(pred != gold[None]), list(codes)[:_MOST_LABELS]
-    of_labels: dict[str, Any] = {"support": np.bincount(gold, minlength=len(codes))[:_MOST_LABELS].tolist()}
+    per_label: dict[str, Any] = {"support": np.bincount(gold, minlength=len(codes))[:_MOST_LABELS].tolist()}
     for name in ("precision", "recall", "f1"):
-        of_labels[name] = [_rounded(frame[name].reindex(first)) for frame in frames]
+        per_label[name] = [_rounded(frame[name].reindex(first)) for frame in frames]
     chosen = _chosen_items(wrong, most_items)
     ids = [predictions[0].item_ids[item] for item in chosen.tolist()]
     corpus, split = entry.table.about.corpus_fingerprint, entry.table.about.split
@@ -391,7 +375,7 @@ def label_details(entry: Entry, texts: SentenceTexts, sentences: dict[str, int],
         "layers": layers,
         "labels": list(codes),
         "nItems": len(gold),
-        "perLabel": of_labels,
+        "perLabel": per_label,
         "confusion": _confusions(gold, pred, len(codes)),
         "confused": min(_MOST_CONFUSED, len(codes)),
         **_mistakes(wrong),
@@ -495,13 +479,14 @@ def _prompt(item: Any, sentences: dict[str, int]) -> list[Any] | None:
 def _groups(entry: Entry, order: Sequence[str]) -> list[dict[str, Any]]:
     """Counts and scores of each group, in the order of the task; none where all items are one group."""
     place = {name: number for number, name in enumerate(order)}
-    tables = group_tables(entry.run.results.rows, [entry.table])
-    lines = sorted((line for of in tables for line in of.lines), key=lambda line: place.get(line.name, len(place)))
-    return [
-        {"name": line.name, "items": line.n_items, "clusters": line.n_clusters, "skipped": line.n_skipped}
-        | {"chance": line.chance, "scores": [rounded_score(line.by_layer.get(one.layer)) for one in entry.table.lines]}
-        for line in lines
-    ]
+    by_name, _ = group_rows(entry.run.results.rows, entry.table)
+    groups = []
+    for name in sorted(by_name, key=lambda name: place.get(name, len(place))):
+        first, scores = by_name[name][0], {row.layer: row.score for row in by_name[name] if row.value is not None}
+        counts = {"items": first.n_items, "clusters": first.n_clusters, "skipped": first.n_skipped}
+        by_layer = [rounded_score(scores.get(line.layer)) for line in entry.table.lines]
+        groups.append({"name": name, **counts, "chance": first.chances.get(name), "scores": by_layer})
+    return groups
 
 
 def _answers(
@@ -587,9 +572,9 @@ def render_report(runs: Sequence[Run], texts: SentenceTexts | None = None) -> st
     scores = {
         column.script or name: column.title or f"{name} metric"
         for name, column in LAYER_COLUMNS.items()
-        if column.in_csv == "always" and name in shown
+        if name in shown
     }
-    sections = _tables_of(runs, lambda run: (*run.view.head_tables, *run.view.step_tables))
+    sections = _tables_of(runs, lambda run: (*run.view.head_tables, *run.view.step_tables), of_heads=True)
     return full_page(
         _HERE + "page.html",
         title="bertology report: " + ", ".join(run.name for run in runs),
@@ -636,16 +621,17 @@ def _overview(questions: Sequence[Question]) -> dict[str, Any]:
     return {"rows": rows, "with_model": len(readers) > 1, "baselines": list(baselines)}
 
 
-def _tables_of(runs: Sequence[Run], tables: Callable[[Run], Iterable[Any]]) -> list[dict[str, Any]]:
+def _tables_of(
+    runs: Sequence[Run], tables: Callable[[Run], Iterable[Any]], *, of_heads: bool = False
+) -> list[dict[str, Any]]:
     """Static tables, named by their run if there are several; those of heads hidden with their model and task."""
     found = [(run, table) for run in runs for table in tables(run)]
     several, shown, n_heads = len({run.name for run, _ in found}) > 1, [], 0
     for run, one in found:
-        table, model, task = one if isinstance(one, Table) else one.table(), "", ""
-        if not isinstance(one, Table):
-            model = str(one.about.model)
+        table, task = one, ""
         if isinstance(one, HeadTable):
-            task, n_heads = f"h{n_heads}", n_heads + 1
+            table, task, n_heads = one.table(), f"h{n_heads}", n_heads + 1
+        model = str(table.row.model) if of_heads else ""
         title = " · ".join(filter(None, [table.title, model, run.name if several else ""]))
         shown.append({"title": title, "model": model, "task": task, "table": table})
     return shown

@@ -63,16 +63,14 @@ def cards(page):
 
 def test_groups_are_those_of_the_results(cloze_runs):
     found = details(cloze_runs["facts"])
-    (groups,) = read_results(cloze_runs["facts"]).view().groups
-    lines = {line.name: line for line in groups.lines}
+    frames = [read_results(cloze_runs["facts"]).per_group("lama", layer) for layer in range(5)]
     # In the order of the task, which predictions keep.
     assert [group["name"] for group in found["groups"]] == ["stated 10 times", "stated 2 times", LONG]
     for group in found["groups"]:
-        line = lines[group["name"]]
-        assert (group["items"], group["clusters"], group["skipped"]) == (line.n_items, line.n_clusters, line.n_skipped)
-        for layer, score in enumerate(group["scores"]):
-            expected = line.by_layer[layer]
-            assert score == pytest.approx([expected.value, expected.low, expected.high], abs=1e-6)
+        for frame, score in zip(frames, group["scores"], strict=True):
+            line = frame.loc[group["name"]]
+            assert [group[count] for count in ("items", "clusters", "skipped")] == line.iloc[:3].tolist()
+            assert score == pytest.approx(line[["value", "ci_low", "ci_high"]].tolist(), abs=1e-6)
 
 
 @pytest.mark.parametrize(("name", "task"), [("facts", "lama"), ("pairs", "agreement"), ("changes", "lama:negated")])
