@@ -18,12 +18,12 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.colorbar import Colorbar
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties, fontManager
 from matplotlib.ft2font import FT2Font
 from matplotlib.layout_engine import PlaceHolderLayoutEngine
+from matplotlib.patches import Rectangle
 from matplotlib.textpath import text_to_path
 from numpy.typing import NDArray
 
@@ -82,19 +82,27 @@ def draw_grid(ax: Axes) -> None:
     ax.set_axisbelow(True)
 
 
+def write_title(ax: Axes, text: str, *, size: float = 10.0, pad: float = 6.0) -> None:
+    """Set the title of axes from their left end; a dollar sign begins no formula."""
+    ax.set_title(text, loc="left", fontsize=size, fontweight="bold", color=TEXT, pad=pad, parse_math=False)
+
+
+def new_panels(
+    n: int, columns: int, width: float, height: float, *, extra: float = 0.0, **shared: Any
+) -> tuple[ShownFigure, list[Axes]]:
+    """A figure of so many axes in rows, each of so many inches; ``extra`` is for what stands around them."""
+    rows = -(-n // columns)
+    figure = new_figure(width * columns, height * rows + extra)
+    panels = figure.subplots(rows, columns, squeeze=False, **shared).ravel().tolist()
+    for ax in panels[n:]:
+        ax.remove()
+    return figure, panels[:n]
+
+
 def write_caption(figure: Figure, text: str) -> None:
     """Set small text below all panels, from the left; nothing where it is empty."""
     if text:
         figure.supxlabel(text, fontsize=7.5, color=GREY, x=0.01, ha="left", multialignment="left")
-
-
-def draw_bar(figure: Figure, mesh: Any, axes: Any, label: str, **style: Any) -> Colorbar:
-    """Draw the bar of the shades of some axes."""
-    bar = figure.colorbar(mesh, ax=axes, **style)
-    bar.set_label(label, fontsize=7, color=TEXT)
-    bar.ax.tick_params(labelsize=7.5, color=GREY, labelcolor=TEXT)
-    bar.outline.set_visible(False)
-    return bar
 
 
 def clipped(word: str, most: int) -> str:
@@ -111,7 +119,7 @@ def draw_shades(
     texts: Mapping[Any, str] | None = None,
     size: float = 8.5,
     text_size: float = 7.5,
-    bold: Collection[Any] = (),
+    framed: Collection[Any] = (),
     most: float = 1.0,
     linewidth: float = 1.0,
 ) -> Any:
@@ -123,10 +131,11 @@ def draw_shades(
     masked = np.ma.masked_invalid(shades)
     mesh = ax.pcolormesh(masked, cmap=SHADES, vmin=0, vmax=most, edgecolors="white", linewidth=linewidth)
     for (row, column), text in (texts or {}).items():
-        weight = "bold" if (row, column) in bold else "normal"
         color = "white" if shades[row, column] > DARK_SHADE * most else TEXT
-        style: dict[str, Any] = {"fontsize": text_size, "fontweight": weight, "color": color}
-        ax.text(column + 0.5, row + 0.5, text, ha="center", va="center", **style)
+        style: dict[str, Any] = {"fontsize": text_size, "color": color, "ha": "center", "va": "center"}
+        ax.text(column + 0.5, row + 0.5, text, fontweight="bold" if (row, column) in framed else "normal", **style)
+    for row, column in framed:
+        ax.add_patch(Rectangle((column + 0.04, row + 0.08), 0.92, 0.84, fill=False, edgecolor="#111111", linewidth=1.6))
     ax.set_xticks(np.arange(len(columns)) + 0.5, columns, fontsize=size, color=TEXT)
     ax.set_yticks(np.arange(len(rows)) + 0.5, rows, fontsize=size, color=TEXT)
     ax.tick_params(length=0)
@@ -140,21 +149,104 @@ def draw_cells(
     rows: Sequence[str],
     columns: Sequence[str],
     caption: str,
+    texts: Mapping[Any, str] | None = None,
+    framed: Collection[Any] = (),
+    title: str = "",
     row_title: str = "",
     origin: Literal["upper", "lower"] = "upper",
+    width: float = 0.62,
 ) -> ShownFigure:
-    """``[row, column]`` values as shades from 0 to 1 with their numbers; NaN is left empty."""
-    figure = new_figure(1.6 + 0.62 * len(columns), 1.7 + 0.34 * len(rows))
+    """A figure of ``[row, column]`` values as shades from 0 to 1, with their numbers or other texts; NaN is left empty.
+
+    Columns, each of so many inches, are named above where the title of the figure tells what they are, else below.
+    """
+    longest = max((len(part) for name in columns for part in name.split("\n")), default=0)
+    slanted = longest > 14 * width
+    size = max(4.2, 0.065 * max(map(len, rows), default=0) + 1.2 + width * len(columns)), 1.6 + 0.34 * len(rows)
+    figure = new_figure(size[0], size[1] + 0.05 * longest * slanted)
     ax: Any = figure.subplots()
-    texts = {place: decimals(float(value)) for place, value in np.ndenumerate(values) if np.isfinite(value)}
-    draw_shades(ax, np.clip(values, 0, 1), rows=rows, columns=columns, texts=texts, text_size=7)
-    for label in ax.get_xticklabels():
-        label.set(rotation=40, ha="right", rotation_mode="anchor")
+    if texts is None:
+        texts = {place: decimals(float(value)) for place, value in np.ndenumerate(values) if np.isfinite(value)}
+    draw_shades(ax, np.clip(values, 0, 1), rows=rows, columns=columns, texts=texts, framed=framed)
     ax.set_ylabel(row_title, fontsize=9, color=TEXT)
+    if title:
+        ax.xaxis.tick_top()
+        ax.tick_params(length=0)
+        write_title(ax, title, pad=10)
+    for label in ax.get_xticklabels() if slanted else ():
+        label.set(rotation=40, ha="left" if title else "right", rotation_mode="anchor")
     if origin == "upper":
         ax.invert_yaxis()
     write_caption(figure, caption)
     return figure
+
+
+_FEW_UNITS, _MANY_UNITS = 16, 48
+"""Most rows or columns whose numbers are written in cells, and whose cells are large."""
+_NAME_SIZE, _MOST_LETTERS = 8.0, 24
+
+
+def draw_matrices(
+    matrices: Sequence[NDArray[np.float64]],
+    names: Sequence[tuple[Sequence[Any], Sequence[Any]]],
+    titles: Sequence[str],
+    *,
+    label: str,
+    most: float,
+    axes: tuple[str, str] = ("", ""),
+    breaks: Sequence[tuple[Sequence[int], Sequence[int]]] = (),
+) -> ShownFigure:
+    """A figure of ``[row, column]`` matrices side by side in shades from 0 to ``most``, as they are read.
+
+    ``names`` are the words of rows and columns of each, ``breaks`` those before which a line is drawn, ``axes`` what
+    rows and columns are, and ``label`` the title of the bar of shades.
+    """
+    fonts = Fonts.of(str(unit) for both in names for units in both for unit in units)
+    longest = max(fonts.width(clipped(str(unit), _MOST_LETTERS), _NAME_SIZE) for rows, _ in names for unit in rows) / 72
+    cell = 0.3 if max(max(one.shape) for one in matrices) <= _MANY_UNITS else 0.16
+    sides = [[max(1.6, cell * size) for size in one.shape] for one in matrices]
+    size = sum(longest + width + 0.9 for _, width in sides) + 0.9, max(height for height, _ in sides) + longest + 1.0
+    figure = new_figure(*size)
+    widths = [longest + width for _, width in sides]
+    panels = figure.subplots(1, len(matrices), squeeze=False, width_ratios=widths)[0]
+    # A dollar sign begins no formula.
+    text: dict[str, Any] = {"fontfamily": list(fonts.families), "parse_math": False}
+    style: dict[str, Any] = {"size": _NAME_SIZE, "text_size": 5.5, "linewidth": 0.4, "most": most}
+    for ax, values, both, title in zip(panels, matrices, names, titles, strict=True):
+        rows, columns = ([fonts.drawable(clipped(str(unit), _MOST_LETTERS)) for unit in units] for units in both)
+        texts = brief_values(values) if max(values.shape) <= _FEW_UNITS else {}
+        mesh = draw_shades(ax, values, rows=rows, columns=columns, texts=texts, **style)
+        ax.set(aspect="equal", anchor="N")
+        ax.invert_yaxis()
+        ax.xaxis.tick_top()
+        ax.xaxis.set_label_position("top")
+        ax.tick_params(length=0)
+        for tick in ax.get_yticklabels():
+            tick.set(**text)
+        for tick in ax.get_xticklabels():
+            tick.set(rotation=90, ha="center", va="bottom", **text)
+        ax.set_ylabel(axes[0], fontsize=_NAME_SIZE, color=GREY)
+        ax.set_xlabel(axes[1], fontsize=_NAME_SIZE, color=GREY)
+        write_title(ax, fonts.drawable(title), size=9.5)
+    for ax, places in zip(panels, breaks, strict=False):
+        for draw, of_axis in zip((ax.axhline, ax.axvline), places, strict=True):
+            for place in of_axis:
+                draw(place, color=TEXT, linewidth=1)
+    extend = "max" if max(float(one.max()) for one in matrices) > most else "neither"
+    bar = figure.colorbar(mesh, ax=panels, fraction=0.3 / size[0], aspect=14 * max(1, size[1] / 3), extend=extend)
+    bar.set_label(label, fontsize=7, color=TEXT)
+    bar.ax.tick_params(labelsize=7.5, color=GREY, labelcolor=TEXT)
+    bar.outline.set_visible(False)
+    write_caption(figure, fonts.note())
+    return figure
+
+
+def brief_values(values: NDArray[np.float64]) -> dict[Any, str]:
+    """Values as texts of their cells: hundredths of what is at most 1, else one decimal."""
+    finite = values[np.isfinite(values)]
+    fraction = len(finite) > 0 and float(np.abs(finite).max()) <= 1
+    cells = ((place, value) for place, value in np.ndenumerate(values) if np.isfinite(value))
+    return {place: f"{value:.2f}".removeprefix("0") if fraction else f"{value:.1f}" for place, value in cells}
 
 
 def figure_bytes(figure: Figure, ending: str) -> bytes:
@@ -193,19 +285,16 @@ class Fonts:
     @classmethod
     def of(cls, words: Iterable[str]) -> Fonts:
         """The fonts that the words need."""
-        usual = fontManager.findfont(FontProperties())
-        families = [FT2Font(usual).family_name]
-        letters = {letter for word in words for letter in _visible(word)}
-        missing = []
-        for letter in sorted(letters):
-            if ord(letter) in _characters(usual):
-                continue
-            family = _family_with(letter, tuple(families[1:]))
-            if family is None:
-                missing.append(letter)
-            elif family not in families:
-                families.append(family)
-        return cls(tuple(families), tuple(missing))
+        fonts = [font for font in fontManager.ttflist if font.style == "normal" and not font.name.startswith(_BOXES)]
+        fonts.sort(key=lambda font: (font.weight not in (400, "normal"), font.name, font.fname))
+        usual = str(fontManager.findfont(FontProperties()))
+        names = {usual: FT2Font(usual).family_name} | {font.fname: font.name for font in fonts}
+        chosen: list[str] = [usual]
+        missing: list[str] = []
+        for letter in sorted({letter for word in words for letter in _visible(word)}):
+            path = next((path for path in (*chosen, *names) if ord(letter) in _characters(path)), None)
+            (missing if path is None else chosen).append(path or letter)
+        return cls(tuple(dict.fromkeys(names[path] for path in chosen)), tuple(missing))
 
     def drawable(self, text: str) -> str:
         """The text with a hollow square for each character that no font has."""
@@ -238,13 +327,6 @@ def _visible(text: str) -> str:
         for letter in line
         if letter == _NON_JOINER or (unicodedata.category(letter) != "Cf" and ord(letter) not in _SELECTORS)
     )
-
-
-def _family_with(letter: str, chosen: tuple[str, ...]) -> str | None:
-    """A font family that has a glyph for the letter: one already chosen, or else the first by name."""
-    fonts = [font for font in fontManager.ttflist if font.style == "normal" and not font.name.startswith(_BOXES)]
-    fonts.sort(key=lambda font: (font.name not in chosen, font.weight not in (400, "normal"), font.name, font.fname))
-    return next((font.name for font in fonts if ord(letter) in _characters(font.fname)), None)
 
 
 @lru_cache(maxsize=512)

@@ -131,7 +131,7 @@ def test_the_page_and_the_table_hold_all_of_it(found: ModelComparison, tmp_path:
     assert page == found.page()
     for sentence in found.findings:
         assert sentence.replace("'", "&#x27;") in page
-    for title in ("comparison:vectors", "comparison:weights", "comparison:attention"):
+    for title in ("comparison:vectors", "comparison:weights", "comparison:attention", "Whole models", "Tasks by layer"):
         assert f"<h2>{title}</h2>" in page
     assert page.count('class="cell"') == 2 * 8  # heads of layers 2 and 3, by two statistics
     assert "Size and speed" in page

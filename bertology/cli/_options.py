@@ -197,15 +197,27 @@ def bars(quiet: bool) -> Callable[[str], Progress]:
 
 
 def print_found(
-    format: str, table: Callable[[], str], frame: Callable[[], pd.DataFrame], plain: Callable[[], Any] | None = None
+    format: str,
+    lines: Sequence[str],
+    frame: Callable[[], pd.DataFrame],
+    about: Mapping[str, Any] | None = None,
+    *,
+    notes: Sequence[str] = (),
 ) -> None:
-    """Print a result as text for people, as CSV, or as JSON, which has the rows of CSV where ``plain`` is left out."""
-    if format == "json":
-        value = records(frame()) if plain is None else plain()
-        text = json.dumps(value, ensure_ascii=False, indent=1) + "\n"
+    """Print a result as lines for people, its rows as CSV, or as JSON: what it is about and its rows, or these alone.
+
+    Notes follow the lines; where a program reads what is printed they go to standard error.
+    """
+    if format == "csv":
+        typer.echo(frame().to_csv(index=False, lineterminator="\n"), nl=False)
+    elif format == "json":
+        rows = records(frame())
+        typer.echo(json.dumps(rows if about is None else {**about, "rows": rows}, ensure_ascii=False, indent=1))
     else:
-        text = frame().to_csv(index=False, lineterminator="\n") if format == "csv" else table()
-    typer.echo(text, nl=False)
+        lines = [*lines, *notes]
+        typer.echo("\n".join(lines))
+    for note in notes if format in ("csv", "json") else ():
+        typer.echo(note, err=True)
 
 
 def records(frame: pd.DataFrame) -> list[dict[str, Any]]:

@@ -33,15 +33,14 @@ if TYPE_CHECKING:
     from bertology.encoders.alignment import PieceReader
     from bertology.encoders.tokenization import TokenTrace
     from bertology.geometry import Neighbours
+    from bertology.results.table import Cell, TableView
     from bertology.results.trees import TreeReading
 
-_BAR_MOST, _BAR_LEAST = 12, 4
 _MOST_NAMED = 10
+"""Candidates left out that are named."""
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 _EFFECTS = ["layer", "place", "effect", "base_score", "source_score", "measure"]
 _BETWEEN = " ||| "
-_LEAST_CONTEXT = 14
-"""Characters of context on each side, at least."""
 
 
 @command(
@@ -90,7 +89,7 @@ def cloze(
             raise ClozeError(
                 "--surprisal reads all words of a text: leave masks, candidates, form, layers and lens out"
             )
-        _print_surprisal(model, settings, text, of_text, format)
+        _print_surprisal(load_encoder(model, **settings), text, of_text, format)
         return
     if any(of_text):
         raise ClozeError("--language and --split-at-spaces find the words of a text: give them with --surprisal")
@@ -107,10 +106,14 @@ def cloze(
     if lens is not None:
         encoder = encoder.through(_lens(lens, encoder, lens_corpus))
     reading = read_cloze(encoder, prompt, layers=chosen, top=top, form=cast("AnswerForm", scored))
-    print_found(format, lambda: _cloze_table(reading), lambda: _cloze_frame(reading), lambda: _cloze_plain(reading))
-    # On standard error, since what is printed may be read by a program.
-    for line in [*(_left_out(reading) if format == "csv" else []), *(_toy(reading.model) if format != "table" else [])]:
-        typer.echo(line, err=True)
+    notes = _about_model(reading.model)
+    if excluded := [f"{one.candidate}: {one.reason}" for one in reading.excluded]:
+        n_words, more = len(excluded) + len(reading.words), " …" * (len(excluded) > _MOST_NAMED)
+        notes.append(f"left out: {len(excluded)} of {n_words} candidates ({'; '.join(excluded[:_MOST_NAMED])}{more})")
+        notes += ["--form within_word_l2r scores candidates of several subwords"] * (scored == "one_piece")
+    about = {name: getattr(reading, name) for name in ("text", "model", "form", "lens")}
+    about["excluded"] = [{"candidate": one.candidate, "reason": one.reason} for one in reading.excluded]
+    print_found(format, _cloze_lines(reading), lambda: _cloze_frame(reading), about, notes=notes)
 
 
 def _lens(path: Path, encoder: Encoder, corpus: str) -> TunedLens:
@@ -128,57 +131,56 @@ def _lens(path: Path, encoder: Encoder, corpus: str) -> TunedLens:
     return fitted
 
 
-def _cloze_table(reading: ClozeReading) -> str:
+def _cloze_lines(reading: ClozeReading) -> list[str]:
     """A line a layer: each word's number with a bar, and the layer's most probable entry."""
-    plain, n_words = reading.form == "one_piece", len(reading.words)
-    numbers = [[f"{100 * math.exp(v):.1f}" if plain else f"{v:.1f}" for v in row] for row in reading.log_probs]
-    bar = max(_BAR_LEAST, min(_BAR_MOST, (terminal_width() - 30 - 9 * n_words) // n_words))
-    most = math.exp(reading.log_probs.max())
-    lines = [["layer", *reading.words, "first"]]
-    widest = [max(map(len, column)) for column in zip(*numbers, strict=True)]
-    for layer, row, values, first in zip(reading.layers, numbers, reading.log_probs, reading.first, strict=True):
-        cells = [
-            f"{number:>{wide}} {_bar(math.exp(value) / most if most else 0.0, bar)}"
-            for number, wide, value in zip(row, widest, values, strict=True)
-        ]
-        lines.append([layer_label(layer), *cells, first])
-    unit = "probability, %" if plain else f"sum of log-probabilities of a candidate's pieces, nats ({reading.form})"
-    notes = [
-        f"{unit}; the longest bar is {100 * most:.3g} %" if plain else f"{unit}; bars show its exponential",
+    import numpy as np
+
+    is_share, shares = reading.form == "one_piece", np.exp(reading.log_probs)
+    numbers = 100 * shares if is_share else reading.log_probs
+    wide = len(f"{np.abs(numbers).max():.1f}") + (not is_share)
+    width = max(4, min(12, (terminal_width() - 30) // len(reading.words) - 9))
+    rows = [["layer", *reading.words, "first"]]
+    for layer, of_layer, of_bars, first in zip(reading.layers, numbers, shares, reading.first, strict=True):
+        both = zip(of_layer, of_bars / (shares.max() or 1.0), strict=True)
+        rows.append([layer_label(layer), *(f"{number:>{wide}.1f} {_bar(bar, width)}" for number, bar in both), first])
+    what = "probability, %" if is_share else f"log-probability of a candidate, nats ({reading.form})"
+    return [
+        *(reading.text, "", *aligned(rows), ""),
+        f"numbers: {what}; bars: probability, the longest {100 * shares.max():.3g} %",
         "first: the most probable vocabulary entry of the layer",
-        f"{folder_name(reading.model)}, every layer through its masked-LM head (the {reading.lens} lens)",
+        f"model: {folder_name(reading.model)}, every layer read by its masked-LM head ({reading.lens} lens)",
     ]
-    notes += [*_toy(reading.model), *_left_out(reading)]
-    return "\n".join([reading.text, "", *aligned(lines), "", *notes]) + "\n"
 
 
-def _print_surprisal(model: str, settings: Mapping[str, Any], text: str, of_text: Sequence[Any], format: str) -> None:
+def _cloze_frame(reading: ClozeReading) -> pd.DataFrame:
+    import pandas as pd
+
+    by_layer = pd.MultiIndex.from_product([reading.layers, reading.words], names=["layer", "word"])
+    ranks = None if reading.ranks is None else reading.ranks.ravel()
+    frame = pd.DataFrame({"log_prob": reading.log_probs.ravel().round(6), "rank": ranks}, index=by_layer)
+    first = pd.DataFrame({"first": reading.first, "first_log_prob": reading.first_log_probs}, index=reading.layers)
+    return frame.assign(form=reading.form).join(first.rename_axis("layer")).reset_index()
+
+
+def _print_surprisal(encoder: Encoder, text: str, of_text: Sequence[Any], format: str) -> None:
     """Print a line a word: how surprising it is, with a bar."""
     from bertology.cloze import surprisal
     from bertology.corpora import as_sentence
-    from bertology.encoders import load_encoder
     from bertology.errors import ClozeError
 
-    sentence = as_sentence(text, language=of_text[0], split_at_spaces=of_text[1])
-    encoder = load_encoder(model, **settings)
-    found = surprisal(encoder, sentence)
+    found = surprisal(encoder, as_sentence(text, language=of_text[0], split_at_spaces=of_text[1]))
     if found.excluded:
         raise ClozeError(f"the text is not read: {found.excluded[0].reason}")
     frame = found.to_pandas().drop(columns=["sentence", "text"])
-
-    def table() -> str:
-        most = max(bits for bits in found.bits.tolist() if not math.isnan(bits))
-        lines = [("word", "bits", "")]
-        for word, bits, reason in zip(found.words, found.bits.tolist(), frame["reason"], strict=True):
-            lines.append((word, "–", reason) if reason else (word, f"{bits:.1f}", _bar(bits / most, 2 * _BAR_MOST)))
-        wide = max(len(bits) for _, bits, _ in lines)
-        context = "the words before it" if found.kind == "causal" else "all other words (pseudo-surprisal)"
-        total = f"{frame['surprisal_bits'].sum():.1f} bits in {len(lines) - 1} words, each given {context}"
-        rows = aligned([(word, bits.rjust(wide), bar) for word, bits, bar in lines])
-        return "\n".join([*rows, "", total, folder_name(encoder.name), *_toy(encoder.name)]) + "\n"
-
+    bits = frame["surprisal_bits"]
+    rows = [("word", "bits", "")]
+    for word, value, reason in zip(found.words, bits, frame["reason"], strict=True):
+        rows.append((word, "–", reason) if reason else (word, f"{value:5.1f}", _bar(value / bits.max(), 24)))
+    context = "the words before it" if found.kind == "causal" else "all other words (pseudo-surprisal)"
+    total = f"sum: {bits.sum():.1f} bits in {len(rows) - 1} words, each given {context}"
     about = {"text": found.texts[0], "model": encoder.name, "kind": found.kind}
-    print_found(format, table, lambda: frame, lambda: {**about, "words": records(frame)})
+    lines = [*aligned(rows), "", total, f"model: {folder_name(encoder.name)}"]
+    print_found(format, lines, lambda: frame, about, notes=_about_model(encoder.name))
 
 
 def _bar(share: float, width: int) -> str:
@@ -187,54 +189,12 @@ def _bar(share: float, width: int) -> str:
     return ("█" * whole + _EIGHTHS[eighths].strip()).ljust(width)
 
 
-def _left_out(reading: ClozeReading) -> list[str]:
-    if not (n_excluded := len(reading.excluded)):
-        return []
-    reasons = [f"{excluded.candidate}: {excluded.reason}" for excluded in reading.excluded[:_MOST_NAMED]]
-    more = [f"and {n_excluded - _MOST_NAMED} more"] if n_excluded > _MOST_NAMED else []
-    hint = " (--form within_word_l2r scores several pieces)" if reading.form == "one_piece" else ""
-    total = n_excluded + len(reading.words)
-    return [f"{n_excluded} of {total} candidates left out: {'; '.join([*reasons, *more])}{hint}"]
-
-
-def _toy(model: str) -> list[str]:
-    """A note on an embedded model; nothing for other models."""
+def _about_model(model: str) -> list[str]:
+    """A note on a model that is embedded, which is a toy; nothing on other models."""
     from bertology.encoders.sources import known_models
 
-    if "embedded" not in known_models().get(model, ""):
-        return []
-    return [f"{model} is a toy model trained on sentences about a small invented world: choose another with --model"]
-
-
-def _cloze_scores(reading: ClozeReading) -> list[list[tuple[str, float, int | None]]]:
-    """``[layer][word]`` words with their log-probability and rank."""
-    log_probs = reading.log_probs.tolist()
-    ranks = [[None] * len(reading.words)] * len(log_probs) if reading.ranks is None else reading.ranks.tolist()
-    return [list(zip(reading.words, *layer, strict=True)) for layer in zip(log_probs, ranks, strict=True)]
-
-
-def _cloze_frame(reading: ClozeReading) -> pd.DataFrame:
-    import pandas as pd
-
-    by_layer = zip(reading.layers, _cloze_scores(reading), strict=True)
-    rows = [
-        (layer, word, f"{value:.6f}", rank, reading.form) for layer, words in by_layer for word, value, rank in words
-    ]
-    return pd.DataFrame(rows, columns=["layer", "word", "log_prob", "rank", "form"])
-
-
-def _cloze_plain(reading: ClozeReading) -> dict[str, Any]:
-    first = zip(reading.layers, reading.first, reading.first_log_probs.tolist(), _cloze_scores(reading), strict=True)
-    layers = [
-        {
-            "layer": layer,
-            "first": {"word": word, "log_prob": value},
-            "words": [{"word": word, "log_prob": value, "rank": rank} for word, value, rank in words],
-        }
-        for layer, word, value, words in first
-    ]
-    excluded = [{"candidate": item.candidate, "reason": item.reason} for item in reading.excluded]
-    return {"text": reading.text, "model": reading.model, "form": reading.form, "layers": layers, "excluded": excluded}
+    about = known_models().get(model, "")
+    return [f"{model}: {about}; choose another with --model"] if "embedded" in about else []
 
 
 @command(
@@ -281,15 +241,16 @@ def attention(
         out: The file to write: attention.html; with --head .svg, .pdf or .png.
         open_page: Open it in the browser.
     """
+    from bertology._page import is_page
     from bertology.attention import view
     from bertology.encoders import load_encoder
     from bertology.families.request import parse_layers
 
-    path = _path(out, head)
-    if head is not None and heads is not None:
-        raise typer.BadParameter("--head draws one head as a figure, --heads chooses those of a page: give one of them")
-    if head is not None and threshold:
-        raise typer.BadParameter("--threshold is of a page, --head draws all weights: give one of them")
+    path = out or Path("attention.html" if head is None else "attention.svg")
+    if is_page(path) != (head is None):
+        raise typer.BadParameter(f"{path}: a figure (.svg, .pdf or .png) goes with --head L2H1, a page (.html) without")
+    if head is not None and (heads is not None or threshold):
+        raise typer.BadParameter("--heads and --threshold are of a page, --head draws one head as a figure")
     columns = settings.pop("columns")
     of_text = {name: settings.pop(name) for name in ("language", "split_at_spaces")}
     parsed = [_of_treebank(gold, sentence, columns)] if gold is not None or sentence is not None else []
@@ -314,28 +275,13 @@ def attention(
     if head is None:
         page.save(path)
         by_layer = page.reading.heads
-        counts = (sum(map(len, by_layer.values())), "head"), (len(by_layer), "layer")
-        shown = " in ".join(f"{number} {noun}{'' if number == 1 else 's'}" for number, noun in counts)
+        shown = f"{sum(map(len, by_layer.values()))} heads, {len(by_layer)} layers"
     else:
         page.plot().save(path)
         shown = head.strip().upper()
     typer.echo(f"{path}: {shown} of {' and '.join(names)}")
     if open_page:
         typer.launch(path.resolve().as_uri())
-
-
-def _path(out: Path | None, head: str | None) -> Path:
-    """The file to write: a page, or a figure of one head."""
-    if out is None:
-        return Path("attention.html" if head is None else "attention.svg")
-    is_figure = out.suffix.lower() in (".svg", ".pdf", ".png")
-    if head is None and is_figure:
-        raise typer.BadParameter(
-            f"{out} is the name of a figure, which is of one head: add --head L2H1, or name a page"
-        )
-    if head is not None and not is_figure:
-        raise typer.BadParameter(f"--head draws a figure, not {out}: name a file that ends in .svg, .pdf or .png")
-    return out
 
 
 def _of_treebank(gold: str | None, name: str | None, columns: str | None) -> Sentence:
@@ -388,7 +334,7 @@ def tree(
     from bertology._files import write_derived
     from bertology.corpora import sentence_of_text
     from bertology.parsing import ParseRequest, parse, sentence_of_request
-    from bertology.results.trees import to_displacy, to_svg, to_tikz
+    from bertology.results.trees import to_conllu, to_displacy, to_svg, to_tikz
 
     if out is not None and out.suffix not in (".svg", ".png", ".tex"):
         raise typer.BadParameter(f"{out}: name a .svg, .png or .tex file", param_hint="--out")
@@ -398,11 +344,11 @@ def tree(
         raise typer.BadParameter("give a sentence, or the id of one with --sentence")
     chosen = sentence_of_request(str(sentence), request) if text is None else sentence_of_text(text, **of_text)
     reading = parse(chosen, request, progress=bars(quiet))
+    forms = {"table": _tree_table, "conllu": to_conllu, "tikz": to_tikz}
     if format == "displacy":
-        printed = json.dumps(to_displacy(reading), ensure_ascii=False, indent=1) + "\n"
+        typer.echo(json.dumps(to_displacy(reading), ensure_ascii=False, indent=1))
     else:
-        printed = {"table": _tree_table, "conllu": _tree_conllu, "tikz": to_tikz}[format](reading)
-    typer.echo(printed, nl=False)
+        typer.echo(forms[format](reading), nl=False)
     if out is not None:
         ending: Any = out.suffix.removeprefix(".")
         content = to_tikz(reading).encode() if ending == "tex" else to_svg(reading, picture=picture, ending=ending)
@@ -414,40 +360,21 @@ def _tree_table(reading: TreeReading) -> str:
     """One line for each word: number, form, head, relation, depth, and the gold values if known."""
     words = reading.words
 
-    def named(head: int) -> str:
-        return "–" if head < 0 else f"{head} {words[head - 1]}" if head else "0 · root"
+    def named(heads: Sequence[int]) -> list[str]:
+        return ["–" if head < 0 else f"{head} {words[head - 1]}" if head else "0 · root" for head in heads]
 
-    columns = [["", *map(str, range(1, len(words) + 1))], ["word", *words]]
-    if reading.heads:
-        columns.append(["head", *map(named, reading.heads)])
-    if reading.relations:
-        columns.append(["relation", *(relation or "" for relation in reading.relations)])
-    if reading.depths:
-        columns.append(["depth", *(f"{depth:.1f}" for depth in reading.depths)])
-    if reading.gold:
-        columns.append(["gold", *map(named, reading.gold)])
-    about = f"{folder_name(reading.model)}, layer {reading.layer}{' (embeddings)' if reading.layer == 0 else ''}"
-    uuas = "" if reading.uuas is None else f"; {100 * reading.uuas:.0f} % of gold's edges found (UUAS)"
-    rows = [*aligned(list(zip(*columns, strict=True))), "", about + uuas]
+    columns: dict[str, Sequence[str]] = {"": [str(number) for number in range(1, len(words) + 1)], "word": words}
+    columns["head"] = named(reading.heads or ())
+    columns["relation"] = [relation or "" for relation in reading.relations or ()]
+    columns["depth"] = [f"{depth:.1f}" for depth in reading.depths or ()]
+    columns["gold"] = named(reading.gold or ())
+    rows = zip(*([heading, *cells] for heading, cells in columns.items() if cells), strict=True)
+    lines = [*aligned(list(rows)), "", f"model: {folder_name(reading.model)}, layer {layer_label(reading.layer)}"]
+    if reading.uuas is not None:
+        lines.append(f"gold edges found (UUAS): {100 * reading.uuas:.0f} %")
     if not reading.heads:
-        rows.append("edges " + ", ".join(f"{a + 1}–{b + 1}" for a, b in reading.edges))
-    return "\n".join(rows) + "\n"
-
-
-def _tree_conllu(reading: TreeReading) -> str:
-    """Columns of CoNLL-U; words in no edge hang from the root's word, as a tree must have them all."""
-    from bertology.errors import BertologyError
-
-    if reading.heads is None:
-        raise BertologyError("the probe knows no depths, so its tree has no direction: print it as table or tikz")
-    root = reading.heads.index(0) + 1
-    lines = []
-    for place, (word, predicted) in enumerate(zip(reading.words, reading.heads, strict=True), 1):
-        head = predicted if predicted >= 0 else root
-        named = reading.relations[place - 1] if reading.relations else None
-        relation = named or ("punct" if head == root else "dep")
-        lines.append("\t".join([str(place), word, *["_"] * 4, str(head), relation, "_", "_"]))
-    return "\n".join(lines) + "\n\n"
+        lines.append("edges " + ", ".join(f"{a + 1}–{b + 1}" for a, b in reading.edges))
+    return "\n".join(lines) + "\n"
 
 
 @command(
@@ -486,7 +413,7 @@ def patch(
 
     is_page(out)  # an ending of neither is refused before anything is computed
     found = bertology.patch(text, with_, candidates=candidates, site=site, direction=direction, **settings)
-    print_found(format, lambda: f"{found}\n", lambda: found.to_pandas()[_EFFECTS])
+    print_found(format, [str(found)], lambda: found.to_pandas()[_EFFECTS])
     save_found(found, out, what="effects")
 
 
@@ -528,7 +455,7 @@ def attribute(
     found = bertology.attribute(
         text, candidates=candidates, methods=methods, layers=layers, baseline=baseline, **settings
     )
-    print_found(format, lambda: f"{found}\n", lambda: found.to_pandas().drop(columns="question"))
+    print_found(format, [str(found)], lambda: found.to_pandas().drop(columns="question"))
     save_found(found, out, what="scores")
 
 
@@ -612,10 +539,15 @@ def neighbours(
     if loaded.notes.get("annotation") == BY_SPACES and not settings["split_at_spaces"]:
         problem = "has words by white space, with the punctuation that stands at them"
         typer.echo(f"note: {loaded.name} {problem}; --split-at-spaces finds those of the text alike", err=True)
-    print_found(format, lambda: _neighbours_table(found), lambda: found.frame, lambda: _neighbours_plain(found))
+    about = {name: getattr(found, name) for name in ("word", "tag", "sense", "model", "corpus")}
+    about |= {"text": found.sentence.text, "span": list(found.sentence.spans[found.place])}
+    about |= {"n_words": len(found.text.words), "n_skipped": found.text.n_skipped, "n_shared": found.text.n_shared}
+    if format == "json":
+        about["shares"] = records(found.shares)
+    print_found(format, _neighbours_lines(found), lambda: found.frame, about)
 
 
-def _neighbours_table(found: Neighbours) -> str:
+def _neighbours_lines(found: Neighbours) -> list[str]:
     """The shares by layer, then each layer's neighbours in context."""
     text, (start, end) = found.sentence.text, found.sentence.spans[found.place]
     own = {kind: found.own(kind) for kind in found.annotated}
@@ -627,42 +559,23 @@ def _neighbours_table(found: Neighbours) -> str:
             most = f"{line[f'{kind}_share']:.2f} {line[kind] or '–'}"
             cells.append(most if one is None else f"{line[f'same_{kind}']:.2f}")
         shares.append(cells)
-    notes = [
-        f"share of the {found.k} nearest of {len(found.text.words):,} words of {found.corpus}, by cosine, exact search",
-        folder_name(found.model),
-    ]
-    if found.text.n_shared:
-        notes.append(f"{found.text.n_shared:,} words share all subwords with another word and were not searched")
-    if found.text.n_skipped:
-        notes.append(f"{found.text.n_skipped:,} words have no vector and were not searched")
-    lines = [f"{text[:start]}[{text[start:end]}]{text[end:]}", "", *aligned(shares), "", *notes]
+    lines = [f"{text[:start]}[{text[start:end]}]{text[end:]}", "", *aligned(shares), ""]
+    searched = f"{len(found.text.words):,} words of {found.corpus}, by cosine, exact search"
+    lines += [f"shares: of the {found.k} nearest of {searched}", f"model: {folder_name(found.model)}"]
+    for n_words, reason in ((found.text.n_shared, "shares all subwords"), (found.text.n_skipped, "no vector")):
+        lines += [f"not searched: {n_words:,} words ({reason})"] * bool(n_words)
     for layer in found.layers:
         # A line for each neighbour: cosine, context before, word, context after, tag and sense.
         nearest = found.at(layer)
-        labels = [[getattr(one, kind) or "–" for kind in own] for one, _ in nearest]
         longest = max(len(one.word) for one, _ in nearest)
+        labels = [[getattr(one, kind) or "–" for kind in own] for one, _ in nearest]
         taken = 12 + longest + sum(2 + max(map(len, column)) for column in zip(*labels, strict=True))
-        room = max(_LEAST_CONTEXT, (terminal_width() - taken) // 2)
-        rows = []
+        room, rows = max(14, (terminal_width() - taken) // 2), []
         for (near, cosine), of_one in zip(nearest, labels, strict=True):
             before, after = (" ".join(part.split()) for part in near.context(room))
             rows.append([f"{cosine:6.3f}", before.rjust(room), near.word.center(longest), after.ljust(room), *of_one])
         lines += ["", f"layer {layer_label(layer)}", *aligned(rows)]
-    return "\n".join(lines) + "\n"
-
-
-def _neighbours_plain(found: Neighbours) -> dict[str, Any]:
-    by_layer: dict[int, list[dict[str, Any]]] = {}
-    for one in records(found.frame):
-        by_layer.setdefault(one.pop("layer"), []).append(one)
-    plain: dict[str, Any] = {
-        "text": found.sentence.text,
-        "word": found.word,
-        "span": list(found.sentence.spans[found.place]),
-    }
-    plain |= {name: getattr(found, name) for name in ("tag", "sense", "model", "corpus")}
-    plain |= {"n_words": len(found.text.words), "n_skipped": found.text.n_skipped, "n_shared": found.text.n_shared}
-    return plain | {"layers": [{**line, "neighbours": by_layer[line["layer"]]} for line in records(found.shares)]}
+    return lines
 
 
 @command(
@@ -716,26 +629,16 @@ def align(
         firsts, seconds, layers=layers, layer=layer, method=method, distortion=distortion, language=language, **settings
     )
 
-    def frame() -> Any:
+    def frame() -> pd.DataFrame:
         import pandas as pd
 
         return pd.concat([one.to_pandas().assign(pair=number) for number, one in enumerate(found, 1)])
 
-    def table() -> str:
-        if format == "pharaoh" or file is not None:
-            return "".join(f"{one.pharaoh()}\n" for one in found)
-        return "\n\n".join(map(str, found)) + "\n"
-
-    def plain() -> list[dict[str, Any]]:
-        about = "model", "layer", "method"
-        return [
-            {"first": list(one.first.words), "second": list(one.second.words)}
-            | {name: getattr(one, name) for name in about}
-            | {"links": one.links()}
-            for one in found
-        ]
-
-    print_found(format, table, frame, plain)
+    is_brief = format == "pharaoh" or file is not None
+    lines = [one.pharaoh() for one in found] if is_brief else "\n\n".join(map(str, found)).splitlines()
+    words = [{"first": list(one.first.words), "second": list(one.second.words)} for one in found]
+    about = {"model": found[0].model, "layer": found[0].layer, "method": found[0].method, "pairs": words}
+    print_found(format, lines, frame, about)
     save_found(found[0], out, what="links")
 
 
@@ -785,8 +688,9 @@ def tokenize(
     from bertology.corpora import load_corpus
     from bertology.encoders import resolve_model
     from bertology.encoders.loading import load_reader
-    from bertology.encoders.tokenization import trace_tokens
+    from bertology.encoders.tokenization import morph_scores, read_morphs, trace_tokens
     from bertology.errors import CorpusError
+    from bertology.results.table import Table, TableView
 
     if text is None and not corpus and morphs is None:
         raise CorpusError("nothing to cut: give a text, --corpus or --morphs")
@@ -806,9 +710,13 @@ def tokenize(
             write_page(out, page)
     parts = [part for name in corpus or () for part in _parts(load_corpus(name, **settings), split)]
     for place, (name, sentences) in enumerate(parts):
-        typer.echo(_tokenizer_scores(f"{name} {split}", sentences, readers, reference=parts[0] if place else None))
+        table = _tokenizer_scores(f"{name} {split}", sentences, readers, reference=parts[0] if place else None)
+        typer.echo(table.to_text())
     if morphs is not None:
-        typer.echo(_morph_scores(morphs, readers))
+        words = list(read_morphs(morphs))
+        scores = [morph_scores(reader, words)._asdict() for reader in readers.values()]
+        rows = {name.replace("_", " "): [_measure_cell(of[name]) for of in scores] for name in scores[0]}
+        typer.echo(TableView((Table.of("Boundaries of morphs", readers, rows, (), corner="measure"),)).to_text())
 
 
 def _steps(name: str, trace: TokenTrace) -> str:
@@ -836,38 +744,28 @@ def _parts(corpus: Corpus, split: str) -> list[tuple[str, Sentences]]:
 
 def _tokenizer_scores(
     name: str, sentences: Sentences, readers: Mapping[str, PieceReader], *, reference: tuple[str, Sentences] | None
-) -> str:
+) -> TableView:
     """Measures of a split, a column a tokenizer."""
     from bertology.encoders.tokenization import tokenizer_parity, tokenizer_scores
+    from bertology.results.table import Note, Table, TableView
 
-    by_model = {model: list(tokenizer_scores(reader, sentences)) for model, reader in readers.items()}
-    if reference is not None:
-        for model, reader in readers.items():
-            if (parity := tokenizer_parity(reader, sentences, reference[1])) is not None:
-                by_model[model].append(parity._replace(measure=f"parity with {reference[0]}"))
-    rows = [["measure", *by_model]]
-    for scores in zip(*by_model.values(), strict=True):
-        intervals = ("" if math.isnan(one.ci_low) else f" [{one.ci_low:.3f}, {one.ci_high:.3f}]" for one in scores)
-        cells = [f"{one.value:.3f}{interval}" for one, interval in zip(scores, intervals, strict=True)]
-        rows.append([scores[0].measure.replace("_", " "), *cells])
-    n_words = f"{sentences.n_words:,} words of {name}; [ ] 95 %, bootstrap over sentences"
-    return f"{_ruled(rows)}\n\n{n_words}\n"
-
-
-def _morph_scores(path: Path, readers: Mapping[str, PieceReader]) -> str:
-    from bertology.encoders.tokenization import morph_scores, read_morphs
-
-    words = list(read_morphs(path))
-    by_model = {name: morph_scores(reader, words) for name, reader in readers.items()}
-    titles = {name: name for name in ("precision", "recall", "f1", "morph_score")}
-    titles |= {"n_words": "words of two morphs", "n_whole": "… that are one piece"}
-    rows = [["boundaries of morphs", *by_model]]
-    for field, title in titles.items():
-        values = [getattr(scores, field) for scores in by_model.values()]
-        rows.append([title, *(f"{value:,}" if isinstance(value, int) else f"{value:.3f}" for value in values)])
-    return _ruled(rows) + "\n"
+    rows: dict[str, list[Any]] = {}
+    for reader in readers.values():
+        scores = list(tokenizer_scores(reader, sentences))
+        if reference is not None and (parity := tokenizer_parity(reader, sentences, reference[1])) is not None:
+            scores.append(parity._replace(measure=f"parity with {reference[0]}"))
+        for one in scores:
+            cell = _measure_cell(one.value, one.ci_low, one.ci_high)
+            rows.setdefault(one.measure.replace("_", " "), []).append(cell)
+    notes = Note("text", f"{sentences.n_words:,} words of {name}"), Note("interval", "95 %, bootstrap over sentences")
+    return TableView((Table.of(f"Tokenizers on {name}", readers, rows, notes, corner="measure"),))
 
 
-def _ruled(rows: Sequence[Sequence[str]]) -> str:
-    lines = aligned(rows)
-    return "\n".join([lines[0], "─" * max(map(len, lines)), *lines[1:]])
+def _measure_cell(value: float, low: float = math.nan, high: float = math.nan) -> Cell | int:
+    """A measure with three decimals and its interval, if it has one; a count as it is."""
+    from bertology.results.rows import Score
+    from bertology.results.table import formatted_cell
+
+    if isinstance(value, int):
+        return value
+    return formatted_cell(Score(value) if math.isnan(low) else Score(value, low, high), ".3f")

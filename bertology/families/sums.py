@@ -175,8 +175,15 @@ def write_sums(
     count words by how the model reads them.
     """
     by_split = found if isinstance(found, Mapping) else {"test": found}
+    of_groups = {
+        f"{one.metric} {one.group}": (one.n_items or counts.n_items,)
+        for every in by_split.values()
+        for one in every
+        if isinstance(one, LayerSums) and one.group and one.n_items is not None
+    }
     for (_, _, layer), cell in cells.cells.items():
         facts = _facts(counts, n_clusters, cells.config, {**params, **layer_params.get(layer, {})})
+        facts |= {"groups": of_groups} if of_groups else {}
         kept = [sums for split, every in by_split.items() for one in every for sums in kept_sums(one, layer, split)]
         predictions.write_cell(
             job.run, cell, kept, facts={**facts, **aligned}, provenance=provenance, notes=job.pair.splits.notes
@@ -266,11 +273,14 @@ def _counted(rows: Sequence[ResultRow], column: Column, every: Sequence[predicti
     n_clusters |= {key: scores.n_clusters for key, scores in column.by_group.items()}
     kinds = {(sums.metric, sums.group): sums.unit for sums in every}
     of_sentences = [sums for sums in every if sums.unit == "sentences"]
+    stated = {name: n for one in column.records for name, n in one.facts.get("groups", {}).items()}
     n_items = {}
     for sums in of_sentences:
-        under = sums.under
+        under, of_group = sums.under, stated.get(f"{sums.metric} {sums.group}")
         # Denominators that are numbers of items; those that are all 1 weight clusters alike.
-        if sums.group or bool((under == np.round(under)).all() and (under != 1).any()):
+        if of_group is not None:
+            n_items[sums.metric, sums.group] = of_group[0]
+        elif sums.group or bool((under == np.round(under)).all() and (under != 1).any()):
             n_items[sums.metric, sums.group] = under.sum()
     counted = []
     for row in rows:

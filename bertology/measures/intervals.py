@@ -356,67 +356,35 @@ def intervals_over_clusters(numerator: Floats, denominator: Floats, clusters: Se
     return scores.ci_low.reshape(shape), scores.ci_high.reshape(shape)
 
 
-@dataclass(frozen=True)
-class RatioIntervals:
-    """Ratios ``[column]`` with their intervals, without replicates."""
-
-    values: Floats
-    """NaN where the denominator is 0."""
-    stderr: Floats
-    ci_low: Floats
-    ci_high: Floats
-    ci_methods: tuple[str, ...]
-
-
 def ratio_intervals(
     numerator: ArrayLike,
     denominator: ArrayLike,
     *,
     are_shares: ArrayLike = True,
     n_resamples: int = N_RESAMPLES,
-    level: float = 0.95,
     seed: int = 0,
-) -> RatioIntervals:
-    """The intervals of :func:`bootstrap_ratio` for many columns at once, such as heads by relations.
+) -> Bootstrap:
+    """The 95 % intervals of :func:`bootstrap_ratio` for many columns, such as heads by relations, without replicates.
 
-    Numerators and denominators are ``[column, cluster]``, the latter 0 or more. Shares, which never exceed one, have
-    exact bounds where they are 0 or 1 in every cluster, as in :func:`bootstrap`; ``are_shares`` is ``[column]`` whether
-    a column is one, and not a loss or a difference, which may be exactly 0 without being a matter of chance.
+    Numerators and denominators are ``[column, cluster]``, ``are_shares`` is ``[column]`` whether a column is one, and
+    not a loss or a difference, which may be exactly 0 without being a matter of chance.
     """
     above, below = np.broadcast_arrays(*(np.asarray(part, dtype=np.float64) for part in (numerator, denominator)))
-    shares, n_clusters = np.broadcast_to(np.asarray(are_shares, dtype=bool), len(above)), above.shape[1]
-    values, stderr, low, high = (np.full(len(above), np.nan) for _ in range(4))
-    methods = [f"{CiMethod.BCA}-{n_resamples}"] * len(above)
+    used, found = np.count_nonzero(below, axis=1), np.full((4, len(above)), np.nan)
+    # A share that is right or wrong in every cluster has exact bounds; what some clusters exceed is none.
+    shares, methods = ((above >= 0) & (above <= below)).all(axis=1) & (used > 1), list[str]()
+    shares &= np.asarray(are_shares, dtype=bool)
     for start in range(0, len(above), _COLUMNS):
         block = slice(start, start + _COLUMNS)
-        replicates, jackknife, values[block] = _ratio_replicates(above[block], below[block], n_resamples, seed)
-        # Where a resample holds nothing to divide by, each column has as many replicates as are defined.
-        whole = np.isfinite(replicates).all(axis=1) & np.isfinite(jackknife).all(axis=1) & (n_clusters > 1)
-        columns = start + np.flatnonzero(whole)
-        if len(columns):
-            some, left_out = (replicates, jackknife) if whole.all() else (replicates[whole], jackknife[whole])
-            stderr[columns] = some.std(axis=1, ddof=1)
-            shares_of = _bca_shares(values[columns], some, left_out, (1 - level) / 2)
-            # As np.quantile has it, which takes the same quantiles of all columns.
-            some.sort(axis=1)
-            last = n_resamples - 1
-            places = shares_of * last
-            first = np.floor(places).astype(np.int64)
-            near, far = (np.take_along_axis(some, at, axis=1) for at in (first, np.minimum(first + 1, last)))
-            low[columns], high[columns] = (near + (far - near) * (places - first)).T
-        for place in np.flatnonzero(~whole).tolist():
-            parts = values[[start + place]], replicates[[place]].T, jackknife[[place]].T
-            one = summarised("", *parts, level=level, seed=seed, bounds="none")
-            for found, part in ((stderr, one.stderr), (low, one.ci_low), (high, one.ci_high)):
-                found[start + place] = part[0]
-            methods[start + place] = one.ci_methods[0]
-    # Resampling a share that is 0 or 1 in every cluster has nothing to vary.
-    used = np.count_nonzero(below, axis=1)
-    same = shares & ((above >= 0) & (above <= below)).all(axis=1) & ((values == 0) | (values == 1)) & (used > 1)
-    for column in np.flatnonzero(same).tolist():
-        low[column], high[column] = exact_bounds(float(values[column]), int(used[column]), (1 - level) / 2)
-        methods[column] = CiMethod.EXACT.value
-    return RatioIntervals(values, stderr, low, high, tuple(methods))
+        replicates, jackknife, values = _ratio_replicates(above[block], below[block], n_resamples, seed)
+        for number, column in enumerate(range(start, start + len(values))):
+            parts = values[[number]], replicates[[number]].T, jackknife[[number]].T
+            bounds: Bounds = "share" if shares[column] else "none"
+            one = summarised("", *parts, level=0.95, seed=seed, bounds=bounds, used=used[[column]])
+            found[:, column] = one.values[0], one.stderr[0], one.ci_low[0], one.ci_high[0]
+            methods += one.ci_methods
+    none = np.empty((0, len(above)))
+    return Bootstrap("", *found, tuple(methods), none, none, above.shape[1], 0.95, seed)
 
 
 def _ratio_replicates(above: Floats, below: Floats, n_resamples: int, seed: int) -> tuple[Floats, Floats, Floats]:

@@ -547,73 +547,63 @@ def _normal(answer: str) -> list[str]:
     return _ARTICLES.sub(" ", answer.lower().translate(_PUNCTUATION)).split()
 
 
-def _of_trees(name: str, count_kind: CountKind, description: str, function: _Score | None = None) -> Metric:
-    """A metric of trees: a function of their counts, or the mean of Spearman's correlations."""
-    if function is not None:
-        return Metric(name, True, description, function, count_kind, enters=_has_any)
-    description = f"Spearman correlation of {description}, its mean over lengths of 5 to 50 words"
-    return Metric(name, True, description, _correlation, count_kind, enters=_has_correlation, bounds="correlation")
+_SHARE, _LABELLED = partial(_ratio_of_sums, 0, 1), partial(_ratio_of_sums, 2, 1)
+_PLACE = partial(_correlation_of, _RANK, _OTHER, _BOTH)
+_BY_LENGTH = "its mean over lengths of 5 to 50 words"
+_CLOZE: Mapping[str, tuple[CountKind, int, int, str]] = {
+    "p_at_1": ("answers", 1, 0, "share of answers that come first"),
+    "p_at_5": ("answers", 2, 0, "share of answers among the first 5"),
+    "p_at_10": ("answers", 3, 0, "share of answers among the first 10"),
+    "p_at_100": ("answers", 4, 0, "share of answers among the first 100"),
+    "mrr": ("answers", 5, 0, "one over the answer's place"),
+    "micro_p_at_1": ("answers", 1, 0, "share of answers that come first"),
+    "micro_mrr": ("answers", 5, 0, "one over the answer's place"),
+    "choice_accuracy": ("choices", 1, 0, "share of choices that are right, ties left out"),
+    "micro_choice_accuracy": ("choices", 1, 0, "share of choices that are right"),
+    "sensitivity": ("choices", 3, 2, "share of items whose answer is more probable by over 0.01"),
+    "consistency": ("agreement", 1, 0, "share of pairs of phrasings that are answered alike"),
+    "all_right": ("agreement", 3, 2, "share of facts that are right in all phrasings"),
+    "moved": ("changes", 1, 0, "share of items whose best word is another one in the changed text"),
+    "probability_lost": ("changes", 2, 0, "probability that the best word loses in the changed text"),
+}
+"""Metrics of cloze tasks: the kind of counts, two places in them, of which one is divided by the other, and what the
+quotient is; over all items where the name begins with ``micro_``, else its mean over groups."""
 
 
-def _of_cloze(name: str, count_kind: CountKind, numerator: int, denominator: int, description: str) -> Metric:
-    """A metric of cloze tasks: one kind of counts over another, over all items or its mean over groups."""
-    is_micro = name.startswith("micro_")
-    function = partial(_ratio_of_sums if is_micro else _mean_of_ratios, numerator, denominator)
-    description += ", over all items" if is_micro else ", its mean over groups"
-    bounds: Bounds = "correlation" if name == "probability_lost" else "share"
-    return Metric(name, True, description, function, count_kind, bounds=bounds)
+def _metrics() -> Iterator[Metric]:
+    matthews = "Matthews' correlation of gold and predicted labels (Gorodkin 2004)"
+    yield Metric("accuracy", True, "share of items whose label is predicted", _accuracy)
+    yield Metric("macro_f1", True, "mean F1 over the labels that occur in the gold items", _macro_f1)
+    yield micro_f1(without=(OUTSIDE,))
+    yield Metric("matthews", True, matthews, _matthews, bounds="correlation")
+    trees: Sequence[tuple[str, CountKind, str, _Score]] = (
+        ("uuas", "edges", "share of undirected edges found, punctuation left out", _SHARE),
+        ("dspr", "edges", f"Spearman correlation of distances, by word, {_BY_LENGTH}", _correlation),
+        ("root_accuracy", "roots", "share of sentences whose root is least deep", _SHARE),
+        ("nspr", "roots", f"Spearman correlation of depths, by sentence, {_BY_LENGTH}", _correlation),
+        ("uas", "arcs", "share of words with the right head, punctuation left out", _SHARE),
+        ("las", "arcs", "share of words with the right head and relation", _LABELLED),
+    )
+    for name, kind, description, function in trees:
+        known = (_has_correlation, "correlation") if function is _correlation else (_has_any, "share")
+        yield Metric(name, True, description, function, kind, None, *known)  # type: ignore[arg-type]
+    for name, (kind, above, below, description) in _CLOZE.items():
+        over, mean = (", over all items", _ratio_of_sums), (", its mean over groups", _mean_of_ratios)
+        of, function = over if name.startswith("micro_") else mean
+        bounds: Bounds = "correlation" if name == "probability_lost" else "share"
+        yield Metric(name, True, description + of, partial(function, above, below), kind, bounds=bounds)
+    explained = "share of the variance of the numbers that is predicted (R²)"
+    yield Metric("r2", True, explained, _r2, "numbers", bounds="none")
+    ranks = "Spearman's rank correlation of true and predicted numbers"
+    yield Metric("spearman", True, ranks, _PLACE, "numbers", bounds="correlation")
 
 
-_MATTHEWS = "Matthews' correlation of gold and predicted labels (Gorodkin 2004)"
-_R2 = "share of the variance of the numbers that is predicted (R²)"
-_RANK_CORRELATION = partial(_correlation_of, _RANK, _OTHER, _BOTH)
-_SPEARMAN = "Spearman's rank correlation of true and predicted numbers"
-_PEARSON = "Pearson's correlation of true and predicted numbers"
+METRICS: Mapping[str, Metric] = MappingProxyType({metric.name: metric for metric in _metrics()})
+"""All metrics of probes, by name."""
 _ENTITIES = "F1 over all entities: boundaries and type have to be right"
+_PEARSON = "Pearson's correlation of true and predicted numbers"
 _EXACT = "share of questions whose answer is predicted as it is"
 _WORDS = "F1 of words in the answer, mean over questions"
-METRICS: Mapping[str, Metric] = MappingProxyType(
-    {
-        metric.name: metric
-        for metric in (
-            Metric("accuracy", True, "share of items whose label is predicted", _accuracy),
-            Metric("macro_f1", True, "mean F1 over the labels that occur in the gold items", _macro_f1),
-            micro_f1(without=(OUTSIDE,)),
-            Metric("matthews", True, _MATTHEWS, _matthews, bounds="correlation"),
-            _of_trees(
-                "uuas", "edges", "share of undirected edges found, punctuation left out", partial(_ratio_of_sums, 0, 1)
-            ),
-            _of_trees("dspr", "edges", "distances, by word"),
-            _of_trees(
-                "root_accuracy", "roots", "share of sentences whose root is least deep", partial(_ratio_of_sums, 0, 1)
-            ),
-            _of_trees("nspr", "roots", "depths, by sentence"),
-            _of_trees(
-                "uas", "arcs", "share of words with the right head, punctuation left out", partial(_ratio_of_sums, 0, 1)
-            ),
-            _of_trees("las", "arcs", "share of words with the right head and relation", partial(_ratio_of_sums, 2, 1)),
-            _of_cloze("p_at_1", "answers", 1, 0, "share of answers that come first"),
-            _of_cloze("p_at_5", "answers", 2, 0, "share of answers among the first 5"),
-            _of_cloze("p_at_10", "answers", 3, 0, "share of answers among the first 10"),
-            _of_cloze("p_at_100", "answers", 4, 0, "share of answers among the first 100"),
-            _of_cloze("mrr", "answers", 5, 0, "one over the answer's place"),
-            _of_cloze("micro_p_at_1", "answers", 1, 0, "share of answers that come first"),
-            _of_cloze("micro_mrr", "answers", 5, 0, "one over the answer's place"),
-            _of_cloze("choice_accuracy", "choices", 1, 0, "share of choices that are right, ties left out"),
-            _of_cloze("micro_choice_accuracy", "choices", 1, 0, "share of choices that are right"),
-            _of_cloze("sensitivity", "choices", 3, 2, "share of items whose answer is more probable by over 0.01"),
-            _of_cloze("consistency", "agreement", 1, 0, "share of pairs of phrasings that are answered alike"),
-            _of_cloze("all_right", "agreement", 3, 2, "share of facts that are right in all phrasings"),
-            _of_cloze("moved", "changes", 1, 0, "share of items whose best word is another one in the changed text"),
-            _of_cloze("probability_lost", "changes", 2, 0, "probability that the best word loses in the changed text"),
-            Metric("r2", True, _R2, _r2, "numbers", bounds="none"),
-            Metric("spearman", True, _SPEARMAN, _RANK_CORRELATION, "numbers", bounds="correlation"),
-        )
-    }
-)
-"""All metrics of probes, by name."""
-
-
 ENTITY_F1 = replace(micro_f1(without=()), name="entity_f1", description=_ENTITIES)
 PEARSON = Metric("pearson", True, _PEARSON, partial(_correlation_of, 1, 3, 5), "sums", bounds="correlation")
 EXACT_MATCH = Metric("exact_match", True, _EXACT, partial(_ratio_of_sums, 0, 2), "sums")
@@ -782,10 +772,6 @@ class LayerColumn:
     source: Literal["task", "control", "metric", "difference", "init"] = "control"
     """The rows that the column is made of: scores of the task by its main metrics; of a control; of the task by the
     metric of this name; by that metric among all controls; or of random weights."""
-    csv: tuple[str, ...] | None = None
-    """Names of value and bounds in CSV files, as far as these are written; made from the column's name when None."""
-    in_csv: Literal["always", "last", "where known"] = "where known"
-    """Whether CSV files have the column even if it is empty, and whether it stands after what seeds are known of."""
     look: tuple[str, str] | None = None
     """Colour and marker of its line in figures; None where it is not drawn."""
     with_interval: bool = False
@@ -802,27 +788,28 @@ class LayerColumn:
 
 
 LAYER_COLUMNS: Mapping[str, LayerColumn] = {
-    "main": LayerColumn("", "task", ("value", "ci_low", "ci_high"), "always", with_interval=True),
-    "second": LayerColumn("", "task", ("second_value",), "always"),
-    "random_init": LayerColumn("random init", "init", None, "always", look=("vermilion", "s"), script="random"),
+    "main": LayerColumn("", "task", with_interval=True),
+    "second": LayerColumn("", "task"),
+    "random_init": LayerColumn("random init", "init", look=("vermilion", "s"), script="random"),
     "control_task": LayerColumn(
-        "control task", "control", ("control_task_accuracy",), "always", ("green", "^"),
-        prefers="accuracy", difference="selectivity", script="control",
+        "control task", look=("green", "^"), prefers="accuracy", difference="selectivity", script="control"
     ),
-    "selectivity": LayerColumn("selectivity", "difference", None, "always", with_interval=True),
-    "blind": LayerColumn("blind", "control", ("blind",), "last", ("green", "v")),
+    "selectivity": LayerColumn("selectivity", "difference", with_interval=True),
+    "blind": LayerColumn("blind", look=("green", "v")),
     "rescaled": LayerColumn("rescaled", look=("vermilion", "v")),
     "refit": LayerColumn("refitted", look=("green", "D"), is_anew=True),
     "reference": LayerColumn("reference", look=("purple", "s")),
     "completeness": LayerColumn(
-        "gone", "metric",
+        "gone",
+        "metric",
         note=("gone", "completeness: share of what an oracle finds of the property, beyond guessing, that is gone"),
     ),
     "others_kept": LayerColumn(
-        "others kept", "metric",
+        "others kept",
+        "metric",
         note=("others", "selectivity: share of what oracles find of other properties that is kept"),
     ),
-}  # fmt: skip
+}
 """The columns of a table of layers by the names that its lines have for them, in order."""
 DRAWN_COLUMNS = ("control_task", "blind", "random_init", "rescaled", "refit", "reference")
 """The columns that a figure of scores by layer has a line for, in the order in which they are drawn."""

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bertology.measures.intervals import RatioIntervals, ratio_intervals
+from bertology.measures.intervals import Bootstrap, ratio_intervals
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.integer[Any]]
@@ -35,6 +35,8 @@ class LayerSums:
     clusters: Clusters
     group: str = ""
     """Restriction of the statistic, such as a part of speech; empty where it is of all words."""
+    n_items: int | None = None
+    """Number of items behind a statistic that does not divide by it, 0 where these are all; None where it does."""
 
     @property
     def values(self) -> Floats:
@@ -112,19 +114,20 @@ def jackknife_sums(
     *,
     group: str = "",
     layers: Layers = _NO_LAYER,
+    n_items: int = 0,
 ) -> LayerSums:
     """A statistic that is no ratio of sums, in its linear approximation around all data.
 
     Resampling clusters changes it by the sum of what each of them contributes, to first order: this is the
     infinitesimal jackknife (Efron 1982, chapter 6). The mean over clusters is the statistic itself. ``whole`` is it on
     all data, or ``[layer]``; ``influences`` are ``[cluster]`` or ``[layer, cluster]`` its derivative by the weight of
-    each cluster, or its value on all data less that without the cluster; ``kind`` names what is resampled.
+    each cluster, or its value on all data less that without the cluster; ``kind`` names what is resampled, and
+    ``n_items`` is how many items the group has, 0 if it has all.
     """
     influences = np.atleast_2d(influences)
     centred = influences - influences.mean(axis=1, keepdims=True)
-    return ratio_sums(
-        metric, np.reshape(whole, (-1, 1)) + influences.shape[1] * centred, None, kind, group=group, layers=layers
-    )
+    over = np.reshape(whole, (-1, 1)) + influences.shape[1] * centred
+    return replace(ratio_sums(metric, over, None, kind, group=group, layers=layers), n_items=n_items)
 
 
 def left_out_sums(metric: str, values: Floats, kind: Clusters, *, group: str = "") -> LayerSums:
@@ -134,7 +137,7 @@ def left_out_sums(metric: str, values: Floats, kind: Clusters, *, group: str = "
 
 def item_jackknife(metric: str, found: tuple[float, Floats], clusters: Integers, *, group: str = "") -> LayerSums:
     """:func:`jackknife_sums` from a statistic and its derivatives by the weight of items ``[item]`` of sentences."""
-    return jackknife_sums(metric, found[0], cluster_sums(found[1], clusters), group=group)
+    return jackknife_sums(metric, found[0], cluster_sums(found[1], clusters), group=group, n_items=len(clusters))
 
 
 def total_and_groups(parts: Sequence[LayerSums]) -> Iterator[LayerSums]:
@@ -203,7 +206,7 @@ class HeadRatios:
         """``[layer, head]`` values of one statistic."""
         return np.asarray(self.values[self.names.index(name)])
 
-    def intervals(self, name: str, *, seed: int = 0) -> RatioIntervals:
+    def intervals(self, name: str, *, seed: int = 0) -> Bootstrap:
         """95 % intervals of one statistic by the bootstrap over clusters, heads of the first layer first."""
         number = self.names.index(name)
         over = self.over[number].reshape(-1, self.over.shape[-1])

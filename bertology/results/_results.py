@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections import ChainMap, Counter
+from collections import ChainMap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 from bertology._files import explained_system_errors, write_derived
 from bertology._names import Registry, name_not_found, short_names
@@ -45,34 +45,28 @@ from bertology.results.rows import (
     sort_key,
     write_results,
 )
-from bertology.results.table import Table, Tables, TableView, tables_to_csv
+from bertology.results.table import Table, Tables, TableView
 from bertology.results.views import (
-    GroupTable,
+    STATISTIC,
     HeadTable,
     LayerTable,
     PipelineLine,
-    StepTable,
     TrainingTable,
     beside_steps,
     group_names,
-    group_table_of,
     group_tables,
     has_steps,
-    head_table_of,
     head_tables,
     last_steps,
     layer_tables,
-    layers_to_csv,
     model_table,
     named,
     overview_of,
     pipeline_lines,
     pipeline_table,
     refuse_mixtures,
-    step_table_of,
     step_tables,
     summary_table,
-    tables_to_json,
     whole_tables,
 )
 
@@ -80,9 +74,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-    from rich.console import Console, ConsoleOptions, RenderResult
 
-
+_Kind = TypeVar("_Kind", Table, HeadTable)
 _MOST_GROUPS = 40
 """Groups that a figure has room for."""
 _VIEWS: Registry[Any] = Registry("view", "bertology.views", "over_steps.v1")
@@ -103,13 +96,13 @@ class View(Tables):
     tables: tuple[LayerTable, ...]
     pipelines: tuple[PipelineLine, ...] = ()
     """Tasks that were read by mixtures of layers."""
-    groups: tuple[GroupTable, ...] = ()
-    """Tasks whose items are in groups, and those that have further statistics of each layer."""
+    groups: tuple[Table, ...] = ()
+    """Groups of items by layers, and further statistics of each layer."""
     head_tables: tuple[HeadTable, ...] = ()
-    step_tables: tuple[StepTable, ...] = ()
-    """Tasks about the whole model with more and more heads off."""
+    step_tables: tuple[Table, ...] = ()
+    """Scores of the whole model with more and more heads off, or without each of its layers."""
     wholes: tuple[Table, ...] = ()
-    """Tasks about whole models and their references."""
+    """Scores of whole models and their references."""
 
     @property
     def overview(self) -> tuple[LayerTable, ...]:
@@ -120,22 +113,15 @@ class View(Tables):
         """All tables, each followed by its groups; the summary of several tasks after those of layers."""
         shown: list[Table] = []
         for table in self.tables:
-            shown += [table.table(), *[groups.table() for groups in self.groups if groups.of is table]]
+            shown += [table.table(), *[groups for groups in self.groups if groups.about is table.about]]
         shown += [summary_table(self.overview)] if len(self.overview) > 1 else []
         shown += [pipeline_table(self.pipelines)] if self.pipelines else []
-        shown += [table.table() for table in self.head_tables] + [steps.table() for steps in self.step_tables]
-        return (*shown, *self.wholes)
+        return (*shown, *[table.table() for table in self.head_tables], *self.step_tables, *self.wholes)
 
-    def to_csv(self) -> str:
-        """One line a layer and baseline, or where there are only heads one a number; fractions, not percentages."""
-        if self.tables or not (self.head_tables or self.wholes):
-            return layers_to_csv(self.tables)
-        heads = (*(table.every_head() for table in self.head_tables), *(table.table() for table in self.step_tables))
-        return tables_to_csv(heads if self.head_tables else self.wholes)
-
-    def to_json(self) -> str:
-        """The tables with all their fields; fractions, not percentages."""
-        return tables_to_json((*self.tables, *self.head_tables, *self.step_tables))
+    def whole(self) -> tuple[Table, ...]:
+        """All tables, with every head and seed."""
+        by_seed = [table.seeds() for table in self.tables if table.n_seeds > 1]
+        return (*self.shown(), *by_seed, *[table.every_head() for table in self.head_tables])
 
     def plot(self, ax: Axes | None = None) -> Figure:
         """Score by layer, with intervals and baselines; several tasks side by side, or one where ``ax`` is given."""
@@ -161,32 +147,34 @@ class View(Tables):
 
     def heads(self) -> TableView:
         """Attention heads by all that is measured of them, such as relations, the best head of each marked."""
-        head_table_of(self.head_tables)
+        _some(self.head_tables, "scores of attention heads")
         return TableView(tuple(table.every_head() for table in self.head_tables))
 
     def plot_heads(self, task: str | None = None) -> Figure:
         """The same of one task as a picture, layers by heads, a panel for each thing measured."""
         from bertology.results.figures import plot_head_table
 
-        return plot_head_table(head_table_of(self.head_tables, task))
+        return plot_head_table(_some(self.head_tables, "scores of attention heads", task=task)[0])
 
     def plot_steps(self, metric: str | None = None) -> Figure:
         """The whole model as heads are switched off, or without each of its layers, by the main metric or another."""
         from bertology.results.figures import plot_step_table
 
-        return plot_step_table(step_table_of(self.step_tables, metric))
+        return plot_step_table(_some(self.step_tables, "scores of the whole model in steps", metric=metric)[0])
 
     def by_group(self) -> TableView:
         """Groups of items, such as relations or constructions, by layers, a table for each task that has them."""
-        if not self.groups:
-            group_table_of(self.groups)
-        return TableView(tuple(groups.table() for groups in self.groups))
+        return TableView(_some(self.groups, "groups of items"))
 
     def plot_groups(self, task: str | None = None) -> Figure:
         """The same of one task as a picture: values written, the intervals of the last layer next to them."""
         from bertology.results.figures import plot_groups
 
-        return plot_groups(group_table_of(self.groups, task))
+        of_items = [table for table in self.groups if table.corner != STATISTIC]
+        found = _some(of_items, "groups of items", task=task)
+        if len(found) > 1:
+            raise ResultsError(f"{len(found)} tables of groups do not fit one figure: give task=, or use only(model=…)")
+        return plot_groups(found[0])
 
     def pipeline(self) -> TableView:
         """Tasks by where in the model they are solved: centre of gravity, expected layer (Tenney et al. 2019b)."""
@@ -210,16 +198,25 @@ class View(Tables):
         for table in self.head_tables:
             figures.setdefault(draw.named_after("heads", table.task, table.metric), draw.plot_head_table(table))
         for steps in self.step_tables:
-            name = draw.named_after("layers" if steps.of_layers else "steps", steps.task, steps.metric)
-            figures.setdefault(name, draw.plot_step_table(steps))
-        shown = [groups for groups in self.groups if 2 <= len(groups.lines) <= _MOST_GROUPS]
-        times: Counter[str] = Counter()
-        for groups in shown:
-            name = draw.named_after("groups", groups.of.task)
-            times[name] += 1
-            again = f"-{times[name]}" if times[name] > 1 else ""
-            figures["groups" if len(shown) == 1 else f"{name}{again}"] = draw.plot_groups(groups)
+            kind = "layers" if steps.row.layer is not None else "steps"
+            figures.setdefault(draw.named_after(kind, steps.row.task, steps.metric), draw.plot_step_table(steps))
+        shown = [of for of in self.groups if 2 <= len(of.lines) <= _MOST_GROUPS and of.corner != STATISTIC]
+        for number, groups in enumerate(shown):
+            times = [one.row.task for one in shown[: number + 1]].count(groups.row.task)
+            name = draw.named_after("groups", groups.row.task, str(times) if times > 1 else "")
+            figures["groups" if len(shown) == 1 else name] = draw.plot_groups(groups)
         return figures
+
+
+def _some(tables: Sequence[_Kind], what: str, **wanted: str | None) -> tuple[_Kind, ...]:
+    """The tables that there are, or those of a task or metric; a :class:`ResultsError` where there is none."""
+    known = {name: [of.task if name == "task" else of.metric for of in tables] for name in wanted}
+    places = [n for n in range(len(tables)) if all(value in (None, known[name][n]) for name, value in wanted.items())]
+    if not places:
+        asked = "".join(f" of {name} {value}" for name, value in wanted.items() if value)
+        there = "; there are those of " + ", ".join(dict.fromkeys(*known.values())) if tables and asked else ""
+        raise ResultsError(f"there are no {what}{asked}{there}")
+    return tuple(tables[n] for n in places)
 
 
 @dataclass(frozen=True, repr=False)
@@ -233,14 +230,13 @@ class OverSteps(Tables):
     orders: tuple[Table, ...] = ()
     """Orders of the tasks of trainings with several."""
 
-    def shown(self, *, every: bool = False) -> tuple[Table, ...]:
-        """The tables, at most nine steps of each unless ``every`` step is asked for."""
-        of_tasks = [one for table in self.tables for one in (table.table(every=every), table.reached())]
-        return (*of_tasks, *self.orders)
+    def shown(self) -> tuple[Table, ...]:
+        """The tables, at most nine steps of each."""
+        return (*(one for table in self.tables for one in (table.table(), table.reached())), *self.orders)
 
-    def to_csv(self) -> str:
-        """One line a number, of all steps; fractions, not percentages."""
-        return tables_to_csv(self.shown(every=True))
+    def whole(self) -> tuple[Table, ...]:
+        """The tables with every step."""
+        return (*(one for table in self.tables for one in (table.table(every=True), table.reached())), *self.orders)
 
     def to_pandas(self) -> pd.DataFrame:
         """A line for each task, training, layer and step.
@@ -286,7 +282,7 @@ class OverSteps(Tables):
 
 
 @dataclass(frozen=True, repr=False)
-class Results:
+class Results(Tables):
     """The tidy tables of one or several runs, and views of them.
 
     It shows as tables in a notebook, in ``print`` and in a rich console; of checkpoints as those over steps.
@@ -400,26 +396,6 @@ class Results:
     def plot(self, ax: Axes | None = None, metric: str | None = None) -> Figure:
         """Score by layer, with intervals and baselines: :meth:`View.plot`."""
         return self.view(metric).plot(ax)
-
-    def to_markdown(self, metric: str | None = None) -> str:
-        """:meth:`View.to_markdown`."""
-        return self.view(metric).to_markdown()
-
-    def to_latex(self, metric: str | None = None, *, caption: str | None = None, label: str | None = None) -> str:
-        """:meth:`View.to_latex`."""
-        return self.view(metric).to_latex(caption=caption, label=label)
-
-    def to_html(self, metric: str | None = None) -> str:
-        """:meth:`View.to_html`."""
-        return self.view(metric).to_html()
-
-    def to_csv(self, metric: str | None = None) -> str:
-        """:meth:`View.to_csv`."""
-        return self.view(metric).to_csv()
-
-    def to_json(self, metric: str | None = None) -> str:
-        """:meth:`View.to_json`."""
-        return self.view(metric).to_json()
 
     def per_label(self, task: str, layer: int | None, **chosen: Any) -> pd.DataFrame:
         """Precision, recall and F1 of each label at one layer: :func:`per_label_scores`.
@@ -660,9 +636,10 @@ class Results:
         """Write the tidy tables, the predictions, and views of them, into ``folder``, which is returned.
 
         It is made if absent, and will hold ``results.parquet``, ``comparisons.parquet``,
-        ``predictions/<cell_id>.parquet``, ``layers.md`` … and, of several tables, ``heatmap.png`` …; of items in groups
-        ``groups.png`` … and ``groups.csv``, of heads ``heads-<task>.png`` …, ``steps-<task>-<metric>.png`` …,
-        ``heads.csv``; of checkpoints ``over-steps.md`` … (all other files but ``layers.csv`` show the last checkpoint).
+        ``predictions/<cell_id>.parquet``, ``layers.md`` … (``layers.csv`` has every number) and, of several tables,
+        ``heatmap.png`` …; of items in groups ``groups.png`` …, of heads ``heads-<task>.png`` …,
+        ``steps-<task>-<metric>.png`` …; of checkpoints ``over-steps.md`` … (all other files but ``layers.csv`` show the
+        last checkpoint).
 
         Raises:
             StoreError: it cannot be written.
@@ -683,11 +660,6 @@ class Results:
         over_steps = self.over_steps() if has_steps(self.rows) else None
         view = (self if over_steps is None else replace(self, rows=last_steps(self.rows))).view()
         texts = {"layers.md": view.to_markdown, "layers.csv": view.to_csv, "layers.tex": view.to_latex}
-        if view.groups:
-            # The lines of layers.csv are layers.
-            texts["groups.csv"] = view.by_group().to_csv
-        if view.head_tables:
-            texts["heads.csv"] = view.heads().to_csv
         if over_steps is not None:
             texts |= {"over-steps.md": over_steps.to_markdown, "over-steps.csv": over_steps.to_csv}
             texts |= {"over-steps.tex": over_steps.to_latex, "layers.csv": lambda: self.view().to_csv()}
@@ -711,14 +683,13 @@ class Results:
         rest = beside_steps(self.rows)
         return (self.over_steps(), *([replace(self, rows=rest).view()] if rest else []))
 
-    def __str__(self) -> str:
-        return "\n".join(map(str, self.overview()))
+    def shown(self) -> tuple[Table, ...]:
+        """The tables of all views."""
+        return tuple(table for view in self.overview() for table in view.shown())
 
-    def _repr_html_(self) -> str:
-        return "\n".join(part.to_html() for part in self.overview())
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        yield from self.overview()
+    def whole(self) -> tuple[Table, ...]:
+        """The same with every head, seed and step."""
+        return tuple(table for view in self.overview() for table in view.whole())
 
 
 @explained_system_errors()

@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure, SubFigure
-from matplotlib.patches import Rectangle
-from matplotlib.ticker import FixedLocator, MaxNLocator, NullFormatter, NullLocator
+from matplotlib.ticker import EngFormatter, FixedLocator, MaxNLocator, NullLocator
 from numpy.typing import NDArray
 
 from bertology._figures import (
@@ -24,15 +23,17 @@ from bertology._figures import (
     PURPLE,
     TEXT,
     VERMILION,
-    Fonts,
     ShownFigure,
-    clipped,
-    draw_bar,
+    brief_values,
+    draw_cells,
     draw_grid,
+    draw_matrices,
     draw_shades,
     new_figure,
+    new_panels,
     style_axes,
     write_caption,
+    write_title,
 )
 from bertology.encoders import LabelledArray
 from bertology.errors import ResultsError
@@ -40,11 +41,11 @@ from bertology.measures.metrics import DRAWN_COLUMNS, LAYER_COLUMNS, is_dotted, 
 from bertology.results.rows import INITS, Score
 from bertology.results.table import (
     NOTHING,
+    Table,
     axis_ends,
     brief,
     covered,
     data_of,
-    interval_of,
     metric_title,
     number,
     shortened,
@@ -52,11 +53,9 @@ from bertology.results.table import (
     without_folders,
 )
 from bertology.results.views import (
-    GroupTable,
     HeadTable,
     LayerTable,
     PipelineLine,
-    StepTable,
     TrainingTable,
     head_place,
     steps_shown,
@@ -69,6 +68,8 @@ _MARKERS, _STYLES = "os^Dvxp", ("-", "--", ":", "-.")
 _LABEL_GAP = 0.062
 _MOST_LAYER_TICKS, _MOST_PANELS, _MOST_STEP_TICKS = 13, 12, 6
 _LAYER_AXIS = "layer (0: embeddings)"
+_BRIEF = EngFormatter(sep="")
+"""Numbers of updates: 1k, 1.5M."""
 _TIED = "statistically tied with the best layer (paired bootstrap, Benjamini–Hochberg q < .05)."
 
 
@@ -86,15 +87,10 @@ def plot_tables(tables: Sequence[LayerTable], *, ax: Axes | None = None) -> Figu
         while isinstance(figure, SubFigure):
             figure = figure.figure
         return figure
-    columns = min(3, len(tables)) if len(tables) != 4 else 2
-    rows = math.ceil(len(tables) / columns)
-    width, height = (6.4, 4.2) if len(tables) == 1 else (4.6, 3.5)
-    figure = new_figure(width * columns, height * rows)
-    panels = figure.subplots(rows, columns, squeeze=False).ravel()
-    for panel, table in zip(panels, tables, strict=False):
+    columns, size = min(3, len(tables)) if len(tables) != 4 else 2, (6.4, 4.2) if len(tables) == 1 else (4.6, 3.5)
+    figure, panels = new_panels(len(tables), columns, *size)
+    for panel, table in zip(panels, tables, strict=True):
         _draw(panel, table)
-    for panel in panels[len(tables) :]:
-        panel.remove()
     over = dict.fromkeys(table.about.clusters for table in tables)
     caption = f"Bands: 95 % intervals over {' or '.join(over)}."
     write_caption(figure, f"Filled: {_TIED}\n{caption}" if any(table.compared for table in tables) else caption)
@@ -121,7 +117,7 @@ def _draw(ax: Axes, table: LayerTable) -> None:
     own = "own head" if table.about.answers_itself else "frozen" if table.is_frozen else "probe"
     labels.append((y[-1], own, BLUE))
     silver = ", silver labels" if table.about.annotation == "silver" else ""
-    _title(ax, f"{table.task} · {titled(table.metric)}", pad=18)
+    write_title(ax, f"{table.task} · {titled(table.metric)}", size=11, pad=18)
     source = f"{brief(table.about.model)} · {brief(table.about.corpus)} {table.about.split}{silver}"
     above: dict[str, Any] = {"xytext": (0, 6), "xycoords": "axes fraction", "textcoords": "offset points"}
     ax.annotate(source, (0, 1), **above, fontsize=8.5, color=GREY)
@@ -164,10 +160,6 @@ def _draw_line(ax: Axes, scores: Mapping[int, Score], metric: str, *, color: str
     return y
 
 
-def _title(ax: Axes, text: str, *, pad: float) -> None:
-    ax.set_title(text, loc="left", fontsize=11, fontweight="bold", color=TEXT, pad=pad)
-
-
 def _end_axis(ax: Axes, metric: str) -> None:
     """Set the limits of the vertical axis to the data of all panels that share it, within the bounds of the metric."""
     scale = _scale(metric)
@@ -203,9 +195,6 @@ def plot_heatmap(tables: Sequence[LayerTable]) -> Figure:
     layers = sorted({line.layer for table in tables for line in table.lines if line.main})
     if not layers:
         raise ResultsError("there are no scores to draw")
-    headers = _headers(tables)
-    longest = max(len(part) for header in headers for part in header.split("\n"))
-    slanted = len(tables) > 1 and longest > 14
     values = np.full((len(layers), len(tables)), np.nan)
     texts, best = dict[tuple[int, int], str](), set[tuple[int, int]]()
     for column, table in enumerate(tables):
@@ -216,35 +205,24 @@ def plot_heatmap(tables: Sequence[LayerTable]) -> Figure:
                 texts[place] = number(line.main.value, metric=table.metric)
                 best |= {place} if line.in_best_set else set()
     shades = np.stack([_scaled(column) for column in values.T], axis=1)
-    figure = new_figure(1.1 + max(4.2, len(tables)), 1.5 + 0.36 * len(layers) + (0.05 * longest if slanted else 0))
-    ax = figure.subplots()
-    size, names = 8.5 if len(tables) <= 12 else 7.0, list(map(str, layers))
-    draw_shades(ax, shades, rows=names, columns=headers, texts=texts, text_size=size, bold=best, linewidth=1.2)
-    ax.xaxis.tick_top()
-    ax.tick_params(length=0)
-    for row, column in filter(best.__contains__, texts):
-        frame: dict[str, Any] = {"fill": False, "edgecolor": "#111111", "linewidth": 1.6}
-        ax.add_patch(Rectangle((column + 0.04, row + 0.08), 0.92, 0.84, **frame))
-    ax.set_ylabel(_LAYER_AXIS, fontsize=9, color=TEXT)
-    for label in ax.get_xticklabels() if slanted else ():
-        label.set(rotation=40, ha="left", rotation_mode="anchor")
     text = "Shades run from each task's worst to its best layer; numbers are the scores."
-    write_caption(figure, f"{text}\nFramed: {_TIED}" if any(table.compared for table in tables) else text)
-    return figure
+    text += f"\nFramed: {_TIED}" if any(table.compared for table in tables) else ""
+    names: dict[str, Any] = {"rows": list(map(str, layers)), "columns": _headers(tables), "row_title": _LAYER_AXIS}
+    how: dict[str, Any] = {"texts": texts, "framed": best, "origin": "lower", "width": 1.0, "title": "Layers by tasks"}
+    return draw_cells(shades, **names, **how, caption=text)
 
 
 def _headers(tables: Sequence[LayerTable]) -> list[str]:
     """Names that tell columns apart, with folders only where nothing else does; the metric goes to the next line."""
-    headers = list(summary_headers(tables))
-    shorter = []
+    headers, texts = list(summary_headers(tables)), []
     for header, table in zip(headers, tables, strict=True):
         for name in filter(None, (table.about.model, table.about.corpus)):
             header = header.replace(name, brief(name))
-        shorter.append(without_folders(header))
-    headers = shorter if len(set(shorter)) == len(set(headers)) else headers
+        texts.append(without_folders(header))
+    named = zip(texts if len(set(texts)) == len(set(headers)) else headers, tables, strict=True)
     return [
-        header.replace(f"{table.task} {metric_title(table.metric)}", table.task, 1) + f"\n{titled(table.metric)}"
-        for header, table in zip(headers, tables, strict=True)
+        text.replace(f"{table.task} {metric_title(table.metric)}", table.task, 1) + f"\n{titled(table.metric)}"
+        for text, table in named
     ]
 
 
@@ -262,48 +240,39 @@ def _numbers(values: NDArray[np.float64], metric: str) -> dict[Any, str]:
     return {at: NOTHING if np.isnan(value) else number(float(value), metric=metric) for at, value in cells}
 
 
-def plot_groups(groups: GroupTable) -> Figure:
+def plot_groups(table: Table) -> Figure:
     """Draw groups (rows, the first at the top) by layers (columns).
 
     Shades run from the least to the greatest score of the picture: groups are scored alike, so that they may be
-    compared. To the right stand the last layer's intervals, numbers of items and, where groups differ in it, chance.
+    compared. To the right stand the last layer's intervals, and the other columns of the table.
     """
-    table, lines, about = groups.of, groups.lines, groups.of.about
-    layers = [line.layer for line in table.lines]
-    scores = [[line.by_layer.get(layer) for layer in layers] for line in lines]
-    values = np.array([[np.nan if score is None else score.value for score in row] for row in scores], dtype=np.float64)
+    about, first = table.row, len(table.headers) - table.series
+    layers, names = table.headers[first:], [shortened(line.label, 60) for line in table.lines]
+    scores = [[cell.score.value if cell.score else np.nan for cell in line.cells[first:]] for line in table.lines]
+    values = np.array(scores, dtype=np.float64)
     if np.isnan(values).all():
         raise ResultsError(f"task {table.task}: there are no scores of groups to draw")
-    names = [shortened(line.name, 60) for line in lines]
-    figure = new_figure(max(6.4, 0.062 * max(map(len, names)) + 0.46 * len(layers) + 2.0), 1.55 + 0.27 * len(lines))
-    ax = figure.subplots()
-    draw_shades(ax, _scaled(values), rows=names, columns=list(map(str, layers)), texts=_numbers(values, table.metric))
-    ax.xaxis.tick_top()
-    ax.tick_params(length=0)
-    ax.invert_yaxis()
-    intervals = [interval_of(row[-1], table.metric) or NOTHING for row in scores]
-    columns = [(f"95 % of {layers[-1]}", intervals, 76), ("items", [f"{line.n_items:,}" for line in lines], 112)]
-    if groups.chances_differ:
-        chances = [NOTHING if line.chance is None else number(line.chance) for line in lines]
-        columns.append(("chance", chances, 150))
-    for header, texts, points in columns:  # to the right of the last layer
-        style: dict[str, Any] = {"textcoords": "offset points", "ha": "right"}
-        above: dict[str, Any] = {"xytext": (points, 3.5), "xycoords": "axes fraction", "va": "bottom", "color": TEXT}
-        ax.annotate(header, (1, 1), **style, **above, fontsize=8.5)
-        beside: dict[str, Any] = {"xytext": (points, 0), "xycoords": ("axes fraction", "data"), "va": "center"}
-        for row, text in enumerate(texts):
-            ax.annotate(text, (1, row + 0.5), **style, **beside, fontsize=7.5, color=GREY)
-    _title(ax, f"{table.task} · {titled(table.metric)}", pad=22)
-    readout = f" · {without_folders(table.reading)}" if table.one_of_several else ""
+    beside = []
+    for line in table.lines:
+        known = zip(table.headers[:first], line.cells, strict=False)
+        beside.append(
+            "  ".join([line.cells[-1].interval or NOTHING, *(f"{header} {cell.text}" for header, cell in known)])
+        )
     weights = ", ".join(filter(None, [brief(about.model), INITS[about.init or "pretrained"]]))
-    chance = None if groups.chances_differ else lines[0].chance
-    by_chance = f" By chance {number(chance)} %." if chance is not None else ""
-    answer = f"; {layers[-1]}: the model's own answer" if about.answers_itself and layers[-1] == about.n_layers else ""
+    chances = set(about.chances.values())
+    by_chance = f" By chance {number(min(chances))} %." if len(chances) == 1 else ""
+    is_answer = about.answers_itself and layers[-1] == str(about.n_layers)
+    answer = f"; {layers[-1]}: the model's own answer" if is_answer else ""
     caption = (
-        f"{weights} · {brief(about.corpus)} {about.split}{readout}\nColumns: layers (0: embeddings{answer}).\n"
-        f"Shades run from the least to the greatest score shown.{by_chance}"
+        f"{weights} · {brief(about.corpus)} {about.split}\nColumns: layers (0: embeddings{answer}); right: "
+        f"95 % interval of layer {layers[-1]}.\nShades run from the least to the greatest score.{by_chance}"
     )
-    write_caption(figure, caption)
+    how: dict[str, Any] = {"title": without_folders(table.title), "width": 0.46, "caption": caption}
+    figure = draw_cells(_scaled(values), rows=names, columns=list(layers), **how, texts=_numbers(values, table.metric))
+    right = figure.axes[0].secondary_yaxis("right")
+    right.set_yticks(np.arange(len(names)) + 0.5, beside, fontsize=7.5, color=GREY)
+    right.tick_params(length=0)
+    right.spines[:].set_visible(False)
     return figure
 
 
@@ -314,8 +283,6 @@ _LETTERS = 13
 """Letters of a title in an inch."""
 _MOST_UNITS = 160
 """Rows or columns of a map that a page can hold with names beside them."""
-_FEW_UNITS, _MANY_UNITS = 16, 48
-_NAME_SIZE, _MOST_LETTERS = 8.0, 24
 
 
 def plot_head(
@@ -355,41 +322,12 @@ def plot_head(
     titles = titles or [
         "".join(f"{letters[axis]}{one.chosen[axis]}" for axis in letters if axis in one.chosen) for one in maps
     ]
-    fonts = Fonts.of(str(unit) for one in maps for units in one.labels.values() for unit in units)
-    longest = max(fonts.width(clipped(unit, _MOST_LETTERS), _NAME_SIZE) for one in maps for unit in one.labels["from"])
-    cell, names = 0.3 if max(max(one.shape) for one in maps) <= _MANY_UNITS else 0.16, longest / 72
-    sides = [[max(1.6, cell * size) for size in one.shape] for one in maps]
-    size = sum(names + width + 0.9 for _, width in sides) + 0.9, max(height for height, _ in sides) + names + 1.0
-    figure = new_figure(*size)
-    most = max(float(one.values.max()) for one in maps) or 1.0
-    axes = figure.subplots(1, len(maps), squeeze=False, width_ratios=[names + width for _, width in sides])[0]
-    # A dollar sign begins no formula.
-    text: dict[str, Any] = {"fontfamily": list(fonts.families), "parse_math": False}
-    for ax, one, name in zip(axes, maps, titles, strict=True):
-        # Rows from the top down, as they are read; columns from left to right.
-        values = np.asarray(one.values, dtype=np.float64)
-        written = _written(values) if max(values.shape) <= _FEW_UNITS else {}
-        rows, columns = ([fonts.drawable(clipped(u, _MOST_LETTERS)) for u in one.labels[k]] for k in ("from", "to"))
-        style: dict[str, Any] = {"size": _NAME_SIZE, "text_size": 5.5, "linewidth": 0.4, "most": most}
-        mesh = draw_shades(ax, values, rows=rows, columns=columns, texts=written, **style)
-        ax.set(aspect="equal", anchor="N")
-        ax.invert_yaxis()
-        ax.xaxis.tick_top()
-        ax.xaxis.set_label_position("top")
-        ax.tick_params(length=0)
-        for tick in ax.get_yticklabels():
-            tick.set(**text)
-        for tick in ax.get_xticklabels():
-            tick.set(rotation=90, ha="center", va="bottom", **text)
-        ax.set_ylabel("from (rows)", fontsize=_NAME_SIZE, color=GREY)
-        ax.set_xlabel("to (columns)", fontsize=_NAME_SIZE, color=GREY)
-        for draw, axis in ((ax.axhline, "from"), (ax.axvline, "to")):
-            for place in one.breaks.get(axis, ()):
-                draw(place, color=TEXT, linewidth=1)
-        ax.set_title(fonts.drawable(name), loc="left", fontsize=9.5, fontweight="bold", color=TEXT, parse_math=False)
-    draw_bar(figure, mesh, axes, label, fraction=0.3 / size[0], aspect=14 * max(1, size[1] / 3))
-    write_caption(figure, fonts.note())
-    return figure
+    names = [(list(one.labels["from"]), list(one.labels["to"])) for one in maps]
+    breaks = [(one.breaks.get("from", ()), one.breaks.get("to", ())) for one in maps]
+    values = [np.asarray(one.values, dtype=np.float64) for one in maps]
+    most = max(float(one.max()) for one in values) or 1.0
+    axes = "from (rows)", "to (columns)"
+    return draw_matrices(values, names, titles, label=label, most=most, axes=axes, breaks=breaks)
 
 
 def plot_heads(panels: Sequence[tuple[str, NDArray[np.float64]]], layers: Sequence[int]) -> ShownFigure:
@@ -405,18 +343,16 @@ def plot_heads(panels: Sequence[tuple[str, NDArray[np.float64]]], layers: Sequen
     if not panels:
         raise ResultsError("there are no statistics to draw")
     n_heads = panels[0][1].shape[1]
-    n_columns, width = min(_COLUMNS, len(panels)), 0.9 + _HEAD_CELL * n_heads
-    n_rows = math.ceil(len(panels) / n_columns)
-    figure = new_figure(n_columns * width, n_rows * (0.85 + _HEAD_CELL * len(layers)) + 0.3)
-    axes = figure.subplots(n_rows, n_columns, squeeze=False).ravel()
-    for ax, (name, values) in zip(axes, panels, strict=False):
+    width, height = 0.9 + _HEAD_CELL * n_heads, 0.85 + _HEAD_CELL * len(layers)
+    figure, axes = new_panels(len(panels), min(_COLUMNS, len(panels)), width, height, extra=0.3)
+    for ax, (name, values) in zip(axes, panels, strict=True):
         finite, name = values[np.isfinite(values)], name.replace("_", " ")
         least, greatest = (float(finite.min()), float(finite.max())) if len(finite) else (math.nan, math.nan)
         # Where all heads are alike none stands out.
         spread = greatest - least
         shades = (values - least) / spread if spread > 0 else np.where(np.isfinite(values), 0.0, np.nan)
         names: dict[str, Any] = {"rows": list(map(str, layers)), "columns": list(map(str, range(1, n_heads + 1)))}
-        texts = _written(values) if n_heads <= _MOST_WRITTEN else {}
+        texts = brief_values(values) if n_heads <= _MOST_WRITTEN else {}
         draw_shades(ax, shades, **names, texts=texts, size=6.5, text_size=5.5, linewidth=0.8)
         bounds = f"({least:.2f}…{greatest:.2f})" if len(finite) else "(nothing to count)"
         # Where there is no room for it in one line next to the next panel's, in two.
@@ -424,18 +360,8 @@ def plot_heads(panels: Sequence[tuple[str, NDArray[np.float64]]], layers: Sequen
         ax.set_title(f"{name}\n{bounds}" if is_long else f"{name} {bounds}", fontsize=8.5, color=TEXT)
         ax.set_xlabel("head", fontsize=7.5, color=TEXT)
         ax.set_ylabel("layer", fontsize=7.5, color=TEXT)
-    for ax in axes[len(panels) :]:
-        ax.remove()
     write_caption(figure, "Shades run from the least to the greatest head of each statistic (in brackets).")
     return figure
-
-
-def _written(values: NDArray[np.float64]) -> dict[tuple[int, ...], str]:
-    """Values as texts of their cells: hundredths of what is at most 1, else one decimal."""
-    finite = values[np.isfinite(values)]
-    fraction = len(finite) > 0 and float(np.abs(finite).max()) <= 1
-    cells = ((place, value) for place, value in np.ndenumerate(values) if np.isfinite(value))
-    return {place: f"{value:.2f}".removeprefix("0") if fraction else f"{value:.1f}" for place, value in cells}
 
 
 def plot_head_table(table: HeadTable) -> Figure:
@@ -452,19 +378,20 @@ def plot_head_table(table: HeadTable) -> Figure:
     return plot_heads(panels, layers)
 
 
-def plot_step_table(table: StepTable) -> Figure:
+def plot_step_table(table: Table) -> Figure:
     """Draw what becomes of the model with each step, a line for each order, with 95 % intervals."""
     figure = new_figure(6.4, 4.2)
     ax = figure.subplots()
-    for order, color, marker in zip(table.orders, _COLORS, _MARKERS, strict=False):
-        by_place = {place: scores[order] for place, scores in enumerate(table.lines.values()) if order in scores}
-        _draw_line(ax, by_place, table.metric, color=color, marker=marker, linewidth=1.5, label=order or None)
+    labels = [line.label for line in table.lines]
+    for order, color, marker in zip(table.headers, _COLORS, _MARKERS, strict=False):
+        scores = {labels.index(label): score for label, score in table.column(order).items()}
+        _draw_line(ax, scores, table.metric, color=color, marker=marker, linewidth=1.5, label=order)
     _end_axis(ax, table.metric)
-    ax.set_xticks(range(len(table.lines)), list(table.lines), fontsize=8)
+    ax.set_xticks(range(len(labels)), labels, fontsize=8)
     ax.set_ylabel(titled(table.metric), fontsize=9)
-    ax.set_title(f"{table.task}: {table.about.model} on {data_of(table.about)}", fontsize=10, loc="left")
+    ax.set_title(f"{table.task}: {table.row.model} on {data_of(table.row)}", fontsize=10, loc="left")
     ax.spines[["top", "right"]].set_visible(False)
-    if any(table.orders):
+    if len(table.headers) > 1:
         ax.legend(frameon=False, fontsize=8)
     return figure
 
@@ -478,27 +405,20 @@ def plot_pipeline(lines: Sequence[PipelineLine]) -> Figure:
         raise ResultsError("no task was read by a mixture of layers: there is nothing to draw")
     figure = new_figure(9.2, 1.7 + 0.52 * len(lines))
     left, middle, right = figure.subplots(1, 3, sharey=True, width_ratios=(1.25, 1, 1))
-    for place, line in enumerate(lines):
-        for name, shift, color in (("expected layer", -_BAR / 2, VERMILION), ("centre of gravity", _BAR / 2, BLUE)):
-            score, y = line.scores[name], place + shift
-            style: dict[str, Any] = {"xytext": (3, 0), "textcoords": "offset points", "va": "center"}
-            if score is None:
-                left.annotate(NOTHING, (0, y), **style, color=GREY)
-                continue
-            left.barh(y, score.value, height=_BAR * 0.9, color=color, zorder=2)
-            if score.low is not None and score.high is not None:
-                left.hlines(y, score.low, score.high, color=TEXT, linewidth=1.1, zorder=3)
-            end = max(score.value, score.value if score.high is None else score.high)
-            left.annotate(f"{score.value:.2f}", (end, y), **style, fontsize=7.5, color=TEXT)
+    for name, shift, color in (("expected layer", -_BAR / 2, VERMILION), ("centre of gravity", _BAR / 2, BLUE)):
+        scores = [line.scores[name] or Score(math.nan) for line in lines]
+        bounds = [[s.value if bound is None else bound for bound in (s.low, s.value, s.high)] for s in scores]
+        low, value, high = np.array(bounds, dtype=np.float64).T
+        errors = {"xerr": np.abs([value - low, high - value]), "error_kw": {"elinewidth": 1.1, "ecolor": TEXT}}
+        bars = left.barh(np.arange(len(lines)) + shift, value, height=_BAR * 0.9, color=color, label=name, **errors)
+        left.bar_label(bars, fmt="%.2f", padding=3, fontsize=7.5, color=TEXT)
     left.set_xlim(0, 1.12 * max((line.about.n_layers or 0) for line in lines))
     left.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=7))
-    for name, color in (("expected layer", VERMILION), ("centre of gravity", BLUE)):
-        left.plot([], [], color=color, linewidth=6, label=name)
     left.legend(loc="upper center", bbox_to_anchor=(0.5, -0.09), ncols=2, fontsize=7.5, frameon=False)
     _draw_profile(middle, [line.weights for line in lines], BLUE, first=0)
     _draw_profile(right, [tuple(100 * gain for gain in line.gains) for line in lines], VERMILION, first=1)
     for ax, title in ((left, "mean layer"), (middle, "weight of each layer"), (right, "gain of each layer, points")):
-        ax.set_title(title, loc="left", fontsize=9.5, fontweight="bold", color=TEXT)
+        write_title(ax, title, size=9.5)
         ax.tick_params(labelsize=8, color=GREY, labelcolor=TEXT)
         style_axes(ax)
         # The first is explained by its legend.
@@ -521,16 +441,17 @@ def _draw_profile(ax: Axes, profiles: Sequence[tuple[float, ...]], color: str, *
         if not profile:
             ax.annotate(NOTHING, (first, place), ha="center", va="center", color=GREY)
             continue
-        # Room above the line for what is gained, and below it for what is lost.
-        highest, lowest = max(0.0, *profile), min(0.0, *profile)
-        scale = 0.74 / max(highest - lowest, 1e-12)
-        line = place - 0.34 + highest * scale
-        for layer, value in enumerate(profile, start=first):
-            ax.bar(layer, -value * scale, bottom=line, width=0.8, color=color, alpha=1 if value >= 0 else 0.35)
-        top = max(range(len(profile)), key=lambda at: abs(profile[at]))
-        text, y = f"{profile[top]:.2g}".replace("-", "−"), line - profile[top] * scale
-        side = "bottom" if profile[top] >= 0 else "top"
-        ax.annotate(text, (top + first, y), ha="center", va=side, fontsize=6.5, color=GREY)
+        # Room above the line for what is gained, and below it for what is lost; the axis runs down.
+        values = np.array(profile)
+        highest, lowest = max(0.0, values.max()), min(0.0, values.min())
+        heights = values * 0.74 / max(highest - lowest, 1e-12)
+        line = place - 0.34 + max(0.0, heights.max())
+        pale = np.where(values >= 0, 1.0, 0.35).tolist()
+        for layer, (height, alpha) in enumerate(zip(heights, pale, strict=True), start=first):
+            ax.bar(layer, -height, bottom=line, width=0.8, color=color, alpha=alpha)
+        top = int(np.abs(values).argmax())
+        text, side = f"{values[top]:.2g}".replace("-", "−"), "bottom" if values[top] >= 0 else "top"
+        ax.annotate(text, (top + first, line - heights[top]), ha="center", va=side, fontsize=6.5, color=GREY)
     ax.set_xlim(first - 0.6, first + longest - 0.4)
     every = FixedLocator(range(first, first + longest))
     ax.xaxis.set_major_locator(every if longest <= 9 else MaxNLocator(integer=True, nbins=9))
@@ -547,11 +468,11 @@ def plot_over_steps(tables: Sequence[TrainingTable]) -> Figure:
     layers = sorted({line.layer for table in tables for line in table.lines})
     layers = [layers[place] for place in steps_shown(layers, _MOST_PANELS)]
     n_columns = min(4, len(layers), max(3, math.ceil(len(layers) / 3)))
-    n_rows = math.ceil(len(layers) / n_columns)
-    figure = new_figure(3.4 * n_columns, 2.9 * n_rows + 0.5)
-    panels = figure.subplots(n_rows, n_columns, squeeze=False, sharex=True, sharey=True).ravel()
+    figure, panels = new_panels(len(layers), n_columns, 3.4, 2.9, extra=0.5, sharex=True, sharey=True)
     several = len({table.training for table in tables}) > 1
-    for layer, ax in zip(layers, panels, strict=False):
+    for at, (layer, ax) in enumerate(zip(layers, panels, strict=True)):
+        # Below the last panel of a column is none that would have its numbers.
+        ax.tick_params(labelbottom=at + n_columns >= len(layers))
         for place, table in enumerate(tables):
             training = f" · {brief(table.training)}" if several else ""
             look: dict[str, Any] = {"color": _COLORS[place % len(_COLORS)], "marker": _MARKERS[place % len(_MARKERS)]}
@@ -563,11 +484,6 @@ def plot_over_steps(tables: Sequence[TrainingTable]) -> Figure:
         ax.set_title("embeddings" if layer == 0 else f"layer {layer}", loc="left", fontsize=9.5, color=TEXT)
         draw_grid(ax)
         style_axes(ax)
-    for place, ax in enumerate(panels):
-        if place >= len(layers):
-            ax.remove()
-        elif place + n_columns >= len(layers):
-            ax.tick_params(labelbottom=True)  # below it is no panel that would have them
     _end_axis(panels[0], tables[0].metric)
     _scale_steps(panels[0], sorted({step for table in tables for step in table.steps}))
     handles, labels = panels[0].get_legend_handles_labels()
@@ -584,19 +500,10 @@ def _scale_steps(ax: Axes, steps: Sequence[int]) -> None:
     if positive and max(positive) >= 10 * min(positive):
         ax.set_xscale("symlog", linthresh=min(positive), linscale=0.5)
     ticks = [steps[place] for place in steps_shown(steps, _MOST_STEP_TICKS)]
-    ax.xaxis.set_major_locator(FixedLocator(ticks))
     ax.xaxis.set_minor_locator(NullLocator())
-    ax.xaxis.set_minor_formatter(NullFormatter())
-    ax.set_xticks(ticks, [_brief_number(step) for step in ticks])
+    ax.set_xticks(ticks, map(_BRIEF, ticks))
     for one in ax.figure.axes:
         one.tick_params(labelsize=8, color=GREY, labelcolor=TEXT)
-
-
-def _brief_number(step: int) -> str:
-    for size, letter in ((1_000_000, "M"), (1_000, "k")):
-        if step >= size:
-            return f"{step / size:g}{letter}"
-    return str(step)
 
 
 def plot_layers_by_steps(table: TrainingTable) -> Figure:
@@ -604,16 +511,11 @@ def plot_layers_by_steps(table: TrainingTable) -> Figure:
     shown = steps_shown(table.steps, 2 * _MOST_PANELS)
     values = np.array([[line.scores[place].value for place in shown] for line in table.lines])
     shades = _scaled(values if table.about.higher_is_better else -values)
-    steps, layers = [_brief_number(table.steps[place]) for place in shown], [str(line.layer) for line in table.lines]
-    figure = new_figure(1.4 + 0.62 * len(shown), 1.5 + 0.36 * len(table.lines))
-    ax = figure.subplots()
-    draw_shades(ax, shades, rows=layers, columns=steps, texts=_numbers(values, table.metric))
-    ax.xaxis.tick_top()
-    ax.tick_params(length=0)
-    ax.set_ylabel(_LAYER_AXIS, fontsize=9, color=TEXT)
-    _title(ax, f"{table.task} · {titled(table.metric)}", pad=22)
-    write_caption(figure, f"{brief(table.training)} on {data_of(table.about)}. Columns: updates of training.")
-    return figure
+    steps, layers = [_BRIEF(table.steps[place]) for place in shown], [str(line.layer) for line in table.lines]
+    how: dict[str, Any] = {"title": f"{table.task} · {titled(table.metric)}", "row_title": _LAYER_AXIS}
+    caption = f"{brief(table.training)} on {data_of(table.about)}. Columns: updates of training."
+    texts = _numbers(values, table.metric)
+    return draw_cells(shades, rows=layers, columns=steps, texts=texts, caption=caption, origin="lower", **how)
 
 
 def figures_over_steps(tables: Sequence[TrainingTable]) -> Mapping[str, Figure]:

@@ -374,26 +374,20 @@ def write_head_sums(folder: Path, cell_id: str, sums: Sequence[HeadSums]) -> str
     """
     import pyarrow as pa
 
-    n_clusters = [len(one.clusters) for one in sums]
-    columns = []
-    for name in _HEAD_SUMS[:4]:
-        values = np.repeat([getattr(one, name) for one in sums], n_clusters)
-        columns.append(pa.array(values.tolist(), pa.string()).dictionary_encode())
-    columns.append(pa.array(np.concatenate([np.zeros(0, np.int64), *(one.clusters for one in sums)]).astype(np.int32)))
-    # ``[head, cluster]`` sums as one list of heads for each cluster.
-    widths = [np.zeros(1), *(np.full(one.over.shape[1], one.over.shape[0]) for one in sums)]
-    offsets = pa.array(np.cumsum(np.concatenate(widths)).astype(np.int32))
-    for parts in ([one.over for one in sums], [one.under for one in sums]):
-        values = np.concatenate([np.zeros(0), *(part.T.ravel() for part in parts)]).astype(np.float32)
-        columns.append(pa.ListArray.from_arrays(offsets, pa.array(values)))
-    return _write(folder, cell_id, pa.table(dict(zip(_HEAD_SUMS, columns, strict=True))))
+    columns: dict[str, Any] = {
+        name: [getattr(one, name) for one in sums for _ in one.clusters] for name in _HEAD_SUMS[:4]
+    }
+    columns = {name: pa.array(values, pa.string()).dictionary_encode() for name, values in columns.items()}
+    columns["cluster_id"] = pa.array([place for one in sums for place in one.clusters.tolist()], pa.int32())
+    for name in ("over", "under"):  # ``[head, cluster]`` sums as one list of heads for each cluster
+        heads = [of_heads for one in sums for of_heads in getattr(one, name).T.astype(np.float32)]
+        columns[name] = pa.array(heads, pa.list_(pa.float32()))
+    return _write(folder, cell_id, pa.table(columns))
 
 
 def read_head_sums(folder: Path, cell_id: str) -> tuple[HeadSums, ...]:
     """The sums of one cell, in the order in which they were written; refused as by :func:`read_predictions`."""
     table = _read_columns(folder, cell_id, _HEAD_SUMS)
-    if not len(table):
-        return ()
     clusters = table["cluster_id"].to_numpy().astype(np.int64)
     over, under = table["over"].combine_chunks(), table["under"].combine_chunks()
     values = [part.flatten().to_numpy().astype(np.float64) for part in (over, under)]
@@ -419,11 +413,6 @@ def parts_of(kept: Mapping[str, Predictions]) -> list[Mapping[str, Predictions]]
 _RECORDS = "cells"
 KEPT = "probes"
 """The folder of a run in which families keep what is fitted, under the name of its cell."""
-_Signature = tuple[int, int, int]
-# Predictions whose checksum this process has seen to be right, by their path: what they were and what it is.
-_CHECKED: dict[str, tuple[_Signature, str]] = {}
-# Records that this process has believed, by their path, with their predictions.
-_BELIEVED: dict[str, tuple[_Signature, _Signature]] = {}
 
 
 @dataclass(frozen=True)
@@ -472,53 +461,35 @@ def columns_of(record: CellRecord) -> dict[str, Any]:
 
 
 def read_cell(run: Path, cell: Cell) -> CellRecord | None:
-    """The record of ``cell`` in folder ``run``.
+    """The record of ``cell`` in folder ``run``; None where it is missing, or its predictions are not those it tells of.
 
-    ``None`` where it is missing or half written, or where its predictions are not those it was written with: their
-    checksum is taken once by each process, and again when the file has changed.
+    Their checksum is taken once by each process, and again when the file has changed.
     """
-    # As text: of a thousand cells, each asked about several times, the making of paths is most of the time.
-    record_path = f"{run}/{_RECORDS}/{cell.id}.json"
     try:
-        # Before they are read: what changes while it is being read is read once more.
-        signatures = signature(record_path), signature(f"{run}/{_FOLDER}/{cell.id}.parquet")
-        with open(record_path, "rb") as file:  # noqa: PTH123
+        # As text: of a thousand cells, each asked about several times, the making of paths is most of the time.
+        with open(f"{run}/{_RECORDS}/{cell.id}.json", "rb") as file:  # noqa: PTH123
             plain = json.loads(file.read())
         record = CellRecord(**{**plain, "notes": tuple(plain["notes"])})
-        if (record.cell_id, record.predictions_sha256) != (cell.id, predictions_checksum(run, cell.id)):
-            return None
+        is_whole = (record.cell_id, record.predictions_sha256) == (cell.id, predictions_checksum(run, cell.id))
     except (FileNotFoundError, ValueError, TypeError, KeyError, RecursionError):  # the last: of ten thousand brackets
         return None
-    _BELIEVED[record_path] = signatures
-    return record
+    return record if is_whole else None
 
 
-def is_finished(run: Path, cell: Cell) -> bool:
-    """Whether :func:`read_cell` finds a valid record; later calls check only that the files have not changed."""
-    record_path = f"{run}/{_RECORDS}/{cell.id}.json"
-    try:
-        signatures = signature(record_path), signature(f"{run}/{_FOLDER}/{cell.id}.parquet")
-    except FileNotFoundError:
-        return False
-    return _BELIEVED.get(record_path) == signatures or read_cell(run, cell) is not None
+def all_finished(run: Path, cells: Iterable[Cell]) -> bool:
+    """Whether folder ``run`` has the records of all ``cells``."""
+    return all(read_cell(run, cell) is not None for cell in cells)
 
 
 def predictions_checksum(run: Path, cell_id: str) -> str:
     """SHA-256 of a cell's predictions, which have to be there."""
     path = f"{run}/{_FOLDER}/{cell_id}.parquet"
-    now = signature(path)
-    known = _CHECKED.get(path)
-    if known is not None and known[0] == now:
-        return known[1]
-    with open(path, "rb") as file:  # noqa: PTH123
-        checksum = hashlib.sha256(file.read()).hexdigest()
-    _CHECKED[path] = (now, checksum)
-    return checksum
+    return _sha256(path, signature(path))
 
 
-def all_finished(run: Path, cells: Iterable[Cell]) -> bool:
-    """Whether folder ``run`` has the records of all ``cells``."""
-    return all(map(partial(is_finished, run), cells))
+@lru_cache(maxsize=1 << 17)
+def _sha256(path: str, signed: tuple[int, int, int]) -> str:
+    return file_sha256(Path(path))
 
 
 def write_cell(
@@ -540,10 +511,10 @@ def write_cell(
     write_atomically(run / _RECORDS / f"{cell.id}.json", content, remedy="name another folder with --out")
 
 
+@cache
 def versions(*packages: str) -> dict[str, str]:
     """Versions of Python, bertology and ``packages``; nothing is imported."""
-    names = ("bertology", *packages)
-    return {"python": platform.python_version(), **dict(zip(names, map(_version, names), strict=True))}
+    return {"python": platform.python_version()} | {name: metadata.version(name) for name in ("bertology", *packages)}
 
 
 @dataclass(frozen=True)
@@ -562,10 +533,6 @@ class Stopwatch:
             "fit_started_utc": self.started.isoformat(timespec="seconds"),
             "wall_s": round((time.perf_counter() - self.clock) / n_cells, 6),
         }
-
-
-# What is installed does not change under a process that has imported it.
-_version = cache(metadata.version)
 
 
 BETWEEN_SPANS = " | "
@@ -640,16 +607,14 @@ class FittedProbe:
             FitError: the encoder is another one, or places are missing or outside a text.
             ModelError: a word has no vector.
         """
-        import pandas as pd
-
         about, scores = self._read(texts, places, model)
         if self.origin.kind == "number":
-            return pd.DataFrame({**about, "value": scores[:, 0].double().numpy()})
+            return about.assign(value=scores[:, 0].double().numpy())
         best, probability = self._fit.best(scores)
         known = np.array(self.origin.labels, dtype=object)
         # A set of labels is written as in the predictions of the run.
         labels = known[best] if best.ndim == 1 else [SET_MARK.join(known[row]) for row in best.numpy()]
-        return pd.DataFrame({**about, "label": labels, "probability": probability.numpy()})
+        return about.assign(label=labels, probability=probability.numpy())
 
     def predict_proba(
         self, texts: Any, *, places: Sequence[Sequence[str]] | None = None, model: Any = None
@@ -661,12 +626,11 @@ class FittedProbe:
         """
         import pandas as pd
 
-        if self.origin.kind in ("scores", "number"):
-            raise FitError(f"{self.origin.readout} gives no probabilities: ask predict for what it predicts")
         about, scores = self._read(texts, places, model)
-        index = pd.MultiIndex.from_frame(pd.DataFrame(about))
         probabilities = self._fit.probabilities(scores)
-        assert probabilities is not None
+        if probabilities is None:
+            raise FitError(f"{self.origin.readout} gives no probabilities: ask predict for what it predicts")
+        index = pd.MultiIndex.from_frame(about)
         return pd.DataFrame(probabilities.numpy(), columns=list(self.origin.labels), index=index)
 
     @property
@@ -675,8 +639,10 @@ class FittedProbe:
 
         return KeptFit(self.tensors, self.origin.design, cast(Any, self.origin.kind))
 
-    def _read(self, texts: Any, places: Any, model: Any) -> tuple[dict[str, list[str]], Tensor]:
+    def _read(self, texts: Any, places: Any, model: Any) -> tuple[pd.DataFrame, Tensor]:
         """The columns that tell items apart, and their scores ``[item, class]``."""
+        import pandas as pd
+
         from bertology.activations import read_words
         from bertology.encoders import Encoder, load_encoder, model_name
         from bertology.readouts import ArrayFeatures, ArraySpans, pooled
@@ -704,7 +670,7 @@ class FittedProbe:
         if at.items in ("words", "spans"):
             about["place"] = [written_place(item) for _, item in of_items]
             about["word"] = [words_at(sentences[number], item) for number, item in of_items]
-        return about, self._fit.scores(source)
+        return pd.DataFrame(about), self._fit.scores(source)
 
     def _items(self, texts: Any, places: Any) -> tuple[list[Sentence], list[tuple[int, list[tuple[int, int]]]]]:
         """The sentences, and of each item the number of its sentence and its spans there."""

@@ -13,9 +13,10 @@ from dataclasses import dataclass, replace
 from string import Template
 from typing import TYPE_CHECKING, Any, Literal
 
-from bertology._names import folder_name
+from bertology._names import Registry, folder_name
 from bertology._page import filled
-from bertology.measures.metrics import TWO_LINES, metric_form
+from bertology.errors import BertologyError
+from bertology.measures.metrics import METRICS, TWO_LINES, metric_form
 from bertology.results.rows import INITS, ResultRow, Score
 
 if TYPE_CHECKING:
@@ -29,6 +30,13 @@ INTERVAL = "interval"
 _SMALL = 0.1
 """Counted values that are smaller have one more decimal."""
 _MOST_LETTERS = 44
+_ABOUT = (
+    *("task", "model", "corpus", "split", "task_version", "model_fingerprint", "corpus_fingerprint", "language"),
+    *("annotation", "n_train", "n_items", "n_clusters", "n_skipped", "reading", "pooling"),
+)
+"""What files say of the rows behind a table; the first four in each line."""
+# The order of packages has probes after results: of an installed one only what it says of itself is read here.
+_PROBES: Registry[Any] = Registry("probe", "bertology.probes", "pos.v1")
 _ROUNDING = 1e-6
 """Relative differences that are smaller are not drawn."""
 
@@ -86,6 +94,10 @@ class Table:
     """Number of last columns that are a series, such as layers, which a terminal may thin out."""
     is_drawn: bool = False
     """Whether a terminal draws the intervals of the first column, and writes those of no other."""
+    metric: str = ""
+    """Metric of the scores, the first of several."""
+    about: ResultRow | None = None
+    """One of the rows that the table is made of, where all of them are about the same task, model and corpus."""
 
     @classmethod
     def of(
@@ -100,6 +112,7 @@ class Table:
         best: Collection[tuple[Any, int]] = (),
         labels: Mapping[Any, str] | None = None,
         baselines: Collection[Any] = (),
+        about: ResultRow | None = None,
         **more: Any,
     ) -> Table:
         """A table of values, each of which is written as its type demands.
@@ -108,12 +121,13 @@ class Table:
             title: what the table shows.
             headers: the columns.
             rows: values by row: scores, None for a missing one, numbers of items, texts, or cells.
-            notes: what stands below.
+            notes: what stands below, after the definitions of the metrics.
             metric: metric of all scores, or by column, or by row.
             intervals: whether scores are written with their intervals, or the places of the columns whose are.
             best: row and column of what is in the best set.
             labels: labels of rows, where these may be alike; otherwise rows are their own labels.
             baselines: rows of baselines.
+            about: one of the rows behind it.
             more: further fields.
         """
         lines = []
@@ -130,7 +144,28 @@ class Table:
                 if (key, column) in best:
                     marked.add(column)
             lines.append(Line(labels[key] if labels else key, tuple(cells), frozenset(marked), key in baselines))
-        return cls(title, tuple(headers), tuple(lines), tuple(notes), **more)
+        metrics = (
+            [metric] if isinstance(metric, str) else [*(metric.values() if isinstance(metric, Mapping) else metric)]
+        )
+        notes = (*measure_notes(metrics, about), *notes)
+        main = next(filter(None, metrics), "")
+        return cls(title, tuple(headers), tuple(lines), notes, metric=main, about=about, **more)
+
+    @property
+    def row(self) -> ResultRow:
+        """The row that the table is about, of one that is about a single task, model and corpus."""
+        assert self.about is not None
+        return self.about
+
+    @property
+    def task(self) -> str:
+        """The task of the table; empty of several."""
+        return self.about.task if self.about else ""
+
+    def column(self, header: str) -> dict[str, Score]:
+        """The scores in one column by the labels of their lines."""
+        place = self.headers.index(header)
+        return {line.label: score for line in self.lines if (score := line.cells[place].score)}
 
     def columns(self, kept: Sequence[int]) -> Table:
         """The same table with some of its columns."""
@@ -147,9 +182,17 @@ class Table:
             return self
         shown = [first + round(at * (self.series - 1) / (most - 1)) for at in range(most)] if most > 1 else [last]
         note = Note("layers", f"{self.series - len(shown)} more in the other formats, for want of room")
-        place = 1 + [one.about for one in self.notes].index(INTERVAL)
-        notes = (*self.notes[:place], note, *self.notes[place:])
-        return replace(self.columns([*range(first), *shown]), series=len(shown), notes=notes)
+        return replace(self.columns([*range(first), *shown]), series=len(shown), notes=(*self.notes, note))
+
+    def numbers(self) -> Iterator[dict[str, Any]]:
+        """Each number with its place in the table and what it is about; a fraction, not a percentage."""
+        known = {name: getattr(self.about, name) for name in _ABOUT[:4]} if self.about else {}
+        for line in self.lines:
+            for column, (header, cell) in enumerate(zip(self.headers, line.cells, strict=True)):
+                if (score := cell.score) is not None:
+                    place = {"table": self.title, **known, "row": line.label, "column": header}
+                    bounds = {"value": score.value, "ci_low": score.low, "ci_high": score.high}
+                    yield {**place, **bounds, "in_best_set": column in line.best}
 
     def to_markdown(self) -> str:
         """A pipe table under a bold title, the best set in bold and starred, notes as a list."""
@@ -172,43 +215,39 @@ class Table:
         return "tab:" + re.sub(r"[^a-z0-9]+", "-", self.title.split("·")[0].lower()).strip("-")
 
     def to_latex(self, *, caption: str | None = None, label: str | None = None) -> str:
-        """A booktabs table, numbers aligned by siunitx, the notes below it in small letters.
+        """A booktabs table, the best set in bold, the notes below it in small letters.
 
         Args:
             caption: LaTeX of the caption; one sentence on what is shown of which model when left out.
             label: the table's label; ``tab:`` and the task when left out.
         """
-        head, kinds = [latex_escaped(self.corner)], []
-        texts = [[latex_escaped(line.label)] for line in self.lines]
-        for column, header in enumerate(map(latex_escaped, self.headers)):
-            cells = [line.cells[column] for line in self.lines]
-            # Numbers as siunitx reads them. What is not a number stands in braces, which siunitx leaves alone.
-            plain = [cell.text.replace("−", "-") for cell in cells]
-            numbers = [text for text in plain if re.fullmatch(r"-?\d+\.\d", text)]
-            whole = max((len(number.partition(".")[0].lstrip("-")) for number in numbers), default=1)
-            sign = "-" if any(number.startswith("-") for number in numbers) else ""
-            has_interval = any(cell.interval for cell in cells)
-            kinds.append(f"S[table-format={sign}{whole}.1]" + (r"@{\,}l" if has_interval else ""))
-            head.append(rf"\multicolumn{{2}}{{c}}{{{header}}}" if has_interval else f"{{{header}}}")
-            for of_line, line, cell, text in zip(texts, self.lines, cells, plain, strict=True):
-                text = text if text in numbers or not text else f"{{{latex_escaped(cell.text)}}}"
-                of_line.append(rf"\bfseries {text}" if column in line.best else text)
-                if has_interval:
-                    of_line.append(rf"{{\footnotesize {latex_escaped(cell.interval)}}}" if cell.interval else "")
-        parts: tuple[list[str], ...] = ([" & ".join(head) + r" \\", r"\midrule"], [], [])
-        for line, of_line in zip(self.lines, texts, strict=True):
-            parts[1 + line.baseline].append(" & ".join(of_line) + r" \\")
-        rows = [*parts[0], *parts[1], *([r"\midrule"] if parts[2] else []), *parts[2]]
+        wide = [any(line.cells[column].interval for line in self.lines) for column in range(len(self.headers))]
+        head, kinds = [latex_escaped(self.corner)], "".join(r"r@{\,}l" if is_wide else "r" for is_wide in wide)
+        for header, is_wide in zip(map(latex_escaped, self.headers), wide, strict=True):
+            head.append(rf"\multicolumn{{2}}{{c}}{{{header}}}" if is_wide else header)
+        parts: dict[bool, list[str]] = {False: [], True: []}
+        for line in self.lines:
+            texts = [latex_escaped(line.label)]
+            for column, (cell, is_wide) in enumerate(zip(line.cells, wide, strict=True)):
+                text = latex_escaped(cell.text)
+                texts.append(rf"\textbf{{{text}}}" if column in line.best else text)
+                if is_wide:
+                    texts.append(rf"{{\footnotesize {latex_escaped(cell.interval)}}}" if cell.interval else "")
+            parts[line.baseline].append(" & ".join(texts) + r" \\")
+        rows = [" & ".join(head) + r" \\", r"\midrule", *parts[False], *[r"\midrule"] * bool(parts[True]), *parts[True]]
         known = {note.about: note.text for note in self.notes}
         model, data = known.get("model", "").partition(", ")[0], known.get("data", "").partition(": ")[0]
         shown = self.title.replace(" · ", ": ", 1), " on ".join(filter(None, [model, data]))
-        notes = (("Bold" if note.about == STAR else note.about.capitalize(), note.text) for note in self.notes)
+        notes = []
+        for note in self.notes:
+            subject = "Bold" if note.about == STAR else note.about[:1].upper() + note.about[1:]
+            notes.append(rf"\emph{{{latex_escaped(subject)}}}: {latex_escaped(note.text)}.")
         return _LATEX_TABLE.substitute(
             caption=caption or latex_escaped("; ".join(filter(None, shown)) + "."),
             label=label or self.latex_label,
-            kinds="".join(kinds),
+            kinds=kinds,
             lines="\n    ".join(rows),
-            notes="\n  ".join(rf"\emph{{{latex_escaped(about)}}}: {latex_escaped(text)}." for about, text in notes),
+            notes="\n  ".join(notes),
         )
 
     def to_html(self) -> str:
@@ -224,12 +263,16 @@ class Tables(ABC):
     def shown(self) -> tuple[Table, ...]:
         """The tables as they are shown, in order."""
 
+    def whole(self) -> tuple[Table, ...]:
+        """The tables with all that there is no room to show, for other programs."""
+        return self.shown()
+
     def to_markdown(self) -> str:
         """The tables as Markdown pipe tables."""
         return "\n".join(table.to_markdown() for table in self.shown())
 
     def to_latex(self, *, caption: str | None = None, label: str | None = None) -> str:
-        """Booktabs tables, numbers aligned by siunitx, the best set in bold, the protocol in small letters below.
+        """Booktabs tables, the best set in bold, the protocol in small letters below.
 
         Args:
             caption: LaTeX of the first table's caption; one sentence on what is shown when left out.
@@ -249,8 +292,23 @@ class Tables(ABC):
         return "\n".join(table.to_html() for table in self.shown())
 
     def to_csv(self) -> str:
-        """One line for each number; fractions, not percentages."""
-        return tables_to_csv(self.shown())
+        """One line for each number of each table; fractions, not percentages."""
+        out = io.StringIO()
+        names = ["table", *_ABOUT[:4], "row", "column", "value", "ci_low", "ci_high", "in_best_set"]
+        writer = csv.DictWriter(out, names, lineterminator="\n", restval="")
+        writer.writeheader()
+        for table in self.whole():
+            writer.writerows(table.numbers())
+        return out.getvalue()
+
+    def to_json(self) -> str:
+        """The numbers of each table, what they are about, and its notes; fractions, not percentages."""
+        plain = []
+        for table in self.whole():
+            about = {name: getattr(table.about, name) for name in _ABOUT} if table.about else {}
+            fields = {"title": table.title, "metric": table.metric, "about": about, "numbers": [*table.numbers()]}
+            plain.append(fields | {"notes": {note.about: note.text for note in table.notes}})
+        return json.dumps(plain, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
     def to_text(self, *, width: int = 100) -> str:
         """The tables as in a terminal of ``width`` columns, without colour."""
@@ -283,20 +341,6 @@ class TableView(Tables):
 
     def __repr__(self) -> str:
         return self.to_markdown()
-
-
-def tables_to_csv(tables: Iterable[Table]) -> str:
-    """One line for each number of each table; fractions, not percentages."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["table", "row", "column", "value", "ci_low", "ci_high", "in_best_set"])
-    for table in tables:
-        for line in table.lines:
-            for column, (header, cell) in enumerate(zip(table.headers, line.cells, strict=True)):
-                if (score := cell.score) is not None:
-                    values = score.value, score.low, score.high  # the writer leaves None empty
-                    writer.writerow([table.title, line.label, header, *values, column in line.best])
-    return out.getvalue()
 
 
 def metric_title(metric: str) -> str:
@@ -392,10 +436,48 @@ def data_of(row: ResultRow | TextCounts) -> str:
     return f"{row.corpus} {row.split}"
 
 
-def data_notes(*rows: ResultRow | TextCounts) -> Iterator[Note]:
-    """The data of the first row, and the note on alignment of all of them."""
-    yield Note("data", data_of(rows[0]))
-    yield from alignment_notes(*rows)
+def data_notes(row: ResultRow) -> Iterator[Note]:
+    """What the numbers of one model are about: the data and what of them was left out, alignment, and the model."""
+    reasons = ", ".join(f"{reason} {n:,}" for reason, n in sorted(json.loads(row.skip_reasons).items()))
+    is_whole = row.group is None and row.head is None  # other rows have the items of a group or head
+    counts = {
+        f"{row.n_items:,} {row.param('unit', 'items')} in {row.n_clusters:,} {row.clusters}": is_whole,
+        f"{row.n_classes} classes": is_whole and row.n_classes,
+        f"{row.n_skipped:,} skipped" + f" ({reasons})" * bool(reasons): is_whole or row.n_skipped,
+        f"{row.n_unseen_label:,} with a label unseen in training": row.n_unseen_label,
+        "labels made by a program (silver)": row.annotation == "silver",
+    }
+    known = ", ".join(text for text, is_known in counts.items() if is_known)
+    yield Note("data", f"{data_of(row)}: {known}" if known else data_of(row))
+    yield from alignment_notes(row)
+    pooled = f"{row.pooling} of a word's subwords" if row.pooling else ""
+    if row.param("settings", {}).get("pool") == "cls":
+        pooled = "the special token before the text"
+    depth = "" if row.n_layers is None else f"{row.n_layers} layers"
+    yield Note("model", ", ".join(filter(None, [str(row.model), depth, INITS[row.init or "pretrained"], pooled])))
+
+
+def probe_of(about: ResultRow) -> Any:
+    """The probe of a task; None where it is not installed here."""
+    stem, _, argument = about.task.partition(":")
+    try:
+        entry = _PROBES.newest(f"{stem}.{about.task_version}")
+        probe: Any = entry.load() if entry else None
+        if hasattr(probe, "make"):  # of a family of probes that differ by what stands after the colon
+            probe = probe.make(argument) if argument else probe.default
+    except BertologyError:
+        return None
+    return probe
+
+
+def measure_notes(metrics: Iterable[str], about: ResultRow | None) -> Iterator[Note]:
+    """The definitions of the metrics of a table, as far as they are known."""
+    known = {name: METRICS[name].description for name in dict.fromkeys(metrics) if name in METRICS}
+    if about is not None and (others := set(metrics) - {*known, ""}):
+        declared = getattr(probe_of(about), "metrics", ())
+        known |= {one.name: one.description for one in declared if not isinstance(one, str) and one.name in others}
+    for name, description in known.items():
+        yield Note(metric_title(name) if len(known) > 1 else "measure", description)
 
 
 def alignment_notes(*rows: ResultRow | TextCounts) -> Iterator[Note]:
@@ -501,10 +583,9 @@ _LATEX = str.maketrans(
         **{STAR: r"$\star$", "·": r"$\cdot$", "−": "$-$", "–": "--"},
     }
 )
-_LATEX_TABLE = Template(r"""% needs \usepackage{booktabs} and \usepackage{siunitx}
+_LATEX_TABLE = Template(r"""% needs \usepackage{booktabs}
 \begin{table}[t]
   \centering
-  \sisetup{detect-weight, mode=text}
   \caption{$caption}
   \label{$label}
   \begin{tabular}{l$kinds}

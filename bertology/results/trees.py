@@ -7,10 +7,9 @@ import itertools
 import math
 import re
 import unicodedata
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -24,12 +23,12 @@ from bertology.results.table import brief, latex_escaped
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-    from matplotlib.patches import PathPatch
 
     from bertology._figures import Fonts
 
 __all__ = ["plot_arcs", "plot_depths", "plot_distances", "to_svg"]
 
+Points = NDArray[np.float64]
 Picture = Literal["arcs", "depths", "distances"]
 Kind = Literal["both", "gold", "predicted"]
 """The trees that have an edge; both as well where there is no gold tree to compare with."""
@@ -168,27 +167,14 @@ _STYLES: dict[Kind, tuple[str, str, Any, float, str]] = {
     "predicted": ("invented", "#CC79A7", (0, (1, 1.2)), 1.8, "very thick, line cap=butt, densely dotted"),
 }
 """Name, colour, style and width of the lines of edges, and the line in LaTeX."""
-# All in points.
-WORD_SIZE, _LABEL_SIZE, _TITLE_SIZE, _SCORE_SIZE, _NOTE_SIZE = 10.0, 6.5, 10.0, 8.5, 7.5
-_MARGIN, _SIDE_MARGIN = 16.0, 58.0
-_HEADER, _SHORT_HEADER, _FOOTER, _NOTE = 40.0, 26.0, 26.0, 12.0
-_HALF_LINE = 8.0
-"""Distance between the middle of a line of words and the beginning of arcs."""
-_BASELINE = 3.5
-_STEP, _LABELLED_STEP = 10.0, 13.0  # from one arc to the next above it
-_GAP, _PORT = 9.0, 5.0  # between two words, and between two arcs that end at one word
-_LABEL_ROOM, _LEAST_SPAN = 13.0, 12.0
-_BETWEEN_ROWS, _BEYOND = 20.0, 10.0  # an arc that goes on in another row passes the end of a row by the second
-_CORNER, _ARROW = 12.0, (4.6, 5.2)
-_SAMPLE = 25.0
-"""Length of a line in the legend with the gap after it."""
-_INCH = 72.0
 _COMPARED: dict[Kind, str] = {"both": "gold and predicted", "gold": "gold only", "predicted": "predicted only"}
-Sides = Sequence[Sequence[Arc]]
-Points = NDArray[np.float64]
-Feet = list[dict[Arc, Points]]
-Line = tuple[Points, Points, Feet, float]
-"""``[word]`` where words begin and end, where arcs touch them on each side, and from one arc to the next above it."""
+# All in points.
+WORD_SIZE, _LABEL_SIZE, _NOTE_SIZE = 10.0, 6.5, 7.5
+_MARGIN, _SIDE_MARGIN, _HEADER, _FOOTER, _LEAST_WIDTH = 12.0, 56.0, 40.0, 34.0, 340.0
+_FOOT, _LEVEL = 8.0, 17.0
+"""Height at which arcs begin over the middle of words, and by which each level is higher than the one below."""
+_GAP, _PORT, _LABEL_ROOM = 9.0, 3.0, 13.0
+"""Room between two words, between a word's middle and its arcs, and beside a label."""
 
 
 def plot_arcs(reading: TreeReading, *, width: float = 10.0) -> Figure:
@@ -204,100 +190,81 @@ def plot_arcs(reading: TreeReading, *, width: float = 10.0) -> Figure:
     Raises:
         ResultsError: the width leaves no room for words.
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.lines import Line2D
 
     from bertology import _figures as looks
 
     if not width >= 2:
         raise ResultsError(f"a picture of arcs cannot be {width} inches wide: give a width of 2 or more")
     compared, fonts = reading.gold is not None, looks.Fonts.of(reading.words)
-    sides: Sides = [reading.arcs("gold"), reading.arcs("predicted")][0 if compared else 1 :]
-    # How many edges are in both trees, and in one alone.
-    kinds = list({(arc.left, arc.right): arc.kind for arcs in sides for arc in arcs if arc.length}.values())
-    n_gold = kinds.count("both") + kinds.count("gold")
-    share = f"UUAS {100 * kinds.count('both') / max(n_gold, 1):.1f}: {kinds.count('both')} of {n_gold} gold edges"
-    title, score, note = _title(reading), share if compared and n_gold else "", fonts.note()
-    legend = {kind: f"{name}: {kinds.count(kind)}" for kind, name in _COMPARED.items()} if compared else {}
-    written = (title, _TITLE_SIZE), (score, _SCORE_SIZE), (note, _NOTE_SIZE)
-    texts = [fonts.width(text, size, bold=text is title) for text, size in written]
-    texts += [sum(_SAMPLE + 16 + fonts.width(text, _NOTE_SIZE) for text in legend.values())]
-
-    left = _MARGIN + (_SIDE_MARGIN if compared else 0.0)
-    starts, ends, feet = _laid_out(reading.words, sides, fonts)
-    rows = _rows(starts, ends, width * _INCH - left - _MARGIN)
+    sides = [reading.arcs("gold"), reading.arcs("predicted")][0 if compared else 1 :]
+    middles, borders = _laid_out(reading.words, sides, fonts)
+    left = _SIDE_MARGIN if compared else _MARGIN
+    rows = _rows(middles, borders, 72 * width - left - _MARGIN)
+    # [row][side] the levels of the arcs that touch the row, and how high they reach
     shown = [[levels(a for a in arcs if a.right >= row[0] and a.left <= row[-1]) for arcs in sides] for row in rows]
-    step = _LABELLED_STEP if any(arc.label for arc in itertools.chain(*sides)) else _STEP
-    reaches = [[_HALF_LINE + _LABEL_SIZE + step * max(of.values(), default=0) for of in row] for row in shown]
-    heights = [sum(of_row) + (0 if compared else _HALF_LINE + _LABEL_SIZE) for of_row in reaches]
-    full = max(left + max(ends[row[-1]] - starts[row[0]] for row in rows), _MARGIN + max(texts)) + _MARGIN
-    header = _HEADER if score else _SHORT_HEADER
-    footer = (_FOOTER if compared else _MARGIN / 2) + (_NOTE if note else 0.0)
-    height = header + sum(heights) + _BETWEEN_ROWS * (len(rows) - 1) + footer
-
-    # Axes over all of the figure, on which a unit is a point.
-    figure = looks.ShownFigure(figsize=(full / _INCH, height / _INCH), dpi=200)
-    FigureCanvasAgg(figure)
-    ax = figure.add_axes((0, 0, 1, 1))
-    ax.set(xlim=(0, full), ylim=(0, height))
-    ax.set_axis_off()
-    fonts.write(ax, _MARGIN, height - 14, title, size=_TITLE_SIZE, weight="bold", va="center", color=looks.TEXT)
-    fonts.write(ax, _MARGIN, height - 28, score, size=_SCORE_SIZE, va="center", color=looks.GREY)
-    top = height - header
-    for name, sign in (("gold", 1), ("predicted", -1)) if compared else ():
-        y = top - reaches[0][0] + sign * (_HALF_LINE + 4)
-        fonts.write(ax, _MARGIN, y, name, size=_SCORE_SIZE, va="center", color=looks.GREY)
-    sign, origin = (-1, full - _MARGIN) if reading.is_right_to_left else (1, left)
-    for row, arcs, of_row, tall in zip(rows, shown, reaches, heights, strict=True):
-        place_of = partial(np.polyval, (sign, origin - sign * starts[row[0]]))
-        _draw_row(ax, reading, fonts, (starts, ends, feet, step), row, arcs, place_of, top - of_row[0])
-        top -= tall + _BETWEEN_ROWS
-    x = _MARGIN
-    for kind, text in legend.items():
-        ax.plot([x, x + _SAMPLE - 5], [footer - 14] * 2, **_look(kind))
-        fonts.write(ax, x + _SAMPLE, footer - 14, text, size=_NOTE_SIZE, va="center_baseline", color=looks.TEXT)
-        x += _SAMPLE + 16 + fonts.width(text, _NOTE_SIZE)
-    fonts.write(ax, _MARGIN, 9, note, size=_NOTE_SIZE, va="center", color=looks.GREY)
+    reaches = [[_FOOT + _LABEL_SIZE + 0.75 * _LEVEL * max(of.values(), default=0) for of in row] for row in shown]
+    heights = [sum(of_row) + (0 if compared else _FOOT + _LABEL_SIZE) for of_row in reaches]
+    longest = max(borders[row[-1] + 1] - borders[row[0]] for row in rows)
+    full, height = max(left + longest + _MARGIN, _LEAST_WIDTH), _HEADER + sum(heights) + _FOOTER
+    figure = looks.new_figure(full / 72, height / 72)
+    figure.set_layout_engine("none")
+    style: dict[str, Any] = {"fontsize": _NOTE_SIZE, "color": looks.GREY}
+    figure.text(_MARGIN / full, 1 - 14 / height, _title(reading), fontsize=10, fontweight="bold", color=looks.TEXT)
+    kinds = Counter({(arc.left, arc.right): arc.kind for arcs in sides for arc in arcs if arc.length}.values())
+    if reading.uuas is not None:
+        n_gold = kinds["both"] + kinds["gold"]
+        score = f"UUAS {100 * reading.uuas:.1f}: {kinds['both']} of {n_gold} gold edges"
+        figure.text(_MARGIN / full, 1 - 27 / height, score, **style)
+    if compared:
+        lines = [Line2D([], [], label=f"{name}: {kinds[kind]}", **_look(kind)) for kind, name in _COMPARED.items()]
+        figure.legend(handles=lines, loc="lower left", ncols=3, fontsize=_NOTE_SIZE, frameon=False, borderpad=1.4)
+    figure.text(_MARGIN / full, 5 / height, fonts.note(), **style)
+    top = height - _HEADER
+    for row, of_sides, (above, *_), tall in zip(rows, shown, reaches, heights, strict=True):
+        top -= tall
+        # A unit of the axes is a point. What does not belong to this row is beyond their ends, and is not drawn.
+        ends = borders[row[0]], borders[row[-1] + 1]
+        ax = figure.add_axes((left / full, top / height, (ends[1] - ends[0]) / full, tall / height))
+        ax.set(xlim=ends[::-1] if reading.is_right_to_left else ends, ylim=(above - tall, above))
+        ax.set_axis_off()
+        for place in row:
+            color = looks.TEXT if reading.scored[place] else looks.PALE
+            at: dict[str, Any] = {"size": WORD_SIZE, "ha": "center", "va": "baseline", "color": color}
+            fonts.write(ax, middles[place], -3.5, reading.words[place], **at)
+        for arcs, sign in zip(of_sides, (1, -1), strict=False):
+            for arc, level in arcs.items():
+                _draw_arc(ax, fonts, arc, middles, sign, level, ends)
+        for name, y in (("gold", _FOOT + 4), ("predicted", -_FOOT - 4)) if compared and row is rows[0] else ():
+            figure.text(_MARGIN / full, (top + tall - above + y) / height, name, va="center", **style)
     return figure
 
 
-def _draw_row(
-    ax: Axes,
-    reading: TreeReading,
-    fonts: Fonts,
-    line: Line,
-    row: Sequence[int],
-    sides: Sequence[Mapping[Arc, int]],
-    place_of: Callable[[Any], Any],
-    y: float,
+def _draw_arc(
+    ax: Axes, fonts: Fonts, arc: Arc, middles: Points, sign: int, level: int, ends: tuple[float, float]
 ) -> None:
-    """Draw the words of a row, their middle at the height ``y``, and their part of arcs of some levels on each side."""
-    from matplotlib.patches import Rectangle
+    """Draw an arc of a level, over or under the words by the sign, with its arrow, and its label if that lies here."""
+    from matplotlib.patches import FancyArrowPatch
+    from matplotlib.path import Path
 
-    from bertology import _figures as looks
+    from bertology._figures import TEXT
 
-    starts, ends, feet, step = line
-    first, last = starts[row[0]], ends[row[-1]]
-    after = starts[row[-1] + 1] if row[-1] + 1 < len(ends) else np.inf
-    for place in row:
-        color = looks.TEXT if reading.scored[place] else looks.PALE
-        # The line of letters, not their ink, so that all words stand on one line.
-        style: dict[str, Any] = {"size": WORD_SIZE, "ha": "center", "va": "baseline", "color": color}
-        fonts.write(ax, place_of((starts[place] + ends[place]) / 2), y - _BASELINE, reading.words[place], **style)
-    for arcs, of_side, sign in zip(sides, feet, (1, -1), strict=False):
-        foot = y + sign * _HALF_LINE
-        for arc, level in arcs.items():
-            top, middle = foot + sign * step * level, of_side[arc].mean()
-            patch = _draw_arc(ax, arc, row, place_of(of_side[arc]), foot, top)
-            if arc.left < row[0] or arc.right > row[-1]:
-                # Only what belongs to this row: the rest is drawn in others.
-                start, end = sorted(map(place_of, (first - _BEYOND, last + _BEYOND)))
-                patch.set_clip_path(Rectangle((start, 0), end - start, ax.get_ylim()[1], transform=ax.transData))
-            if arc.label and (middle >= first or row[0] == 0) and middle < after:
-                room = fonts.width(arc.label, _LABEL_SIZE) / 2
-                middle = min(max(middle, first + room), max(last - room, first + room))
-                box = {"boxstyle": "square,pad=0.12", "facecolor": "white", "edgecolor": "none"}
-                style = {"size": _LABEL_SIZE, "ha": "center", "va": "center", "color": looks.TEXT, "bbox": box}
-                fonts.write(ax, place_of(middle), top, arc.label, **style, zorder=4)
+    foot, peak = sign * _FOOT, sign * (_FOOT + 0.75 * _LEVEL * level)
+    left, right = middles[arc.left] + _PORT, middles[arc.right] - _PORT
+    height = foot + sign * _LEVEL * level
+    points = [(left, foot), (left, height), (right, height), (right, foot)]
+    codes = [Path.MOVETO, Path.CURVE4, Path.CURVE4, Path.CURVE4]
+    if not arc.length:
+        points, codes = [(middles[arc.left], peak), (middles[arc.left], foot)], [Path.MOVETO, Path.LINETO]
+    path = Path(points if arc.dependent != arc.left or not arc.length else points[::-1], codes)
+    arrow = "-" if arc.dependent is None else "-|>,head_length=5,head_width=2.2"
+    ax.add_patch(FancyArrowPatch(path=path, arrowstyle=arrow, mutation_scale=1, fill=True, **_look(arc.kind)))
+    if arc.label and ends[0] <= (middle := (left + right) / 2) < ends[1]:
+        room = min(fonts.width(arc.label, _LABEL_SIZE) / 2, (ends[1] - ends[0]) / 2)
+        middle = min(max(middle, ends[0] + room), ends[1] - room)
+        box = {"boxstyle": "square,pad=0.12", "facecolor": "white", "edgecolor": "none"}
+        style: dict[str, Any] = {"size": _LABEL_SIZE, "ha": "center", "va": "center", "color": TEXT, "bbox": box}
+        fonts.write(ax, middle, peak, arc.label, **style, zorder=4)
 
 
 def _look(kind: Kind) -> dict[str, Any]:
@@ -309,87 +276,29 @@ def _title(reading: TreeReading) -> str:
     return f"{brief(reading.model)} · layer {reading.layer}"
 
 
-def _laid_out(words: Sequence[str], sides: Sides, fonts: Fonts) -> tuple[Points, Points, Feet]:
-    """``[word]`` points where words begin and end in one line, and where the arcs of each side touch it.
-
-    Words stand apart where the arcs over and under them need room for labels.
-    """
-    cells, gaps = [fonts.width(word, WORD_SIZE) for word in words], [_GAP] * len(words)
-    ports: list[dict[tuple[int, Arc], float]] = [{} for _ in sides]
-    for (arcs, of_side), place in itertools.product(zip(sides, ports, strict=True), range(len(words))):
-        # Those to the left, the shortest first, the line to the root, those to the right, the shortest last, so that
-        # arcs from one word do not cross.
-        to_left = sorted((arc for arc in arcs if arc.left < place == arc.right), key=lambda arc: arc.length)
-        to_right = sorted((arc for arc in arcs if arc.left == place < arc.right), key=lambda arc: -arc.length)
-        touching = [*to_left, *(arc for arc in arcs if arc.left == place == arc.right), *to_right]
-        of_side |= {(place, arc): _PORT * (n - (len(touching) - 1) / 2) for n, arc in enumerate(touching)}
-        cells[place] = max(cells[place], _PORT * (len(touching) - 1))
-    for arcs, of_side in zip(sides, ports, strict=True):
-        for arc in sorted((arc for arc in arcs if arc.length), key=lambda arc: (arc.length, arc.left)):
-            span = (cells[arc.left] + cells[arc.right]) / 2 + of_side[arc.right, arc] - of_side[arc.left, arc]
-            span += sum(cells[arc.left + 1 : arc.right]) + sum(gaps[arc.left : arc.right])
-            lacking = max(fonts.width(arc.label, _LABEL_SIZE) + _LABEL_ROOM, _LEAST_SPAN) - span
-            for place in range(arc.left, arc.right):
-                gaps[place] += max(0.0, lacking) / arc.length
-    ends = np.cumsum(np.add(cells, gaps)) - gaps
-    starts = ends - cells
-    middles = (starts + ends) / 2
-    feet = [
-        {arc: middles[[arc.left, arc.right]] + [of_side[arc.left, arc], of_side[arc.right, arc]] for arc in arcs}
-        for arcs, of_side in zip(sides, ports, strict=True)
-    ]
-    return starts, ends, feet
+def _laid_out(words: Sequence[str], sides: Sequence[Sequence[Arc]], fonts: Fonts) -> tuple[Points, Points]:
+    """``[word]`` middles in points and ``[word + 1]`` borders between words, where arcs have room for their labels."""
+    halves = np.array([max(fonts.width(word, WORD_SIZE) / 2, _PORT) for word in words])
+    spans = halves[:-1] + halves[1:] + _GAP
+    for arc in sorted(itertools.chain(*sides), key=lambda arc: arc.length):
+        lacking = fonts.width(arc.label, _LABEL_SIZE) + _LABEL_ROOM - spans[arc.left : arc.right].sum()
+        spans[arc.left : arc.right] += max(0.0, lacking) / max(arc.length, 1)
+    middles = np.concatenate([[0.0], np.cumsum(spans)])
+    first, last = middles - halves, middles + halves
+    return middles, np.concatenate([[first[0] - _GAP], (last[:-1] + first[1:]) / 2, [last[-1] + _GAP]])
 
 
-def _rows(starts: Points, ends: Points, limit: float) -> list[list[int]]:
+def _rows(middles: Points, borders: Points, limit: float) -> list[list[int]]:
     """The words of each row: rows about equally long, and no longer than ``limit`` points."""
     for n_rows in itertools.count(1):
-        # A word stands in the row in which its middle lies.
-        row_of = (n_rows * (starts + ends) / 2 / ends[-1]).astype(int)
+        row_of = (n_rows * (middles - borders[0]) / (borders[-1] - borders[0])).astype(int)
         rows = [np.flatnonzero(row_of == number).tolist() for number in np.unique(row_of)]
-        if all(ends[row[-1]] - starts[row[0]] <= limit or len(row) == 1 for row in rows):
+        if all(borders[row[-1] + 1] - borders[row[0]] <= limit or len(row) == 1 for row in rows):
             break
     return rows
 
 
-def _draw_arc(ax: Axes, arc: Arc, row: Sequence[int], x: Points, foot: float, top: float) -> PathPatch:
-    """Draw an arc up from one foot, along the top and down to the other, with round corners; and its arrow's head."""
-    from matplotlib.patches import PathPatch, Polygon
-    from matplotlib.path import Path
-
-    # A line ends where the head of its arrow begins.
-    base = foot + (_ARROW[1] if top > foot else -_ARROW[1])
-    across = min(_CORNER, abs(x[1] - x[0]) / 2) * (1 if x[1] > x[0] else -1)
-
-    def leg(at: float, place: int, inward: float) -> list[tuple[float, float]]:
-        # A leg bends over its whole height where that is low.
-        low = base if arc.dependent == place else foot
-        bend = top - min(1.0, _CORNER / abs(top - low)) * (top - low)
-        return [(at, low), (at, bend), (at, top), (at + inward, top)]
-
-    if arc.length:
-        # The second leg is walked from the top down.
-        points = [*leg(x[0], arc.left, across), *leg(x[1], arc.right, -across)[::-1]]
-        rising = [Path.MOVETO, Path.LINETO, Path.CURVE3, Path.CURVE3]
-        path = Path(points, [*rising, Path.LINETO, Path.CURVE3, Path.CURVE3, Path.LINETO])
-    else:
-        path = Path([(x[0], top), (x[0], base)])
-    patch = PathPatch(path, fill=False, zorder=2, capstyle="butt", **_look(arc.kind))
-    ax.add_patch(patch)
-    if arc.dependent in row:
-        tip, half = x[0] if arc.dependent == arc.left else x[1], _ARROW[0] / 2
-        corners = [(tip, foot), (tip - half, base), (tip + half, base)]
-        ax.add_patch(Polygon(corners, closed=True, color=_STYLES[arc.kind][1], linewidth=0, zorder=3))
-    return patch
-
-
-_SHADES = "#08306b", "#2474b3", "#7fb8dc", "#c6dbef", "#f7fafd"
-"""From near and deep to far and pale, in one hue, which survives print in grey."""
 _MOST_LETTERS = 18
-_NAME_SIZE = 8.0
-# In inches.
-_WORD, _LEAST_WIDTH, _FAR, _HEIGHT = 0.3, 4.2, 0.75, 3.4
-_CELL, _LEAST_PANEL, _BAR, _PLOT_HEADER = 0.17, 1.6, 1.0, 0.8
 
 
 def plot_depths(reading: TreeReading) -> Figure:
@@ -404,8 +313,8 @@ def plot_depths(reading: TreeReading) -> Figure:
 
     if reading.depths is None:
         raise ResultsError("the reading has no predicted depths: read the sentence with a probe of depth too")
-    size, gold = len(reading.words), reading.gold_depths
-    figure = looks.new_figure(max(_LEAST_WIDTH, _FAR + _WORD * size), _HEIGHT)
+    size, gold, fonts = len(reading.words), reading.gold_depths, looks.Fonts.of(reading.words)
+    figure = looks.new_figure(max(4.2, 0.75 + 0.3 * size), 3.4)
     ax = figure.subplots()
     places = np.flatnonzero(reading.scored)
     predicted = np.array(reading.depths)[places]
@@ -420,14 +329,16 @@ def plot_depths(reading: TreeReading) -> Figure:
     ax.set_ylim(max([1.0, *predicted, *(gold or ())]) + 0.4, min([0.0, *predicted]) - 0.4)
     ax.yaxis.set_major_locator(MaxNLocator(integer=True, nbins=8))
     ax.set_ylabel("depth, edges below the root", fontsize=8.5, color=looks.TEXT)
-    ax.tick_params(axis="y", labelsize=8, color=looks.GREY, labelcolor=looks.TEXT)
     ends = (-0.7, size - 0.3)
     ax.set_xlim(ends[::-1] if reading.is_right_to_left else ends)
+    ax.set_xticks(range(size), [fonts.drawable(looks.clipped(word, _MOST_LETTERS)) for word in reading.words])
+    ax.tick_params(labelsize=8, color=looks.GREY, labelcolor=looks.TEXT)
     looks.draw_grid(ax)
     looks.style_axes(ax)
-    fonts = looks.Fonts.of(reading.words)
-    _name_words(ax, reading, fonts, rotation=60.0)
-    ax.set_title(_title(reading), loc="left", fontsize=10, fontweight="bold", color=looks.TEXT, pad=18)
+    for label, is_scored in zip(ax.get_xticklabels(), reading.scored, strict=True):
+        label.set(fontfamily=list(fonts.families), parse_math=False, color=looks.TEXT if is_scored else looks.PALE)
+        label.set(rotation=60.0, ha="right", va="center_baseline", rotation_mode="anchor")
+    looks.write_title(ax, _title(reading), pad=18)
     ax.legend(loc="lower left", bbox_to_anchor=(-0.01, 0.98), ncols=2, fontsize=8, frameon=False, borderpad=0.2)
     looks.write_caption(figure, fonts.note())
     return figure
@@ -442,59 +353,20 @@ def plot_distances(reading: TreeReading) -> Figure:
     Raises:
         ResultsError: the reading has no predicted distances.
     """
-    from matplotlib.colors import LinearSegmentedColormap
-    from matplotlib.ticker import MaxNLocator
-
-    from bertology import _figures as looks
+    from bertology._figures import draw_matrices
 
     if reading.distances is None:
         raise ResultsError("the reading has no predicted distances: read the sentence with a probe of distance")
-    gold = reading.gold_distances
+    gold, names = reading.gold_distances, (reading.words, reading.words)
     panels = {} if gold is None else {"gold": gold.astype(np.float64)}
-    farthest = max(float((reading.distances if gold is None else gold).max()), 1.0)
+    most = float((reading.distances if gold is None else gold).max())
     panels["predicted"] = np.asarray(reading.distances, dtype=np.float64)
-    fonts = looks.Fonts.of(reading.words)
-    names = max(fonts.width(looks.clipped(word, _MOST_LETTERS), _NAME_SIZE) for word in reading.words) / 72
-    side = max(_LEAST_PANEL, _CELL * len(reading.words))
-    figure = looks.new_figure((names + side + 0.3) * len(panels) + _BAR, _PLOT_HEADER + side + names)
-    figure.set_layout_engine("constrained", w_pad=0.1, h_pad=0.08)
-    axes = figure.subplots(1, len(panels), squeeze=False)[0]
-    shades = LinearSegmentedColormap.from_list("distances", _SHADES)
-    for ax, (name, values) in zip(axes, panels.items(), strict=True):
-        # A mesh stays sharp in vector formats, where an image would be resampled.
-        mesh = ax.pcolormesh(values, cmap=shades, vmin=0, vmax=farthest, edgecolors="white", linewidth=0.3)
-        ax.set_title(name, loc="left", fontsize=9.5, color=looks.TEXT)
-        ax.invert_yaxis()
-        if reading.is_right_to_left:
-            ax.invert_xaxis()
-        _name_words(ax, reading, fonts, shift=0.5, rotation=90.0)
-        _name_words(ax, reading, fonts, shift=0.5)
-        ax.tick_params(length=0)
-        ax.spines[:].set_visible(False)
-    beyond = "max" if float(panels["predicted"].max()) > farthest else "neither"
     label = "squared distance" if gold is None else "edges; predicted: squared distance"
-    bar = looks.draw_bar(figure, mesh, axes, label, extend=beyond, fraction=0.05, aspect=18)
-    bar.locator = MaxNLocator(integer=True, nbins=8)
-    figure.suptitle(_title(reading), x=0.01, ha="left", fontsize=10, fontweight="bold", color=looks.TEXT)
-    looks.write_caption(figure, fonts.note())
+    figure = draw_matrices(list(panels.values()), [names] * len(panels), list(panels), label=label, most=most or 1.0)
+    for ax in figure.axes[: len(panels)] if reading.is_right_to_left else ():
+        ax.invert_xaxis()
+    figure.suptitle(_title(reading), x=0.01, ha="left", fontsize=10, fontweight="bold", color="#222222")
     return figure
-
-
-def _name_words(
-    ax: Axes, reading: TreeReading, fonts: Fonts, *, shift: float = 0.0, rotation: float | None = None
-) -> None:
-    """Set the words along the x axis at a rotation in degrees, or along the y axis without; pale if not scored."""
-    from bertology import _figures as looks
-
-    axis = ax.yaxis if rotation is None else ax.xaxis
-    words = [fonts.drawable(looks.clipped(word, _MOST_LETTERS)) for word in reading.words]
-    axis.set_ticks(np.arange(len(words)) + shift, words)
-    ax.tick_params(axis="y" if rotation is None else "x", labelsize=_NAME_SIZE, color=looks.GREY, labelcolor=looks.TEXT)
-    for label, is_scored in zip(axis.get_ticklabels(), reading.scored, strict=True):
-        # A dollar sign begins no formula.
-        label.set(fontfamily=list(fonts.families), parse_math=False, color=looks.TEXT if is_scored else looks.PALE)
-        if rotation is not None:
-            label.set(rotation=rotation, ha="right", va="center_baseline", rotation_mode="anchor")
 
 
 def to_svg(reading: TreeReading, *, picture: Picture = "arcs", ending: Literal["svg", "png"] = "svg") -> bytes:
@@ -558,8 +430,8 @@ def _edges(arcs: Sequence[Arc], options: Sequence[str]) -> Iterator[str]:
             looks.append(f"edge unit distance={_STEP * (level + 0.5) / 4:.2f}ex")
             yield rf"  \deproot[{', '.join(looks)}]{{{arc.left + 1}}}{label}"
             continue
-        looks += [f"edge height={_STEP * level:.1f}ex", *(["edge style={-}"] if arc.dependent is None else [])]
-        looks += [] if arc.label else ["hide label"]
+        looks += [f"edge height={_STEP * level:.1f}ex", *["edge style={-}"] * (arc.dependent is None)]
+        looks += ["hide label"] * (not arc.label)
         # Head and dependent, or left and right without direction.
         start, end = (arc.right, arc.left) if arc.dependent == arc.left else (arc.left, arc.right)
         yield rf"  \depedge[{', '.join(looks)}]{{{start + 1}}}{{{end + 1}}}{label}"
@@ -568,6 +440,23 @@ def _edges(arcs: Sequence[Arc], options: Sequence[str]) -> Iterator[str]:
 def _escaped(text: str) -> str:
     """Text in one line for LaTeX, without ligatures."""
     return _LIGATURES.sub(r"\1{}", latex_escaped(" ".join(text.split())))
+
+
+def to_conllu(reading: TreeReading) -> str:
+    """The predicted tree as CoNLL-U; words in no edge hang from the root's word, as a tree must have them all.
+
+    Raises:
+        ResultsError: the tree has no direction.
+    """
+    if reading.heads is None:
+        raise ResultsError("the probe knows no depths, so its tree has no direction: print it as table or tikz")
+    root, lines = reading.heads.index(0) + 1, []
+    relations = reading.relations or [None] * len(reading.words)
+    for place, (word, predicted, named) in enumerate(zip(reading.words, reading.heads, relations, strict=True), 1):
+        head = predicted if predicted >= 0 else root
+        relation = named or ("punct" if head == root else "dep")
+        lines.append("\t".join([str(place), word, *["_"] * 4, str(head), relation, "_", "_"]))
+    return "\n".join(lines) + "\n\n"
 
 
 def to_displacy(reading: TreeReading, *, tree: Literal["gold", "predicted"] = "predicted") -> dict[str, Any]:

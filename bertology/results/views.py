@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import copy
-import csv
-import dataclasses
-import io
 import itertools
-import json
 import operator
 import re
 from collections import Counter, defaultdict
@@ -26,7 +22,6 @@ from bertology.results.rows import (
     ATTENTION,
     ENCODERS,
     FALSE_DISCOVERY_RATE,
-    INITS,
     INTERVENTIONS,
     VECTORS,
     ComparisonRow,
@@ -92,6 +87,11 @@ class LayerLine:
         return " or ".join(map("{:g}".format, self.strengths))
 
     @property
+    def strength_cell(self) -> Cell:
+        """The same as a cell of a table."""
+        return Cell(self.strength, score=Score(self.strengths[0]) if len(self.strengths) == 1 else None)
+
+    @property
     def spread(self) -> Score | None:
         """The standard deviation over seeds as a score."""
         return None if self.seed_spread is None else Score(self.seed_spread)
@@ -126,7 +126,6 @@ class LayerTable:
     baselines: tuple[BaselineLine, ...]
     about: ResultRow
     """A row of the table, for what all of them share: model, corpus, readout, counts of items."""
-    skip_reasons: Mapping[str, int]
     ci_methods: tuple[str, ...]
     """Methods of the main metric's intervals."""
     n_seeds: int
@@ -176,23 +175,28 @@ class LayerTable:
         shown, rows, best = self.shown, dict[str, list[Any]](), list[tuple[str, int]]()
         metrics = [_metric_of_column(name, self.metric, self.second_metric, self.control_metric) for name in shown]
         headers = [LAYER_COLUMNS[name].title or metric_title(one) for name, one in zip(shown, metrics, strict=True)]
-        with_spread = [line for line in self.lines if line.spread] != []
+        spread = any(line.spread for line in self.lines)
+        strengths = len({line.strength for line in self.lines}) > 1
+        # Columns that are not the task's own are empty in lines of baselines.
+        headers += ["seed s.d."] * spread + ["C"] * strengths
         for line in self.lines:
             label = layer_label(line.layer)
-            rows[label] = [line.scores[name] for name in shown] + [line.spread] * with_spread
+            rows[label] = [line.scores[name] for name in shown]
+            rows[label] += [line.spread] * spread + [line.strength_cell] * strengths
             best += [(label, 0)] if line.in_best_set else []
         for baseline in self.baselines:
-            # Columns that are not the task's own are empty in lines of baselines.
-            rows[baseline.label] = [getattr(baseline, name, "") for name in shown] + [""] * with_spread
+            rows[baseline.label] = [getattr(baseline, name, "") for name in shown] + [""] * (spread + strengths)
         return Table.of(
             self.title("") + (" · silver labels" if self.about.annotation == "silver" else ""),
-            headers + ["seed s.d."] * with_spread,
+            headers,
             rows,
             _notes(self),
-            metric=metrics + [self.metric] * with_spread,
+            metric=metrics + [self.metric] * (spread + strengths),
             intervals=[place for place, name in enumerate(shown) if LAYER_COLUMNS[name].with_interval],
             best=best,
             baselines=[line.label for line in self.baselines],
+            about=self.about,
+            spare=("C", "seed s.d."),
             is_drawn=True,
         )
 
@@ -205,73 +209,12 @@ class LayerTable:
             for line in self.lines
         }
         notes = (
-            Note("model", str(self.about.model)),
             *data_notes(self.about),
             Note("seeds", "seed 0 trains on all sentences of train, every other one on a resample of them"),
             Note("s.d.", "standard deviation over seeds"),
         )
         title = f"{self.task} by seed · {metric_title(self.metric)} by layer{unit(self.metric)}"
-        return Table.of(title, headers, rows, notes, metric=self.metric, intervals=False)
-
-
-_OF_ONE_ROW = frozenset(
-    {
-        *("cell_id", "status", "layer", "seed", "control", "n_params", "params_json", "skip_reasons"),
-        *("metric", "main_metric", "higher_is_better", "value", "stderr", "ci_low", "ci_high", "ci_method"),
-        *("init_seed", "n_runs", "mean", "mean_stderr", "mean_ci_low", "mean_ci_high", "mean_ci_method"),
-        *("device", "dtype", "wall_s", "started_utc", "predictions_sha256"),
-    }
-)
-
-
-def tables_to_json(tables: Iterable[LayerTable | HeadTable | StepTable]) -> str:
-    """Tables with all their fields; numbers are those of ``results.parquet``, not percentages."""
-    first = [name for name, column in LAYER_COLUMNS.items() if column.in_csv == "always"]
-    plain = []
-    for table in tables:
-        fields = dataclasses.asdict(table)
-        fields["about"] = {name: value for name, value in fields["about"].items() if name not in _OF_ONE_ROW}
-        for line in fields["lines"] if isinstance(table, LayerTable) else ():
-            # The scores as fields of the line, those that every line has before all else.
-            scores, layer, strengths = (line.pop(name) for name in ("scores", "layer", "strengths"))
-            ordered = {"layer": layer} | {name: scores.pop(name) for name in first} | line
-            line.clear()
-            line |= {**ordered, **scores, "strengths": strengths}
-        plain.append(fields)
-    return json.dumps(plain, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-
-
-def layers_to_csv(tables: Sequence[LayerTable]) -> str:
-    """One line for each layer and baseline of each table; numbers are those of ``results.parquet``, not percentages."""
-    names = {name: one.csv or (name, f"{name}_ci_low", f"{name}_ci_high") for name, one in LAYER_COLUMNS.items()}
-    main, *first = (names[name] for name, one in LAYER_COLUMNS.items() if one.in_csv == "always")
-    last = (names[name] for name, one in LAYER_COLUMNS.items() if one.in_csv == "last")
-    always = ["task", "model", "corpus", "split", "row", "layer", "metric", *main, "in_best_set", "second_metric"]
-    always += [*itertools.chain(*first), "seed_sd", *itertools.chain(*last), "strength"]
-
-    def values(scores: Mapping[str, Score | None]) -> dict[str, float]:
-        known: dict[str, float | None] = {}
-        for name, score in scores.items():
-            if score is not None:
-                known |= zip(names[name], (score.value, score.low, score.high), strict=False)
-        return {column: value for column, value in known.items() if value is not None}
-
-    lines: list[dict[str, Any]] = []
-    for table in tables:
-        common = {name: getattr(table.about, name) for name in ("task", "model", "corpus", "split")}
-        common |= {"metric": table.metric, "second_metric": table.second_metric}
-        for line in table.lines:
-            place = {"row": layer_label(line.layer), "layer": line.layer, "in_best_set": line.in_best_set}
-            more = {"seed_sd": line.seed_spread, "strength": line.strength}
-            lines.append({**common, **place, **values(line.scores), **more})
-        for baseline in table.baselines:
-            scores = values({"main": baseline.main, "second": baseline.second})
-            lines.append({**common, **scores, "row": baseline.control, "model": baseline.model or ""})
-    out = io.StringIO()
-    writer = csv.DictWriter(out, dict.fromkeys([*always, *itertools.chain(*lines)]), lineterminator="\n", restval="")
-    writer.writeheader()
-    writer.writerows(lines)
-    return out.getvalue()
+        return Table.of(title, headers, rows, notes, metric=self.metric, intervals=False, about=self.about)
 
 
 def layer_tables(
@@ -399,7 +342,6 @@ def _layer_table(
         lines=tuple(lines),
         baselines=_baselines(own_baselines(of_question, rows[0].model, rows[0].param("settings", {})), main, second),
         about=about,
-        skip_reasons=next((json.loads(row.skip_reasons) for row in rows if row.metric == main and row.n_skipped), {}),
         ci_methods=tuple(sorted(filter(None, methods))),
         n_seeds=len({row.seed for row in own}),
         n_draws=len({row.init_seed for of in of_draws for runs in of for row in runs}),
@@ -461,48 +403,27 @@ def _notes(table: LayerTable) -> Iterator[Note]:
     about = table.about
     if table.compared:
         yield BEST_NOTE
-    reasons = ", ".join(f"{reason} {count:,}" for reason, count in sorted(table.skip_reasons.items()))
-    skipped = f"{about.n_skipped:,} skipped{f' ({reasons})' if reasons else ''}" if about.n_skipped else "none skipped"
-    counts = (
-        f"{about.n_items:,} {about.param('unit', 'items')} in {about.n_clusters:,} {about.clusters}",
-        f"{about.n_classes} classes" if about.n_classes else "",
-        skipped,
-        f"{about.n_unseen_label:,} with a label unseen in training" if about.n_unseen_label else "",
-        "labels made by a program (silver)" if about.annotation == "silver" else "",
-    )
-    yield Note("data", f"{data_of(about)}: {', '.join(filter(None, counts))}")
-    yield from alignment_notes(about)
-    pooled = f"{about.pooling} of a word's subwords" if about.pooling else ""
-    if about.param("settings", {}).get("pool") == "cls":
-        pooled = "the special token before the text"
-    depth = f"{about.n_layers} layers" if about.n_layers is not None else ""
-    yield Note("model", ", ".join(filter(None, [str(about.model), depth, INITS[about.init or "pretrained"], pooled])))
+    yield from data_notes(about)
     if reference := about.param("reference"):
         yield Note("reference", f"{reference}{', to which the readout was fitted' if table.is_frozen else ''}")
     yield Note("readout", _readout(table))
     for end, layers in table.path_ends.items():
         yield Note("strength", f"dev accuracy still rises at the end of the path ({end}): {layers_named(layers)}")
     yield Note(INTERVAL, f"[ ] 95 %, {_intervals(table)}")
-    if table.n_draws == 1:
-        yield Note("random init", "one random initialisation; other seeds may give other scores")
-    elif table.n_draws:
-        scores = [s for line in table.lines if (s := line.random_init)]
-        reach = [max(s.high - s.value, s.value - s.low) for s in scores if s.low is not None and s.high is not None]
-        most = f", ± {number(max(reach), metric=table.metric)} at most (95 %, over draws × sentences)" if reach else ""
-        yield Note("random init", f"mean of {table.n_draws} draws of random weights{most}")
+    if table.n_draws:
+        scores = [s for line in table.lines if (s := line.random_init) and s.low is not None and s.high is not None]
+        reach = max((max(s.high - s.value, s.value - s.low) for s in scores), default=None)  # type: ignore[operator]
+        most = "" if reach is None or table.n_draws == 1 else f", ± {number(reach, metric=table.metric)} at most (95 %)"
+        how = "one random initialisation" if table.n_draws == 1 else f"mean of {table.n_draws} random initialisations"
+        yield Note("random init", how + most)
     for name in table.shown:
         if any(LAYER_COLUMNS[name].note):
             yield Note(*LAYER_COLUMNS[name].note)
     for control, note in table.notes.items():
         if control in LAYER_COLUMNS:
             yield Note(*note)
-    layers_of: dict[str, list[int]] = defaultdict(list)
-    for line in table.lines:
-        layers_of[line.strength].append(line.layer)
-    if len(layers_of) > 1:
-        chosen = "; ".join(f"{text or NOTHING} in {layers_named(of_text)}" for text, of_text in layers_of.items())
-        differences = (name for name in table.shown if LAYER_COLUMNS[name].source == "difference")
-        yield Note("C", f"chosen on dev: {chosen}" + "".join(f"; {name} depends on it" for name in differences))
+    if len({line.strength for line in table.lines}) > 1:
+        yield Note("C", "inverse strength of the regularisation, chosen on dev")
     if chances := about.chances:
         yield Note("chance", f"{number(sum(chances.values()) / len(chances))} % of choices are right by chance")
     for baseline in table.baselines:
@@ -510,51 +431,52 @@ def _notes(table: LayerTable) -> Iterator[Note]:
         if text := "; ".join(filter(None, [baseline.note, of_other_items])):
             yield Note(baseline.label, text)
     if table.n_failed:
-        yield Note("failed", f"{table.n_failed} cell{'s' * (table.n_failed > 1)} without a score")
+        yield Note("failed", f"{table.n_failed} cells without a score")
+
+
+_STATISTICS = {
+    VECTORS: "statistics of the vectors",
+    ENCODERS: "statistics of the models",
+    INTERVENTIONS: "the model's predictions with states changed",
+}
+_METHODS: Mapping[str, str] = {
+    CiMethod.BCA: "bootstrap over {} (BCa, {:,} resamples)",
+    CiMethod.RUNS_BCA: "bootstrap over seeds × {} (BCa, {:,} resamples)",
+    CiMethod.EXACT: "exact over {} where all are right or all wrong",
+    CiMethod.NONE: "none from a single one of the {}",
+}
 
 
 def _readout(table: LayerTable) -> str:
     """The readout, and the number of items that it was fitted to."""
-    about, comma = table.about, "," * ("," in table.reading)
-    if about.readout == INTERVENTIONS:
-        fitted = f", as fitted to {about.n_train:,} words" if about.n_train else ""
-        return f"none: the model's predictions with states changed{fitted}"
-    if about.is_statistic:
-        train = f", from {about.n_train:,} items of train" if about.n_train else ""
-        _, fits = table.notes.get(ITSELF, ("", "the task's own" if train else ""))
-        of = "vectors" if about.readout == VECTORS else "models"
-        return f"{fits}{train}" if fits else f"none: statistics of the {of} themselves"
-    if not about.answers_itself:
-        folds = " in each fold" if about.param("folds") else ""
-        seeds = f", mean of {table.n_seeds} seeds" if table.n_seeds > 1 else ""
-        return f"{table.reading}{comma} trained on {about.n_train:,} items{folds}{seeds}"
+    about = table.about
+    fitted = f"fitted to {about.n_train:,} items of train" if about.n_train else ""
+    fitted = fitted or ("" if ITSELF in table.notes else "nothing is fitted")
     if lens := about.param("lens"):
-        return f"{table.reading}{comma} fitted to masked words of {lens} train"
-    return f"{table.reading}, the model's own head: nothing is trained"
+        fitted = f"fitted to masked words of {lens} train"
+    parts = (
+        table.notes.get(ITSELF, ("", ""))[1] or _STATISTICS.get(about.readout or "", table.reading),
+        "the model's own head" if about.answers_itself and not about.param("lens") else "",
+        fitted + " in each fold" * bool(about.param("folds")),
+        f"mean of {table.n_seeds} seeds" if table.n_seeds > 1 else "",
+    )
+    return "; ".join(filter(None, parts))
 
 
 def _intervals(table: LayerTable) -> str:
     """The method of the main metric's intervals, what they cover and what they leave out."""
-    own_head, units = table.about.answers_itself, table.about.clusters
-    if not (own_head or table.about.is_statistic):
-        is_code = "codelength" in table.about.param("settings", {})
-        units = f"{'training' if is_code else 'test'} {units}"
-    known: dict[str, str] = {
-        CiMethod.BCA: f"bootstrap over {units} (BCa{{}})",
-        CiMethod.RUNS_BCA: f"bootstrap over seeds × {units} (BCa{{}})",
-        CiMethod.EXACT: f"exact over {units} where all are right or all wrong",
-        CiMethod.NONE: f"none from a single {'cluster' if units.endswith('clusters') else 'sentence'}",
-    }
-    texts, over_seeds = [], False
-    for method in table.ci_methods:
-        name, resamples = re.fullmatch(r"(.*?)(?:-(\d+))?", method).groups()  # type: ignore[union-attr]
-        texts.append(known.get(name, method).format(f", {int(resamples):,} resamples" if resamples else ""))
-        over_seeds |= method.startswith(CiMethod.RUNS_BCA)
+    about, units = table.about, table.about.clusters
+    is_fitted = not (about.answers_itself or about.is_statistic)
+    if is_fitted:
+        units = f"{'training' if 'codelength' in about.param('settings', {}) else 'test'} {units}"
+    names = [re.fullmatch(r"(.*?)-?(\d*)", method).groups() for method in table.ci_methods]  # type: ignore[union-attr]
+    texts = [_METHODS.get(name, name).format(units, int(resamples or 0)) for name, resamples in names]
+    over_seeds = any(name == CiMethod.RUNS_BCA for name, _ in names)
     if over_seeds and table.n_seeds < _FEW_RUNS:
         texts.append(f"{table.n_seeds} seeds say little of how much seeds differ")
-    not_over = [] if own_head or over_seeds or table.about.is_statistic else [SEEDS]
-    not_over += [] if table.about.init in (None, "pretrained") else ["draws of random weights"]
-    if not_over and table.ci_methods and set(table.ci_methods) != {CiMethod.NONE}:
+    not_over = [SEEDS] if is_fitted and not over_seeds else []
+    not_over += [] if about.init in (None, "pretrained") else ["draws of random weights"]
+    if not_over and any(name != CiMethod.NONE for name, _ in names):
         texts.append(f"not over {' or '.join(not_over)}")
     return "; ".join(texts) or "not computed"
 
@@ -651,116 +573,83 @@ def baseline_owners(label: str, questions: Sequence[Sequence[tuple[str, LayerTab
     return (None,)
 
 
-@dataclass(frozen=True)
-class GroupLine:
-    """One group of one table."""
-
-    name: str
-    n_items: int
-    n_clusters: int
-    n_skipped: int
-    by_layer: Mapping[int, Score]
-    """The table's main metric on the items of this group alone."""
-    chance: float | None = None
-    """The share of choices that are right by chance; None where nothing is chosen."""
-    metric: str = ""
-    """Metric of a statistic; empty for a group, whose metric is the table's main one."""
-    baselines: Mapping[str, Score] = field(default_factory=dict)
-    """Scores of baselines that read no layer, by label."""
-
-
-@dataclass(frozen=True)
-class GroupTable:
-    """The groups behind one table of layers, or its further statistics."""
-
-    of: LayerTable
-    lines: tuple[GroupLine, ...]
-
-    @property
-    def are_statistics(self) -> bool:
-        """Whether lines are statistics and not groups."""
-        return any(line.metric for line in self.lines)
-
-    @property
-    def chances_differ(self) -> bool:
-        """Whether chance is not the same for all groups."""
-        return len({line.chance for line in self.lines}) > 1
-
-    def table(self) -> Table:
-        """Groups by layers, after what they stand beside."""
-        of, layers = self.of, [line.layer for line in self.of.lines]
-        labels = [label for label in baseline_labels([of]) if any(label in line.baselines for line in self.lines)]
-        with_items, with_skips = not self.are_statistics, any(line.n_skipped for line in self.lines)
-        headers = ["items"] * with_items + ["skipped"] * with_skips + ["chance"] * self.chances_differ
-        rows: dict[str, list[Any]] = {}
-        for line in self.lines:
-            counts = [line.n_items] * with_items + [line.n_skipped] * with_skips
-            chance = NOTHING if line.chance is None else score_cell(Score(line.chance), "")
-            before = [*counts, *[chance] * self.chances_differ, *(line.baselines.get(label) for label in labels)]
-            rows[line.name] = [*before, *(line.by_layer.get(layer) for layer in layers)]
-        headers += [*labels, *map(str, layers)]
-        model, interval = Note("model", str(of.about.model)), Note(INTERVAL, f"[ ] 95 %, of layer {layers[-1]}")
-        notes = (*data_notes(of.about), model, interval, *([UNITS_NOTE] if self.are_statistics else []))
-        title = f"{of.task} · further statistics by layer" if self.are_statistics else of.title(" by group")
-        corner = "Statistic" if self.are_statistics else "Group"
-        metrics, last = {line.name: line.metric or of.metric for line in self.lines}, {len(headers) - 1}
-        how: dict[str, Any] = {"metric": metrics, "intervals": last, "corner": corner, "series": len(layers)}
-        return Table.of(title, headers, rows, notes, **how)
-
-
 UNITS_NOTE = Note("units", "fractions in percent; bits and other numbers unscaled")
+
+
+def group_rows(
+    rows: Sequence[ResultRow], table: LayerTable, *, statistics: bool = False
+) -> tuple[dict[str, list[ResultRow]], list[ResultRow]]:
+    """The rows of each group of items behind a table, in order of first appearance, and those of its baselines.
+
+    Or of all ``statistics`` behind a table that is about the vectors themselves and has more than it shows.
+    """
+    about, column = table.about, "metric" if statistics else "group"
+    if statistics and not about.is_statistic:
+        return {}, []
+    question = ("task", "corpus", "split")
+    same = (*question, "corpus_fingerprint", "model", "init", "pooling")
+    of_task = [
+        row
+        for row in rows
+        if (row.group is None) == statistics
+        and (row.metric == table.metric) != statistics
+        and all(getattr(row, name) == getattr(about, name) for name in question)
+    ]
+    own = [
+        row
+        for row in of_task
+        if row.layer is not None and row.head is None and row.status == "ok" and row.control == ITSELF
+        and all(getattr(row, name) == getattr(about, name) for name in same) and row.reading == table.reading
+    ]  # fmt: skip
+    baselines = own_baselines([row for row in of_task if row.is_baseline], about.model, about.param("settings", {}))
+    by_name, ranks = grouped(own, column), CONTROLS.index
+    names = list(by_name) if statistics else group_names(own)
+    known = sorted([row for row in baselines if row.value is not None], key=lambda row: ranks(row.control))
+    return {name: by_name[name] for name in names}, known
 
 
 def group_tables(
     rows: Sequence[ResultRow], tables: Sequence[LayerTable], *, statistics: bool = False
-) -> tuple[GroupTable, ...]:
-    """The groups of those tables whose items are in several, in order of first appearance.
-
-    Or all ``statistics`` behind those that are about the vectors themselves and have more than they show.
-    """
+) -> tuple[Table, ...]:
+    """Groups by layers of those tables whose items are in several groups, or all ``statistics``: :func:`group_rows`."""
     by_question = grouped([row for row in rows if (row.group is None) == statistics], "task", "corpus", "split")
-    same, column = ("corpus_fingerprint", "model", "init", "pooling"), "metric" if statistics else "group"
     found = []
     for table in tables:
-        about = table.about
+        about, layers = table.about, [line.layer for line in table.lines]
         of_task = by_question.get((about.task, about.corpus, about.split), [])
-        if not of_task or (statistics and not about.is_statistic):
+        by_name, baselines = group_rows(of_task, table, statistics=statistics)
+        if not by_name:
             continue
-        own = [
-            row
-            for row in of_task
-            if row.layer is not None and row.head is None and row.status == "ok" and row.control == ITSELF
-            and all(getattr(row, name) == getattr(about, name) for name in same) and row.reading == table.reading
-            and (row.metric == table.metric) != statistics
-        ]  # fmt: skip
-        settings = about.param("settings", {})
-        baselines = own_baselines([row for row in of_task if row.is_baseline], about.model, settings)
-        baselines = [row for row in baselines if (row.metric == table.metric) != statistics and row.value is not None]
-        baselines.sort(key=lambda row: CONTROLS.index(row.control))
-        by_name, lines = grouped(own, column), []
-        for name in by_name if statistics else group_names(own):
-            of_name = by_name[name]
-            scores = {row.layer: row.score for row in of_name if row.layer is not None and row.value is not None}
-            beside = {row.note[0]: row.score for row in baselines if getattr(row, column) == name}
-            first, title, metric = of_name[0], metric_title(name) if statistics else name, name if statistics else ""
-            counts = first.n_items, first.n_clusters, first.n_skipped
-            chance = first.chances.get(str(first.group))
-            lines.append(GroupLine(title, *counts, dict(sorted(scores.items())), chance, metric, beside))
-        found += [GroupTable(table, tuple(lines))] if lines else []
+        beside = {(row.metric if statistics else row.group, row.note[0]): row.score for row in baselines}
+        labels = [label for label in baseline_labels([table]) if any((name, label) in beside for name in by_name)]
+        chances = {name: of[0].chances.get(str(of[0].group)) for name, of in by_name.items()}
+        chances = chances if len(set(chances.values())) > 1 else {}
+        skips = any(of[0].n_skipped for of in by_name.values())
+        headers = ["items"] * (not statistics) + ["skipped"] * skips + ["chance"] * bool(chances)
+        lines: dict[str, list[Any]] = {}
+        for name, of in by_name.items():
+            line: list[Any] = [of[0].n_items] * (not statistics) + [of[0].n_skipped] * skips
+            if chances:
+                line.append(NOTHING if (chance := chances[name]) is None else score_cell(Score(chance), ""))
+            by_layer = {row.layer: row.score for row in of if row.value is not None}
+            line += [*(beside.get((name, label)) for label in labels), *map(by_layer.get, layers)]
+            lines[metric_title(name) if statistics else name] = line
+        interval = Note(INTERVAL, f"[ ] 95 %, of layer {layers[-1]}")
+        metrics = dict(zip(lines, by_name if statistics else [table.metric] * len(lines), strict=True))
+        found.append(
+            Table.of(
+                f"{table.task} · further statistics by layer" if statistics else table.title(" by group"),
+                [*headers, *labels, *map(str, layers)],
+                lines,
+                (*data_notes(about), interval, *([UNITS_NOTE] * statistics)),
+                metric=metrics,
+                intervals={len(headers) + len(labels) + len(layers) - 1},
+                about=about,
+                corner=STATISTIC if statistics else "Group",
+                series=len(layers),
+            )
+        )
     return tuple(found)
-
-
-def group_table_of(groups: Sequence[GroupTable], task: str | None = None) -> GroupTable:
-    """The one table of groups there is, or that of a task; a :class:`ResultsError` if it is none or several."""
-    of_task = [one for one in groups if task in (None, one.of.task) and not one.are_statistics]
-    if not of_task:
-        which = "" if task is None else f" of task {task}"
-        raise ResultsError(f"the items{which} do not stand in groups: there is nothing to show by group")
-    if len(of_task) > 1:
-        tasks = list(dict.fromkeys(one.of.task for one in of_task))
-        how = f"task={' or '.join(map(repr, tasks))}" if len(tasks) > 1 else "only(model=…) of the results"
-        raise ResultsError(f"{len(of_task)} tables of groups do not fit one figure: choose one by {how}")
-    return of_task[0]
 
 
 def group_names(rows: Sequence[ResultRow]) -> list[str]:
@@ -770,8 +659,10 @@ def group_names(rows: Sequence[ResultRow]) -> list[str]:
     return sorted(names, key=natural_order) if names == sorted(names) else names
 
 
+STATISTIC = "Statistic"
+"""The corner of a table of further statistics."""
 _NAMED_ON_TEST = "†"
-_INTERVAL = Note(INTERVAL, "[ ] 95 %, bootstrap over test sentences (over 1,000: of blocks of neighbouring ones)")
+_OVER_TEST = "[ ] 95 %, bootstrap over test sentences (over 1,000: of blocks of neighbouring ones)"
 
 
 @dataclass(frozen=True)
@@ -856,8 +747,8 @@ class HeadTable:
 
     def table(self) -> Table:
         """The best head of each line, the next best one, and what they are compared with."""
-        headers = ["items", "head", "score", "next", "mean", *(label for label, _ in self.baselines.values())]
         with_random = any(line.random_init for line in self.lines)
+        headers = ["items", "head", "score", "next", "mean", *(label for label, _ in self.baselines.values())]
         rows, labels = dict[int, list[Any]](), dict[int, str]()
         for at, line in enumerate(self.lines):
             labels[at] = self.label(line) + ("" if line.chosen_apart else f" {_NAMED_ON_TEST}")
@@ -867,12 +758,29 @@ class HeadTable:
                 rows[at][3] = Cell(f"{line.order[1]} {number(score.value, metric=line.metric)}", score=score)
             rows[at] += [line.baselines.get(name) for name in self.baselines]
             rows[at] += [line.random_init.score if line.random_init else None] * with_random
+        starred = {(at, 2) for at, line in enumerate(self.lines) if line.stands_out}
+        apart = all(line.chosen_apart for line in self.lines)
+        flatters = "by the scores shown, which flatters the best of them"
+        how = flatters if self.chosen_on == self.about.split else f"on {self.chosen_on}, scored on {self.about.split}"
+        notes = {
+            STAR: "better than all that the head stands beside, the intervals apart" if starred else "",
+            "→": "from the attending word to the attended word" if any("→" in line.name for line in self.lines) else "",
+            "heads": f"are chosen {how}",
+            _NAMED_ON_TEST: "" if apart else f"too few items on {self.chosen_on}: chosen {flatters}",
+            INTERVAL: _OVER_TEST,
+            **dict(self.baselines.values()),
+            "random init": "the best head of one random initialisation, chosen in the same way" if with_random else "",
+        }
         return Table.of(
-            *(self.title, [*headers, *["random init"] * with_random], rows, self._notes(with_random=with_random)),
-            metric=dict(enumerate(line.metric for line in self.lines)),
+            self.title,
+            [*headers, *["random init"] * with_random],
+            rows,
+            [*self._data(), *(Note(about, text) for about, text in notes.items() if text)],
+            metric={at: line.metric for at, line in enumerate(self.lines)},
             intervals={2},
-            best={(at, 2) for at, line in enumerate(self.lines) if line.stands_out},
+            best=starred,
             labels=labels,
+            about=self.about,
             corner="Asked",
             spare=("next", "mean"),
         )
@@ -880,49 +788,28 @@ class HeadTable:
     def every_head(self) -> Table:
         """All heads by all lines, the head that was chosen marked."""
         rows = {head: [line.heads.get(head) for line in self.lines] for head in self.heads}
-        rows |= {
-            label: [line.baselines.get(name) for line in self.lines] for name, (label, _) in self.baselines.items()
-        }
+        labels = {label: name for name, (label, _) in self.baselines.items()}
+        rows |= {label: [line.baselines.get(name) for line in self.lines] for label, name in labels.items()}
         what = f"{metric_title(self.metric)}, all heads" if self.metric else "heads"
-        notes = (*self._data(), Note(STAR, f"the best head, chosen on {self.chosen_on}"))
         return Table.of(
-            *(f"{self.task} · {what}", map(self.label, self.lines), rows, notes),
+            f"{self.task} · {what}",
+            map(self.label, self.lines),
+            rows,
+            [*self._data(), Note(STAR, f"the best head, chosen on {self.chosen_on}")],
             metric=[line.metric for line in self.lines],
             intervals=False,
             best={(line.best.head, column) for column, line in enumerate(self.lines)},
-            baselines={label for label, _ in self.baselines.values()},
+            baselines=labels,
+            about=self.about,
             corner="Head",
         )
 
     def _data(self) -> Iterator[Note]:
-        about = self.about
-        skipped = f", {about.n_skipped:,} words skipped" if about.n_skipped else ""
-        silver = ", labels made by a program (silver)" if about.annotation == "silver" else ""
-        yield Note("data", f"{data_of(about)}{skipped}{silver}")
-        yield from alignment_notes(about)
-        if (pairs := about.param("pairs")) is not None:
-            apart = about.param("pairs_apart")
-            more = f"; two sentences too long for the model together are read apart ({apart:,} times)" if apart else ""
+        yield from data_notes(self.about)
+        if (pairs := self.about.param("pairs")) is not None:
+            apart = self.about.param("pairs_apart", 0)
+            more = f"; {apart:,} too long for the model together, read apart" if apart else ""
             yield Note("texts", f"{pairs:,} pairs of neighbouring sentences, for intervals drawn together{more}")
-        yield Note("model", model_of(about))
-
-    def _notes(self, *, with_random: bool) -> Iterator[Note]:
-        if any(line.stands_out for line in self.lines):
-            yield Note(STAR, "better than all that the head stands beside, the intervals apart")
-        yield from self._data()
-        if any("→" in line.name for line in self.lines):
-            yield Note("→", "from the attending word to the attended word")
-        if self.chosen_on == self.about.split:
-            yield Note("heads", "are named by the scores shown, which flatters the best of them")
-        else:
-            yield Note("heads", f"are chosen on {self.chosen_on} and scored on {self.about.split}")
-        if not all(line.chosen_apart for line in self.lines):
-            few = f"too few on {self.chosen_on}: named by the scores shown, which flatters the best"
-            yield Note(_NAMED_ON_TEST, few)
-        yield _INTERVAL
-        yield from (Note(label, text) for label, text in self.baselines.values() if text)
-        if with_random:
-            yield Note("random init", "the best head of one random initialisation, chosen in the same way")
 
 
 def head_tables(rows: Sequence[ResultRow]) -> tuple[HeadTable, ...]:
@@ -994,46 +881,11 @@ def _from_best(heads: Sequence[ResultRow], on_dev: Sequence[ResultRow]) -> list[
     return sorted(heads, key=place)
 
 
-def head_table_of(tables: Sequence[HeadTable], task: str | None = None) -> HeadTable:
-    """The first table of heads there is, or that of a task."""
-    for table in tables:
-        if task in (None, table.task):
-            return table
-    raise ResultsError(f"no score{'' if task is None else f' of task {task}'} is that of an attention head")
+def step_tables(rows: Sequence[ResultRow]) -> tuple[Table, ...]:
+    """The whole model step by step, such as with more and more heads off in some orders, or without each of its layers.
 
-
-@dataclass(frozen=True)
-class StepTable:
-    """Scores of the whole model step by step, such as with more and more heads off in some order, or without each of
-    its layers."""
-
-    task: str
-    metric: str
-    orders: tuple[str, ...]
-    """The orders in which steps are taken; one without a name where there is but one."""
-    lines: Mapping[str, Mapping[str, Score]]
-    about: ResultRow
-
-    @property
-    def of_layers(self) -> bool:
-        """Whether steps are layers."""
-        return self.about.layer is not None
-
-    def table(self) -> Table:
-        """Steps by the orders in which they are taken, with intervals."""
-        title = metric_title(self.metric)
-        rows = {at: [of.get(order) for order in self.orders] for at, of in self.lines.items()}
-        headers = [order or title for order in self.orders]
-        notes = (*data_notes(self.about), Note("model", str(self.about.model)), _INTERVAL)
-        what = "by whole layers" if self.of_layers else "of the whole model"
-        title = f"{self.task} · {title} {what}{unit(self.metric)}"
-        return Table.of(title, headers, rows, notes, metric=self.metric, corner="Step")
-
-
-def step_tables(rows: Sequence[ResultRow]) -> tuple[StepTable, ...]:
-    """A table for each task, model and metric of which something is known of whole layers, or of the model in steps.
-
-    A step's name ends in how far it goes; before it stands the order: ``random 10 %``.
+    There is a table for each task, model and metric. A step's name ends in how far it goes; before it stands the order:
+    ``random 10 %``.
     """
     of_table: dict[tuple[object, ...], list[ResultRow]] = defaultdict(list)
     for row in rows:
@@ -1042,26 +894,20 @@ def step_tables(rows: Sequence[ResultRow]) -> tuple[StepTable, ...]:
             of_table[row.task, row.corpus, row.model, row.reading, row.layer is None, row.metric].append(row)
     tables = []
     for same in of_table.values():
-        places = []
+        about, steps = same[0], defaultdict[str, dict[str, Score]](dict)
         for row in same:
             match = re.fullmatch(r"(.*?)(\d+ %.*)", str(row.group)) if row.layer is None else None
             order, step = match.groups() if match else ("", str(row.group))
-            places.append((order.strip(), step, row) if row.layer is None else (step, f"layer {row.layer}", row))
-        steps: dict[str, dict[str, Score]] = defaultdict(dict)
-        for order, step, row in sorted(places, key=lambda place: natural_order(place[1])):
+            order, step = (order.strip(), step) if row.layer is None else (step, f"layer {row.layer}")
             steps[step][order] = row.score
-        orders = sorted({order for order, _, _ in places})
-        tables.append(StepTable(same[0].task, same[0].metric, tuple(orders), dict(steps), same[0]))
-    return tuple(sorted(tables, key=lambda t: (t.task, t.of_layers, not t.about.main_metric, t.metric)))
-
-
-def step_table_of(tables: Sequence[StepTable], metric: str | None = None) -> StepTable:
-    """The first table of steps there is, or that of a metric."""
-    for table in tables:
-        if metric in (None, table.metric):
-            return table
-    known = ", ".join(dict.fromkeys(table.metric for table in tables))
-    raise ResultsError(f"nothing was asked of the whole model{f' by {metric}: there is {known}' if known else ''}")
+        orders = sorted({order for of_step in steps.values() for order in of_step})
+        lines = {step: [steps[step].get(order) for order in orders] for step in sorted(steps, key=natural_order)}
+        what = "by whole layers" if about.layer is not None else "of the whole model"
+        title = f"{about.task} · {metric_title(about.metric)} {what}{unit(about.metric)}"
+        headers = [order or metric_title(about.metric) for order in orders]
+        notes = (*data_notes(about), Note(INTERVAL, _OVER_TEST))
+        tables.append(Table.of(title, headers, lines, notes, metric=about.metric, about=about, corner="Step"))
+    return tuple(sorted(tables, key=lambda of: (of.task, of.row.layer is not None, not of.row.main_metric, of.metric)))
 
 
 def whole_tables(every: Sequence[ResultRow]) -> tuple[Table, ...]:
@@ -1087,12 +933,13 @@ def whole_tables(every: Sequence[ResultRow]) -> tuple[Table, ...]:
                 rows[name].append(score_cell(of[metric].score if metric in of else None, metric, interval=interval))
         notes = (
             *data_notes(about),
-            Note("model", f"{about.model}, beside {about.param('reference')}"),
+            Note("reference", str(about.param("reference"))),
             Note(INTERVAL, "[ ] 95 %, of the main statistic; the tables of the run have all"),
             UNITS_NOTE,
         )
         headers = ["items", *map(metric_title, metrics)]
-        tables.append(Table.of(f"{about.task} · the whole model", headers, rows, notes, corner="Items"))
+        how: dict[str, Any] = {"metric": ["", *metrics], "about": about, "corner": "Items"}
+        tables.append(Table.of(f"{about.task} · the whole model", headers, rows, notes, **how))
     return tuple(tables)
 
 
@@ -1314,7 +1161,7 @@ class TrainingTable:
             notes.append(Note("steps", f"{hidden} more in the CSV, for want of room"))
         if self.left_out:
             notes.append(Note("left out", f"steps that not all seeds have: {', '.join(map(str, self.left_out))}"))
-        how: dict[str, Any] = {"metric": self.metric, "intervals": False, "baselines": self.baselines}
+        how: dict[str, Any] = {"intervals": False, "baselines": self.baselines, **self._shared}
         return Table.of(title, [f"{self.steps[place]:,}" for place in shown], rows, notes, **how)
 
     def reached(self) -> Table:
@@ -1337,7 +1184,11 @@ class TrainingTable:
             notes.append(Note("variance", f"of the last score of layer {self.best_line.layer}: {text}"))
         title = f"{self.task} · {metric_title(self.metric)}{unit(self.metric)}, and when it is reached"
         headers = [f"at {self.steps[-1]:,}", f"{least} by", f"{most} by", "mean"]
-        return Table.of(title, headers, rows, notes, metric=self.metric, intervals={0})
+        return Table.of(title, headers, rows, notes, intervals={0}, **self._shared)
+
+    @property
+    def _shared(self) -> dict[str, Any]:
+        return {"metric": self.metric, "about": self.about}
 
     def covers(self) -> str:
         """The sampling that intervals cover."""
@@ -1352,7 +1203,7 @@ class TrainingTable:
     def _about(self) -> Iterator[Note]:
         seeds = f", {self.n_seeds} pretraining seeds" if self.n_seeds > 1 else ""
         yield Note("training", f"{self.training}{seeds}")
-        yield from data_notes(self.about)
+        yield from (note for note in data_notes(self.about) if note.about != "model")
 
 
 def is_score_of_layer(row: ResultRow) -> bool:

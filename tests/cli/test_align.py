@@ -68,8 +68,10 @@ def test_a_file_of_pairs(run: Command, tmp_path: Path) -> None:
     assert len(lines) == 2
     assert all("-" in link for line in lines for link in line.split())
     many = json.loads(run("--file", pairs, "--layer", "1", "--split-at-spaces", "-f", "json"))
-    assert lines == [" ".join(f"{i}-{j}" for i, j, _ in one["links"]) for one in many]
-    assert [one["layer"] for one in many] == [1, 1]
+    links = [[row for row in many["rows"] if row["pair"] == number] for number in (1, 2)]
+    assert lines == [" ".join(f"{row['first']}-{row['second']}" for row in of_pair) for of_pair in links]
+    assert many["layer"] == 1
+    assert many["pairs"][1] == {"first": ["the", "cat"], "second": ["the", "dog"]}
 
 
 def test_page_and_pictures(run: Command, tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ def values(path: Path) -> dict[str, Any]:
 def test_a_sentence(attention: Command, tiny_bert: Path, tmp_path: Path) -> None:
     found = attention(SENTENCE)
     assert found.status == 0, found
-    assert found.out == f"{tmp_path / 'view.html'}: 12 heads in 3 layers of {tiny_bert}\n"
+    assert found.out == f"{tmp_path / 'view.html'}: 12 heads, 3 layers of {tiny_bert}\n"
     page = values(tmp_path / "view.html")
     assert page["texts"] == [SENTENCE]
     assert page["model"] == "tiny-bert"
@@ -49,7 +49,7 @@ def test_a_sentence(attention: Command, tiny_bert: Path, tmp_path: Path) -> None
 def test_options(attention: Command, tmp_path: Path) -> None:
     options = ["--second", "It sleeps.", "--heads", "L3H2", "--layers", "-1", "--level", "piece", "--weights", "norm"]
     found = attention(SENTENCE, *options)
-    assert "1 head in 1 layer" in found.out
+    assert "1 heads, 1 layers of" in found.out
     page = values(tmp_path / "view.html")
     assert page["texts"] == [SENTENCE, "It sleeps."]
     assert page["layers"] == [{"layer": 3, "heads": [2]}]
@@ -80,7 +80,7 @@ def test_one_head_as_a_figure(attention: Command, tiny_bert: Path, tmp_path: Pat
 
 def test_side_by_side(attention: Command, tiny_bert: Path, tmp_path: Path) -> None:
     found = attention(SENTENCE, "--model", tiny_bert, "--model", "pocket", "--threshold", "0.2")
-    assert found.out.endswith(f"12 heads in 3 layers of {tiny_bert} and pocket\n")
+    assert found.out.endswith(f"12 heads, 3 layers of {tiny_bert} and pocket\n")
     page = values(tmp_path / "view.html")
     assert page["threshold"] == 0.2
     text = (tmp_path / "view.html").read_text(encoding="utf-8")
@@ -120,12 +120,12 @@ def test_opening(attention: Command, tmp_path: Path, monkeypatch: pytest.MonkeyP
         ([SENTENCE, "It sleeps.", "--model", "pocket", "--model", "pocket"], "two texts and two models"),
         ([SENTENCE, "--target", "It sleeps."], "a bert model has no decoder to read a target"),
         ([SENTENCE, "--threshold", "1.5"], "threshold 1.5: give a share from 0 to 1"),
-        ([SENTENCE, "--head", "L1H1"], "name a file that ends in .svg, .pdf or .png"),
+        ([SENTENCE, "--head", "L1H1"], "a figure (.svg, .pdf or .png) goes with --head"),
         ([SENTENCE, "--head", "L9H1", "--out", "head.svg"], "head L9H1: the model has 3 layers"),
         ([SENTENCE, "--head", "L1H1,L1H2", "--out", "head.svg"], "a figure shows one head: there are 2"),
-        ([SENTENCE, "--head", "L1H1", "--heads", "L1H1", "--out", "head.svg"], "give one of them"),
-        ([SENTENCE, "--head", "L1H1", "--threshold", "0.1", "--out", "head.svg"], "give one of them"),
-        ([SENTENCE, "--out", "head.svg"], "add --head L2H1"),
+        ([SENTENCE, "--head", "L1H1", "--heads", "L1H1", "--out", "head.svg"], "--head draws one head as a figure"),
+        ([SENTENCE, "--head", "L1H1", "--threshold", "0.1", "--out", "head.svg"], "--head draws one head as a figure"),
+        ([SENTENCE, "--out", "head.svg"], "goes with --head L2H1"),
         ([SENTENCE, "--model", "no/such/folder"], "no/such/folder"),
     ],
 )
@@ -139,7 +139,8 @@ def test_mistakes(
 
 
 def test_a_folder_in_the_way(attention: Command, tmp_path: Path) -> None:
-    assert "is a folder" in attention(SENTENCE, "--out", tmp_path).one_line()
+    (tmp_path / "a.html").mkdir()
+    assert "is a folder" in attention(SENTENCE, "--out", tmp_path / "a.html").one_line()
 
 
 def test_a_corpus_without_dependencies(attention: Command, tmp_path: Path) -> None:

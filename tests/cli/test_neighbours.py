@@ -36,7 +36,7 @@ def test_table_has_shares_and_the_words_in_context(neighbours: Command, tiny_cor
     assert lines[2].split() == ["layer", "same", "word", "(dogs)", "most", "frequent", "tag"]
     assert [line.split()[0] for line in lines[3:5]] == ["0", "1"]
     n_words = sum(len(one) for split in load_corpus(str(tiny_corpus)).splits.values() for one in split)
-    assert f"share of the 3 nearest of {n_words:,} words of {tiny_corpus.name}" in found.out
+    assert f"shares: of the 3 nearest of {n_words:,} words of {tiny_corpus.name}" in found.out
     start = lines.index("layer 1")
     block = lines[start + 1 :]
     assert len(block) == 3
@@ -51,15 +51,15 @@ def test_csv_and_json_hold_the_same(neighbours: Command) -> None:
     rows = list(csv.DictReader(io.StringIO(neighbours(*arguments, "--format", "csv").out)))
     plain = json.loads(neighbours(*arguments, "--format", "json").out)
     assert plain["span"] == [17, 21]
-    assert [line["layer"] for line in plain["layers"]] == [0, 1]
-    flat = [(line["layer"], one) for line in plain["layers"] for one in line["neighbours"]]
-    assert len(rows) == len(flat) == 6
-    for row, (layer, one) in zip(rows, flat, strict=True):
-        assert int(row["layer"]) == layer
+    assert [line["layer"] for line in plain["shares"]] == [0, 1]
+    assert len(rows) == len(plain["rows"]) == 6
+    for row, one in zip(rows, plain["rows"], strict=True):
+        assert int(row["layer"]) == one["layer"]
         assert one["text"][one["start"] : one["end"]] == one["word"] == row["word"]
         assert float(row["cosine"]) == pytest.approx(one["cosine"])
-    for line in plain["layers"]:
-        assert line["same_tag"] == pytest.approx(sum(one["tag"] == "NOUN" for one in line["neighbours"]) / 3)
+    for line in plain["shares"]:
+        near = [one for one in plain["rows"] if one["layer"] == line["layer"]]
+        assert line["same_tag"] == pytest.approx(sum(one["tag"] == "NOUN" for one in near) / 3)
         assert line["same_sense"] is None
 
 
@@ -68,13 +68,13 @@ def test_a_sentence_of_the_corpus_brings_its_tag_and_is_no_neighbour(neighbours:
     word = next(word for word in sentence.words if sentence.words.count(word) == 1 and word.isalpha())
     found = json.loads(neighbours("--sentence", sentence.id, "--word", word, "--format", "json").out)
     assert found["tag"] == sentence.layers["upos"][sentence.words.index(word)]
-    assert all(one["sentence"] != sentence.id for line in found["layers"] for one in line["neighbours"][:1])
+    assert all(one["sentence"] != sentence.id for one in found["rows"] if one["rank"] == 1)
 
 
 def test_a_page_is_written_beside_what_is_printed(neighbours: Command, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     found = neighbours("The dogs see.", "--word", "dogs", "--out", page, "--points", "50", "--format", "json")
-    assert len(json.loads(found.out)["layers"]) == 2
+    assert len(json.loads(found.out)["shares"]) == 2
     assert found.err.strip() == f"{page}: 50 words in 2 layers"
     assert "<title>Neighbours of dogs: The dogs see.</title>" in page.read_text(encoding="utf-8")
 

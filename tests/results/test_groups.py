@@ -31,30 +31,28 @@ def columns(grid):
 
 def test_tables_hold_the_main_metric_of_every_group_and_layer(facts):
     (found,) = facts.view().groups
-    assert [line.name for line in found.lines] == ["stated 10 times", "stated 2 times", LONG]
+    assert found.headers == ("items", "skipped", "majority (oracle)", *map(str, range(5)))
+    assert [line.label for line in found.lines] == ["stated 10 times", "stated 2 times", LONG]
     for line in found.lines:
-        assert sorted(line.by_layer) == [0, 1, 2, 3, 4]
-        for layer, score in line.by_layer.items():
-            (row,) = [row for row in rows_of(facts, layer) if row.group == line.name]
-            assert score == Score(row.value, row.ci_low, row.ci_high)
-            assert (line.n_items, line.n_clusters, line.n_skipped) == (row.n_items, row.n_clusters, row.n_skipped)
-    assert [line.n_items for line in found.lines] == [40, 40, 37]
-    assert [line.n_skipped for line in found.lines] == [0, 0, 3]
-    assert {line.chance for line in found.lines} == {None}
+        for layer, cell in enumerate(line.cells[3:]):
+            (row,) = [row for row in rows_of(facts, layer) if row.group == line.label]
+            assert cell.score == Score(row.value, row.ci_low, row.ci_high)
+    assert [line.cells[0].text for line in found.lines] == ["40", "40", "37"]
+    assert [line.cells[1].text for line in found.lines] == ["0", "0", "3"]
 
 
 def test_rows_that_were_read_come_in_the_order_of_their_numbers(facts, tmp_path):
     facts.save(tmp_path, tables=(), plots=())
     (found,) = read_results(tmp_path).view().groups
-    assert [line.name for line in found.lines] == [LONG, "stated 2 times", "stated 10 times"]
+    assert [line.label for line in found.lines] == [LONG, "stated 2 times", "stated 10 times"]
     assert list(read_results(tmp_path).per_group("lama", 4).index) == [LONG, "stated 2 times", "stated 10 times"]
 
 
 def test_chance_has_a_column_where_groups_differ_in_it(pairs, made_up_cloze):
-    shown = columns(pairs.view().groups[0].table())
+    shown = columns(pairs.view().groups[0])
     assert {name: cell.text for name, cell in shown["chance"].items()} == {"simple": "50.0", "three rivals": "25.0"}
     same = made_up_cloze(tally="choices", groups=("a", "b"), chances={"a": 0.5, "b": 0.5}, controls=False)
-    assert "chance" not in same.view().groups[0].table().headers
+    assert "chance" not in same.view().groups[0].headers
     assert any("50.0 % of choices" in note.text for grid in same.view().shown() for note in grid.notes)
 
 
@@ -63,7 +61,7 @@ def test_chance_has_a_column_where_groups_differ_in_it(pairs, made_up_cloze):
 )
 def test_fewer_layers_run_from_the_first_to_the_last(made_up_cloze, most, kept):
     (groups,) = made_up_cloze(n_layers=12, controls=False).view().groups
-    grid = groups.table().thinned(most)
+    grid = groups.thinned(most)
     assert " ".join(grid.headers[2:]) == kept
     left_out = [note.text for note in grid.notes if note.about == "layers"]
     assert left_out == ([f"{13 - most} more in the other formats, for want of room"] if most < 13 else [])
@@ -116,7 +114,7 @@ def test_two_models_must_be_told_apart(facts):
     with pytest.raises(ResultsError, match="2 cells fit; choose one by model"):
         both.per_group("lama", 1)
     assert both.per_group("lama", 1, model="other").equals(facts.per_group("lama", 1))
-    with pytest.raises(ResultsError, match="2 tables of groups do not fit one figure: choose one by only"):
+    with pytest.raises(ResultsError, match="2 tables of groups do not fit one figure: give task="):
         both.view().plot_groups()
 
 

@@ -99,7 +99,7 @@ def test_to_stand_out_is_to_be_better_with_intervals_apart(offset: float, *, sta
 def test_every_format_says_the_same() -> None:
     found = Results((*results().rows, *steps()))
     for text in (found.to_markdown(), found.to_latex(), found.to_html(), str(found)):
-        for said in ("head", "L2H1", "80.0", "26.7", "chosen on dev and scored on test", "layer 2", "10 %", "12.00"):
+        for said in ("head", "L2H1", "80.0", "26.7", "chosen on dev, scored on test", "layer 2", "10 %", "12.00"):
             assert said in text.replace(r"\,", "").replace("\\%", "%"), said
     lines = list(csv.DictReader(io.StringIO(found.to_csv())))
     assert {(line["row"], line["column"], line["value"]) for line in lines} >= {
@@ -108,15 +108,14 @@ def test_every_format_says_the_same() -> None:
         ("100 %", "random", "22.0"),
         ("layer 2", "all off", "2.0"),
     }
-    plain = json.loads(found.to_json())
-    assert plain[0]["lines"][0]["heads"]["L1H2"]["value"] == 0.9
-    assert plain[1]["lines"]["100 %"]["least important"]["value"] == 12
+    numbers = [(one["row"], one["column"], one["value"]) for of in json.loads(found.to_json()) for one in of["numbers"]]
+    assert {("L1H2", "obj", 0.9), ("100 %", "least important", 12)} <= set(numbers)
 
 
 def test_what_is_saved(tmp_path: Path) -> None:
     Results((*results().rows, *steps())).save(tmp_path, tables=("md", "csv"), plots=("svg",))
     names = {path.name for path in tmp_path.iterdir()}
-    assert {"layers.md", "heads.csv", "heads-head_syntax-relation_accuracy.svg"} <= names
+    assert {"layers.md", "layers.csv", "heads-head_syntax-relation_accuracy.svg"} <= names
     assert {"steps-head_importance-loss_bits.svg", "layers-head_importance-loss_bits.svg"} <= names
     assert "layers.svg" not in names
     for path in tmp_path.glob("*.svg"):
@@ -131,9 +130,9 @@ def test_steps_are_drawn_with_their_intervals() -> None:
     assert [label.get_text() for label in axes.get_xticklabels()] == ["0 %", "10 %", "100 %"]
     (axes,) = view.plot_steps("delta_accuracy").axes
     np.testing.assert_allclose(axes.lines[0].get_ydata(), [200, 300, 1200])
-    with pytest.raises(ResultsError, match="by accuracy: there is delta_accuracy, loss_bits"):
+    with pytest.raises(ResultsError, match="of metric accuracy; there are those of delta_accuracy, loss_bits"):
         view.plot_steps("accuracy")
-    with pytest.raises(ResultsError, match=r"nothing was asked of the whole model$"):
+    with pytest.raises(ResultsError, match=r"no scores of the whole model in steps$"):
         results().view().plot_steps()
 
 
@@ -146,9 +145,8 @@ def test_a_report_of_heads_alone(browser: Any, tmp_path: Path) -> None:
     shown.on("pageerror", lambda error: said.append(str(error)))
     shown.on("console", lambda message: said.append(message.text) if message.type == "error" else None)
     shown.goto(page.as_uri())
-    assert "1 thing asked of 4 attention heads of 1 model" in shown.inner_text(".lead")
     assert not shown.is_visible("#scores")
-    assert "The best heads: obj: L2H1 with 80.0 % [75.0, 85.0]." in shown.inner_text("#summary").replace("\xa0", " ")
+    assert "head L2H1; score 80.0 [75.0, 85.0]" in shown.inner_text("#summary")
     heatmap = shown.locator("figure.heads")
     assert heatmap.locator("[data-cell]").count() == 4
     assert heatmap.locator("text").all_text_contents() == ["L1", "L2", "obj", "L2H1 80.0 ★"]

@@ -65,11 +65,11 @@ def test_different_strengths_are_named_below_the_table(pos, tmp_path):
     (table,) = made.view().tables
     assert [line.strengths for line in table.lines] == [(0.01,), (1.0,), (0.01,), (0.01,), (1.0,), (0.01,)]
     said = notes_of(made.view().shown()[0])["C"]
-    assert "0.01 in layers 0, 2, 3 and 5; 1 in layers 1 and 4" in said
-    assert "selectivity" in said
-    lines = made.view().to_csv().splitlines()
-    assert lines[0].split(",")[-1] == "strength"
-    assert [line.split(",")[-1] for line in lines[1:7]] == ["0.01", "1", "0.01", "0.01", "1", "0.01"]
+    assert "chosen on dev" in said
+    shown = made.view().shown()[0]
+    assert [line.cells[shown.headers.index("C")].text for line in shown.lines[:3]] == ["0.01", "1", "0.01"]
+    numbers = [line.split(",")[-4] for line in made.view().to_csv().splitlines() if ",C," in line]
+    assert numbers == ["0.01", "1.0", "0.01", "0.01", "1.0", "0.01"]
     from tests.results.report.conftest import page_of, payload
 
     page = page_of(made.save(tmp_path, tables=(), plots=()))
@@ -80,9 +80,9 @@ def test_different_strengths_are_named_below_the_table(pos, tmp_path):
 def test_a_statistic_says_what_its_task_fits(pos):
     fitted = {"readout": "vectors", "params_json": json.dumps({"note": ["readout", "k-means of spans"]})}
     for more, n_train, said in (
-        (fitted, 120, "k-means of spans, from 120 items of train"),
+        (fitted, 120, "k-means of spans; fitted to 120 items of train"),
         (fitted, 0, "k-means of spans"),
-        ({"readout": "vectors"}, 0, "none: statistics of the vectors themselves"),
+        ({"readout": "vectors"}, 0, "statistics of the vectors; nothing is fitted"),
     ):
         rows = [dataclasses.replace(row, n_train=n_train, **more) for row in pos.rows if row.control == "none"]
         grid = Results(tuple(rows), pos.comparisons).view().shown()[0]

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from bertology.results import Predictions
-from bertology.results.predictions import Cell, is_finished, read_cell, write_cell
+from bertology.results.predictions import Cell, read_cell, write_cell
 
 CELL = Cell({"task": "pos"})
 
@@ -21,16 +21,14 @@ def write(run: Path, pred: list[int]) -> None:
 
 
 def test_a_cell_is_believed_as_long_as_its_files_are_the_same(tmp_path: Path) -> None:
-    assert not is_finished(tmp_path, CELL)
+    assert read_cell(tmp_path, CELL) is None
     write(tmp_path, [0, 1, 0])
-    assert is_finished(tmp_path, CELL)
-    assert is_finished(tmp_path, CELL)
+    assert read_cell(tmp_path, CELL) is not None
     path = tmp_path / "predictions" / f"{CELL.id}.parquet"
     whole = path.read_bytes()
     path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))  # as long as before
-    assert not is_finished(tmp_path, CELL)
     assert read_cell(tmp_path, CELL) is None
     path.write_bytes(whole)
-    assert is_finished(tmp_path, CELL)
+    assert read_cell(tmp_path, CELL) is not None
     path.unlink()
-    assert not is_finished(tmp_path, CELL)
+    assert read_cell(tmp_path, CELL) is None

@@ -89,7 +89,7 @@ def test_a_table_names_heads_by_dev_and_scores_them_on_test(asking: Asking) -> N
     assert line.baselines["offset"].value == baseline["value"]
     assert pd.isna(baseline["head"])
     assert pd.isna(baseline["model"])
-    assert "are chosen on dev and scored on test" in str(results.view())
+    assert "are chosen on dev, scored on test" in str(results.view())
     assert "| best offset |" in results.to_markdown()
 
 
@@ -104,7 +104,7 @@ def test_gates_have_rows_of_heads_of_layers_and_of_the_whole_model(asking: Askin
     worth = [n_heads * layer + sum(range(n_heads + 1)) / 10 for layer in (1, 2, 3)]
     assert layers.sort_values("layer")["value"].tolist() == pytest.approx(worth)
     (steps,) = results.view().step_tables
-    assert {step: scores[""].value for step, scores in steps.lines.items()} == {"10 % off": 10, "20 % off": 20}
+    assert {at: score.value for at, score in steps.column(steps.headers[0]).items()} == {"10 % off": 10, "20 % off": 20}
     (table,) = results.view().tables
     assert [line.main.value for line in table.lines if line.main] == pytest.approx(worth)
 

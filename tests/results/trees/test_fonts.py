@@ -35,7 +35,8 @@ def test_what_no_font_has_is_a_hollow_square():
 
 
 def test_a_note_stands_in_the_picture(make):
-    texts = [text.get_text() for text in plot_arcs(make((0, 1), words=("a", "\U0010fffd"))).axes[0].texts]
+    figure = plot_arcs(make((0, 1), words=("a", "\U0010fffd")))
+    texts = [text.get_text() for text in (*figure.texts, *figure.axes[0].texts)]
     assert any("U+10FFFD" in text for text in texts)
     assert "□" in texts
 
