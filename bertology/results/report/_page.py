@@ -673,10 +673,9 @@ def _heads_section(runs: Sequence[Run]) -> Iterator[dict[str, Any]]:
     of_models = Counter(model for run in runs for model in {str(of.about.model) for of in run.view.head_tables})
     n_heads = 0
     for run in runs:
-        for table in (*run.view.head_tables, *run.view.step_tables):
-            task, shown = "", table
-            if isinstance(table, HeadTable):
-                task, n_heads, shown = f"h{n_heads}", n_heads + 1, table.table()
+        of_heads = [(f"h{n_heads + number}", of.table()) for number, of in enumerate(run.view.head_tables)]
+        n_heads += len(of_heads)
+        for task, shown in (*of_heads, *(("", steps) for steps in run.view.step_tables)):
             model = str(shown.row.model)
             title = f"{shown.title} · {model}" + f" · {run.name}" * (of_models[model] > 1)
             yield {"title": title, "model": model, "task": task, "table": shown}

@@ -14,7 +14,6 @@ from bertology._page import full_page
 from bertology.measures.metrics import ITSELF, Part, metric_form
 from bertology.results._results import Results
 from bertology.results.compared import Compared
-from bertology.results.report._page import probe_of
 from bertology.results.rows import FALSE_DISCOVERY_RATE, ResultRow, Score
 from bertology.results.table import (
     NOTHING,
@@ -27,6 +26,7 @@ from bertology.results.table import (
     layers_named,
     metric_title,
     number,
+    probe_of,
     score_cell,
     titled,
     unit,
