@@ -86,26 +86,22 @@ class ModelComparison:
     @property
     def findings(self) -> tuple[str, ...]:
         """The changes: for each model a verdict and its numbers as a whole, then each task and each statistic."""
+        sizes = () if self.sizes is None else self.sizes.to_dict("records")
         of_heads = () if self.heads is None else head_findings(self.heads)
-        return (*self._verdicts, *findings(self._changes), *null_findings(self._changes), *of_heads)
+        whole = verdicts(self.models, self._changes, sizes)
+        return (*whole, *findings(self._changes), *null_findings(self._changes), *of_heads)
 
     @property
-    def _verdicts(self) -> tuple[str, ...]:
-        sizes = () if self.sizes is None else self.sizes.to_dict("records")
-        return tuple(verdicts(self.models, self._changes, sizes))
+    def _frames(self) -> dict[str, pd.DataFrame]:
+        """The tables that were measured, by their names."""
+        frames = {"sizes": self.sizes, "retained": self.retained, "heads": self.heads}
+        return {name: frame for name, frame in frames.items() if frame is not None}
 
     def page(self) -> str:
         """One HTML page with charts and tables, which needs no network."""
-        return render_comparison(
-            self.results,
-            self._changes,
-            reference=self.reference,
-            verdicts=(*self._verdicts, *null_findings(self._changes)),
-            failures=(*self.failures, *self.left_out),
-            sizes=self.sizes,
-            retained=self.retained,
-            heads=self.heads,
-        )
+        failures = *self.failures, *self.left_out
+        about = {"reference": self.reference, "words": self.findings, "failures": failures, "frames": self._frames}
+        return render_comparison(self.results, self._changes, **about)
 
     def save(self, folder: str | Path) -> Path:
         """Write ``comparison.html`` and ``comparison.csv`` to a folder, which is returned.
@@ -115,14 +111,9 @@ class ModelComparison:
         Raises:
             StoreError: a file cannot be written.
         """
-        folder = Path(folder)
-        frames = {"comparison": self.to_pandas(), "sizes": self.sizes, "retained": self.retained, "heads": self.heads}
-        files = {
-            f"{name}.csv": frame.to_csv(index=False, lineterminator="\n").encode()
-            for name, frame in frames.items()
-            if frame is not None
-        }
-        write_derived(folder, {**files, "comparison.html": self.page().encode()}, remedy="name another folder")
+        folder, frames = Path(folder), {"comparison": self.to_pandas(), **self._frames}
+        tables = {f"{n}.csv": frame.to_csv(index=False, lineterminator="\n").encode() for n, frame in frames.items()}
+        write_derived(folder, {**tables, "comparison.html": self.page().encode()}, remedy="name another folder")
         return folder
 
     def __str__(self) -> str:
@@ -188,9 +179,7 @@ def compare(
     if not models:
         raise ModelError("compare: give a model besides the reference")
     show = can_show() if progress is None else progress
-    asked_tasks = [
-        get_probe(task).task for one in ([tasks] if isinstance(tasks, str) else tasks) for task in parse_names(one)
-    ]
+    asked_tasks = [get_probe(task).task for task in parse_names(tasks)]
     found_by = names_of([reference, *models], names)
     doubled = next((name for name in found_by if found_by.count(name) > 1), None)
     if doubled is not None:
@@ -305,13 +294,9 @@ def _lacking(models: Sequence[str], tasks: Sequence[str]) -> dict[str, str]:
     sources = [resolve_model(name) for name in models]
     shapes = [model_shape(source) for source in sources]
     lacks = {}
-    if len({shape.dim for shape in shapes}) > 1:
-        lacks[FROZEN] = f"vectors are of {' and '.join(str(shape.dim) for shape in shapes)} dimensions"
-    if len({(shape.n_layers, shape.n_heads) for shape in shapes}) > 1:
-        heads = " and ".join(f"{shape.n_layers} × {shape.n_heads}" for shape in shapes)
-        lacks["attention"] = f"models have {heads} layers and heads"
-    if len({(shape.n_layers, shape.dim) for shape in shapes}) > 1:
-        lacks["weights"] = "models are of different shapes"
+    for measure, *names in ((FROZEN, "dim"), ("attention", "n_layers", "n_heads"), ("weights", "n_layers", "dim")):
+        if len(found := {tuple(getattr(shape, name) for name in names) for shape in shapes}) > 1:
+            lacks[measure] = f"models differ in {' and '.join(names)}: {sorted(found)}"
     if not all(map(predicts_masked_words, sources)):
         lacks["masked_loss"] = "not every model has a masked-LM head"
     if held := [source.title for source in sources if isinstance(source, MemorySource)]:

@@ -198,14 +198,8 @@ def draw_matrices(
 ) -> ShownFigure:
     """A figure of ``[row, column]`` matrices side by side in shades from 0 to ``most``, as they are read.
 
-    Args:
-        matrices: the values; those above ``most`` have the last shade.
-        names: the words of rows and columns of each.
-        titles: above each.
-        label: of the bar of shades.
-        most: the value of the last shade.
-        axes: titles of rows and columns.
-        breaks: rows and columns of each before which a line is drawn.
+    ``names`` are the words of rows and columns of each, ``breaks`` those before which a line is drawn, ``axes`` what
+    rows and columns are, and ``label`` the title of the bar of shades.
     """
     fonts = Fonts.of(str(unit) for both in names for units in both for unit in units)
     longest = max(fonts.width(clipped(str(unit), _MOST_LETTERS), _NAME_SIZE) for rows, _ in names for unit in rows) / 72
@@ -291,19 +285,16 @@ class Fonts:
     @classmethod
     def of(cls, words: Iterable[str]) -> Fonts:
         """The fonts that the words need."""
-        usual = fontManager.findfont(FontProperties())
-        families = [FT2Font(usual).family_name]
-        letters = {letter for word in words for letter in _visible(word)}
-        missing = []
-        for letter in sorted(letters):
-            if ord(letter) in _characters(usual):
-                continue
-            family = _family_with(letter, tuple(families[1:]))
-            if family is None:
-                missing.append(letter)
-            elif family not in families:
-                families.append(family)
-        return cls(tuple(families), tuple(missing))
+        fonts = [font for font in fontManager.ttflist if font.style == "normal" and not font.name.startswith(_BOXES)]
+        fonts.sort(key=lambda font: (font.weight not in (400, "normal"), font.name, font.fname))
+        usual = str(fontManager.findfont(FontProperties()))
+        names = {usual: FT2Font(usual).family_name} | {font.fname: font.name for font in fonts}
+        chosen: list[str] = [usual]
+        missing: list[str] = []
+        for letter in sorted({letter for word in words for letter in _visible(word)}):
+            path = next((path for path in (*chosen, *names) if ord(letter) in _characters(path)), None)
+            (missing if path is None else chosen).append(path or letter)
+        return cls(tuple(dict.fromkeys(names[path] for path in chosen)), tuple(missing))
 
     def drawable(self, text: str) -> str:
         """The text with a hollow square for each character that no font has."""
@@ -336,13 +327,6 @@ def _visible(text: str) -> str:
         for letter in line
         if letter == _NON_JOINER or (unicodedata.category(letter) != "Cf" and ord(letter) not in _SELECTORS)
     )
-
-
-def _family_with(letter: str, chosen: tuple[str, ...]) -> str | None:
-    """A font family that has a glyph for the letter: one already chosen, or else the first by name."""
-    fonts = [font for font in fontManager.ttflist if font.style == "normal" and not font.name.startswith(_BOXES)]
-    fonts.sort(key=lambda font: (font.name not in chosen, font.weight not in (400, "normal"), font.name, font.fname))
-    return next((font.name for font in fonts if ord(letter) in _characters(font.fname)), None)
 
 
 @lru_cache(maxsize=512)

@@ -91,7 +91,9 @@ def full_page(
     values: Mapping[str, str] | None = None,
     **context: Any,
 ) -> str:
-    """A whole page, in the style of all pages of the project.
+    """A whole page, in the style of all pages; it makes no request.
+
+    Its content security policy allows its own style and scripts, by the hash of each, and images inside the page.
 
     Args:
         body: path of a Jinja template from ``<body>`` on, with a place for ``version``, ``data`` and ``script``. Its
@@ -102,10 +104,6 @@ def full_page(
         data: what the script reads, as JSON.
         values: HTML by the name of its place in ``body``.
         context: what else the template uses; text in it is escaped.
-
-    Returns:
-        HTML that makes no request: its content security policy allows its own style and scripts, by the hash of each,
-        and images inside the page.
     """
     from markupsafe import Markup
 

@@ -6,6 +6,7 @@ import json
 import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -58,7 +59,7 @@ class ParseRequest:
     revision: str | None = None
     trust_remote_code: bool = False
 
-    @property
+    @cached_property
     def run(self) -> Experiment | None:
         """The experiment of the run that keeps the probe; None for a probe outside of a run, or one to be fitted."""
         for folder in () if self.probe is None else (self.probe, self.probe.parent, self.probe.parent.parent):
@@ -66,13 +67,19 @@ class ParseRequest:
                 return load_experiment(folder / "experiment.yaml", trust_remote_code=self.trust_remote_code)
         return None
 
+    def only(self, named: Sequence[Setting], option: str) -> Setting:
+        """The one of several models, or corpora, of the run that is meant."""
+        if len(named) > 1:
+            which = ", ".join(one.title for one in named)
+            raise BertologyError(f"{self.probe}: its run has {which}; choose one with {option}")
+        return named[0]
+
 
 def sentence_of_request(name: str, request: ParseRequest) -> Sentence:
     """The sentence of that id in the corpus of a request: with a kept probe, unless one is named, that of its run."""
-    run = request.run if request.corpus is None else None
-    if run is None:
+    if request.corpus is not None or request.run is None:
         return sentence_of_corpus(name, request.corpus or _POCKET, columns=request.columns)
-    chosen = _only(run.corpora, request.probe, "--corpus")
+    chosen = request.only(request.run.corpora, "--corpus")
     return sentence_of_corpus(name, chosen.name, columns=chosen.columns, split=chosen.test_split)
 
 
@@ -143,11 +150,11 @@ def read_tree(sentence: Sentence, probe: TreeProbe, vectors: Tensor) -> TreeRead
     heads = named = None
     if depths is not None and any(scored):
         heads = rooted(edges, int(np.argmin(np.where(scored, depths, np.inf))), n_words=len(sentence))
-        if relations is not None:
-            # The root has a relation of its own, words in no edge have none.
-            both = zip(heads, relations, strict=True)
-            named = tuple(None if head < 0 else relation if head else "root" for head, relation in both)
-    gold_relations = sentence.layers.get(_RELATION)
+    if heads is not None and relations is not None:
+        # The root has a relation of its own, words in no edge have none.
+        both = zip(heads, relations, strict=True)
+        named = tuple(None if head < 0 else relation if head else "root" for head, relation in both)
+    gold = sentence.layers.get(_RELATION) if sentence.heads is not None else None
     return TreeReading(
         words=sentence.words,
         layer=probe.origin.layer,
@@ -159,7 +166,7 @@ def read_tree(sentence: Sentence, probe: TreeProbe, vectors: Tensor) -> TreeRead
         heads=heads,
         relations=named,
         scored=scored,
-        gold_relations=None if sentence.heads is None or gold_relations is None else tuple(gold_relations),
+        gold_relations=None if gold is None else tuple(gold),
     )
 
 
@@ -168,18 +175,9 @@ def _model(request: ParseRequest) -> ModelSettings:
     name = request.model
     named = [one for one in (request.run.models if request.run else ()) if name in (None, one.title, one.name)]
     if not named and name is None and request.probe is not None:
-        names = dict.fromkeys(probe.origin.model for probe in _kept_at(request.probe).values())
-        named = [ModelSettings(name=one) for one in names]
-    if named:
-        return _only(named, request.probe, "--model")
-    return ModelSettings(name=name or _POCKET, revision=request.revision)
-
-
-def _only(named: Sequence[Setting], probe: Path | None, option: str) -> Setting:
-    """The one of several models, or corpora, of a run that is meant."""
-    if len(named) > 1:
-        raise BertologyError(f"{probe}: its run has {', '.join(one.title for one in named)}; choose one with {option}")
-    return named[0]
+        models = dict.fromkeys(probe.origin.model for probe in _kept_at(request.probe).values())
+        named = [ModelSettings(name=one) for one in models]
+    return request.only(named, "--model") if named else ModelSettings(name=name or _POCKET, revision=request.revision)
 
 
 def _fitted(request: ParseRequest, progress: Callable[[str], Progress]) -> TreeProbe:
@@ -210,23 +208,23 @@ def _kept(path: Path, model: str, fingerprint: str, layer: int | None) -> TreePr
     if not path.is_dir():
         return next(iter(every.values()))
     probes = {cell: probe for cell, probe in every.items() if probe.distance is not None}
-    # Of those that fit, the ones with most: depths and relations beside distances.
-    outputs = {
+    fitting = {
         cell: (probe.depth is not None, probe.relation is not None, probe.origin.task)
         for cell, probe in probes.items()
         if probe.origin.model_fingerprint == fingerprint and layer in (None, probe.origin.layer)
     }
-    if not outputs:
+    if not fitting:
         names = sorted({f"{probe.origin.model} layer {probe.origin.layer}" for probe in probes.values()})
         where = "" if layer is None else f" in layer {layer}"
         raise BertologyError(f"{path}: no probe of distances{where} of {model}; there are {', '.join(names) or 'none'}")
-    best = [cell for cell in outputs if outputs[cell] == max(outputs.values())]
-    if len({probes[cell].origin.layer for cell in best}) == 1:
-        return probes[best[0]]
-    losses = _dev_losses(read_results(path)) if (path / "results.parquet").is_file() else {}
-    if not losses.keys() >= set(best):
-        raise BertologyError(f"{path}: no results there tell which layer is best on dev; choose one with --layer")
-    return probes[min(best, key=lambda cell: losses[cell])]
+    # Of those that fit, the ones with most outputs, and of these the one that was best on dev.
+    best = [cell for cell in fitting if fitting[cell] == max(fitting.values())]
+    if len({probes[cell].origin.layer for cell in best}) > 1:
+        losses = _dev_losses(read_results(path)) if (path / "results.parquet").is_file() else {}
+        if not losses.keys() >= set(best):
+            raise BertologyError(f"{path}: no results there tell which layer is best on dev; choose one with --layer")
+        best.sort(key=lambda cell: losses[cell])
+    return probes[best[0]]
 
 
 def _kept_at(path: Path) -> dict[str, TreeProbe]:

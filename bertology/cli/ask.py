@@ -182,14 +182,9 @@ def run(
     summary = run_experiment(work.experiment, out or Path("runs") / work.experiment.name, work=work, options=options)
     for line in summary.failures:
         typer.echo(f"failed: {line}", err=True)
-    cells, computed = f"{summary.n_cells:,} cells", f"{summary.n_computed:,} of {summary.n_cells:,} cells computed"
-    if summary.failures:
-        outcome = f"{computed}, some failed (--retry-failed tries them again)"
-    elif not summary.n_computed:
-        outcome = f"nothing to do: all {cells} are finished"
-    else:
-        outcome = f"{cells} computed" if summary.n_computed == summary.n_cells else f"{computed}, the others were there"
-    typer.echo(f"{outcome} ({summary.wall_s:.1f} s); tables and plots in {summary.folder}")
+    done = f"{summary.n_computed:,} of {summary.n_cells:,} cells computed now ({summary.wall_s:.1f} s)"
+    failed = "; some failed, --retry-failed tries them again" * bool(summary.failures)
+    typer.echo(f"{done}{failed}; tables and plots in {summary.folder}")
     raise typer.Exit(1 if summary.failures else 0)
 
 

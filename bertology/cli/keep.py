@@ -111,7 +111,7 @@ def report(
 ) -> None:
     """Write one HTML file of the results of runs; it opens from disk and needs no network.
 
-    It holds a summary in words, a table of layers by tasks, a chart, labels, confusions, the words that one layer got
+    It holds a summary, a table of layers by tasks, a chart, labels, confusions, the words that one layer got
     wrong and another right, and where the numbers come from.
 
     Args:

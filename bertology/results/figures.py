@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure, SubFigure
-from matplotlib.ticker import FixedLocator, MaxNLocator, NullFormatter, NullLocator
+from matplotlib.ticker import EngFormatter, FixedLocator, MaxNLocator, NullLocator
 from numpy.typing import NDArray
 
 from bertology._figures import (
@@ -68,6 +68,8 @@ _MARKERS, _STYLES = "os^Dvxp", ("-", "--", ":", "-.")
 _LABEL_GAP = 0.062
 _MOST_LAYER_TICKS, _MOST_PANELS, _MOST_STEP_TICKS = 13, 12, 6
 _LAYER_AXIS = "layer (0: embeddings)"
+_BRIEF = EngFormatter(sep="")
+"""Numbers of updates: 1k, 1.5M."""
 _TIED = "statistically tied with the best layer (paired bootstrap, Benjamini–Hochberg q < .05)."
 
 
@@ -205,23 +207,22 @@ def plot_heatmap(tables: Sequence[LayerTable]) -> Figure:
     shades = np.stack([_scaled(column) for column in values.T], axis=1)
     text = "Shades run from each task's worst to its best layer; numbers are the scores."
     text += f"\nFramed: {_TIED}" if any(table.compared for table in tables) else ""
-    names = {"rows": list(map(str, layers)), "columns": _headers(tables), "row_title": _LAYER_AXIS}
+    names: dict[str, Any] = {"rows": list(map(str, layers)), "columns": _headers(tables), "row_title": _LAYER_AXIS}
     how: dict[str, Any] = {"texts": texts, "framed": best, "origin": "lower", "width": 1.0, "title": "Layers by tasks"}
     return draw_cells(shades, **names, **how, caption=text)
 
 
 def _headers(tables: Sequence[LayerTable]) -> list[str]:
     """Names that tell columns apart, with folders only where nothing else does; the metric goes to the next line."""
-    headers = list(summary_headers(tables))
-    shorter = []
+    headers, texts = list(summary_headers(tables)), []
     for header, table in zip(headers, tables, strict=True):
         for name in filter(None, (table.about.model, table.about.corpus)):
             header = header.replace(name, brief(name))
-        shorter.append(without_folders(header))
-    headers = shorter if len(set(shorter)) == len(set(headers)) else headers
+        texts.append(without_folders(header))
+    named = zip(texts if len(set(texts)) == len(set(headers)) else headers, tables, strict=True)
     return [
-        header.replace(f"{table.task} {metric_title(table.metric)}", table.task, 1) + f"\n{titled(table.metric)}"
-        for header, table in zip(headers, tables, strict=True)
+        text.replace(f"{table.task} {metric_title(table.metric)}", table.task, 1) + f"\n{titled(table.metric)}"
+        for text, table in named
     ]
 
 
@@ -499,19 +500,10 @@ def _scale_steps(ax: Axes, steps: Sequence[int]) -> None:
     if positive and max(positive) >= 10 * min(positive):
         ax.set_xscale("symlog", linthresh=min(positive), linscale=0.5)
     ticks = [steps[place] for place in steps_shown(steps, _MOST_STEP_TICKS)]
-    ax.xaxis.set_major_locator(FixedLocator(ticks))
     ax.xaxis.set_minor_locator(NullLocator())
-    ax.xaxis.set_minor_formatter(NullFormatter())
-    ax.set_xticks(ticks, [_brief_number(step) for step in ticks])
+    ax.set_xticks(ticks, map(_BRIEF, ticks))
     for one in ax.figure.axes:
         one.tick_params(labelsize=8, color=GREY, labelcolor=TEXT)
-
-
-def _brief_number(step: int) -> str:
-    for size, letter in ((1_000_000, "M"), (1_000, "k")):
-        if step >= size:
-            return f"{step / size:g}{letter}"
-    return str(step)
 
 
 def plot_layers_by_steps(table: TrainingTable) -> Figure:
@@ -519,7 +511,7 @@ def plot_layers_by_steps(table: TrainingTable) -> Figure:
     shown = steps_shown(table.steps, 2 * _MOST_PANELS)
     values = np.array([[line.scores[place].value for place in shown] for line in table.lines])
     shades = _scaled(values if table.about.higher_is_better else -values)
-    steps, layers = [_brief_number(table.steps[place]) for place in shown], [str(line.layer) for line in table.lines]
+    steps, layers = [_BRIEF(table.steps[place]) for place in shown], [str(line.layer) for line in table.lines]
     how: dict[str, Any] = {"title": f"{table.task} · {titled(table.metric)}", "row_title": _LAYER_AXIS}
     caption = f"{brief(table.training)} on {data_of(table.about)}. Columns: updates of training."
     texts = _numbers(values, table.metric)

@@ -430,8 +430,8 @@ def _edges(arcs: Sequence[Arc], options: Sequence[str]) -> Iterator[str]:
             looks.append(f"edge unit distance={_STEP * (level + 0.5) / 4:.2f}ex")
             yield rf"  \deproot[{', '.join(looks)}]{{{arc.left + 1}}}{label}"
             continue
-        looks += [f"edge height={_STEP * level:.1f}ex", *(["edge style={-}"] if arc.dependent is None else [])]
-        looks += [] if arc.label else ["hide label"]
+        looks += [f"edge height={_STEP * level:.1f}ex", *["edge style={-}"] * (arc.dependent is None)]
+        looks += ["hide label"] * (not arc.label)
         # Head and dependent, or left and right without direction.
         start, end = (arc.right, arc.left) if arc.dependent == arc.left else (arc.left, arc.right)
         yield rf"  \depedge[{', '.join(looks)}]{{{start + 1}}}{{{end + 1}}}{label}"

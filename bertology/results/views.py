@@ -400,7 +400,8 @@ def _notes(table: LayerTable) -> Iterator[Note]:
         if control in LAYER_COLUMNS:
             yield Note(*note)
     if len({line.strength for line in table.lines}) > 1:
-        yield Note("C", "inverse strength of the regularisation, chosen on dev")
+        differences = (f"; {name} depends on it" for name in table.shown if LAYER_COLUMNS[name].source == "difference")
+        yield Note("C", "inverse strength of the regularisation, chosen on dev" + "".join(differences))
     if chances := about.chances:
         yield Note("chance", f"{number(sum(chances.values()) / len(chances))} % of choices are right by chance")
     for baseline in table.baselines:

@@ -35,14 +35,10 @@ def write_examples(folder: Path, **splits: list[dict[str, Any]]) -> Path:
 @pytest.mark.parametrize(
     ("target", "message"),
     [
-        (
-            {"span1": [2, 3], "span2": [3, 6], "label": "A0"},
-            "targets[1].span2 [3, 6] is empty, reversed or outside",
-        ),
         ({"span1": [2, 3], "span2": [3, 5]}, "(targets.1.label: Field required); write an object"),
         ({"span1": [2, 3], "label": "A0"}, "targets[1] has one span and a string where that of"),
     ],
-    ids=["outside", "without label", "one span and two"],
+    ids=["without label", "one span and two"],
 )
 def test_targets_that_are_not_well_formed(probe: Command, tmp_path: Path, target: Any, message: str) -> None:
     folder = write_examples(tmp_path / "edges", test=[example(*GOOD), example(GOOD[0], target)])
@@ -51,60 +47,12 @@ def test_targets_that_are_not_well_formed(probe: Command, tmp_path: Path, target
     assert message in line
 
 
-def test_good_targets_are_no_mistake(probe: Command, tmp_path: Path) -> None:
-    folder = write_examples(tmp_path / "edges")
-    outcome = probe("--corpus", f"{folder}#srl", "--task", "edge_srl", "--readout", "linear", "--format", "json")
-    assert outcome.status == 0, outcome.err
-
-
-def test_a_task_of_two_spans_given_one_and_the_reverse(probe: Command, tmp_path: Path) -> None:
-    one = [example(*({"span1": target["span2"], "label": target["label"]} for target in GOOD))]
-    folder = write_examples(tmp_path / "one", train=one * 12, dev=one * 4, test=one * 6)
-    assert probe("--corpus", f"{folder}#coref", "--task", "edge_coreference").one_line() == (
-        "task edge_coreference, train split: layer 'coref' has one span a target where two are asked about: "
-        "give targets with span1 and span2"
-    )
-    folder = write_examples(tmp_path / "two")
-    assert probe("--corpus", f"{folder}#entities", "--task", "edge_entities").one_line() == (
-        "task edge_entities, train split: layer 'entities' has two spans a target where one is asked about: "
-        "give targets with span1 alone"
-    )
-
-
 def test_an_annotation_of_another_name(probe: Command, tmp_path: Path) -> None:
     folder = write_examples(tmp_path / "edges")
     line = probe("--corpus", f"{folder}#roles", "--task", "edge_srl").one_line()
     assert "no span has a label in layer 'srl': the layers of spans are roles" in line
     line = probe("--corpus", folder, "--task", "edge_srl").one_line()
     assert line.endswith(f"files of edge JSONL do not say what their targets are; write {folder}#layer")
-
-
-# Other formats
-
-TREE = "( (S (NP (DT the) (NN cat)) (VP (VBD slept))) )\n"
-ENTITIES = "1\tOslo\tB-LOC\n2\tcalls\tO\n3\tAnna\tB-PER\n\n"
-
-
-def write_files(folder: Path, suffix: str, good: str, test: str) -> Path:
-    folder.mkdir()
-    for split, size in (("train", 12), ("dev", 4)):
-        (folder / f"{split}.{suffix}").write_text(good * size)
-    (folder / f"test.{suffix}").write_text(test)
-    return folder
-
-
-def test_brackets_that_do_not_match(probe: Command, tmp_path: Path) -> None:
-    folder = write_files(tmp_path / "trees", "mrg", TREE, TREE + TREE.rstrip() + ")\n")
-    line = probe("--corpus", folder, "--task", "edge_constituents").one_line()
-    assert line.startswith(f"{folder}/test.mrg:2: ")
-
-
-def test_a_name_that_starts_inside(probe: Command, tmp_path: Path) -> None:
-    bad = ENTITIES + "1\tin\tO\n2\tNew\tI-LOC\n3\tYork\tI-LOC\n\n"
-    folder = write_files(tmp_path / "names", "iob2", ENTITIES, bad)
-    line = probe("--corpus", folder, "--task", "edge_entities").one_line()
-    assert line.startswith(f"{folder / 'test.iob2'}:6: ")
-    assert "tag I-LOC begins a span in a file that is IOB2 elsewhere; write B-LOC" in line
 
 
 # What is counted and left out
@@ -177,26 +125,15 @@ def test_an_experiment_tells_it_too(
 @pytest.mark.parametrize(
     ("readout", "message"),
     [
-        ("linaer", "unknown readout 'linaer': did you mean linear"),
-        (
-            {"name": "mlp", "settings": {"hiden": [4, 8]}},
-            "unknown setting of readout mlp.v1 'hiden': did you mean hidden",
-        ),
         ({"name": "mlp", "settings": {"hidden": ["a"]}}, "setting hidden of readout mlp.v1 is 'a': input should be a"),
         ({"name": "linear", "fraction": 1.5}, "should be at most 1, not the number 1.5"),
-        ({"name": "linear", "fraction": [0.5, 0]}, "should be over 0, not the number 0"),
         (
             {"name": "linear", "fraction": [0.5, 0.5]},
             "task pos is read twice by linear.v1 fraction=0.5: name each way once",
         ),
         ({"name": "linear", "codelength": "offline"}, "codelength"),
-        (
-            {"name": "linear", "codelength": "variational"},
-            "linear.v1 has no variational code: take readout bayes, or online",
-        ),
         ({"name": "linear", "erase": "poss"}, "unknown task 'poss': did you mean pos"),
     ],
-    ids=["readout", "setting", "kind", "share", "shares", "twice", "code", "variational", "erased"],
 )
 def test_readings_that_there_are_not(
     bertology: Command, tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, readout: Any, message: str

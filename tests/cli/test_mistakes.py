@@ -122,13 +122,10 @@ def word_line(number: str = "1", head: str = "0", form: str = "run") -> str:
     ("content", "message"),
     [
         ("1\trun\trun\tVERB\n\n", ".conllu:1: 4 columns where CoNLL-U has 10"),
-        (word_line(head="zero") + "\n\n", ".conllu:1: HEAD 'zero'"),
         (word_line("1", "2") + "\n" + word_line("2", "1") + "\n\n", ".conllu:1: heads in a circle: 1 → 2 → 1"),
-        (word_line("1") + "\n" + word_line("3", "1") + "\n\n", ".conllu:2: ID"),
         ("", ".conllu: no sentence in it"),
-        ("\n\n", ".conllu: no sentence in it"),
     ],
-    ids=["too few columns", "head that is no number", "cycle", "order of ids", "empty", "blank"],
+    ids=["too few columns", "cycle", "empty"],
 )
 def test_corpora_that_are_not_well_formed(
     probe: Command, tiny_corpus: Path, tmp_path: Path, content: str, message: str
@@ -166,15 +163,6 @@ def test_a_corpus_without_labels_of_the_kind(probe: Command, tiny_corpus: Path, 
     assert "task pos, test split: no word has a label in layer 'upos': the annotation layers are" in line
 
 
-def test_a_label_unseen_in_train_is_no_mistake(probe: Command, tiny_corpus: Path, tmp_path: Path) -> None:
-    corpus = shutil.copytree(tiny_corpus, tmp_path / "corpus")
-    file = corpus / "tiny-ud-test.conllu"
-    file.write_text(file.read_text().replace("\tNOUN\t", "\tSYM\t", 1))
-    outcome = probe("--corpus", corpus, "--format", "json")
-    assert outcome.status == 0, outcome.err
-    assert json.loads(outcome.out)[0]["about"]["n_unseen_label"] == 1
-
-
 # Models
 
 
@@ -189,18 +177,6 @@ def test_a_model_without_weights(probe: Command, model: Path) -> None:
     assert f"{model}: no weights (model.safetensors or pytorch_model.bin)" in probe("--model", model).one_line()
 
 
-@pytest.mark.parametrize("keep", [0, 5, 400, 20_000])
-def test_a_model_with_truncated_weights(probe: Command, model: Path, keep: int) -> None:
-    file = model / "model.safetensors"
-    os.truncate(file, keep)
-    assert f"{file}: not a whole safetensors file" in probe("--model", model).one_line()
-
-
-def test_a_model_without_a_configuration(probe: Command, model: Path) -> None:
-    (model / "config.json").unlink()
-    assert f"{model}: no config.json" in probe("--model", model).one_line()
-
-
 def test_a_vocabulary_that_does_not_fit_the_weights(probe: Command, model: Path) -> None:
     file = model / "tokenizer.json"
     tokenizer = json.loads(file.read_text())
@@ -212,22 +188,7 @@ def test_a_vocabulary_that_does_not_fit_the_weights(probe: Command, model: Path)
     assert "vocabulary" in line or "pieces" in line
 
 
-def test_the_weights_of_another_shape(probe: Command, model: Path) -> None:
-    file = model / "config.json"
-    config = json.loads(file.read_text())
-    file.write_text(json.dumps({**config, "intermediate_size": 64}))
-    assert f"{model}: the weights cannot be loaded" in probe("--model", model).one_line()
-
-
-CASES = [
-    ("cloze", QUERY, math.nan),
-    ("cloze", BIAS, math.inf),
-    ("cloze", BIAS, math.nan),
-    ("attention", QUERY, math.nan),
-]
-
-
-@pytest.mark.parametrize(("command", "weight", "value"), CASES)
+@pytest.mark.parametrize(("command", "weight", "value"), [("cloze", BIAS, math.inf), ("attention", QUERY, math.nan)])
 def test_weights_that_are_not_finite(
     command: str, weight: str, value: float, bertology: Callable[..., Any], tiny_bert: Path, tmp_path: Path
 ) -> None:
@@ -246,11 +207,6 @@ def test_a_folder_that_cannot_be_written(probe: Command, tmp_path: Path) -> None
     line = probe("--out", tmp_path / "file" / "run").one_line()
     assert line.startswith(f"cannot write {tmp_path / 'file' / 'run'}")
     assert line.endswith("name another folder with --out")
-
-
-def test_a_file_for_a_folder(probe: Command, tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("in the way")
-    assert str(tmp_path / "file") in probe("--out", tmp_path / "file").one_line()
 
 
 @pytest.mark.parametrize("code", [errno.EROFS, errno.EACCES])

@@ -19,9 +19,7 @@ from bertology.errors import BertologyError, StoreError
 Command = Callable[..., Any]
 
 PATHS = {
-    "not a place for files": lambda folder: Path("/proc/x"),
     "loop of links": lambda folder: folder / "loop",
-    "below a loop": lambda folder: folder / "loop" / "x",
     "long name": lambda folder: folder / ("n" * 300),
     "below a file": lambda folder: folder / "file" / "x",
 }
@@ -59,14 +57,7 @@ def test_the_cache(probe: Command, bertology: Command, path: Path, monkeypatch: 
     assert "BERTOLOGY_CACHE" in line or line.endswith("choose a shorter name")
     for command in ("list", "verify", "prune"):
         outcome = bertology("cache", command)
-        # What is not there yet is a store without entries.
-        assert (outcome.status == 0) == str(path).startswith("/proc")
-        assert outcome.status == 0 or "BERTOLOGY_CACHE" in outcome.one_line()
-
-
-def test_from_python(path: Path, tiny_bert: Path, tiny_corpus: Path) -> None:
-    with pytest.raises(BertologyError, match="cannot write"):
-        bertology.probe(model=tiny_bert, corpus=tiny_corpus, layers="0", controls="none", out=path)
+        assert "BERTOLOGY_CACHE" in outcome.one_line()
 
 
 def test_a_folder_where_a_file_should_be_is_the_same_from_python(
@@ -84,8 +75,6 @@ def test_a_folder_where_a_file_should_be_is_the_same_from_python(
         (errno.ENOSPC, "free some space or choose another folder"),
         (errno.ELOOP, "mend the link"),
         (errno.ENAMETOOLONG, "choose a shorter name"),
-        (errno.ENOTDIR, "check the path"),
-        (errno.EISDIR, "check the path"),
         (errno.EIO, "check the path"),
     ],
 )

@@ -35,16 +35,16 @@ def file(tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
 def test_run_and_run_again(bertology: Command, file: Path, tmp_path: Path) -> None:
     first = bertology("run", file, "--engine", "serial")
     assert first.status == 0, first.err
-    assert first.out.startswith("2 cells computed (")
+    assert first.out.startswith("2 of 2 cells computed now (")
     assert first.err.splitlines() == ["done    pos on pocket, baselines", "done    pos on pocket, tiny"]
     assert (tmp_path / "runs" / "trial" / "results.parquet").exists()
     again = bertology("run", file)
     assert again.status == 0
-    assert again.out.startswith("nothing to do: all 2 cells are finished (")
+    assert again.out.startswith("0 of 2 cells computed now (")
     assert again.out.count("\n") == 1
     assert again.err == ""
     more = bertology("run", file, "--quiet", "--set", "seeds=2", "--engine", "serial")
-    assert more.out.startswith("2 of 3 cells computed, the others were there")
+    assert more.out.startswith("2 of 3 cells computed now (")
     assert more.err == ""
 
 
@@ -64,7 +64,8 @@ def test_failures_are_told_at_the_end(bertology: Command, file: Path) -> None:
         "failed: feats:Nummer on pocket, baselines",
         "failed: feats:Nummer on pocket, tiny",
     ]
-    assert ended.out.startswith("2 of 4 cells computed, some failed (--retry-failed tries them again)")
+    assert ended.out.startswith("2 of 4 cells computed now (")
+    assert "; some failed, --retry-failed tries them again; tables" in ended.out
 
 
 @pytest.mark.parametrize(

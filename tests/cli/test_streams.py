@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from bertology import BertologyError, compress, finetune, landscape, load_corpus, probe
+from bertology import BertologyError, load_corpus, probe
 
 MAIN = (sys.executable, "-c", "from bertology.cli import main; main()")
 PRINTS = ("schema",)
@@ -57,11 +57,8 @@ def test_a_reader_that_has_gone() -> None:
     "arguments",
     [
         ("cloze", "the \udcff [MASK] barks"),
-        ("attention", "the \udcff dog"),
         ("align", "the \udcff dog", "a dog"),
         ("tokenize", "the \udcff dog"),
-        ("neighbours", "the \udcff dog", "--word", "dog"),
-        ("attribute", "the \udcff [MASK] barks", "--candidates", "dog,cat"),
         ("patch", "the \udcff [MASK]", "--with", "the [MASK]", "--candidates", "dog,cat"),
     ],
 )
@@ -74,7 +71,6 @@ def test_an_argument_that_is_no_text(arguments: tuple[str, ...], bertology: Call
     ("task", "data"),
     [
         ("sentence_label:label", [(f"a\udcff {n}", "AB"[n % 2]) for n in range(20)]),
-        ("word_label:tags", [(["a", f"\udcff{n}"], ["N", "V"]) for n in range(20)]),
         ("word_label:tags", [(["a", f"b{n}"], ["N", "V\udcff"]) for n in range(20)]),
     ],
 )
@@ -87,14 +83,8 @@ def test_data_that_are_no_text(task: str, data: Any, tiny_bert: Path) -> None:
     "use",
     [
         lambda: load_corpus(itertools.repeat("a b")),
-        lambda: load_corpus({"train": itertools.repeat(("a", "b"))}),
         lambda: load_corpus({"text": itertools.repeat("a b"), "label": itertools.count()}),
-        lambda: probe(itertools.repeat("pos")),
         lambda: probe("pos", layers=itertools.count()),
-        lambda: probe("pos", controls=itertools.repeat("random")),
-        lambda: finetune("pocket", "pocket", task="pos", out="x", seeds=itertools.count()),
-        lambda: compress("pocket", itertools.repeat("magnitude"), out="x"),
-        lambda: landscape("pocket", "pocket", trajectory=itertools.repeat("pocket")),
     ],
 )
 def test_what_has_no_end_is_one_line(

@@ -62,11 +62,6 @@ def test_a_broken_package_is_reported_and_hides_no_other(
     assert "linear " in listing.out
 
 
-def test_a_readout_may_be_named_by_where_it_is(here: Callable[..., None]) -> None:
-    here(file=FILE.replace('ReadoutKind("toy.v1", Toy,', 'ReadoutKind("toy.v1", "their_toy_readout:Toy",'))
-    assert make_readout("toy").name == "toy.v1"
-
-
 def test_a_wrong_place_of_a_readout_is_reported(here: Callable[..., None]) -> None:
     here(file=FILE.replace('ReadoutKind("toy.v1", Toy,', 'ReadoutKind("toy.v1", "their_absent_readout:Toy",'))
     assert readout_kind("toy").about == "nearest class mean"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -19,13 +19,14 @@ from bertology._names import layer_label, short_names
 from bertology._page import full_page
 from bertology.corpora import Corpus, corpus_is_available, load_corpus
 from bertology.errors import BertologyError, ResultsError, StoreError
-from bertology.measures import count_labels
-from bertology.measures.metrics import ITSELF, LAYER_COLUMNS, label_scores, metric_form
-from bertology.results._items import SplitTexts, tally_of, tree_items
+from bertology.measures.metrics import ITSELF, LAYER_COLUMNS, metric_form
+from bertology.results._items import SplitTexts, per_label_scores, tally_of, tree_items
 from bertology.results._results import OverSteps, Results, View, read_results
 from bertology.results.predictions import Predictions
 from bertology.results.rows import ATTENTION, VECTORS, ResultRow, Score
 from bertology.results.table import (
+    NOTHING,
+    Cell,
     Table,
     apart,
     apart_in_groups,
@@ -51,7 +52,6 @@ from bertology.results.views import (
 )
 
 _HERE = "results/report/assets/"
-_PROMPT = "prompt"
 _OF_ALL = "start", "tables", "heatmap"
 # Charts and details are of layers: where heads alone were asked there is nothing for their scripts to do.
 _OF_LAYERS = "overview", "chart", "cloze", "details"
@@ -62,19 +62,6 @@ _LAST = "download", "state"
 def counted(count: int, noun: str) -> str:
     """``1 layer``, ``5 layers``."""
     return f"{count:,} {noun}{'s' * (count != 1)}"
-
-
-_IN_TEMPLATE: tuple[Any, ...] = (
-    counted,
-    data_of,
-    interval_of,
-    layer_label,
-    layers_named,
-    metric_form,
-    model_of,
-    number,
-    titled,
-)
 
 
 Integers = NDArray[np.int64]
@@ -195,14 +182,11 @@ def group_questions(runs: Sequence[Run]) -> tuple[Question, ...]:
         version = f"{about.task_version}, {metric_title(table.metric)}"
         described.append([table.task, data_of(about), version, f"data {about.corpus_fingerprint[:6]}"])
         readers.append([_reader(run, table) for run, table in same])
-    labels: dict[int, str] = {}
-    for task in dict.fromkeys(parts[0] for parts in described):
-        same_task = [place for place, parts in enumerate(described) if parts[0] == task]
-        labels |= dict(zip(same_task, apart([described[place] for place in same_task]), strict=True))
     questions = []
-    for place, (same, names) in enumerate(zip(by_question.values(), apart_in_groups(readers), strict=True)):
+    named = zip(apart(described), by_question.values(), apart_in_groups(readers), strict=True)
+    for label, same, names in named:
         entries = (Entry(run, table, name) for (run, table), name in zip(same, names, strict=True))
-        questions.append(Question(labels[place], tuple(entries)))
+        questions.append(Question(label, tuple(entries)))
     return tuple(questions)
 
 
@@ -237,49 +221,35 @@ def find_sentences(
     asked = [(run, table.about) for run in runs for table in run.view.tables]
     # Tables whose items are words of a corpus, not prompts.
     of_words = [(run, about) for run, about in asked if not about.answers_itself]
-    wanted = {(about.corpus_fingerprint, about.split) for _, about in of_words}
     if not with_text:
-        reason = dict.fromkeys((fingerprint for fingerprint, _ in wanted), "the report was made without text")
+        reason = dict.fromkeys((row.corpus_fingerprint for _, row in of_words), "the report was made without text")
         return SentenceTexts({}, reason, allowed=False)
-    splits: dict[tuple[str, str], SplitTexts] = {}
-
-    def take(corpus: Corpus) -> None:
-        for key in wanted:
-            if key[0] == corpus.fingerprint and key[1] in corpus:
-                splits[key] = SplitTexts(corpus[key[1]])
-
-    for given in (load_corpus(name, columns=columns) for name in corpora):
-        for key in wanted:
-            take(given.as_read(*key) or given)
+    given = [load_corpus(name, columns=columns) for name in corpora]
 
     @cache  # of this call only: files may be others the next time
-    def load(named: AskedCorpus) -> Corpus:
-        corpus = load_corpus(named.name, columns=named.columns)
+    def load(named: AskedCorpus) -> Corpus | str:
+        """A corpus, or the reason why there is none."""
+        if not corpus_is_available(named.name):
+            return "is not on this machine"
+        try:
+            corpus = load_corpus(named.name, columns=named.columns)
+        except BertologyError as error:
+            return f"cannot be read ({error})"
         return replace(corpus, splits={name: split[: named.sentences] for name, split in corpus.splits.items()})
 
-    def look_in(named: AskedCorpus, about: ResultRow) -> Corpus | str:
-        """A corpus if it is the one looked for, else the reason why it is not taken."""
-        if not corpus_is_available(named.name):
-            return f"corpus {named.name} is not on this machine; name its place with --corpus"
-        try:
-            corpus = load(named).as_read(about.corpus_fingerprint, about.split)
-        except BertologyError as error:
-            return f"corpus {named.name} cannot be read ({error})"
-        return corpus or f"corpus {named.name} as it is here is not the one that was scored; name that with --corpus"
-
+    splits: dict[tuple[str, str], SplitTexts] = {}
     reasons: dict[str, str] = {}
-    # Of each corpus of a run the name that its first table has.
-    first = {(about.corpus_fingerprint, run.name): (run, about) for run, about in reversed(of_words)}
-    for (fingerprint, _), (run, about) in first.items():
-        if any(key[0] == fingerprint for key in splits):
-            continue
-        tried = [look_in(one, about) for one in run.asked or (AskedCorpus(name=about.corpus),)]
-        reasons[fingerprint] = "; ".join(reason for reason in tried if isinstance(reason, str))
-        for corpus in tried:
-            if isinstance(corpus, Corpus):
-                take(corpus)
-    prompts = _find_prompts([(run, about) for run, about in asked if about.answers_itself])
-    return SentenceTexts(splits, reasons, prompts=prompts)
+    for run, about in of_words:
+        key = about.corpus_fingerprint, about.split
+        named = run.asked or (AskedCorpus(name=about.corpus),)
+        tried = {f"corpus {one.name}": load(one) for one in named} if key not in splits else {}
+        for corpus in (*given, *tried.values()):
+            found = None if isinstance(corpus, str) else corpus.as_read(*key)
+            if found is not None and about.split in found:
+                splits.setdefault(key, SplitTexts(found[about.split]))
+        texts = (f"{name} {why if isinstance(why, str) else 'is another one here'}" for name, why in tried.items())
+        reasons.setdefault(about.corpus_fingerprint, f"{'; '.join(texts)}: name the one that was scored with --corpus")
+    return SentenceTexts(splits, reasons, prompts=_find_prompts([one for one in asked if one[1].answers_itself]))
 
 
 def _find_prompts(asked: Sequence[tuple[Run, ResultRow]]) -> dict[str, Mapping[str, Any]]:
@@ -382,26 +352,32 @@ def label_details(entry: Entry, texts: SentenceTexts, sentences: dict[str, int],
         return {"missing": "what is predicted are numbers, not labels"}
     if tally != "labels":
         predictions = [tree_items(one, tally) for one in predictions]
-    # The most frequent gold label first.
-    names = np.array(sorted({label for one in predictions for label in one.labels}), dtype=object)
-    codes = [np.searchsorted(names, np.array(one.labels, dtype=object)) for one in predictions]
-    gold = codes[0][predictions[0].gold]
-    order = np.argsort(-np.bincount(gold, minlength=len(names)), kind="stable")
-    rank = np.argsort(order)
-    pred = rank[np.stack([of_layer[one.pred] for of_layer, one in zip(codes, predictions, strict=True)])]
-    gold = rank[gold]
-    wrong = np.asarray(pred != gold[None])
+    predictions = [replace(one, label_sets=False) for one in predictions]
+    frames = [per_label_scores(one) for one in predictions]
+    codes: dict[str, int] = {}  # the most frequent gold label first
+    for label in (label for frame in frames for label in frame.index):
+        codes.setdefault(label, len(codes))
+
+    def coded(one: Predictions, column: NDArray[np.integer]) -> Integers:
+        return np.array([codes.get(label, 0) for label in one.labels], dtype=np.int64)[column]
+
+    gold = coded(predictions[0], predictions[0].gold)
+    pred = np.stack([coded(one, one.pred) for one in predictions])
+    wrong, first = np.asarray(pred != gold[None]), list(codes)[:_MOST_LABELS]
+    of_labels: dict[str, Any] = {"support": np.bincount(gold, minlength=len(codes))[:_MOST_LABELS].tolist()}
+    for name in ("precision", "recall", "f1"):
+        of_labels[name] = [_rounded(frame[name].reindex(first)) for frame in frames]
     chosen = _chosen_items(wrong, most_items)
     ids = [predictions[0].item_ids[item] for item in chosen.tolist()]
     corpus, split = entry.table.about.corpus_fingerprint, entry.table.about.split
     text = texts.splits.get((corpus, split))
     return {
         "layers": layers,
-        "labels": names[order].tolist(),
+        "labels": list(codes),
         "nItems": len(gold),
-        "perLabel": _label_scores(gold, pred, len(names)),
-        "confusion": _confusions(gold, pred, len(names)),
-        "confused": min(_MOST_CONFUSED, len(names)),
+        "perLabel": of_labels,
+        "confusion": _confusions(gold, pred, len(codes)),
+        "confused": min(_MOST_CONFUSED, len(codes)),
         **_mistakes(wrong),
         "ids": ids,
         "gold": gold[chosen].tolist(),
@@ -410,18 +386,6 @@ def label_details(entry: Entry, texts: SentenceTexts, sentences: dict[str, int],
         "seed": seed,
         "noText": "" if text else texts.reasons.get(corpus) or "the corpus was not found",
     }
-
-
-def _label_scores(gold: Integers, pred: Integers, n_labels: int) -> dict[str, Any]:
-    """Precision, recall and F1 of the first labels by layer; null where undefined."""
-    together = np.zeros(len(gold), dtype=np.int64)
-    # One layer at a time: many labels make the counts of all layers large.
-    counts = (count_labels(gold, one[None], together, n_labels=n_labels, n_clusters=1)[0, 0] for one in pred)
-    scores = list(map(label_scores, counts))
-    plain: dict[str, Any] = {"support": np.bincount(gold, minlength=n_labels)[:_MOST_LABELS].tolist()}
-    for name in ("precision", "recall", "f1"):
-        plain[name] = [_rounded(getattr(score, name)[:_MOST_LABELS]) for score in scores]
-    return plain
 
 
 def _rounded(values: Iterable[float | None], digits: int = 4) -> list[float | None]:
@@ -530,18 +494,14 @@ def _answers(
 ) -> tuple[list[list[int]], list[list[int]], list[str]]:
     """Right and predicted answers for the chosen items by layer, as places in the words, which come last."""
     words: dict[str, int] = {}
-
-    def coded(one: Predictions, codes: NDArray[np.integer], hidden: NDArray[np.bool_]) -> list[int]:
-        texts = [one.labels[code] for code in codes[chosen].tolist()]
-        if not with_text:
-            # One word is an answer; several may be a sentence of a corpus.
-            texts = [_HIDDEN[int(other)] if " " in text else text for text, other in zip(texts, hidden, strict=True)]
-        return [words.setdefault(text, len(words)) for text in texts]
-
-    gold, pred = [], []
-    for layer, one in enumerate(kept):
-        gold.append(coded(one, one.gold, np.zeros(len(chosen), dtype=bool)))
-        pred.append(coded(one, one.pred, wrong[layer, chosen]))
+    both: tuple[list[list[int]], list[list[int]]] = ([], [])
+    for one, of_layer in zip(kept, wrong[:, chosen].tolist(), strict=True):
+        for rows, codes, is_other in zip(both, (one.gold, one.pred), ([False] * len(chosen), of_layer), strict=True):
+            texts = [one.labels[code] for code in codes[chosen].tolist()]
+            if not with_text:  # one word is an answer; several may be a sentence of a corpus
+                texts = [_HIDDEN[other] if " " in text else text for text, other in zip(texts, is_other, strict=True)]
+            rows.append([words.setdefault(text, len(words)) for text in texts])
+    gold, pred = both
     # What is right is the same at all layers, unless it is what a layer itself predicts for another text.
     return gold if any(row != gold[0] for row in gold) else gold[:1], pred, list(words)
 
@@ -614,18 +574,13 @@ def render_report(runs: Sequence[Run], texts: SentenceTexts | None = None) -> st
         for name, column in LAYER_COLUMNS.items()
         if name in shown
     }
-    sections = list(_heads_section(runs))
+    sections = _tables_of(runs, lambda run: (*run.view.head_tables, *run.view.step_tables))
     return full_page(
         _HERE + "page.html",
         title="bertology report: " + ", ".join(run.name for run in runs),
         styles=(),
         scripts=[f"{_HERE}{name}.js" for name in (*_OF_ALL, *(_OF_LAYERS if questions else ()), *_LAST)],
         data=_payload(questions, list(heads.values()), texts or SentenceTexts()),
-        sizes=_sizes(entry.table.about for *_, entry in entries),
-        n_runs=len(runs),
-        of_heads=list(heads.values()),
-        n_heads=max((len(line.heads) for of in heads.values() for line in of.lines), default=0),
-        n_things=len({(of.task, of.metric, line.name) for of in heads.values() for line in of.lines}),
         about=_about(runs),
         apart=", ".join(sorted({task for task in tasks if tasks.count(task) > 1})),
         questions=questions,
@@ -637,13 +592,14 @@ def render_report(runs: Sequence[Run], texts: SentenceTexts | None = None) -> st
         own_heads={entry.table.about.answers_itself for *_, entry in entries},
         head_maps=[one for one in sections if one["task"]],
         heads=sections,
-        over_steps=_tables_of({run.name: run.over_steps.shown() for run in runs if run.over_steps is not None}),
-        wholes=_tables_of({run.name: run.view.wholes for run in runs if run.view.wholes}),
+        over_steps=_tables_of(runs, lambda run: run.over_steps.shown() if run.over_steps else ()),
+        wholes=_tables_of(runs, lambda run: run.view.wholes),
         overview=_overview(questions),
         provenance=[(run.name, _provenance(run)) for run in runs],
-        **{function.__name__: function for function in _IN_TEMPLATE},
-        ranks=lambda metric: tally_of(metric) != "changes",
-        layer_columns=LAYER_COLUMNS,
+        interval_of=interval_of,
+        layer_label=layer_label,
+        number=number,
+        titled=titled,
     )
 
 
@@ -665,29 +621,19 @@ def _overview(questions: Sequence[Question]) -> dict[str, Any]:
     return {"rows": rows, "with_model": len(readers) > 1, "baselines": list(baselines)}
 
 
-def _heads_section(runs: Sequence[Run]) -> Iterator[dict[str, Any]]:
-    """Tables of heads and steps, which the page hides with their model and task.
-
-    Their titles name the model, and the run where several asked for heads of that model.
-    """
-    of_models = Counter(model for run in runs for model in {str(of.about.model) for of in run.view.head_tables})
-    n_heads = 0
-    for run in runs:
-        of_heads = [(f"h{n_heads + number}", of.table()) for number, of in enumerate(run.view.head_tables)]
-        n_heads += len(of_heads)
-        for task, shown in (*of_heads, *(("", steps) for steps in run.view.step_tables)):
-            model = str(shown.row.model)
-            title = f"{shown.title} · {model}" + f" · {run.name}" * (of_models[model] > 1)
-            yield {"title": title, "model": model, "task": task, "table": shown}
-
-
-def _tables_of(by_run: Mapping[str, Iterable[Table]]) -> list[dict[str, Any]]:
-    """Static tables, named by their run if there are several."""
-    return [
-        {"title": table.title + (f" · {name}" if len(by_run) > 1 else ""), "table": table, "model": ""}
-        for name, tables in by_run.items()
-        for table in tables
-    ]
+def _tables_of(runs: Sequence[Run], tables: Callable[[Run], Iterable[Any]]) -> list[dict[str, Any]]:
+    """Static tables, named by their run if there are several; those of heads hidden with their model and task."""
+    found = [(run, table) for run in runs for table in tables(run)]
+    several, shown, n_heads = len({run.name for run, _ in found}) > 1, [], 0
+    for run, one in found:
+        table, model, task = one if isinstance(one, Table) else one.table(), "", ""
+        if not isinstance(one, Table) or one in run.view.step_tables:
+            model = str(one.about.model)
+        if isinstance(one, HeadTable):
+            task, n_heads = f"h{n_heads}", n_heads + 1
+        title = " · ".join(filter(None, [table.title, model, run.name if several else ""]))
+        shown.append({"title": title, "model": model, "task": task, "table": table})
+    return shown
 
 
 def _payload(questions: Sequence[Question], heads: Sequence[HeadTable], texts: SentenceTexts) -> dict[str, Any]:
@@ -757,81 +703,81 @@ def _entry(
     }
 
 
-def _sizes(rows: Iterable[ResultRow]) -> dict[str, int]:
-    """The number of sentences, or of what else clusters are, that answers are scored on; that of prompts last."""
-    sizes: dict[str, dict[tuple[str, str], int]] = {}
-    for about in rows:
-        unit = about.clusters.partition(" of ")[0].removesuffix("s")
-        noun, size = (_PROMPT, about.n_items) if about.answers_itself else (unit, about.n_clusters)
-        of_data, data = sizes.setdefault(noun, {}), (about.corpus_fingerprint, about.split)
-        of_data[data] = max(of_data.get(data, 0), size)
-    return {noun: sum(sizes[noun].values()) for noun in sorted(sizes, key=lambda noun: noun == _PROMPT)}
-
-
 def _about(runs: Sequence[Run]) -> list[tuple[str, str]]:
     """Heading and value of the models, corpora, tasks, date and number of scores of the report."""
-    tables: list[Any] = []
-    for run in runs:
-        tables += (*run.view.tables, *run.view.head_tables, *run.view.step_tables)
-    rows = [row for run in runs for row in run.results.rows]
+    tables: list[Any] = [of for run in runs for of in (*run.view.tables, *run.view.head_tables, *run.view.step_tables)]
+    rows, abouts = [row for run in runs for row in run.results.rows], [table.about for table in tables]
     days = sorted({row.started_utc[:10] for row in rows if row.started_utc})
-    facts: dict[str, Iterable[str]] = {
-        "Models": dict.fromkeys(
-            model_of(table.about) + (f", {depth} layers" if (depth := table.about.n_layers) is not None else "")
-            for table in tables
-        ),
-        "Corpora": dict.fromkeys(data_of(table.about) for table in tables),
-        "Tasks": dict.fromkeys(table.task for table in tables),
-        "Date": [" to ".join(dict.fromkeys([days[0], days[-1]]))] if days else [],
+    depths = ("" if row.n_layers is None else f", {row.n_layers} layers" for row in abouts)
+    facts = {
+        "Models": [model_of(row) + depth for row, depth in zip(abouts, depths, strict=True)],
+        "Corpora": map(data_of, abouts),
+        "Tasks": (table.task for table in tables),
+        "Date": [" to ".join(dict.fromkeys([*days[:1], *days[-1:]]))],
         "Scores": [f"{sum(row.value is not None for row in rows):,} in {counted(len(runs), 'run')}"],
     }
-    return [(heading, text) for heading, values in facts.items() if (text := "; ".join(values))]
+    return [(heading, text) for heading, values in facts.items() if (text := "; ".join(dict.fromkeys(values)))]
 
 
 def _card(table: LayerTable | HeadTable, **more: Any) -> dict[str, Any]:
-    """A table that the page describes in words, hidden with its model or its task, with the notes of the table."""
-    probe, about = probe_of(table.about), table.about
-    question = "" if probe is None else str(probe.question).strip()
-    name = f"task {about.task}, {about.task_version}"
-    asked = f"{question[:1].upper()}{question[1:].rstrip('.')} ({name})." if question else f"{name.capitalize()}."
-    notes = {note.about: note.text for note in table.table().notes}
-    of_heads = isinstance(table, HeadTable)
-    return {"table": table, "of_heads": of_heads, "about": about, "asked": asked, "notes": notes, **more}
+    """A table in short: its question, its best line with all of its cells, its baselines and its notes."""
+    about, shown = table.about, table.table()
+    question = getattr(probe_of(about), "question", "")
+    facts = {"question": f"{question} (task {about.task}, {about.task_version})".strip()}
+    lines, best, place = [line for line in shown.lines if not line.baseline], "", 0
+    if isinstance(table, LayerTable):
+        scored = [number for number, line in enumerate(table.lines) if line.main]
+        place, line = (scored or [0])[-1], table.best_line
+        if tally_of(table.metric) != "changes" and line is not None:  # of changes the last layer is shown: the answer
+            place = table.lines.index(line)
+            best = layers_named([one.layer for one in table.lines if one.in_best_set] or [line.layer])
+    if lines:
+        text = "; ".join(f"{header} {cell}" for header, cell in zip(shown.headers, lines[place].cells, strict=True))
+        facts["shown"] = f"{shown.corner.lower()} {lines[place].label}: {text}"
+    facts["baselines"] = "; ".join(f"{line.label} {line.cells[0]}" for line in shown.lines if line.baseline)
+    facts |= {note.about: note.text for note in shown.notes}
+    if chances := about.chances:
+        facts["chance"] = f"{number(sum(chances.values()) / len(chances))} %"
+    column = 2 if isinstance(table, HeadTable) else 0
+    cell = lines[place].cells[column] if lines else Cell(NOTHING)
+    known = {name: text for name, text in facts.items() if text}
+    return {"figure": cell.text, "interval": cell.interval, "metric": shown.title, "best": best, "facts": known, **more}
+
+
+_PROVENANCE = {
+    "experiment": "{0.experiment}",
+    "tables": "schema {0.schema_version}",
+    "tasks": "{0.task} {0.task_version}",
+    "models": "{1}, {0.init}: {0.model_fingerprint}",
+    "corpora": "{0.corpus} {0.split}: {0.corpus_fingerprint}",
+    "readouts": "{0.readout}.{0.readout_version}",
+    "pooling": "{0.pooling}",
+    "seeds": "{0.seed}",
+    "device": "{0.device}",
+    "dtype": "{0.dtype}",
+    "intervals": "{0.ci_method}",
+    "intervals of means": "{0.mean_ci_method}",
+}
+"""What is said of how a run was made, by its heading, of a row and the run's own name of its model."""
 
 
 def _provenance(run: Run) -> list[tuple[str, str]]:
     """Heading and value of everything a run says of how it was made."""
     rows = run.results.rows
-    times = sorted({row.started_utc for row in rows if row.started_utc})
-    versions: dict[str, set[str]] = defaultdict(set)
+    facts = {"folder": run.name}
+    for heading, form in _PROVENANCE.items():
+        texts = dict.fromkeys(form.format(row, run.models.get(row.model or "")) for row in rows)
+        facts[heading] = "; ".join(text for text in texts if text and "None" not in text)
+    versions: dict[str, dict[str, None]] = defaultdict(dict)
     for row in rows:
         for name, version in json.loads(row.versions).items():
-            versions[str(name)].add(str(version))
+            versions[name][str(version)] = None
+    facts["versions"] = "; ".join(f"{name} {' and '.join(sorted(known))}" for name, known in sorted(versions.items()))
+    times = sorted({row.started_utc for row in rows if row.started_utc})
+    facts["started"] = " to ".join(dict.fromkeys([*times[:1], *times[-1:]]))
     timed = [(row, row.wall_s) for row in rows if row.wall_s is not None and row.started_utc]
-    jobs = {(row.task, row.model, row.init, row.started_utc) for row, _ in timed}
-    took = f"{sum(seconds for _, seconds in timed):,.1f} s in {counted(len(jobs), 'fit')}"
-
-    def all_of(values: Iterable[object]) -> str:
-        return "; ".join(dict.fromkeys(str(value) for value in values if value not in (None, "")))
-
-    n_cells = counted(len({row.cell_id for row in rows}), "cell")
-    n_kept = counted(len({row.cell_id for row in rows if row.predictions_sha256 is not None}), "cell")
-    facts = {
-        "folder": run.name,
-        "experiment": all_of(row.experiment for row in rows),
-        "tables": f"schema {all_of(row.schema_version for row in rows)}, {counted(len(rows), 'row')}, {n_cells}",
-        "tasks": all_of(f"{row.task} {row.task_version}" for row in rows),
-        "models": all_of(f"{run.models[row.model]}, {row.init}: {row.model_fingerprint}" for row in rows if row.model),
-        "corpora": all_of(f"{row.corpus} {row.split}: {row.corpus_fingerprint}" for row in rows),
-        "readouts": all_of(f"{row.readout}.{row.readout_version}" for row in rows if row.readout),
-        "pooling": all_of(row.pooling for row in rows),
-        "seeds": all_of(row.seed for row in rows),
-        "device": all_of(row.device for row in rows),
-        "dtype": all_of(row.dtype for row in rows),
-        "versions": "; ".join(f"{name} {' and '.join(sorted(known))}" for name, known in sorted(versions.items())),
-        "intervals": all_of(method for row in rows for method in (row.ci_method, row.mean_ci_method)),
-        "started": " to ".join(dict.fromkeys([times[0], times[-1]])) if times else "",
-        "fitting took": took if jobs else "",
-        "predictions": f"{n_kept} kept, with SHA-256",
-    }
+    n_fits = len({(row.task, row.model, row.init, row.started_utc) for row, _ in timed})
+    facts["fitting took"] = f"{sum(seconds for _, seconds in timed):,.1f} s in {counted(n_fits, 'fit')}"
+    kept = {row.cell_id: row.predictions_sha256 is not None for row in rows}
+    facts["cells"] = f"{len(kept):,}, {counted(len(rows), 'row')}; predictions of {sum(kept.values()):,}, with SHA-256"
     return [(heading, value) for heading, value in facts.items() if value]

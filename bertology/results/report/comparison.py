@@ -46,11 +46,9 @@ def render_comparison(
     every: Sequence[Compared],
     *,
     reference: str,
-    verdicts: Sequence[str] = (),
-    failures: Sequence[str] = (),
-    sizes: pd.DataFrame | None = None,
-    retained: pd.DataFrame | None = None,
-    heads: pd.DataFrame | None = None,
+    words: Sequence[str],
+    failures: Sequence[str],
+    frames: Mapping[str, pd.DataFrame],
 ) -> str:
     """The whole page; it makes no request, and needs no script but for the choice of a theme.
 
@@ -58,11 +56,9 @@ def render_comparison(
         results: of the reference and the models.
         every: the scores of tasks that were put to all of them, and the statistics of pairs of models.
         reference: its name in the tables.
-        verdicts: the outcome of the comparison, shown before the findings.
+        words: the changes, a line each.
         failures: measures that failed, a line each.
-        sizes: as of :func:`bertology.comparison.size_and_speed`.
-        retained: as of :func:`bertology.comparison.retained`, with a column ``model``.
-        heads: as of :func:`bertology.comparison.head_changes`, with a column ``model``.
+        frames: ``sizes``, ``retained`` and ``heads`` as of :class:`bertology.ModelComparison`, where they are measured.
     """
     models = ", ".join(dict.fromkeys(one.model for one in every))
     questions: dict[tuple[str, str, str, str], list[Compared]] = defaultdict(list)
@@ -72,11 +68,11 @@ def render_comparison(
             questions[one.task, one.metric, one.reading, one.corpus].append(one)
         else:
             of_tasks[one.task].append(one)
-    wholes = [table(frame) for table, frame in ((_sizes, sizes), (_changed_heads, heads)) if frame is not None]
-    wholes += [] if retained is None else _retained(retained)
+    made = {"sizes": _sizes, "heads": _changed_heads, "retained": _retained}
+    wholes = [table for name, of in made.items() if name in frames for table in of(frames[name])]
     asked = {one.task for one in every if one.of_reference}
     tasks = [_task(same) for same in questions.values()]
-    sections = [("Whole models", "", wholes, ())] if wholes else []
+    sections: list[tuple[Any, ...]] = [("Whole models", "", wholes, ())] if wholes else []
     sections.append(("Tasks by layer", _SURE, tasks, _aligned(row for row in results.rows if row.task in asked)))
     for name, of_task in of_tasks.items():
         question = getattr(probe_of(of_task[0].about), "question", "")
@@ -88,7 +84,7 @@ def render_comparison(
         scripts=(),
         data={},
         headline=f"{models} compared with {reference}, layer by layer.",
-        words=[*verdicts, *findings(every)],
+        words=words,
         sections=sections,
         failures=failures,
         provenance=_provenance(results),
@@ -102,7 +98,7 @@ def findings(every: Sequence[Compared]) -> Iterator[str]:
     Scores of tasks differ at a false discovery rate of 5 %, changes where their 95 % intervals are apart from 0.
     """
     for one in every:
-        parts, by_layer = [], {layer: score.value for layer, score in one.by_layer.items()}
+        by_layer, parts = {layer: score.value for layer, score in one.by_layer.items()}, list[str]()
         if one.of_reference:
             parts += _by_side(one.sure, len(one.differences), one.metric)
         elif metric_form(one.metric).part == "change":
@@ -223,7 +219,7 @@ def _provenance(results: Results) -> list[tuple[str, str]]:
     return [(name, "; ".join(dict.fromkeys(texts))) for name, texts in facts.items() if texts]
 
 
-def _sizes(sizes: pd.DataFrame) -> Table:
+def _sizes(sizes: pd.DataFrame) -> Iterator[Table]:
     """A line for each model."""
     rows = {}
     for row in sizes.to_dict("records"):
@@ -236,13 +232,12 @@ def _sizes(sizes: pd.DataFrame) -> Table:
         ]
     headers = "MB on disk", "weights, millions", "not zero", "subwords a second", "speed-up"
     note = Note("speed", "on this machine; [ ] the least and the largest")
-    return Table.of("Size and speed", headers, rows, [note], corner="Model")
+    yield Table.of("Size and speed", headers, rows, [note], corner="Model")
 
 
-def _retained(frame: pd.DataFrame) -> list[Table]:
+def _retained(frame: pd.DataFrame) -> Iterator[Table]:
     """A table for each task and metric: the share of knowledge that each model retained, by layer."""
     text = "(model − floor) / (reference − floor), the floor the better of baselines and random weights; [ ] 95 %"
-    tables = []
     for (task, corpus, metric), of_task in frame.groupby(["task", "corpus", "metric"], sort=False):
         by_model = {str(model): rows.set_index("layer") for model, rows in of_task.groupby("model", sort=False)}
         rows = {}
@@ -251,8 +246,7 @@ def _retained(frame: pd.DataFrame) -> list[Table]:
             scores = (of if of is None else Score(of["retained"], of["ci_low"], of["ci_high"]) for of in found)
             rows[layer_label(int(layer))] = [None if s is None or math.isnan(s.value) else s for s in scores]
         title = f"Retained of {task} on {corpus} · {metric_title(str(metric))}, %"
-        tables.append(Table.of(title, by_model, rows, [Note("retained", text)]))
-    return tables
+        yield Table.of(title, by_model, rows, [Note("retained", text)])
 
 
 def head_findings(heads: pd.DataFrame) -> Iterator[str]:
@@ -265,7 +259,7 @@ def head_findings(heads: pd.DataFrame) -> Iterator[str]:
         yield text
 
 
-def _changed_heads(heads: pd.DataFrame) -> Table:
+def _changed_heads(heads: pd.DataFrame) -> Iterator[Table]:
     """The statistics that change most clearly, a few of each kind: by model and task."""
     sure, groups = _clearest(heads), ["model", "task", "corpus"]
     first = sure.groupby([*groups, "metric"]).head(3).sort_values(groups, kind="stable")
@@ -280,7 +274,7 @@ def _changed_heads(heads: pd.DataFrame) -> Table:
         dict(enumerate(first["model"])),
     )
     notes = [Note("differ", text)]
-    return Table.of("Heads that change most clearly", headers, rows, notes, labels=labels, corner="Model")
+    yield Table.of("Heads that change most clearly", headers, rows, notes, labels=labels, corner="Model")
 
 
 def _clearest(heads: pd.DataFrame) -> pd.DataFrame:
@@ -329,8 +323,9 @@ def _curves(table: Table) -> dict[str, Any] | None:
         return _LEFT + (_RIGHT - _LEFT) * ((layer - layers[0]) / depth if depth else 0.5)
 
     def y(value: float | None) -> float | None:
-        inside = value is not None and math.isfinite(value)
-        return _TOP + (_BOTTOM - _TOP) * (ticks[-1] - value) / (ticks[-1] - ticks[0]) if inside else None
+        if value is None or not math.isfinite(value):
+            return None
+        return _TOP + (_BOTTOM - _TOP) * (ticks[-1] - value) / (ticks[-1] - ticks[0])
 
     drawn = []
     for name, known in lines:

