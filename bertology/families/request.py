@@ -484,6 +484,11 @@ class Experiment(_Settings):
         """Draws of random weights."""
         return 1 if self.random_draws == "auto" else self.random_draws
 
+    @property
+    def runs_control_tasks(self) -> bool:
+        """Whether readouts are fitted to control tasks as well."""
+        return "control_task" in self.controls
+
     def configs_of(self, task: str) -> tuple[ReadoutConfig, ...]:
         """The readout configurations of a task, at least one."""
         from bertology.probing import get_probe
