@@ -20,7 +20,7 @@ from bertology.runner.experiment import load_experiment
 from tests.long_numbers import dumped
 from tests.mutations import accepted, mutated_bytes, mutated_tree, times
 
-COUNT = times(120)
+COUNT = times(60)
 EXPERIMENTS = Path(__file__).parents[1] / "experiments"
 EXPERIMENT = """\
 name: trial

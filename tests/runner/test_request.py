@@ -65,16 +65,6 @@ def test_a_request_is_an_experiment_with_one_model_and_one_corpus() -> None:
         ({"stored_dtype": "int8"}, "stored_dtype: should be float16 or float32, not 'int8'"),
         ({"on_long": "crop"}, "on_long: should be window, error or skip, not 'crop'"),
         ({"controls": 3}, "controls: should be a list"),
-    ],
-)
-def test_unknown_choices_are_answered_with_the_nearest(settings: dict[str, Any], message: str) -> None:
-    with pytest.raises(BertologyError, match=message):
-        ProbeRequest(**settings)
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
         ({"tasks": ()}, "no task is asked for"),
         ({"seeds": 0}, "seeds: should be at least 1, not 0"),
         ({"max_pieces": 2}, "max_pieces: should be at least 8, not 2"),
