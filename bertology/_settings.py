@@ -11,11 +11,11 @@ from __future__ import annotations
 import difflib
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from operator import attrgetter
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, TypeVar, get_type_hints
+from typing import Annotated, Any, ClassVar, TypeVar, get_args, get_type_hints
 
 import yaml
 from pydantic import BaseModel, Field, GetJsonSchemaHandler, TypeAdapter, ValidationError
@@ -238,17 +238,17 @@ def checked(
     model: type[Model],
     settings: Mapping[str, Any],
     *,
-    known: Callable[[Keys], Sequence[str]] | None = None,
+    more: Sequence[str] = (),
     where: str = "",
 ) -> Model:
     """Settings as a pydantic model, or an error with file, line and key, or else ``where`` they were given.
 
-    ``known`` are the keys valid at a path.
+    Files may have ``more`` keys at their top, which messages name as well.
     """
     try:
         return model.model_validate(plain(settings))
     except ValidationError as error:
-        path, message = problem_of(error.errors(), settings, known or (lambda _: list(model.model_fields)))
+        path, message = problem_of(error.errors(), settings, model, more)
     key = "" if message.startswith(("unknown key ", "key ")) else _name_of(path)
     place = settings.place_of(path) if isinstance(settings, Placed) else where
     raise BertologyError(f"{place}: {key + ': ' if key else ''}{message}")
@@ -314,14 +314,19 @@ def _has(value: Any, step: str | int) -> bool:
     return is_in_list or (isinstance(value, Mapping) and step in value)
 
 
-def problem_of(errors: Sequence[ErrorDetails], given: Any, known: Callable[[Keys], Sequence[str]]) -> tuple[Keys, str]:
+def problem_of(
+    errors: Sequence[ErrorDetails], given: Any, model: type[BaseModel], more: Sequence[str] = ()
+) -> tuple[Keys, str]:
     """The path of the first problem in ``given`` settings, and its description; unknown keys come first."""
     first = min(errors, key=lambda error: error["type"] != "extra_forbidden")
     path = _path_of(first, given)
     if first["type"] == "extra_forbidden":
         where = f" in {_name_of(path[:-1])}" if path[:-1] else ""
-        near = difflib.get_close_matches(str(path[-1])[:80], known(path), n=1, cutoff=0.4)
-        hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(known(path))}"
+        for step in (step for step in path[:-1] if isinstance(step, str)):
+            model = next(_models_in(model.model_fields[step].annotation), model)
+        known = [*model.model_fields, *(() if path[1:] else more)]
+        near = difflib.get_close_matches(str(path[-1])[:80], known, n=1, cutoff=0.4)
+        hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}"
         return path, f"unknown key {quoted(path[-1])}{where}: {hint}"
     if first["type"] == "missing":
         return path[:-1], f"key {quoted(_name_of(path))} is missing"
@@ -347,6 +352,14 @@ def _wanted(problem: ErrorDetails) -> str:
         for words, plain_words in _IN_WORDS.items():
             text = text.replace(words, plain_words)
     return _WANTED.get(problem["type"], text)
+
+
+def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
+    """The models of settings in a type, such as a list of them."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for part in get_args(annotation):
+        yield from _models_in(part)
 
 
 def _path_of(problem: ErrorDetails, given: Any) -> Keys:

@@ -608,7 +608,7 @@ class ProbeRequest(Experiment):
         try:
             super().__init__(**nested)
         except ValidationError as error:
-            path, message = problem_of(error.errors(), nested, lambda _: list(ReadoutSettings.model_fields))
+            path, message = problem_of(error.errors(), nested, Experiment)
             key = _flat_name(path)
             raise BertologyError(f"{key}: {message}" if key else message) from None
 

@@ -13,7 +13,6 @@ from pydantic_core import CoreSchema
 
 from bertology._names import name_not_found
 from bertology._settings import (
-    Keys,
     Place,
     Placed,
     Text,
@@ -263,13 +262,7 @@ def load_grid(
             places = [settings.place_of((part, number)) for number in range(len(settings[part]))]
             settings[part] = [_with_common(*one, common, part) for one in zip(settings[part], places, strict=True)]
 
-    def known(path: Keys) -> list[str]:
-        """The keys beside an unknown one."""
-        if len(path) > 1:
-            return list(_KINDS[str(path[0])].model_fields)
-        return [*FineTuneGrid.model_fields, *_COMMON["tasks"], *_COMMON["runs"]]
-
-    return checked(FineTuneGrid, settings, known=known)
+    return checked(FineTuneGrid, settings, more=[*_COMMON["tasks"], *_COMMON["runs"]])
 
 
 def _with_names(given: Mapping[str, Any]) -> dict[str, Any]:

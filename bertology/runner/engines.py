@@ -480,7 +480,7 @@ class SlurmProfile(BaseModel):
 def read_profile(path: Path) -> SlurmProfile:
     """The profile that a YAML file holds; errors name file, line and key."""
     written = read_yaml(path, what="a profile of Slurm jobs", example="cores: 4")
-    return checked(SlurmProfile, written, known=lambda path: list((Bounds if path[1:] else SlurmProfile).model_fields))
+    return checked(SlurmProfile, written)
 
 
 Sent = tuple[Unit, Path]  # a unit as it is sent to another process, without its sentences, and the file that has them

@@ -122,11 +122,12 @@ def _pair(plan: Plan, units: Sequence[Unit], folder: Path | None) -> PairEstimat
             n_passes = 1 if family.pass_key(load[0][1].draws[0]) is not None else n_cells
             flops += n_passes * pair.pass_flops(n_words)
         elif family.is_cross_validated:
+            itemsize = float(np.dtype(pair.request.stored_dtype).itemsize)
             n_train, n_layers, width = pair.splits.train.n_words, len(pair.layers), pair.shape.dim
             for one in members:
                 readout = get_readout(one.readout, **one.config.settings)
                 flops += len(one.cells) * readout.training_flops(n_train, width, _CLASSES)
-            memory = max(memory, min(memory_for_vectors(), 4.0 * n_train * n_layers * width))
+            memory = max(memory, min(memory_for_vectors(), itemsize * n_train * n_layers * width))
         else:
             flops += n_cells * _PRODUCTS * n_words * pair.shape.dim**2
         needs_vectors = needs_vectors or bool(load[0][1].reads)

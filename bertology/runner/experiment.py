@@ -6,31 +6,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel
-
 from bertology import _settings
 from bertology._files import exists, real_path
 from bertology.errors import BertologyError, NameNotFoundError, cut_path, quoted
 from bertology.families.contract import check_controls
 from bertology.families.request import (
-    CorpusSettings,
     Experiment,
     ModelSettings,
-    OutputSettings,
-    StatisticsSettings,
-    TaskSettings,
 )
 
 __all__ = ["Experiment", "ModelSettings", "load_experiment"]
 
 _INCLUDE = "include"
-_PARTS: dict[str, type[BaseModel]] = {
-    "models": ModelSettings,
-    "corpora": CorpusSettings,
-    "tasks": TaskSettings,
-    "statistics": StatisticsSettings,
-    "outputs": OutputSettings,
-}
 
 
 def load_experiment(path: str | Path, *, changes: Sequence[str] = (), trust_remote_code: bool = False) -> Experiment:
@@ -47,7 +34,7 @@ def load_experiment(path: str | Path, *, changes: Sequence[str] = (), trust_remo
     """
     written = _settings.changed(_with_includes(Path(path), ()), changes)
     _settings.check_trust(written, granted=trust_remote_code)
-    experiment = _settings.checked(Experiment, written, known=_known)
+    experiment = _settings.checked(Experiment, written, more=[_INCLUDE])
     try:
         check_controls(experiment.controls, (task.name for task in experiment.tasks))
     except NameNotFoundError as error:
@@ -57,7 +44,7 @@ def load_experiment(path: str | Path, *, changes: Sequence[str] = (), trust_remo
 
 def experiment_of(settings: Mapping[str, Any], *, where: str) -> Experiment:
     """The experiment of plain settings, as a file has them, checked as those of a file are."""
-    return _settings.checked(Experiment, settings, known=_known, where=where)
+    return _settings.checked(Experiment, settings, where=where)
 
 
 def _with_includes(path: Path, above: tuple[Path, ...]) -> _settings.Placed:
@@ -77,12 +64,6 @@ def _with_includes(path: Path, above: tuple[Path, ...]) -> _settings.Placed:
             raise BertologyError(f"{written.places[_INCLUDE]}: include: {problem}")
         written = _settings.merged(written, _with_includes(file, (*above, here)))
     return written
-
-
-def _known(path: tuple[str | int, ...]) -> list[str]:
-    """The keys beside an unknown one."""
-    part = _PARTS.get(str(path[0])) if len(path) > 1 else Experiment
-    return [*(part or Experiment).model_fields, *([_INCLUDE] if len(path) == 1 else [])]
 
 
 def experiment_schema() -> Mapping[str, Any]:
