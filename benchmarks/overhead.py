@@ -105,7 +105,8 @@ def bare_work(experiment: Experiment) -> None:
     """Fit and predict every unit of an experiment, one after another, and keep nothing."""
     from bertology.activations.progress import silent
     from bertology.families.contract import Resources
-    from bertology.runner.engines import extract_splits, one_thread, open_encoder
+    from bertology.families.model_corpus import StoredSignal
+    from bertology.runner.engines import Context, extract_splits, one_thread, open_encoder
 
     entries: dict[Any, Any] = {}
     for unit in resolve_work(experiment).units:
@@ -113,7 +114,7 @@ def bare_work(experiment: Experiment) -> None:
         for group in () if unit.is_baseline else unit.draws:
             key = id(pair), group[0].weights
             if key not in entries:
-                entries[key] = extract_splits(pair, group[0].weights, "cpu", lambda _: silent)
+                entries[key] = extract_splits(pair, StoredSignal(group[0].weights, "words"), Context(Path(), "cpu"))
             encoder = partial(open_encoder, pair, group[0].weights, "cpu")
             with (
                 one_thread(),

@@ -29,18 +29,16 @@ if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
 _SUFFIX = ".tmp"
-_MARKED = re.compile(r"\..*\.(?P<host>[0-9a-f]{8})-(?P<pid>\d{1,7})-(?P<start>\d+)\.[^.]+\.tmp")
+_MARKED = re.compile(r"\..*\.(?P<host>[0-9a-f]{8})-(?P<pid>\d{1,7})\.[^.]+\.tmp")
 _MOST_CHARACTERS = 50
 """Characters of the final name in a temporary one: at most 200 bytes of the 255 that a name may have."""
-_FOREIGN_AGE_S = 24 * 3600.0
-_REFRESH_S = 3600.0
-_UNKNOWN = "0"
+_FOREIGN_AGE_S = 7 * 24 * 3600.0
 _LOOK_S = 0.25
 
 
 def temporary_affixes(name: str) -> tuple[str, str]:
     """Prefix and suffix of a temporary name for ``name``; a unique part goes between them."""
-    return f".{name[:_MOST_CHARACTERS]}.{_mark(os.getpid())}.", _SUFFIX
+    return f".{name[:_MOST_CHARACTERS]}.{_host()}-{os.getpid()}.", _SUFFIX
 
 
 @contextlib.contextmanager
@@ -48,52 +46,30 @@ def temporary_folder(parent: Path, name: str) -> Iterator[Path]:
     """A hidden folder in ``parent`` while in the ``with`` block."""
     prefix, suffix = temporary_affixes(name)
     with tempfile.TemporaryDirectory(dir=parent, prefix=prefix, suffix=suffix) as made:
-        ended = threading.Event()
-
-        def refresh() -> None:
-            # Processes of other hosts know only by its age that a folder is in use.
-            while not ended.wait(_REFRESH_S):
-                os.utime(made)
-
-        threading.Thread(target=refresh, daemon=True, name="temporary-folder").start()
-        try:
-            yield Path(made)
-        finally:
-            ended.set()
+        yield Path(made)
 
 
 def sweep(*folders: Path) -> None:
-    """Delete the temporary files and folders directly in ``folders`` whose owner has ended.
+    """Delete the temporary files and folders directly in ``folders`` whose process has ended.
 
-    Whether a process of another host has ended is unknown: its files are deleted when they are a day old. Files that
+    Whether a process of another host has ended is unknown: its files are deleted when they are a week old. Files that
     cannot be deleted are kept.
     """
     for folder in folders:
         # There may be no such folder, or it is not for this user to read.
         with contextlib.suppress(OSError):
             for name in os.listdir(folder):  # noqa: PTH208 (a Path of every file costs more than the name)
-                if name.endswith(_SUFFIX) and (match := _MARKED.fullmatch(name)) is not None:
-                    _delete_if_left(folder / name, **match.groupdict())
-
-
-def _delete_if_left(path: Path, *, host: str, pid: str, start: str) -> None:
-    # Others may sweep the same folder at once, the disk may be read-only, and another user's files are that user's.
-    with contextlib.suppress(OSError):
-        if host == _host():
-            is_used = _is_alive(int(pid), start)
-        else:
-            is_used = time.time() - path.lstat().st_mtime <= _FOREIGN_AGE_S
-        if is_used:
-            return
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path)
-        else:
-            path.unlink()
-
-
-@functools.lru_cache(maxsize=1)
-def _mark(pid: int) -> str:
-    return f"{_host()}-{pid}-{_state_and_start(pid)[1]}"
+                if not name.endswith(_SUFFIX) or (match := _MARKED.fullmatch(name)) is None:
+                    continue
+                # Others may sweep the same folder at once, and another user's files are that user's.
+                path = folder / name
+                with contextlib.suppress(OSError):
+                    if match["host"] != _host():
+                        is_used = time.time() - path.lstat().st_mtime <= _FOREIGN_AGE_S
+                    else:
+                        is_used = _is_alive(int(match["pid"]))
+                    if not is_used:
+                        shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
 
 
 @functools.cache
@@ -106,26 +82,12 @@ def _host() -> str:
     return hashlib.blake2b(f"{socket.gethostname()} {processes}".encode(), digest_size=4).hexdigest()
 
 
-def _is_alive(pid: int, start: str) -> bool:
-    """Whether the process that had this id when it started at ``start`` runs; its id may be another's by now."""
+def _is_alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True  # of another user
-    state, now = _state_and_start(pid)
-    return state not in ("Z", "X") and (_UNKNOWN in (start, now) or start == now)
-
-
-def _state_and_start(pid: int) -> tuple[str, str]:
-    """State of a process and when it started, in ticks since the system did; unknown where the system has no /proc."""
-    try:
-        # The name of the program, which stands before, may hold blanks and parentheses.
-        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
-    except OSError:
-        return "", _UNKNOWN
-    return fields[0], fields[19]
+    except OSError as error:
+        return isinstance(error, PermissionError)  # a process of another user
+    return True
 
 
 def end_with_parent(parent: int) -> None:

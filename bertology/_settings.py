@@ -1,22 +1,21 @@
 """Settings from a strict subset of YAML or the command line, checked against their types; errors are one line.
 
-In this YAML every value has its file and line, and text is text: of the words that YAML 1.1 takes for something else,
-only ``true``, ``false`` and ``null`` are left, so that ``no`` is a word, ``2019-06-02`` a text, and ``1e-3`` the number
-it looks like. Tags are refused, whatever they would make; so are keys written twice, numbers that are not finite or
-beyond 64 bits, and aliases that unfold into more than a person would write.
+In this YAML text is text: of the words that YAML 1.1 takes for something else, only ``true``, ``false`` and ``null``
+are left, so that ``no`` is a word, ``2019-06-02`` a text, and ``1e-3`` the number it looks like. Tags and aliases are
+refused, and so are keys written twice and numbers that are not finite or beyond 64 bits. Mappings know the places of
+their keys (:class:`Placed`).
 """
 
 from __future__ import annotations
 
 import difflib
-import itertools
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
 from operator import attrgetter
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, get_type_hints
+from typing import Annotated, Any, ClassVar, TypeVar, get_args, get_type_hints
 
 import yaml
 from pydantic import BaseModel, Field, GetJsonSchemaHandler, TypeAdapter, ValidationError
@@ -43,12 +42,17 @@ _WANTED = {
     "tuple_type": "a list, such as [a, b]",
     "model_type": "a mapping of keys to values",
     "dict_type": "a mapping of keys to values",
+    "string_too_short": "a text that is not empty",
+    "string_pattern_mismatch": "letters, digits, '-', '_' and '.', as a folder is called so",
 }
-_OF_NUMBERS = ("int_type", "greater_than_equal", "less_than_equal", "greater_than")
-_IN_WORDS = {"less than or equal to": "at most", "greater than or equal to": "at least", "greater than": "over"}
+"""Descriptions of expected values, by pydantic's type of the error, where its own are not plain."""
+_IN_WORDS = {
+    "less than or equal to": "at most",
+    "greater than or equal to": "at least",
+    "greater than": "over",
+    "'": "",
+}
 _MOST_BYTES = 1 << 20
-_MOST_VALUES = 20_000
-_MOST_DEPTH = 50
 _MOST_WHOLE = 2.0**63
 _COMMAND = "command"
 _PLAIN = "tag:yaml.org,2002:"
@@ -58,26 +62,6 @@ _SCALARS = {
     "int": (r"[-+]?[0-9]+", "-+0123456789"),
     "float": (r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.inf|\.nan", "-+.0123456789"),
 }
-
-
-class _Loader(yaml.SafeLoader):
-    """Composes nodes; the patterns above decide the types of scalars."""
-
-    yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012  as in the base class
-
-
-class _Dumper(yaml.SafeDumper):
-    """Writes what :class:`_Loader` reads back as it was: texts that look like numbers in quotes."""
-
-    yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012  as in the base class
-
-    def ignore_aliases(self, data: Any) -> bool:
-        return True
-
-
-for _kind, (_pattern, _first) in _SCALARS.items():
-    for _tool in (_Loader, _Dumper):
-        _tool.add_implicit_resolver(_PLAIN + _kind, re.compile(rf"^(?:{_pattern})$"), ["", *_first])
 
 
 @dataclass(frozen=True)
@@ -91,45 +75,145 @@ class Place:
         return self.source if self.line is None else f"{self.source}:{self.line}"
 
 
-@dataclass(frozen=True)
-class Written:
-    """A value with its place: a mapping or list of further ones, or a string, number, truth value or None."""
+class Placed(dict[str, Any]):
+    """A mapping that knows its place and those of its keys; the values are plain, further mappings placed."""
 
-    place: Place
-    value: Any  # `dict[str, Written]`, `list[Written]` or a scalar
-    key_places: Mapping[str, Place] = field(default_factory=dict)  # the place of each key of a mapping
+    def __init__(self, values: Mapping[str, Any], place: Place, places: Mapping[str, Place]) -> None:
+        super().__init__(values)
+        self.place, self.places = place, dict(places)
 
-    def plain(self) -> Any:
-        """The value as plain Python objects, without places."""
-        if isinstance(self.value, dict):
-            return {key: value.plain() for key, value in self.value.items()}
-        return [value.plain() for value in self.value] if isinstance(self.value, list) else self.value
-
-    def place_of(self, path: tuple[str | int, ...]) -> Place:
-        """The place of the value at ``path``, or of its deepest ancestor that exists."""
-        if not path or not _has(self.value, path[0]):
-            return self.place
-        below: Written = self.value[path[0]]
-        return below.place_of(path[1:]) if path[1:] else self.key_places.get(str(path[0]), below.place)
+    def place_of(self, path: Keys) -> Place:
+        """The place of the value at ``path``, or of its deepest ancestor that has one."""
+        place: Place = self.place
+        at: Any = self
+        for step in path:
+            place = getattr(at, "places", {}).get(step, getattr(at, "place", place))
+            at = at[step] if _has(at, step) else None
+        return place
 
 
-def written_at(place: Place, plain: Any) -> Written:
-    """A value made of plain Python objects, all with the same place in the source file."""
-    if isinstance(plain, Mapping):
-        return Written(place, {key: written_at(place, value) for key, value in plain.items()})
-    if isinstance(plain, list | tuple):
-        return Written(place, [written_at(place, value) for value in plain])
-    return Written(place, plain)
+class _PlacedList(list[Any]):
+    """A list with the places of its values."""
+
+    places: Mapping[int, Place]
 
 
-def _has(value: Any, step: str | int) -> bool:
-    """Whether a mapping has a key, or a list a place."""
-    is_in_list = isinstance(value, list | tuple) and isinstance(step, int) and step < len(value)
-    return is_in_list or (isinstance(value, dict) and step in value)
+class _Loader(yaml.SafeLoader):
+    """Makes plain values and :class:`Placed` mappings; the patterns above decide the types of scalars."""
+
+    yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012  as in the base class
+    yaml_constructors: ClassVar[dict[str | None, Any]] = {None: yaml.SafeLoader.construct_undefined}
+    place = Place("")
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        """Compose a node that is no alias."""
+        reader: Any = self
+        if reader.check_event(yaml.AliasEvent):
+            raise _refusal(reader.peek_event(), "an alias stands for what is written elsewhere: write it out")
+        return super().compose_node(parent, index)
+
+    def place_at(self, node: yaml.Node) -> Place:
+        """The place of a node."""
+        return self.place if self.place.line is None else Place(self.place.source, node.start_mark.line + 1)
 
 
-def read_yaml(path: Path, *, what: str) -> Written:
-    """The mapping that a YAML file holds, which should be ``what``, for messages."""
+class _Dumper(yaml.SafeDumper):
+    """Writes what :class:`_Loader` reads back as it was: texts that look like numbers in quotes."""
+
+    yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012  as in the base class
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+class _Refused(yaml.MarkedYAMLError):
+    """What is YAML, but not of the strict subset."""
+
+
+def _refusal(at: Any, problem: str) -> _Refused:
+    return _Refused(problem=problem, problem_mark=at.start_mark)
+
+
+def _mapping(loader: _Loader, node: yaml.MappingNode) -> Placed:
+    found = Placed({}, loader.place_at(node), {})
+    for key_node, value_node in node.value:
+        if not isinstance(key_node, yaml.ScalarNode):
+            raise _refusal(key_node, "a key should be a plain word")
+        key = _text(loader, key_node)
+        if key in found:
+            first = found.places[key].line
+            raise _refusal(key_node, f"key {quoted(key)} is written twice (first in line {first})")
+        found[key], found.places[key] = loader.construct_object(value_node, deep=True), loader.place_at(key_node)
+    return found
+
+
+def _sequence(loader: _Loader, node: yaml.SequenceNode) -> _PlacedList:
+    found = _PlacedList(loader.construct_object(one, deep=True) for one in node.value)
+    found.places = dict(enumerate(map(loader.place_at, node.value)))
+    return found
+
+
+def _text(loader: _Loader, node: yaml.ScalarNode) -> str:
+    text = str(node.value)
+    if any("\ud800" <= letter <= "\udfff" for letter in text) or "\0" in text:
+        raise _refusal(node, f"{quoted(text)} holds what is no character of a text (\\0, or half of a pair)")
+    return text
+
+
+def _scalar(loader: _Loader, node: yaml.ScalarNode) -> Any:
+    kind, text = node.tag.removeprefix(_PLAIN), str(node.value)
+    if not re.fullmatch(_SCALARS[kind][0], text):  # a tag such as !!int may stand before any text
+        raise _refusal(node, f"{quoted(text)} is not what its tag !!{kind} says")
+    if kind in ("null", "bool"):
+        return None if kind == "null" else text.lower() == "true"
+    number = float(text.replace(".inf", "inf").replace(".nan", "nan"))
+    if not math.isfinite(number) or (kind == "int" and abs(number) >= _MOST_WHOLE):
+        raise _refusal(node, f"{quoted(text)} is not a finite number, or beyond what 64 bits hold")
+    return int(text) if kind == "int" else number
+
+
+for _kind, (_pattern, _first) in _SCALARS.items():
+    _Loader.add_constructor(_PLAIN + _kind, _scalar)
+    for _tool in (_Loader, _Dumper):
+        _tool.add_implicit_resolver(_PLAIN + _kind, re.compile(rf"^(?:{_pattern})$"), ["", *_first])
+_Loader.add_constructor(_PLAIN + "map", _mapping)
+_Loader.add_constructor(_PLAIN + "seq", _sequence)
+_Loader.add_constructor(_PLAIN + "str", _text)
+
+
+def parse_yaml(text: str, place: Place) -> Any:
+    """The value of a YAML text; ``place`` is its place in messages, with line 1 where lines are to be named."""
+    loader = None
+    try:
+        loader = _Loader(text)
+        loader.place = place
+        return loader.get_single_data()
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        place = Place(place.source, mark.line + 1) if mark and place.line else place
+        problem = cut(str(error.problem or error.context), most=300)
+        if isinstance(error, _Refused):
+            raise BertologyError(f"{place}: {problem}") from None
+    except RecursionError:
+        problem = "nested too deeply"
+    except (yaml.YAMLError, ValueError) as error:  # a ValueError of an escape such as "\U00110000"
+        problem = " ".join(str(error).split())
+    finally:
+        if loader is not None:
+            loader.dispose()
+    raise BertologyError(f"{place}: not valid YAML ({problem})")
+
+
+def to_yaml(plain: Any) -> str:
+    """YAML that :func:`parse_yaml` reads back as ``plain``."""
+    return str(yaml.dump(plain, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100))
+
+
+def read_yaml(path: Path, *, what: str, example: str, command: str | None = None) -> Placed:
+    """The mapping that a YAML file holds, without its key ``command``, which is checked; empty where the file is.
+
+    Errors call it ``what`` and give an ``example`` of a setting.
+    """
     with opened(path, missing=f"it should be {what} in YAML") as file:
         content = file.read(_MOST_BYTES + 1)
     if len(content) > _MOST_BYTES:
@@ -138,104 +222,48 @@ def read_yaml(path: Path, *, what: str) -> Written:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise BertologyError(f"{path}: not UTF-8 text ({error}); it should be {what} in YAML") from None
-    return parse_yaml(text, Place(str(path), 1))
+    place = Place(str(path), 1)
+    found = parse_yaml(text, place)
+    found = Placed({}, place, {}) if found is None else found
+    if not isinstance(found, Placed):
+        raise BertologyError(f"{place}: {what} is a mapping of keys to values, such as '{example}'")
+    stated = command if command is None else found.pop(_COMMAND, command)
+    if stated != command:
+        problem = f"this is a file for `bertology {cut(str(stated))}`, and was given to `bertology {command}`"
+        raise BertologyError(f"{found.places[_COMMAND]}: {problem}")
+    return found
 
 
-def read_file_of(command: str, path: Path, *, what: str, example: str) -> Written:
-    """The mapping of a YAML file for ``bertology COMMAND``, without its key ``command``, which is checked."""
-    written = read_yaml(path, what=what)
-    if written.value is None:
-        return Written(written.place, {})
-    if not isinstance(written.value, dict):
-        raise BertologyError(f"{written.place}: {what} is a mapping of keys to values, such as '{example}'")
-    stated = written.value.pop(_COMMAND, None)
-    if stated is not None and stated.value != command:
-        raise BertologyError(
-            f"{written.key_places[_COMMAND]}: this is a file for `bertology {cut(str(stated.plain()))}`, and was given "
-            f"to `bertology {command}`"
-        )
-    return written
+def checked(
+    model: type[Model],
+    settings: Mapping[str, Any],
+    *,
+    more: Sequence[str] = (),
+    where: str = "",
+) -> Model:
+    """Settings as a pydantic model, or an error with file, line and key, or else ``where`` they were given.
 
-
-def parse_yaml(text: str, place: Place) -> Written:
-    """The value of a YAML text; ``place`` is its place in messages."""
+    Files may have ``more`` keys at their top, which messages name as well.
+    """
     try:
-        node = yaml.compose(text, Loader=_Loader)
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        at = Place(place.source, mark.line + 1) if mark and place.line else place
-        raise BertologyError(f"{at}: not valid YAML ({error.problem or error.context})") from None
-    except yaml.YAMLError as error:
-        raise BertologyError(f"{place}: not valid YAML ({' '.join(str(error).split())})") from None
-    except RecursionError:
-        raise BertologyError(f"{place}: nested too deeply") from None
-    except ValueError:  # of chr(), from an escape such as "\U00110000"
-        raise BertologyError(f"{place}: not valid YAML (an escape \\U of no character)") from None
-    return Written(place, None) if node is None else _unfolded(node, place, itertools.count(1), 0)
-
-
-def to_yaml(plain: Any) -> str:
-    """YAML that :func:`parse_yaml` reads back as ``plain``."""
-    return str(yaml.dump(plain, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100))
-
-
-def _unfolded(node: yaml.Node, source: Place, counter: Iterator[int], depth: int) -> Written:
-    """The value of a node, within limits on their number and depth."""
-    place = source if source.line is None else Place(source.source, node.start_mark.line + 1)
-    if next(counter) > _MOST_VALUES or depth > _MOST_DEPTH:
-        problem = f"unfolds into over {_MOST_VALUES:,} values or {_MOST_DEPTH} levels"
-        raise BertologyError(f"{place}: {problem}; write it without aliases")
-    if not node.tag.startswith(_PLAIN) or node.tag.removeprefix(_PLAIN) not in (*_SCALARS, "str", "map", "seq"):
-        remedy = "write plain text, numbers, lists and mappings"
-        raise BertologyError(f"{place}: tag {cut(node.tag.replace(_PLAIN, '!!'))} is not allowed here; {remedy}")
-    if isinstance(node, yaml.SequenceNode):
-        return Written(place, [_unfolded(child, source, counter, depth + 1) for child in node.value])
-    if not isinstance(node, yaml.MappingNode):
-        return Written(place, _scalar(node.tag.removeprefix(_PLAIN), str(node.value), place))
-    values: dict[str, Written] = {}
-    places: dict[str, Place] = {}
-    for key_node, value_node in node.value:
-        at = source if source.line is None else Place(source.source, key_node.start_mark.line + 1)
-        if not isinstance(key_node, yaml.ScalarNode):
-            raise BertologyError(f"{at}: a key should be a plain word")
-        key = _scalar("str", str(key_node.value), at)
-        if key in values:
-            raise BertologyError(f"{at}: key {quoted(key)} is written twice (first in line {places[key].line})")
-        places[key] = at
-        values[key] = _unfolded(value_node, source, counter, depth + 1)
-    return Written(place, values, places)
-
-
-def _scalar(kind: str, text: str, place: Place) -> Any:
-    if kind == "str":
-        if any("\ud800" <= letter <= "\udfff" for letter in text) or "\0" in text:
-            problem = "holds what is no character of a text (\\0, or half of a pair)"
-            raise BertologyError(f"{place}: {quoted(text)} {problem}")
-        return text
-    # A tag such as !!int may stand before any text.
-    if kind not in _SCALARS or not re.fullmatch(_SCALARS[kind][0], text):
-        raise BertologyError(f"{place}: {quoted(text)} is not what its tag !!{kind} says")
-    if kind in ("null", "bool"):
-        return None if kind == "null" else text.lower() == "true"
-    number = float(text.replace(".inf", "inf").replace(".nan", "nan"))
-    if not math.isfinite(number) or (kind == "int" and abs(number) >= _MOST_WHOLE):
-        raise BertologyError(f"{place}: {quoted(text)} is not a finite number, or beyond what 64 bits hold")
-    return int(text) if kind == "int" else number
-
-
-def checked(model: type[Model], written: Written, *, known: Callable[[Keys], Sequence[str]] | None = None) -> Model:
-    """Settings as a pydantic model, or an error with file, line and key; ``known`` are the keys valid at a path."""
-    plain = written.plain()
-    try:
-        return model.model_validate(plain)
+        return model.model_validate(plain(settings))
     except ValidationError as error:
-        path, message = problem_of(error.errors(), plain, known or (lambda _: list(model.model_fields)))
+        path, message = problem_of(error.errors(), settings, model, more)
     key = "" if message.startswith(("unknown key ", "key ")) else _name_of(path)
-    raise BertologyError(f"{written.place_of(path)}: {key + ': ' if key else ''}{message}")
+    place = settings.place_of(path) if isinstance(settings, Placed) else where
+    raise BertologyError(f"{place}: {key + ': ' if key else ''}{message}")
 
 
-def changed(written: Written, changes: Sequence[str]) -> Written:
+def plain(value: Any) -> Any:
+    """Settings without their places."""
+    if isinstance(value, Mapping):
+        return {key: plain(one) for key, one in value.items()}
+    return list(map(plain, value)) if isinstance(value, list) else value
+
+
+def changed(settings: Mapping[str, Any], changes: Sequence[str]) -> Placed:
     """Settings with some values replaced, each as ``key=value``: ``seeds=3``, ``models[0].dtype=bfloat16``."""
+    found = merged(settings, {})
     for change in changes:
         key, separator, text = change.partition("=")
         place = Place(f"--set {cut(change)}")
@@ -247,94 +275,96 @@ def changed(written: Written, changes: Sequence[str]) -> Written:
             if match is None or len(steps) > _MOST_STEPS:
                 raise BertologyError(f"{place}: {quoted(key.strip())} is no key; write it as models[0].dtype")
             steps += [match["key"], *map(int, re.findall(r"[0-9]+", match["places"]))]
-        written = _put(written, steps, parse_yaml(text, place), place)
-    return written
+        found = _put(found, steps, parse_yaml(text, place), place)
+    return found
 
 
-def merged(upper: Written, lower: Written) -> Written:
-    """``upper`` over ``lower``: mappings are put together key by key, all else is replaced."""
-    if not isinstance(upper.value, dict) or not isinstance(lower.value, dict):
-        return upper
-    values = dict(lower.value)
-    for key, value in upper.value.items():
-        values[key] = merged(value, values[key]) if key in values else value
-    return Written(upper.place, values, {**lower.key_places, **upper.key_places})
-
-
-def _put(into: Written, steps: Sequence[str | int], value: Written, place: Place) -> Written:
+def _put(into: Any, steps: Sequence[str | int], value: Any, place: Place) -> Any:
     if not steps:
         return value
     step, rest = steps[0], steps[1:]
     if isinstance(step, int):
-        values = list(into.value) if isinstance(into.value, list) else []
+        values = list(into) if isinstance(into, list) else []
         if step >= len(values):
             raise BertologyError(f"{place}: there is no [{step}]; the list has {len(values)}, numbered from 0")
         values[step] = _put(values[step], rest, value, place)
-        return Written(into.place, values)
+        return values
     # A bare name stands for a mapping with nothing but the name.
-    mapping = {"name": into} if isinstance(into.value, str) else {} if into.value is None else into.value
+    mapping = {"name": into} if isinstance(into, str) else {} if into is None else into
     if not isinstance(mapping, dict):
-        raise BertologyError(f"{place}: {quoted(step)} is a key, but there is {_called(into.plain())} in its place")
-    below = _put(mapping.get(step, Written(place, None)), rest, value, place)
-    return Written(into.place, {**mapping, step: below}, {**into.key_places, step: place if not rest else below.place})
+        raise BertologyError(f"{place}: {quoted(step)} is a key, but there is {_called(into)} in its place")
+    return merged(
+        Placed({step: _put(mapping.get(step), rest, value, place)}, place, {step: place}), mapping, deep=False
+    )
 
 
-def problem_of(errors: Sequence[ErrorDetails], plain: Any, known: Callable[[Keys], Sequence[str]]) -> tuple[Keys, str]:
-    """The path of the first problem in ``plain`` settings, and its description; unknown keys come first."""
-    problem = min(errors, key=lambda error: error["type"] != "extra_forbidden")
-    if problem["type"] not in ("extra_forbidden", "missing"):
-        # Of a union of types, the type that a value fits furthest is the one that was meant.
-        same = [error for error in errors if error["loc"][:1] == problem["loc"][:1] and error["type"] != "missing"]
-        problem = max(same, key=lambda error: (len(_path_of(error, plain)), error["type"] not in _WANTED))
-    path = _path_of(problem, plain)
-    if problem["type"] == "extra_forbidden":
+def merged(upper: Mapping[str, Any], lower: Mapping[str, Any], *, deep: bool = True) -> Placed:
+    """``upper`` over ``lower``: mappings are put together key by key, if ``deep`` at every level."""
+    values = dict(lower)
+    for key, value in upper.items():
+        are_both = deep and isinstance(value, Mapping) and isinstance(values.get(key), Mapping)
+        values[key] = merged(value, values[key]) if are_both else value
+    places = {**getattr(lower, "places", {}), **getattr(upper, "places", {})}
+    return Placed(values, getattr(upper, "place", getattr(lower, "place", Place("settings"))), places)
+
+
+def _has(value: Any, step: str | int) -> bool:
+    """Whether a mapping has a key, or a list a place."""
+    is_in_list = isinstance(value, list | tuple) and isinstance(step, int) and step < len(value)
+    return is_in_list or (isinstance(value, Mapping) and step in value)
+
+
+def problem_of(
+    errors: Sequence[ErrorDetails], given: Any, model: type[BaseModel], more: Sequence[str] = ()
+) -> tuple[Keys, str]:
+    """The path of the first problem in ``given`` settings, and its description; unknown keys come first."""
+    first = min(errors, key=lambda error: error["type"] != "extra_forbidden")
+    path = _path_of(first, given)
+    if first["type"] == "extra_forbidden":
         where = f" in {_name_of(path[:-1])}" if path[:-1] else ""
-        near = difflib.get_close_matches(str(path[-1])[:80], known(path), n=1, cutoff=0.4)
-        hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(known(path))}"
+        for step in (step for step in path[:-1] if isinstance(step, str)):
+            model = next(_models_in(model.model_fields[step].annotation), model)
+        known = [*model.model_fields, *(() if path[1:] else more)]
+        near = difflib.get_close_matches(str(path[-1])[:80], known, n=1, cutoff=0.4)
+        hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}"
         return path, f"unknown key {quoted(path[-1])}{where}: {hint}"
-    if problem["type"] == "missing":
+    if first["type"] == "missing":
         return path[:-1], f"key {quoted(_name_of(path))} is missing"
-    message = _message(problem, in_list=bool(path) and isinstance(path[-1], int))
-    if problem["type"] == "literal_error":  # what is a whole number or a word may be wrong in two ways
-        for other in errors:
-            if other is not problem and _path_of(other, plain) == path and other["type"] in _OF_NUMBERS:
-                message = message.replace(", not", f" or {_wanted(other)}, not", 1)
-    return path, message
+    # Of a union of types those that a value fits furthest are meant.
+    paths = {_path_of(one, given): None for one in errors if one["loc"][:1] == first["loc"][:1]}
+    path = max(paths, key=len)
+    same = [one for one in errors if _path_of(one, given) == path and one["type"] != "missing"] or [first]
+    wanted = dict.fromkeys(_wanted(one) for one in same)
+    own = [text for text in wanted if not text[:1].isupper()]
+    if not own:  # a message that is a sentence
+        text = next(iter(wanted)).removeprefix("Value error, ")
+        return path, text if text != next(
+            iter(wanted)
+        ) else f"{text[0].lower()}{text[1:]} (it is {_called(same[0]['input'])})"
+    return path, f"should be {' or '.join(own)}, not {_called(same[0]['input'])}"
 
 
 def _wanted(problem: ErrorDetails) -> str:
-    """Description of the expected value, that of pydantic if no plainer one exists."""
-    text = str(problem["msg"]).removeprefix("Input should be ").replace("'", "")
-    for words, plain in _IN_WORDS.items():
-        text = text.replace(words, plain)
+    """The expected value in words, or a whole sentence."""
+    text = str(problem["msg"])
+    if text.startswith("Input should be "):
+        text = text.removeprefix("Input should be ")
+        for words, plain_words in _IN_WORDS.items():
+            text = text.replace(words, plain_words)
     return _WANTED.get(problem["type"], text)
 
 
-def _message(problem: ErrorDetails, *, in_list: bool) -> str:
-    kind, given, hint = problem["type"], problem["input"], ""
-    if kind == "value_error":
-        return str(problem["msg"]).removeprefix("Value error, ")
-    if kind == "string_too_short":
-        return "should not be empty"
-    if kind == "string_pattern_mismatch":
-        return f"{quoted(given)} should be letters, digits, '-', '_' and '.', as the folder of the run is called so"
-    wanted = _wanted(problem)
-    if kind == "model_type" and in_list:
-        wanted = f"a name, or {wanted}"
-    elif kind == "string_type" and isinstance(given, int | float) and not isinstance(given, bool):
-        hint = f"; in quotes it is text: '{given}'"
-    elif kind == "literal_error":
-        near = difflib.get_close_matches(str(given)[:80], re.split(r", | or ", wanted), n=1, cutoff=0.5)
-        hint = f": did you mean {near[0]}?" if near else ""
-    elif wanted[:1].isupper():
-        return f"{wanted[0].lower()}{wanted[1:]} (it is {_called(given)})"
-    return f"should be {wanted}, not {_called(given)}{hint}"
+def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
+    """The models of settings in a type, such as a list of them."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for part in get_args(annotation):
+        yield from _models_in(part)
 
 
-def _path_of(problem: ErrorDetails, plain: Any) -> Keys:
+def _path_of(problem: ErrorDetails, given: Any) -> Keys:
     """The path of a problem, without the parts by which pydantic names the members of a union."""
-    path: list[str | int] = []
-    at = plain
+    path, at = list[str | int](), given
     *parts, last = problem["loc"] or (None,)
     for part in parts:
         if _has(at, part):
@@ -351,12 +381,8 @@ def _name_of(path: Keys) -> str:
 
 def _called(given: Any) -> str:
     """A value in words, for messages."""
-    if isinstance(given, bool):
-        return str(given).lower()
-    if isinstance(given, int | float):
-        return f"the number {given}" if abs(given) < _MOST_WHOLE else quoted(given)
-    containers = {type(None): "nothing", dict: "a mapping", list: "a list", tuple: "a list"}
-    return containers.get(type(given)) or quoted(str(given))
+    containers = {type(None): "nothing", bool: str(given).lower(), list: "a list", tuple: "a list"}
+    return "a mapping" if isinstance(given, Mapping) else containers.get(type(given)) or quoted(given)
 
 
 def checked_settings(
@@ -381,17 +407,18 @@ def checked_settings(
     return found
 
 
-def check_trust(written: Written, *, granted: bool) -> None:
+def check_trust(settings: Any, *, granted: bool, place: Place | None = None) -> None:
     """Refuse a file that asks to run Python code of a model, unless that is granted."""
-    if granted or not isinstance(written.value, dict | list):
+    if granted or not isinstance(settings, Mapping | list):
         return
-    for key, value in written.value.items() if isinstance(written.value, dict) else enumerate(written.value):
-        if key == "trust_remote_code" and value.value is True:
+    for key, value in settings.items() if isinstance(settings, Mapping) else enumerate(settings):
+        at = getattr(settings, "places", {}).get(key, place)
+        if key == "trust_remote_code" and value is True:
             raise BertologyError(
-                f"{written.place_of((key,))}: asks to run Python code that comes with a model: give "
+                f"{at}: asks to run Python code that comes with a model: give "
                 "--trust-remote-code (trust_remote_code=True) as well if you trust it, or delete this line"
             )
-        check_trust(value, granted=granted)
+        check_trust(value, granted=granted, place=at)
 
 
 def file_schema(

@@ -13,7 +13,6 @@ from bertology.encoders import ModelShape
 from bertology.errors import BertologyError
 from bertology.families.contract import (
     CellGrid,
-    Cost,
     FitCells,
     FitGroup,
     Resources,
@@ -29,7 +28,6 @@ from bertology.families.sums import (
     SumsFamily,
     head_rows,
     layers_with_heads,
-    n_words_read,
     own_readout,
     write_baseline_sums,
     write_sums,
@@ -134,14 +132,6 @@ class _Heads(SumsFamily):
 
     def baseline_rows(self, baselines: FitCells, scoring: Scoring) -> TaskRows:
         return head_rows(self, baselines, scoring)
-
-    def cost(self, pair: ModelCorpus, groups: Sequence[FitGroup]) -> Cost:
-        """Once over the text for all maps, and once for each head that is closed."""
-        probe = groups[0][0].probe
-        if isinstance(probe, AttentionProbe):
-            return Cost(pair.pass_flops(max(n_words_read(pair, group[0].probe) for group in groups)))
-        times = len(groups[0][0].layers) * pair.shape.n_heads
-        return Cost(times * pair.pass_flops(pair.splits.test.n_words))
 
 
 class _Question(NamedTuple):

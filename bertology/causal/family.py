@@ -11,17 +11,13 @@ from typing import cast
 
 from bertology.causal.probes import CausalItems, CausalProbe
 from bertology.errors import CorpusError
-from bertology.families.contract import CellGrid, Cost, FitCells, FitGroup, Resources, named_task
+from bertology.families.contract import CellGrid, FitCells, Resources, named_task
 from bertology.families.model_corpus import ModelCorpus, text_counts
 from bertology.families.request import Init, ReadoutConfig
-from bertology.families.sums import PACKAGES, SumsFamily, n_words_read, write_sums
+from bertology.families.sums import PACKAGES, SumsFamily, write_sums
 from bertology.measures.sums import LayerSums
 from bertology.probing import GeometryCounts, Probe
 from bertology.results.predictions import Stopwatch
-
-_WORDS_AN_ITEM = 20
-_PASSES = 12
-"""Passes over the text that a layer takes, roughly: changes and their controls, each through half of the blocks."""
 
 
 class _Causal(SumsFamily):
@@ -81,14 +77,6 @@ class _Causal(SumsFamily):
             params={"clusters": "sentences" if texts else "frames", **unit},
             aligned=aligned,
         )
-
-    def cost(self, pair: ModelCorpus, groups: Sequence[FitGroup]) -> Cost:
-        """Some passes over the text for each layer."""
-        probe = groups[0][0].probe
-        items = _items(pair, probe)
-        n_words = n_words_read(pair, probe) + (0 if items is None else _WORDS_AN_ITEM * len(items))
-        n_cells = sum(len(cells.cells) for group in groups for cells in group)
-        return Cost(n_cells * _PASSES * pair.pass_flops(n_words))
 
 
 def _items(pair: ModelCorpus, probe: Probe) -> CausalItems | None:

@@ -255,10 +255,10 @@ def only_with_file(context: typer.Context, allowed: Collection[str], file: Path)
 
 def changed_settings(changes: Sequence[str] | None) -> dict[str, Any]:
     """Settings that stand on the command line as ``key=value``."""
-    from bertology._settings import Place, Written, changed
+    from bertology._settings import changed, plain
 
-    plain: dict[str, Any] = changed(Written(Place("--set"), {}), changes or ()).plain()
-    return plain
+    settings: dict[str, Any] = plain(changed({}, changes or ()))
+    return settings
 
 
 def confirm(question: str, *, otherwise: str) -> None:

@@ -11,7 +11,7 @@ import typer
 
 from bertology.cli._options import bars, command, confirm, shows_progress
 
-MOST_CELLS = 100_000
+MOST_FITS = 20_000
 
 
 @command(
@@ -177,8 +177,7 @@ def run(
         progress=bars(quiet),
     )
     experiment = load_experiment(file, changes=set_ or (), trust_remote_code=trust_remote_code)
-    is_agreed = (lambda _: True) if yes else partial(_is_agreed, file)
-    work = resolve_work(experiment, part=options.shard, is_agreed=is_agreed)
+    work = resolve_work(experiment, part=options.shard, is_agreed=None if yes else partial(_confirm_size, file))
     summary = run_experiment(work.experiment, out or Path("runs") / work.experiment.name, work=work, options=options)
     for line in summary.failures:
         typer.echo(f"failed: {line}", err=True)
@@ -188,10 +187,8 @@ def run(
     raise typer.Exit(1 if summary.failures else 0)
 
 
-def _is_agreed(file: Path, n_cells: int) -> bool:
-    """Ask before a grid that no one may have meant; whether a person was asked, and agreed."""
-    if n_cells <= MOST_CELLS:
-        return False
-    count = f"{n_cells:,} cells or more"
-    confirm(f"{count}: go on?", otherwise=f"{file}: {count}; if that is meant, say so with --yes")
-    return True
+def _confirm_size(file: Path, n_fits: int) -> None:
+    """Ask before a grid that no one may have meant."""
+    if n_fits > MOST_FITS:
+        count = f"{n_fits:,} fits of each layer"
+        confirm(f"{count}: go on?", otherwise=f"{file}: {count}; if that is meant, say so with --yes")

@@ -25,17 +25,15 @@ from bertology.encoders import ModelShape
 from bertology.errors import BertologyError, ClozeError, CorpusError
 from bertology.families.contract import (
     CellGrid,
-    Cost,
     Counts,
     Family,
     FitCells,
-    FitGroup,
     Problem,
     Resources,
     Scoring,
     TaskRows,
 )
-from bertology.families.model_corpus import PIECES_A_WORD, ModelCorpus, text_counts
+from bertology.families.model_corpus import ModelCorpus, text_counts
 from bertology.families.request import Init, ReadoutConfig
 from bertology.families.rows import (
     ByControl,
@@ -229,21 +227,6 @@ class _Cloze(Family):
             outcomes, records = read_outcomes(scoring.run, [cells[0].id]), records_of(scoring.run, cells)
             columns[problem] = _scored(outcomes, records, cells, (None,), probe, scoring, only="answers")
         return scored_baselines(self, baselines, columns, scoring, metrics=probe.scores)
-
-    def cost(self, pair: ModelCorpus, groups: Sequence[FitGroup]) -> Cost:
-        """A pass over the texts for each set of weights and control, and the fit of a tuned lens."""
-        probe = groups[0][0].probe
-        assert isinstance(probe, ClozeProbe)
-        members = [cells for group in groups for cells in group]
-        n_passes = len({(cells.weights, problem.control) for cells in members for problem in cells.problems})
-        texts = ((item.text, item.other) for item in _items_of(pair, probe).items)
-        n_words = np.array([float(len(text.split()) + len(other.split())) for text, other in texts])
-        if probe.asks == "sentences":  # which are read once for each of their subwords
-            n_words = PIECES_A_WORD * n_words**2 / 2
-        flops = n_passes * pair.pass_flops(float(n_words.sum()))
-        n_lenses = len({cells.weights for cells in members if cells.config.readout == _TUNED_LENS})
-        flops += n_lenses * _LENS_LOGITS * 6 * pair.shape.dim * pair.shape.n_layers
-        return Cost(flops, items=len(_items_of(pair, probe)))
 
 
 def _items_of(pair: ModelCorpus, probe: Probe) -> ClozeItems:
@@ -540,7 +523,6 @@ def _before(item: ClozeItem) -> str:
 
 
 _TUNED_LENS = "tuned_lens.v1"
-_LENS_LOGITS = 400 * 64 * 30_000  # logits of a layer that a fit computes, roughly: 400 steps of 64 masked pieces
 
 
 def _lens_text(config: ReadoutConfig, pair: ModelCorpus) -> tuple[str, Sentences]:

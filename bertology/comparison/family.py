@@ -31,10 +31,8 @@ from bertology.encoders.batching import OnLong
 from bertology.errors import BertologyError, CorpusError, ModelError
 from bertology.families.contract import (
     CellGrid,
-    Cost,
     Counts,
     FitCells,
-    FitGroup,
     Problem,
     Resources,
     Scoring,
@@ -50,7 +48,6 @@ from bertology.families.sums import (
     SumsFamily,
     head_rows,
     layers_with_heads,
-    n_words_read,
     own_readout,
     write_sums,
 )
@@ -118,10 +115,6 @@ class _Comparison(SumsFamily):
         read = {"layers": list(layers), "reference_layers": list(pair.reference.layers)}
         return replace(grid, identity={**grid.identity, **read})
 
-    def fewest_columns(self, probe: Probe, config: ReadoutConfig | None, *, layers: int, seeds: int) -> int:
-        """A model without a reference is left out, so that none is certain."""
-        return 0
-
     def compute_cells(self, cells: FitCells, job: Resources) -> None:
         """Measure stored vectors, or open the two models."""
         watch, probe, other = Stopwatch(), self.configured(cells.probe, cells.config), _reference(job).pair
@@ -166,15 +159,6 @@ class _Comparison(SumsFamily):
                 parts.append(super().rows(of_part, scoring))
         rows = tuple(row for part in parts for row in part.rows)
         return TaskRows(rows, tuple(row for part in parts for row in part.comparisons))
-
-    def cost(self, pair: ModelCorpus, groups: Sequence[FitGroup]) -> Cost:
-        """Products of dimensions over all words for each two layers; or a pass over the text for each layer."""
-        probe, n_layers, dim = groups[0][0].probe, len(pair.layers), pair.shape.dim
-        if not isinstance(probe, VectorComparison):
-            return Cost(2 * n_layers * pair.pass_flops(n_words_read(pair, probe)))
-        if not probe.compares_layers:
-            return super().cost(pair, groups)
-        return Cost(2.0 * n_words_read(pair, probe) * dim**2 * n_layers**2, 4.0 * dim**2 * n_layers**2)
 
 
 def _reference(job: Resources) -> Resources:
@@ -407,13 +391,6 @@ class _Frozen(VectorFamily):
         ids = [columns[Problem(control, first)].cells[place].id for control in _CONTROLS for place in range(n)]
         layers = [layer for _ in _CONTROLS for layer in cells.layers if layer is not None]
         yield from comparison_rows(compared, family=family, metric=metric, cells=ids, layers=layers)
-
-    def cost(self, pair: ModelCorpus, groups: Sequence[FitGroup]) -> Cost:
-        """Two fits of the task."""
-        _check_widths(pair, groups[0][0].probe)
-        of_task = [tuple(replace(cells, probe=_of(cells.probe)) for cells in group) for group in groups]
-        cost = LABELS.cost(pair, of_task)
-        return replace(cost, flops=cost.flops * 2 / len(_CONTROLS), memory=2 * cost.memory)
 
 
 def _of(probe: Probe) -> Any:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from operator import attrgetter, itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +29,7 @@ from bertology.activations.layers import LayerVectors
 from bertology.activations.progress import Progress
 from bertology.encoders import ModelShape
 from bertology.errors import BertologyError, CorpusError, FitError, ModelError, NameNotFoundError
-from bertology.families.model_corpus import ModelCorpus, Reasons, Signal, TaskItems, Unreadable, Weights, Windows
+from bertology.families.model_corpus import ModelCorpus, Reasons, Signal, Unreadable, Weights, Windows
 from bertology.families.request import RANDOM, Controls, Init, ReadoutConfig
 from bertology.measures import Metric
 from bertology.measures.intervals import N_RESAMPLES
@@ -148,15 +148,6 @@ class Resources:
 
 
 @dataclass(frozen=True)
-class Cost:
-    """A rough estimate of what computing some cells takes."""
-
-    flops: float  # floating-point operations
-    memory: float = 0.0  # bytes that vectors take while a fit runs
-    items: int = 0  # items of which a cell keeps predictions
-
-
-@dataclass(frozen=True)
 class Scoring:
     """The settings with which finished cells are scored."""
 
@@ -201,8 +192,8 @@ class Family(ABC):
 
     # Items.
 
-    def items(self, probe: Probe, source: str, *, most: int | None, columns: str | None) -> TaskItems | None:
-        """Items of the probe's own, which are not sentences of a corpus; None where there are none.
+    def items(self, probe: Probe, source: str, *, most: int | None, columns: str | None) -> Any:
+        """Items of the probe's own, which are not sentences of a corpus, with a ``fingerprint``; None without any.
 
         They come from a ``source``, by name or path, a table with certain ``columns``; of each group ``most`` are kept.
         """
@@ -249,10 +240,6 @@ class Family(ABC):
         """The configurations, checked or not, in their order, grouped by those that share passes over the data."""
         return tuple(zip(configs, strict=True))
 
-    def fewest_columns(self, probe: Probe, config: ReadoutConfig | None, *, layers: int, seeds: int) -> int:
-        """The fewest cells of a readout configuration (None: the task's own), before any model or corpus is known."""
-        return layers
-
     def baselines(self, probe: Probe) -> tuple[ControlNote, ...]:
         """The baselines of a task, which read no layer, with what tables show of each."""
         return probe.baselines
@@ -278,12 +265,12 @@ class Family(ABC):
         Yields:
             Each group when its cells are written, or with what went wrong, which does not stop the others.
         """
+        return one_by_one(groups, lambda group: self.compute_group(group, job))
 
-        def compute(group: FitGroup) -> None:
-            for cells in group:
-                (self.compute_baselines if cells.is_baseline else self.compute_cells)(cells, job)
-
-        return one_by_one(groups, compute)
+    def compute_group(self, group: FitGroup, job: Resources) -> None:
+        """Compute and write the cells of a group."""
+        for cells in group:
+            (self.compute_baselines if cells.is_baseline else self.compute_cells)(cells, job)
 
     def compute_cells(self, cells: FitCells, job: Resources) -> None:
         """Compute and write the cells of one configuration, where nothing in its group is computed with it."""
@@ -324,12 +311,6 @@ class Family(ABC):
         """The rows of baselines."""
         return TaskRows()
 
-    # Cost.
-
-    @abstractmethod
-    def cost(self, pair: ModelCorpus, groups: Sequence[FitGroup]) -> Cost:
-        """The cost of computing groups of one :meth:`pass_key`, but for the extraction of vectors."""
-
 
 def one_by_one(groups: Sequence[T], compute: Callable[[T], None]) -> Iterator[tuple[T, Exception | None]]:
     """Compute one after the other: each of them, and what went wrong with it, if anything."""
@@ -360,13 +341,6 @@ def family_of(probe: Probe) -> Family:
         return _REGISTRY.get(probe.family)
     except NameNotFoundError as error:
         raise NameNotFoundError(f"task {probe.task}: {error}") from error
-
-
-def runs_random_weights(probe: Probe, controls: Controls, random_draws: int | Literal["auto"]) -> bool:
-    """Whether random weights are run as a control of a task."""
-    if RANDOM not in controls or not probe.asks_random_weights:
-        return False
-    return not probe.knows_chance or random_draws != "auto" or not controls.are_all
 
 
 def check_controls(controls: Controls, tasks: Iterable[str]) -> None:

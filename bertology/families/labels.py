@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bertology.errors import BertologyError, FitError
-from bertology.families.contract import CellGrid, Cost, Counts, FitCells, FitGroup, Problem, Resources, Scoring
+from bertology.families.contract import CellGrid, Counts, FitCells, Problem, Resources, Scoring
 from bertology.families.model_corpus import ModelCorpus, Splits
 from bertology.families.request import Init, ReadoutConfig
 from bertology.families.rows import NO_INTERVALS, Column, Columns, Score, Scored, cell_rows, records_of, run_rows
@@ -28,7 +28,6 @@ from bertology.families.vectors import (
     sentence_names,
     targets_of,
     task_data,
-    training_memory,
     vectors_of,
 )
 from bertology.measures import Metric, bootstrap_ratio, count_labels, find_metric, majority
@@ -72,12 +71,6 @@ _FORMS = {
 _PACKAGES = ("torch", "transformers", "numpy", "scikit-learn")
 _COMPRESSION, _BITS = Score("compression", True), Score("codelength_bits", False)
 _ACCURACY = find_metric("accuracy")
-_ATTENTION = (
-    ("fits that stopped before they converged", "converged", False),
-    ("dev accuracy is best at the weakest strength tried", "path_end", "weakest"),
-    ("dev accuracy is best at the strongest strength tried", "path_end", "strongest"),
-)
-"""Kinds of fits that need attention, by a parameter and its value."""
 
 
 class _Labels(VectorFamily):
@@ -194,13 +187,6 @@ class _Labels(VectorFamily):
             return _depth_rows(cells, by_control[control], shared, self.scored_by(cells)[0])
         return super().more_rows(cells, control, by_control, shared)
 
-    def cost(self, pair: ModelCorpus, groups: Sequence[FitGroup]) -> Cost:
-        data, members = task_data(groups[0][0].probe, pair.splits), [one for group in groups for one in group]
-        size, flops = (len(data.train), pair.shape.dim, len(data.labels)), 0.0
-        for member in members:
-            flops += len(member.cells) * get_readout(member.readout, **member.config.settings).training_flops(*size)
-        return Cost(flops, training_memory(pair, len(data.train)), len(data.test))
-
 
 def _items_of(probe: Probe) -> str:
     assert isinstance(probe, RepresentationProbe)
@@ -231,10 +217,10 @@ def fit(cells: FitCells, job: Resources) -> None:
     job.progress.finish()
     predicted, report = fitted.predict(sources["test"]), fitted.report
     provenance = watch.provenance(*_PACKAGES, device=job.device, n_cells=len(cells.cells))
-    writer, every = CellWriter(cells, data, job, provenance), dict[tuple[Problem, int | None], dict[str, Any]]()
+    writer = CellWriter(cells, data, job, provenance)
     for number, problem in enumerate(problems):
         gold = data.test.codes if problem.control == "none" else data.control("test", seed=problem.seed)
-        for place, (layer, cell) in enumerate(zip(cells.layers, cells.cells_of(problem), strict=True)):
+        for place, cell in enumerate(cells.cells_of(problem)):
             at = number, place
             if erasure is None:
                 writer.keep_fit(fitted, *at)
@@ -242,7 +228,7 @@ def fit(cells: FitCells, job: Resources) -> None:
             chosen = int(np.abs(np.array(report.strengths) - report.chosen[at]).argmin())
             gradient_norm = float(report.gradient_norm[at][chosen])
             tried = np.flatnonzero(~np.isnan(report.dev_accuracy[at]))
-            params = every[problem, layer] = {
+            params: dict[str, Any] = {
                 "strength": float(report.chosen[at]),
                 "strengths": np.array(report.strengths)[tried].tolist(),
                 "dev_accuracy": list(map(round, report.dev_accuracy[at][tried].tolist(), itertools.repeat(6))),
@@ -257,19 +243,7 @@ def fit(cells: FitCells, job: Resources) -> None:
                 params["details"] = dict(details)
             kept = data.predictions(gold, predicted.labels[at], predicted.log_prob[at])
             writer.write(cell, kept, problem.seed, params, n_params=fitted.n_params)
-    model = {"random": "random weights", "random_blocks": "random blocks"}.get(cells.weights.init, "pretrained")
-    model += f" (seed {cells.weights.seed})" if cells.weights.seed else ""
-    for what, key, value in _ATTENTION:
-        by_problem: dict[Problem, list[int | None]] = defaultdict(list)
-        for (problem, layer), params in every.items():
-            if params.get(key) == value:
-                by_problem[problem].append(layer)
-        where = []
-        for problem, layers in by_problem.items():
-            named = f"layer{'s' * (len(layers) > 1)} {', '.join(map(str, layers))}"
-            where.append(f"{'all layers' if layers == [None] else named} of {problem}")
-        if where:
-            job.progress.note(f"{cells.probe.task}, {model}: {what}: {'; '.join(where)}")
+    writer.note_unconverged()
 
 
 def _erased_data(task: str, splits: Splits) -> TaskData:

@@ -9,13 +9,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from operator import attrgetter
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bertology._files import canonical_json, digest
 from bertology.activations import Entry, Recipe
 from bertology.corpora import Corpus, Sentence, Sentences
 from bertology.corpora.prompts import with_masks
@@ -32,15 +30,6 @@ if TYPE_CHECKING:
 _HELD_OUT_EVERY = 10
 _NUMBERS = re.compile(r"\d+")  # of the length of the sentence, which differs from one to the next
 T = TypeVar("T")
-
-
-class TaskItems(Protocol):
-    """Items of a task's own, such as the prompts of a cloze task."""
-
-    @property
-    def fingerprint(self) -> str:
-        """Hash of everything in them."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -81,11 +70,6 @@ class Splits:
         if isinstance(made, BertologyError):
             raise made
         return made
-
-    @property
-    def folds_fingerprint(self) -> str:
-        """Hash of what is fitted on, chosen by and scored on in each fold."""
-        return digest(fold.within[name].tobytes() for fold in self.folds for name in self.by_name)
 
     @cached_property
     def n_repeated(self) -> int | None:
@@ -179,7 +163,8 @@ class Alignment:
     def of_entry(cls, entry: Entry) -> Alignment:
         """The alignment of a text whose vectors are stored."""
         stored = entry.manifest
-        return cls(skipped_in(entry), frozenset(stored.joined), stored.n_unknown, stored.n_long)
+        skipped = {word: _NUMBERS.sub("…", reason) for word, _, _, reason in stored.skipped}
+        return cls(skipped, frozenset(stored.joined), stored.n_unknown, stored.n_long)
 
     @cached_property
     def shared(self) -> frozenset[int]:
@@ -201,27 +186,6 @@ def text_counts(encoder: Encoder, texts: Iterable[str]) -> dict[str, Any]:
     mask = str(encoder.tokenizer.mask_token)
     sentences = [Sentence.from_words(with_masks(text, mask).split()) for text in dict.fromkeys(texts)]
     return Alignment.of_pieces(encoder.tokenize(Sentences(sentences))).counts
-
-
-def skipped_in(entry: Entry) -> Reasons:
-    """Words without a vector in stored vectors, and why."""
-    skipped = dict[int, str]()
-    for word, _, _, reason in entry.manifest.skipped:
-        skipped[word] = _NUMBERS.sub("…", reason)
-    return skipped
-
-
-def fingerprint_of(
-    unreadable: Mapping[str, Reasons], windows: Windows, joined: Mapping[str, frozenset[int]] = MappingProxyType({})
-) -> str:
-    """Hash of which words of which splits are left out, and, where it matters, of the windows of the others.
-
-    Words that share all their subwords are left out alone, and not with the spans that they are part of: which of them
-    do so with the word before (``joined``) is in the hash as well.
-    """
-    words = {name: windows[name].tolist() if name in windows else sorted(unreadable[name]) for name in unreadable}
-    shared = {name: sorted(some) for name, some in joined.items() if some and name in unreadable}
-    return digest([canonical_json([words, shared] if shared else words)])
 
 
 PIECES_A_WORD = 1.3  # subwords of a word in running text, roughly
@@ -272,11 +236,6 @@ class ModelCorpus:
     def pass_flops(self, n_words: float) -> float:
         """Floating-point operations of a forward pass over so many words, up to the deepest layer that is read."""
         return n_words * PIECES_A_WORD * 24 * self.shape.dim**2 * max(self.layers, default=0)
-
-    def stored_bytes(self, sentences: Sentences, signal: Signal = "words") -> int:
-        """Bytes of the stored vectors of a text."""
-        n_vectors = len(sentences) if signal == "cls" else sentences.n_words
-        return n_vectors * int(np.dtype(self.request.stored_dtype).itemsize) * len(self.layers) * self.shape.dim
 
     def layers_of(self, config: ReadoutConfig) -> tuple[int, ...]:
         """The layers that a readout configuration reads, which have to be among those that are asked about."""
@@ -436,19 +395,15 @@ class StoredSignal:
     signal: Signal
     of_reference: bool = False  # whether they are of the model that the other one is compared with
 
-    def pair(self, pair: ModelCorpus) -> ModelCorpus:
-        """The model that is read, and the corpus."""
-        return pair.reference if self.of_reference and pair.reference is not None else pair
+    def texts(self, pair: ModelCorpus) -> tuple[ModelCorpus, dict[str, tuple[Sentences, Recipe]]]:
+        """The model that is read, and by split the text and the recipe of its vectors; of folds, which share their
+        sentences, one split."""
+        of, splits = pair.reference if self.of_reference and pair.reference is not None else pair, pair.splits
+        is_one = isinstance(self.signal, Encoding) or splits.folds
+        texts = {"test": splits.test} if is_one else splits.by_name
+        return of, {name: (text, of.recipe(self.weights, text, self.signal)) for name, text in texts.items()}
 
-
-def texts_read(splits: Splits, signal: Signal) -> Mapping[str, Sentences]:
-    """The splits of which a signal is stored; one of folds, which share their sentences."""
-    return {"test": splits.test} if isinstance(signal, Encoding) or splits.folds else splits.by_name
-
-
-_APART = 10_000
-
-
-def control_seeds(n_draws: int) -> tuple[int, ...]:
-    """Seeds of the random initialisations of the control ``random``: 0, then far from seeds that people choose."""
-    return tuple(range(0, n_draws * _APART, _APART))
+    def n_bytes(self, of: ModelCorpus, text: Sentences) -> int:
+        """Bytes of the vectors of a text under the model that is read."""
+        n_vectors = len(text) if self.signal == "cls" else text.n_words
+        return n_vectors * int(np.dtype(of.request.stored_dtype).itemsize) * len(of.layers) * of.shape.dim

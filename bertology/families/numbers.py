@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from bertology.errors import FitError, quoted
-from bertology.families.contract import Cost, Counts, FitCells, FitGroup, Problem, Resources
+from bertology.families.contract import Counts, FitCells, Problem, Resources
 from bertology.families.model_corpus import ModelCorpus
 from bertology.families.request import ReadoutConfig
 from bertology.families.vectors import Baseline, CellWriter, TaskData, VectorFamily, readable, task_data, vectors_of
@@ -104,13 +104,6 @@ class _Numbers(VectorFamily):
     def metrics(self, probe: Probe) -> Mapping[str, Sequence[Metric]]:
         """The metrics of the probe; for the control task, its main metric only."""
         return {"none": probe.scores, "control_task": probe.scores[:1]}
-
-    def cost(self, pair: ModelCorpus, groups: Sequence[FitGroup]) -> Cost:
-        """One pass over the training items for products of all features."""
-        data, n_layers = task_data(groups[0][0].probe, pair.splits), len(pair.layers)
-        weightings = sum(pair.request.seeds for group in groups for _ in group)
-        flops = 2.0 * len(data.train) * pair.shape.dim**2 * n_layers * weightings
-        return Cost(flops, 16.0 * n_layers * pair.shape.dim**2 * pair.request.seeds, len(data.test))
 
 
 def _numbers_of(data: TaskData) -> np.ndarray[Any, np.dtype[np.float64]]:

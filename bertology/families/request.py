@@ -72,24 +72,16 @@ def parse_layers(spec: str | Sequence[int], n_layers: int) -> tuple[int, ...]:
     if isinstance(spec, str) and spec.strip().lower() == "all":
         return tuple(range(n_layers + 1))
     layers: set[int] = set()
-    for part in map(str.strip, spec.split(",")) if isinstance(spec, str) else map(str, spec):
+    for part in [one.strip() for one in spec.split(",")] if isinstance(spec, str) else [*map(str, spec)] or ["none"]:
         ends = _RANGE.fullmatch(part)
-        if ends is None:
-            raise _no_layer(part, n_layers)
-        low, high = layer_number(int(ends[1]), n_layers), layer_number(int(ends[2] or ends[1]), n_layers)
+        low, high = (layer_number(int(ends[at] or ends[1]), n_layers) for at in (1, 2)) if ends else (-1, -1)
         if not 0 <= low <= high <= n_layers:
-            raise _no_layer(part, n_layers)
+            raise NameNotFoundError(
+                f"layer {quoted(part)}: the model has layers 0 (embeddings) to {n_layers}; "
+                f"write all, numbers or ranges such as 0-{n_layers} or 1,-1"
+            )
         layers.update(range(low, high + 1))
-    if not layers:
-        raise _no_layer(str(spec), n_layers)
     return tuple(sorted(layers))
-
-
-def _no_layer(part: str, n_layers: int) -> NameNotFoundError:
-    return NameNotFoundError(
-        f"layer {quoted(part)}: the model has layers 0 (embeddings) to {n_layers}; "
-        f"write all, numbers or ranges such as 0-{n_layers} or 1,-1"
-    )
 
 
 class Controls(tuple[str, ...]):
@@ -376,10 +368,8 @@ class TaskSettings(_Named):
     @property
     def configs(self) -> tuple[ReadoutConfig, ...]:
         """The readout configurations; none where the task's own readout is used."""
-        found: tuple[ReadoutConfig, ...] = ()
-        for one in () if self.readout is None else _several(self.readout):
-            found += one.configs
-        return found
+        readouts = () if self.readout is None else _several(self.readout)
+        return tuple(config for one in readouts for config in one.configs)
 
 
 def _controls(given: Any) -> Any:
@@ -498,11 +488,6 @@ class Experiment(_Settings):
     def runs_control_tasks(self) -> bool:
         """Whether readouts are fitted to control tasks as well."""
         return "control_task" in self.controls
-
-    def inits_of(self, model: ModelSettings) -> tuple[Init, ...]:
-        """The initialisations that a model is run with: its own, and fresh weights where they are a control."""
-        is_compared = model.init == "pretrained" and RANDOM in self.controls
-        return (model.init, RANDOM) if is_compared else (model.init,)
 
     def configs_of(self, task: str) -> tuple[ReadoutConfig, ...]:
         """The readout configurations of a task, at least one."""
@@ -623,7 +608,7 @@ class ProbeRequest(Experiment):
         try:
             super().__init__(**nested)
         except ValidationError as error:
-            path, message = problem_of(error.errors(), nested, lambda _: list(ReadoutSettings.model_fields))
+            path, message = problem_of(error.errors(), nested, Experiment)
             key = _flat_name(path)
             raise BertologyError(f"{key}: {message}" if key else message) from None
 

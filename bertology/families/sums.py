@@ -19,10 +19,8 @@ from bertology.encoders import ModelShape
 from bertology.errors import BertologyError, listed
 from bertology.families.contract import (
     CellGrid,
-    Cost,
     Family,
     FitCells,
-    FitGroup,
     Problem,
     Resources,
     Scoring,
@@ -132,17 +130,6 @@ class SumsFamily(Family):
             made += _group_rows(column, where, metrics)
             rows += _counted(made, column, predictions.read_head_sums(scoring.run, cell.id))
         return TaskRows.of(rows)
-
-    def cost(self, pair: ModelCorpus, groups: Sequence[FitGroup]) -> Cost:
-        """Some products of all vectors with one another's dimensions, for each layer."""
-        probe, dim = groups[0][0].probe, pair.shape.dim
-        times = 4 * len(pair.layers)
-        return Cost(2.0 * n_words_read(pair, probe) * dim**2 * times, 4.0 * dim**2 * times)
-
-
-def n_words_read(pair: ModelCorpus, probe: Probe) -> int:
-    """The number of words in the splits that a probe reads."""
-    return sum(pair.splits.by_name[name].n_words for name in probe.reads)
 
 
 def layers_with_heads(pair: ModelCorpus, layers: Sequence[int], where: str = "") -> tuple[int, ...]:

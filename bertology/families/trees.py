@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from bertology.families.contract import Cost, Counts, FitCells, FitGroup, Resources, one_by_one
-from bertology.families.model_corpus import ModelCorpus
+from bertology.families.contract import Counts, FitCells, FitGroup, Resources
 from bertology.families.request import ReadoutConfig
-from bertology.families.vectors import Baseline, CellWriter, TaskData, VectorFamily, task_data, training_memory
+from bertology.families.vectors import Baseline, CellWriter, TaskData, VectorFamily, task_data
 from bertology.measures import Metric, tree_distances
 from bertology.measures.metrics import RELATION, UNSCORED, count_trees
 from bertology.measures.trees import rooted, spanning_trees, tree_depths
@@ -25,8 +24,6 @@ if TYPE_CHECKING:
     from bertology.readouts.structural import FittedStructural
 
 
-# Passes over the data that a fit takes, roughly, and the rank unless another is asked for.
-_EPOCHS, _RANK = 30, 64
 _CHAIN = ControlNote("linear_chain", "linear chain", "each word joined to the one before it, punctuation passed over")
 _ASKS: Mapping[str, tuple[Literal["distances", "depths"], ...]] = {
     "distances": ("distances",),
@@ -66,9 +63,12 @@ class _Trees(VectorFamily):
             groups.setdefault(key, []).append(config)
         return tuple(map(tuple, groups.values()))
 
-    def compute(self, groups: Sequence[FitGroup], job: Resources) -> Iterator[tuple[FitGroup, Exception | None]]:
+    def compute_group(self, group: FitGroup, job: Resources) -> None:
         """Fit all ranks, layers and seeds of a group at once."""
-        return one_by_one(groups, lambda group: fit_trees(group, job))
+        if group[0].is_baseline:
+            super().compute_group(group, job)
+        else:
+            fit_trees(group, job)
 
     def baseline(self, data: TaskData, control: str) -> Baseline:
         """Join neighbouring words in a chain from the first one on.
@@ -97,15 +97,6 @@ class _Trees(VectorFamily):
         kept = read_labels(run, ids)
         agreement, _ = read_scores(run, ids)
         return count_trees(kept.gold, kept.pred, kept.labels, agreement, count_kind=metrics[0].count_kind)
-
-    def cost(self, pair: ModelCorpus, groups: Sequence[FitGroup]) -> Cost:
-        """Epochs over the training words, by rank."""
-        data = task_data(groups[0][0].probe, pair.splits)
-        n_words = int(np.diff(data.train.spans[:, 0]).sum())
-        members = (member for group in groups for member in group)
-        n_values = sum(int(one.config.settings.get("rank", _RANK)) * len(one.cells) for one in members)
-        flops = 4.0 * _EPOCHS * n_words * pair.shape.dim * n_values
-        return Cost(flops, training_memory(pair, len(data.train)), len(data.test))
 
 
 def fit_trees(group: FitGroup, job: Resources) -> None:
@@ -198,12 +189,7 @@ def fit_trees(group: FitGroup, job: Resources) -> None:
                     "epochs": {one.asks: int(one.epochs[number, place]) for one in fits},
                 }
                 writer.write(cell, kept, problem.seed, params, n_params=n_params)
-        numbered = enumerate(cells.layers)
-        falling = [str(layer) for place, layer in numbered if not all(one.converged[:, place].all() for one in fits)]
-        if falling:
-            about = f"{cells.probe.task}, {cells.weights.init.replace('_', ' ')}, rank {fits[0].rank}"
-            layers = f"layer{'s' * (len(falling) > 1)} {', '.join(falling)}"
-            job.progress.note(f"{about}: dev losses that were still falling in the last epoch: {layers}")
+        writer.note_unconverged()
 
 
 def _relations(

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from operator import attrgetter
 from pathlib import Path
@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertology._files import canonical_json, digest
-from bertology._machine import memory_for_vectors
 from bertology.corpora import Sentences
 from bertology.encoders import ModelShape
 from bertology.encoders.batching import SHARED
@@ -416,11 +415,15 @@ class CellWriter:
     job: Resources
     provenance: Mapping[str, Any]
     reference: ModelCorpus | None = None  # the model that a task of comparison compares with
+    _unconverged: dict[Problem, list[Any]] = field(default_factory=lambda: defaultdict(list))  # their layers
 
     def write(
         self, cell: predictions.Cell, kept: Predictions, seed: int, params: Mapping[str, Any], **facts: Any
     ) -> None:
         """Write one cell."""
+        if params.get("converged") is False:
+            of: Any = cell.identity
+            self._unconverged[Problem(of["control"], of["seed"])].append(of["layer"])
         config, data = self.cells.config, self.data
         settings = {"settings": config.changes} if config.changes else {}
         items = {} if data.kind == "words" else {"items": data.kind}
@@ -430,6 +433,16 @@ class CellWriter:
         predictions.write_cell(
             self.job.run, cell, kept, facts=facts, provenance=self.provenance, notes=data.splits.notes
         )
+
+    def note_unconverged(self) -> None:
+        """Note the fits of written cells that did not converge."""
+        cells, fits = self.cells, []
+        for problem, layers in self._unconverged.items():
+            where = "all layers" if layers == [None] else f"layers {', '.join(map(str, layers))}"
+            fits.append(f"{where} of {problem}")
+        if fits:
+            about = f"{cells.probe.task}, {cells.config.title}, {self.job.pair.called(cells.weights)}"
+            self.job.progress.note(f"{about}: fits that did not converge: {'; '.join(fits)}")
 
     def keep_fit(self, fitted: Any, number: int, place: int) -> None:
         """Keep the fit of a problem and column next to its cell, so that new text can be put to it.
@@ -571,11 +584,6 @@ class VectorFamily(Family):
         controls = ("none", "control_task") if is_asked and self.has_control_task else ("none",)
         return CellGrid(columns, layers, pair.reading_identity, controls, pair.request.seeds, mixed)
 
-    def fewest_columns(self, probe: Probe, config: ReadoutConfig | None, *, layers: int, seeds: int) -> int:
-        """A score for each layer and seed; one for each seed with mixtures of all layers."""
-        is_mixed = config is not None and readout_kind(str(config.readout)).columns == "all"
-        return (1 if is_mixed else layers) * seeds
-
     def columns(self, pair: ModelCorpus, probe: Probe, config: ReadoutConfig | None = None) -> dict[str, Any]:
         """Columns of the corpus and the pooling; for a codelength, those of the training split."""
         split = {"split": pair.request.train_split} if config is not None and config.codelength else {}
@@ -623,9 +631,3 @@ class VectorFamily(Family):
         metrics = dict.fromkeys((control for control, _ in baselines.problems), self.metrics(baselines.probe)["none"])
         columns = rows.score_cells(self, baselines, scoring, metrics)
         return rows.scored_baselines(self, baselines, columns, scoring, metrics=baselines.probe.scores)
-
-
-def training_memory(pair: ModelCorpus, n_items: int) -> float:
-    """Bytes of vectors that a fit keeps between its passes over the training items."""
-    width = 2 if pair.request.stored_dtype == "float16" else 4
-    return min(memory_for_vectors(), n_items * len(pair.layers) * pair.shape.dim * width)

@@ -13,12 +13,11 @@ from pydantic_core import CoreSchema
 
 from bertology._names import name_not_found
 from bertology._settings import (
-    Keys,
     Place,
+    Placed,
     Text,
     Truth,
     Whole,
-    Written,
     changed,
     check_trust,
     checked,
@@ -26,9 +25,8 @@ from bertology._settings import (
     merged,
     or_a_name,
     parse_yaml,
-    read_file_of,
+    read_yaml,
     to_yaml,
-    written_at,
 )
 from bertology.corpora import kept_name, load_corpus
 from bertology.encoders import model_name
@@ -128,17 +126,16 @@ def recipe_of(layers: str) -> str:
 
 def settings_of(recipe: str | None, given: Mapping[str, Any], changes: Sequence[str] = ()) -> FineTuneSettings:
     """A recipe (None for that of :func:`recipe_of`) with some settings replaced, and ``changes`` as ``key=value``."""
-    written = changed(written_at(Place("finetune"), given), changes)
-    return checked(FineTuneSettings, with_recipe(written, recipe))
+    settings = with_recipe(changed(Placed(given, Place("finetune"), {}), changes), recipe)
+    return checked(FineTuneSettings, settings)
 
 
-def with_recipe(written: Written, recipe: str | None) -> Written:
+def with_recipe(settings: Placed, recipe: str | None) -> Placed:
     """Settings over those of a recipe, as by :func:`settings_of`."""
-    layers = written.value.get("layers")
-    name = recipe if recipe is not None else recipe_of(str(layers.value) if layers is not None else "all")
+    name = recipe if recipe is not None else recipe_of(str(settings.get("layers", "all")))
     if name not in RECIPES:
         raise name_not_found("recipe", name, RECIPES)
-    return merged(written, written_at(written.place, RECIPES[name]))
+    return merged(settings, RECIPES[name])
 
 
 _WHAT = "a file of fine-tunings"
@@ -254,26 +251,18 @@ def load_grid(
 ) -> FineTuneGrid:
     """The fine-tunings that a YAML file, or a mapping like one, describes; arguments are those of ``finetune_grid``."""
     if isinstance(given, Mapping):
-        written = parse_yaml(to_yaml(_with_names(given)), Place("finetune_grid"))
+        settings = parse_yaml(to_yaml(_with_names(given)), Place("finetune_grid"))
     else:
-        written = read_file_of("finetune", Path(given), what=_WHAT, example="name: trial")
-    written = changed(written, changes)
-    check_trust(written, granted=trust_remote_code or isinstance(given, Mapping))
-    values = dict(written.value)
+        settings = read_yaml(Path(given), what=_WHAT, example="name: trial", command="finetune")
+    settings = changed(settings, changes)
+    check_trust(settings, granted=trust_remote_code or isinstance(given, Mapping))
     for part, keys in _COMMON.items():
-        shared = {key: values.pop(key) for key in keys if key in values}
-        common = Written(written.place, shared, {key: written.key_places[key] for key in shared})
-        if part in values and isinstance(values[part].value, list):
-            each = [_with_common(one, common, part) for one in values[part].value]
-            values[part] = Written(values[part].place, each)
+        common = Placed({key: settings.pop(key) for key in keys if key in settings}, settings.place, settings.places)
+        if isinstance(settings.get(part), list):
+            places = [settings.place_of((part, number)) for number in range(len(settings[part]))]
+            settings[part] = [_with_common(*one, common, part) for one in zip(settings[part], places, strict=True)]
 
-    def known(path: Keys) -> list[str]:
-        """The keys beside an unknown one."""
-        if len(path) > 1:
-            return list(_KINDS[str(path[0])].model_fields)
-        return [*FineTuneGrid.model_fields, *_COMMON["tasks"], *_COMMON["runs"]]
-
-    return checked(FineTuneGrid, Written(written.place, values, written.key_places), known=known)
+    return checked(FineTuneGrid, settings, more=[*_COMMON["tasks"], *_COMMON["runs"]])
 
 
 def _with_names(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -289,19 +278,19 @@ def _with_names(given: Mapping[str, Any]) -> dict[str, Any]:
     return plain
 
 
-def _with_common(one: Written, common: Written, part: str) -> Written:
+def _with_common(one: Any, place: Place, common: Placed, part: str) -> Any:
     """A task or run over what is common, and a run over its recipe."""
-    if isinstance(one.value, str) and part == "tasks":
-        one = Written(one.place, {"name": one})
-    if not isinstance(one.value, dict):
+    if isinstance(one, str) and part == "tasks":
+        one = Placed({"name": one}, place, {"name": place})
+    if not isinstance(one, Placed):
         return one
-    left_out = {key for owner, keys in _INHERITED_WITH.items() if owner in one.value for key in keys}
-    kept = {key: value for key, value in common.value.items() if key not in left_out}
-    whole = merged(one, Written(common.place, kept, common.key_places))
+    left_out = {key for owner, keys in _INHERITED_WITH.items() if owner in one for key in keys}
+    kept = {key: value for key, value in common.items() if key not in left_out}
+    whole = merged(one, Placed(kept, common.place, {key: common.place_of((key,)) for key in kept}))
     if part == "tasks":
         return whole
-    recipe = whole.value.get("recipe", Written(whole.place, None))
+    recipe = whole.get("recipe")
     try:
-        return with_recipe(whole, recipe.value if isinstance(recipe.value, str) else None)
+        return with_recipe(whole, recipe if isinstance(recipe, str) else None)
     except NameNotFoundError as error:
-        raise BertologyError(f"{recipe.place}: {error}") from None
+        raise BertologyError(f"{whole.place_of(('recipe',))}: {error}") from None

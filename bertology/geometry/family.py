@@ -12,10 +12,10 @@ from threadpoolctl import threadpool_limits
 
 from bertology.corpora import Sentences
 from bertology.encoders import ModelShape
-from bertology.families.contract import CellGrid, Cost, FitCells, FitGroup, Resources, named_task
-from bertology.families.model_corpus import ModelCorpus, Reasons, Signal, skipped_in
+from bertology.families.contract import CellGrid, FitCells, Resources, named_task
+from bertology.families.model_corpus import Alignment, ModelCorpus, Reasons, Signal
 from bertology.families.request import Init, ReadoutConfig
-from bertology.families.sums import PACKAGES, SumsFamily, n_words_read, own_readout, write_baseline_sums, write_sums
+from bertology.families.sums import PACKAGES, SumsFamily, own_readout, write_baseline_sums, write_sums
 from bertology.geometry.probes import GeometryProbe, WordsProbe
 from bertology.probing import GeometryCounts, Probe
 from bertology.probing.items import SplitWords
@@ -60,7 +60,7 @@ class _Geometry(SumsFamily):
         texts, others = job.pair.texts(probe.reads), probe.encodings
         unreadable = {name: dict(job.pair.unreadable.get(name, {})) for name in texts}
         for encoding in others.values():
-            unreadable["test"] = {**skipped_in(job.stored[encoding]["test"]), **unreadable["test"]}
+            unreadable["test"] = {**Alignment.of_entry(job.stored[encoding]["test"]).skipped, **unreadable["test"]}
         with named_task(probe):
             read, counts, n_clusters = words_read(probe, texts, unreadable)
             vectors = {name: job.vectors(name, layers, read[name]) for name in texts}
@@ -86,14 +86,6 @@ class _Geometry(SumsFamily):
         write_baseline_sums(
             baselines, job, lambda name: probe.baseline(name, texts, read), counts, n_clusters, *packages
         )
-
-    def cost(self, pair: ModelCorpus, groups: Sequence[FitGroup]) -> Cost:
-        """Some products of all vectors with one another's dimensions, for each layer or pair of layers."""
-        members = [member for group in groups for member in group]
-        if not any(self.configured(one.probe, one.config).compares_layers for one in members):
-            return super().cost(pair, groups)
-        times, dim = len(pair.layers) ** 2, pair.shape.dim
-        return Cost(2.0 * n_words_read(pair, groups[0][0].probe) * dim**2 * times, 4.0 * dim**2 * times)
 
 
 def words_read(

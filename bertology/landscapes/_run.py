@@ -16,7 +16,7 @@ from bertology._files import explained_system_errors, given_path, taken, write_d
 from bertology._folder import versions
 from bertology._machine import explained_shortage
 from bertology._names import folder_name, short_names
-from bertology._settings import Place, checked, written_at
+from bertology._settings import checked
 from bertology.activations.progress import BarProgress, Progress, can_show, silent
 from bertology.corpora import load_corpus
 from bertology.encoders import ModelSource, model_fingerprint, model_name, resolve_model
@@ -240,7 +240,7 @@ def landscape(
         BertologyError: models are of other shapes or tokenizers, lack the head, or span no plane; there is no such
             corpus, split or setting; or the folder holds a landscape.
     """
-    chosen = checked(LandscapeSettings, written_at(Place("landscape"), settings))
+    chosen = checked(LandscapeSettings, settings, where="landscape")
     if out is not None and not overwrite and (given_path(out) / _RECORD).exists():
         raise BertologyError(f"{out} holds a landscape already: choose another --out, or give --overwrite")
     if not 1 <= len(models) <= MOST_MODELS:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from bertology._settings import Text, Whole, changed, checked, file_schema, read_file_of
+from bertology._settings import Text, Whole, changed, checked, file_schema, read_yaml
 
 _WHAT = "a file of a landscape"
 MOST_MODELS = 3
@@ -95,5 +95,5 @@ def load_landscape(path: str | Path, *, changes: Sequence[str] = ()) -> Landscap
     Raises:
         BertologyError: no such file, or something in it is not as it should be; names file, line and key.
     """
-    written = read_file_of("landscape", Path(path), what=_WHAT, example="name: trial")
+    written = read_yaml(Path(path), what=_WHAT, example="name: trial", command="landscape")
     return checked(LandscapeFile, changed(written, changes))

@@ -22,7 +22,7 @@ from bertology._files import sweep, write_atomically
 from bertology._folder import CARD, own_folder, versions
 from bertology._languages_apart import OWN_SPECIALS, read_languages_apart
 from bertology._machine import choose_device
-from bertology._settings import changed, checked, file_schema, read_file_of
+from bertology._settings import changed, checked, file_schema, read_yaml
 from bertology.errors import BertologyError, cut
 from bertology.pocket import _function_words as fw
 from bertology.pocket._bilingual import SecondLanguage, bilingual_documents, is_of_second, transliterated
@@ -157,7 +157,7 @@ def load_settings(path: Path, *, changes: Sequence[str] = ()) -> PretrainSetting
     Raises:
         BertologyError: the file is missing or is no mapping, or a key or value is wrong; names file, line and key.
     """
-    written = read_file_of("pretrain", path, what=_WHAT, example="steps: 20000")
+    written = read_yaml(path, what=_WHAT, example="steps: 20000", command="pretrain")
     return checked(PretrainSettings, changed(written, changes))
 
 

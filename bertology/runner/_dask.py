@@ -1,8 +1,7 @@
 """Units on the workers of a dask cluster: vectors are read by all of them, then fits go out as their vectors are there.
 
 The run's folder and the cache lie on a file system that this process and all workers share; through dask goes only what
-is to be computed, and how it went. :class:`Pool` has the workers, found or started; functions whose first arguments are
-the device and the run's folder run on them.
+is to be computed, and how it went. Lost workers are replaced by dask itself; what cannot go on is an error of one line.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ import time
 import traceback
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any
@@ -35,9 +34,9 @@ from bertology.activations import Extraction
 from bertology.activations.progress import Progress
 from bertology.activations.store import make_folder
 from bertology.errors import BertologyError
-from bertology.families.model_corpus import StoredSignal, texts_read
 from bertology.runner import engines
 from bertology.runner._folder import write_failure
+from bertology.runner.engines import Context
 from bertology.runner.plan import Unit
 
 _CONNECT_S, _PATIENCE_S = 10.0, 120.0
@@ -47,180 +46,142 @@ _KEPT = "what is finished is kept, the same command goes on from here"
 _LOST = (FutureCancelledError, CommClosedError, ConnectionError, TimeoutError)
 
 
-@dataclass(frozen=True)
-class _Cluster:
-    """An address, or a cluster that was started for the run, and what is known of it beforehand."""
-
-    where: Any
-    name: str
-    patience_s: float
-    first_patience_s: float  # until there has been a worker
-    most_workers: int = 1
-
-
-@contextlib.contextmanager
-def open_pool(choice: engines.ClusterChoice, *, jobs: int, run: Path, echo: Callable[[str], None]) -> Iterator[Pool]:
-    """The workers that were chosen, or so many ``jobs`` of this machine, while in the ``with`` block."""
-    with contextlib.ExitStack() as stack:
-        # Without dask's own log: it replaces lost workers itself, and a lost scheduler is an error of one line.
-        logger = logging.getLogger("distributed")
-        stack.callback(logger.setLevel, logger.level)
-        logger.setLevel(logging.CRITICAL + 1)
-        cluster = stack.enter_context(_cluster(choice, jobs, run))
-        try:
-            timeout = min(_CONNECT_S, choice.patience_s or _CONNECT_S)
-            client = Client(cluster.where, timeout=timeout, set_as_default=False)
-        except (OSError, ValueError, ImportError) as error:
-            where = f"no dask scheduler answers at {cluster.name} ({_line(error)})"
-            raise BertologyError(f"{where}: start one by `dask scheduler`, or check the address") from None
-        # A scheduler that is gone is not waited for.
-        stack.callback(lambda: client.close(timeout=_CLOSE_S))
-        pool = Pool(client, cluster)
-        pool.look()
-        if not pool.n_threads:
-            echo(f"waiting for workers of {cluster.name}")
-        while not pool.n_threads:
-            time.sleep(_TICK_S)
-            pool.look()
-        yield pool
-
-
 class Pool:
-    """Calls out, results in; an error in one line where there is no one left to compute them."""
+    """The workers of a cluster, and the calls that were sent to them."""
 
-    def __init__(self, client: Client, cluster: _Cluster) -> None:
-        self._client, self._cluster = client, cluster
-        # By key, with what it is about, and whether only a worker that has a GPU takes it.
-        self._sent: dict[str, tuple[Future, Any, bool]] = {}
+    def __init__(
+        self, client: Client, name: str, patience_s: float, first_patience_s: float, most_workers: int
+    ) -> None:
+        self.client, self.name, self.most_workers = client, name, most_workers
+        self._patience_s = first_patience_s, patience_s  # until there has been a worker, and from then on
+        self.sent: dict[str, tuple[Future, Any]] = {}  # calls without a result by key, with what they are about
         self._done: SimpleQueue[Future] = SimpleQueue()
         self._looked = self._alive = time.monotonic()
-        self.n_threads, self._had_workers = 0, False
-        self._has_gpus = False  # whether workers declare a GPU, by the resource of that name
-
-    @property
-    def n_left(self) -> int:
-        """Number of calls without a result."""
-        return len(self._sent)
-
-    @property
-    def enough(self) -> int:
-        """Number of calls that keep all workers busy; an adaptive cluster needs waiting calls to grow."""
-        return 2 * max(self.n_threads, self._cluster.most_workers) + 2
+        self.n_threads, self._had_workers, self._has_gpus, self._waits_for_gpu = 0, False, False, False
 
     def submit(self, about: Any, function: Callable[..., Any], *args: Any, on_gpu: bool) -> Future:
-        """Let a worker call a function; its result is received together with what it is ``about``.
-
-        With ``on_gpu`` only a worker that has a free GPU will do, where any has one.
-        """
-        resources = {"GPU": 1} if on_gpu and self._has_gpus else None
+        """Let a worker call a function; with ``on_gpu`` only one that has a free GPU, where any declares one."""
+        on_gpu = on_gpu and self._has_gpus
         # Two runs may share a scheduler, and one run may send a unit twice.
-        key = f"{args[0].__name__}-{uuid.uuid4().hex}"
-        with self._guarded():
-            future = self._client.submit(function, *args, key=key, resources=resources)
-        self._sent[key] = future, about, resources is not None
+        key, resources = f"{args[0].__name__}-{uuid.uuid4().hex}", {"GPU": 1} if on_gpu else None
+        future = self.client.submit(function, *args, key=key, resources=resources)
+        self.sent[key], self._waits_for_gpu = (future, about), self._waits_for_gpu or on_gpu
         future.add_done_callback(self._done.put)
         return future
 
     def received(self) -> Iterator[tuple[Any, Any]]:
-        """The next result, or the error that killed workers, after what it is about; none if none comes soon."""
+        """What the next result is about, and the result or the error that killed workers; none if none comes soon."""
         if time.monotonic() - self._looked > _LOOK_S:
             self.look()
         try:
             future = self._done.get(timeout=_TICK_S)
+            value = future.result(timeout=_RESULT_S) if future.key in self.sent else None
         except Empty:
             return
-        if future.key not in self._sent:  # it was cancelled
+        except KilledWorker as error:
+            what = f"{error.allowed_failures + 1} workers died while they were at it, perhaps as memory ran out"
+            value = BertologyError(f"{what}: give workers more memory, or fewer of them to a machine")
+        except TimeoutError:  # its worker was lost before the result was fetched: dask computes it again
+            future.add_done_callback(self._done.put)
             return
-        with self._guarded():
-            try:
-                value: Any = future.result(timeout=_RESULT_S)
-            except KilledWorker as error:
-                what = f"{error.allowed_failures + 1} workers died while they were at it, perhaps as memory ran out"
-                value = BertologyError(f"{what}: give workers more memory, or fewer of them to a machine")
-            except TimeoutError:
-                # Its worker was lost before the result was fetched: dask computes it again.
-                future.add_done_callback(self._done.put)
-                return
-        yield self._sent.pop(future.key)[1], value
+        if future.key in self.sent:
+            yield self.sent.pop(future.key)[1], value
+
+    def look(self) -> None:
+        """Count the workers; raise where there has been none for too long."""
+        self._looked = time.monotonic()
+        if self.client.status != "running":
+            raise ConnectionError("closed")
+        workers = self.client.scheduler_info()["workers"].values()
+        self.n_threads = sum(worker["nthreads"] for worker in workers)
+        self._has_gpus = any(worker["resources"].get("GPU") for worker in workers)
+        if self.n_threads and (self._has_gpus or not self._waits_for_gpu):
+            self._alive, self._had_workers = self._looked, True
+        patience = self._patience_s[self._had_workers]
+        if self._looked - self._alive > patience:
+            kind = " with a GPU" if self.n_threads else ""
+            raise BertologyError(
+                f"no worker{kind} of {self.name} for {patience:.0f} s: start some, such as `dask worker "
+                f"{self.client.scheduler.address} --nthreads 1`, or wait longer by --patience; {_KEPT}"
+            )
 
     def cancel(self) -> None:
         """Give up all calls."""
-        futures = [future for future, *_ in self._sent.values()]
-        self._sent.clear()
-        if futures and self._client.status == "running":
+        futures = [future for future, _ in self.sent.values()]
+        self.sent.clear()
+        if futures and self.client.status == "running":
             with contextlib.suppress(OSError, TimeoutError):
-                self._client.cancel(futures)
+                self.client.cancel(futures)
 
     @contextlib.contextmanager
-    def _guarded(self) -> Iterator[None]:
+    def explained(self) -> Iterator[None]:
         """Turn errors between this process and the workers into one line."""
         try:
             yield
         except BertologyError:
             raise
         except Exception as error:
-            if self._client.status != "running" or isinstance(error, _LOST):
-                message = f"the dask scheduler at {self._cluster.name} is gone: start it again; {_KEPT}"
-            else:
-                remedy = "workers need the same packages and versions as this machine"
-                message = f"a worker cannot do its work ({_line(error)}): {remedy}"
+            message = f"a worker cannot do its work ({_line(error)}): workers need the same packages as this machine"
+            if self.client.status != "running" or isinstance(error, _LOST):
+                message = f"the dask scheduler at {self.name} is gone: start it again; {_KEPT}"
             raise BertologyError(message) from error
-
-    def look(self) -> None:
-        """Count the workers; raise where there has been none for too long."""
-        self._looked = time.monotonic()
-        with self._guarded():
-            if self._client.status != "running":
-                raise ConnectionError("closed")
-            workers = self._client.scheduler_info()["workers"].values()
-        self.n_threads = sum(worker["nthreads"] for worker in workers)
-        self._has_gpus = any(worker["resources"].get("GPU") for worker in workers)
-        # Calls that were sent when there were GPUs are of no use to workers without.
-        waits_for_gpu = any(on_gpu for *_, on_gpu in self._sent.values())
-        if self.n_threads and (self._has_gpus or not waits_for_gpu):
-            self._alive, self._had_workers = self._looked, True
-        patience = self._cluster.patience_s if self._had_workers else self._cluster.first_patience_s
-        if self._looked - self._alive > patience:
-            kind = " with a GPU" if waits_for_gpu else ""
-            raise BertologyError(
-                f"no worker{kind} of {self._cluster.name} for {patience:.0f} s: start some, such as `dask worker "
-                f"{self._client.scheduler.address} --nthreads 1`, or wait longer by --patience; {_KEPT}"
-            )
 
 
 @contextlib.contextmanager
-def _cluster(choice: engines.ClusterChoice, jobs: int, run: Path) -> Iterator[_Cluster]:
-    patience = choice.patience_s or _PATIENCE_S
-    if choice.scheduler is not None:
-        address = choice.address()
-        yield _Cluster(address, address, patience, patience)
-    elif choice.slurm is not None:
-        if shutil.which("sbatch") is None:
-            raise BertologyError(f"--slurm {choice.slurm}: no sbatch here; run this command where jobs are submitted")
-        profile = engines.read_profile(choice.slurm)
-        first_patience = choice.patience_s or float("inf")
-        with contextlib.ExitStack() as stack:
+def open_pool(choice: engines.ClusterChoice, *, jobs: int, run: Path, echo: Callable[[str], None]) -> Iterator[Pool]:
+    """The workers that were chosen, or so many ``jobs`` of this machine, while in the ``with`` block."""
+    patience = first_patience = choice.patience_s or _PATIENCE_S
+    most_workers = 1
+    where: Any
+    with contextlib.ExitStack() as stack:
+        # Without dask's own log: it replaces lost workers itself, and a lost scheduler is an error of one line.
+        logger = logging.getLogger("distributed")
+        stack.callback(logger.setLevel, logger.level)
+        logger.setLevel(logging.CRITICAL + 1)
+        if choice.scheduler is not None:
+            where = name = choice.address()
+        elif choice.slurm is not None:
+            name, first_patience = f"Slurm ({choice.slurm})", choice.patience_s or float("inf")
+            if shutil.which("sbatch") is None:
+                raise BertologyError(
+                    f"--slurm {choice.slurm}: no sbatch here; run this command where jobs are submitted"
+                )
+            profile = engines.read_profile(choice.slurm)
             try:
-                slurm = stack.enter_context(profile.cluster())
-                profile.submit(slurm)
+                where, most_workers = stack.enter_context(profile.cluster()), profile.most_workers
+                profile.submit(where)
             except (ValueError, TypeError, RuntimeError) as error:  # what dask-jobqueue has against a profile
                 raise BertologyError(f"--slurm {choice.slurm}: {_line(error)}") from error
-            yield _Cluster(slurm, f"Slurm ({choice.slurm})", patience, first_patience, profile.most_workers)
-    else:
-        # No limit of memory: a fit that needs it would be killed for what the machine has.
-        started = {"n_workers": jobs, "threads_per_worker": 1, "memory_limit": 0, "host": "127.0.0.1"}
-        quiet = {"silence_logs": logging.CRITICAL, "dashboard_address": None}
-        with (
-            temporary_folder(run, "dask") as folder,
-            dask.config.set({"temporary-directory": str(folder.absolute())}),
-            LocalCluster(**started, **quiet, scheduler_kwargs={"dashboard_address": ":0"}) as local,
-        ):
-            yield _Cluster(local, f"{jobs} processes of this machine", patience, patience, jobs)
+        else:
+            name, most_workers = f"{jobs} processes of this machine", jobs
+            folder = stack.enter_context(temporary_folder(run, "dask")).absolute()
+            stack.enter_context(dask.config.set({"temporary-directory": str(folder)}))
+            # No limit of memory: a fit that needs it would be killed for what the machine has.
+            started = {"n_workers": jobs, "threads_per_worker": 1, "memory_limit": 0, "host": "127.0.0.1"}
+            quiet = {"silence_logs": logging.CRITICAL, "dashboard_address": None}
+            where = stack.enter_context(LocalCluster(**started, **quiet, scheduler_kwargs={"dashboard_address": ":0"}))
+        try:
+            client = Client(where, timeout=min(_CONNECT_S, choice.patience_s or _CONNECT_S), set_as_default=False)
+        except (OSError, ValueError, ImportError) as error:
+            problem = f"no dask scheduler answers at {name} ({_line(error)})"
+            raise BertologyError(f"{problem}: start one by `dask scheduler`, or check the address") from None
+        stack.callback(lambda: client.close(timeout=_CLOSE_S))  # a scheduler that is gone is not waited for
+        pool = Pool(client, name, patience, first_patience, most_workers)
+        with pool.explained():
+            pool.look()
+            if not pool.n_threads:
+                echo(f"waiting for workers of {name}")
+            while not pool.n_threads:
+                time.sleep(_TICK_S)
+                pool.look()
+        yield pool
 
 
 def _line(error: BaseException) -> str:
     return f"{type(error).__name__}: {' '.join(str(error).split())}"
 
+
+# On workers.
 
 _one_at_a_time = threading.Lock()
 """Threads of one process share the numbers of BLAS threads and the model that is open."""
@@ -228,83 +189,78 @@ _one_at_a_time = threading.Lock()
 
 @dataclass(frozen=True)
 class WorkerContext:
-    """Settings shared by all tasks of a run."""
+    """What all calls of a run share."""
 
-    run: Path
+    context: Context
     cache: Path
     token: str  # name of a file in both folders, by which a worker knows that they are those of the run
-    device: str
     version: str = __version__
 
 
-def on_worker(function: Callable[..., Any], context: WorkerContext, *args: Any) -> Any:
-    """Call a function with the device of a worker, in the folders of the run; an error is returned."""
+def on_worker(function: Callable[..., Any], shared: WorkerContext, *args: Any) -> Any:
+    """Call a function with the context of a worker, in the folders of the run; an error is returned."""
     from bertology._machine import choose_device
 
-    worker = f"the worker on {socket.gethostname()}"
+    worker, context = f"the worker on {socket.gethostname()}", shared.context
     with _one_at_a_time:
-        if context.version != __version__:
-            versions = f"has bertology {__version__}, this is {context.version}"
+        if shared.version != __version__:
+            versions = f"has bertology {__version__}, this is {shared.version}"
             raise BertologyError(f"{worker} {versions}: install one version everywhere")
         for folder, name, option in (
             (context.run / "locks", f"run folder {context.run}", "--out"),
-            (context.cache, f"cache {context.cache}", "BERTOLOGY_CACHE"),
+            (shared.cache, f"cache {shared.cache}", "BERTOLOGY_CACHE"),
         ):
-            if not (folder / context.token).exists():
+            if not (folder / shared.token).exists():
                 remedy = f"name one by {option} on a file system that all workers share"
                 raise BertologyError(f"{worker} does not see the {name}: {remedy}")
-        os.environ["BERTOLOGY_CACHE"] = str(context.cache)
-        device = str(choose_device(context.device))
+        os.environ["BERTOLOGY_CACHE"] = str(shared.cache)
         try:
-            return function(device, context.run, *args)
+            return function(replace(context, device=str(choose_device(context.device))), *args)
         except Exception as error:
             return _portable(error)
 
 
-def compute(
-    device: str, run: Path, sent: Sequence[tuple[int, engines.Sent]], wait: bool, extracted: Exception | None = None
-) -> list[tuple[int, Any]]:
+def compute(context: Context, sent: Sequence[tuple[int, engines.Sent]], extracted: Any = None) -> list[tuple[int, Any]]:
     """Compute units that stand together; all fail where the vectors that they read could not be extracted."""
     if isinstance(extracted, Exception):
         return [(number, extracted) for number, _ in sent]
     engines.close_encoder()
     units = [(number, engines.received(one)) for number, one in sent]
-    for unit in (unit for _, unit in units):
+    for _, unit in units:
         for read in unit.reads:
-            pair = read.pair(unit.plan.pair)
-            for sentences in texts_read(pair.splits, read.signal).values():
-                look_afresh(pair.recipe(read.weights, sentences, read.signal).folder(pair.layers))
-    outcomes = engines.compute_load(units, engines.Context(run, device, wait))
+            pair, texts = read.texts(unit.plan.pair)
+            for _, recipe in texts.values():
+                look_afresh(recipe.folder(pair.layers))
+    outcomes = engines.compute_load(units, context)
     return [(number, _portable(one) if isinstance(one, Exception) else one) for number, one in outcomes]
 
 
-def write_shards(device: str, run: Path, sent: engines.Sent) -> list[str]:
+def write_shards(context: Context, sent: engines.Sent) -> list[str]:
     """Write the missing shards of what a unit reads, but for those that another worker is at; returns notes on them."""
     unit, progress = engines.received(sent), _Notes()
-    for read in unit.reads:
-        pair = read.pair(unit.plan.pair)
-        for sentences in texts_read(pair.splits, read.signal).values():
-            recipe = pair.recipe(read.weights, sentences, read.signal)
-            entry = recipe.find(pair.layers)
-            layers = pair.layers if entry is None else entry.manifest.layers
-            folder = recipe.folder(layers)
-            make_folder(folder)
-            with FileLock(folder.with_suffix(".lock")):
-                if Extraction.finished(recipe, layers, progress) is not None:
-                    continue
-            encoder = engines.open_encoder(pair, read.weights, device)
-            extraction = Extraction(encoder, sentences, recipe=recipe, layers=layers, progress=progress)
-            for number in range(len(extraction.pieces)):
-                with contextlib.suppress(Timeout), FileLock(run / "locks" / f"{recipe.key}-{number}.lock", timeout=0):
-                    # Those that are damaged are found when all are there.
-                    if not extraction.entry.shard_path(number).exists():
-                        with extraction.workers:
-                            vectors = extraction.read(number)
-                        extraction.write(number, vectors)
+    every = [(read, *read.texts(unit.plan.pair)) for read in unit.reads]
+    for read, pair, sentences, recipe in ((read, pair, *text) for read, pair, of in every for text in of.values()):
+        entry = recipe.find(pair.layers)
+        layers = pair.layers if entry is None else entry.manifest.layers
+        folder = recipe.folder(layers)
+        make_folder(folder)
+        with FileLock(folder.with_suffix(".lock")):
+            if Extraction.finished(recipe, layers, progress) is not None:
+                continue
+        encoder = engines.open_encoder(pair, read.weights, context.device)
+        extraction = Extraction(encoder, sentences, recipe=recipe, layers=layers, progress=progress)
+        for number in range(len(extraction.pieces)):
+            lock = FileLock(context.run / "locks" / f"{recipe.key}-{number}.lock", timeout=0)
+            with contextlib.suppress(Timeout), lock:
+                # Those that are damaged are found when all are there.
+                if not extraction.entry.shard_path(number).exists():
+                    with extraction.workers:
+                        vectors = extraction.read(number)
+                    extraction.write(number, vectors)
     return progress.notes
 
 
-def extract(device: str, run: Path, sent: engines.Sent, *written: Any) -> list[str] | Exception:
+def extract(context: Context, sent: engines.Sent, *written: Any) -> list[str] | Exception:
     """Extract what a unit reads, of which shards may be written; returns notes, or the error of who wrote them."""
     unit, progress = engines.received(sent), _Notes()
     for one in written:
@@ -312,7 +268,7 @@ def extract(device: str, run: Path, sent: engines.Sent, *written: Any) -> list[s
             return one
         progress.notes += one
     for read in unit.reads:
-        engines.extract_splits(read.pair(unit.plan.pair), read.weights, device, lambda _: progress, read.signal)
+        engines.extract_splits(unit.plan.pair, read, replace(context, progress=lambda _: progress))
     return progress.notes
 
 
@@ -326,15 +282,6 @@ class _Notes(Progress):
         self.notes.append(text)
 
 
-def _n_bytes(unit: Unit) -> int:
-    """Bytes of the stored vectors that a unit reads."""
-    n_bytes = 0
-    for read in unit.reads:
-        pair = read.pair(unit.plan.pair)
-        n_bytes += sum(pair.stored_bytes(text, read.signal) for text in texts_read(pair.splits, read.signal).values())
-    return n_bytes
-
-
 def look_afresh(folder: Path) -> None:
     """Open a folder, by which a network file system forgets that a file was not there a moment ago."""
     if folder.is_dir():
@@ -346,57 +293,61 @@ def _portable(error: Exception) -> Exception:
     error.add_note("".join(traceback.format_exception(error)).rstrip())
     try:
         pickle.loads(pickle.dumps(error))
-    except Exception:
-        # Some errors cannot be made again from what they say of themselves.
+    except Exception:  # some errors cannot be made again from what they say of themselves
         return BertologyError(_line(error))
     return error
 
 
-def dask_engine(pool: Pool, units: Sequence[Unit], context: engines.Context) -> engines.Outcomes:
+# In the process of the run.
+
+
+def dask_engine(pool: Pool, units: Sequence[Unit], context: Context) -> engines.Outcomes:
     """The engine that gives units to the workers of a pool."""
     run, cache = context.run.absolute(), cache_folder().absolute()
-    with _marked(run / "locks", cache) as token, engines.Sender(run) as sender:
-        worker = WorkerContext(run, cache, token, context.device)
+    with _marked(run / "locks", cache) as token, engines.Sender(run) as sender, pool.explained():
+        shared = WorkerContext(Context(run, context.device, context.wait), cache, token)
 
         def submit(about: Any, function: Callable[..., Any], *args: Any, needs_gpu: bool = True) -> Future:
-            return pool.submit(about, on_worker, function, worker, *args, on_gpu=needs_gpu and context.device != "cpu")
+            return pool.submit(about, on_worker, function, shared, *args, on_gpu=needs_gpu and context.device != "cpu")
 
         def begin(load: list[engines.Numbered], *extracted: Future) -> None:
             sent = [(number, sender.send(unit)) for number, unit in load]
-            submit(load, compute, sent, context.wait, *extracted, needs_gpu=not load[0][1].is_baseline)
+            submit(load, compute, sent, *extracted, needs_gpu=not load[0][1].is_baseline)
 
         left, more, noted = engines.portions(units), True, set[str]()
         try:
-            while more or pool.n_left:
-                # No further model is begun while there is enough to do, so that what is finished comes soon.
-                while more and pool.n_left < pool.enough:
+            while more or pool.sent:
+                # No further model is begun while there is enough to do, so that what is finished comes soon; an
+                # adaptive cluster needs waiting calls to grow.
+                while more and len(pool.sent) < 2 * max(pool.n_threads, pool.most_workers) + 2:
                     more = (portion := next(left, None)) is not None
-                    pending = [numbered for numbered in portion or () if context.is_pending(numbered[1])]
-                    extracted: dict[tuple[StoredSignal, ...], Future] = {}
-                    for load in engines.together(pending):
+                    extracted: dict[Any, list[Future]] = {(): []}
+                    for load in engines.together(one for one in portion or () if context.is_pending(one[1])):
                         unit = load[0][1]
-                        if unit.reads and unit.reads not in extracted:
-                            sent, helpers = sender.send(unit), min(pool.n_threads, _n_bytes(unit) // BYTES_A_WORKER)
-                            written = [submit((), write_shards, sent) for _ in range(helpers if helpers > 1 else 0)]
-                            extracted[unit.reads] = submit(unit, extract, sent, *written)
-                        begin(load, *([extracted[unit.reads]] if unit.reads else []))
-                for about, result in pool.received():
-                    if isinstance(about, Unit):
-                        progress = context.progress(f"{about.plan.pair.source.title}, {about.plan.pair.corpus.name}")
-                        for note in () if isinstance(result, Exception) else dict.fromkeys(result):
-                            if note not in noted:
-                                progress.note(note)
-                                noted.add(note)
-                    elif about and isinstance(result, Exception) and len(about) > 1:
+                        if unit.reads not in extracted:
+                            texts = [(read, *read.texts(unit.plan.pair)) for read in unit.reads]
+                            n_bytes = sum(
+                                read.n_bytes(of, text) for read, of, some in texts for text, _ in some.values()
+                            )
+                            sent, n_helpers = sender.send(unit), min(pool.n_threads, n_bytes // BYTES_A_WORKER)
+                            written = [submit((), write_shards, sent) for _ in range(n_helpers if n_helpers > 1 else 0)]
+                            extracted[unit.reads] = [submit(None, extract, sent, *written)]
+                        begin(load, *extracted[unit.reads])
+                for load, result in pool.received():
+                    if load is None and not isinstance(result, Exception):
+                        for note in (one for one in dict.fromkeys(result) if one not in noted):
+                            context.progress("").note(note)
+                        noted.update(result)
+                    elif load and isinstance(result, Exception) and len(load) > 1:
                         # Workers died. Which unit it was is not known: each is sent alone.
-                        for numbered in about:
+                        for numbered in load:
                             begin([numbered])
-                    elif about:
-                        outcomes = [(about[0][0], result)] if isinstance(result, Exception) else result
+                    elif load:
+                        outcomes = [(load[0][0], result)] if isinstance(result, Exception) else result
                         for number, outcome in outcomes:
                             if isinstance(outcome, Exception):
                                 # Where the worker could not leave a record, since it died, there is none yet.
-                                write_failure(run, dict(about)[number], outcome)
+                                write_failure(run, dict(load)[number], outcome)
                         yield from outcomes
         finally:
             pool.cancel()

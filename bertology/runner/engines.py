@@ -36,7 +36,7 @@ from bertology.activations.progress import Progress, silent
 from bertology.corpora import Corpus
 from bertology.errors import BertologyError, cut_path
 from bertology.families.contract import Family, FitGroup, Resources
-from bertology.families.model_corpus import ModelCorpus, Signal, Splits, StoredSignal, Weights, texts_read
+from bertology.families.model_corpus import ModelCorpus, Splits, StoredSignal, Weights
 from bertology.families.rows import records_of
 from bertology.results import Predictions
 from bertology.results.predictions import Cell, all_finished, read_predictions, write_cell
@@ -159,7 +159,7 @@ def _job(unit: Unit, group: FitGroup, context: Context, label: str, n_threads: i
         stored = {}
         for read in reads:
             if read.of_reference == (own is None) and (read.of_reference or read.weights == weights):
-                entries = extract_splits(of, read.weights, context.device, _no_bars, read.signal, trusted=True)
+                entries = extract_splits(pair, read, replace(context, progress=_no_bars), trusted=True)
                 # Folds share their vectors.
                 stored[read.signal] = dict.fromkeys(of.splits.by_name, entries["test"]) if of.splits.folds else entries
         job = Resources(
@@ -208,13 +208,7 @@ def close_encoder() -> None:
 
 
 def extract_splits(
-    pair: ModelCorpus,
-    weights: Weights,
-    device: str,
-    progress: ProgressFor,
-    signal: Signal = "words",
-    *,
-    trusted: bool = False,
+    pair: ModelCorpus, read: StoredSignal, context: Context, *, trusted: bool = False
 ) -> dict[str, Entry]:
     """The stored vectors of every split, extracted where they are not stored yet.
 
@@ -223,13 +217,14 @@ def extract_splits(
     """
     from bertology.activations import extract
 
-    entries = {}
-    for split, sentences in texts_read(pair.splits, signal).items():
-        recipe, get_encoder = pair.recipe(weights, sentences, signal), partial(open_encoder, pair, weights, device)
-        entry = recipe.find(pair.layers) if trusted else None
+    of, texts = read.texts(pair)
+    entries, get_encoder = {}, partial(open_encoder, of, read.weights, context.device)
+    for split, (sentences, recipe) in texts.items():
+        entry = recipe.find(of.layers) if trusted else None
         if entry is None:
-            shown = progress(f"{pair.called(weights)}, {split}{'' if signal == 'words' else f', {signal}'}")
-            entry = extract(get_encoder, sentences, recipe=recipe, layers=pair.layers, progress=shown)
+            what = "" if read.signal == "words" else f", {read.signal}"
+            shown = context.progress(f"{of.called(read.weights)}, {split}{what}")
+            entry = extract(get_encoder, sentences, recipe=recipe, layers=of.layers, progress=shown)
         entries[split] = entry
     return entries
 
@@ -484,10 +479,8 @@ class SlurmProfile(BaseModel):
 
 def read_profile(path: Path) -> SlurmProfile:
     """The profile that a YAML file holds; errors name file, line and key."""
-    written = read_yaml(path, what="a profile of Slurm jobs")
-    if not isinstance(written.value, dict):
-        raise BertologyError(f"{written.place}: a profile of Slurm jobs is a mapping of keys to values: 'cores: 4' …")
-    return checked(SlurmProfile, written, known=lambda path: list((Bounds if path[1:] else SlurmProfile).model_fields))
+    written = read_yaml(path, what="a profile of Slurm jobs", example="cores: 4")
+    return checked(SlurmProfile, written)
 
 
 Sent = tuple[Unit, Path]  # a unit as it is sent to another process, without its sentences, and the file that has them
@@ -561,50 +554,33 @@ def threads_engine(n_threads: int, units: Sequence[Unit], context: Context) -> O
     the units, whichever fit ends first.
     """
     for portion in portions(units):
-        loads, parts = together((yield from _with_vectors(portion, context))), list[list[Numbered]]()
-        for load in loads:
-            number, unit = load[0]
-            if not unit.reads:
-                # Hooks and gates belong to the one model that is open, so that its passes do not run side by side.
-                yield from compute_load(load, replace(context, all_threads=not unit.is_baseline))
-            elif len(load) > 1:
-                parts.append(load)
-            else:  # each draw of weights is a fit of its own
-                for draw in unit.draws:
-                    parts.append([(number, replace(unit, draws=(draw,)))])
-        if len(parts) == 1:
-            yield from compute_load(parts[0], context)  # this fit may spread its layers over all threads
-        elif parts:
-            yield from _side_by_side(n_threads, parts, replace(context, side_by_side=min(n_threads, len(parts))))
+        fits = list[list[Numbered]]()
+        for load in together((yield from _with_vectors(portion, context))):
+            if load[0][1].reads:
+                fits.append(load)
+            else:  # hooks and gates belong to the one model that is open, so that its passes do not run side by side
+                yield from compute_load(load, replace(context, all_threads=not load[0][1].is_baseline))
+        if len(fits) == 1:
+            yield from compute_load(fits[0], context)  # this fit may spread its layers over all threads
+            continue
+        stopped = Event()
+        compute = partial(_in_thread, replace(context, side_by_side=min(n_threads, len(fits))), stopped)
+        with ThreadPoolExecutor(n_threads) as pool, one_thread():
+            try:
+                for outcomes, notes in pool.map(compute, fits):
+                    for shown, text in notes:
+                        shown.note(text)
+                    yield from outcomes
+            finally:
+                stopped.set()
+                pool.shutdown(cancel_futures=True)
 
 
-def _side_by_side(n_threads: int, parts: Sequence[list[Numbered]], context: Context) -> Outcomes:
-    stopped, outcomes = Event(), dict[int, list[Outcome | Exception]]()
-    left = [number for part in parts for number, _ in part]
-    with ThreadPoolExecutor(n_threads) as pool, one_thread():
-        jobs = []
-        for part in parts:
-            notes = list[tuple[Progress, str]]()
-            display = partial(_InThread, context.progress, stopped, notes)
-            jobs.append((pool.submit(compute_load, part, replace(context, progress=display)), notes))
-        try:
-            for future, notes in jobs:
-                ended = future.result()
-                for shown, text in notes:
-                    shown.note(text)
-                for number, outcome in ended:
-                    left.remove(number)
-                    outcomes.setdefault(number, []).append(outcome)
-                    if number not in left:  # a failure of a draw, else what is left to do, else what was done
-                        yield number, min(outcomes[number], key=_weight)
-        finally:
-            stopped.set()
-            for future, _ in jobs:
-                future.cancel()
-
-
-def _weight(outcome: Outcome | Exception) -> int:
-    return 0 if isinstance(outcome, Exception) else ("busy", "computed", "found").index(outcome) + 1
+def _in_thread(context: Context, stopped: Event, load: Sequence[Numbered]) -> tuple[list[Any], list[Any]]:
+    """The outcomes of a load that is computed in a thread, and its notes with their display."""
+    notes = list[tuple[Progress, str]]()
+    display = partial(_InThread, context.progress, stopped, notes)
+    return compute_load(load, replace(context, progress=display)), notes
 
 
 class _Stopped(BaseException):
@@ -696,8 +672,7 @@ def _with_vectors(
             if read not in errors:
                 errors[read] = None
                 try:
-                    pair = read.pair(unit.plan.pair)
-                    extract_splits(pair, read.weights, context.device, context.progress, read.signal)
+                    extract_splits(unit.plan.pair, read, context)
                 except Exception as error:  # a model that cannot be read is no bar to the others
                     errors[read] = error
             failure = failure or errors[read]

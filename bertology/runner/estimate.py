@@ -9,22 +9,22 @@ from pathlib import Path
 
 import numpy as np
 
-from bertology._machine import size_in_words
+from bertology._machine import memory_for_vectors, size_in_words
 from bertology._names import short_names
 from bertology.errors import BertologyError
-from bertology.families.contract import Cost
-from bertology.families.model_corpus import texts_read
+from bertology.readouts import get_readout
 from bertology.results.predictions import all_finished
 from bertology.runner._folder import RunFolder, failure_of
 from bertology.runner.engines import together
 from bertology.runner.plan import Plan, Unit, Work
 
 # What times are made of. Only the speed of the processor is measured; the others are what the embedded model and a
-# BERT of usual size came to, so that a time is right within a factor of about three.
+# BERT of usual size came to, so that a time is rough.
 _SHARE_OF_PEAK = 0.4
 _SECONDS_A_CELL = 0.03
 _LIBRARIES = 600e6
 _BYTES_A_PREDICTION = 6
+_WORDS_AN_ITEM, _CLASSES, _PRODUCTS = 20, 20, 8.0  # of products of all vectors with their dimensions
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class Estimate:
         return "\n".join(
             [
                 *lines,
-                f"time    about {time_left} on one thread, less on several (rough: within a factor of 3)",
+                f"time    about {time_left} on one thread, less on several (rough)",
                 f"memory  about {size_in_words(most)} for each process that fits (rough)",
                 f"disk    {size_in_words(to_store)} of vectors in the cache, about {size_in_words(results)} of results",
                 "",
@@ -105,30 +105,45 @@ def _pair(plan: Plan, units: Sequence[Unit], folder: Path | None) -> PairEstimat
     pair = plan.pair
     left = [unit for unit in units if folder is None or not all_finished(folder, unit.cells)]
     failed = [unit for unit in left if folder is not None and failure_of(folder, unit) is not None]
-    # The cost of the fits that are left, by task, and why some tasks cannot be computed.
-    costs, problems = dict[str, list[Cost]](), dict[str, None]()
+    # What is left, where it can be computed, and why some tasks cannot be.
+    problems, flops, memory, result_bytes, needs_vectors = dict[str, None](), 0.0, 0.0, 0.0, False
     for load in together(enumerate(unit for unit in left if not unit.is_baseline)):
-        first, groups = load[0][1], [group for _, unit in load for group in unit.draws]
+        family, probe = load[0][1].family, load[0][1].probe
+        members = [member for _, unit in load for group in unit.draws for member in group]
         try:
-            first.family.check(pair, first.probe, [member.config for group in groups for member in group])
-            costs.setdefault(first.probe.task, []).append(first.family.cost(pair, groups))
+            family.check(pair, probe, [member.config for member in members])
         except BertologyError as error:
-            costs.pop(first.probe.task, None)
             problems[str(error)] = None
-    possible = [unit for unit in left if unit.probe.task in costs]
+            continue
+        items, n_cells = pair.splits.items.get(probe.task), sum(len(member.cells) for member in members)
+        n_items = pair.splits.test.n_words if items is None else len(items)
+        n_words = sum(pair.splits.by_name[name].n_words for name in probe.reads) or _WORDS_AN_ITEM * n_items
+        if not load[0][1].reads:  # by passes over the text: one for all cells, or one for each
+            n_passes = 1 if family.pass_key(load[0][1].draws[0]) is not None else n_cells
+            flops += n_passes * pair.pass_flops(n_words)
+        elif family.is_cross_validated:
+            itemsize = float(np.dtype(pair.request.stored_dtype).itemsize)
+            n_train, n_layers, width = pair.splits.train.n_words, len(pair.layers), pair.shape.dim
+            for one in members:
+                readout = get_readout(one.readout, **one.config.settings)
+                flops += len(one.cells) * readout.training_flops(n_train, width, _CLASSES)
+            memory = max(memory, min(memory_for_vectors(), itemsize * n_train * n_layers * width))
+        else:
+            flops += n_cells * _PRODUCTS * n_words * pair.shape.dim**2
+        needs_vectors = needs_vectors or bool(load[0][1].reads)
+        result_bytes += _BYTES_A_PREDICTION * float(n_cells * n_items) * family.keeps_items
     # Vectors are read for families that need them alone.
     vectors = missing = reading = 0.0
     for read in dict.fromkeys(read for unit in units for read in unit.reads):
-        of = read.pair(pair)
-        for split in texts_read(pair.splits, read.signal).values():
-            n_bytes = of.stored_bytes(split, read.signal)
+        of, texts = read.texts(pair)
+        for text, recipe in texts.values():
+            n_bytes = read.n_bytes(of, text)
             vectors += n_bytes
-            if left and of.recipe(read.weights, split, read.signal).find(of.layers) is None:
+            if left and recipe.find(of.layers) is None:
                 missing += n_bytes
-                reading += of.pass_flops(split.n_words)
-    every_cost = [cost for of_task in costs.values() for cost in of_task]
+                reading += of.pass_flops(text.n_words)
     n_cells, n_left, n_failed = (sum(len(unit.cells) for unit in some) for some in (units, left, failed))
-    fitting = float(max(1, len(pair.splits.folds)) * sum(cost.flops for cost in every_cost))
+    flops *= max(1, len(pair.splits.folds))
     return PairEstimate(
         model=pair.source.name,
         corpus=pair.corpus.name,
@@ -139,10 +154,9 @@ def _pair(plan: Plan, units: Sequence[Unit], folder: Path | None) -> PairEstimat
         problems=tuple(problems),
         vectors=vectors,
         vectors_missing=missing,
-        flops=fitting + (reading if any(unit.reads for unit in possible) else 0.0),
-        memory=_LIBRARIES + max((cost.memory for cost in every_cost), default=0.0),
-        result_bytes=_BYTES_A_PREDICTION
-        * float(sum(len(unit.cells) * costs[unit.probe.task][0].items for unit in possible)),
+        flops=flops + reading * needs_vectors,
+        memory=_LIBRARIES + memory,
+        result_bytes=result_bytes,
     )
 
 

@@ -6,31 +6,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel
-
 from bertology import _settings
 from bertology._files import exists, real_path
-from bertology.errors import BertologyError, NameNotFoundError, cut_path
+from bertology.errors import BertologyError, NameNotFoundError, cut_path, quoted
 from bertology.families.contract import check_controls
 from bertology.families.request import (
-    CorpusSettings,
     Experiment,
     ModelSettings,
-    OutputSettings,
-    StatisticsSettings,
-    TaskSettings,
 )
 
 __all__ = ["Experiment", "ModelSettings", "load_experiment"]
 
 _INCLUDE = "include"
-_PARTS: dict[str, type[BaseModel]] = {
-    "models": ModelSettings,
-    "corpora": CorpusSettings,
-    "tasks": TaskSettings,
-    "statistics": StatisticsSettings,
-    "outputs": OutputSettings,
-}
 
 
 def load_experiment(path: str | Path, *, changes: Sequence[str] = (), trust_remote_code: bool = False) -> Experiment:
@@ -47,7 +34,7 @@ def load_experiment(path: str | Path, *, changes: Sequence[str] = (), trust_remo
     """
     written = _settings.changed(_with_includes(Path(path), ()), changes)
     _settings.check_trust(written, granted=trust_remote_code)
-    experiment = _settings.checked(Experiment, written, known=_known)
+    experiment = _settings.checked(Experiment, written, more=[_INCLUDE])
     try:
         check_controls(experiment.controls, (task.name for task in experiment.tasks))
     except NameNotFoundError as error:
@@ -57,40 +44,26 @@ def load_experiment(path: str | Path, *, changes: Sequence[str] = (), trust_remo
 
 def experiment_of(settings: Mapping[str, Any], *, where: str) -> Experiment:
     """The experiment of plain settings, as a file has them, checked as those of a file are."""
-    return _settings.checked(
-        Experiment, _settings.parse_yaml(_settings.to_yaml(dict(settings)), _settings.Place(where)), known=_known
-    )
+    return _settings.checked(Experiment, settings, where=where)
 
 
-def _with_includes(path: Path, above: tuple[Path, ...]) -> _settings.Written:
+def _with_includes(path: Path, above: tuple[Path, ...]) -> _settings.Placed:
     """A file over what it includes: mappings are put together key by key, all else is replaced."""
-    written = _settings.read_file_of("run", path, what="an experiment", example="name: trial")
+    written = _settings.read_yaml(path, what="an experiment", example="name: trial", command="run")
     here = real_path(path)
     if here in above:
         circle = " → ".join(map(str, (*above[above.index(here) :], here)))
         raise BertologyError(f"{path}: includes itself ({circle})")
-    if not written.value:
+    if not written:
         raise BertologyError(f"{path}: empty; an experiment has name, models, corpora and tasks")
-    included = written.value.pop(_INCLUDE, None)
-    if included is None:
-        return written
-    base: _settings.Written | None = None
-    for name in included.value if isinstance(included.value, list) else [included]:
-        if not isinstance(name.value, str) or not name.value:
-            raise BertologyError(f"{name.place}: include: should be the path of a file, or a list of some")
-        file = path.parent / name.value
-        if not (exists(file) and file.is_file()):
-            remedy = f"paths start from the folder of {path.name}"
-            raise BertologyError(f"{name.place}: include: no file {cut_path(file)}; {remedy}")
-        lower = _with_includes(file, (*above, here))
-        base = lower if base is None else _settings.merged(lower, base)
-    return written if base is None else _settings.merged(written, base)
-
-
-def _known(path: tuple[str | int, ...]) -> list[str]:
-    """The keys beside an unknown one."""
-    part = _PARTS.get(str(path[0])) if len(path) > 1 else Experiment
-    return [*(part or Experiment).model_fields, *([_INCLUDE] if len(path) == 1 else [])]
+    included = written.pop(_INCLUDE, ())
+    for name in reversed(included if isinstance(included, list | tuple) else [included]):
+        file = path.parent / name if isinstance(name, str) and name else None
+        if file is None or not (exists(file) and file.is_file()):
+            problem = f"no file {cut_path(file or quoted(name))}; paths start from the folder of {path.name}"
+            raise BertologyError(f"{written.places[_INCLUDE]}: include: {problem}")
+        written = _settings.merged(written, _with_includes(file, (*above, here)))
+    return written
 
 
 def experiment_schema() -> Mapping[str, Any]:

@@ -1,4 +1,4 @@
-"""An explanation of one number of a run, in plain words, from the run's folder alone."""
+"""An explanation of one number of a run, from the run's folder alone."""
 
 from __future__ import annotations
 
@@ -16,10 +16,19 @@ from bertology.results import read_results
 if TYPE_CHECKING:
     import pandas as pd
 
-_LISTED = 12
-"""Most cells that an error lists."""
-_SHOWN = 3
-"""Predictions that an explanation shows."""
+_LISTED = 12  # most cells that an error lists
+_SHOWN = 3  # predictions that an explanation shows
+_CELL = ("task", "task_version", "layer", "head", "seed", "control", "init")
+_COLUMNS = {
+    "Items": (
+        *("corpus", "split", "n_items", "n_clusters", "n_skipped", "skip_reasons"),
+        *("n_unseen_label", "n_unknown", "n_shared", "n_long"),
+    ),
+    "Vectors": ("model", "model_fingerprint", "init", "init_seed", "layer", "n_layers", "pooling"),
+    "Fit": ("readout", "readout_version", "n_params", "n_train", "n_classes"),
+}
+"""The columns of results that a paragraph is made of."""
+_READ = ("dtype", "stored_dtype", "on_long", "max_pieces", "shared_subwords")
 
 
 def explain_cell(folder: str | Path, cell: str, *, width: int = 100) -> str:
@@ -39,23 +48,28 @@ def explain_cell(folder: str | Path, cell: str, *, width: int = 100) -> str:
     rows = rows[rows["cell_id"] == cell_id]
     path = folder / "cells" / f"{cell_id}.json"
     record = read_json(path, what="a cell", form=dict[str, Any]) if path.is_file() else {}
-    row = rows.iloc[0]
-    versions = ", ".join(f"{name} {version}" for name, version in _loaded(row["versions"]).items())
-    paragraphs = [
-        ("Cell", [f"{cell_id}: {_cell_line(row)}."]),
-        ("Items", [_items_line(row)]),
-        ("Vectors", [_vectors_line(row, record.get("identity", {}))]),
-        ("Fit", [_fit_line(row, record)]),
-        ("Notes", [str(note) for note in record.get("notes", ())]),
-        ("Predictions", list(_prediction_lines(folder, cell_id))),
-        ("Scores", list(_score_lines(rows))),
-        ("Interval", list(_interval_lines(rows))),
-        ("Versions", [f"{versions}."]),
-    ]
+    first, provenance = rows.iloc[0], record.get("provenance", {})
+    about = {name: _listed({column: first[column] for column in columns}) for name, columns in _COLUMNS.items()}
+    identity = {name: record.get("identity", {}).get(name) for name in _READ}
+    is_read = isinstance(first["model_fingerprint"], str)
+    scored = f"; it is scored on the items that {first['model']} can read" if isinstance(first["model"], str) else ""
+    took = {name: provenance.get(name) for name in ("device", "wall_s")}
+    paragraphs = {
+        "Cell": [f"{cell_id}: {_listed(first[list(_CELL)])}"],
+        "Items": [about["Items"]],
+        "Vectors": [about["Vectors"], _listed(identity)]
+        if is_read
+        else [f"none: this baseline reads no model{scored}"],
+        "Fit": [about["Fit"], _listed(record.get("facts", {}).get("params") or {}), _listed(took)] if is_read else (),
+        "Notes": record.get("notes", ()),
+        "Predictions": _predictions(folder / "predictions" / f"{cell_id}.parquet"),
+        "Scores": _scores(rows),
+        "Versions": [_listed(json.loads(first["versions"] or "{}"))],
+    }
     lines = textwrap.TextWrapper(width, subsequent_indent=" " * 13, break_on_hyphens=False, break_long_words=False)
     return "\n".join(
         lines.fill(f"{'' if number else name:<13}{line}")
-        for name, texts in paragraphs
+        for name, texts in paragraphs.items()
         for number, line in enumerate(filter(None, texts))
     )
 
@@ -72,20 +86,22 @@ def _cell_named(rows: pd.DataFrame, cell: str) -> str:
     if len(meant) == 1:
         return str(meant["cell_id"].iloc[0])
     listed = (meant if len(meant) else rows).drop_duplicates("cell_id")
-    cells = [f"{row.cell_id[:8]} ({_cell_line(row)})" for _, row in listed.head(_LISTED).iterrows()]
+    cells = [f"{row['cell_id'][:8]} ({_listed(row[list(_CELL)])})" for _, row in listed.head(_LISTED).iterrows()]
     more = f" and {len(listed) - _LISTED} more" if len(listed) > _LISTED else ""
     how = "several cells are" if len(meant) else "no cell is"
     raise BertologyError(f"{how} {quoted(cell)}; name one of {', '.join(cells)}{more}")
 
 
-def _is_given(value: Any) -> bool:
+def _listed(values: Mapping[str, Any] | pd.Series) -> str:
+    """Names and values that there are, in one line."""
     import pandas as pd
 
-    return not pd.isna(value)
-
-
-def _loaded(value: Any) -> Mapping[str, Any]:
-    return json.loads(value) if isinstance(value, str) else dict(value or {})
+    plain = {
+        str(name).removeprefix("n_").replace("_", " "): value
+        for name, value in values.items()
+        if isinstance(value, list) or (not isinstance(value, dict) and not pd.isna(value) and value not in ("", "{}"))
+    }
+    return " · ".join(f"{name} {_text(value)}" for name, value in plain.items())
 
 
 def _text(value: Any) -> str:
@@ -93,96 +109,27 @@ def _text(value: Any) -> str:
     if isinstance(value, list):
         return ", ".join(map(_text, value))
     if isinstance(value, bool) or not isinstance(value, int | float):
-        return str(value).replace("_", " ")
-    return f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
+        return str(value).strip("{}").replace("_", " ")
+    return f"{value:,.0f}" if float(value).is_integer() else f"{value:.4g}"
 
 
-def _cell_line(row: Any) -> str:
-    parts = [f"task {row['task']}"]
-    parts += [f"{name} {int(row[name])}" for name in ("layer", "seed") if _is_given(row[name])]
-    parts += [f"head {row['head']}"] if _is_given(row["head"]) else []
-    parts += [f"control {row['control']}"] if row["control"] != "none" else []
-    parts += [f"{row['init']} weights"] if _is_given(row["init"]) and row["init"] != "pretrained" else []
-    return ", ".join(parts)
-
-
-def _vectors_line(row: Any, identity: Mapping[str, Any]) -> str:
-    """The model, its weights, and how its hidden states were read."""
-    if not _is_given(row["model_fingerprint"]):
-        scored = f"; it is scored on the items that {row['model']} can read" if _is_given(row["model"]) else ""
-        return f"This baseline reads no model{scored}."
-    parts = [f"{row['model']} with {row['init']} weights (fingerprint {row['model_fingerprint']})"]
-    if _is_given(row["layer"]):
-        parts.append(
-            f"layer {int(row['layer'])}, where 0 is the embedding output and {int(row['n_layers'])} the last block"
-        )
-    read = {"dtype": "computed in {}", "stored_dtype": "stored in {}", "on_long": "long sentences handled by {}"}
-    parts += [text.format(identity[name]) for name, text in read.items() if _is_given(identity.get(name))]
-    if _is_given(row["pooling"]):
-        parts.append(f"one vector a word, the {row['pooling']} over its subwords")
-    return "; ".join(parts) + "."
-
-
-def _items_line(row: Any) -> str:
-    """The corpus and split of the items, how many are scored, and how many are left out."""
-    text = f"{int(row['n_items']):,} items of {row['corpus']} {row['split']} were scored"
-    text += f", in {int(row['n_clusters']):,} clusters; {int(row['n_skipped']):,} were skipped"
-    reasons = [f"{reason}: {number}" for reason, number in _loaded(row["skip_reasons"]).items()]
-    text += f" ({', '.join(reasons)})" if reasons else ""
-    counts = {"n_unseen_label": "have labels unseen in train", "n_unknown": "are words with unknown subwords"}
-    counts |= {"n_shared": "share all their subwords", "n_long": "are in sentences over the length limit"}
-    parts = [text, *(f"{int(row[name]):,} {what}" for name, what in counts.items() if _is_given(row[name]))]
-    return "; ".join(parts) + "."
-
-
-def _fit_line(row: Any, record: Mapping[str, Any]) -> str:
-    """The readout, the training data, what was chosen on dev, and whether the fit converged."""
-    if not _is_given(row["readout"]):
-        return ""
-    parts = [f"readout {row['readout']}.{row['readout_version']}"]
-    if _is_given(row["n_params"]):
-        parts[0] += f" with {int(row['n_params']):,} parameters"
-    if _is_given(row["n_train"]) and row["n_train"]:
-        parts.append(f"fitted to {int(row['n_train']):,} training items of {int(row['n_classes'])} classes")
-    found = record.get("facts", {}).get("params") or {}
-    parts += [f"{_text(name)} {_text(value)}" for name, value in found.items() if not isinstance(value, dict)]
-    provenance = record.get("provenance", {})
-    if "wall_s" in provenance:
-        parts.append(f"{provenance['wall_s']:.2f} s on {provenance.get('device', 'cpu')}")
-    return "; ".join(parts) + "."
-
-
-def _score_lines(rows: pd.DataFrame) -> Iterator[str]:
+def _scores(rows: pd.DataFrame) -> Iterator[str]:
     for _, row in rows.iterrows():
-        kind = "the main metric" if row["main_metric"] else "a further metric"
-        group = f" of group {row['group']}" if _is_given(row["group"]) else ""
-        better = "" if row["higher_is_better"] else ", lower is better"
-        interval = f" [{row['ci_low']:.4f}, {row['ci_high']:.4f}]" if _is_given(row["ci_low"]) else ""
-        score = f"{row['metric']}{group} {row['value']:.4f}{interval}"
-        yield f"{score} over {int(row['n_items']):,} items ({kind}{better})."
+        kind = "main metric" if row["main_metric"] else "further metric"
+        counts = ("group", "ci_low", "ci_high", "ci_method", "n_items", "n_clusters", "n_runs")
+        better = kind + ("" if row["higher_is_better"] else ", lower is better")
+        yield f"{row['metric']} {row['value']:.4f} ({better}) · {_listed(row[list(counts)])}"
 
 
-def _interval_lines(rows: pd.DataFrame) -> Iterator[str]:
-    """The method of each kind of interval; methods are named ``cluster-bootstrap-bca-10000``."""
-    for method, of in rows[rows["ci_method"].notna()].groupby("ci_method", sort=False):
-        name, _, resamples = str(method).rpartition("-")
-        made = f"{name.replace('-', ' ')}, {int(resamples):,} resamples" if resamples.isdecimal() else str(method)
-        runs = f" and {of['n_runs'].iloc[0]} runs" if of["n_runs"].iloc[0] > 1 else ""
-        yield f"95 % by {made} of {int(of['n_clusters'].max()):,} clusters of items{runs}."
-
-
-def _prediction_lines(folder: Path, cell_id: str) -> Iterator[str]:
+def _predictions(path: Path) -> Iterator[str]:
     """The predictions' file, how many equal the annotation, and the first of them."""
     import pandas as pd
 
-    path = folder / "predictions" / f"{cell_id}.parquet"
     if not path.is_file():
         return
     kept = pd.read_parquet(path)
-    text = f"predictions/{path.name} keeps {len(kept):,} items"
+    yield f"predictions/{path.name}"
     if {"gold", "pred"} <= set(kept.columns):
         n_equal = int((kept["gold"].astype(str) == kept["pred"].astype(str)).sum())
-        text += f"; in {n_equal:,} of them the prediction is the annotation"
-    yield f"{text}. The first are:"
-    for _, item in kept.head(_SHOWN).iterrows():
-        yield ", ".join(f"{name} {_text(value)}" for name, value in item.items() if _is_given(value) and value != "")
+        yield f"items {len(kept):,} · predictions that equal the annotation {n_equal:,} · the first are:"
+    yield from (_listed(item) for _, item in kept.head(_SHOWN).iterrows())

@@ -10,7 +10,6 @@ import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import repeat
 from operator import attrgetter
 from typing import Any, TypeVar
 
@@ -25,6 +24,7 @@ from bertology.families.contract import CellKey, Family, FitCells, FitGroup, fam
 from bertology.families.model_corpus import ModelCorpus, Splits, StoredSignal, Unreadable, Weights
 from bertology.families.request import (
     AS_READ,
+    RANDOM,
     CorpusSettings,
     Experiment,
     Init,
@@ -45,6 +45,7 @@ T = TypeVar("T")
 _LISTED = 5
 # How far from even a cut may be, in shares of a part, to keep a model in one piece.
 _NEAR = 0.1
+_APART = 10_000
 Draws = tuple[FitGroup, ...]  # one fit group on each draw of the weights of one initialisation
 
 
@@ -77,7 +78,10 @@ class _Resolver:
         pair = replace(pair, layers=parse_layers(request.layer_spec, pair.shape.n_layers))
         # Models of an experiment that read one corpus are asked the same tasks.
         corpus, splits = self.once((request.corpora[0], *probes), self._text, request, tuple(probes.values()))
-        pair = self._weighed(replace(pair, corpus=corpus, splits=splits), request.inits_of(model)[1:])
+        pair = self._weighed(
+            replace(pair, corpus=corpus, splits=splits),
+            has_control=RANDOM in request.controls and model.init == "pretrained",
+        )
         return Plan(replace(pair, reference=self._reference(pair)), tuple(probes.values()))
 
     def _model(self, request: ProbeRequest, model: ModelSettings) -> ModelCorpus:
@@ -88,12 +92,15 @@ class _Resolver:
         layers = tuple(range(shape.n_layers + 1))
         return ModelCorpus(request, replace(source, name=title), shape, Corpus("", {}), Splits(), layers, {})
 
-    def _weighed(self, pair: ModelCorpus, controls: Sequence[Init] = ()) -> ModelCorpus:
-        """The same model with the fingerprints of its own weights, and of the draws of those that are controls."""
+    def _weighed(self, pair: ModelCorpus, *, has_control: bool = False) -> ModelCorpus:
+        """The same model with the fingerprints of its own weights, and of random draws if they are a control.
+
+        Control seeds are far from those that people choose.
+        """
         model, fingerprints = pair.request.models[0], dict[Weights, str]()
         weights = [Weights(model.init, model.init_seed if model.init != "pretrained" else 0)]
-        for init in controls:
-            weights += map(Weights, repeat(init), model_corpus.control_seeds(pair.request.n_draws))
+        if has_control:
+            weights += [Weights(RANDOM, _APART * draw) for draw in range(pair.request.n_draws)]
         for one in weights:
             key = pair.source.folder, one
             fingerprints[one] = self.once(key, model_fingerprint, pair.source, init=one.init, seed=one.seed)
@@ -223,9 +230,11 @@ class Plan:
     def _identity(self, probe: Probe) -> dict[str, Any]:
         """The values that decide the numbers of a task and of its baselines."""
         splits = self.pair.splits
-        folds = {"folds_fingerprint": splits.folds_fingerprint} if splits.folds else {}
-        own = {"task": probe.task, "task_version": probe.version}
-        return {**own, **family_of(probe).identity(self.pair, probe), **folds}
+        identity = {"task": probe.task, "task_version": probe.version, **family_of(probe).identity(self.pair, probe)}
+        if splits.folds:
+            parts = (fold.within[name].tobytes() for fold in splits.folds for name in splits.by_name)
+            identity["folds_fingerprint"] = digest(parts)
+        return identity
 
     def _cells(self, probe: Probe, config: ReadoutConfig, weights: Weights, identity: Mapping[str, Any]) -> FitCells:
         pair, grid = self.pair, family_of(probe).cells(self.pair, probe, config, weights.init)
@@ -265,7 +274,13 @@ class Plan:
         if family.has_settings_in_baselines and config.changes:
             shared["reading"] = config.changes
         if unreadable[0]:
-            shared["unreadable_fingerprint"] = model_corpus.fingerprint_of(*unreadable, self.pair.joined)
+            words, windows = unreadable
+            # Words that share all their subwords are left out alone, and not with the spans that they are part of.
+            parts: list[Any] = [
+                {name: windows[name].tolist() if name in windows else sorted(words[name]) for name in words}
+            ]
+            joined = {name: sorted(some) for name, some in self.pair.joined.items() if some and name in words}
+            shared["unreadable_fingerprint"] = digest([canonical_json([*parts, joined] if joined else parts[0])])
         for note in family.baselines(probe):
             if note.name in self.pair.request.controls:
                 cells[note.name, 0, None] = Cell({**shared, "control": note.name})
@@ -321,7 +336,11 @@ def _is_run(experiment: Experiment, model: ModelSettings, probe: Probe, init: In
     """Whether a task is put to a model under weights of an initialisation: its own, or those of a control."""
     if probe.needs_reference and model.reference is None:
         return False
-    return init == model.init or contract.runs_random_weights(probe, experiment.controls, experiment.random_draws)
+    controls = experiment.controls
+    is_control = RANDOM in controls and model.init == "pretrained" and probe.asks_random_weights
+    # Where chance is known by construction, random weights are run only if they are asked for.
+    is_asked = not probe.knows_chance or experiment.random_draws != "auto" or not controls.are_all
+    return init == model.init or (init == RANDOM and is_control and is_asked)
 
 
 @dataclass(frozen=True, eq=False)
@@ -524,7 +543,7 @@ def places_of(experiment: Experiment, shard: Shard) -> tuple[Place, ...]:
                 if note.name in experiment.controls:
                     places.append(Place(model, corpus, None, task, 0, 0))
                     break
-        for init, (task, of) in itertools.product(experiment.inits_of(settings), asked):
+        for init, (task, of) in itertools.product(dict.fromkeys((settings.init, RANDOM)), asked):
             probe = get_probe(of.name)
             if _is_run(experiment, settings, probe, init):
                 # Fits of each layer: the task itself by seed, and its control task on what is no control itself.
@@ -563,24 +582,11 @@ def in_order(experiment: Experiment, rows: Iterable[ResultRow]) -> tuple[ResultR
     return tuple(sorted(rows, key=place))
 
 
-def fewest_cells(experiment: Experiment) -> int:
-    """Minimum number of cells of an experiment, known before any model or corpus is looked at."""
-    layers, seeds = len(experiment.layers) if isinstance(experiment.layers, tuple) else 1, experiment.seeds
-    of_a_model = 0
-    for _, tasks in _tasks_by_corpus(experiment):
-        for task in tasks:
-            probe = get_probe(task.name)
-            for config in task.configs or (None,):
-                named = config if config and config.readout else None
-                of_a_model += family_of(probe).fewest_columns(probe, named, layers=layers, seeds=seeds)
-    return len(experiment.models) * of_a_model
-
-
 def resolve_work(
     experiment: Experiment,
     *,
     part: Shard | None = None,
-    is_agreed: Callable[[int], bool] | None = None,
+    is_agreed: Callable[[int], object] | None = None,
     corpus: Corpus | None = None,
 ) -> Work:
     """Find every model, corpus, task and layer of an experiment, or of one part of it alone.
@@ -590,8 +596,7 @@ def resolve_work(
     Args:
         experiment: what is resolved.
         part: which part of it; the whole when left out.
-        is_agreed: called with the number of cells: first with the least that there can be, before any model or corpus
-            is looked at, then, unless it returned True, with that of the part.
+        is_agreed: called with the number of fits of each layer, before any model or corpus is looked at.
         corpus: the corpus itself, instead of the one that the experiment names.
 
     Raises:
@@ -601,13 +606,15 @@ def resolve_work(
     for task in reversed(experiment.tasks):
         needing = task.name if get_probe(task.name).needs_reference else needing
     experiment = with_checkpoints(experiment, resolver)
-    agreed = is_agreed is None or is_agreed(fewest_cells(experiment))
     contract.check_controls(experiment.controls, map(attrgetter("name"), experiment.tasks))
     if needing is not None and not any(map(attrgetter("reference"), experiment.models)):
         remedy = "give one with --reference, or in an experiment with reference: of a model"
         raise BertologyError(f"task {needing} compares a model with its reference, which none has: {remedy}")
     by_corpus, plans, names = _tasks_by_corpus(experiment), dict[tuple[int, int], Plan](), dict[str, int]()
-    for place in places_of(experiment, part):
+    places = places_of(experiment, part)
+    if is_agreed is not None:
+        is_agreed(sum(place.weight for place in places))
+    for place in places:
         if (key := (place.model, place.corpus)) not in plans:
             settings, (data, tasks) = experiment.models[place.model], by_corpus[place.corpus]
             reference = experiment.reference_of(settings)
@@ -618,10 +625,7 @@ def resolve_work(
             name = plans[key].pair.corpus.name
             if names.setdefault(name, place.corpus) != place.corpus:
                 raise BertologyError(f"two corpora are called {quoted(name)}: give each an id of its own")
-    work = Work(experiment, part, plans)
-    if is_agreed is not None and not agreed:
-        is_agreed(work.n_cells)
-    return work
+    return Work(experiment, part, plans)
 
 
 def with_checkpoints(experiment: Experiment, resolver: _Resolver | None = None) -> Experiment:

@@ -126,7 +126,8 @@ def test_an_experiment_tells_it_too(
     ("readout", "message"),
     [
         ({"name": "mlp", "settings": {"hidden": ["a"]}}, "setting hidden of readout mlp.v1 is 'a': input should be a"),
-        ({"name": "linear", "fraction": 1.5}, "should be at most 1, not the number 1.5"),
+        ({"name": "linear", "fraction": 1.5}, "should be at most 1 or a list"),
+        ({"name": "linear", "fraction": [0.5, 0]}, "should be over 0, not 0"),
         (
             {"name": "linear", "fraction": [0.5, 0.5]},
             "task pos is read twice by linear.v1 fraction=0.5: name each way once",

@@ -74,8 +74,8 @@ def test_failures_are_told_at_the_end(bertology: Command, file: Path) -> None:
         (["--set", "seds=3"], "--set seds=3: unknown key 'seds': did you mean seeds?"),
         (["--set", "corpora[0].name=./nowhere"], "nowhere: no such file or folder"),
         (["--set", "models=[poket]"], "unknown model 'poket'"),
-        (["--set", "seeds=1000000"], "cells or more; if that is meant, say so with --yes"),
-        (["--set", "seeds=40000", "--set", "layers=all"], "cells or more; if that is meant, say so with --yes"),
+        (["--set", "seeds=1000000"], "fits of each layer; if that is meant, say so with --yes"),
+        (["--set", "seeds=40000", "--set", "layers=all"], "fits of each layer; if that is meant, say so with --yes"),
         (["--shard", "3/2"], "--shard 3/2: write which of how many"),
         (["--engine", "dusk"], "Invalid value for '--engine'"),
         (["--jobs", "0"], "Invalid value for '--jobs'"),
@@ -106,7 +106,7 @@ def test_a_large_grid_is_only_asked_about_where_it_would_run(
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
     outcome = bertology(command, file, "--set", "seeds=1000000") if command == "run" else bertology("plan", file)
     assert outcome.status == (130 if command == "run" else 0)
-    assert ("1,000,000 cells or more: go on?" in outcome.err) == (command == "run")
+    assert ("fits of each layer: go on?" in outcome.err) == (command == "run")
 
 
 def test_schema(bertology: Command) -> None:

@@ -70,7 +70,7 @@ def silent(line: str) -> None:
         (f"seed: {'9' * 5000}", r"recipe.yaml:1: '9+…' \(5,000 characters\) is not a finite number"),
         ("clip_norm: .nan", "recipe.yaml:1: '.nan' is not a finite number"),
         ("seed: 1\nsteps: 2\nseed: 3", r"recipe.yaml:3: key 'seed' is written twice \(first in line 1\)"),
-        ("steps: " + "[" * 2000, "recipe.yaml:1: nested too deeply"),
+        ("steps: " + "[" * 2000, "recipe.yaml:1: not valid YAML .nested too deeply"),
         ("max_pieces: 1", "recipe.yaml:1: max_pieces: should be at least 16"),
         ("second_language: {paired: 0.5, parallel: false}\nalone_share: 1.0", "paired: only translations can be read"),
         (

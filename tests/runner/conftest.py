@@ -13,13 +13,13 @@ import pyarrow as pa
 import pytest
 
 from bertology.activations import WordVectors
-from bertology.activations.progress import silent
 from bertology.corpora import Corpus
 from bertology.families.contract import FitCells
+from bertology.families.model_corpus import StoredSignal
 from bertology.families.vectors import TaskData
 from bertology.results import Results
 from bertology.runner import ProbeRequest, run_probes
-from bertology.runner.engines import extract_splits
+from bertology.runner.engines import Context, extract_splits
 from bertology.runner.plan import Plan
 from tests import commands
 from tests.probes.conftest import planted as planted
@@ -138,7 +138,7 @@ def vectors() -> Vectors:
 
     def read(plan: Plan, data: TaskData) -> dict[str, WordVectors]:
         (weights,) = plan.pair.fingerprints
-        entries = extract_splits(plan.pair, weights, "cpu", lambda _: silent)
+        entries = extract_splits(plan.pair, StoredSignal(weights, "words"), Context(Path(), "cpu"))
         return {
             split: WordVectors(entries[split], items.words, layers=plan.pair.layers)
             for split, items in data.items.items()

@@ -241,7 +241,7 @@ def test_the_tuned_lens_stands_beside_the_logit_lens(
             {"configs": {"lama": (ReadoutConfig(settings={"form": "backwards"}),)}},
             "setting form of task lama",
         ),
-        ({"max_items": 0}, "max_items: should be at least 1, not the number 0"),
+        ({"max_items": 0}, "max_items: should be at least 1, not 0"),
     ],
 )
 def test_mistakes_are_told_in_one_line(asking: Asking, facts: Path, chosen: dict[str, Any], told: str) -> None:

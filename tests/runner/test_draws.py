@@ -9,13 +9,10 @@ import pytest
 
 from bertology.errors import BertologyError
 from bertology.families import labels
-from bertology.families.contract import runs_random_weights
-from bertology.families.model_corpus import Weights, control_seeds
-from bertology.families.request import ALL_CONTROLS, Controls
-from bertology.probing import get_probe
+from bertology.families.model_corpus import Weights
 from bertology.results import read_results
 from bertology.runner import ProbeRequest, run_probes
-from bertology.runner.plan import make_plan
+from bertology.runner.plan import Shard, make_plan, places_of
 from tests.runner.requests import but
 
 
@@ -26,18 +23,16 @@ def request_of(tiny_bert: Path, tiny_corpus: Path, tmp_path: Path, monkeypatch: 
 
 
 def test_one_draw_is_the_default_and_none_where_chance_is_known() -> None:
-    every, some = ALL_CONTROLS, Controls(["random"])
-    pos, pairs, facts = map(get_probe, ("pos", "minimal_pairs", "lama"))
-    for probe, controls, random_draws, expected in (
-        (pos, every, "auto", True),
-        (facts, every, "auto", True),
-        (pairs, every, "auto", False),
-        (pairs, some, "auto", True),  # named
-        (pairs, every, 1, True),
-        (pos, ("majority",), 3, False),
+    for task, controls, random_draws, expected in (
+        ("pos", "all", "auto", True),
+        ("lama", "all", "auto", True),
+        ("minimal_pairs", "all", "auto", False),
+        ("minimal_pairs", "random", "auto", True),  # named
+        ("minimal_pairs", "all", 1, True),
+        ("pos", "majority", 3, False),
     ):
-        draws: Any = random_draws
-        assert runs_random_weights(probe, controls, draws) is expected
+        asked = ProbeRequest(tasks=(task,), controls=controls, random_draws=random_draws)
+        assert ("random" in {place.init for place in places_of(asked, Shard())}) is expected
     assert ProbeRequest().n_draws == 1
     assert ProbeRequest(random_draws=4).n_draws == 4
 
@@ -46,7 +41,7 @@ def test_random_weights_are_drawn_three_times(request_of: ProbeRequest, tmp_path
     results = run_probes(but(request_of, random_draws=3), out=tmp_path / "out")
     frame = results.to_pandas()
     fresh = frame[(frame.init == "random") & (frame.metric == "accuracy")]
-    assert sorted(set(fresh.init_seed)) == list(control_seeds(3)) == [0, 10_000, 20_000]
+    assert sorted(set(fresh.init_seed)) == [0, 10_000, 20_000]
     assert fresh.model_fingerprint.nunique() == 3
     for layer, rows in fresh.groupby("layer"):
         assert len(rows) == 3

@@ -29,12 +29,14 @@ def test_counts_and_scores_are_those_of_the_tables(run: Path) -> None:
     rows = pd.read_parquet(run / "results.parquet")
     row = rows[(rows["layer"] == 1) & (rows["init"] == "pretrained") & rows["main_metric"]].iloc[0]
     text = " ".join(explain_cell(run, "pos@1").split())
-    assert f"{row['cell_id']}: task pos, layer 1, seed 0" in text
-    assert f"{row['n_items']} items of" in text
-    assert f"accuracy {row['value']:.4f} [{row['ci_low']:.4f}, {row['ci_high']:.4f}]" in text
+    assert f"{row['cell_id']}: task pos · task version v1 · layer 1 · seed 0" in text
+    assert f"items {row['n_items']} ·" in text
+    assert (
+        f"accuracy {row['value']:.4f} (main metric) · ci low {row['ci_low']:.4g} · ci high {row['ci_high']:.4g}" in text
+    )
     right = round(row["value"] * row["n_items"])
-    assert f"in {right} of them the prediction is the annotation" in text
-    assert f"10,000 resamples of {row['n_clusters']} clusters" in text
+    assert f"predictions that equal the annotation {right} ·" in text
+    assert f"-10000 · items {row['n_items']} · clusters {row['n_clusters']}" in text
 
 
 def test_a_baseline_is_named_by_the_beginning_of_its_id(run: Path) -> None:
@@ -42,7 +44,7 @@ def test_a_baseline_is_named_by_the_beginning_of_its_id(run: Path) -> None:
     cell_id = rows[rows["control"] == "majority"]["cell_id"].iloc[0]
     text = explain_cell(run, cell_id[:10])
     assert "control majority" in text
-    assert "This baseline reads no model." in text
+    assert "this baseline reads no model" in text
     assert "Fit " not in text
 
 
@@ -50,7 +52,7 @@ def test_a_baseline_is_named_by_the_beginning_of_its_id(run: Path) -> None:
 def test_other_names_are_refused_with_the_cells_there_are(run: Path, cell: str, named: str) -> None:
     with pytest.raises(BertologyError, match=named) as error:
         explain_cell(run, cell)
-    assert "task pos, layer 0" in str(error.value)
+    assert "task pos · task version v1 · layer 0" in str(error.value)
     assert "\n" not in str(error.value)
 
 
@@ -65,7 +67,7 @@ def test_a_baseline_of_what_a_model_can_read_names_it(tiny_bert: Path, tiny_corp
     for cell_id in rows["cell_id"].unique():
         assert not {"<NA>", "nan", "None"} & set(explain_cell(tmp_path / "run", cell_id).split())
     text = " ".join(explain_cell(tmp_path / "run", rows[rows["control"] == "majority"]["cell_id"].iloc[0]).split())
-    assert f"scored on the items that {tiny_bert} can read." in text
+    assert f"scored on the items that {tiny_bert} can read" in text
 
 
 def test_a_folder_without_results_is_refused(tmp_path: Path) -> None:

