@@ -19,6 +19,7 @@ from bertology.activations.progress import BarProgress, can_show, silent
 from bertology.compression._methods import METHODS, CompressedModel, Method, Storage, open_model
 from bertology.encoders import Encoder, ModelSource, load_encoder, model_fingerprint, model_name, resolve_model
 from bertology.errors import BertologyError, ModelError
+from bertology.results.table import Note, Table, Tables
 
 CONFIG_KEY = "bertology_compression"
 """The entry of ``config.json`` that holds what was done, so that the fingerprint of the model depends on it."""
@@ -53,8 +54,8 @@ class Record:
 RECORD = RecordFile("compress.json", Record, "the record of a compressed model", "compress the model again", indent=1)
 
 
-@dataclass(frozen=True)
-class Compressed:
+@dataclass(frozen=True, repr=False)
+class Compressed(Tables):
     """A compressed model: its folder, and what was done to it."""
 
     path: Path
@@ -72,54 +73,45 @@ class Compressed:
         """The steps in their order: ``method``, its settings, and its ``outcome``."""
         return self.record.steps
 
+    def shown(self) -> tuple[Table, ...]:
+        """The steps with their settings and outcomes, and the size of the model."""
+        record, steps = self.record, {}
+        for number, step in enumerate(record.steps, 1):
+            given = {name: value for name, value in step.items() if name not in ("method", "outcome")}
+            steps[f"{number}. {step['method']}"] = [_listed(given), _listed(step["outcome"])]
+        sizes = {
+            "weights before": [record.source_parameters],
+            "weights": [record.n_parameters],
+            "weights that are not zero": [record.n_nonzero],
+            "bytes on disk, as float32": [record.bytes_on_disk],
+            "bytes if stored by bits, zeros and ranks (estimate)": [record.bytes_estimated],
+        }
+        title, found = f"{record.model}, compressed", Note("found", f"the model was finished in {self.path} already")
+        of_steps = Table.of(title, ["settings", "outcome"], steps, [found] if self.is_found else [], corner="Step")
+        return of_steps, Table.of(f"Size of {title}", ["number"], sizes, [], corner="Size")
+
     def summary(self) -> str:
-        """The steps and the size of the model, in lines for a terminal."""
-        record = self.record
-        lines = [f"{record.model}: {described(step)}" for step in record.steps]
-        if self.is_found:
-            lines.append(f"nothing to do: the model is finished in {self.path}")
-        lines.append(
-            f"{record.n_parameters:,} weights (of {record.source_parameters:,}), "
-            f"{record.n_nonzero:,} not zero; {record.bytes_on_disk / 1e6:.2f} MB on disk as float32, about "
-            f"{record.bytes_estimated / 1e6:.2f} MB if stored by bits"
-        )
-        return "\n".join(lines)
+        """The steps and the size of the model as Markdown, with nothing cut."""
+        return self.to_markdown()
 
     def __repr__(self) -> str:
         return f"<Compressed {self.record.model} by {', '.join(step['method'] for step in self.steps)} in {self.path}>"
 
 
-def described(step: Mapping[str, Any]) -> str:
-    """A step as one line: method, settings and outcome."""
-
-    def short(value: Any) -> str:
-        if isinstance(value, float):
-            return f"{value:.4g}"
-        if isinstance(value, int) and not isinstance(value, bool):
-            return f"{value:,}"
-        return " ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
-
-    given = {key: value for key, value in step.items() if key not in ("method", "outcome") and value is not None}
-    settings = ", ".join(f"{key} {short(value)}" for key, value in given.items())
-    outcome = ", ".join(f"{key.replace('_', ' ')} {short(value)}" for key, value in step["outcome"].items())
-    return f"{step['method']} ({settings}): {outcome}"
+def _listed(values: Mapping[str, Any]) -> str:
+    """Settings or outcomes as one text."""
+    short = {name: f"{value:.4g}" if isinstance(value, float) else value for name, value in values.items()}
+    lists = {name: " ".join(map(str, value)) if isinstance(value, list) else value for name, value in short.items()}
+    return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in lists.items() if value is not None)
 
 
-def _card(record: Record) -> bytes:
+def _card(made: Compressed) -> bytes:
     """The model card: what was done to which model, and its size."""
-    steps = [f"{number}. {described(step)}" for number, step in enumerate(record.steps, 1)]
+    record = made.record
     body = [
-        f"`{record.model}` (fingerprint `{record.model_fingerprint}`), changed by `bertology compress`:",
+        f"`{record.model}` (fingerprint `{record.model_fingerprint}`), changed by `bertology compress`.",
         "",
-        *steps,
-        "",
-        "| | |",
-        "|---|---|",
-        f"| weights | {record.n_parameters:,} of {record.source_parameters:,} |",
-        f"| not zero | {record.n_nonzero:,} |",
-        f"| bytes on disk, as float32 | {record.bytes_on_disk:,} |",
-        f"| bytes if stored by bits, zeros and ranks | {record.bytes_estimated:,} |",
-        "",
+        made.to_markdown(),
         "Weights are float32 in their usual places, so that plain transformers loads the folder: what is quantised "
         "holds rounded values, what is pruned holds zeros. The last size is an estimate of what a format made for it "
         f"takes. Details are in `{RECORD.name}`.",
@@ -277,5 +269,5 @@ def _write(opened: CompressedModel, folder: Path, steps: list[dict[str, Any]], s
         storage=opened.stored(),
         versions=versions("torch", "transformers"),
     )
-    RECORD.write(folder, record, {CARD: _card(record)})
+    RECORD.write(folder, record, {CARD: _card(Compressed(folder, record))})
     return record

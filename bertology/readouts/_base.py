@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertology._names import Registered, Registry, imported
+from bertology._settings import Checked, checked_settings
 from bertology.errors import FitError
 
 Floats = NDArray[np.float64]
@@ -229,14 +230,9 @@ class TrainingData:
         return self.targets.n_problems, self.train.n_layers
 
 
-class Readout(ABC):
-    """A readout of labels before it is fitted. Subclasses are frozen dataclasses whose fields are the settings.
+class Readout(Checked, ABC):
+    """A readout of labels before it is fitted. Subclasses are frozen dataclasses whose fields are the settings."""
 
-    They define :meth:`fit_to`, or :meth:`fit` where data are not checked here.
-    """
-
-    name: ClassVar[str]
-    """Registered name, with its version."""
     gives_sets: ClassVar[bool] = False
     """Whether it can give several labels to an item."""
 
@@ -244,9 +240,9 @@ class Readout(ABC):
         """Floating-point operations of a fit in one layer, roughly; by default those of a linear readout."""
         return 4.0 * _PASSES * n_items * dim * n_classes
 
+    @abstractmethod
     def fit_to(self, data: TrainingData) -> Any:
-        """Fit to data that were checked; FitError where a setting is out of bounds or vectors are not finite."""
-        raise NotImplementedError
+        """Fit to data that were checked; FitError where vectors are not finite."""
 
     def fit(
         self,
@@ -417,8 +413,6 @@ def make_readout(name: str, **settings: Any) -> Any:
         FitError: a setting is of another type than it should be.
         BertologyError: the readout cannot be imported.
     """
-    from bertology._settings import checked_settings
-
     kind = readout_kind(name)
     make = kind.make
     if isinstance(make, str):

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import itertools
-import math
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from pydantic import Field
 from torch import Tensor
 
 from bertology._machine import Workers
+from bertology._settings import Checked, Count, Positive
 from bertology._spans import SpanChunk
 from bertology.errors import FitError
 from bertology.readouts._base import Floats, Integers, Progress, TrainingData, check_same_shape, checked_weights
@@ -365,7 +366,7 @@ class FittedStructural:
 
 
 @dataclass(frozen=True)
-class StructuralReadout:
+class StructuralReadout(Checked):
     """A linear map of rank ``rank`` (Hewitt & Manning 2019, sections 2.2 and 2.3).
 
     Squared distances between mapped vectors are fitted to distances in the tree, or their squared lengths to depths,
@@ -376,15 +377,15 @@ class StructuralReadout:
     """
 
     name: ClassVar[str] = "structural.v1"
-    rank: int | None = None
+    rank: Count | None = None
     """Dimensions that vectors are mapped to, at most those they have; 64, or the width of narrower vectors, when left
     out."""
-    learning_rate: float = 1e-3
-    batch_sentences: int = 20
-    max_epochs: int = 40
-    patience: int = 5
+    learning_rate: Positive = 1e-3
+    batch_sentences: Count = 20
+    max_epochs: Count = 40
+    patience: Count = 5
     """Epochs without a new minimum after which a fit ends."""
-    slow_down: float = 0.1
+    slow_down: Annotated[float, Field(gt=0, le=1)] = 0.1
     """Factor of the learning rate after an epoch without a new minimum."""
 
 
@@ -406,8 +407,8 @@ def fit_ranks(
     down and when to stop.
 
     Raises:
-        FitError: a setting out of bounds, readouts that differ in more than their rank, sentences that do not fit their
-            trees, or vectors that are not finite.
+        FitError: readouts that differ in more than their rank, sentences that do not fit their trees, or vectors that
+            are not finite.
     """
     tell = progress or (lambda line: None)
     data = TrainingData(train, targets, dev, dev_targets, seed, torch.device(device), tell)
@@ -435,13 +436,8 @@ def _check(readouts: Sequence[StructuralReadout], data: TrainingData) -> None:
     if any(replace(readout, rank=plain.rank) != plain for readout in readouts):
         raise FitError("readouts that are fitted together differ in more than their rank: fit them one by one")
     for rank in (readout.rank for readout in readouts):
-        if rank is not None and not 1 <= rank <= train.dim:
+        if rank is not None and rank > train.dim:
             raise FitError(f"rank {rank} of vectors that are {train.dim} wide: give 1 to {train.dim}")
-    for name in ("batch_sentences", "max_epochs", "patience"):
-        if getattr(plain, name) < 1:
-            raise FitError(f"{name} is {getattr(plain, name)}: give 1 or more")
-    if not (plain.learning_rate > 0 and math.isfinite(plain.learning_rate) and 0 < plain.slow_down <= 1):
-        raise FitError("learning_rate must be above 0, slow_down above 0 and at most 1")
     for what, source, values in (("train", train, targets), ("dev", dev, dev_targets)):
         if source.n_items != len(values.values) or not source.n_items:
             raise FitError(f"{what} has {source.n_items} sentences and {len(values.values)} trees: give one for each")

@@ -231,7 +231,7 @@ def test_what_was_done_stands_in_the_folder_and_its_fingerprint(tiny_bert: Path,
     assert written["earlier"]["source_fingerprint"] == source
     assert written["earlier"]["steps"] == [{"method": "magnitude", "share": 0, "scope": "global", "embeddings": False}]
     assert read_compressed(twice.path) == twice
-    assert "quantise (bits 8" in (twice.path / "README.md").read_text()
+    assert "| bits 8, embeddings True |" in (twice.path / "README.md").read_text()
     assert (made[0].path / "tokenizer.json").read_bytes() == (tiny_bert / "tokenizer.json").read_bytes()
 
 
@@ -261,7 +261,7 @@ def test_sizes_are_those_counted_by_hand(tiny_bert: Path, make: Made) -> None:
     [
         ("magnitud", {}, "unknown method 'magnitud': did you mean magnitude"),
         ("magnitude", {}, "method magnitude needs share"),
-        ("magnitude", {"share": 1.5}, "share is 1.5; give a number from 0"),
+        ("magnitude", {"share": 1.5}, "setting share of method magnitude is 1.5: input should be less"),
         ("magnitude", {"shares": 0.5}, "unknown setting of method magnitude 'shares': did you mean share"),
         ("magnitude", {"share": "half"}, "setting share of method magnitude is 'half'"),
         ("quantise", {"bits": 3}, "setting bits of method quantise"),

@@ -148,7 +148,7 @@ def test_the_command(write: Write, tiny_bert: Path, tmp_path: Path, monkeypatch:
     status, printed, _ = run(str(path), "--set", "sentences=20", "--set", "epochs=1", "--device", "cpu")
     assert status == 0
     assert "| tuned | accuracy, % |" in " ".join(printed.split())
-    assert "| majority | accuracy, % |" in " ".join(printed.split())
+    assert "| majority of train | accuracy, % |" in " ".join(printed.split())
     assert "difference" not in printed
     assert (tmp_path / "runs" / "trial" / "tuned" / "pos" / "seed-1" / "finetune.json").is_file()
     assert run(str(path), "--recipe", "frozen")[::2] == (

@@ -19,7 +19,7 @@ from bertology import BertologyError, Landscape, landscape, load_encoder
 from bertology.cli import main
 from bertology.encoders import masked_lm_loss
 from bertology.landscapes import LandscapeSettings
-from bertology.landscapes._losses import loss_of_masked, point_of, top_eigenvalue
+from bertology.landscapes._run import loss_of_masked, point_of, top_eigenvalue
 from bertology.pocket import load_corpus
 from tests.finetuning.conftest import Tune
 from tests.finetuning.conftest import subjects as subjects
@@ -134,7 +134,7 @@ def test_files(tiny_bert: Path, tmp_path: Path) -> None:
     assert record["settings"]["points"] == 3
     assert record["barrier"] is None
     assert "<svg" in (tmp_path / "out" / "landscape.svg").read_text(encoding="utf-8")
-    assert "not converged after" in found.summary()
+    assert "not converged after" in found.to_markdown()
 
 
 def test_the_loss_of_a_task_with_its_trajectory(tune: Tune, tiny_bert: Path, subjects: Any) -> None:

@@ -23,6 +23,7 @@ from bertology.readouts import (
     Targets,
     online_codelength,
 )
+from bertology.readouts._base import TrainingData
 from bertology.readouts._neural import MlpReadout
 from bertology.readouts.codelength import FRACTIONS, SMOOTHING, Codelength, choose_smoothing
 from bertology.readouts.linear import RidgeReadout
@@ -62,12 +63,8 @@ class Fixed(FittedReadout):
 class FixedReadout(Readout):
     name = "fixed.v1"
 
-    @property
-    def params(self) -> Mapping[str, Any]:
-        return {}
-
-    def fit(self, train: FeatureSource, targets: Targets, **settings: Any) -> Fixed:
-        return Fixed(targets.n_classes, train.n_layers)
+    def fit_to(self, data: TrainingData) -> Fixed:
+        return Fixed(data.targets.n_classes, data.train.n_layers)
 
 
 def code(train: Split, dev: Split, readout: Readout = LINEAR, **settings: Any) -> Codelength:

@@ -46,14 +46,6 @@ def dev() -> tuple[ArraySpans, np.ndarray]:
 Data = tuple[ArraySpans, np.ndarray]
 
 
-def test_one_class_an_item(train: Data, dev: Data) -> None:
-    targets, dev_targets = (Targets((signs @ [2, 1])[None], 4) for _, signs in (train, dev))
-    found = online_codelength(EDGE, train[0], targets, dev=dev[0], dev_targets=dev_targets, fractions=FEW)
-    assert found.uniform_bits[0] == 1800
-    assert abs(found.compression[0, 0] - 1) < 0.03
-    assert found.compression[0, 1] > 2
-
-
 def test_any_number_of_classes(train: Data, dev: Data) -> None:
     targets, dev_targets = (Targets(signs[None], 2) for _, signs in (train, dev))
     found = online_codelength(EDGE, train[0], targets, dev=dev[0], dev_targets=dev_targets, fractions=FEW)
