@@ -16,7 +16,6 @@ from torch.nn.utils import parameters_to_vector, vector_to_parameters
 from transformers import AutoModelForSequenceClassification
 
 from bertology import BertologyError, Landscape, landscape, load_encoder
-from bertology.cli import main
 from bertology.encoders import masked_lm_loss
 from bertology.landscapes import LandscapeSettings
 from bertology.landscapes._run import loss_of_masked, point_of, top_eigenvalue
@@ -205,16 +204,3 @@ def test_models_of_other_shapes_are_one_line(tiny_bert: Path, tmp_path: Path) ->
         BertForMaskedLM(config).save_pretrained(tmp_path)
         with pytest.raises(BertologyError, match=message):
             quick(tiny_bert, tmp_path)
-
-
-def test_the_command(
-    tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    options = ["--sentences", "4", "--set", "points=3", "--set", "extent=[-0.5, 0.5]"]
-    options += ["--set", "directions=2", "--set", "iterations=2", "--out", str(tmp_path / "out")]
-    monkeypatch.setattr("sys.argv", ["bertology", "landscape", str(tiny_bert), *options])
-    with pytest.raises(SystemExit) as ended:
-        main()
-    assert not ended.value.code
-    assert "sharpness" in capsys.readouterr().out
-    assert pd.read_parquet(tmp_path / "out" / "landscape.parquet")["x"].min() == -0.5
