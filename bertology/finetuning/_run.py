@@ -32,17 +32,31 @@ from bertology._files import (
 from bertology._folder import CARD, RecordFile, model_card, own_folder
 from bertology._machine import explained_shortage
 from bertology._settings import to_yaml
-from bertology._training import tidy_checkpoints
+from bertology._training import tidy_checkpoints, train, weight_groups
 from bertology.activations.progress import BarProgress, Progress, can_show, silent
 from bertology.corpora import Corpus, Sentences, load_corpus
 from bertology.encoders import Encoder, load_encoder, model_fingerprint, model_name, resolve_model
 from bertology.encoders.sources import code_fingerprint
 from bertology.errors import BertologyError, FitError, ResultsError, listed, quoted
 from bertology.families.model_corpus import Alignment
-from bertology.finetuning._items import Collator, Inputs, Kind, TuningTask, encode, items_of, tuning_task
-from bertology.finetuning._scores import Variant, collapsed, majority, predictions, score_rows, scores, values
+from bertology.finetuning._items import (
+    Collator,
+    Inputs,
+    Kind,
+    TuningTask,
+    Variant,
+    collapsed,
+    encode,
+    items_of,
+    majority,
+    predictions,
+    score_rows,
+    scores,
+    tuning_task,
+    values,
+)
 from bertology.finetuning._settings import FineTuneSettings, load_grid, recipe_of, settings_of
-from bertology.finetuning._training import FrozenStates, Trained, build, layers_read, reload, train
+from bertology.finetuning._training import ADAMW, FrozenStates, Trained, build, layers_read, reload
 from bertology.measures.intervals import Bootstrap, difference
 from bertology.results.predictions import versions
 from bertology.results.rows import Score, frame_to_parquet, read_parquet
@@ -507,11 +521,23 @@ def _train_seed(
     def predicted(split: str) -> pd.DataFrame:
         return predictions(model, task, inputs[split], collator)[0]
 
+    settings, rows = trained.settings, [row for row in inputs["train"].rows if row.is_learnable]
+    n_steps = math.ceil(len(rows) / settings.batch_size) * settings.epochs
     history = train(
         model,
-        [row for row in inputs["train"].rows if row.is_learnable],
+        rows,
         collator,
-        trained.settings,
+        ADAMW[settings.bias_correction](weight_groups(model, settings.weight_decay), lr=settings.lr),
+        clip_norm=settings.clip_norm,
+        checkpoint_every=settings.checkpoint_every,
+        remedy="set lr or clip_norm lower, or look for numbers in the data that are out of range",
+        per_device_train_batch_size=settings.batch_size // settings.accumulate,
+        gradient_accumulation_steps=settings.accumulate,
+        num_train_epochs=settings.epochs,
+        learning_rate=settings.lr,
+        lr_scheduler_type="constant_with_warmup" if settings.schedule == "constant" else settings.schedule,
+        warmup_steps=round(settings.warmup * n_steps),
+        bf16=settings.precision == "bfloat16",
         progress=progress,
         seed=seed,
         folder=folder / _CHECKPOINTS,
