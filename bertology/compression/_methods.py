@@ -30,7 +30,7 @@ from bertology.corpora import Sentences, load_corpus
 from bertology.encoders import Encoder, ModelSource, Pieces, load_encoder
 from bertology.encoders.batching import Batch, plan_batches
 from bertology.encoders.interventions import check_gates, head_projection
-from bertology.encoders.loading import WholeModel, blocks_of, load_whole
+from bertology.encoders.loading import WholeModel, blocks_of
 from bertology.encoders.sources import save_model
 from bertology.errors import CorpusError, ModelError
 
@@ -62,7 +62,7 @@ class Storage:
 
 @dataclass
 class CompressedModel:
-    """A model in memory that methods change one after the other; made by :func:`open_model`."""
+    """A model in memory that methods change one after the other; made by :func:`compress`."""
 
     source: ModelSource
     whole: WholeModel
@@ -73,11 +73,14 @@ class CompressedModel:
     progress: Progress = silent
     device: str = "auto"
     """Device that sentences are read and students are trained on."""
-    storage: dict[int, Storage] = field(default_factory=dict)
-    """Storage by the ``id`` of a parameter, where it is not the default."""
+    stored_before: Mapping[str, Storage] = field(default_factory=dict)
+    """Storage of the weights by name, where it is not the default: that of an earlier compression."""
 
     def __post_init__(self) -> None:
         self.adopt(self.whole.model)
+        weights = self.model.named_parameters()
+        self.storage = {id(weight): self.stored_before[name] for name, weight in weights if name in self.stored_before}
+        """Storage by the ``id`` of a parameter."""
 
     def adopt(self, model: Any) -> None:
         """Replace the current model by another one of the same family."""
@@ -179,14 +182,6 @@ class CompressedModel:
         """Possible storage of each weight, by name, where it is not the default."""
         named = {name: self.storage.get(id(value), Storage()) for name, value in self.model.named_parameters()}
         return {name: storage for name, storage in named.items() if storage != Storage()}
-
-
-def open_model(source: ModelSource, stored: Mapping[str, Storage], **places: Any) -> CompressedModel:
-    """Load a model; ``stored`` is how weights could be stored, ``places`` are fields of :class:`CompressedModel`."""
-    opened = CompressedModel(source, load_whole(source), **places)
-    weights = opened.model.named_parameters()
-    opened.storage = {id(weight): stored[name] for name, weight in weights if name in stored}
-    return opened
 
 
 Fraction = Annotated[float, Field(gt=0, lt=1)]

@@ -16,8 +16,9 @@ from bertology._machine import explained_shortage
 from bertology._names import folder_name, name_not_found
 from bertology._settings import checked_settings
 from bertology.activations.progress import BarProgress, can_show, silent
-from bertology.compression._methods import METHODS, CompressedModel, Method, Storage, open_model
+from bertology.compression._methods import METHODS, CompressedModel, Method, Storage
 from bertology.encoders import Encoder, ModelSource, load_encoder, model_fingerprint, model_name, resolve_model
+from bertology.encoders.loading import load_whole
 from bertology.errors import BertologyError, ModelError
 from bertology.results.table import Note, Table, Tables
 
@@ -177,13 +178,14 @@ def compress(
         folder.parent.mkdir(parents=True, exist_ok=True)
     sweep(folder.parent)
     with temporary_folder(folder.parent, folder.name) as made:
-        opened = open_model(
+        opened = CompressedModel(
             source,
-            RECORD.read(source.folder).storage if RECORD.is_in(source.folder) else {},
+            load_whole(source),
             work=made,
             state=folder / _TRAINING,
             device=device,
             progress=BarProgress(f"compressing {source.title}") if shown else silent,
+            stored_before=RECORD.read(source.folder).storage if RECORD.is_in(source.folder) else {},
         )
         size_before = opened.sizes()[0]
         steps = [{**_plain(one), "outcome": one.apply(opened)} for one in methods]

@@ -373,7 +373,7 @@ class EdgeLoop(FitLoop):
         n_rounds = min(readout.max_epochs, most)
         cool_down = min(readout.cool_down, n_rounds // 2)
         stopping = EarlyStopping(shape, readout.patience, cool_down=cool_down, last=n_rounds)
-        super().__init__(stopping, n_rounds, data.progress)
+        super().__init__(stopping, n_rounds, data.say)
         self._readout, self._design, self._data, self._workers = readout, design, data, workers
         self._is_sigmoid = is_sigmoid
         self._learning_rate = readout.learning_rate * math.sqrt(self._batch_items / readout.batch_items)

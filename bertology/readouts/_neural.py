@@ -127,7 +127,7 @@ class _PerceptronLoop(FitLoop):
     what = "perceptrons: epoch"
 
     def __init__(self, readout: PerceptronReadout, data: TrainingData) -> None:
-        super().__init__(EarlyStopping(data.shape, readout.patience), readout.max_epochs, data.progress)
+        super().__init__(EarlyStopping(data.shape, readout.patience), readout.max_epochs, data.say)
         self._data, self._items = data, Items.of(data.targets, data.device)
         self._batch_items, self._random = readout.batch_items, torch.Generator().manual_seed(data.seed)
         self._train, self._dev = (resident(source, data.device) for source in (data.train, data.dev))
@@ -351,7 +351,7 @@ class BayesReadout(Readout):
             schedule.step()
             lengths.append(length.detach())
             if step % 100 == 0:
-                data.progress(f"compressed readouts: step {step} of {self.steps}")
+                data.say(f"compressed readouts: step {step} of {self.steps}")
         accuracy = accuracies(compressors.scores(data.dev), (*data.shape, 1), data.dev_targets)[:, :, 0]
         compressors.requires_grad_(False)
         # the part by which codes got shorter in the last steps

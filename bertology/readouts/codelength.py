@@ -105,16 +105,14 @@ def variational_codelength(
     dev: FeatureSource,
     dev_targets: Targets,
     clusters: NDArray[np.integer] | None = None,
-    seed: int = 0,
-    device: str = "cpu",
-    progress: Progress | None = None,
+    **settings: Any,
 ) -> Codelength:
     """Variational codelength of every problem in every layer (Voita & Titov 2020, section 3.2.1).
 
     The message holds a posterior over the readout's weights and the training labels given weights drawn from it. The
     log-uniform prior is improper, so that the model's part is known up to a constant, which is chosen so that a scale
     without information costs 0 bits (Molchanov et al. 2017). The model's part is shared out over the items in
-    ``cluster_bits``. Arguments that are not named here are as in :meth:`Readout.fit`.
+    ``cluster_bits``. Arguments that are not named here are those of :meth:`Readout.fit`.
 
     Args:
         readout: what is fitted; the fit has to have a posterior over its weights.
@@ -125,7 +123,7 @@ def variational_codelength(
         FitError: as :meth:`Readout.fit`; items with weights; or a readout without a posterior.
     """
     _uniform_item_bits(targets)
-    fitted = readout.fit(train, targets, dev=dev, dev_targets=dev_targets, seed=seed, device=device, progress=progress)
+    fitted = readout.fit(train, targets, dev=dev, dev_targets=dev_targets, **settings)
     if not isinstance(fitted, FittedBayes):
         raise FitError(f"{readout.name} has no variational code: take readout bayes, or online")
     return codelength_of(fitted, train, targets, clusters=clusters)
@@ -163,8 +161,8 @@ def online_codelength(
     clusters: NDArray[np.integer] | None = None,
     fractions: Sequence[float] = FRACTIONS,
     seed: int = 0,
-    device: str = "cpu",
     progress: Progress | None = None,
+    **settings: Any,
 ) -> Codelength:
     """Online (prequential) codelength of every problem in every layer (Voita & Titov 2020, section 3.2.2).
 
@@ -220,7 +218,7 @@ def online_codelength(
         before: Any = subset(train, seen)
         if not isinstance(before, SpanSource):  # readouts of spans keep what they need themselves
             before = in_memory(before, device=torch.device("cpu"), memory=_MEMORY)
-        given: dict[str, Any] = {"seed": seed, "device": device, "progress": progress}
+        given: dict[str, Any] = {"seed": seed, "progress": progress, **settings}
         fitted = readout.fit(before, known.only(able), dev=dev, dev_targets=able_dev, **given)
         on_dev, on_now = able_dev.item_weights() > 0, used[able][:, now]
         smoothing = choose_smoothing(_log_probs(fitted, dev, able_dev, on_dev), on_dev, uniform)

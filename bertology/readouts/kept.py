@@ -6,14 +6,15 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal, TypeVar, cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from pydantic import TypeAdapter
 from torch import Tensor
 
-from bertology._files import FORMAT, write_atomically
+from bertology._files import FORMAT, parse_json, write_atomically
 from bertology._machine import Workers
 from bertology.errors import FitError, ResultsError
 from bertology.readouts._edge import Design, FittedEdge, Probes, log_probs, span_scores
@@ -22,6 +23,7 @@ from bertology.readouts._sources import AnySource, FeatureSource, as_spans, pool
 from bertology.readouts.linear import Affine, FittedRegression
 from bertology.readouts.structural import squared_distances
 
+Origin = TypeVar("Origin")
 Kind = Literal["softmax", "sigmoid", "sets", "scores", "number"]
 """The meaning of scores: logits of one class an item, ``sigmoid`` each class judged on its own; of a set of classes;
 scores that tell no probability; a number."""
@@ -37,20 +39,19 @@ def save_fit(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, Any]
     write_atomically(path.with_name(f"{path.name}.json"), content.encode())
 
 
-def load_fit(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """The tensors and the description that :func:`save_fit` wrote; ResultsError where files are missing or broken."""
+def load_fit(path: Path, form: type[Origin]) -> tuple[Origin, dict[str, Tensor]]:
+    """The description, a dataclass, and the tensors that :func:`save_fit` wrote; BertologyError for other files."""
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
     about, weights = (path.with_name(f"{path.name}{ending}") for ending in (".json", ".safetensors"))
-    if any(file.is_fifo() for file in (about, weights)):
-        raise ResultsError(f"{about}: a pipe is no probe; fit it anew")
     try:
-        plain = json.loads(about.read_bytes())
-        if (version := plain.pop("format")) != FORMAT:
+        content = about.read_bytes()
+        if (version := json.loads(content).get("format")) != FORMAT:
             raise ResultsError(f"{about}: a probe of format {version}, this version reads {FORMAT}; fit it anew")
-        return load_file(weights), plain
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError) as error:
+        origin = parse_json(content, where=str(about), what="a probe", form=form, remedy="fit it anew")
+        return origin, load_file(weights)
+    except (OSError, ValueError, AttributeError, SafetensorError) as error:
         raise ResultsError(f"{about}: no whole probe there ({error}); fit it anew") from error
 
 
@@ -126,7 +127,7 @@ class KeptFit:
         if "parts" in self.design:
             fit = {name: value[None] for name, value in self.tensors.items()}
             absent = fit.pop("absent", None)
-            probes = Probes(Design(**{name: _tuples(value) for name, value in self.design.items()}), [0], fit)
+            probes = Probes(TypeAdapter(Design).validate_python(dict(self.design)), [0], fit)
             with Workers(torch.device("cpu")) as workers:
                 for items, scores in span_scores(as_spans(source), [probes], absent, workers):
                     yield items, scores[0]
@@ -138,11 +139,6 @@ class KeptFit:
             if "hidden" in self.tensors:
                 hidden = torch.addmm(self.tensors["hidden_bias"], hidden, self.tensors["hidden"].T).relu_()
             yield items, torch.addmm(self.tensors["intercepts"], hidden, self.tensors["coefficients"].T)
-
-
-def _tuples(value: Any) -> Any:
-    """A value of JSON with its lists as tuples."""
-    return tuple(map(_tuples, value)) if isinstance(value, list | tuple) else value
 
 
 @dataclass(frozen=True)
@@ -233,9 +229,9 @@ class TreeProbe:
 
     @classmethod
     def load(cls, path: Path) -> TreeProbe:
-        """Read what :meth:`save` wrote; ResultsError where a file is missing, broken or of another format."""
-        tensors, plain = load_fit(path)
+        """Read what :meth:`save` wrote; BertologyError where a file is missing, broken or of another format."""
+        origin, tensors = load_fit(path, ProbeOrigin)
         try:
-            return cls(ProbeOrigin(**{**plain, "relations": tuple(plain["relations"])}), **tensors)
-        except (KeyError, TypeError, FitError) as error:
+            return cls(origin, **tensors)
+        except (TypeError, FitError) as error:
             raise ResultsError(f"{path}.json: no whole probe there ({error}); fit it anew") from error

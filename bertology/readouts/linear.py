@@ -21,7 +21,6 @@ from bertology.readouts._base import (
     Floats,
     Integers,
     Readout,
-    Targets,
     TrainingData,
     check_same_shape,
     checked_weights,
@@ -416,11 +415,6 @@ class Affine:
                 class_scores = torch.addmm(biases[layer], weights[layer], vectors[layer].T)
                 yield items, layer, class_scores.view(n_problems, n_strengths, n_classes, -1)
 
-    def accuracy(self, source: FeatureSource, targets: Targets) -> Floats:
-        """``[problem, layer, strength]`` part of the labelled items whose class has the highest score."""
-        n_problems, n_layers, n_strengths = self.intercepts.shape[:3]
-        return accuracies(self.scores(source), (n_problems, n_layers, n_strengths), targets)
-
 
 @dataclass(frozen=True)
 class StrengthPath:
@@ -584,7 +578,7 @@ class _LayerFits:
         def minima(what: str, source: Any, of: Items, start: Tensor, near: Precondition, **how: Any) -> Minima:
             def report(iteration: int, left: int) -> None:
                 done = f"{len(start) - left} of {len(start)} have converged"
-                data.progress(f"linear fits to {what}: pass {iteration}, {done}")
+                data.say(f"linear fits to {what}: pass {iteration}, {done}")
 
             settings = {"max_iter": readout.max_iter, "tolerance": readout.tolerance, **how}
             return minimise(partial(fits.objective, source, of), start, precondition=near, report=report, **settings)
@@ -606,7 +600,9 @@ class _LayerFits:
         where = (problems[:, None], places)
         if not on_all or sample.is_everything or np.isnan(record["dev_accuracy"][where]).any():
             fitted = Affine(coefficients[:, None], intercepts[:, None])
-            record["dev_accuracy"][where] = fitted.accuracy(data.dev, data.dev_targets.only(problems))[:, 0]
+            on_dev = data.dev_targets.only(problems)
+            shape = places.shape[0], 1, places.shape[1]
+            record["dev_accuracy"][where] = accuracies(fitted.scores(data.dev), shape, on_dev)[:, 0]
         for name in ("iterations", "converged", "gradient_norm"):
             record[name][where] = getattr(found, name).view(places.shape).cpu().numpy()
         return (coefficients, intercepts), found.points.view(*places.shape, -1)
@@ -688,7 +684,7 @@ class RidgeReadout(Readout):
     def fit_to(self, data: TrainingData) -> FittedScores:
         """See :meth:`Readout.fit_to`."""
         path = StrengthPath.of(self.strengths, extensions=self.extensions, large_is_strong=True)
-        data.progress("ridge: products of all features")
+        data.say("ridge: products of all features")
         items = Items.of(data.targets, data.device)
         train = subset(data.train, items.used.numpy())
         labels, weights = items.labels[:, items.used], items.weights[:, items.used]
@@ -699,7 +695,8 @@ class RidgeReadout(Readout):
         intercepts = intercepts - torch.einsum("plscd,ld->plsc", coefficients, origin.double())
         intercepts = intercepts.where(items.frequency[:, None, None] > 0, IMPOSSIBLE)
         fitted = Affine(coefficients.float(), intercepts.float())
-        sources, accuracy = np.array(data.targets.strength_sources), fitted.accuracy(data.dev, data.dev_targets)
+        sources, shape = np.array(data.targets.strength_sources), (*data.shape, len(path.strengths))
+        accuracy = accuracies(fitted.scores(data.dev), shape, data.dev_targets)
         tried = path.tried(accuracy)[sources]
         best = np.nanargmax(np.where(tried, accuracy[sources], np.nan), axis=2)
         report = FitReport.of_tried(

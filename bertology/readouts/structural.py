@@ -18,7 +18,7 @@ from bertology._machine import Workers
 from bertology._settings import Checked, Count, Positive
 from bertology._spans import SpanChunk
 from bertology.errors import FitError
-from bertology.readouts._base import Floats, Integers, Progress, TrainingData, check_same_shape, checked_weights
+from bertology.readouts._base import Floats, Integers, TrainingData, check_same_shape, checked_weights
 from bertology.readouts._fitting import AdamState, EarlyStopping, FitLoop, drawn_alike, moved
 from bertology.readouts._sources import JoinedChunks, SpanSource, check_finite
 
@@ -225,7 +225,7 @@ class MapLoop(FitLoop):
         readout, train, targets = readouts[0], data.train, data.targets  # readouts are alike but for their rank
         shape = len(readouts), train.n_layers, targets.n_problems
         stopping = EarlyStopping(shape, readout.patience, least_gain=_LEAST_GAIN, floor=-np.inf)
-        super().__init__(stopping, readout.max_epochs, data.progress)
+        super().__init__(stopping, readout.max_epochs, data.say)
         self._readout, self._targets, self._workers, self._device = readout, targets, workers, data.device
         self._dev, self._dev_targets = data.dev, replace(data.dev_targets, weights=None)
         is_used = True if targets.weights is None else (targets.weights > 0).any(axis=0)
@@ -396,22 +396,19 @@ def fit_ranks(
     *,
     dev: SpanSource,
     dev_targets: TreeTargets,
-    seed: int = 0,
-    device: str = "cpu",
-    progress: Progress | None = None,
+    **settings: Any,
 ) -> list[FittedStructural]:
     """Fit the maps of several ranks, of all layers and problems, in the same passes over the data.
 
-    Readouts are alike but for their rank, and the result of one does not depend on the others. Arguments that are not
-    named here are as in :meth:`Readout.fit`, of whole sentences, one span an item; dev sentences show when to slow
-    down and when to stop.
+    Readouts are alike but for their rank, and the result of one does not depend on the others. Arguments are the fields
+    of :class:`TrainingData`, of whole sentences, one span an item; dev sentences show when to slow down and when to
+    stop.
 
     Raises:
         FitError: readouts that differ in more than their rank, sentences that do not fit their trees, or vectors that
             are not finite.
     """
-    tell = progress or (lambda line: None)
-    data = TrainingData(train, targets, dev, dev_targets, seed, torch.device(device), tell)
+    data = TrainingData(train, targets, dev, dev_targets, **settings)
     _check(readouts, data)
     with Workers(data.device) as workers:
         loop = MapLoop(readouts, data, workers)

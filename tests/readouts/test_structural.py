@@ -17,7 +17,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from bertology._spans import SpanChunk
-from bertology.errors import FitError, ResultsError
+from bertology.errors import BertologyError, FitError
 from bertology.measures import tree_distances
 from bertology.measures.trees import tree_depths
 from bertology.readouts import ArraySpans, StructuralReadout, TreeTargets, _sources, fit_ranks
@@ -262,7 +262,7 @@ def test_files_that_are_missing_or_broken(probe: TreeProbe, tmp_path: Path) -> N
     path, about, weights = (tmp_path / name for name in ("p", "p.json", "p.safetensors"))
 
     def refused(message: str) -> None:
-        with pytest.raises(ResultsError, match=message) as caught:
+        with pytest.raises(BertologyError, match=message) as caught:
             TreeProbe.load(path)
         assert "\n" not in str(caught.value)
         assert str(about) in str(caught.value)
@@ -278,7 +278,7 @@ def test_files_that_are_missing_or_broken(probe: TreeProbe, tmp_path: Path) -> N
     about.write_text(json.dumps({**plain, "format": 99}))
     refused(r"a probe of format 99, this version reads \d+; fit it anew")
     about.write_text(json.dumps({**plain, "relations": None}))
-    refused("no whole probe there")
+    refused("not readable as a probe")
     save_file({**load_file(weights), "more": torch.zeros(2, 2)}, weights)
     refused("no whole probe there")
 
