@@ -19,8 +19,6 @@ import pandas as pd
 import torch
 
 from bertology._files import (
-    canonical_json,
-    digest,
     explained_system_errors,
     explained_write_errors,
     given_path,
@@ -60,15 +58,7 @@ from bertology.finetuning._training import ADAMW, FrozenStates, Trained, build, 
 from bertology.measures.intervals import Bootstrap, difference
 from bertology.results.predictions import versions
 from bertology.results.rows import Score, frame_to_parquet, read_parquet
-from bertology.results.table import (
-    Cell,
-    Note,
-    Table,
-    Tables,
-    TextCounts,
-    alignment_notes,
-    titled,
-)
+from bertology.results.table import Cell, Note, Table, Tables, TextCounts, alignment_notes, titled
 
 BOUNDS = ("value", "ci_low", "ci_high")
 
@@ -105,8 +95,6 @@ class Record:
     """Weight of each layer in a learned mix."""
     scores: dict[str, dict[str, dict[str, Any]]]
     """Scores by split and metric: ``value``, ``stderr``, ``ci_low``, ``ci_high``."""
-    identity: str
-    """Hash of all that decides the weights but device and versions."""
     device: str
     threads: int
     versions: dict[str, str]
@@ -114,20 +102,12 @@ class Record:
     wall_s: float
     majority: dict[str, dict[str, float]] = field(default_factory=dict)
     """Scores of train's most frequent label (for numbers, their mean) by split and metric; none for answers."""
-    collapsed: dict[str, str] = field(default_factory=dict)
-    """The one label that the model predicts for all items, by split whose items have several labels."""
+    warnings: list[str] = field(default_factory=list)
+    """Warnings of what the scores do not show by themselves."""
     texts: TextCounts | None = None
     """Alignment of the scored texts with subwords and with train."""
     code: str | None = None
     """Hash of the Python code that came with the model and was run."""
-
-    @property
-    def warnings(self) -> list[str]:
-        """Warnings of what the scores do not show by themselves."""
-        return [
-            f"seed {self.seed} predicts {label} for every item of {split}: it has learned nothing of the task"
-            for split, label in self.collapsed.items()
-        ]
 
     @property
     def task_of_labels(self) -> TuningTask:
@@ -465,29 +445,27 @@ def finetune(
         "settings": chosen.model_dump(mode="json", exclude={"keep_checkpoints"}),
     }
     show = can_show() if progress is None else progress
-    pending = [seed for seed in numbers if not RECORD.is_in(folder / f"seed-{seed}")]
-    if states is not None and pending:  # kept for all epochs where memory allows
+    is_finished = all(RECORD.is_in(folder / f"seed-{seed}") for seed in numbers)
+    if states is not None and not is_finished:  # kept for all epochs where memory allows
         states.keep([inputs["train"], inputs["dev"]], collator)
-    common: dict[str, Any] = {}
-    if pending:
-        common = {
-            "task": items.name,
-            "task_version": items.version,
-            "kind": items.kind,
-            "labels": list(items.labels),
-            "has_unanswered": items.has_unanswered,
-            "model": encoder.source.title,
-            "model_fingerprint": identity["model"],
-            "corpus": loaded.name,
-            "corpus_fingerprint": loaded.fingerprint,
-            "recipe": recipe or recipe_of(chosen.layers),
-            "settings": chosen,
-            "notes": list(items.all_notes),
-            "n_items": {name: len(part) for name, part in items.splits.items()},
-            "n_cut": {name: one.n_cut for name, one in inputs.items()},
-            "texts": _text_counts(loaded, items, encoder, chosen.max_pieces),
-            "code": code_fingerprint(encoder.source) if trust_remote_code else None,
-        }
+    facts = {
+        "task": items.name,
+        "task_version": items.version,
+        "kind": items.kind,
+        "labels": list(items.labels),
+        "has_unanswered": items.has_unanswered,
+        "model": encoder.source.title,
+        "model_fingerprint": identity["model"],
+        "corpus": loaded.name,
+        "corpus_fingerprint": loaded.fingerprint,
+        "recipe": recipe or recipe_of(chosen.layers),
+        "settings": chosen,
+        "notes": list(items.all_notes),
+        "n_items": {name: len(part) for name, part in items.splits.items()},
+        "n_cut": {name: one.n_cut for name, one in inputs.items()},
+        "texts": _text_counts(loaded, items, encoder, chosen.max_pieces),
+        "code": code_fingerprint(encoder.source) if trust_remote_code else None,
+    }
     for seed in numbers:
         where = folder / f"seed-{seed}"
         unplanned = "a model that was not fine-tuned here" if (where / "config.json").exists() else None
@@ -495,7 +473,6 @@ def finetune(
             if not RECORD.is_in(where):
                 bar = BarProgress(f"{source.title} learns {items.name}, seed {seed}") if show else silent
                 trained = build(encoder, items, chosen, seed=seed, trust_remote_code=trust_remote_code)
-                facts = {**common, "identity": digest([canonical_json({**identity, "seed": seed})])}
                 _train_seed(trained, items, inputs, collator, where, seed, facts, bar)
             tidy_checkpoints(where / _CHECKPOINTS, keep=chosen.keep_checkpoints == "all")
     tuned = FineTuned(folder, numbers)
@@ -568,7 +545,11 @@ def _train_seed(
         started_utc=started.isoformat(timespec="seconds"),
         wall_s=round(time.monotonic() - began, 1),
         majority={name: majority(one, task.splits["train"].gold, task) for name, one in frames.items()},
-        collapsed={name: label for name, one in frames.items() if (label := collapsed(one, task.kind)) is not None},
+        warnings=[
+            f"seed {seed} predicts {label} for every item of {name}: it has learned nothing of the task"
+            for name, one in frames.items()
+            if (label := collapsed(one, task.kind)) is not None
+        ],
         **facts,
     )
     with explained_write_errors(folder), temporary_folder(folder, "model") as made:

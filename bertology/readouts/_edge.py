@@ -269,7 +269,6 @@ class FittedEdge(FittedReadout):
     """Parameters by name, ``[problem, column, …]``."""
     layers: tuple[int, ...]
     """``[layer]`` numbers of the layers they were fitted on."""
-    n_spans: int
     absent: Tensor | None
     """``[problem, 1, class]`` added to scores, so that no class without training items is predicted."""
     is_sigmoid: bool
@@ -325,8 +324,6 @@ class FittedEdge(FittedReadout):
         """
         multi, shape = self.is_multi_label, (*self.parameters["out"].shape[:2], source.n_items)
         targets = check_labels(source, labels, shape[0], self.design.n_classes)
-        if targets.is_multi_label != multi:
-            raise FitError(f"labels: the readout was fitted to {'sets of classes' if multi else 'one class an item'}")
         truth, problems = torch.from_numpy(targets.labels), torch.arange(shape[0]).repeat_interleave(shape[1])
         values = np.empty((len(problems), shape[2]))
         for items, scores in self._scores(source):
@@ -340,8 +337,6 @@ class FittedEdge(FittedReadout):
     def _scores(self, source: AnySource) -> Scored:
         check_same_shape(source, len(self.layers), self.design.dim)
         spans = as_spans(source)
-        if spans.n_spans != self.n_spans:
-            raise FitError(f"the readout was fitted on {self.n_spans} spans an item: it cannot read {spans.n_spans}")
         flat = {name: value.flatten(0, 1) for name, value in self.parameters.items()}
         n_fits, device = len(flat["out"]), flat["out"].device
         with Workers(device) as workers:
@@ -606,7 +601,6 @@ class SpanReadout(Readout):
             design=design,
             parameters=loop.best,
             layers=layers,
-            n_spans=train.n_spans,
             absent=loop.absent,
             is_sigmoid=is_sigmoid,
             is_multi_label=data.targets.is_multi_label,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Protocol, Self, get_args, runtime_checkable
+from typing import Any, Literal, Protocol, Self, runtime_checkable
 
 import numpy as np
 import torch
@@ -398,8 +398,6 @@ def changed(source: AnySource, change: Callable[..., Tensor], *by_layer: Tensor)
 
 def subset(source: Any, chosen: NDArray[np.bool_]) -> Any:
     """The ``chosen`` ``[item]`` items of a source of either kind, numbered anew in their order."""
-    if chosen.shape != (source.n_items,):
-        raise FitError(f"{source.n_items} items and choices of shape {list(chosen.shape)}: give one for each item")
     wanted = torch.from_numpy(chosen)
     numbers = wanted.cumsum(0) - 1
     size = int(np.count_nonzero(chosen)), source.dim
@@ -443,8 +441,6 @@ def pooled(
             without these a linear readout cannot tell whether they are alike.
         memory: bytes of pooled vectors of stored spans that are kept between passes.
     """
-    if pooling not in get_args(PlainPooling):
-        raise FitError(f"pooling is {pooling!r}: give {', '.join(get_args(PlainPooling))}")
 
     def pool(chunk: SpanChunk) -> Tensor:
         vectors = _pooled_words(chunk, pooling).flatten(2)

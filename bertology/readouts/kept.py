@@ -172,19 +172,6 @@ class TreeProbe:
     relation: Tensor | None = None
     """``[dim + 1, relation]``, the last row what is added."""
 
-    def __post_init__(self) -> None:
-        for name, value in self._tensors().items():
-            wide = self.origin.dim + (name == "relation")
-            if value.ndim != 2 or len(value) != wide:
-                raise FitError(f"the map of {name} has shape {list(value.shape)}: give [{wide}, …]")
-        n, n_names = 0 if self.relation is None else self.relation.shape[1], len(self.origin.relations)
-        if self.relation is not None and n != n_names:
-            raise FitError(f"the map of relation is of {n} relations, of which {n_names} have names")
-
-    def _tensors(self) -> dict[str, Tensor]:
-        tensors = {name: getattr(self, name) for name in ("distance", "depth", "relation")}
-        return {name: value for name, value in tensors.items() if value is not None}
-
     def check(self, *, model_fingerprint: str, layer: int, pooling: str) -> None:
         """Raise :class:`FitError` unless vectors of this model, layer and pooling are what the probe was fitted on."""
         origin = self.origin
@@ -201,31 +188,25 @@ class TreeProbe:
 
     def distances(self, vectors: Tensor) -> NDArray[np.float32] | None:
         """``[word, word]`` squared distances of ``[word, dim]`` vectors; None without a map for them."""
-        mapped = self._mapped(vectors, self.distance)
-        return None if mapped is None else np.asarray(squared_distances(mapped).clamp_(min=0).numpy())
+        if self.distance is None:
+            return None
+        return np.asarray(squared_distances(vectors.float() @ self.distance).clamp_(min=0).numpy())
 
     def depths(self, vectors: Tensor) -> NDArray[np.float32] | None:
         """``[word]`` depths of ``[word, dim]`` vectors; None without a map for them."""
-        mapped = self._mapped(vectors, self.depth)
-        return None if mapped is None else np.asarray(mapped.square().sum(-1).numpy())
+        return None if self.depth is None else np.asarray((vectors.float() @ self.depth).square().sum(-1).numpy())
 
     def relations(self, vectors: Tensor) -> tuple[str, ...] | None:
         """``[word]`` the most probable relation of each word to its head; None without a map for them."""
-        mapped = self._mapped(vectors, None if self.relation is None else self.relation[:-1])
-        if mapped is None or self.relation is None:
+        if self.relation is None:
             return None
-        scores = mapped + self.relation[-1]
+        scores = vectors.float() @ self.relation[:-1] + self.relation[-1]
         return tuple(self.origin.relations[place] for place in scores.argmax(1).tolist())
-
-    def _mapped(self, vectors: Tensor, by: Tensor | None) -> Tensor | None:
-        dim = self.origin.dim
-        if vectors.ndim != 2 or vectors.shape[1] != dim:
-            raise FitError(f"the probe was fitted on vectors {dim} wide: it cannot read {list(vectors.shape)}")
-        return None if by is None else vectors.float() @ by
 
     def save(self, path: Path) -> None:
         """Write ``path.safetensors``, then ``path.json``, which makes the probe whole."""
-        save_fit(path, self._tensors(), asdict(self.origin))
+        tensors = {"distance": self.distance, "depth": self.depth, "relation": self.relation}
+        save_fit(path, {name: value for name, value in tensors.items() if value is not None}, asdict(self.origin))
 
     @classmethod
     def load(cls, path: Path) -> TreeProbe:
@@ -233,5 +214,5 @@ class TreeProbe:
         origin, tensors = load_fit(path, ProbeOrigin)
         try:
             return cls(origin, **tensors)
-        except (TypeError, FitError) as error:
+        except TypeError as error:
             raise ResultsError(f"{path}.json: no whole probe there ({error}); fit it anew") from error

@@ -18,7 +18,7 @@ from bertology._machine import Workers
 from bertology._settings import Checked, Count, Positive
 from bertology._spans import SpanChunk
 from bertology.errors import FitError
-from bertology.readouts._base import Floats, Integers, TrainingData, check_same_shape, checked_weights
+from bertology.readouts._base import Floats, Integers, TrainingData, check_same_shape
 from bertology.readouts._fitting import AdamState, EarlyStopping, FitLoop, drawn_alike, moved
 from bertology.readouts._sources import JoinedChunks, SpanSource, check_finite
 
@@ -31,11 +31,7 @@ _LEAST_GAIN = 1e-4  # minimum improvement of the dev loss for early stopping (as
 
 @dataclass(frozen=True)
 class TreeTargets:
-    """Distances or depths in the trees of the sentences of a source.
-
-    Raises:
-        FitError: shapes that do not fit, or weights that are negative or not finite.
-    """
+    """Distances or depths in the trees of the sentences of a source."""
 
     asks: Asks
     values: Sequence[NDArray[np.integer[Any]]]
@@ -43,16 +39,6 @@ class TreeTargets:
     weights: NDArray[np.float32] | None = None
     """``[problem, sentence]`` how often each counts in each problem (resampling by seed); one problem in which each
     counts once when left out."""
-
-    def __post_init__(self) -> None:
-        if self.asks not in ("distances", "depths"):
-            raise FitError(f"asks is {self.asks!r}: give distances or depths")
-        n_axes, kind = (2, "[word, word]") if self.asks == "distances" else (1, "[word]")
-        for number, value in enumerate(self.values):
-            if value.ndim != n_axes or not value.size:
-                raise FitError(f"sentence {number}: {self.asks} of shape {list(value.shape)}: give {kind}")
-        if self.weights is not None:
-            checked_weights(self.weights, (len(self.weights), len(self.values)))
 
     @property
     def n_problems(self) -> int:
@@ -405,11 +391,15 @@ def fit_ranks(
     stop.
 
     Raises:
-        FitError: readouts that differ in more than their rank, sentences that do not fit their trees, or vectors that
-            are not finite.
+        FitError: a rank above the width of the vectors, a problem without sentences, sentences that do not fit their
+            trees, or vectors that are not finite.
     """
     data = TrainingData(train, targets, dev, dev_targets, **settings)
-    _check(readouts, data)
+    for rank in (readout.rank for readout in readouts):
+        if rank is not None and rank > train.dim:
+            raise FitError(f"rank {rank} of vectors that are {train.dim} wide: give 1 to {train.dim}")
+    if targets.weights is not None and not (targets.weights > 0).any(axis=1).all():
+        raise FitError("a problem has no training sentence: give some of them a weight above 0")
     with Workers(data.device) as workers:
         loop = MapLoop(readouts, data, workers)
         stopping = loop.run()
@@ -425,22 +415,3 @@ def fit_ranks(
         )
         for place, readout in enumerate(readouts)
     ]
-
-
-def _check(readouts: Sequence[StructuralReadout], data: TrainingData) -> None:
-    train, targets, dev, dev_targets = data.train, data.targets, data.dev, data.dev_targets
-    plain = readouts[0]
-    if any(replace(readout, rank=plain.rank) != plain for readout in readouts):
-        raise FitError("readouts that are fitted together differ in more than their rank: fit them one by one")
-    for rank in (readout.rank for readout in readouts):
-        if rank is not None and rank > train.dim:
-            raise FitError(f"rank {rank} of vectors that are {train.dim} wide: give 1 to {train.dim}")
-    for what, source, values in (("train", train, targets), ("dev", dev, dev_targets)):
-        if source.n_items != len(values.values) or not source.n_items:
-            raise FitError(f"{what} has {source.n_items} sentences and {len(values.values)} trees: give one for each")
-        if source.n_spans != 1:
-            raise FitError(f"{what} has items of {source.n_spans} spans: give one, the whole sentence")
-    if dev_targets.asks != targets.asks or (dev.n_layers, dev.dim) != (train.n_layers, train.dim):
-        raise FitError("train and dev are of different layers, widths or kinds of target: give the same")
-    if targets.weights is not None and not (targets.weights > 0).any(axis=1).all():
-        raise FitError("a problem has no training sentence: give some of them a weight above 0")

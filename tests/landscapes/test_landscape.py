@@ -87,14 +87,6 @@ def test_a_plane_meets_its_three_models_and_checkpoints(tiny_bert: Path, others:
     assert abs(found.details["direction_cosine"]) < 0.1
 
 
-def test_the_masked_loss_of_the_pocket_model_rises_with_the_radius() -> None:
-    values = [
-        quick("pocket", sentences=20, points=3, directions=2, radius=radius).sharpness[0].value
-        for radius in (0.1, 0.3, 0.6)
-    ]
-    assert 0 < values[0] < values[1] < values[2]
-
-
 def test_the_top_eigenvalue_is_that_of_scipy(tiny_bert: Path) -> None:
     """Products with the Hessian are there differences of gradients; least and greatest eigenvalue have other signs."""
     encoder = load_encoder(str(tiny_bert), device="cpu")

@@ -99,9 +99,8 @@ def test_what_is_there_is_coded_in_fewer_bits(readout: Readout, train: Split, de
     assert (np.abs(found.compression[:, 0] - 1) < 0.04).all()
 
 
-@pytest.mark.parametrize("readout", [LINEAR, MLP], ids=["linear", "mlp"])
-def test_shuffled_labels_take_as_many_bits_as_the_uniform_code(readout: Readout, train: Split, dev: Split) -> None:
-    found = code(shuffled(train, 1), shuffled(dev, 2), readout, fractions=FRACTIONS)
+def test_shuffled_labels_take_as_many_bits_as_the_uniform_code(train: Split, dev: Split) -> None:
+    found = code(shuffled(train, 1), shuffled(dev, 2), fractions=FRACTIONS)
     assert (np.abs(found.compression - 1) < 0.03).all()
 
 
@@ -163,10 +162,6 @@ def test_a_problem_that_has_shown_one_class_is_coded_uniformly(train: Split, dev
 def test_what_cannot_be_coded(train: Split, dev: Split) -> None:
     with pytest.raises(FitError, match=r"ridge\.v1 gives no probabilities"):
         code(train, dev, RidgeReadout())
-    with pytest.raises(FitError, match="last is 1"):
-        code(train, dev, fractions=(0.5, 0.2, 1.0))
-    with pytest.raises(FitError, match="the sentence of each item"):
-        code(train, dev, clusters=np.zeros(5, dtype=np.int64))
     weighted = Targets(train.labels, 4, np.full(train.labels.shape, 2.0, dtype=np.float32))
     with pytest.raises(FitError, match="tells each item once"):
         online_codelength(LINEAR, train.source, weighted, dev=dev.source, dev_targets=dev.targets)

@@ -20,7 +20,7 @@ from bertology._spans import SpanChunk
 from bertology.errors import BertologyError, FitError
 from bertology.measures import tree_distances
 from bertology.measures.trees import tree_depths
-from bertology.readouts import ArraySpans, StructuralReadout, TreeTargets, _sources, fit_ranks
+from bertology.readouts import StructuralReadout, TreeTargets, _sources, fit_ranks
 from bertology.readouts.kept import ProbeOrigin, TreeProbe
 from bertology.readouts.structural import FittedStructural
 from tests.readouts.trees import DIM, Trees, fit, fit_one, parsed, planted, root_accuracy, uuas
@@ -137,52 +137,19 @@ def test_data_that_do_not_fit(splits: tuple[Trees, Trees, Trees]) -> None:
 
     with pytest.raises(FitError, match="rank 17 of vectors that are 16 wide: give 1 to 16"):
         fit(replace(BRIEF, rank=17), train, dev, "distances")
-    refused("train has 400 sentences and 399 trees", train.source, replace(targets, values=targets.values[1:]))
     other_way = replace(targets, values=targets.values[::-1])
     refused(
         r"sentence \d+ has \d words and distances of \d: give one tree over all of its words", train.source, other_way
     )
-    refused("train and dev are of different layers", train.layers(0, 1).source, targets)
-    refused("train and dev are of different", train.source, train.targets("depths"))
     none = np.ones((2, 400), dtype=np.float32)
     none[1] = 0
     refused("a problem has no training sentence", train.source, train.targets("distances", none))
-    pairs = ArraySpans(train.words, np.repeat(train.spans[:, None], 2, axis=1))
-    refused("train has items of 2 spans: give one, the whole sentence", pairs, targets)
     for value, split in ((np.nan, "train"), (np.inf, "dev")):
         words = {"train": train.words, "dev": dev.words}[split].copy()
         words[2, 5, 1] = value
         sources = {"train": train, "dev": dev, split: Trees(words, {"train": train, "dev": dev}[split].heads)}
         message = r"layer 2 has vectors that are not finite \(NaN or infinite\)"
         refused(message, sources["train"].source, targets, dev=sources["dev"].source)
-    with pytest.raises(FitError, match="differ in more than their rank: fit them one by one"):
-        fit_ranks([BRIEF, replace(BRIEF, patience=2)], train.source, targets, **chosen)
-
-
-def test_another_source_than_was_fitted_on(splits: tuple[Trees, Trees, Trees], distances: FittedStructural) -> None:
-    message = "fitted on 3 layers of width 16: it cannot read 1 layers of width 16"
-    with pytest.raises(FitError, match=message):
-        next(distances.read(splits[2].layers(1).source))
-    narrow = Trees(splits[2].words[:, :, :9], splits[2].heads)
-    with pytest.raises(FitError, match="it cannot read 3 layers of width 9"):
-        next(distances.read(narrow.source))
-
-
-def test_targets_of_another_shape() -> None:
-    square, flat = np.zeros((3, 3), dtype=np.int64), np.zeros(3, dtype=np.int64)
-    for asks, values, message in (
-        ("distances", [square, flat], r"sentence 1: distances of shape \[3\]: give \[word, word\]"),
-        ("depths", [flat, flat[:0]], r"sentence 1: depths of shape \[0\]"),
-        ("heads", [flat], "asks is 'heads': give distances or depths"),
-    ):
-        with pytest.raises(FitError, match=message):
-            TreeTargets(asks, values)  # type: ignore[arg-type]
-    ones = np.ones((1, 2), dtype=np.float32)
-    with pytest.raises(FitError, match=r"weights have shape \[1, 2\]: give \[1, 1\]"):
-        TreeTargets("depths", [flat], ones)
-    for wrong in (-1, np.nan):
-        with pytest.raises(FitError, match="some weights are negative or not finite"):
-            TreeTargets("depths", [flat, flat], ones * np.float32(wrong))
 
 
 ORIGIN = ProbeOrigin(
