@@ -92,9 +92,8 @@ class CompressedModel:
         self.distinct_blocks = list(dict.fromkeys(self.blocks))
         self.n_heads = int(model.config.num_attention_heads)
 
-    def matrices(self, *, embeddings: bool) -> dict[str, nn.Parameter]:
-        """The weights of all linear layers by name, shared ones once; with ``embeddings`` those of embedding tables as
-        well.
+    def matrices(self, *, embeddings: bool) -> list[nn.Parameter]:
+        """The weights of all linear layers, shared ones once; with ``embeddings`` those of embedding tables as well.
 
         A projection onto the vocabulary counts as an embedding, tied or not. ModelError where blocks hold other
         matrices.
@@ -108,11 +107,8 @@ class CompressedModel:
             if weight.ndim > 1 and id(weight) not in known:
                 what = f"{name} in the blocks of {self.family} is no linear layer"
                 raise ModelError(f"model {self.source.name}: {what}: only encoders like BERT can be compressed")
-        chosen: dict[int, tuple[str, nn.Parameter]] = {}
-        for name in [*linear, *(tables if embeddings else [])]:
-            weight = modules[name].weight
-            chosen.setdefault(id(weight), (f"{name}.weight", weight))
-        return dict(chosen.values())
+        chosen = [modules[name].weight for name in [*linear, *(tables if embeddings else [])]]
+        return list({id(weight): weight for weight in chosen}.values())
 
     def replace(self, module: nn.Linear, weight: Tensor, bias: Tensor | None) -> None:
         """Give a linear layer other weights, of another shape."""
@@ -126,21 +122,19 @@ class CompressedModel:
     def keep_layers(self, keep: Sequence[int]) -> None:
         """Keep only these layers (from 1, ascending); ModelError where layers cannot be taken out in this way."""
         config, blocks, n_layers = self.model.config, self.blocks, len(self.blocks)
-        about = f"model {self.source.name}: its {self.family}"
         if list(keep) == list(range(1, n_layers + 1)):
             return
         if len(self.distinct_blocks) == 1 and n_layers > 1:
             # One block that runs several times: it runs less often, whichever layers are named.
             config.num_hidden_layers = len(keep)
-        elif len(self.distinct_blocks) < n_layers or not isinstance(config.num_hidden_layers, int):
-            raise ModelError(f"{about} layers share blocks in groups: not supported")
         else:
             if self.family == "modernbert" and keep[0] != 1:
                 raise ModelError(f"model {self.source.name}: keep layer 1, the only one without a norm before it")
             lists = (name for name, one in self.whole.body.named_modules() if isinstance(one, nn.ModuleList))
             name = next((name for name in lists if list(self.whole.body.get_submodule(name)) == blocks), None)
-            if name is None:
-                raise ModelError(f"{about} blocks are not in one list: not supported")
+            if name is None or not isinstance(config.num_hidden_layers, int):
+                what = f"its {self.family} blocks are not in one list of their own"
+                raise ModelError(f"model {self.source.name}: {what}, so that layers cannot be taken out")
             parent, _, last = name.rpartition(".")
             kept = nn.ModuleList([blocks[layer - 1] for layer in keep])
             setattr(self.whole.body.get_submodule(parent), last, kept)
@@ -219,7 +213,7 @@ class Magnitude(Method):
 
     @torch.no_grad()
     def apply(self, compressed: CompressedModel) -> dict[str, Any]:
-        matrices = list(compressed.matrices(embeddings=self.embeddings).values())
+        matrices = compressed.matrices(embeddings=self.embeddings)
         n_zero = 0
         for group in [matrices] if self.scope == "global" else [[matrix] for matrix in matrices]:
             magnitudes = torch.cat([matrix.abs().flatten() for matrix in group])
@@ -255,7 +249,7 @@ class LowRank(Method):
     def apply(self, compressed: CompressedModel) -> dict[str, Any]:
         lost = total = 0.0
         matrices = compressed.matrices(embeddings=self.embeddings)
-        for matrix in matrices.values():
+        for matrix in matrices:
             full = min(matrix.shape)
             rank = max(1, full - round(self.share * full))
             if rank < full:
@@ -288,7 +282,7 @@ class Quantise(Method):
     def apply(self, compressed: CompressedModel) -> dict[str, Any]:
         squared = total = 0.0
         matrices = compressed.matrices(embeddings=self.embeddings)
-        for matrix in matrices.values():
+        for matrix in matrices:
             most = 2 ** (self.bits - 1) - 1
             scale = matrix.abs().amax(1, keepdim=True) / most
             scale = torch.where(scale == 0, 1.0, scale)  # a row of zeros

@@ -222,8 +222,10 @@ def items_of(task: str, sentences: Sentences) -> Items:
     if kind != "numbers":
         examples = examples.without_ignored()
     gold = [examples.values[code] for code in examples.codes.tolist()]
-    if kind == "numbers" and (wrong := [text for text in gold if not _is_number(text)]):
-        raise CorpusError(f"{quoted(wrong[0])} is no number; take sentence_label or pair_label for classes")
+    if kind == "numbers":
+        is_number = np.isfinite(pd.to_numeric(pd.Series(gold, dtype=object), errors="coerce"))
+        if wrong := [text for text, is_one in zip(gold, is_number, strict=True) if not is_one]:
+            raise CorpusError(f"{quoted(wrong[0])} is no number; take sentence_label or pair_label for classes")
     place, clusters = examples.clusters, examples.clusters
     ids = [sentences.id(number) or str(number) for number in clusters.tolist()]
     if kind == "tags":
@@ -252,13 +254,6 @@ def _answers(sentences: Sentences, column: str) -> Items:
 def _table(ids: Sequence[str], clusters: ArrayLike, gold: Sequence[str], place: ArrayLike) -> pd.DataFrame:
     numbers = {"cluster_id": np.asarray(clusters, np.int64), "place": np.asarray(place, np.int64)}
     return pd.DataFrame({"item_id": ids, "gold": gold, **numbers})
-
-
-def _is_number(text: str) -> bool:
-    try:
-        return math.isfinite(float(text))
-    except ValueError:
-        return False
 
 
 IGNORED = -100

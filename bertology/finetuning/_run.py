@@ -641,9 +641,6 @@ class FineTunedGrid(Tables):
         facts: dict[str, Any] = {"metric": metrics, "labels": labels, "baselines": baselines, "corner": "Run"}
         return Table.of(f"{task} · {record.corpus}", headers, rows, notes, **facts)
 
-    def __str__(self) -> str:
-        return self.to_markdown()
-
     def __repr__(self) -> str:
         return f"<FineTunedGrid of {', '.join(self.models)} in {self.path}>"
 

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -37,9 +37,6 @@ from bertology.finetuning import load_tuned
 from bertology.landscapes._settings import MOST_MODELS, LandscapeSettings
 from bertology.results.rows import Score, frame_to_parquet
 from bertology.results.table import Note, Table, Tables, formatted_cell
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 _LEAST_SINE = 1e-3
 _BATCH = 64
@@ -412,11 +409,6 @@ class Landscape(Tables):
     details: Mapping[str, Any]
     """Settings, fingerprints and versions."""
 
-    @property
-    def is_line(self) -> bool:
-        """Whether it is a line between two models, not a plane."""
-        return len(self.models) == 2
-
     def shown(self) -> tuple[Table, ...]:
         """Loss, sharpness and eigenvalues of each model, and the barrier between the last two."""
         losses = self._rows("model")["loss"]
@@ -442,9 +434,44 @@ class Landscape(Tables):
 
     def plot(self, *, title: str | None = None) -> _figures.ShownFigure:
         """The loss along a line, or as contours over a plane, with models and checkpoints."""
-        figure = _figures.new_figure(5.2, 3.4 if self.is_line else 4.4)
+        is_line = len(self.models) == 2
+        figure = _figures.new_figure(5.2, 3.4 if is_line else 4.4)
         axes = figure.add_subplot()
-        (self._draw_line if self.is_line else self._draw_plane)(axes, figure)
+        grid, models, checkpoints = (self._rows(kind) for kind in ("grid", "model", "checkpoint"))
+        spanned = [f"{self.models[0]} → {name}" for name in self.models[1:]]
+        if is_line:
+            axes.plot(grid["x"], grid["loss"], color=_figures.BLUE, linewidth=1.4)
+            axes.plot(models["x"], models["loss"], "--", color=_figures.PALE, linewidth=0.9)
+            height, labels = "loss", [f"α, from {self.models[0]} to {self.models[1]}", f"loss ({self.unit})"]
+        else:
+            heights = grid.pivot(index="y", columns="x", values="loss")
+            values: Any = np.ma.masked_invalid(heights.to_numpy(dtype=np.float64))
+            low, high = float(values.min()), float(values.max())
+            middle = float(np.median(values.compressed())) - low
+            if high <= low:
+                levels = np.array([low - 0.5, low + 0.5])
+            elif middle > 0 and (high - low) / middle > _WIDE:
+                levels = low + np.geomspace((high - low) * 1e-3, high - low, _LEVELS)
+            else:
+                levels = np.linspace(low, high, _LEVELS)
+            where = heights.columns, heights.index, values
+            shades = axes.contourf(*where, levels=levels, cmap=_figures.SHADES, extend="both")
+            axes.contour(*where, levels=levels, colors=_figures.GREY, linewidths=0.4)
+            bar = figure.colorbar(shades, ax=axes)
+            bar.set_label(f"loss ({self.unit})", fontsize=8)
+            bar.ax.tick_params(labelsize=7)
+            height, labels = "y", spanned or ["random direction 1, filter-normalised", "random direction 2"]
+        if len(checkpoints):
+            style: dict[str, Any] = {"color": _figures.GREEN, "markersize": 4, "markerfacecolor": "white"}
+            style["label"] = "checkpoints, at their own weights"
+            axes.plot(checkpoints["x"], checkpoints[height], "s-", linewidth=0.8, **style)
+            axes.legend(fontsize=7, frameon=False)
+        axes.plot(models["x"], models[height], "o", color=_figures.VERMILION, markersize=5)
+        for name, x, y in zip(models["name"], models["x"], models[height], strict=True):
+            axes.annotate(name, (x, y), textcoords="offset points", xytext=(5, 5), fontsize=7)
+        axes.tick_params(labelsize=7)
+        axes.set_xlabel(labels[0], fontsize=8)
+        axes.set_ylabel(labels[1], fontsize=8)
         if title is not None:
             axes.set_title(title, fontsize=9, color=_figures.TEXT)
         _figures.write_caption(figure, f"Mean of {self.n_items:,} items, the same at every point.")
@@ -468,50 +495,6 @@ class Landscape(Tables):
 
     def __repr__(self) -> str:
         return f"<Landscape of {', '.join(self.models)}: {len(self.table)} points>"
-
-    def _draw_line(self, axes: Axes, figure: _figures.ShownFigure) -> None:
-        grid, models = self._rows("grid"), self._rows("model")
-        axes.plot(grid["x"], grid["loss"], color=_figures.BLUE, linewidth=1.4)
-        axes.plot(models["x"], models["loss"], "--", color=_figures.PALE, linewidth=0.9)
-        self._draw_points(axes, "loss", linewidth=0.8, label="checkpoints, at their own weights")
-        if len(self._rows("checkpoint")):
-            axes.legend(fontsize=7, frameon=False)
-        axes.set_xlabel(f"α, from {self.models[0]} to {self.models[1]}", fontsize=8)
-        axes.set_ylabel(f"loss ({self.unit})", fontsize=8)
-
-    def _draw_plane(self, axes: Axes, figure: _figures.ShownFigure) -> None:
-        heights = self._rows("grid").pivot(index="y", columns="x", values="loss")
-        values: Any = np.ma.masked_invalid(heights.to_numpy(dtype=np.float64))
-        low, high = float(values.min()), float(values.max())
-        middle = float(np.median(values.compressed())) - low
-        if high <= low:
-            levels = np.array([low - 0.5, low + 0.5])
-        elif middle > 0 and (high - low) / middle > _WIDE:
-            levels = low + np.geomspace((high - low) * 1e-3, high - low, _LEVELS)
-        else:
-            levels = np.linspace(low, high, _LEVELS)
-        where = heights.columns, heights.index, values
-        shades = axes.contourf(*where, levels=levels, cmap=_figures.SHADES, extend="both")
-        axes.contour(*where, levels=levels, colors=_figures.GREY, linewidths=0.4)
-        bar = figure.colorbar(shades, ax=axes)
-        bar.set_label(f"loss ({self.unit})", fontsize=8)
-        bar.ax.tick_params(labelsize=7)
-        self._draw_points(axes, "y", linewidth=1.0)
-        spanned = [f"{self.models[0]} → {name}" for name in self.models[1:]]
-        labels = spanned or ["random direction 1, filter-normalised", "random direction 2"]
-        axes.set_xlabel(labels[0], fontsize=8)
-        axes.set_ylabel(labels[1], fontsize=8)
-
-    def _draw_points(self, axes: Axes, height: str, **style: Any) -> None:
-        """Draw models and checkpoints."""
-        models, checkpoints = self._rows("model"), self._rows("checkpoint")
-        if len(checkpoints):
-            style |= {"color": _figures.GREEN, "markersize": 4, "markerfacecolor": "white"}
-            axes.plot(checkpoints["x"], checkpoints[height], "s-", **style)
-        axes.plot(models["x"], models[height], "o", color=_figures.VERMILION, markersize=5)
-        for name, x, y in zip(models["name"], models["x"], models[height], strict=True):
-            axes.annotate(name, (x, y), textcoords="offset points", xytext=(5, 5), fontsize=7)
-        axes.tick_params(labelsize=7)
 
     def _rows(self, kind: str) -> pd.DataFrame:
         return self.table[self.table["kind"] == kind]

@@ -208,24 +208,16 @@ class FittedReadout(ABC):
 
 @dataclass(frozen=True)
 class TrainingData:
-    """Data, seed and device of a fit."""
+    """Data, seed and device of a fit, as :meth:`Readout.fit` describes them."""
 
     train: Any
-    """Vectors (or spans) of the training items."""
     targets: Any
-    """Their labels."""
     dev: Any
-    """Those of the dev items, by which the strength is chosen."""
     dev_targets: Any
-    """Their labels in the same problems."""
     seed: int = 0
-    """Decides everything random in the fit."""
     device: Any = "cpu"
-    """Where to compute, as torch names it."""
     progress: Progress | None = None
     n_threads: int | None = None
-    """Threads that layers may be spread over, where the result does not depend on it; as many as torch uses when left
-    out."""
 
     def __post_init__(self) -> None:
         import torch
@@ -260,7 +252,16 @@ class Readout(Checked, ABC):
     def fit(self, train: Any, targets: Targets, *, dev: Any, dev_targets: Targets, **settings: Any) -> Any:
         """Fit every problem in every layer side by side, and choose the strength by dev accuracy.
 
-        Arguments are the fields of :class:`TrainingData`; the result is a :class:`FittedReadout`.
+        Args:
+            train: vectors (or spans) of the training items.
+            targets: their labels.
+            dev: those of the dev items, by which the strength is chosen.
+            dev_targets: their labels in the same problems.
+            settings: ``seed`` of everything random, ``device`` as torch names it, ``progress``, a function that is
+                called with lines about how far the fit has come, and ``n_threads``, over which layers may be spread.
+
+        Returns:
+            A :class:`FittedReadout`.
 
         Raises:
             FitError: the training data cannot be fitted: nothing labelled, one class alone, vectors that are not

@@ -386,9 +386,8 @@ def fit_ranks(
 ) -> list[FittedStructural]:
     """Fit the maps of several ranks, of all layers and problems, in the same passes over the data.
 
-    Readouts are alike but for their rank, and the result of one does not depend on the others. Arguments are the fields
-    of :class:`TrainingData`, of whole sentences, one span an item; dev sentences show when to slow down and when to
-    stop.
+    Readouts are alike but for their rank, and the result of one does not depend on the others. Arguments are those
+    of :meth:`Readout.fit`, of whole sentences, one span an item; dev sentences show when to slow down and when to stop.
 
     Raises:
         FitError: a rank above the width of the vectors, a problem without sentences, sentences that do not fit their

@@ -21,6 +21,7 @@ from bertology.readouts import (
     Predictions,
     Readout,
     Targets,
+    get_readout,
     online_codelength,
 )
 from bertology.readouts._base import TrainingData
@@ -28,6 +29,7 @@ from bertology.readouts._neural import MlpReadout
 from bertology.readouts.codelength import FRACTIONS, SMOOTHING, Codelength, choose_smoothing
 from bertology.readouts.linear import RidgeReadout
 from tests.readouts.conftest import Split
+from tests.readouts.spans import planted
 
 LINEAR = LinearReadout(strengths=(1e-3, 1e-1))
 MLP = MlpReadout(hidden=16, learning_rate=1e-2, batch_items=32, max_epochs=12)
@@ -174,3 +176,16 @@ def test_a_class_that_comes_late_has_a_finite_code(dev: Split, train: Split) -> 
     labels[:, blocks < blocks.max()] %= 3
     found = code(Split(train.vectors, labels, 4), dev)
     assert np.isfinite(found.cluster_bits).all()
+
+
+def test_any_number_of_classes_of_spans() -> None:
+    train, dev = (planted(n, seed, n_layers=2, multi=True) for seed, n in ((1, 900), (2, 300)))
+    few = {"projection": 8, "hidden": 16, "learning_rate": 1e-2, "batch_items": 64, "max_epochs": 10, "round_steps": 25}
+    given: Any = {"dev": dev.source, "dev_targets": dev.targets, "fractions": (0.1, 0.4, 1.0)}
+    edge = get_readout("edge", **few)
+    found = online_codelength(edge, train.source, train.targets, **given)
+    assert found.uniform_bits[0] == 2700  # yes or no, three times
+    assert abs(found.compression[0, 0] - 1) < 0.03
+    assert found.compression[0, 1] > 1.5
+    unused = Targets(train.labels[None], 3, (np.arange(900) % 3 > 0).astype(np.float32)[None])
+    assert online_codelength(edge, train.source, unused, **given).uniform_bits[0] == 1800
