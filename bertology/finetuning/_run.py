@@ -616,7 +616,7 @@ class FineTunedGrid(Tables):
         rows: dict[Any, list[Any]] = {}
         for (metric, run), of_splits in frame.groupby(["metric", "run"], sort=False):
             *_, last = found = of_splits.to_dict("records")
-            rows[metric, run] = [titled(metric), *(score_of(row, BOUNDS) for row in found)]
+            rows[metric, run] = [titled(str(metric)), *(score_of(row, BOUNDS) for row in found)]
             rows[metric, run] += [score_of(last, ["seed_sd"])] * (n_seeds > 1)
             rows[metric, run] += [score_of(last, _DIFFERENCE)] * bool(others)
         baselines, constant = [], "mean of train" if record.kind == "numbers" else "majority of train"
