@@ -700,7 +700,7 @@ def finetune_grid(
     for run, task in itertools.product(grid.runs, grid.tasks):
         where = folder / run.id / task.folder
         try:
-            of_run = run.model_dump(exclude={"id"})
+            of_run = run.model_dump(exclude={"id"}, exclude_unset=True)
             models[run.id][task.title] = finetune(out=where, **of_run, **data[task.title], **common)
         except BertologyError as error:
             raise type(error)(f"run {run.id}, task {task.title}: {error}") from error

@@ -32,7 +32,7 @@ from bertology._settings import (
 )
 from bertology.corpora import kept_name, load_corpus
 from bertology.encoders import model_name
-from bertology.errors import BertologyError, NameNotFoundError, quoted
+from bertology.errors import BertologyError, quoted
 from bertology.finetuning._items import full_name
 
 _LAYERS = re.compile(r"all|none|lora|ia3|frozen:-?[0-9]{1,4}|top:[0-9]{1,4}")
@@ -129,16 +129,11 @@ def recipe_of(layers: str) -> str:
 def settings_of(recipe: str | None, given: Mapping[str, Any], changes: Sequence[str] = ()) -> FineTuneSettings:
     """A recipe (None for that of :func:`recipe_of`) with some settings replaced, and ``changes`` as ``key=value``."""
     written = changed(written_at(Place("finetune"), given), changes)
-    return checked(FineTuneSettings, with_recipe(written, recipe))
-
-
-def with_recipe(written: Written, recipe: str | None) -> Written:
-    """Settings over those of a recipe, as by :func:`settings_of`."""
     layers = written.value.get("layers")
     name = recipe if recipe is not None else recipe_of(str(layers.value) if layers is not None else "all")
     if name not in RECIPES:
         raise name_not_found("recipe", name, RECIPES)
-    return merged(written, written_at(written.place, RECIPES[name]))
+    return checked(FineTuneSettings, merged(written, written_at(written.place, RECIPES[name])))
 
 
 _WHAT = "a file of fine-tunings"
@@ -201,8 +196,8 @@ class GridRun(FineTuneSettings):
     """Branch, tag or commit of a hub model; inherited only together with the model, as is the next."""
     trust_remote_code: Truth = False
     """Run code that comes with a hub model."""
-    recipe: Text | None = None
-    """Published recipe; chosen by ``layers`` when left out."""
+    recipe: Literal["devlin-2019", "mosbach-2021", "frozen", "hu-2022"] | None = None
+    """Published recipe, whose settings hold where no others are given; chosen by ``layers`` when left out."""
 
 
 _KINDS: dict[str, type[BaseModel]] = {"tasks": GridTask, "runs": GridRun}
@@ -235,7 +230,7 @@ class FineTuneGrid(BaseModel):
 
     def plain(self) -> dict[str, Any]:
         """The file that means the same, with everything inherited written out."""
-        plain = self.model_dump(mode="json")
+        plain = self.model_dump(mode="json", exclude_unset=True)
         return {"command": "finetune", **plain, "runs": [{"id": run["id"], **run} for run in plain["runs"]]}
 
 
@@ -290,18 +285,11 @@ def _with_names(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _with_common(one: Written, common: Written, part: str) -> Written:
-    """A task or run over what is common, and a run over its recipe."""
+    """A task or run over what is common."""
     if isinstance(one.value, str) and part == "tasks":
         one = Written(one.place, {"name": one})
     if not isinstance(one.value, dict):
         return one
     left_out = {key for owner, keys in _INHERITED_WITH.items() if owner in one.value for key in keys}
     kept = {key: value for key, value in common.value.items() if key not in left_out}
-    whole = merged(one, Written(common.place, kept, common.key_places))
-    if part == "tasks":
-        return whole
-    recipe = whole.value.get("recipe", Written(whole.place, None))
-    try:
-        return with_recipe(whole, recipe.value if isinstance(recipe.value, str) else None)
-    except NameNotFoundError as error:
-        raise BertologyError(f"{recipe.place}: {error}") from None
+    return merged(one, Written(common.place, kept, common.key_places))
