@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -21,7 +21,6 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.utils import parameters_to_vector
 
-from bertology import _figures
 from bertology._files import explained_system_errors, given_path, taken, write_derived
 from bertology._folder import versions
 from bertology._machine import explained_shortage
@@ -37,6 +36,9 @@ from bertology.finetuning import load_tuned
 from bertology.landscapes._settings import MOST_MODELS, LandscapeSettings
 from bertology.results.rows import Score, frame_to_parquet
 from bertology.results.table import Note, Table, Tables, formatted_cell
+
+if TYPE_CHECKING:
+    from bertology._figures import ShownFigure
 
 _LEAST_SINE = 1e-3
 _BATCH = 64
@@ -432,8 +434,10 @@ class Landscape(Tables):
             notes.append(Note(f"eigenvalues of {top.model}", how + warning))
         return (Table.of("Loss landscape", headers, rows, notes, corner="Model"),)
 
-    def plot(self, *, title: str | None = None) -> _figures.ShownFigure:
+    def plot(self, *, title: str | None = None) -> ShownFigure:
         """The loss along a line, or as contours over a plane, with models and checkpoints."""
+        from bertology import _figures  # imports matplotlib
+
         is_line = len(self.models) == 2
         figure = _figures.new_figure(5.2, 3.4 if is_line else 4.4)
         axes = figure.add_subplot()
@@ -483,11 +487,13 @@ class Landscape(Tables):
         Raises:
             BertologyError: the folder cannot be written.
         """
+        from bertology._figures import figure_bytes
+
         found = {**self.details, **{one.name: getattr(self, one.name) for one in fields(self)[1:-1]}}
         record = json.dumps(found, indent=1, default=asdict) + "\n"
         files = {
             "landscape.parquet": frame_to_parquet(self.table),
-            "landscape.svg": _figures.figure_bytes(self.plot(), "svg"),
+            "landscape.svg": figure_bytes(self.plot(), "svg"),
             _RECORD: record.encode(),  # last: it makes the landscape finished
         }
         write_derived(given_path(folder), files, remedy="choose another --out")
