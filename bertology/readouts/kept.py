@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from pydantic import TypeAdapter
 from torch import Tensor
 
-from bertology._files import FORMAT, parse_json, write_atomically
+from bertology._files import FORMAT, opened, parse_json, write_atomically
 from bertology._machine import Workers
 from bertology.errors import FitError, ResultsError
 from bertology.readouts._edge import Design, FittedEdge, Probes, log_probs, span_scores
@@ -46,7 +46,8 @@ def load_fit(path: Path, form: type[Origin]) -> tuple[Origin, dict[str, Tensor]]
 
     about, weights = (path.with_name(f"{path.name}{ending}") for ending in (".json", ".safetensors"))
     try:
-        content = about.read_bytes()
+        with opened(about, error=ResultsError, missing="fit the probe anew") as file:
+            content = file.read()
         if (version := json.loads(content).get("format")) != FORMAT:
             raise ResultsError(f"{about}: a probe of format {version}, this version reads {FORMAT}; fit it anew")
         origin = parse_json(content, where=str(about), what="a probe", form=form, remedy="fit it anew")

@@ -236,7 +236,7 @@ def test_files_that_are_missing_or_broken(probe: TreeProbe, tmp_path: Path) -> N
         probe.save(path)
         TreeProbe.load(path)
 
-    refused("no whole probe there")
+    refused("no such file; fit the probe anew")
     weights.unlink()
     refused("no whole probe there")
     weights.write_bytes(weights.read_bytes()[:-10])
