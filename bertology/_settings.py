@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from operator import attrgetter
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, TypeVar, get_args, get_type_hints
+from typing import Annotated, Any, ClassVar, TypeVar, get_type_hints
 
 import yaml
 from pydantic import BaseModel, Field, GetJsonSchemaHandler, TypeAdapter, ValidationError
@@ -28,6 +28,10 @@ from bertology.errors import BertologyError, FitError, cut, quoted
 
 Text = Annotated[str, Field(strict=True, min_length=1)]
 Whole = Annotated[int, Field(strict=True)]
+Count = Annotated[Whole, Field(ge=1)]
+Natural = Annotated[Whole, Field(ge=0)]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Share = Annotated[float, Field(ge=0, le=1)]
 Truth = Annotated[bool, Field(strict=True)]
 Model = TypeVar("Model", bound=BaseModel)
 Keys = tuple[str | int, ...]  # the keys and numbers that lead to a setting
@@ -396,7 +400,7 @@ def checked_settings(
     for name in settings:
         if name not in known:
             raise name_not_found(f"setting of {owner}", name, known)
-    kinds, found = get_type_hints(kind) if settings else {}, {}
+    kinds, found = get_type_hints(kind, include_extras=True) if settings else {}, {}
     for name, value in settings.items():
         try:
             found[name] = TypeAdapter(kinds[name]).validate_json(to_json(value), strict=True)
@@ -407,7 +411,17 @@ def checked_settings(
     return found
 
 
-def check_trust(settings: Any, *, granted: bool, place: Place | None = None) -> None:
+class Checked:
+    """Base of frozen dataclasses whose fields are settings: each must be as its type demands, or FitError is raised."""
+
+    name: ClassVar[str]
+    kind: ClassVar[str] = "readout"
+
+    def __post_init__(self) -> None:
+        checked_settings(vars(self), type(self), owner=f"{self.kind} {self.name}")
+
+
+def check_trust(written: Written, *, granted: bool) -> None:
     """Refuse a file that asks to run Python code of a model, unless that is granted."""
     if granted or not isinstance(settings, Mapping | list):
         return

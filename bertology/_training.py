@@ -6,7 +6,6 @@ depend on their number alone.
 
 from __future__ import annotations
 
-import json
 import math
 import random
 import shutil
@@ -22,7 +21,6 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 from torch.utils.data import DataLoader
 
-from bertology._files import write_atomically
 from bertology._machine import quiet_loading
 from bertology.errors import FitError, ModelError
 
@@ -30,7 +28,6 @@ _STATE = "trainer_state.json"
 _MODEL_FILES = (".safetensors", ".json", ".txt", ".model")
 """Endings of the files of a checkpoint that stay when a run is finished: the model folder."""
 _PARTIAL = "partial"
-_HISTORY = "history.json"
 Batch = dict[str, Any]
 
 
@@ -144,8 +141,6 @@ def train(
             losses.clear()
             with torch.random.fork_rng(devices=[]):
                 state.log_history.append({**epoch, "dev": measure()})
-            # Runs may take hours, so progress is written after each epoch.
-            write_atomically(folder / _HISTORY, json.dumps(epochs(state), indent=2).encode())
 
     def epochs(state: Any) -> list[dict[str, Any]]:
         """The records of epochs in the Trainer's state, which adds one of its own."""
@@ -227,7 +222,6 @@ def tidy_checkpoints(folder: Path, *, keep: bool) -> None:
     if not keep:
         shutil.rmtree(folder, ignore_errors=True)
         return
-    (folder / _HISTORY).unlink(missing_ok=True)
     for path in folder.glob("checkpoint-*/*"):
         if path.suffix not in _MODEL_FILES or path.name == _STATE:
             path.unlink()

@@ -49,7 +49,8 @@ class Toy(Readout):
     def name(self) -> str:
         return "toy.v1"
 
-    def fit(self, train, targets, *, dev, dev_targets, **settings) -> FittedMeans:
+    def fit_to(self, data) -> FittedMeans:
+        train, targets = data.train, data.targets
         vectors = _all(train)
         weights = np.ones(targets.labels.shape) if targets.weights is None else targets.weights
         means = np.full((targets.n_problems, train.n_layers, targets.n_classes, train.dim), np.nan)

@@ -213,5 +213,5 @@ def landscape(
         options, folder = {**settings, **text, **changed_settings(set_)}, out
     shown = shows_progress(quiet)
     found = measure(*models, out=folder, overwrite=overwrite, device=device, progress=shown, **options)
-    typer.echo(found.summary())
+    typer.echo(found.to_markdown())
     typer.echo(f"table and figure in {folder}", err=True)

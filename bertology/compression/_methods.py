@@ -10,16 +10,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, ClassVar, Literal, cast
+from typing import Annotated, Any, ClassVar, Literal, cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
 from bertology._folder import own_folder
 from bertology._names import layer_number
+from bertology._settings import Checked, Count, Positive, Share
 from bertology._training import train, weight_groups
 from bertology.activations.progress import Progress, silent
 from bertology.attention.importance import MaskedWords, head_importance
@@ -28,9 +30,9 @@ from bertology.corpora import Sentences, load_corpus
 from bertology.encoders import Encoder, ModelSource, Pieces, load_encoder
 from bertology.encoders.batching import Batch, plan_batches
 from bertology.encoders.interventions import check_gates, head_projection
-from bertology.encoders.loading import WholeModel, blocks_of, load_whole
+from bertology.encoders.loading import WholeModel, blocks_of
 from bertology.encoders.sources import save_model
-from bertology.errors import CorpusError, ModelError, quoted
+from bertology.errors import CorpusError, ModelError
 
 _FULL_BITS = 32
 _CLOSE = 1e-4
@@ -60,7 +62,7 @@ class Storage:
 
 @dataclass
 class CompressedModel:
-    """A model in memory that methods change one after the other; made by :func:`open_model`."""
+    """A model in memory that methods change one after the other; made by :func:`compress`."""
 
     source: ModelSource
     whole: WholeModel
@@ -71,11 +73,14 @@ class CompressedModel:
     progress: Progress = silent
     device: str = "auto"
     """Device that sentences are read and students are trained on."""
-    storage: dict[int, Storage] = field(default_factory=dict)
-    """Storage by the ``id`` of a parameter, where it is not the default."""
+    stored_before: Mapping[str, Storage] = field(default_factory=dict)
+    """Storage of the weights by name, where it is not the default: that of an earlier compression."""
 
     def __post_init__(self) -> None:
         self.adopt(self.whole.model)
+        weights = self.model.named_parameters()
+        self.storage = {id(weight): self.stored_before[name] for name, weight in weights if name in self.stored_before}
+        """Storage by the ``id`` of a parameter."""
 
     def adopt(self, model: Any) -> None:
         """Replace the current model by another one of the same family."""
@@ -87,9 +92,8 @@ class CompressedModel:
         self.distinct_blocks = list(dict.fromkeys(self.blocks))
         self.n_heads = int(model.config.num_attention_heads)
 
-    def matrices(self, *, embeddings: bool) -> dict[str, nn.Parameter]:
-        """The weights of all linear layers by name, shared ones once; with ``embeddings`` those of embedding tables as
-        well.
+    def matrices(self, *, embeddings: bool) -> list[nn.Parameter]:
+        """The weights of all linear layers, shared ones once; with ``embeddings`` those of embedding tables as well.
 
         A projection onto the vocabulary counts as an embedding, tied or not. ModelError where blocks hold other
         matrices.
@@ -103,11 +107,8 @@ class CompressedModel:
             if weight.ndim > 1 and id(weight) not in known:
                 what = f"{name} in the blocks of {self.family} is no linear layer"
                 raise ModelError(f"model {self.source.name}: {what}: only encoders like BERT can be compressed")
-        chosen: dict[int, tuple[str, nn.Parameter]] = {}
-        for name in [*linear, *(tables if embeddings else [])]:
-            weight = modules[name].weight
-            chosen.setdefault(id(weight), (f"{name}.weight", weight))
-        return dict(chosen.values())
+        chosen = [modules[name].weight for name in [*linear, *(tables if embeddings else [])]]
+        return list({id(weight): weight for weight in chosen}.values())
 
     def replace(self, module: nn.Linear, weight: Tensor, bias: Tensor | None) -> None:
         """Give a linear layer other weights, of another shape."""
@@ -121,21 +122,19 @@ class CompressedModel:
     def keep_layers(self, keep: Sequence[int]) -> None:
         """Keep only these layers (from 1, ascending); ModelError where layers cannot be taken out in this way."""
         config, blocks, n_layers = self.model.config, self.blocks, len(self.blocks)
-        about = f"model {self.source.name}: its {self.family}"
         if list(keep) == list(range(1, n_layers + 1)):
             return
         if len(self.distinct_blocks) == 1 and n_layers > 1:
             # One block that runs several times: it runs less often, whichever layers are named.
             config.num_hidden_layers = len(keep)
-        elif len(self.distinct_blocks) < n_layers or not isinstance(config.num_hidden_layers, int):
-            raise ModelError(f"{about} layers share blocks in groups: not supported")
         else:
             if self.family == "modernbert" and keep[0] != 1:
                 raise ModelError(f"model {self.source.name}: keep layer 1, the only one without a norm before it")
             lists = (name for name, one in self.whole.body.named_modules() if isinstance(one, nn.ModuleList))
             name = next((name for name in lists if list(self.whole.body.get_submodule(name)) == blocks), None)
-            if name is None:
-                raise ModelError(f"{about} blocks are not in one list: not supported")
+            if name is None or not isinstance(config.num_hidden_layers, int):
+                what = f"its {self.family} blocks are not in one list of their own"
+                raise ModelError(f"model {self.source.name}: {what}, so that layers cannot be taken out")
             parent, _, last = name.rpartition(".")
             kept = nn.ModuleList([blocks[layer - 1] for layer in keep])
             setattr(self.whole.body.get_submodule(parent), last, kept)
@@ -179,27 +178,16 @@ class CompressedModel:
         return {name: storage for name, storage in named.items() if storage != Storage()}
 
 
-def open_model(source: ModelSource, stored: Mapping[str, Storage], **places: Any) -> CompressedModel:
-    """Load a model; ``stored`` is how weights could be stored, ``places`` are fields of :class:`CompressedModel`."""
-    opened = CompressedModel(source, load_whole(source), **places)
-    weights = opened.model.named_parameters()
-    opened.storage = {id(weight): stored[name] for name, weight in weights if name in stored}
-    return opened
+Fraction = Annotated[float, Field(gt=0, lt=1)]
 
 
-class Method(ABC):
+class Method(Checked, ABC):
     """A way to compress a model; its fields are its settings.
 
     In every method that has a ``share``, this is the share of something that is taken away: 0 changes nothing.
     """
 
-    name: ClassVar[str]
-
-    def __post_init__(self) -> None:
-        share = getattr(self, "share", None)
-        if share is not None and not 0 <= share <= 1:
-            remedy = "give a number from 0 (nothing is taken away) to 1"
-            raise ModelError(f"{self.name}: share is {quoted(share)}; {remedy}")
+    kind: ClassVar[str] = "method"
 
     @abstractmethod
     def apply(self, compressed: CompressedModel) -> dict[str, Any]:
@@ -216,7 +204,7 @@ class Magnitude(Method):
 
     name = "magnitude"
 
-    share: float
+    share: Share
     """Share of the weights that is set to zero."""
     scope: Literal["global", "tensor"] = "global"
     """Whether magnitudes are compared across all matrices, or each matrix loses the same share."""
@@ -225,7 +213,7 @@ class Magnitude(Method):
 
     @torch.no_grad()
     def apply(self, compressed: CompressedModel) -> dict[str, Any]:
-        matrices = list(compressed.matrices(embeddings=self.embeddings).values())
+        matrices = compressed.matrices(embeddings=self.embeddings)
         n_zero = 0
         for group in [matrices] if self.scope == "global" else [[matrix] for matrix in matrices]:
             magnitudes = torch.cat([matrix.abs().flatten() for matrix in group])
@@ -252,7 +240,7 @@ class LowRank(Method):
 
     name = "low_rank"
 
-    share: float
+    share: Share
     """Share of the singular values of each matrix, the smallest, that is set to zero; one at least stays."""
     embeddings: bool = False
     """Whether embedding tables, and the projection onto the vocabulary, are replaced as well."""
@@ -261,7 +249,7 @@ class LowRank(Method):
     def apply(self, compressed: CompressedModel) -> dict[str, Any]:
         lost = total = 0.0
         matrices = compressed.matrices(embeddings=self.embeddings)
-        for matrix in matrices.values():
+        for matrix in matrices:
             full = min(matrix.shape)
             rank = max(1, full - round(self.share * full))
             if rank < full:
@@ -294,7 +282,7 @@ class Quantise(Method):
     def apply(self, compressed: CompressedModel) -> dict[str, Any]:
         squared = total = 0.0
         matrices = compressed.matrices(embeddings=self.embeddings)
-        for matrix in matrices.values():
+        for matrix in matrices:
             most = 2 ** (self.bits - 1) - 1
             scale = matrix.abs().amax(1, keepdim=True) / most
             scale = torch.where(scale == 0, 1.0, scale)  # a row of zeros
@@ -337,14 +325,14 @@ class Heads(Method):
 
     name = "heads"
 
-    share: float | None = None
+    share: Share | None = None
     """Share of all heads of the model that is closed; left out where they are named."""
     by: Literal["importance", "random"] | tuple[str, ...] = "importance"
     """The order: the expected gradient of the masked-LM loss at a gate on the head, normalised by layer (Michel et al.
     2019, eq. 2), smallest first; at random; or the heads themselves, such as ``[L1H2, L3H4]``."""
     corpus: str = "pocket"
     """Text that importance is measured on: the first sentences of its first split."""
-    sentences: int = 200
+    sentences: Count = 200
     """Their number."""
     seed: int = 0
     """Seed of masked words, and of a random order."""
@@ -354,8 +342,6 @@ class Heads(Method):
         if named == (self.share is not None):
             raise ModelError("heads: give share, or the heads by name (by=[L1H2,L3H4]), not both and not neither")
         super().__post_init__()
-        if self.sentences < 1:
-            raise ModelError(f"heads: sentences is {self.sentences}; give 1 or more")
 
     def apply(self, compressed: CompressedModel) -> dict[str, Any]:
         compressed.matrices(embeddings=False)  # refuses what has no linear layers
@@ -405,7 +391,7 @@ class Neurons(Method):
 
     name = "neurons"
 
-    share: float
+    share: Share
     """Share of the neurons of each block that is taken out; one at least stays."""
     by: Literal["norm", "random"] = "norm"
     """The order: the norm of a neuron's incoming weights times that of its outgoing ones, smallest first (of a gated
@@ -452,7 +438,7 @@ class Layers(Method):
 
     name = "layers"
 
-    keep: tuple[int, ...] | None = None
+    keep: Annotated[tuple[int, ...], Field(min_length=1)] | None = None
     """Layers that stay, from 1, in rising order; -1 is the last."""
     drop_top: int | None = None
     """Number of layers taken out from the top, instead."""
@@ -460,8 +446,7 @@ class Layers(Method):
     def __post_init__(self) -> None:
         if (self.keep is None) == (self.drop_top is None):
             raise ModelError("layers: give keep (such as keep=[1,2,5]) or drop_top (such as drop_top=2)")
-        if self.keep is not None and not self.keep:
-            raise ModelError("layers: keep is []; give layers in rising order, each once")
+        super().__post_init__()
 
     def apply(self, compressed: CompressedModel) -> dict[str, Any]:
         n_layers = len(compressed.blocks)
@@ -499,35 +484,27 @@ class Distil(Method):
 
     name = "distil"
 
-    layers: int
+    layers: Count
     """Layers of the student."""
-    steps: int = 2000
+    steps: Count = 2000
     """Optimisation steps."""
     corpus: str = "pocket"
     """Text to train on, its first split; losses before and after are of its split ``dev``, where it has one, else of
     every tenth sentence, which is not trained on."""
-    lr: float = 5e-4
+    lr: Fraction = 5e-4
     """Highest learning rate."""
-    batch_pieces: int = 1024
+    batch_pieces: Count = 1024
     """Pieces in a batch, padding included."""
-    mask_rate: float = 0.15
+    mask_rate: Fraction = 0.15
     """Share of pieces that are predicted."""
-    temperature: float = 2.0
+    temperature: Positive = 2.0
     """Both distributions are those of logits divided by it."""
-    hidden_weight: float = 1.0
+    hidden_weight: Annotated[float, Field(ge=0)] = 1.0
     """Weight of the difference of hidden states in the loss; 0 leaves it out."""
-    checkpoint_every: int = 200
+    checkpoint_every: Count = 200
     """Steps between states from which a stopped run goes on."""
     seed: int = 0
     """Decides batches and masks."""
-
-    def __post_init__(self) -> None:
-        for name in ("layers", "steps", "batch_pieces", "checkpoint_every"):
-            if getattr(self, name) < 1:
-                raise ModelError(f"distil: {name} is {getattr(self, name)}; give 1 or more")
-        if not (0 < self.mask_rate < 1 and 0 < self.lr < 1 and self.temperature > 0 and self.hidden_weight >= 0):
-            bounds = "mask_rate and lr lie between 0 and 1; temperature is above 0, hidden_weight 0 or more"
-            raise ModelError(f"distil: {bounds}")
 
     def apply(self, compressed: CompressedModel) -> dict[str, Any]:
         n_layers = len(compressed.blocks)

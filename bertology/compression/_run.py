@@ -1,14 +1,22 @@
-"""Compress a model: load it, change it step by step, and write its folder with a record and a model card."""
+"""Compress a model: load it, change it step by step, write its folder; and measure its speed and bytes."""
 
 from __future__ import annotations
 
 import dataclasses
+import io
 import json
 import shutil
+import time
+import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
 
 from bertology._files import explained_system_errors, explained_write_errors, given_path, sweep, taken, temporary_folder
 from bertology._folder import CARD, RecordFile, model_card, versions
@@ -16,9 +24,13 @@ from bertology._machine import explained_shortage
 from bertology._names import folder_name, name_not_found
 from bertology._settings import checked_settings
 from bertology.activations.progress import BarProgress, can_show, silent
-from bertology.compression._methods import METHODS, CompressedModel, Method, Storage, open_model
+from bertology.compression._methods import METHODS, CompressedModel, Method, Storage
+from bertology.corpora import Texts
 from bertology.encoders import Encoder, ModelSource, load_encoder, model_fingerprint, model_name, resolve_model
+from bertology.encoders.batching import padded_inputs, pieces_in_batch, plan_batches
+from bertology.encoders.loading import load_whole
 from bertology.errors import BertologyError, ModelError
+from bertology.results.table import Note, Table, Tables
 
 CONFIG_KEY = "bertology_compression"
 """The entry of ``config.json`` that holds what was done, so that the fingerprint of the model depends on it."""
@@ -53,8 +65,8 @@ class Record:
 RECORD = RecordFile("compress.json", Record, "the record of a compressed model", "compress the model again", indent=1)
 
 
-@dataclass(frozen=True)
-class Compressed:
+@dataclass(frozen=True, repr=False)
+class Compressed(Tables):
     """A compressed model: its folder, and what was done to it."""
 
     path: Path
@@ -72,54 +84,45 @@ class Compressed:
         """The steps in their order: ``method``, its settings, and its ``outcome``."""
         return self.record.steps
 
+    def shown(self) -> tuple[Table, ...]:
+        """The steps with their settings and outcomes, and the size of the model."""
+        record, steps = self.record, {}
+        for number, step in enumerate(record.steps, 1):
+            given = {name: value for name, value in step.items() if name not in ("method", "outcome")}
+            steps[f"{number}. {step['method']}"] = [_listed(given), _listed(step["outcome"])]
+        sizes = {
+            "weights before": [record.source_parameters],
+            "weights": [record.n_parameters],
+            "weights that are not zero": [record.n_nonzero],
+            "bytes on disk, as float32": [record.bytes_on_disk],
+            "bytes if stored by bits, zeros and ranks (estimate)": [record.bytes_estimated],
+        }
+        title, found = f"{record.model}, compressed", Note("found", f"the model was finished in {self.path} already")
+        of_steps = Table.of(title, ["settings", "outcome"], steps, [found] if self.is_found else [], corner="Step")
+        return of_steps, Table.of(f"Size of {title}", ["number"], sizes, [], corner="Size")
+
     def summary(self) -> str:
-        """The steps and the size of the model, in lines for a terminal."""
-        record = self.record
-        lines = [f"{record.model}: {described(step)}" for step in record.steps]
-        if self.is_found:
-            lines.append(f"nothing to do: the model is finished in {self.path}")
-        lines.append(
-            f"{record.n_parameters:,} weights (of {record.source_parameters:,}), "
-            f"{record.n_nonzero:,} not zero; {record.bytes_on_disk / 1e6:.2f} MB on disk as float32, about "
-            f"{record.bytes_estimated / 1e6:.2f} MB if stored by bits"
-        )
-        return "\n".join(lines)
+        """The steps and the size of the model as Markdown, with nothing cut."""
+        return self.to_markdown()
 
     def __repr__(self) -> str:
         return f"<Compressed {self.record.model} by {', '.join(step['method'] for step in self.steps)} in {self.path}>"
 
 
-def described(step: Mapping[str, Any]) -> str:
-    """A step as one line: method, settings and outcome."""
-
-    def short(value: Any) -> str:
-        if isinstance(value, float):
-            return f"{value:.4g}"
-        if isinstance(value, int) and not isinstance(value, bool):
-            return f"{value:,}"
-        return " ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
-
-    given = {key: value for key, value in step.items() if key not in ("method", "outcome") and value is not None}
-    settings = ", ".join(f"{key} {short(value)}" for key, value in given.items())
-    outcome = ", ".join(f"{key.replace('_', ' ')} {short(value)}" for key, value in step["outcome"].items())
-    return f"{step['method']} ({settings}): {outcome}"
+def _listed(values: Mapping[str, Any]) -> str:
+    """Settings or outcomes as one text."""
+    short = {name: f"{value:.4g}" if isinstance(value, float) else value for name, value in values.items()}
+    lists = {name: " ".join(map(str, value)) if isinstance(value, list) else value for name, value in short.items()}
+    return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in lists.items() if value is not None)
 
 
-def _card(record: Record) -> bytes:
+def _card(made: Compressed) -> bytes:
     """The model card: what was done to which model, and its size."""
-    steps = [f"{number}. {described(step)}" for number, step in enumerate(record.steps, 1)]
+    record = made.record
     body = [
-        f"`{record.model}` (fingerprint `{record.model_fingerprint}`), changed by `bertology compress`:",
+        f"`{record.model}` (fingerprint `{record.model_fingerprint}`), changed by `bertology compress`.",
         "",
-        *steps,
-        "",
-        "| | |",
-        "|---|---|",
-        f"| weights | {record.n_parameters:,} of {record.source_parameters:,} |",
-        f"| not zero | {record.n_nonzero:,} |",
-        f"| bytes on disk, as float32 | {record.bytes_on_disk:,} |",
-        f"| bytes if stored by bits, zeros and ranks | {record.bytes_estimated:,} |",
-        "",
+        made.to_markdown(),
         "Weights are float32 in their usual places, so that plain transformers loads the folder: what is quantised "
         "holds rounded values, what is pruned holds zeros. The last size is an estimate of what a format made for it "
         f"takes. Details are in `{RECORD.name}`.",
@@ -185,13 +188,14 @@ def compress(
         folder.parent.mkdir(parents=True, exist_ok=True)
     sweep(folder.parent)
     with temporary_folder(folder.parent, folder.name) as made:
-        opened = open_model(
+        opened = CompressedModel(
             source,
-            RECORD.read(source.folder).storage if RECORD.is_in(source.folder) else {},
+            load_whole(source),
             work=made,
             state=folder / _TRAINING,
             device=device,
             progress=BarProgress(f"compressing {source.title}") if shown else silent,
+            stored_before=RECORD.read(source.folder).storage if RECORD.is_in(source.folder) else {},
         )
         size_before = opened.sizes()[0]
         steps = [{**_plain(one), "outcome": one.apply(opened)} for one in methods]
@@ -277,5 +281,81 @@ def _write(opened: CompressedModel, folder: Path, steps: list[dict[str, Any]], s
         storage=opened.stored(),
         versions=versions("torch", "transformers"),
     )
-    RECORD.write(folder, record, {CARD: _card(record)})
+    RECORD.write(folder, record, {CARD: _card(Compressed(folder, record))})
     return record
+
+
+def pieces_per_second(encoder: Encoder, sentences: Texts, *, repeats: int = 3) -> float:
+    """Pieces that a model reads in a second through all its layers, special tokens counted and padding not.
+
+    The fastest of some passes over the text, after one that is not measured; tokenisation is not part of it.
+    """
+    n_pieces, seconds = timed_passes([encoder], sentences, repeats=repeats)
+    return float(n_pieces[0] / seconds[0].min())
+
+
+def timed_passes(
+    encoders: Sequence[Encoder], sentences: Texts, *, repeats: int
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """``[encoder]`` pieces and ``[encoder, repeat]`` seconds that models take to read a text, pass by pass in turns.
+
+    What else the machine does slows the models down alike, so that quotients of one turn can be compared. One pass
+    more comes first; tokenisation is not measured. ModelError where there is nothing to read.
+    """
+    n_pieces, plans = [], []
+    for encoder in encoders:
+        pieces = encoder.tokenize(sentences)
+        if not pieces.n_windows:
+            raise ModelError("there is no text to measure speed on: give sentences that the model can read")
+        n_pieces.append(int(pieces.window_lengths.sum()))
+        plans.append(
+            [
+                padded_inputs([pieces.window(int(window)) for window in batch.windows], batch, encoder.pad_id)
+                for batch in plan_batches(pieces.window_lengths, pieces=pieces_in_batch(encoder.device))
+            ]
+        )
+    seconds = np.empty((len(encoders), repeats + 1))
+    for turn in range(repeats + 1):
+        for place, (encoder, batches) in enumerate(zip(encoders, plans, strict=True)):
+            began = time.perf_counter()
+            for ids, mask in batches:
+                last = encoder.hidden_states(ids, mask, layers=[encoder.n_layers])[encoder.n_layers]
+            last.sum().item()  # an accelerator has finished when there is a result
+            seconds[place, turn] = time.perf_counter() - began
+    return np.array(n_pieces, dtype=np.int64), seconds[:, 1:]
+
+
+def dynamic_int8(encoder: Encoder) -> Encoder:
+    """A twin of an encoder whose linear layers multiply 8-bit integers, on the processor, to measure speed and size.
+
+    By dynamic quantisation of PyTorch: weights are int8 with one scale a matrix, activations are quantised batch by
+    batch, so that hidden states depend on what is read together. For this reason it is not for probing, and cannot be
+    written as a model folder; ``compress(…, "quantise")`` shows what rounding of weights costs. It has no masked-LM
+    head.
+
+    Raises:
+        ModelError: the encoder is not on the processor in float32, or this PyTorch has no such quantisation.
+    """
+    if encoder.device != "cpu" or encoder.dtype != "float32":
+        raise ModelError(f"model {encoder.name}: int8 arithmetic is for the processor and float32; load it with these")
+    quantise: Any = getattr(torch.ao.quantization, "quantize_dynamic", None)
+    if quantise is None:
+        version = torch.__version__
+        raise ModelError(f"PyTorch {version} has no quantize_dynamic: use an earlier one to measure int8 speed")
+    twin = encoder.twin()
+    places = {id(module): name for name, module in encoder.model.body.named_modules()}
+    with warnings.catch_warnings():
+        # PyTorch announces that it will move to another library, which is none of ours yet.
+        warnings.filterwarnings("ignore", category=DeprecationWarning)
+        warnings.filterwarnings("ignore", category=UserWarning)
+        body: nn.Module = quantise(encoder.model.body, {nn.Linear}, dtype=torch.qint8)
+    blocks = [body.get_submodule(places[id(block)]) for block in encoder.model.blocks]
+    twin.model = replace(twin.model, body=body, blocks=blocks, with_head=None, classifier=None)
+    return twin
+
+
+def weight_bytes(encoder: Encoder) -> int:
+    """Bytes of the weights of an encoder's body, as PyTorch saves them."""
+    buffer = io.BytesIO()
+    torch.save(encoder.model.body.state_dict(), buffer)
+    return buffer.tell()

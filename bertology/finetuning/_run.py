@@ -19,8 +19,6 @@ import pandas as pd
 import torch
 
 from bertology._files import (
-    canonical_json,
-    digest,
     explained_system_errors,
     explained_write_errors,
     given_path,
@@ -32,36 +30,35 @@ from bertology._files import (
 from bertology._folder import CARD, RecordFile, model_card, own_folder
 from bertology._machine import explained_shortage
 from bertology._settings import to_yaml
-from bertology._training import tidy_checkpoints
+from bertology._training import tidy_checkpoints, train, weight_groups
 from bertology.activations.progress import BarProgress, Progress, can_show, silent
 from bertology.corpora import Corpus, Sentences, load_corpus
 from bertology.encoders import Encoder, load_encoder, model_fingerprint, model_name, resolve_model
 from bertology.encoders.sources import code_fingerprint
 from bertology.errors import BertologyError, FitError, ResultsError, listed, quoted
 from bertology.families.model_corpus import Alignment
-from bertology.finetuning._items import Collator, Inputs, Kind, TuningTask, encode, items_of, tuning_task
-from bertology.finetuning._scores import Variant, collapsed, majority, predictions, score_rows, scores, values
+from bertology.finetuning._items import (
+    Collator,
+    Inputs,
+    Kind,
+    TuningTask,
+    Variant,
+    collapsed,
+    encode,
+    items_of,
+    majority,
+    predictions,
+    score_rows,
+    scores,
+    tuning_task,
+    values,
+)
 from bertology.finetuning._settings import FineTuneSettings, load_grid, recipe_of, settings_of
-from bertology.finetuning._training import FrozenStates, Trained, build, layers_read, reload, train
+from bertology.finetuning._training import ADAMW, FrozenStates, Trained, build, layers_read, reload
 from bertology.measures.intervals import Bootstrap, difference
 from bertology.results.predictions import versions
 from bertology.results.rows import Score, frame_to_parquet, read_parquet
-from bertology.results.table import (
-    NOTHING,
-    Cell,
-    Line,
-    Note,
-    Table,
-    Tables,
-    TextCounts,
-    alignment_notes,
-    count_cell,
-    metric_title,
-    number,
-    score_cell,
-    titled,
-    unit,
-)
+from bertology.results.table import Cell, Note, Table, Tables, TextCounts, alignment_notes, titled
 
 BOUNDS = ("value", "ci_low", "ci_high")
 
@@ -98,8 +95,6 @@ class Record:
     """Weight of each layer in a learned mix."""
     scores: dict[str, dict[str, dict[str, Any]]]
     """Scores by split and metric: ``value``, ``stderr``, ``ci_low``, ``ci_high``."""
-    identity: str
-    """Hash of all that decides the weights but device and versions."""
     device: str
     threads: int
     versions: dict[str, str]
@@ -107,20 +102,12 @@ class Record:
     wall_s: float
     majority: dict[str, dict[str, float]] = field(default_factory=dict)
     """Scores of train's most frequent label (for numbers, their mean) by split and metric; none for answers."""
-    collapsed: dict[str, str] = field(default_factory=dict)
-    """The one label that the model predicts for all items, by split whose items have several labels."""
+    warnings: list[str] = field(default_factory=list)
+    """Warnings of what the scores do not show by themselves."""
     texts: TextCounts | None = None
     """Alignment of the scored texts with subwords and with train."""
     code: str | None = None
     """Hash of the Python code that came with the model and was run."""
-
-    @property
-    def warnings(self) -> list[str]:
-        """Warnings of what the scores do not show by themselves."""
-        return [
-            f"seed {self.seed} predicts {label} for every item of {split}: it has learned nothing of the task"
-            for split, label in self.collapsed.items()
-        ]
 
     @property
     def task_of_labels(self) -> TuningTask:
@@ -139,49 +126,31 @@ def read_record(folder: Path) -> Record:
 
 
 _PIPELINES = {"tags": "token-classification", "answers": "question-answering"}
-_LAYERS = {
-    "all": "all layers",
-    "none": "a head on the frozen encoder",
-    "lora": "LoRA adapters, merged into the weights here",
-    "ia3": "IA³ adapters, merged into the weights here",
-}
 
 
 def card_of(record: Record) -> bytes:
     """The model card: what was trained on what, how, and the scores."""
-    settings = record.settings
-    how, _, which = settings.layers.partition(":")
-    trained = _LAYERS.get(how) or (f"layers above {which}" if how == "frozen" else f"the last {which} blocks")
-    if how == "none":
-        trained += f", on features {settings.features}"
-    rows = []
+    rows, metrics = {}, {}
     for split, metric, score in ((s, m, one) for s, of in record.scores.items() for m, one in of.items()):
-        ends = [number(float(score[name]), metric=metric) for name in ("ci_low", "ci_high") if name in score]
         most = record.majority.get(split, {}).get(metric)
-        values = ["–".join(ends) or "–", NOTHING if most is None else number(most, metric=metric)]
-        if "value" in score:
-            cells = [split, metric_title(metric) + unit(metric), number(score["value"], metric=metric), *values]
-            rows.append(f"| {' | '.join(cells)} | {record.n_items[split]:,} |")
-    aligned = alignment_notes(*filter(None, [record.texts]))
-    notes = [f"- {note}" for note in (*record.warnings, *record.notes, *aligned)]
-    notes += [f"- {split}: {n:,} texts were cut at their end" for split, n in record.n_cut.items() if n]
+        key = f"{split}, {titled(metric)}"
+        value = Score(score["value"], score.get("ci_low"), score.get("ci_high")) if "value" in score else None
+        rows[key] = [value, None if most is None else Score(most), record.n_items[split]]
+        metrics[key] = metric
+    notes = [Note("interval", "95 %, by a bootstrap over items, after the last epoch; nothing was chosen on dev")]
+    notes += [Note("note", note) for note in (*record.warnings, *record.notes)]
+    notes += alignment_notes(*filter(None, [record.texts]))
+    notes += [Note(split, f"{n:,} texts were cut at their end") for split, n in record.n_cut.items() if n]
+    headers = ("value", "majority", "items")
+    table = Table.of(f"Scores on {record.task}", headers, rows, notes, metric=metrics, corner="Split and metric")
     body = [
         f"`{record.model}` (fingerprint `{record.model_fingerprint}`) trained further on `{record.task}` of "
-        f"`{record.corpus}` (fingerprint `{record.corpus_fingerprint}`), {record.n_items['train']:,} items, "
-        f"seed {record.seed}, by `bertology finetune`.",
-        "",
-        f"Recipe `{record.recipe}`: {settings.epochs} epochs of batches of {settings.batch_size}, AdamW "
-        f"{'with' if settings.bias_correction else 'without'} bias correction, highest learning rate {settings.lr:g} "
-        f"after a warm-up of {settings.warmup:.0%} of the steps, schedule {settings.schedule}, weight decay "
-        f"{settings.weight_decay:g}. Trained were {trained}: {record.n_trained:,} of {record.n_weights:,} weights.",
-        "\n## Scores\n",
-        "After the last epoch; nothing was chosen on dev. Intervals are 95 %, by a bootstrap over items.\n",
-        "| split | metric | value | 95 % interval | majority | items |",
-        "|---|---|---|---|---|---|",
-        *rows,
-        "",
-        *(["## Notes", "", *notes, ""] if notes else []),
-        "Settings, versions and the losses and scores of each epoch are in `finetune.json`, predictions in "
+        f"`{record.corpus}` (fingerprint `{record.corpus_fingerprint}`), {record.n_items['train']:,} items, seed "
+        f"{record.seed}, by `bertology finetune`: {record.n_trained:,} of {record.n_weights:,} weights.\n",
+        table.to_markdown(),
+        f"Recipe `{record.recipe}` with these settings:\n",
+        f"```yaml\n{to_yaml(record.settings.model_dump(mode='json'))}```\n",
+        "Versions and the losses and scores of each epoch are in `finetune.json`, predictions in "
         "`predictions.parquet`.",
     ]
     pipeline = _PIPELINES.get(record.kind, "text-classification")
@@ -293,29 +262,8 @@ class FineTuned(Tables):
         return columns_of(self.frame, ["split", "metric", *BOUNDS, "seed_sd", "n_seeds", "n_items"], split)
 
     def shown(self) -> tuple[Table, ...]:
-        """Splits by metrics, fractions in percent, next to the majority baseline of train."""
-        record, metrics, n_seeds = self.record, list(dict.fromkeys(self.frame["metric"])), len(self.seeds)
-        of = {(row["split"], row["metric"]): row for row in self.frame.to_dict("records")}
-        spread, lines = metrics[: n_seeds > 1], []
-        for split in record.scores:
-            cells = [frame_cell(of[split, metric], BOUNDS, metric) for metric in metrics]
-            cells += [frame_cell(of[split, metric], ("seed_sd",), metric) for metric in spread]
-            lines.append(Line(split, (*cells, count_cell(record.n_items[split]))))
-        for split, of_majority in record.majority.items():
-            if of_majority:
-                cells = [known_cell(of_majority.get(metric), metric) for metric in metrics]
-                lines.append(Line(f"majority, {split}", (*cells, *[Cell("")] * (1 + len(spread))), baseline=True))
-        over = f"{n_seeds} seeds × items" if n_seeds > 1 else "items; not over seeds"
-        notes = [Note("data", f"{record.corpus}: {record.n_items['train']:,} items of train")]
-        notes += [*alignment_notes(*filter(None, [record.texts])), Note("interval", f"[ ] 95 %, over {over}")]
-        if record.kind != "answers":
-            which = "the mean" if record.kind == "numbers" else "the most frequent label"
-            notes.append(Note("majority", f"{which} of train, predicted for every item"))
-        notes += [Note("note", note) for note in record.notes]
-        notes += [Note("warning", text) for one in self.records.values() for text in one.warnings]
-        headers = (*map(titled, metrics), *(f"seed s.d., {metric_title(metric)}" for metric in spread), "items")
-        title = f"{record.task} · {record.model}, fine-tuned"
-        return (Table(title, headers, tuple(lines), tuple(notes), corner="Split"),)
+        """Metrics by splits, fractions in percent, next to the majority baseline of train."""
+        return FineTunedGrid(self.path, {self.record.model: {self.record.task: self}}).shown()
 
     @property
     def history(self) -> pd.DataFrame:
@@ -364,17 +312,10 @@ def columns_of(frame: pd.DataFrame, columns: Sequence[str], split: str | None) -
     return (frame if split is None else frame[frame["split"] == split])[columns].reset_index(drop=True)
 
 
-def frame_cell(row: Mapping[Any, Any], names: Sequence[str], metric: str) -> Cell:
-    """A value of a row of a frame, and its bounds if there are any, by the names of their columns, as a cell."""
+def score_of(row: Mapping[Any, Any], names: Sequence[str]) -> Score | None:
+    """A value of a row of a frame, and its bounds if there are any, by the names of their columns."""
     value, *bounds = (float(row[name]) for name in names)
-    if math.isnan(value):
-        return Cell(NOTHING)
-    return score_cell(Score(value, *([] if any(map(math.isnan, bounds)) else bounds)), metric)
-
-
-def known_cell(value: float | None, metric: str) -> Cell:
-    """The table cell of a value without an interval; empty for None."""
-    return score_cell(None if value is None else Score(value), metric)
+    return None if math.isnan(value) else Score(value, *([] if any(map(math.isnan, bounds)) else bounds))
 
 
 def read_finetuned(path: str | Path) -> FineTuned:
@@ -504,29 +445,27 @@ def finetune(
         "settings": chosen.model_dump(mode="json", exclude={"keep_checkpoints"}),
     }
     show = can_show() if progress is None else progress
-    pending = [seed for seed in numbers if not RECORD.is_in(folder / f"seed-{seed}")]
-    if states is not None and pending:  # kept for all epochs where memory allows
+    is_finished = all(RECORD.is_in(folder / f"seed-{seed}") for seed in numbers)
+    if states is not None and not is_finished:  # kept for all epochs where memory allows
         states.keep([inputs["train"], inputs["dev"]], collator)
-    common: dict[str, Any] = {}
-    if pending:
-        common = {
-            "task": items.name,
-            "task_version": items.version,
-            "kind": items.kind,
-            "labels": list(items.labels),
-            "has_unanswered": items.has_unanswered,
-            "model": encoder.source.title,
-            "model_fingerprint": identity["model"],
-            "corpus": loaded.name,
-            "corpus_fingerprint": loaded.fingerprint,
-            "recipe": recipe or recipe_of(chosen.layers),
-            "settings": chosen,
-            "notes": list(items.all_notes),
-            "n_items": {name: len(part) for name, part in items.splits.items()},
-            "n_cut": {name: one.n_cut for name, one in inputs.items()},
-            "texts": _text_counts(loaded, items, encoder, chosen.max_pieces),
-            "code": code_fingerprint(encoder.source) if trust_remote_code else None,
-        }
+    facts = {
+        "task": items.name,
+        "task_version": items.version,
+        "kind": items.kind,
+        "labels": list(items.labels),
+        "has_unanswered": items.has_unanswered,
+        "model": encoder.source.title,
+        "model_fingerprint": identity["model"],
+        "corpus": loaded.name,
+        "corpus_fingerprint": loaded.fingerprint,
+        "recipe": recipe or recipe_of(chosen.layers),
+        "settings": chosen,
+        "notes": list(items.all_notes),
+        "n_items": {name: len(part) for name, part in items.splits.items()},
+        "n_cut": {name: one.n_cut for name, one in inputs.items()},
+        "texts": _text_counts(loaded, items, encoder, chosen.max_pieces),
+        "code": code_fingerprint(encoder.source) if trust_remote_code else None,
+    }
     for seed in numbers:
         where = folder / f"seed-{seed}"
         unplanned = "a model that was not fine-tuned here" if (where / "config.json").exists() else None
@@ -534,7 +473,6 @@ def finetune(
             if not RECORD.is_in(where):
                 bar = BarProgress(f"{source.title} learns {items.name}, seed {seed}") if show else silent
                 trained = build(encoder, items, chosen, seed=seed, trust_remote_code=trust_remote_code)
-                facts = {**common, "identity": digest([canonical_json({**identity, "seed": seed})])}
                 _train_seed(trained, items, inputs, collator, where, seed, facts, bar)
             tidy_checkpoints(where / _CHECKPOINTS, keep=chosen.keep_checkpoints == "all")
     tuned = FineTuned(folder, numbers)
@@ -560,11 +498,23 @@ def _train_seed(
     def predicted(split: str) -> pd.DataFrame:
         return predictions(model, task, inputs[split], collator)[0]
 
+    settings, rows = trained.settings, [row for row in inputs["train"].rows if row.is_learnable]
+    n_steps = math.ceil(len(rows) / settings.batch_size) * settings.epochs
     history = train(
         model,
-        [row for row in inputs["train"].rows if row.is_learnable],
+        rows,
         collator,
-        trained.settings,
+        ADAMW[settings.bias_correction](weight_groups(model, settings.weight_decay), lr=settings.lr),
+        clip_norm=settings.clip_norm,
+        checkpoint_every=settings.checkpoint_every,
+        remedy="set lr or clip_norm lower, or look for numbers in the data that are out of range",
+        per_device_train_batch_size=settings.batch_size // settings.accumulate,
+        gradient_accumulation_steps=settings.accumulate,
+        num_train_epochs=settings.epochs,
+        learning_rate=settings.lr,
+        lr_scheduler_type="constant_with_warmup" if settings.schedule == "constant" else settings.schedule,
+        warmup_steps=round(settings.warmup * n_steps),
+        bf16=settings.precision == "bfloat16",
         progress=progress,
         seed=seed,
         folder=folder / _CHECKPOINTS,
@@ -595,7 +545,11 @@ def _train_seed(
         started_utc=started.isoformat(timespec="seconds"),
         wall_s=round(time.monotonic() - began, 1),
         majority={name: majority(one, task.splits["train"].gold, task) for name, one in frames.items()},
-        collapsed={name: label for name, one in frames.items() if (label := collapsed(one, task.kind)) is not None},
+        warnings=[
+            f"seed {seed} predicts {label} for every item of {name}: it has learned nothing of the task"
+            for name, one in frames.items()
+            if (label := collapsed(one, task.kind)) is not None
+        ],
         **facts,
     )
     with explained_write_errors(folder), temporary_folder(folder, "model") as made:
@@ -608,6 +562,7 @@ def _train_seed(
     RECORD.write(folder, record, {PREDICTIONS: frame_to_parquet(of_splits), CARD: card_of(record)})
 
 
+_OVER_ITEMS = "[ ] 95 %, over items; not over seeds"
 _DIFFERENCE = ("difference", "difference_low", "difference_high")
 
 
@@ -630,21 +585,20 @@ class FineTunedGrid(Tables):
         """
         first, *_ = self.models.values()
         rows: list[dict[str, Any]] = []
-        for task, run in itertools.product(first, self.models):
-            tuned, base = self.models[run][task], first[task]
-            what = {name: getattr(tuned.record, name) for name in ("model", "corpus", "recipe", "n_trained")}
-            what |= tuned.record.settings.model_dump(mode="json", include={"layers", "features", "head"})
-            for split, seeds in tuned.bootstraps.items():
-                for row in score_table(split, seeds, n_items=tuned.record.n_items[split]):
-                    found, metric = dict.fromkeys(_DIFFERENCE, math.nan), str(row["metric"])
-                    if tuned is not base:
-                        pairs = zip(seeds, base.bootstraps[split], strict=True)
-                        compared = score_rows([difference(a[metric], b[metric], metric=metric) for a, b in pairs])
-                        found = dict(zip(_DIFFERENCE, (compared[name] for name in BOUNDS), strict=True))
-                    rows.append({"task": task, "run": run, **row, **found, **what})
-        frame, keys = pd.DataFrame(rows), ["task", "split", "metric", "run"]
-        order = {key: {value: place for place, value in enumerate(frame[key].unique())} for key in keys}
-        return frame.sort_values(keys, key=lambda column: column.map(order[str(column.name)]), ignore_index=True)
+        for task, base in first.items():
+            asked = itertools.product(base.bootstraps, base.bootstraps[next(iter(base.bootstraps))][0], self.models)
+            for split, metric, run in asked:
+                tuned = self.models[run][task]
+                seeds, found = [one[metric] for one in tuned.bootstraps[split]], dict.fromkeys(_DIFFERENCE, math.nan)
+                if tuned is not base:
+                    pairs = zip(seeds, base.bootstraps[split], strict=True)
+                    compared = score_rows([difference(a, b[metric], metric=metric) for a, b in pairs])
+                    found = dict(zip(_DIFFERENCE, (compared[name] for name in BOUNDS), strict=True))
+                which = {"task": task, "run": run, "split": split, "metric": metric}
+                what = {name: getattr(tuned.record, name) for name in ("model", "corpus", "recipe", "n_trained")}
+                what |= tuned.record.settings.model_dump(mode="json", include={"layers", "features", "head"})
+                rows.append({**which, **score_rows(seeds), "n_items": tuned.record.n_items[split], **found, **what})
+        return pd.DataFrame(rows)
 
     def table(self, split: str | None = None) -> pd.DataFrame:
         """The rows of :attr:`frame` of one split, or of all: task, metric, run, value and difference from the first."""
@@ -655,39 +609,37 @@ class FineTunedGrid(Tables):
         """A table for each task, with the splits next to each other."""
         return tuple(self._table(str(task), rows) for task, rows in self.frame.groupby("task", sort=False))
 
-    def _table(self, task: str, rows: pd.DataFrame) -> Table:
+    def _table(self, task: str, frame: pd.DataFrame) -> Table:
         first, *others = self.models
         tuned = {run: of_run[task] for run, of_run in self.models.items()}
-        record, splits, metrics = tuned[first].record, list(rows["split"].unique()), rows["metric"].unique()
-        of = {(row["metric"], row["run"], row["split"]): row for row in rows.to_dict("records")}
-        lines = []
-        for metric, run in itertools.product(metrics, tuned):
-            found = [of[metric, run, split] for split in splits]
-            cells = [frame_cell(row, BOUNDS, metric) for row in found]
-            compared = [frame_cell(found[-1], _DIFFERENCE, metric)] if others else []
-            lines.append(Line(run, (Cell(titled(metric)), *cells, *compared)))
-        for metric in metrics:
+        record, splits, n_seeds = tuned[first].record, list(frame["split"].unique()), len(tuned[first].seeds)
+        rows: dict[Any, list[Any]] = {}
+        for (metric, run), of_splits in frame.groupby(["metric", "run"], sort=False):
+            *_, last = found = of_splits.to_dict("records")
+            rows[metric, run] = [titled(str(metric)), *(score_of(row, BOUNDS) for row in found)]
+            rows[metric, run] += [score_of(last, ["seed_sd"])] * (n_seeds > 1)
+            rows[metric, run] += [score_of(last, _DIFFERENCE)] * bool(others)
+        baselines, constant = [], "mean of train" if record.kind == "numbers" else "majority of train"
+        for metric in frame["metric"].unique():
             known = [record.majority.get(split, {}).get(metric) for split in splits]
             if any(value is not None for value in known):
-                cells = [Cell(titled(metric)), *(known_cell(value, metric) for value in known)]
-                lines.append(Line("majority", (*cells, *[Cell("")] * bool(others)), baseline=True))
-        n_seeds, n_items = (rows[name].iloc[-1] for name in ("n_seeds", "n_items"))
-        over = f"{n_seeds} seeds and {n_items:,} items" if n_seeds > 1 else f"{n_items:,} items; not over seeds"
-        notes = [Note("intervals", f"95 %, of {splits[-1]} over {over}")]
+                empty = [Cell("")] * ((n_seeds > 1) + bool(others))
+                values = [None if value is None else Score(value) for value in known]
+                rows[metric, constant] = [titled(metric), *values, *empty]
+                baselines.append((metric, constant))
+        n_items = ", ".join(f"{split} {n:,}" for split, n in record.n_items.items())
+        notes = [Note("data", f"{record.corpus}; items: {n_items}")]
+        notes.append(Note("interval", f"[ ] 95 %, over {n_seeds} seeds × items" if n_seeds > 1 else _OVER_ITEMS))
         notes += [Note("difference", f"from {first}, on the same items")] * bool(others)
-        notes += [Note("data", note) for note in record.notes]
+        notes += [Note("note", note) for note in record.notes]
         notes += alignment_notes(*filter(None, (one.record.texts for one in tuned.values())))
-        notes += [
-            Note("warning", f"{run}, {text}")
-            for run, of_run in tuned.items()
-            for one in of_run.records.values()
-            for text in one.warnings
-        ]
-        headers = ("metric", *splits, *([f"difference on {splits[-1]}"] if others else []))
-        return Table(f"{task} · {record.corpus}", headers, tuple(lines), tuple(notes), corner="Run")
-
-    def __str__(self) -> str:
-        return self.to_markdown()
+        for run, of_run in tuned.items():
+            notes += [Note("warning", f"{run}, {text}") for one in of_run.records.values() for text in one.warnings]
+        headers = ["metric", *splits, *[f"seed s.d., {splits[-1]}"] * (n_seeds > 1)]
+        headers += [f"difference on {splits[-1]}"] * bool(others)
+        labels, metrics = {key: key[1] for key in rows}, {key: key[0] for key in rows}
+        facts: dict[str, Any] = {"metric": metrics, "labels": labels, "baselines": baselines, "corner": "Run"}
+        return Table.of(f"{task} · {record.corpus}", headers, rows, notes, **facts)
 
     def __repr__(self) -> str:
         return f"<FineTunedGrid of {', '.join(self.models)} in {self.path}>"
@@ -748,7 +700,7 @@ def finetune_grid(
     for run, task in itertools.product(grid.runs, grid.tasks):
         where = folder / run.id / task.folder
         try:
-            of_run = run.model_dump(exclude={"id"})
+            of_run = run.model_dump(exclude={"id"}, exclude_unset=True)
             models[run.id][task.title] = finetune(out=where, **of_run, **data[task.title], **common)
         except BertologyError as error:
             raise type(error)(f"run {run.id}, task {task.title}: {error}") from error

@@ -30,7 +30,7 @@ from bertology._settings import (
 )
 from bertology.corpora import kept_name, load_corpus
 from bertology.encoders import model_name
-from bertology.errors import BertologyError, NameNotFoundError, quoted
+from bertology.errors import BertologyError, quoted
 from bertology.finetuning._items import full_name
 
 _LAYERS = re.compile(r"all|none|lora|ia3|frozen:-?[0-9]{1,4}|top:[0-9]{1,4}")
@@ -126,16 +126,12 @@ def recipe_of(layers: str) -> str:
 
 def settings_of(recipe: str | None, given: Mapping[str, Any], changes: Sequence[str] = ()) -> FineTuneSettings:
     """A recipe (None for that of :func:`recipe_of`) with some settings replaced, and ``changes`` as ``key=value``."""
-    settings = with_recipe(changed(Placed(given, Place("finetune"), {}), changes), recipe)
-    return checked(FineTuneSettings, settings)
-
-
-def with_recipe(settings: Placed, recipe: str | None) -> Placed:
-    """Settings over those of a recipe, as by :func:`settings_of`."""
-    name = recipe if recipe is not None else recipe_of(str(settings.get("layers", "all")))
+    written = changed(written_at(Place("finetune"), given), changes)
+    layers = written.value.get("layers")
+    name = recipe if recipe is not None else recipe_of(str(layers.value) if layers is not None else "all")
     if name not in RECIPES:
         raise name_not_found("recipe", name, RECIPES)
-    return merged(settings, RECIPES[name])
+    return checked(FineTuneSettings, merged(written, written_at(written.place, RECIPES[name])))
 
 
 _WHAT = "a file of fine-tunings"
@@ -198,8 +194,8 @@ class GridRun(FineTuneSettings):
     """Branch, tag or commit of a hub model; inherited only together with the model, as is the next."""
     trust_remote_code: Truth = False
     """Run code that comes with a hub model."""
-    recipe: Text | None = None
-    """Published recipe; chosen by ``layers`` when left out."""
+    recipe: Literal["devlin-2019", "mosbach-2021", "frozen", "hu-2022"] | None = None
+    """Published recipe, whose settings hold where no others are given; chosen by ``layers`` when left out."""
 
 
 _KINDS: dict[str, type[BaseModel]] = {"tasks": GridTask, "runs": GridRun}
@@ -232,7 +228,7 @@ class FineTuneGrid(BaseModel):
 
     def plain(self) -> dict[str, Any]:
         """The file that means the same, with everything inherited written out."""
-        plain = self.model_dump(mode="json")
+        plain = self.model_dump(mode="json", exclude_unset=True)
         return {"command": "finetune", **plain, "runs": [{"id": run["id"], **run} for run in plain["runs"]]}
 
 
@@ -278,19 +274,12 @@ def _with_names(given: Mapping[str, Any]) -> dict[str, Any]:
     return plain
 
 
-def _with_common(one: Any, place: Place, common: Placed, part: str) -> Any:
-    """A task or run over what is common, and a run over its recipe."""
-    if isinstance(one, str) and part == "tasks":
-        one = Placed({"name": one}, place, {"name": place})
-    if not isinstance(one, Placed):
+def _with_common(one: Written, common: Written, part: str) -> Written:
+    """A task or run over what is common."""
+    if isinstance(one.value, str) and part == "tasks":
+        one = Written(one.place, {"name": one})
+    if not isinstance(one.value, dict):
         return one
-    left_out = {key for owner, keys in _INHERITED_WITH.items() if owner in one for key in keys}
-    kept = {key: value for key, value in common.items() if key not in left_out}
-    whole = merged(one, Placed(kept, common.place, {key: common.place_of((key,)) for key in kept}))
-    if part == "tasks":
-        return whole
-    recipe = whole.get("recipe")
-    try:
-        return with_recipe(whole, recipe if isinstance(recipe, str) else None)
-    except NameNotFoundError as error:
-        raise BertologyError(f"{whole.place_of(('recipe',))}: {error}") from None
+    left_out = {key for owner, keys in _INHERITED_WITH.items() if owner in one.value for key in keys}
+    kept = {key: value for key, value in common.value.items() if key not in left_out}
+    return merged(one, Written(common.place, kept, common.key_places))

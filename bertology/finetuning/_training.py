@@ -1,9 +1,8 @@
-"""The model that is trained, with its head or adapters, and its training by the Trainer of transformers."""
+"""The model that is trained, with its head or adapters, and its optimizer."""
 
 from __future__ import annotations
 
 import importlib.util
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -17,11 +16,9 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, mse_loss
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from bertology import _training
 from bertology._files import explained_write_errors, real_path
 from bertology._machine import explained_shortage, quiet_loading
 from bertology._names import layer_number
-from bertology._training import weight_groups
 from bertology.encoders import Encoder, ModelSource
 from bertology.encoders.loading import TunableModel, load_tunable
 from bertology.encoders.sources import merge_adapters, one_line, save_model
@@ -304,27 +301,5 @@ def uncorrected_adamw(groups: Sequence[dict[str, Any]], lr: float) -> torch.opti
     return optimizer
 
 
-def train(
-    model: Any, rows: list[Row], collator: Collator, settings: FineTuneSettings, **how: Any
-) -> list[dict[str, Any]]:
-    """Train a model in place by :func:`bertology._training.train`, with its further arguments ``how``."""
-    n_steps = math.ceil(len(rows) / settings.batch_size) * settings.epochs
-    groups = weight_groups(model, settings.weight_decay)
-    kind: Any = partial(torch.optim.AdamW, eps=_EPS) if settings.bias_correction else uncorrected_adamw
-    return _training.train(
-        model,
-        rows,
-        collator,
-        kind(groups, lr=settings.lr),
-        clip_norm=settings.clip_norm,
-        checkpoint_every=settings.checkpoint_every,
-        remedy="set lr or clip_norm lower, or look for numbers in the data that are out of range",
-        per_device_train_batch_size=settings.batch_size // settings.accumulate,
-        gradient_accumulation_steps=settings.accumulate,
-        num_train_epochs=settings.epochs,
-        learning_rate=settings.lr,
-        lr_scheduler_type="constant_with_warmup" if settings.schedule == "constant" else settings.schedule,
-        warmup_steps=round(settings.warmup * n_steps),
-        bf16=settings.precision == "bfloat16",
-        **how,
-    )
+ADAMW: dict[bool, Any] = {True: partial(torch.optim.AdamW, eps=_EPS), False: uncorrected_adamw}
+"""Optimizers by whether their first estimates are corrected."""

@@ -1,7 +1,7 @@
 """Loss landscapes: the loss of a model around its weights, between models, and along its training.
 
-:func:`landscape` (``_run.py``, to be read first) evaluates one loss on fixed items at many weights (``_losses.py``);
-as are sharpness and the ends of the Hessian's spectrum. Importing this package imports no torch.
+:func:`landscape` (``_run.py``) evaluates one loss on fixed items at many weights, and there the sharpness of the loss
+and the ends of its Hessian's spectrum. Importing this package imports no torch.
 """
 
 from typing import TYPE_CHECKING
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from bertology._lazy import lazy_attributes
 
 if TYPE_CHECKING:
-    from bertology.landscapes._losses import placed as placed
     from bertology.landscapes._run import Landscape, landscape
+    from bertology.landscapes._run import placed as placed
     from bertology.landscapes._settings import LandscapeSettings, load_landscape
     from bertology.landscapes._settings import landscape_schema as landscape_schema
 

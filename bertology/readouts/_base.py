@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import EntryPoint
 from typing import Any, ClassVar, Literal
 
@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertology._names import Registered, Registry, imported
+from bertology._settings import Checked, checked_settings
 from bertology.errors import FitError
 
 Floats = NDArray[np.float64]
@@ -45,6 +46,9 @@ class Targets:
     """``[problem]`` the problem whose regularisation strength is used: itself where the strength is chosen on dev, as
     for all problems when left out. A control task uses the strength of its task, so that selectivity compares a readout
     with itself (Hewitt & Liang 2019, section 2)."""
+    n_problems: int = field(init=False)
+    is_multi_label: bool = field(init=False)
+    """Whether an item may have any number of classes."""
 
     def __post_init__(self) -> None:
         labels, k = np.asarray(self.labels), self.n_classes
@@ -66,16 +70,8 @@ class Targets:
         if len(sources) != n or not all(0 <= one < n and sources[one] == one for one in sources):
             raise FitError(f"strength_sources are {list(sources)}: give {n} problems that are their own source")
         object.__setattr__(self, "strength_sources", sources)
-
-    @property
-    def is_multi_label(self) -> bool:
-        """Whether an item may have any number of classes."""
-        return self.labels.ndim == 3
-
-    @property
-    def n_problems(self) -> int:
-        """Number of problems."""
-        return int(self.labels.shape[0])
+        object.__setattr__(self, "n_problems", n)
+        object.__setattr__(self, "is_multi_label", labels.ndim == 3)
 
     def only(self, problems: Integers | slice = slice(None), items: NDArray[np.bool_] | slice = slice(None)) -> Targets:
         """Some problems, each of which is its own strength source, and some items."""
@@ -212,16 +208,26 @@ class FittedReadout(ABC):
 
 @dataclass(frozen=True)
 class TrainingData:
-    """Data, seed and device of a fit, after they were checked."""
+    """Data, seed and device of a fit, as :meth:`Readout.fit` describes them."""
 
-    train: Any  # a source of the kind that the readout reads
+    train: Any
     targets: Any
     dev: Any
     dev_targets: Any
-    seed: int
-    device: Any  # as torch has it
-    progress: Progress
+    seed: int = 0
+    device: Any = "cpu"
+    progress: Progress | None = None
     n_threads: int | None = None
+
+    def __post_init__(self) -> None:
+        import torch
+
+        object.__setattr__(self, "device", torch.device(self.device))
+
+    def say(self, line: str) -> None:
+        """Report one line about how far the fit has come."""
+        if self.progress is not None:
+            self.progress(line)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -229,14 +235,9 @@ class TrainingData:
         return self.targets.n_problems, self.train.n_layers
 
 
-class Readout(ABC):
-    """A readout of labels before it is fitted. Subclasses are frozen dataclasses whose fields are the settings.
+class Readout(Checked, ABC):
+    """A readout of labels before it is fitted. Subclasses are frozen dataclasses whose fields are the settings."""
 
-    They define :meth:`fit_to`, or :meth:`fit` where data are not checked here.
-    """
-
-    name: ClassVar[str]
-    """Registered name, with its version."""
     gives_sets: ClassVar[bool] = False
     """Whether it can give several labels to an item."""
 
@@ -244,22 +245,11 @@ class Readout(ABC):
         """Floating-point operations of a fit in one layer, roughly; by default those of a linear readout."""
         return 4.0 * _PASSES * n_items * dim * n_classes
 
+    @abstractmethod
     def fit_to(self, data: TrainingData) -> Any:
-        """Fit to data that were checked; FitError where a setting is out of bounds or vectors are not finite."""
-        raise NotImplementedError
+        """Fit to data that were checked; FitError where vectors are not finite."""
 
-    def fit(
-        self,
-        train: Any,
-        targets: Targets,
-        *,
-        dev: Any,
-        dev_targets: Targets,
-        seed: int = 0,
-        device: str = "cpu",
-        progress: Progress | None = None,
-        n_threads: int | None = None,
-    ) -> Any:
+    def fit(self, train: Any, targets: Targets, *, dev: Any, dev_targets: Targets, **settings: Any) -> Any:
         """Fit every problem in every layer side by side, and choose the strength by dev accuracy.
 
         Args:
@@ -267,11 +257,8 @@ class Readout(ABC):
             targets: their labels.
             dev: those of the dev items, by which the strength is chosen.
             dev_targets: their labels in the same problems.
-            seed: of everything random in the fit.
-            device: where to compute, as torch names it.
-            progress: called with one line about how far the fit has come.
-            n_threads: threads that layers may be spread over, where the result does not depend on it; as many as torch
-                uses when left out.
+            settings: ``seed`` of everything random, ``device`` as torch names it, ``progress``, a function that is
+                called with lines about how far the fit has come, and ``n_threads``, over which layers may be spread.
 
         Returns:
             A :class:`FittedReadout`.
@@ -280,14 +267,11 @@ class Readout(ABC):
             FitError: the training data cannot be fitted: nothing labelled, one class alone, vectors that are not
                 finite, shapes that do not agree.
         """
-        import torch
-
         if targets.is_multi_label and not self.gives_sets:
             remedy = "use an edge readout for labels [problem, item, class]"
             raise FitError(f"{self.name} gives each item one class: {remedy}")
         check_problems(train, targets, dev, dev_targets)
-        tell = progress or (lambda line: None)
-        return self.fit_to(TrainingData(train, targets, dev, dev_targets, seed, torch.device(device), tell, n_threads))
+        return self.fit_to(TrainingData(train, targets, dev, dev_targets, **settings))
 
 
 def check_agreement(source: Any, targets: Targets, what: str) -> None:
@@ -417,8 +401,6 @@ def make_readout(name: str, **settings: Any) -> Any:
         FitError: a setting is of another type than it should be.
         BertologyError: the readout cannot be imported.
     """
-    from bertology._settings import checked_settings
-
     kind = readout_kind(name)
     make = kind.make
     if isinstance(make, str):

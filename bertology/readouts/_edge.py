@@ -7,15 +7,17 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from typing import Any, ClassVar, Literal, cast
+from typing import Annotated, Any, ClassVar, Literal, cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from pydantic import Field
 from torch import Tensor
 from torch.nn import functional
 
 from bertology._machine import Workers
+from bertology._settings import Count, Natural, Positive
 from bertology._spans import SpanChunk
 from bertology.errors import FitError
 from bertology.readouts._base import (
@@ -25,7 +27,6 @@ from bertology.readouts._base import (
     Integers,
     Predictions,
     Readout,
-    Targets,
     TrainingData,
     check_labels,
     check_same_shape,
@@ -46,6 +47,7 @@ from bertology.readouts._sources import (
 Pooling = Literal["attention", "first", "last", "mean", "endpoints"]
 Reads = Literal["one", "mix", "cat"]
 Takes = Literal["one", "all", "below", "ends"]
+Part = Annotated[float, Field(ge=0, lt=1)]
 Parameters = Mapping[str, Tensor]
 """Tensors by name, whose first axis is the fits (or whose first two are problems and columns)."""
 Scored = Iterator[tuple[Tensor, Tensor]]
@@ -267,7 +269,6 @@ class FittedEdge(FittedReadout):
     """Parameters by name, ``[problem, column, …]``."""
     layers: tuple[int, ...]
     """``[layer]`` numbers of the layers they were fitted on."""
-    n_spans: int
     absent: Tensor | None
     """``[problem, 1, class]`` added to scores, so that no class without training items is predicted."""
     is_sigmoid: bool
@@ -323,8 +324,6 @@ class FittedEdge(FittedReadout):
         """
         multi, shape = self.is_multi_label, (*self.parameters["out"].shape[:2], source.n_items)
         targets = check_labels(source, labels, shape[0], self.design.n_classes)
-        if targets.is_multi_label != multi:
-            raise FitError(f"labels: the readout was fitted to {'sets of classes' if multi else 'one class an item'}")
         truth, problems = torch.from_numpy(targets.labels), torch.arange(shape[0]).repeat_interleave(shape[1])
         values = np.empty((len(problems), shape[2]))
         for items, scores in self._scores(source):
@@ -338,8 +337,6 @@ class FittedEdge(FittedReadout):
     def _scores(self, source: AnySource) -> Scored:
         check_same_shape(source, len(self.layers), self.design.dim)
         spans = as_spans(source)
-        if spans.n_spans != self.n_spans:
-            raise FitError(f"the readout was fitted on {self.n_spans} spans an item: it cannot read {spans.n_spans}")
         flat = {name: value.flatten(0, 1) for name, value in self.parameters.items()}
         n_fits, device = len(flat["out"]), flat["out"].device
         with Workers(device) as workers:
@@ -371,7 +368,7 @@ class EdgeLoop(FitLoop):
         n_rounds = min(readout.max_epochs, most)
         cool_down = min(readout.cool_down, n_rounds // 2)
         stopping = EarlyStopping(shape, readout.patience, cool_down=cool_down, last=n_rounds)
-        super().__init__(stopping, n_rounds, data.progress)
+        super().__init__(stopping, n_rounds, data.say)
         self._readout, self._design, self._data, self._workers = readout, design, data, workers
         self._is_sigmoid = is_sigmoid
         self._learning_rate = readout.learning_rate * math.sqrt(self._batch_items / readout.batch_items)
@@ -512,37 +509,37 @@ class SpanReadout(Readout):
 
     pooling: Pooling = "attention"
     """Pooling of the words of a span into one vector; all but ``attention`` have no parameters."""
-    projection: int = 256
+    projection: Natural = 256
     """Width that words are projected to, 0 for none."""
     classifier: Literal["mlp", "linear"] = "mlp"
     """``mlp``: one hidden layer (tanh, layer norm, dropout), as the authors' code has it."""
-    hidden: int = 512
+    hidden: Count = 512
     """Width of that hidden layer."""
-    dropout: float = 0.2
+    dropout: Part = 0.2
     """Part of the hidden units that a batch does without."""
     loss: Literal["auto", "softmax", "sigmoid"] = "auto"
     """``softmax`` for one label an item, ``sigmoid`` for each label on its own (as the paper has it throughout);
     ``auto``: softmax unless items have several labels."""
-    learning_rate: float = 2e-3
+    learning_rate: Positive = 2e-3
     """Learning rate of Adam, in batches of ``batch_items``."""
-    weight_decay: float = 0.0
-    batch_items: int = 256
+    weight_decay: Annotated[float, Field(ge=0)] = 0.0
+    batch_items: Count = 256
     """Items of a batch at most."""
-    least_batch: int = 32
+    least_batch: Count = 32
     """Smallest size of a batch: where items are few, batches shrink until a pass has ``round_steps`` of them; the
     learning rate falls with the square root of their size. As much as ``batch_items`` where all are to be alike."""
-    max_epochs: int = 40
+    max_epochs: Count = 40
     """Rounds at most. A round is a pass over the items, or of few items as many as make ``round_steps`` steps."""
-    max_steps: int = 5000
+    max_steps: Natural = 5000
     """Steps after which no further round begins, so that of many items there are fewer rounds; 0 for no limit."""
-    patience: int = 6
+    patience: Count = 6
     """Rounds without getting better on dev after which a fit cools down, and ends."""
-    cool_down: int = 8
+    cool_down: Natural = 8
     """Rounds in which the learning rate falls to 0 (linearly), from the best round on; half of all rounds at most."""
     watch: Literal["score", "loss"] = "score"
     """Criterion of getting better: ``score``, a higher score; ``loss``, a higher score or a smaller loss. The score of
     a few dev items goes up in steps: with many training items a fit may learn for long between two of them."""
-    round_steps: int = 100
+    round_steps: Count = 100
     """Least number of batches between two evaluations on dev: after a pass over few items, scores hardly change."""
 
     def columns(self, layers: Sequence[int]) -> Columns:
@@ -571,7 +568,8 @@ class SpanReadout(Readout):
 
     def fit_to(self, data: TrainingData) -> FittedEdge | FittedScores:
         is_sigmoid = data.targets.is_multi_label if self.loss == "auto" else self.loss == "sigmoid"
-        self._check(data.targets)
+        if self.loss == "softmax" and data.targets.is_multi_label:
+            raise FitError("loss is 'softmax' and items have several labels: give sigmoid or auto")
         train, dev = as_spans(data.train), as_spans(data.dev)
         if train.n_spans != dev.n_spans:
             raise FitError(f"train has {train.n_spans} spans an item and dev {dev.n_spans}: give the same number")
@@ -603,26 +601,11 @@ class SpanReadout(Readout):
             design=design,
             parameters=loop.best,
             layers=layers,
-            n_spans=train.n_spans,
             absent=loop.absent,
             is_sigmoid=is_sigmoid,
             is_multi_label=data.targets.is_multi_label,
             report=report,
         )
-
-    def _check(self, targets: Targets) -> None:
-        positive = ("hidden", "batch_items", "least_batch", "max_epochs", "patience", "round_steps")
-        for name in (*positive, "max_steps", "cool_down", "projection"):
-            least = int(name in positive)
-            if getattr(self, name) < least:
-                raise FitError(f"{name} is {getattr(self, name)}: give {least} or more")
-        temperature, layer_dropout = self.mixing
-        if not self.learning_rate > 0 or not self.weight_decay >= 0 or not temperature > 0:
-            raise FitError("learning_rate and temperature must be above 0, weight_decay 0 or above")
-        if not (0 <= self.dropout < 1 and 0 <= layer_dropout < 1):
-            raise FitError("dropout and layer_dropout must be 0 or above and below 1")
-        if self.loss == "softmax" and targets.is_multi_label:
-            raise FitError("loss is 'softmax' and items have several labels: give sigmoid or auto")
 
 
 @dataclass(frozen=True)
@@ -642,9 +625,9 @@ class MixReadout(SpanReadout):
 
     reads: ClassVar[Reads] = "mix"
 
-    temperature: float = 1.0
+    temperature: Positive = 1.0
     """Divisor of the learned numbers before the softmax: below 1, weights part sooner."""
-    layer_dropout: float = 0.0
+    layer_dropout: Part = 0.0
     """Part of the batches that each layer is left out of; a column of one layer keeps it."""
 
 

@@ -6,7 +6,7 @@ import copy
 import itertools
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from bertology._settings import Count, Natural, Positive
 from bertology.errors import FitError
 from bertology.readouts._base import FitReport, Floats, Integers, Readout, TrainingData
 from bertology.readouts._fitting import IMPOSSIBLE, EarlyStopping, FitLoop, FittedScores, accuracies, drawn_alike
@@ -107,19 +108,17 @@ class PerceptronReadout(Readout):
     order of the items.
     """
 
-    learning_rate: float = field(default=1e-3, kw_only=True)
-    batch_items: int = field(default=256, kw_only=True)
-    max_epochs: int = field(default=50, kw_only=True)
-    patience: int = field(default=3, kw_only=True)
+    learning_rate: Positive = field(default=1e-3, kw_only=True)
+    batch_items: Count = field(default=256, kw_only=True)
+    max_epochs: Count = field(default=50, kw_only=True)
+    patience: Count = field(default=3, kw_only=True)
     """Epochs without a better dev accuracy after which a fit ends."""
 
     @abstractmethod
     def start(self, moments: Moments, items: Items, seed: int) -> Perceptrons:
-        """The perceptrons before the first step; FitError where a setting of their shape is out of bounds."""
+        """The perceptrons before the first step; FitError where they are too narrow for it."""
 
     def fit_to(self, data: TrainingData) -> FittedScores:
-        if min(self.batch_items, self.max_epochs, self.patience) < 1 or self.learning_rate <= 0:
-            raise FitError(f"settings {asdict(self)}: give numbers above 0")
         loop = _PerceptronLoop(self, data)
         return FittedScores(self.name, loop.best, loop.run().report())
 
@@ -128,7 +127,7 @@ class _PerceptronLoop(FitLoop):
     what = "perceptrons: epoch"
 
     def __init__(self, readout: PerceptronReadout, data: TrainingData) -> None:
-        super().__init__(EarlyStopping(data.shape, readout.patience), readout.max_epochs, data.progress)
+        super().__init__(EarlyStopping(data.shape, readout.patience), readout.max_epochs, data.say)
         self._data, self._items = data, Items.of(data.targets, data.device)
         self._batch_items, self._random = readout.batch_items, torch.Generator().manual_seed(data.seed)
         self._train, self._dev = (resident(source, data.device) for source in (data.train, data.dev))
@@ -161,12 +160,10 @@ class MlpReadout(PerceptronReadout):
     """A perceptron with one hidden layer of ReLUs (Hewitt & Liang 2019)."""
 
     name: ClassVar[str] = "mlp.v1"
-    hidden: int = 256
+    hidden: Count = 256
     """Width of the hidden layer."""
 
     def start(self, moments: Moments, items: Items, seed: int) -> Perceptrons:
-        if self.hidden < 1:
-            raise FitError(f"hidden is {self.hidden}: give the width of the hidden layer, 1 or more")
         return Perceptrons(moments, items, self.hidden, seed, is_linear=False)
 
 
@@ -179,12 +176,12 @@ class LowRankReadout(PerceptronReadout):
     """
 
     name: ClassVar[str] = "lowrank.v1"
-    rank: int = 8
+    rank: Count = 8
     """Directions of the vectors that the readout may look at."""
 
     def start(self, moments: Moments, items: Items, seed: int) -> Perceptrons:
         dim = moments.mean.shape[2]
-        if not 1 <= self.rank <= dim:
+        if self.rank > dim:
             raise FitError(f"rank {self.rank}: vectors have a width of {dim}, so give 1 to {dim}")
         return Perceptrons(moments, items, self.rank, seed, is_linear=True)
 
@@ -325,17 +322,15 @@ class BayesReadout(Readout):
     """
 
     name: ClassVar[str] = "bayes.v1"
-    hidden: int = 0
+    hidden: Natural = 0
     """Width of the hidden layer; 0 for none, a linear readout."""
-    learning_rate: float = 3e-2
+    learning_rate: Positive = 3e-2
     """Learning rate of Adam (Kingma & Ba 2015), falling to 0 along a half cosine."""
-    batch_items: int = 256
-    steps: int = 2000
+    batch_items: Count = 256
+    steps: Count = 2000
     """Batches seen; more make the code a little shorter, and it is a valid code after any number."""
 
     def fit_to(self, data: TrainingData) -> FittedBayes:
-        if self.hidden < 0 or min(self.steps, self.batch_items) < 1 or self.learning_rate <= 0:
-            raise FitError(f"settings {asdict(self)}: give hidden of 0 or more, the others above 0")
         items, seed = Items.of(data.targets, data.device), data.seed
         train = resident(data.train, data.device)
         compressors = Compressors(survey(train, items.weights)[0], items, self.hidden, seed)
@@ -356,7 +351,7 @@ class BayesReadout(Readout):
             schedule.step()
             lengths.append(length.detach())
             if step % 100 == 0:
-                data.progress(f"compressed readouts: step {step} of {self.steps}")
+                data.say(f"compressed readouts: step {step} of {self.steps}")
         accuracy = accuracies(compressors.scores(data.dev), (*data.shape, 1), data.dev_targets)[:, :, 0]
         compressors.requires_grad_(False)
         # the part by which codes got shorter in the last steps

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Protocol, Self, get_args, runtime_checkable
+from typing import Any, Literal, Protocol, Self, runtime_checkable
 
 import numpy as np
 import torch
@@ -67,7 +66,7 @@ AnySource = FeatureSource | SpanSource
 """Items with a vector each, or with spans of words."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Items:
     """Labels and weights of every training item in every problem."""
 
@@ -84,18 +83,11 @@ class Items:
         weights = torch.from_numpy(targets.item_weights()).to(device)
         return cls(labels, weights, (by_class / by_class.sum(1, keepdim=True)).float())
 
-    @functools.cached_property
-    def total(self) -> Tensor:
-        return self.weights.sum(1, dtype=torch.float64)
-
-    @functools.cached_property
-    def are_equal(self) -> bool:
-        return bool((self.weights == 1).all())
-
-    @functools.cached_property
-    def used(self) -> Tensor:
+    def __post_init__(self) -> None:
+        self.total = self.weights.sum(1, dtype=torch.float64)
+        self.are_equal = bool((self.weights == 1).all())
+        self.used = (self.weights > 0).any(0).cpu()
         """``[item]`` whether some problem uses an item; on the processor, where sources are read."""
-        return (self.weights > 0).any(0).cpu()
 
     def at(self, items: Tensor) -> Items:
         items = items.to(self.labels.device)
@@ -406,8 +398,6 @@ def changed(source: AnySource, change: Callable[..., Tensor], *by_layer: Tensor)
 
 def subset(source: Any, chosen: NDArray[np.bool_]) -> Any:
     """The ``chosen`` ``[item]`` items of a source of either kind, numbered anew in their order."""
-    if chosen.shape != (source.n_items,):
-        raise FitError(f"{source.n_items} items and choices of shape {list(chosen.shape)}: give one for each item")
     wanted = torch.from_numpy(chosen)
     numbers = wanted.cumsum(0) - 1
     size = int(np.count_nonzero(chosen)), source.dim
@@ -451,8 +441,6 @@ def pooled(
             without these a linear readout cannot tell whether they are alike.
         memory: bytes of pooled vectors of stored spans that are kept between passes.
     """
-    if pooling not in get_args(PlainPooling):
-        raise FitError(f"pooling is {pooling!r}: give {', '.join(get_args(PlainPooling))}")
 
     def pool(chunk: SpanChunk) -> Tensor:
         vectors = _pooled_words(chunk, pooling).flatten(2)

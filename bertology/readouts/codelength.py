@@ -74,21 +74,15 @@ class Codelength:
 
 def _number_clusters(clusters: NDArray[np.integer] | None, n_items: int) -> tuple[Integers, int]:
     """``[item]`` cluster of each item and how many there are; each item its own when ``clusters`` are left out."""
-    numbers = np.arange(n_items) if clusters is None else np.asarray(clusters)
-    if numbers.shape != (n_items,) or numbers.dtype.kind not in "iu" or (n_items and numbers.min() < 0):
-        shape = f"clusters have shape {list(numbers.shape)} of {numbers.dtype}"
-        raise FitError(f"{shape}: give {n_items} numbers of 0 or more, the sentence of each item")
-    return numbers.astype(np.int64), int(numbers.max(initial=-1)) + 1
+    numbers = np.asarray(np.arange(n_items) if clusters is None else clusters, dtype=np.int64)
+    return numbers, int(numbers.max(initial=-1)) + 1
 
 
 def _uniform_item_bits(targets: Targets) -> float:
-    """Bits of an item under the uniform code; FitError for items with weights, or of one class."""
+    """Bits of an item under the uniform code; FitError for items with weights."""
     if targets.weights is not None and not np.isin(targets.weights, (0, 1)).all():
         raise FitError("a code tells each item once: leave weights out; another seed takes another order instead")
-    bits = float(targets.n_classes if targets.is_multi_label else np.log2(targets.n_classes))
-    if bits == 0:
-        raise FitError(f"there is nothing to tell of {targets.n_classes} class: give labels of at least two")
-    return bits
+    return float(targets.n_classes if targets.is_multi_label else np.log2(targets.n_classes))
 
 
 def _sum_by(groups: Integers, values: NDArray[Any], n_groups: int) -> NDArray[Any]:
@@ -105,16 +99,14 @@ def variational_codelength(
     dev: FeatureSource,
     dev_targets: Targets,
     clusters: NDArray[np.integer] | None = None,
-    seed: int = 0,
-    device: str = "cpu",
-    progress: Progress | None = None,
+    **settings: Any,
 ) -> Codelength:
     """Variational codelength of every problem in every layer (Voita & Titov 2020, section 3.2.1).
 
     The message holds a posterior over the readout's weights and the training labels given weights drawn from it. The
     log-uniform prior is improper, so that the model's part is known up to a constant, which is chosen so that a scale
     without information costs 0 bits (Molchanov et al. 2017). The model's part is shared out over the items in
-    ``cluster_bits``. Arguments that are not named here are as in :meth:`Readout.fit`.
+    ``cluster_bits``. Arguments that are not named here are those of :meth:`Readout.fit`.
 
     Args:
         readout: what is fitted; the fit has to have a posterior over its weights.
@@ -125,7 +117,7 @@ def variational_codelength(
         FitError: as :meth:`Readout.fit`; items with weights; or a readout without a posterior.
     """
     _uniform_item_bits(targets)
-    fitted = readout.fit(train, targets, dev=dev, dev_targets=dev_targets, seed=seed, device=device, progress=progress)
+    fitted = readout.fit(train, targets, dev=dev, dev_targets=dev_targets, **settings)
     if not isinstance(fitted, FittedBayes):
         raise FitError(f"{readout.name} has no variational code: take readout bayes, or online")
     return codelength_of(fitted, train, targets, clusters=clusters)
@@ -163,8 +155,8 @@ def online_codelength(
     clusters: NDArray[np.integer] | None = None,
     fractions: Sequence[float] = FRACTIONS,
     seed: int = 0,
-    device: str = "cpu",
     progress: Progress | None = None,
+    **settings: Any,
 ) -> Codelength:
     """Online (prequential) codelength of every problem in every layer (Voita & Titov 2020, section 3.2.2).
 
@@ -185,20 +177,17 @@ def online_codelength(
         dev: vectors of other items, by which strengths and ε are chosen.
         clusters: ``[item]`` number of the sentence that a training item stands in. Whole sentences are shuffled, so
             that no readout has seen the neighbours of what it codes; single items, as in the paper, if left out.
-        fractions: where blocks end, as parts of the items; the last is 1.
+        fractions: where blocks end, as rising parts of the items; the last is 1.
         seed: of the order and of the fits.
 
     Raises:
-        FitError: as :meth:`Readout.fit`; items with weights; a readout without probabilities; fractions that do not
-            rise to 1.
+        FitError: as :meth:`Readout.fit`; items with weights; a readout without probabilities.
     """
     check_problems(train, targets, dev, dev_targets)
     uniform = _uniform_item_bits(targets)
     numbers, n_clusters = _number_clusters(clusters, train.n_items)
     used = targets.item_weights() > 0
     ends, is_used = np.asarray(fractions, dtype=np.float64), np.asarray(used.any(axis=0))
-    if not len(ends) or ends[0] <= 0 or ends[-1] != 1 or (np.diff(ends) <= 0).any():
-        raise FitError(f"fractions are {list(fractions)}: give rising numbers above 0, of which the last is 1")
     planned = np.sum([~fraction_mask(numbers[is_used], end, seed=seed) for end in ends.tolist()], axis=0)
     # in few data, no sentence begins between two ends that are close to each other: there is no such block
     kept, block = np.unique(planned, return_inverse=True)
@@ -220,7 +209,7 @@ def online_codelength(
         before: Any = subset(train, seen)
         if not isinstance(before, SpanSource):  # readouts of spans keep what they need themselves
             before = in_memory(before, device=torch.device("cpu"), memory=_MEMORY)
-        given: dict[str, Any] = {"seed": seed, "device": device, "progress": progress}
+        given: dict[str, Any] = {"seed": seed, "progress": progress, **settings}
         fitted = readout.fit(before, known.only(able), dev=dev, dev_targets=able_dev, **given)
         on_dev, on_now = able_dev.item_weights() > 0, used[able][:, now]
         smoothing = choose_smoothing(_log_probs(fitted, dev, able_dev, on_dev), on_dev, uniform)

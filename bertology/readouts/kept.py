@@ -6,14 +6,15 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal, TypeVar, cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from pydantic import TypeAdapter
 from torch import Tensor
 
-from bertology._files import FORMAT, write_atomically
+from bertology._files import FORMAT, opened, parse_json, write_atomically
 from bertology._machine import Workers
 from bertology.errors import FitError, ResultsError
 from bertology.readouts._edge import Design, FittedEdge, Probes, log_probs, span_scores
@@ -22,6 +23,7 @@ from bertology.readouts._sources import AnySource, FeatureSource, as_spans, pool
 from bertology.readouts.linear import Affine, FittedRegression
 from bertology.readouts.structural import squared_distances
 
+Origin = TypeVar("Origin")
 Kind = Literal["softmax", "sigmoid", "sets", "scores", "number"]
 """The meaning of scores: logits of one class an item, ``sigmoid`` each class judged on its own; of a set of classes;
 scores that tell no probability; a number."""
@@ -37,20 +39,20 @@ def save_fit(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, Any]
     write_atomically(path.with_name(f"{path.name}.json"), content.encode())
 
 
-def load_fit(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """The tensors and the description that :func:`save_fit` wrote; ResultsError where files are missing or broken."""
+def load_fit(path: Path, form: type[Origin]) -> tuple[Origin, dict[str, Tensor]]:
+    """The description, a dataclass, and the tensors that :func:`save_fit` wrote; BertologyError for other files."""
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
     about, weights = (path.with_name(f"{path.name}{ending}") for ending in (".json", ".safetensors"))
-    if any(file.is_fifo() for file in (about, weights)):
-        raise ResultsError(f"{about}: a pipe is no probe; fit it anew")
     try:
-        plain = json.loads(about.read_bytes())
-        if (version := plain.pop("format")) != FORMAT:
+        with opened(about, error=ResultsError, missing="fit the probe anew") as file:
+            content = file.read()
+        if (version := json.loads(content).get("format")) != FORMAT:
             raise ResultsError(f"{about}: a probe of format {version}, this version reads {FORMAT}; fit it anew")
-        return load_file(weights), plain
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError) as error:
+        origin = parse_json(content, where=str(about), what="a probe", form=form, remedy="fit it anew")
+        return origin, load_file(weights)
+    except (OSError, ValueError, AttributeError, SafetensorError) as error:
         raise ResultsError(f"{about}: no whole probe there ({error}); fit it anew") from error
 
 
@@ -126,7 +128,7 @@ class KeptFit:
         if "parts" in self.design:
             fit = {name: value[None] for name, value in self.tensors.items()}
             absent = fit.pop("absent", None)
-            probes = Probes(Design(**{name: _tuples(value) for name, value in self.design.items()}), [0], fit)
+            probes = Probes(TypeAdapter(Design).validate_python(dict(self.design)), [0], fit)
             with Workers(torch.device("cpu")) as workers:
                 for items, scores in span_scores(as_spans(source), [probes], absent, workers):
                     yield items, scores[0]
@@ -138,11 +140,6 @@ class KeptFit:
             if "hidden" in self.tensors:
                 hidden = torch.addmm(self.tensors["hidden_bias"], hidden, self.tensors["hidden"].T).relu_()
             yield items, torch.addmm(self.tensors["intercepts"], hidden, self.tensors["coefficients"].T)
-
-
-def _tuples(value: Any) -> Any:
-    """A value of JSON with its lists as tuples."""
-    return tuple(map(_tuples, value)) if isinstance(value, list | tuple) else value
 
 
 @dataclass(frozen=True)
@@ -176,19 +173,6 @@ class TreeProbe:
     relation: Tensor | None = None
     """``[dim + 1, relation]``, the last row what is added."""
 
-    def __post_init__(self) -> None:
-        for name, value in self._tensors().items():
-            wide = self.origin.dim + (name == "relation")
-            if value.ndim != 2 or len(value) != wide:
-                raise FitError(f"the map of {name} has shape {list(value.shape)}: give [{wide}, …]")
-        n, n_names = 0 if self.relation is None else self.relation.shape[1], len(self.origin.relations)
-        if self.relation is not None and n != n_names:
-            raise FitError(f"the map of relation is of {n} relations, of which {n_names} have names")
-
-    def _tensors(self) -> dict[str, Tensor]:
-        tensors = {name: getattr(self, name) for name in ("distance", "depth", "relation")}
-        return {name: value for name, value in tensors.items() if value is not None}
-
     def check(self, *, model_fingerprint: str, layer: int, pooling: str) -> None:
         """Raise :class:`FitError` unless vectors of this model, layer and pooling are what the probe was fitted on."""
         origin = self.origin
@@ -205,37 +189,31 @@ class TreeProbe:
 
     def distances(self, vectors: Tensor) -> NDArray[np.float32] | None:
         """``[word, word]`` squared distances of ``[word, dim]`` vectors; None without a map for them."""
-        mapped = self._mapped(vectors, self.distance)
-        return None if mapped is None else np.asarray(squared_distances(mapped).clamp_(min=0).numpy())
+        if self.distance is None:
+            return None
+        return np.asarray(squared_distances(vectors.float() @ self.distance).clamp_(min=0).numpy())
 
     def depths(self, vectors: Tensor) -> NDArray[np.float32] | None:
         """``[word]`` depths of ``[word, dim]`` vectors; None without a map for them."""
-        mapped = self._mapped(vectors, self.depth)
-        return None if mapped is None else np.asarray(mapped.square().sum(-1).numpy())
+        return None if self.depth is None else np.asarray((vectors.float() @ self.depth).square().sum(-1).numpy())
 
     def relations(self, vectors: Tensor) -> tuple[str, ...] | None:
         """``[word]`` the most probable relation of each word to its head; None without a map for them."""
-        mapped = self._mapped(vectors, None if self.relation is None else self.relation[:-1])
-        if mapped is None or self.relation is None:
+        if self.relation is None:
             return None
-        scores = mapped + self.relation[-1]
+        scores = vectors.float() @ self.relation[:-1] + self.relation[-1]
         return tuple(self.origin.relations[place] for place in scores.argmax(1).tolist())
-
-    def _mapped(self, vectors: Tensor, by: Tensor | None) -> Tensor | None:
-        dim = self.origin.dim
-        if vectors.ndim != 2 or vectors.shape[1] != dim:
-            raise FitError(f"the probe was fitted on vectors {dim} wide: it cannot read {list(vectors.shape)}")
-        return None if by is None else vectors.float() @ by
 
     def save(self, path: Path) -> None:
         """Write ``path.safetensors``, then ``path.json``, which makes the probe whole."""
-        save_fit(path, self._tensors(), asdict(self.origin))
+        tensors = {"distance": self.distance, "depth": self.depth, "relation": self.relation}
+        save_fit(path, {name: value for name, value in tensors.items() if value is not None}, asdict(self.origin))
 
     @classmethod
     def load(cls, path: Path) -> TreeProbe:
-        """Read what :meth:`save` wrote; ResultsError where a file is missing, broken or of another format."""
-        tensors, plain = load_fit(path)
+        """Read what :meth:`save` wrote; BertologyError where a file is missing, broken or of another format."""
+        origin, tensors = load_fit(path, ProbeOrigin)
         try:
-            return cls(ProbeOrigin(**{**plain, "relations": tuple(plain["relations"])}), **tensors)
-        except (KeyError, TypeError, FitError) as error:
+            return cls(origin, **tensors)
+        except TypeError as error:
             raise ResultsError(f"{path}.json: no whole probe there ({error}); fit it anew") from error

@@ -5,21 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from pydantic import Field
 from torch import Tensor
 
 from bertology._machine import Workers, give_back_freed_memory
+from bertology._settings import Checked, Count, Natural, Positive
 from bertology.errors import FitError
 from bertology.readouts._base import (
     FitReport,
     Floats,
     Integers,
     Readout,
-    Targets,
     TrainingData,
     check_same_shape,
     checked_weights,
@@ -368,6 +369,7 @@ class _Descent:
         return -image
 
 
+Strengths = Annotated[tuple[Positive, ...], Field(min_length=1)]
 EXTENSIONS = 3
 """Default number of strengths that are tried beyond an end."""
 _STEP = 10.0  # factor from one strength beyond an end of a path to the next
@@ -413,11 +415,6 @@ class Affine:
                 class_scores = torch.addmm(biases[layer], weights[layer], vectors[layer].T)
                 yield items, layer, class_scores.view(n_problems, n_strengths, n_classes, -1)
 
-    def accuracy(self, source: FeatureSource, targets: Targets) -> Floats:
-        """``[problem, layer, strength]`` part of the labelled items whose class has the highest score."""
-        n_problems, n_layers, n_strengths = self.intercepts.shape[:3]
-        return accuracies(self.scores(source), (n_problems, n_layers, n_strengths), targets)
-
 
 @dataclass(frozen=True)
 class StrengthPath:
@@ -430,10 +427,6 @@ class StrengthPath:
     def of(cls, strengths: Sequence[float], *, extensions: int, large_is_strong: bool) -> StrengthPath:
         """A path in steps of ten beyond what is given; a single strength is one that was chosen before: no path."""
         tried = sorted(set(strengths), reverse=large_is_strong)
-        if not tried or min(tried) <= 0:
-            raise FitError(f"strengths are {list(strengths)}: give at least one, all above 0")
-        if extensions < 0:
-            raise FitError(f"extensions is {extensions}: give 0 or more")
         n, step = extensions if len(tried) > 1 else 0, 1 / _STEP if large_is_strong else _STEP
         stronger = [tried[0] / step**k for k in range(n, 0, -1)]
         weaker = [tried[-1] * step**k for k in range(1, n + 1)]
@@ -473,13 +466,13 @@ class LinearReadout(Readout):
     """
 
     name: ClassVar[str] = "linear.v1"
-    strengths: tuple[float, ...] = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
+    strengths: Strengths = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
     """The path of ``C``: the inverse of the regularisation, so that small is strong."""
-    extensions: int = EXTENSIONS
+    extensions: Natural = EXTENSIONS
     """Number of strengths, in steps of ten, that may be tried beyond either end of a path of two or more."""
-    max_iter: int = 200
+    max_iter: Count = 200
     """Evaluations of loss and gradient on all training items at most."""
-    tolerance: float = 1e-4
+    tolerance: Positive = 1e-4
     """Largest absolute component that the gradient of the mean loss may have at the end: scikit-learn's ``tol``."""
 
     def fit_to(self, data: TrainingData) -> FittedScores:
@@ -585,7 +578,7 @@ class _LayerFits:
         def minima(what: str, source: Any, of: Items, start: Tensor, near: Precondition, **how: Any) -> Minima:
             def report(iteration: int, left: int) -> None:
                 done = f"{len(start) - left} of {len(start)} have converged"
-                data.progress(f"linear fits to {what}: pass {iteration}, {done}")
+                data.say(f"linear fits to {what}: pass {iteration}, {done}")
 
             settings = {"max_iter": readout.max_iter, "tolerance": readout.tolerance, **how}
             return minimise(partial(fits.objective, source, of), start, precondition=near, report=report, **settings)
@@ -607,7 +600,9 @@ class _LayerFits:
         where = (problems[:, None], places)
         if not on_all or sample.is_everything or np.isnan(record["dev_accuracy"][where]).any():
             fitted = Affine(coefficients[:, None], intercepts[:, None])
-            record["dev_accuracy"][where] = fitted.accuracy(data.dev, data.dev_targets.only(problems))[:, 0]
+            on_dev = data.dev_targets.only(problems)
+            shape = places.shape[0], 1, places.shape[1]
+            record["dev_accuracy"][where] = accuracies(fitted.scores(data.dev), shape, on_dev)[:, 0]
         for name in ("iterations", "converged", "gradient_norm"):
             record[name][where] = getattr(found, name).view(places.shape).cpu().numpy()
         return (coefficients, intercepts), found.points.view(*places.shape, -1)
@@ -681,15 +676,15 @@ class RidgeReadout(Readout):
     """
 
     name: ClassVar[str] = "ridge.v1"
-    strengths: tuple[float, ...] = (1e4, 1e3, 1e2, 1e1, 1.0)
+    strengths: Strengths = (1e4, 1e3, 1e2, 1e1, 1.0)
     """The path of ``α``: large is strong."""
-    extensions: int = EXTENSIONS
+    extensions: Natural = EXTENSIONS
     """Number of strengths, in steps of ten, that may be tried beyond either end of a path of two or more."""
 
     def fit_to(self, data: TrainingData) -> FittedScores:
         """See :meth:`Readout.fit_to`."""
         path = StrengthPath.of(self.strengths, extensions=self.extensions, large_is_strong=True)
-        data.progress("ridge: products of all features")
+        data.say("ridge: products of all features")
         items = Items.of(data.targets, data.device)
         train = subset(data.train, items.used.numpy())
         labels, weights = items.labels[:, items.used], items.weights[:, items.used]
@@ -700,7 +695,8 @@ class RidgeReadout(Readout):
         intercepts = intercepts - torch.einsum("plscd,ld->plsc", coefficients, origin.double())
         intercepts = intercepts.where(items.frequency[:, None, None] > 0, IMPOSSIBLE)
         fitted = Affine(coefficients.float(), intercepts.float())
-        sources, accuracy = np.array(data.targets.strength_sources), fitted.accuracy(data.dev, data.dev_targets)
+        sources, shape = np.array(data.targets.strength_sources), (*data.shape, len(path.strengths))
+        accuracy = accuracies(fitted.scores(data.dev), shape, data.dev_targets)
         tried = path.tried(accuracy)[sources]
         best = np.nanargmax(np.where(tried, accuracy[sources], np.nan), axis=2)
         report = FitReport.of_tried(
@@ -758,7 +754,7 @@ _PENALTIES = (100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 3e-3, 1e-3, 3e-
 
 
 @dataclass(frozen=True)
-class RidgeRegression:
+class RidgeRegression(Checked):
     """Least squares with an L2 penalty on standardised features (Hoerl & Kennard 1970), in closed form.
 
     A strength s minimises ½ · mean squared error + ½ · s · |β|²: scikit-learn's ``Ridge(alpha=s · n)`` after a
@@ -766,13 +762,8 @@ class RidgeRegression:
     """
 
     name: ClassVar[str] = "ridge_regression.v1"
-    strengths: tuple[float, ...] = _PENALTIES
-    """Penalties to try, the strongest first."""
-
-    def __post_init__(self) -> None:
-        if not self.strengths or any(not 0 < one < np.inf for one in self.strengths):
-            raise FitError(f"strengths are {list(self.strengths)}: give one or more above 0")
-        object.__setattr__(self, "strengths", tuple(sorted(map(float, self.strengths), reverse=True)))
+    strengths: Strengths = _PENALTIES
+    """Penalties to try."""
 
     def fit(
         self, train: FeatureSource, targets: NumberTargets, *, dev: FeatureSource, dev_values: Floats, device: str
@@ -781,7 +772,8 @@ class RidgeRegression:
         origin = next(iter(train.chunks()))[1][:, 0].to(device, torch.float64)
         values = torch.from_numpy(targets.values).to(origin)
         weights = torch.ones_like(values) if targets.weights is None else torch.from_numpy(targets.weights).to(origin)
-        penalties = torch.tensor(self.strengths, dtype=torch.float64, device=device).expand(len(values), -1)
+        strengths = tuple(sorted(self.strengths, reverse=True))
+        penalties = torch.tensor(strengths, dtype=torch.float64, device=device).expand(len(values), -1)
         paths = _ridge_paths(train, values[:, None], weights, penalties, origin)
         slopes, intercepts = (part.squeeze(3) for part in paths)
         numbers = torch.from_numpy(dev_values).to(device)
@@ -795,4 +787,4 @@ class RidgeRegression:
         sources = list(targets.strength_sources or range(len(targets.values)))
         chosen = dev_r2.argmax(axis=2)[sources]  # of equals the strongest
         at: Any = (*np.indices(chosen.shape), chosen)
-        return FittedRegression(slopes[at], intercepts[at], origin, self.strengths, chosen, dev_r2)
+        return FittedRegression(slopes[at], intercepts[at], origin, strengths, chosen, dev_r2)

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import itertools
-import math
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from pydantic import Field
 from torch import Tensor
 
 from bertology._machine import Workers
+from bertology._settings import Checked, Count, Positive
 from bertology._spans import SpanChunk
 from bertology.errors import FitError
-from bertology.readouts._base import Floats, Integers, Progress, TrainingData, check_same_shape, checked_weights
+from bertology.readouts._base import Floats, Integers, TrainingData, check_same_shape
 from bertology.readouts._fitting import AdamState, EarlyStopping, FitLoop, drawn_alike, moved
 from bertology.readouts._sources import JoinedChunks, SpanSource, check_finite
 
@@ -30,11 +31,7 @@ _LEAST_GAIN = 1e-4  # minimum improvement of the dev loss for early stopping (as
 
 @dataclass(frozen=True)
 class TreeTargets:
-    """Distances or depths in the trees of the sentences of a source.
-
-    Raises:
-        FitError: shapes that do not fit, or weights that are negative or not finite.
-    """
+    """Distances or depths in the trees of the sentences of a source."""
 
     asks: Asks
     values: Sequence[NDArray[np.integer[Any]]]
@@ -42,16 +39,6 @@ class TreeTargets:
     weights: NDArray[np.float32] | None = None
     """``[problem, sentence]`` how often each counts in each problem (resampling by seed); one problem in which each
     counts once when left out."""
-
-    def __post_init__(self) -> None:
-        if self.asks not in ("distances", "depths"):
-            raise FitError(f"asks is {self.asks!r}: give distances or depths")
-        n_axes, kind = (2, "[word, word]") if self.asks == "distances" else (1, "[word]")
-        for number, value in enumerate(self.values):
-            if value.ndim != n_axes or not value.size:
-                raise FitError(f"sentence {number}: {self.asks} of shape {list(value.shape)}: give {kind}")
-        if self.weights is not None:
-            checked_weights(self.weights, (len(self.weights), len(self.values)))
 
     @property
     def n_problems(self) -> int:
@@ -224,7 +211,7 @@ class MapLoop(FitLoop):
         readout, train, targets = readouts[0], data.train, data.targets  # readouts are alike but for their rank
         shape = len(readouts), train.n_layers, targets.n_problems
         stopping = EarlyStopping(shape, readout.patience, least_gain=_LEAST_GAIN, floor=-np.inf)
-        super().__init__(stopping, readout.max_epochs, data.progress)
+        super().__init__(stopping, readout.max_epochs, data.say)
         self._readout, self._targets, self._workers, self._device = readout, targets, workers, data.device
         self._dev, self._dev_targets = data.dev, replace(data.dev_targets, weights=None)
         is_used = True if targets.weights is None else (targets.weights > 0).any(axis=0)
@@ -365,7 +352,7 @@ class FittedStructural:
 
 
 @dataclass(frozen=True)
-class StructuralReadout:
+class StructuralReadout(Checked):
     """A linear map of rank ``rank`` (Hewitt & Manning 2019, sections 2.2 and 2.3).
 
     Squared distances between mapped vectors are fitted to distances in the tree, or their squared lengths to depths,
@@ -376,15 +363,15 @@ class StructuralReadout:
     """
 
     name: ClassVar[str] = "structural.v1"
-    rank: int | None = None
+    rank: Count | None = None
     """Dimensions that vectors are mapped to, at most those they have; 64, or the width of narrower vectors, when left
     out."""
-    learning_rate: float = 1e-3
-    batch_sentences: int = 20
-    max_epochs: int = 40
-    patience: int = 5
+    learning_rate: Positive = 1e-3
+    batch_sentences: Count = 20
+    max_epochs: Count = 40
+    patience: Count = 5
     """Epochs without a new minimum after which a fit ends."""
-    slow_down: float = 0.1
+    slow_down: Annotated[float, Field(gt=0, le=1)] = 0.1
     """Factor of the learning rate after an epoch without a new minimum."""
 
 
@@ -395,23 +382,23 @@ def fit_ranks(
     *,
     dev: SpanSource,
     dev_targets: TreeTargets,
-    seed: int = 0,
-    device: str = "cpu",
-    progress: Progress | None = None,
+    **settings: Any,
 ) -> list[FittedStructural]:
     """Fit the maps of several ranks, of all layers and problems, in the same passes over the data.
 
-    Readouts are alike but for their rank, and the result of one does not depend on the others. Arguments that are not
-    named here are as in :meth:`Readout.fit`, of whole sentences, one span an item; dev sentences show when to slow
-    down and when to stop.
+    Readouts are alike but for their rank, and the result of one does not depend on the others. Arguments are those
+    of :meth:`Readout.fit`, of whole sentences, one span an item; dev sentences show when to slow down and when to stop.
 
     Raises:
-        FitError: a setting out of bounds, readouts that differ in more than their rank, sentences that do not fit their
+        FitError: a rank above the width of the vectors, a problem without sentences, sentences that do not fit their
             trees, or vectors that are not finite.
     """
-    tell = progress or (lambda line: None)
-    data = TrainingData(train, targets, dev, dev_targets, seed, torch.device(device), tell)
-    _check(readouts, data)
+    data = TrainingData(train, targets, dev, dev_targets, **settings)
+    for rank in (readout.rank for readout in readouts):
+        if rank is not None and rank > train.dim:
+            raise FitError(f"rank {rank} of vectors that are {train.dim} wide: give 1 to {train.dim}")
+    if targets.weights is not None and not (targets.weights > 0).any(axis=1).all():
+        raise FitError("a problem has no training sentence: give some of them a weight above 0")
     with Workers(data.device) as workers:
         loop = MapLoop(readouts, data, workers)
         stopping = loop.run()
@@ -427,27 +414,3 @@ def fit_ranks(
         )
         for place, readout in enumerate(readouts)
     ]
-
-
-def _check(readouts: Sequence[StructuralReadout], data: TrainingData) -> None:
-    train, targets, dev, dev_targets = data.train, data.targets, data.dev, data.dev_targets
-    plain = readouts[0]
-    if any(replace(readout, rank=plain.rank) != plain for readout in readouts):
-        raise FitError("readouts that are fitted together differ in more than their rank: fit them one by one")
-    for rank in (readout.rank for readout in readouts):
-        if rank is not None and not 1 <= rank <= train.dim:
-            raise FitError(f"rank {rank} of vectors that are {train.dim} wide: give 1 to {train.dim}")
-    for name in ("batch_sentences", "max_epochs", "patience"):
-        if getattr(plain, name) < 1:
-            raise FitError(f"{name} is {getattr(plain, name)}: give 1 or more")
-    if not (plain.learning_rate > 0 and math.isfinite(plain.learning_rate) and 0 < plain.slow_down <= 1):
-        raise FitError("learning_rate must be above 0, slow_down above 0 and at most 1")
-    for what, source, values in (("train", train, targets), ("dev", dev, dev_targets)):
-        if source.n_items != len(values.values) or not source.n_items:
-            raise FitError(f"{what} has {source.n_items} sentences and {len(values.values)} trees: give one for each")
-        if source.n_spans != 1:
-            raise FitError(f"{what} has items of {source.n_spans} spans: give one, the whole sentence")
-    if dev_targets.asks != targets.asks or (dev.n_layers, dev.dim) != (train.n_layers, train.dim):
-        raise FitError("train and dev are of different layers, widths or kinds of target: give the same")
-    if targets.weights is not None and not (targets.weights > 0).any(axis=1).all():
-        raise FitError("a problem has no training sentence: give some of them a weight above 0")

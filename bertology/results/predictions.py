@@ -709,16 +709,11 @@ class FittedProbe:
         """Read what :meth:`save` wrote.
 
         Raises:
-            ResultsError: a file is missing, broken or of another format.
+            BertologyError: a file is missing, broken or of another format.
         """
         from bertology.readouts.kept import load_fit
 
-        tensors, plain = load_fit(path)
-        try:
-            plain |= {name: tuple(plain[name]) for name in ("labels", "layers")}
-            return cls(FitOrigin(**plain), tensors)
-        except (KeyError, TypeError) as error:
-            raise ResultsError(f"{path}.json: no whole probe there ({error}); fit it anew") from error
+        return cls(*load_fit(path, FitOrigin))
 
 
 def spans_of(place: str) -> list[tuple[int, int]]:

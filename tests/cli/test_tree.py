@@ -179,7 +179,7 @@ def test_a_probe_is_only_for_its_model_and_layer(tree: Command, fitted: Path, tm
     assert "half.json: no whole probe there" in tree(SENTENCE, "--probe", tmp_path / "half.json").one_line()
     (tmp_path / "empty").mkdir()
     assert "no probe is kept there" in tree(SENTENCE, "--probe", tmp_path / "empty").one_line()
-    assert "nowhere.json: no whole probe there" in tree(SENTENCE, "--probe", tmp_path / "nowhere.json").one_line()
+    assert "nowhere.json: no such file; fit" in tree(SENTENCE, "--probe", tmp_path / "nowhere.json").one_line()
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,6 @@ from transformers import (
     AutoModelForSequenceClassification,
     AutoTokenizer,
     DebertaV2Config,
-    RobertaConfig,
 )
 
 from bertology import Corpus, load_encoder, probe
@@ -83,7 +82,9 @@ def test_the_folder_is_whole(tune: Tune) -> None:
     assert record["history"][-1]["dev"]["accuracy"] == record["scores"]["dev"]["accuracy"]["value"]
     card = (folder / "README.md").read_text(encoding="utf-8")
     assert "sentence_label:number" in card
-    assert f"| dev | accuracy, % | {100 * record['scores']['dev']['accuracy']['value']:.1f} |" in card
+    [line] = [line for line in card.splitlines() if line.startswith("| dev, accuracy, %")]
+    assert f" {100 * record['scores']['dev']['accuracy']['value']:.1f} [" in line
+    assert "lr: 0.001" in card
     names = sorted(path.name for path in (folder / "checkpoints").iterdir())
     assert names == ["checkpoint-16", "checkpoint-8"]
     last = weights(folder / "checkpoints" / "checkpoint-16")
@@ -102,11 +103,10 @@ def test_the_majority_of_train_stands_beside_the_scores(tune: Tune, subjects: Co
     frame, label = tuned.predictions(), max(set(train), key=train.count)
     right = {split: (of_split["gold"] == label).mean() for split, of_split in frame.groupby("split")}
     shown = tuned.to_markdown()
+    [line] = [line for line in shown.splitlines() if line.startswith("| majority of train | accuracy, %")]
     for split in ("dev", "test"):
         assert tuned.records[1].majority[split]["accuracy"] == pytest.approx(right[split])
-        (line,) = (line for line in shown.splitlines() if line.startswith(f"| majority, {split} "))
         assert f" {100 * right[split]:.1f} |" in line
-    assert "accuracy, %" in shown
     # The tiny model learns nothing in one epoch, and the table and the model card say so.
     said = f"seed 1 predicts {label} for every item of test: it has learned nothing of the task"
     assert set(frame["pred"]) == {label}
@@ -166,12 +166,12 @@ def test_a_frozen_encoder_stays_bit_for_bit(tune: Tune, tiny_bert: Path, feature
     assert record.mix_weights is None
 
 
-@pytest.mark.parametrize(("family", "layers"), [("bert", "lora"), ("deberta-v2", "ia3"), ("roberta", "lora")])
+@pytest.mark.parametrize(("family", "layers"), [("bert", "lora"), ("deberta-v2", "ia3")])
 def test_peft_loads_adapters_to_the_same_model(
     tune: Tune, tiny_bert: Path, layers: str, family: str, tmp_path: Path
 ) -> None:
     """All that was drawn anew is with them: a pooler that the model lacks, the head and what lies below it."""
-    base = tiny_bert if family == "bert" else other_family(family, tiny_bert, tmp_path / family)
+    base = tiny_bert if family == "bert" else tiny_deberta(tiny_bert, tmp_path / family)
     tuned = tune(model=base, layers=layers, lr=0.05)
     adapter, text = tuned.folder() / "adapter", "the dogs see a cat"
     assert json.loads((adapter / "adapter_config.json").read_text())["base_model_name_or_path"] == str(base.resolve())
@@ -187,12 +187,11 @@ def test_peft_loads_adapters_to_the_same_model(
     torch.testing.assert_close(ours, expected, rtol=1e-5, atol=1e-5)
 
 
-def other_family(family: str, tiny_bert: Path, folder: Path) -> Path:
+def tiny_deberta(tiny_bert: Path, folder: Path) -> Path:
     """A tiny model of another family with the tokenizer of the tiny BERT."""
     plain = {"vocab_size": 478, "pad_token_id": 0}
     plain |= {"hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 48}
-    config = RobertaConfig(**plain) if family == "roberta" else DebertaV2Config(**plain)
-    AutoModelForMaskedLM.from_config(config).save_pretrained(folder)
+    AutoModelForMaskedLM.from_config(DebertaV2Config(**plain)).save_pretrained(folder)
     for name in ("tokenizer.json", "tokenizer_config.json", "vocab.txt"):
         shutil.copy(tiny_bert / name, folder / name)
     return folder

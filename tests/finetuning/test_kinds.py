@@ -11,8 +11,7 @@ import torch
 
 from bertology import Corpus, Encoder, load_corpus, load_encoder, probe
 from bertology.corpora import Sentences, question_sentence
-from bertology.finetuning._items import Collator, Inputs, TuningTask, encode, tuning_task
-from bertology.finetuning._scores import predictions
+from bertology.finetuning._items import Collator, Inputs, TuningTask, encode, predictions, tuning_task
 from tests.finetuning.conftest import Tune
 
 WORDS = ["the", "boy", "girl", "king", "queen", "sees", "hears", "a", "dog", "cat", "bird", "old"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +12,7 @@ from bertology.corpora import Sentence, Sentences
 from bertology.encoders.alignment import SHARED
 from bertology.finetuning._items import IGNORED, NONE_OF_ITS_OWN, encode, tuning_task
 from bertology.finetuning._run import load_tuned
-from tests.finetuning.conftest import Tune, labelled
+from tests.finetuning.conftest import Tune
 from tests.runner.test_shared_subwords import contracted, n_shared
 
 
@@ -79,23 +78,13 @@ def test_words_that_begin_in_one_subword_have_places_apart(encoder: Encoder) -> 
     assert inputs.items.skipped == {NONE_OF_ITS_OWN: 1}
 
 
-@pytest.mark.parametrize(("task", "treatment"), [("pos", "left out"), ("sentence_label:tense", "included")])
-def test_its_tables_have_the_line_on_alignment(tune: Tune, french: Corpus, task: str, treatment: str) -> None:
-    if task != "pos":
-        splits = {
-            name: Sentences(
-                replace(one, targets=labelled(one, "tense", "ab"[number % 2]).targets)
-                for number, one in enumerate(part)
-            )
-            for name, part in french.splits.items()
-        }
-        french = replace(french, splits=splits)
-    tuned = tune(corpus=french, task=task)
+def test_its_tables_have_the_line_on_alignment(tune: Tune, french: Corpus) -> None:
+    tuned = tune(corpus=french, task="pos")
     shared = n_shared(french["test"])
     expected = (
-        f"words with unknown subwords 0, sharing all subwords {shared} ({treatment}), in sentences over the length "
+        f"words with unknown subwords 0, sharing all subwords {shared} (left out), in sentences over the length "
         "limit 0, texts of test also in train 1, sentences left out 2 (sentences with two roots 2)"
     )
     assert [note.text for note in tuned.shown()[0].notes if note.about == "alignment"] == [expected]
     for written in (tuned.to_markdown(), tuned.to_latex(), (tuned.folder() / "README.md").read_text()):
-        assert f"sharing all subwords {shared} ({treatment})" in written
+        assert f"sharing all subwords {shared} (left out)" in written

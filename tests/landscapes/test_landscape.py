@@ -16,10 +16,9 @@ from torch.nn.utils import parameters_to_vector, vector_to_parameters
 from transformers import AutoModelForSequenceClassification
 
 from bertology import BertologyError, Landscape, landscape, load_encoder
-from bertology.cli import main
 from bertology.encoders import masked_lm_loss
 from bertology.landscapes import LandscapeSettings
-from bertology.landscapes._losses import loss_of_masked, point_of, top_eigenvalue
+from bertology.landscapes._run import loss_of_masked, point_of, top_eigenvalue
 from bertology.pocket import load_corpus
 from tests.finetuning.conftest import Tune
 from tests.finetuning.conftest import subjects as subjects
@@ -88,14 +87,6 @@ def test_a_plane_meets_its_three_models_and_checkpoints(tiny_bert: Path, others:
     assert abs(found.details["direction_cosine"]) < 0.1
 
 
-def test_the_masked_loss_of_the_pocket_model_rises_with_the_radius() -> None:
-    values = [
-        quick("pocket", sentences=20, points=3, directions=2, radius=radius).sharpness[0].value
-        for radius in (0.1, 0.3, 0.6)
-    ]
-    assert 0 < values[0] < values[1] < values[2]
-
-
 def test_the_top_eigenvalue_is_that_of_scipy(tiny_bert: Path) -> None:
     """Products with the Hessian are there differences of gradients; least and greatest eigenvalue have other signs."""
     encoder = load_encoder(str(tiny_bert), device="cpu")
@@ -134,7 +125,7 @@ def test_files(tiny_bert: Path, tmp_path: Path) -> None:
     assert record["settings"]["points"] == 3
     assert record["barrier"] is None
     assert "<svg" in (tmp_path / "out" / "landscape.svg").read_text(encoding="utf-8")
-    assert "not converged after" in found.summary()
+    assert "not converged after" in found.to_markdown()
 
 
 def test_the_loss_of_a_task_with_its_trajectory(tune: Tune, tiny_bert: Path, subjects: Any) -> None:
@@ -205,16 +196,3 @@ def test_models_of_other_shapes_are_one_line(tiny_bert: Path, tmp_path: Path) ->
         BertForMaskedLM(config).save_pretrained(tmp_path)
         with pytest.raises(BertologyError, match=message):
             quick(tiny_bert, tmp_path)
-
-
-def test_the_command(
-    tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    options = ["--sentences", "4", "--set", "points=3", "--set", "extent=[-0.5, 0.5]"]
-    options += ["--set", "directions=2", "--set", "iterations=2", "--out", str(tmp_path / "out")]
-    monkeypatch.setattr("sys.argv", ["bertology", "landscape", str(tiny_bert), *options])
-    with pytest.raises(SystemExit) as ended:
-        main()
-    assert not ended.value.code
-    assert "sharpness" in capsys.readouterr().out
-    assert pd.read_parquet(tmp_path / "out" / "landscape.parquet")["x"].min() == -0.5

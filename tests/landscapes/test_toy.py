@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from bertology.errors import SignalError
 from bertology.landscapes import placed
-from bertology.landscapes._losses import Loss, cut, filter_normalised, point_of, project, sharpness, top_eigenvalue
+from bertology.landscapes._run import Loss, cut, filter_normalised, point_of, project, sharpness, top_eigenvalue
 
 
 def bowl_of(hessian: Tensor) -> Loss:

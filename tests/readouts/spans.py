@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from bertology._machine import Workers
@@ -65,7 +64,7 @@ def edge_loop(
     few = {"batch_items": batch_items, "least_batch": batch_items, "round_steps": 1}
     readout = EdgeReadout(learning_rate=1e-2, max_epochs=9, patience=9, cool_down=1, **few)
     split = train.source, train.targets
-    data = TrainingData(*split, *split, 3, torch.device("cpu"), lambda line: None)
+    data = TrainingData(*split, *split, seed=3)
     return EdgeLoop(readout, design, data, workers, is_sigmoid=is_sigmoid)
 
 

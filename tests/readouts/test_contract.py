@@ -137,5 +137,3 @@ def test_a_subset_is_a_source(train: Split, dev: Split, test: Split) -> None:
     part = Split(train.vectors[:, :300], train.labels[:, :300], 4)
     expected = fit("linear", part, dev).log_probs(test.source, test.labels)
     np.testing.assert_allclose(half.log_probs(test.source, test.labels), expected, atol=1e-4)
-    with pytest.raises(FitError, match="one for each item"):
-        subset(test.source, chosen[:5])

@@ -161,11 +161,3 @@ def test_spans_are_erased_as_all_words_are(pairs: tuple[Floats, np.ndarray]) -> 
     for found, expected in zip(words_in(source), words_in(whole), strict=True):
         np.testing.assert_allclose(found, expected, atol=1e-5)
     np.testing.assert_allclose(all_of(pooled(source)), all_of(pooled(whole)), atol=1e-5)
-
-
-def test_an_erasure_of_other_layers_does_not_fit_spans(pairs: tuple[Floats, np.ndarray], erasure: Erasure) -> None:
-    words, spans = pairs
-    assert erased(ArraySpans(words, spans), erasure).n_items == 70
-    for wrong in (words[:2], words[:, :, :8]):
-        with pytest.raises(FitError):
-            erased(ArraySpans(wrong, spans), erasure)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
 from bertology.errors import FitError, NameNotFoundError
-from bertology.readouts import ArrayFeatures, LinearReadout, Targets, get_readout, registered_readouts
+from bertology.readouts import ArrayFeatures, LinearReadout, Targets, get_readout, make_readout, registered_readouts
 from bertology.readouts._neural import MlpReadout
 from bertology.readouts.linear import RidgeReadout
 
@@ -57,11 +58,34 @@ def test_settings_of_another_kind_are_refused(name: str, settings: dict[str, obj
     assert str(raised.value).startswith(message)
 
 
-@pytest.mark.parametrize("settings", [{"hidden": 0}, {"hidden": -3}, {"patience": 0}, {"learning_rate": -1.0}])
-def test_settings_out_of_bounds_are_refused(settings: dict[str, float]) -> None:
-    source, targets = ArrayFeatures(np.ones((1, 4, 2))), Targets(np.array([[0, 1, 0, 1]]), 2)
-    with pytest.raises(FitError, match=next(iter(settings))):
-        get_readout("mlp", **settings).fit(source, targets, dev=source, dev_targets=targets)
+@pytest.mark.parametrize(
+    ("name", "setting", "value"),
+    [
+        ("linear", "strengths", ()),
+        ("linear", "strengths", (0.0, 1.0)),
+        ("linear", "extensions", -1),
+        ("ridge", "strengths", (-1.0,)),
+        ("ridge_regression", "strengths", ()),
+        ("mlp", "hidden", 0),
+        ("mlp", "learning_rate", -1.0),
+        ("lowrank", "rank", 0),
+        ("bayes", "hidden", -1),
+        ("bayes", "steps", 0),
+        ("edge", "hidden", 0),
+        ("edge", "max_steps", -1),
+        ("edge", "dropout", 1.0),
+        ("edge_mix", "temperature", 0.0),
+        ("structural", "rank", 0),
+        ("structural", "learning_rate", float("inf")),
+        ("structural", "slow_down", 1.5),
+    ],
+)
+def test_settings_out_of_bounds_are_refused(name: str, setting: str, value: Any) -> None:
+    message = f"setting {setting} of readout {name}.v1 is .*: "
+    with pytest.raises(FitError, match=message):
+        make_readout(name, **{setting: value})
+    with pytest.raises(FitError, match=message):
+        replace(make_readout(name), **{setting: value})
 
 
 def test_array_features() -> None:

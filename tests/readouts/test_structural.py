@@ -17,13 +17,13 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from bertology._spans import SpanChunk
-from bertology.errors import FitError, ResultsError
+from bertology.errors import BertologyError, FitError
 from bertology.measures import tree_distances
 from bertology.measures.trees import tree_depths
-from bertology.readouts import ArraySpans, StructuralReadout, TreeTargets, _sources, fit_ranks
+from bertology.readouts import StructuralReadout, TreeTargets, _sources, fit_ranks
 from bertology.readouts.kept import ProbeOrigin, TreeProbe
 from bertology.readouts.structural import FittedStructural
-from tests.readouts.trees import DIM, LONGEST, Trees, fit, fit_one, parsed, planted, root_accuracy, uuas
+from tests.readouts.trees import DIM, Trees, fit, fit_one, parsed, planted, root_accuracy, uuas
 
 QUICK = StructuralReadout(rank=DIM, learning_rate=1e-2, max_epochs=25)
 N_TRAIN = 400
@@ -80,21 +80,6 @@ def test_planted_depths_are_found(splits: tuple[Trees, Trees, Trees], depths: Fi
     assert (by_layer[1:] < 0.05).all()
 
 
-def test_the_map_that_was_planted_says_exactly_what_is_true(splits: tuple[Trees, Trees, Trees]) -> None:
-    """With the map that undoes the mixing, distances that are alike come out alike: a correlation of 1."""
-    test = splits[2]
-    mixing = np.random.default_rng(0)
-    undo = [np.linalg.qr(mixing.normal(size=(DIM, DIM)))[0].T[:, :LONGEST] for _ in range(2)]
-    maps = torch.from_numpy(np.stack(undo)[None].astype(np.float32))
-    nothing: Any = np.zeros((1, 2))
-    for asks in ("distances", "depths"):
-        fitted = FittedStructural("structural.v1", asks, maps, (1, 2), nothing, nothing, nothing > 0)  # type: ignore[arg-type]
-        for item, found in fitted.read(test.layers(1, 2).source):
-            gold = tree_distances(test.heads[item]) if asks == "distances" else tree_depths(test.heads[item])
-            np.testing.assert_allclose(found[0], np.stack([gold, gold]), atol=1e-4)
-            assert (found >= 0).all()
-
-
 def test_ranks_know_nothing_of_each_other(splits: tuple[Trees, Trees, Trees], one_thread: None) -> None:
     train, dev, _ = splits
     readouts = [replace(QUICK, rank=rank, max_epochs=6, patience=2) for rank in (4, 1, 9)]
@@ -141,24 +126,6 @@ def test_what_a_fit_reports(splits: tuple[Trees, Trees, Trees], distances: Fitte
 # What cannot be fitted
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"rank": 17}, "rank 17 of vectors that are 16 wide: give 1 to 16"),
-        ({"rank": 0}, "rank 0 of vectors that are 16 wide: give 1 to 16"),
-        ({"batch_sentences": 0}, "batch_sentences is 0: give 1 or more"),
-        ({"max_epochs": 0}, "max_epochs is 0: give 1 or more"),
-        ({"patience": 0}, "patience is 0: give 1 or more"),
-        ({"learning_rate": 0.0}, "learning_rate must be above 0"),
-        ({"learning_rate": float("inf")}, "learning_rate must be above 0"),
-        ({"slow_down": 1.5}, "slow_down above 0 and at most 1"),
-    ],
-)
-def test_settings_out_of_bounds(splits: tuple[Trees, Trees, Trees], change: dict[str, Any], message: str) -> None:
-    with pytest.raises(FitError, match=message):
-        fit(replace(BRIEF, **change), splits[0], splits[1], "distances")
-
-
 def test_data_that_do_not_fit(splits: tuple[Trees, Trees, Trees]) -> None:
     train, dev, _ = splits
     targets, dev_targets = train.targets("distances"), dev.targets("distances")
@@ -168,53 +135,21 @@ def test_data_that_do_not_fit(splits: tuple[Trees, Trees, Trees]) -> None:
         with pytest.raises(FitError, match=message):
             fit_one(BRIEF, source, wanted, **{**chosen, **other})
 
-    refused("train has 400 sentences and 399 trees", train.source, replace(targets, values=targets.values[1:]))
+    with pytest.raises(FitError, match="rank 17 of vectors that are 16 wide: give 1 to 16"):
+        fit(replace(BRIEF, rank=17), train, dev, "distances")
     other_way = replace(targets, values=targets.values[::-1])
     refused(
         r"sentence \d+ has \d words and distances of \d: give one tree over all of its words", train.source, other_way
     )
-    refused("train and dev are of different layers", train.layers(0, 1).source, targets)
-    refused("train and dev are of different", train.source, train.targets("depths"))
     none = np.ones((2, 400), dtype=np.float32)
     none[1] = 0
     refused("a problem has no training sentence", train.source, train.targets("distances", none))
-    pairs = ArraySpans(train.words, np.repeat(train.spans[:, None], 2, axis=1))
-    refused("train has items of 2 spans: give one, the whole sentence", pairs, targets)
     for value, split in ((np.nan, "train"), (np.inf, "dev")):
         words = {"train": train.words, "dev": dev.words}[split].copy()
         words[2, 5, 1] = value
         sources = {"train": train, "dev": dev, split: Trees(words, {"train": train, "dev": dev}[split].heads)}
         message = r"layer 2 has vectors that are not finite \(NaN or infinite\)"
         refused(message, sources["train"].source, targets, dev=sources["dev"].source)
-    with pytest.raises(FitError, match="differ in more than their rank: fit them one by one"):
-        fit_ranks([BRIEF, replace(BRIEF, patience=2)], train.source, targets, **chosen)
-
-
-def test_another_source_than_was_fitted_on(splits: tuple[Trees, Trees, Trees], distances: FittedStructural) -> None:
-    message = "fitted on 3 layers of width 16: it cannot read 1 layers of width 16"
-    with pytest.raises(FitError, match=message):
-        next(distances.read(splits[2].layers(1).source))
-    narrow = Trees(splits[2].words[:, :, :9], splits[2].heads)
-    with pytest.raises(FitError, match="it cannot read 3 layers of width 9"):
-        next(distances.read(narrow.source))
-
-
-def test_targets_of_another_shape() -> None:
-    square, flat = np.zeros((3, 3), dtype=np.int64), np.zeros(3, dtype=np.int64)
-    for asks, values, message in (
-        ("distances", [square, flat], r"sentence 1: distances of shape \[3\]: give \[word, word\]"),
-        ("depths", [square], r"sentence 0: depths of shape \[3, 3\]: give \[word\]"),
-        ("depths", [flat, flat[:0]], r"sentence 1: depths of shape \[0\]"),
-        ("heads", [flat], "asks is 'heads': give distances or depths"),
-    ):
-        with pytest.raises(FitError, match=message):
-            TreeTargets(asks, values)  # type: ignore[arg-type]
-    ones = np.ones((1, 2), dtype=np.float32)
-    with pytest.raises(FitError, match=r"weights have shape \[1, 2\]: give \[1, 1\]"):
-        TreeTargets("depths", [flat], ones)
-    for wrong in (-1, np.nan):
-        with pytest.raises(FitError, match="some weights are negative or not finite"):
-            TreeTargets("depths", [flat, flat], ones * np.float32(wrong))
 
 
 ORIGIN = ProbeOrigin(
@@ -294,32 +229,23 @@ def test_files_that_are_missing_or_broken(probe: TreeProbe, tmp_path: Path) -> N
     path, about, weights = (tmp_path / name for name in ("p", "p.json", "p.safetensors"))
 
     def refused(message: str) -> None:
-        with pytest.raises(ResultsError, match=message) as caught:
+        with pytest.raises(BertologyError, match=message) as caught:
             TreeProbe.load(path)
         assert "\n" not in str(caught.value)
         assert str(about) in str(caught.value)
         probe.save(path)
         TreeProbe.load(path)
 
-    refused("no whole probe there")
-    about.unlink()
-    refused("no whole probe there")
+    refused("no such file; fit the probe anew")
     weights.unlink()
     refused("no whole probe there")
-    about.write_bytes(about.read_bytes()[:50])
-    refused("no whole probe there")
     weights.write_bytes(weights.read_bytes()[:-10])
-    refused("no whole probe there")
-    about.write_text("[]")
     refused("no whole probe there")
     plain = json.loads(about.read_text())
     about.write_text(json.dumps({**plain, "format": 99}))
     refused(r"a probe of format 99, this version reads \d+; fit it anew")
-    for name in ("layer", "relations", "format"):
-        about.write_text(json.dumps({key: value for key, value in plain.items() if key != name}))
-        refused("no whole probe there")
     about.write_text(json.dumps({**plain, "relations": None}))
-    refused("no whole probe there")
+    refused("not readable as a probe")
     save_file({**load_file(weights), "more": torch.zeros(2, 2)}, weights)
     refused("no whole probe there")
 
