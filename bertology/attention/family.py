@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 
-from bertology.attention.probes import AttentionProbe, GateProbe, HeadProbe, ReadText
+from bertology.attention.probes import AttentionProbe, BestHeadProbe, GateProbe, HeadProbe, ReadText
 from bertology.encoders import ModelShape
 from bertology.errors import BertologyError
 from bertology.families.contract import (
@@ -87,7 +87,7 @@ class _Heads(SumsFamily):
             try:
                 probe, splits = self.configured(group[0].probe, group[0].config), job.pair.splits
                 assert isinstance(probe, AttentionProbe)
-                names = ("dev", "test") if probe.chooses and len(splits.dev) else ("test",)
+                names = ("dev", "test") if "dev" in probe.reads and len(splits.dev) else ("test",)
                 with named_task(probe):
                     makers = {name: probe.statistics(splits.by_name[name]) for name in names}
                 asked.append(_Question(group, probe, makers))
@@ -121,7 +121,7 @@ class _Heads(SumsFamily):
     def compute_baselines(self, baselines: FitCells, job: Resources) -> None:
         """Score what needs no head on what the model can read: chosen on dev, scored on test."""
         probe, splits = self.configured(baselines.probe, baselines.config), job.pair.splits
-        assert isinstance(probe, AttentionProbe)
+        assert isinstance(probe, BestHeadProbe)
         left_out, texts = baselines.unreadable.get("test", {}), []
         for name in ("test", "dev" if len(splits.dev) else "test"):
             texts.append(ReadText(splits.by_name[name], baselines.windows.get(name)))

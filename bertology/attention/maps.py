@@ -12,8 +12,8 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache, partial
-from typing import Any, NamedTuple, Self, TypeVar
+from functools import cached_property, partial
+from typing import Any, Literal, NamedTuple, Self, TypeVar
 
 import numpy as np
 import torch
@@ -81,6 +81,15 @@ class Units:
     def word_rows(self) -> Tensor:
         """Words, or pieces of words, whose rows are counted."""
         return self.is_word & self.counts
+
+    _made: dict[Any, Any] = field(default_factory=dict, repr=False)
+
+    def once(self, make: Callable[[Units], Part]) -> Part:
+        """What a statistic makes of the units, made once for all layers of a batch."""
+        if make not in self._made:
+            self._made[make] = make(self)
+        made: Part = self._made[make]
+        return made
 
     def __len__(self) -> int:
         return len(self.sentences)
@@ -425,66 +434,66 @@ class HeadStatistic(ABC):
 
 
 MakeStatistic = Callable[[Scope], HeadStatistic]
-per_batch = lru_cache(maxsize=1)
-"""Decorates what is made of the units of a batch once, and used for all its layers."""
 
 
-class ClusterSums:
-    """Numerators and denominators of ratios by name, added up by cluster of sentences: what most statistics keep.
+class BatchSums(NamedTuple):
+    """Numerators and denominators of some ratios, summed over the rows of each sentence in one layer of a batch."""
 
-    All heads have the same denominator, such as a number of rows, where it is ``shared``. Where names are
-    groups, ``metric`` is the name of the statistic.
-    """
-
-    def __init__(self, scope: Scope, names: Sequence[str], *, shared: bool, metric: str = "") -> None:
-        self._scope, self._names, self._shared, self._metric = scope, tuple(names), shared, metric
-        # Clusters first, so that what is added to one stands together.
-        shape = (scope.n_clusters, len(scope.layers), scope.n_heads, len(names))
-        self._over = np.zeros(shape)
-        self._under = np.zeros((shape[0], 1, 1, shape[3]) if shared else shape)
-
-    def add(self, layer: int, units: Units, over: Tensor, under: Tensor) -> None:
-        """Add sums over the rows of each sentence in a layer: ``[sentence, head, statistic]`` numerators, and
-        denominators, ``[sentence, statistic]`` where heads share them."""
-        place, clusters = self._scope.layers.index(layer), self._scope.clusters(units.sentences)
-        # A cluster may stand in a batch more than once, which plain indexed addition would count once.
-        order = np.argsort(clusters, kind="stable")
-        distinct, starts = np.unique(clusters[order], return_index=True)
-        parts = [(self._over[:, place], over)]
-        if not self._shared or place == 0:
-            parts.append((self._under[:, 0, 0] if self._shared else self._under[:, place], under))
-        for sums, values in parts:
-            sums[distinct] += np.add.reduceat(values.cpu().double().numpy()[order], starts, axis=0)
-
-    def finish(self) -> HeadRatios:
-        """The result, frozen."""
-        over, under = (sums.transpose(3, 1, 2, 0) for sums in (self._over, self._under))
-        return HeadRatios(self._names, self._scope.layers, over, under, self._metric)
+    names: tuple[str, ...]
+    over: Tensor  # [sentence, head, name] numerators
+    under: Tensor  # [sentence, head, name] denominators, or [sentence, name] those that all heads and layers share
+    metric: str = ""  # the metric, where the names are groups that it is measured on
+    unit: Literal["head", "layer"] = "head"
 
 
 class SumsStatistic(HeadStatistic):
-    """A statistic that keeps sums by cluster of sentences and nothing else; subclasses implement ``update``.
+    """A statistic that is ratios of sums by cluster of sentences, and keeps nothing else; subclasses write ``sums``."""
 
-    Either a subclass names one set of ratios, all of them with the same denominators unless ``shared`` is False, or it
-    passes its sums to the constructor.
-    """
+    level: Level | None = None
+    """Units of the maps that it is a statistic of; any when None."""
 
-    names: tuple[str, ...] = ()
-    metric = ""
-    shared = True
+    def __init__(self, scope: Scope) -> None:
+        if self.level not in (None, scope.level):
+            kind = f"{type(self).__name__} is a statistic of maps between {self.level}s"
+            raise ModelError(f"{kind}: read them at level {self.level!r}")
+        self._scope = scope
+        self._totals: list[HeadRatios] = []
 
-    def __init__(self, scope: Scope, *sums: ClusterSums) -> None:
-        self._sums = sums or (ClusterSums(scope, self.names, shared=self.shared, metric=self.metric),)
+    @abstractmethod
+    def sums(self, batch: MapBatch) -> Iterable[BatchSums]:
+        """The sums of one layer of a batch: of every batch the same ratios in the same order."""
+
+    def update(self, batch: MapBatch) -> None:
+        """Add the sums of one layer of a batch."""
+        place, clusters = self._scope.layers.index(batch.layer), self._scope.clusters(batch.units.sentences)
+        # A cluster may stand in a batch more than once, which plain indexed addition would count once.
+        order = np.argsort(clusters, kind="stable")
+        distinct, starts = np.unique(clusters[order], return_index=True)
+        for number, part in enumerate(self.sums(batch)):
+            is_shared = part.under.ndim == 2
+            if number == len(self._totals):
+                # Clusters first, so that what is added to one stands together.
+                shape = self._scope.n_clusters, len(self._scope.layers), part.over.shape[1], len(part.names)
+                parts = np.zeros(shape), np.zeros((shape[0], 1, 1, shape[3]) if is_shared else shape)
+                of_statistic = (sums.transpose(3, 1, 2, 0) for sums in parts)
+                self._totals.append(HeadRatios(part.names, self._scope.layers, *of_statistic, part.metric, part.unit))
+            totals = self._totals[number]
+            over, under = (sums.transpose(3, 1, 2, 0) for sums in (totals.over, totals.under))
+            added = [(over[:, place], part.over)]
+            if not is_shared or place == 0:
+                added.append((under[:, 0, 0] if is_shared else under[:, place], part.under))
+            for sums, values in added:
+                sums[distinct] += np.add.reduceat(values.cpu().double().numpy()[order], starts, axis=0)
 
     def merge(self, other: Self) -> None:
         """Add the sums of another thread."""
-        for sums, more in zip(self._sums, other._sums, strict=True):
-            sums._over += more._over
-            sums._under += more._under
+        for totals, more in zip(self._totals, other._totals, strict=False):  # a thread may have read no batch
+            np.add(totals.over, more.over, out=totals.over)
+            np.add(totals.under, more.under, out=totals.under)
 
     def finish(self) -> tuple[HeadRatios, ...]:
         """The ratios, one object for each of the sums."""
-        return tuple(sums.finish() for sums in self._sums)
+        return tuple(self._totals)
 
 
 def row_sums(rows: Tensor, counted: Tensor) -> Tensor:

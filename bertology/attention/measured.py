@@ -3,7 +3,7 @@ are alike; :func:`head_statistics` has all of them in one table."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
@@ -19,13 +19,12 @@ from torch import Tensor
 from bertology._machine import Workers
 from bertology.activations.progress import Progress, silent
 from bertology.attention.maps import (
-    ClusterSums,
+    BatchSums,
     HeadStatistic,
     MakeStatistic,
     MapBatch,
     SumsStatistic,
     Units,
-    per_batch,
     row_sums,
     stream_maps,
 )
@@ -68,18 +67,12 @@ class Masses(SumsStatistic):
 
     names = ("cls", "sep", "punctuation", "self", "previous", "next", "same_word", "distance")
 
-    def __init__(self, scope: Scope) -> None:
-        masses = ClusterSums(scope, self.names[:-1], shared=True, metric="attention_mass")
-        super().__init__(scope, masses, ClusterSums(scope, self.names[-1:], shared=False))
-        self._cells = per_batch(_cells)
-
-    def update(self, batch: MapBatch) -> None:
-        """Add the maps of one layer of a batch."""
-        weights, n_rows = self._cells(batch.units)
+    def sums(self, batch: MapBatch) -> Iterator[BatchSums]:
+        """Masses of each kind, then the distance."""
+        weights, n_rows = batch.units.once(_cells)
         over = weighted_sums(batch.maps, weights)
-        means, distance = self._sums
-        means.add(batch.layer, batch.units, over[..., :-2], n_rows)
-        distance.add(batch.layer, batch.units, over[..., -2:-1], over[..., -1:])
+        yield BatchSums(self.names[:-1], over[..., :-2], n_rows, "attention_mass")
+        yield BatchSums(self.names[-1:], over[..., -2:-1], over[..., -1:])
 
 
 class NormShares(SumsStatistic):
@@ -92,11 +85,9 @@ class NormShares(SumsStatistic):
     """
 
     names = ("norm_cls", "norm_sep", "norm_punctuation", "norm_self")
-    metric = "norm_share"
-    shared = False
 
-    def update(self, batch: MapBatch) -> None:
-        """Add the maps of one layer of a batch."""
+    def sums(self, batch: MapBatch) -> Iterator[BatchSums]:
+        """Sums of ‖αf(x)‖ of each kind, and of all."""
         units, norms = batch.units, batch.norms
         if norms is None:
             raise ValueError("norms were not asked for: stream_maps(…, norms=True)")
@@ -108,7 +99,7 @@ class NormShares(SumsStatistic):
         present[:, 2] = True
         under = given.sum(-1, keepdim=True).expand_as(over).clone()
         under[..., :3] *= present[:, None]
-        self._sums[0].add(batch.layer, units, over, under)
+        yield BatchSums(self.names, over, under, "norm_share")
 
 
 class Sharpness(SumsStatistic):
@@ -122,8 +113,8 @@ class Sharpness(SumsStatistic):
 
     names = ("entropy_nats", "cls_entropy_nats", "confidence")
 
-    def update(self, batch: MapBatch) -> None:
-        """Add the maps of one layer of a batch."""
+    def sums(self, batch: MapBatch) -> Iterator[BatchSums]:
+        """Entropies and largest weights, and numbers of rows."""
         units = batch.units
         entropy = row_entropy(batch.maps)
         opening = units.is_cls & units.counts
@@ -131,7 +122,7 @@ class Sharpness(SumsStatistic):
         over = [row_sums(entropy, units.word_rows), row_sums(entropy, opening), row_sums(largest, units.word_rows)]
         n_words = units.word_rows.sum(-1)
         under = torch.stack([n_words, opening.sum(-1), n_words], dim=-1)
-        self._sums[0].add(batch.layer, units, torch.stack(over, dim=-1), under)
+        yield BatchSums(self.names, torch.stack(over, dim=-1), under)
 
 
 class Offsets(SumsStatistic):
@@ -143,10 +134,9 @@ class Offsets(SumsStatistic):
     """
 
     names = ("argmax_before", *(f"argmax_{d:+d}" if d else "argmax_0" for d in range(-3, 4)), "argmax_after")
-    metric = "argmax_share"
 
-    def update(self, batch: MapBatch) -> None:
-        """Add the maps of one layer of a batch."""
+    def sums(self, batch: MapBatch) -> Iterator[BatchSums]:
+        """Numbers of rows with their maximum at each offset, and of all rows."""
         units = batch.units
         _, best = batch.most_attended  # [sentence, head, unit]
         positions = units.position[:, None].expand_as(best)
@@ -156,7 +146,7 @@ class Offsets(SumsStatistic):
         over = torch.zeros(*bins.shape[:2], len(self.names), device=best.device)
         over.scatter_add_(2, bins, counted.float())
         under = units.word_rows.sum(-1, keepdim=True).expand(-1, len(self.names))
-        self._sums[0].add(batch.layer, units, over, under)
+        yield BatchSums(self.names, over, under, "argmax_share")
 
 
 def weighted_sums(maps: Tensor, weights: Tensor) -> Tensor:
@@ -245,11 +235,10 @@ class Divergences(HeadStatistic):
         self._sums = torch.zeros(n, n, dtype=torch.float64)
         self._weight, self._n_rows = 0.0, 0
         self._held: list[Tensor] = []
-        self._drawn = per_batch(self._draw)
 
     def update(self, batch: MapBatch) -> None:
         """Hold the drawn rows of one layer; with the last layer, compare them."""
-        sentences, rows, weights = self._drawn(batch.units)
+        sentences, rows, weights = batch.units.once(self._draw)
         self._held.append(batch.maps.transpose(0, 1)[:, sentences, rows])  # [head, row, unit]
         if batch.layer == self._scope.layers[-1]:
             self._sums += divergences(torch.cat(self._held), weights)
