@@ -10,7 +10,7 @@ import re
 import unicodedata
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any, Literal, NamedTuple, Self, TypeVar
@@ -21,13 +21,13 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from bertology._machine import Workers, give_back_freed_memory
-from bertology._names import layer_number
 from bertology.activations.progress import Progress, silent
 from bertology.corpora import Sentences, Texts, as_sentences
 from bertology.encoders import Encoder
 from bertology.encoders.alignment import SHARED, OnLong, column_weights, row_weights
 from bertology.encoders.batching import Batch, padded, padded_inputs, pieces_in_batch, plan_batches
 from bertology.encoders.interventions import StopForward, head_projection, is_plain_linear, value_projection, watching
+from bertology.encoders.sources import layers_from_end
 from bertology.errors import CorpusError, ModelError
 from bertology.measures.sums import HeadRatios, Level, Scope
 
@@ -84,11 +84,11 @@ class Units:
 
     _made: dict[Any, Any] = field(default_factory=dict, repr=False)
 
-    def once(self, make: Callable[[Units], Part]) -> Part:
-        """What a statistic makes of the units, made once for all layers of a batch."""
-        if make not in self._made:
-            self._made[make] = make(self)
-        made: Part = self._made[make]
+    def once(self, name: Hashable, make: Callable[[Units], Part]) -> Part:
+        """What a statistic makes of the units, by its name: made once for all layers of a batch."""
+        if name not in self._made:
+            self._made[name] = make(self)
+        made: Part = self._made[name]
         return made
 
     def __len__(self) -> int:
@@ -614,15 +614,10 @@ def on_each_core(encoder: Encoder, work: Callable[[Encoder, slice], Part], *, mo
         return workers.map(lambda number: work(readers[number], slice(number, None, workers.n)), workers.n)
 
 
-def checked_layers(n_layers: int, layers: Iterable[int] | None) -> tuple[int, ...]:
+def checked_layers(n_layers: int, layers: Sequence[int] | None) -> tuple[int, ...]:
     """Layers of heads in ascending order, each once, negative ones counted from the last; all when left out."""
-    every = range(1, n_layers + 1) if layers is None else layers
-    chosen = tuple(sorted({layer_number(layer, n_layers) for layer in every}))
-    wrong = [f"layer {layer}" for layer in chosen if not 1 <= layer <= n_layers]
-    if wrong or not chosen:
-        asked = wrong[0] if wrong else "no layers"
-        raise ModelError(f"{asked} asked for: the model has maps of layers 1…{n_layers}; embeddings have no attention")
-    return chosen
+    chosen = layers_from_end("all" if layers is None else layers, lowest=1, n_layers=n_layers)
+    return tuple(sorted(set(chosen)))
 
 
 @contextlib.contextmanager

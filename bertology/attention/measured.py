@@ -23,6 +23,7 @@ from bertology.attention.maps import (
     HeadStatistic,
     MakeStatistic,
     MapBatch,
+    MapPass,
     SumsStatistic,
     Units,
     row_sums,
@@ -69,7 +70,7 @@ class Masses(SumsStatistic):
 
     def sums(self, batch: MapBatch) -> Iterator[BatchSums]:
         """Masses of each kind, then the distance."""
-        weights, n_rows = batch.units.once(_cells)
+        weights, n_rows = batch.units.once("masses", _cells)
         over = weighted_sums(batch.maps, weights)
         yield BatchSums(self.names[:-1], over[..., :-2], n_rows, "attention_mass")
         yield BatchSums(self.names[-1:], over[..., -2:-1], over[..., -1:])
@@ -238,7 +239,7 @@ class Divergences(HeadStatistic):
 
     def update(self, batch: MapBatch) -> None:
         """Hold the drawn rows of one layer; with the last layer, compare them."""
-        sentences, rows, weights = batch.units.once(self._draw)
+        sentences, rows, weights = batch.units.once(self, self._draw)
         self._held.append(batch.maps.transpose(0, 1)[:, sentences, rows])  # [head, row, unit]
         if batch.layer == self._scope.layers[-1]:
             self._sums += divergences(torch.cat(self._held), weights)
@@ -316,10 +317,7 @@ class HeadStatistics:
     layers: tuple[int, ...]
     frame: pd.DataFrame  # a row a head, see to_pandas
     distances: HeadDistances | None  # none unless distances were requested
-    n_sentences: int
-    n_words: int
-    n_skipped: int  # number of words that were not read
-    skipped: dict[str, int]  # the same by reason
+    read: MapPass  # how many sentences and words were read, and why others were not
 
     def of(self, name: str) -> Floats:
         """``[layer, head]`` values of one statistic; NaN where there was nothing to count.
@@ -413,8 +411,5 @@ def head_statistics(
         layers=read.scope.layers,
         frame=pd.DataFrame(columns),
         distances=read.results[-1] if distances else None,
-        n_sentences=read.n_sentences,
-        n_words=read.n_words,
-        n_skipped=read.n_skipped,
-        skipped=read.skipped,
+        read=read,
     )

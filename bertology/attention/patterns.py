@@ -275,7 +275,7 @@ class PatternShares(SumsStatistic):
 
     def sums(self, batch: MapBatch) -> Iterator[BatchSums]:
         """Numbers of maps of each class, and of all."""
-        layout = batch.units.once(Layout.of_units)
+        layout = batch.units.once("layout", Layout.of_units)
         counted = (layout.lengths >= SHORTEST_MAP) & layout.rows.any(-1)  # [text]
         classes = self._classifier.classes(batch.maps, layout)
         over = nn.functional.one_hot(classes, len(PATTERNS)) * counted[:, None, None]

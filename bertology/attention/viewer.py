@@ -383,6 +383,37 @@ def read_attention(
     )
 
 
+@dataclass(frozen=True, eq=False)
+class SentenceMaps:
+    """All attention maps of one sentence."""
+
+    units: tuple[str, ...]  # [unit] words or pieces and special tokens, as they are written
+    layers: tuple[int, ...]
+    maps: Maps  # [layer, head, unit, unit] from (rows) each unit to (columns) each unit
+    norms: Maps | None  # [layer, head, unit, unit] ‖αf(x)‖; None unless norms were requested
+
+
+def sentence_maps(
+    encoder: Encoder,
+    sentence: Sentence | str,
+    *,
+    layers: Sequence[int] | None = None,
+    level: Level = "word",
+    norms: bool = False,
+) -> SentenceMaps:
+    """The maps of one sentence, to look at them; for many sentences use :func:`stream_maps`, which keeps none.
+
+    Raises:
+        ModelError, BertologyError: those of :func:`read_attention`.
+    """
+    reading = read_attention(encoder, as_sentences(sentence)[:1], layers=layers, norms=norms)
+    maps, *of_norms = (
+        np.stack([reading.maps(layer, level=level, weights=weights) for layer in reading.heads])
+        for weights in reading.weights
+    )
+    return SentenceMaps(reading.units(level).labels, tuple(reading.heads), maps, of_norms[0] if of_norms else None)
+
+
 def read_decoder_attention(
     encoder: Encoder,
     source: Sentence,

@@ -23,6 +23,7 @@ from bertology.corpora import Sentences, load_corpus
 from bertology.corpora.prompts import ClozeItem
 from bertology.encoders import ModelShape
 from bertology.errors import BertologyError, ClozeError, CorpusError
+from bertology.families import rows
 from bertology.families.contract import (
     CellGrid,
     Cost,
@@ -37,34 +38,12 @@ from bertology.families.contract import (
 )
 from bertology.families.model_corpus import PIECES_A_WORD, ModelCorpus, text_counts
 from bertology.families.request import Init, ReadoutConfig
-from bertology.families.rows import (
-    ByControl,
-    Column,
-    Columns,
-    cell_rows,
-    records_of,
-    scored_baselines,
-    scored_rows,
-    task_columns,
-)
 from bertology.families.sums import own_readout
 from bertology.measures import Metric, bootstrap
 from bertology.measures.intervals import Bootstrap
 from bertology.measures.metrics import METRICS, CountKind
 from bertology.probing import ControlNote, LeftOut, Probe
-from bertology.results import Predictions, ResultRow
-from bertology.results.predictions import (
-    FITS,
-    Cell,
-    CellRecord,
-    ClozeOutcomes,
-    Kept,
-    Stopwatch,
-    read_outcomes,
-    read_predictions,
-    versions,
-    write_cell,
-)
+from bertology.results import Predictions, ResultRow, predictions
 
 if TYPE_CHECKING:
     from bertology.cloze.lens import TunedLens
@@ -148,7 +127,7 @@ class _Cloze(Family):
         asked = Asked(encoder, layers, probe.form, ranked=ranked, vocabulary=words)
         aligned = text_counts(encoder, (text for item in whole.items for text in (item.text, item.other) if text))
         for problem in cells.problems:
-            watch, items = Stopwatch(), whole
+            watch, items = predictions.Stopwatch(), whole
             if problem.control == "blind":  # the items whose texts have a version without what decides, in it
                 reason = "no text without what decides"
                 without = tuple(LeftOut(item.id, item.group, reason) for item in whole.items if not item.blind)
@@ -178,7 +157,7 @@ class _Cloze(Family):
         items = _items_of(job.pair, baselines.probe)
         answers = _by_frequency(items)
         for cell in baselines.cells.values():
-            _write(job.run, cell, items, answers, 0, {"versions": versions("numpy"), "wall_s": 0.0}, {})
+            _write(job.run, cell, items, answers, 0, {"versions": predictions.versions("numpy"), "wall_s": 0.0}, {})
 
     def columns(self, pair: ModelCorpus, probe: Probe, config: ReadoutConfig | None = None) -> dict[str, Any]:
         """The columns of the items, which have a language of their own."""
@@ -192,43 +171,45 @@ class _Cloze(Family):
         columns = [_columns(one, probe, scoring, keep=len(draws) > 1) for one in draws]
         has_majority = first.weights.init == request.init and "majority" in request.controls and self.baselines(probe)
 
-        def more(control: str, by_control: ByControl, _: Sequence[Mapping[str, Any]]) -> Sequence[ResultRow]:
+        def more(control: str, by_control: rows.ByControl, _: Sequence[Mapping[str, Any]]) -> Sequence[ResultRow]:
             """The baseline ``majority`` on the items that the layers are scored on, in rows of the first cell; none
             where all items were scored, since the baseline of all items is the same."""
             if control != list(by_control)[-1] or not has_majority:
                 return ()
             cell, items = first.cells["none", 0, first.layers[0]], _items_of(scoring.pair, probe)
-            outcomes, by_name = read_outcomes(scoring.run, [cell.id]), {item.id: item for item in items.items}
+            outcomes = predictions.read_outcomes(scoring.run, [cell.id])
+            by_name = {item.id: item for item in items.items}
             if len(outcomes.item_ids) == len(by_name):
                 return ()
             answers = _by_frequency(replace(items, items=tuple(by_name[name] for name in outcomes.item_ids)))
-            (record,) = records_of(scoring.run, (cell,))
+            (record,) = rows.records_of(scoring.run, (cell,))
             params = {"settings": first.config.changes} if first.config.changes else {}
             record = replace(record, facts={**record.facts, "params": params})
             outcomes = replace(outcomes, rank=answers.rank)
             column = _scored(outcomes, (record,), (cell,), (None,), probe, scoring, only="answers")
-            shared = task_columns(self, replace(first, is_baseline=True), scoring)
+            shared = rows.task_columns(self, replace(first, is_baseline=True), scoring)
             where = {**shared, "model": scoring.pair.source.name, "control": "majority"}
-            return cell_rows(column, 0, where, metrics=probe.scores)
+            return rows.cell_rows(column, 0, where, metrics=probe.scores)
 
         # What a change of the text moves is neither good nor bad: no layer is the best at it.
         is_ranked = probe.asks != "changes"
-        return scored_rows(self, draws, columns, scoring, metrics=probe.scores, more=more, is_ranked=is_ranked)
+        return rows.scored_rows(self, draws, columns, scoring, metrics=probe.scores, more=more, is_ranked=is_ranked)
 
-    def count(self, run: Kept, ids: Sequence[str], metrics: Sequence[Metric]) -> Counts:
+    def count(self, run: predictions.Kept, ids: Sequence[str], metrics: Sequence[Metric]) -> Counts:
         """Counts of the outcomes of items, by group."""
-        outcomes = read_outcomes(run, ids)
+        outcomes = predictions.read_outcomes(run, ids)
         return outcomes.counts(metrics[0].count_kind), outcomes.groups
 
     def baseline_rows(self, baselines: FitCells, scoring: Scoring) -> TaskRows:
         """The rows of the most frequent answers."""
-        probe, columns = baselines.probe, dict[Problem, Column]()
+        probe, columns = baselines.probe, dict[Problem, rows.Column]()
         assert isinstance(probe, ClozeProbe)
         for problem in baselines.problems:
             cells = baselines.cells_of(problem)
-            outcomes, records = read_outcomes(scoring.run, [cells[0].id]), records_of(scoring.run, cells)
+            outcomes = predictions.read_outcomes(scoring.run, [cells[0].id])
+            records = rows.records_of(scoring.run, cells)
             columns[problem] = _scored(outcomes, records, cells, (None,), probe, scoring, only="answers")
-        return scored_baselines(self, baselines, columns, scoring, metrics=probe.scores)
+        return rows.scored_baselines(self, baselines, columns, scoring, metrics=probe.scores)
 
     def cost(self, pair: ModelCorpus, groups: Sequence[FitGroup]) -> Cost:
         """A pass over the texts for each set of weights and control, and the fit of a tuned lens."""
@@ -281,7 +262,7 @@ def read_vocabulary(path: str) -> tuple[str, ...]:
 
 def _write(
     run: Path,
-    cell: Cell,
+    cell: predictions.Cell,
     items: ClozeItems,
     answers: Answers,
     layer: int,
@@ -293,7 +274,7 @@ def _write(
     cluster, clusters = _coded([item.cluster if isinstance(item, ClozeItem) else item.id for item in every])
     group, groups = _coded([item.group for item in every])
     reasons = [*answers.reason, *(one.reason for one in left)]
-    predictions = Predictions.of_cloze(
+    made = Predictions.of_cloze(
         item_ids=[item.id for item in every],
         cluster=cluster,
         cluster_ids=clusters,
@@ -308,7 +289,7 @@ def _write(
     )
     counts = _counts_of(reasons, cluster, group, groups)
     fixed = {"n_train": 0, "n_classes": 0, "n_unseen_label": 0, "params": {}}
-    write_cell(run, cell, predictions, facts={**fixed, **counts, **facts}, provenance=provenance)
+    predictions.write_cell(run, cell, made, facts={**fixed, **counts, **facts}, provenance=provenance)
 
 
 def _coded(names: Sequence[str]) -> tuple[NDArray[np.int64], tuple[str, ...]]:
@@ -563,7 +544,7 @@ def _kept_lens(encoder: Encoder, text: Sentences, job: Resources) -> TunedLens:
     on_long = cast("OnLong", job.pair.request.on_long)
     decides = (encoder.fingerprint, text.text_fingerprint, on_long, job.pair.request.dtype)
     key = digest([part.encode() for part in decides])[:16]
-    path = job.run / FITS / f"lens-{key}.safetensors"
+    path = job.run / predictions.FITS / f"lens-{key}.safetensors"
     path.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(path.with_name(f".{path.stem}.lock")):
         if not path.exists():
@@ -571,20 +552,20 @@ def _kept_lens(encoder: Encoder, text: Sentences, job: Resources) -> TunedLens:
     return load_lens(path, encoder)
 
 
-def _columns(cells: FitCells, probe: ClozeProbe, scoring: Scoring, *, keep: bool) -> Columns:
+def _columns(cells: FitCells, probe: ClozeProbe, scoring: Scoring, *, keep: bool) -> rows.Columns:
     """Columns by control and seed: controls are scored on none but the items that the layers are scored on."""
-    columns: dict[Problem, Column] = {}
+    columns: dict[Problem, rows.Column] = {}
     run, scored_items = scoring.run, None
     for problem in cells.problems:
         of_problem = cells.cells_of(problem)
-        records = records_of(run, of_problem)
-        outcomes = read_outcomes(run, [cell.id for cell in of_problem], among=scored_items)
+        records = rows.records_of(run, of_problem)
+        outcomes = predictions.read_outcomes(run, [cell.id for cell in of_problem], among=scored_items)
         if scored_items is None:
             scored_items = outcomes.item_ids
         elif len(outcomes.item_ids) < records[0].facts["n_items"]:
             # Counts of the items that are scored in the cell of the task itself too.
             task_cell = cells.cells["none", problem.seed, cells.layers[0]]
-            kept, others = (read_predictions(run, one.id) for one in (of_problem[0], task_cell))
+            kept, others = (predictions.read_predictions(run, one.id) for one in (of_problem[0], task_cell))
             left_out = dict(zip(others.item_ids, others.extra["reason"], strict=True))
             reasons = [why or left_out[item] for item, why in zip(kept.item_ids, kept.extra["reason"], strict=True)]
             counts = _counts_of(reasons, np.asarray(kept.cluster, dtype=np.int64), *_coded(kept.extra["group"]))
@@ -594,16 +575,16 @@ def _columns(cells: FitCells, probe: ClozeProbe, scoring: Scoring, *, keep: bool
 
 
 def _scored(
-    outcomes: ClozeOutcomes,
-    records: tuple[CellRecord, ...],
-    cells: tuple[Cell, ...],
+    outcomes: predictions.ClozeOutcomes,
+    records: tuple[predictions.CellRecord, ...],
+    cells: tuple[predictions.Cell, ...],
     layers: tuple[int | None, ...],
     probe: ClozeProbe,
     scoring: Scoring,
     *,
     only: CountKind | None = None,
     keep: bool = False,
-) -> Column:
+) -> rows.Column:
     """Scores by all metrics of the probe over all groups and in each, or ``only`` by those of one kind of count.
 
     The replicates of single groups are dropped unless they are to be kept, as many groups would have very many.
@@ -636,7 +617,7 @@ def _scored(
                 lean = replace(score, replicates=score.replicates[:0], jackknife=score.jackknife[:0])
                 by_group[name, group] = score if keep else lean
     ordered = {metric.name: scores[metric.name] for metric in probe.scores if metric.name in scores}
-    return Column(cells, layers, records, ordered, by_group)
+    return rows.Column(cells, layers, records, ordered, by_group)
 
 
 FAMILY = _Cloze()

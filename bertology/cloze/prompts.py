@@ -10,12 +10,11 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bertology._names import name_not_found
 from bertology.errors import ClozeError
 
 if TYPE_CHECKING:
@@ -42,12 +41,6 @@ over its pieces of the log-probability of each with all others in sight (the pse
 2020, section 2). ``within_word_l2r``: the same with the later pieces of the same word masked too, so that a word does
 not give itself away (Kauf & Ivanova 2023, section 2). A candidate of one piece scores the same in all three.
 """
-
-
-def check_form(form: str) -> None:
-    """Check that a name is an :data:`AnswerForm`."""
-    if form not in get_args(AnswerForm):
-        raise name_not_found("form of answers", form, get_args(AnswerForm))
 
 
 @dataclass(frozen=True)
@@ -100,8 +93,6 @@ class ClozeScores:
     prompts: tuple[Prompt, ...]
     layers: tuple[int, ...]
     form: AnswerForm  # form in which candidates are scored: part of what a score means
-    normalized: bool
-    """Whether values are natural logarithms of probabilities; logits if not, which compare only within a prompt."""
     candidate_starts: Integers  # [prompt + 1] where each prompt's candidates begin in values, and their end
     values: Floats  # [layer, candidate] of all prompts one after the other; NaN where one is excluded
     ranks: Integers | None
@@ -111,14 +102,13 @@ class ClozeScores:
     top_ids: Integers  # [layer, mask, k] vocabulary numbers, the best first; −1 where the prompt is excluded
     top_values: Floats  # [layer, mask, k]
     excluded: tuple[Excluded, ...]  # candidates and prompts without a score, whose values are NaN
-    n_inputs: int  # number of different inputs that the model read
     top_words: Mapping[int, str] = field(default_factory=dict)  # spelling of the entries of top_ids
 
     def to_pandas(self) -> pd.DataFrame:
         """A line for each layer and candidate of a prompt, or each of the best entries where it has no candidates.
 
         Columns are ``prompt`` (its number), ``text``, ``mask`` (its number in the text), ``layer``, ``candidate``,
-        ``log_prob`` (or ``logit``), ``rank`` (missing unless it was requested), and ``reason`` where it has no score.
+        ``log_prob``, ``rank`` (missing unless it was requested), and ``reason`` where it has no score.
         """
         import pandas as pd
 
@@ -133,8 +123,7 @@ class ClozeScores:
             for mask, rank in () if prompt.candidates else np.ndindex(ids.shape[1:]):
                 entry = self.top_words.get(int(ids[place, mask, rank]))
                 lines.append((number, prompt.text, mask, layer, entry, float(best[place, mask, rank]), rank + 1, whole))
-        score = "log_prob" if self.normalized else "logit"
-        names = ["prompt", "text", "mask", "layer", "candidate", score, "rank", "reason"]
+        names = ["prompt", "text", "mask", "layer", "candidate", "log_prob", "rank", "reason"]
         return pd.DataFrame(lines, columns=names).astype({"rank": "Int64"})
 
     def of(self, prompt: int) -> Floats:

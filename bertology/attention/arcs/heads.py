@@ -109,10 +109,11 @@ class ArcHits(SumsStatistic):
 
     def sums(self, batch: MapBatch) -> Iterator[BatchSums]:
         """Numbers of questions that each head answers, and of all."""
-        asked = batch.units.once(self._asked)
+        asked = batch.units.once(self, partial(_Asked.of, self._arcs))
         shape = len(asked.slots), batch.maps.shape[1]
         if self._arcs.is_open:
-            hits, weights = torch.zeros(shape, device=batch.maps.device), batch.maps - batch.units.once(self._apart)
+            hits = torch.zeros(shape, device=batch.maps.device)
+            weights = batch.maps - batch.units.once((self, "apart"), self._apart)
             for is_turned, (windows, rows, answers, questions) in enumerate((asked.rows, asked.columns)):
                 if len(windows):
                     turned = weights.transpose(2, 3).contiguous() if is_turned else weights
@@ -129,9 +130,6 @@ class ArcHits(SumsStatistic):
                 largest.scatter_reduce_(0, into, weights[which], "amax")
             hits = (best[1] > best[0]).float()
         yield BatchSums(self._arcs.names, asked.summed(hits), asked.n_questions, self._metric)
-
-    def _asked(self, units: Units) -> _Asked:
-        return _Asked.of(self._arcs, units)
 
     def _apart(self, units: Units) -> Tensor:
         """``[sentence, 1, unit, unit]`` subtracted from weights, so that a maximum lies on another word."""
@@ -160,7 +158,7 @@ class CandidateConfusion(SumsStatistic):
 
     def sums(self, batch: MapBatch) -> Iterator[BatchSums]:
         """Confusion of heads and how much it is above chance, then both of the layer."""
-        asked = batch.units.once(self._asked)
+        asked = batch.units.once(self, partial(_Asked.of, self._arcs))
         windows, rows, answers, questions = asked.rows
         by_head = batch.maps[windows, :, rows, answers] + _LEAST  # [answer, head]
         counted = torch.zeros(len(asked.slots), 2, device=by_head.device)
@@ -177,9 +175,6 @@ class CandidateConfusion(SumsStatistic):
             bits = torch.where(is_shown, torch.log2(sums[0] / sums[1].clamp(min=_LEAST)), 0.0)
             for metric, values in zip(self._metrics, (bits, bits - chance), strict=True):
                 yield BatchSums(self._arcs.names, asked.summed(values), n_shown, metric, unit)
-
-    def _asked(self, units: Units) -> _Asked:
-        return _Asked.of(self._arcs, units)
 
 
 class TreeHits(SumsStatistic):
@@ -201,7 +196,7 @@ class TreeHits(SumsStatistic):
 
     def sums(self, batch: MapBatch) -> Iterator[BatchSums]:
         """Numbers of edges that each head finds in each way, and of all."""
-        shown, device = batch.units.once(self._shown), batch.maps.device
+        shown, device = batch.units.once(self, partial(_trees_shown, self._trees)), batch.maps.device
         over = torch.zeros(len(batch.units), batch.maps.shape[1], 2)
         under = torch.zeros(len(batch.units), 2)
         if len(shown.windows):
@@ -219,9 +214,6 @@ class TreeHits(SumsStatistic):
             under[shown.windows] = torch.from_numpy((shown.parents >= 0).sum(1)[:, None].repeat(2, 1)).float()
         yield BatchSums(WAYS, over, under, self._metric)
 
-    def _shown(self, units: Units) -> _Trees:
-        return _trees_shown(units, self._trees)
-
 
 class _Trees(NamedTuple):
     """The trees of a batch; words are numbered among those that count, padded to the largest tree."""
@@ -233,17 +225,19 @@ class _Trees(NamedTuple):
     is_real: NDArray[np.bool_]  # [tree, word] all but padding
 
 
-def _trees_shown(units: Units, trees: TextTrees) -> _Trees:
+def _trees_shown(trees: TextTrees, units: Units) -> _Trees:
     trees, places = trees.told_apart(units.left_out), _Places(units)
-    is_read = places.counts | np.isin(places.words, units.left_out)
+    is_read, asked = places.counts | np.isin(places.words, units.left_out), frozenset(trees.sentences.tolist())
     firsts = np.searchsorted(places.windows, np.arange(len(units) + 1))
     shown = []
     for window, sentence in enumerate(units.sentences.tolist()):
         of_window = slice(firsts[window], firsts[window + 1])
-        words = trees.words(sentence) + trees.starts[sentence] if trees.is_asked[sentence] else np.zeros(0, np.int64)
+        if sentence not in asked:
+            continue
+        words, root = trees.tree(sentence)
         at, is_shown = places.find(np.full(len(words), window), words)
-        if len(words) and is_shown.all() and is_read[of_window].all():
-            shown.append((window, at, *trees.parents(sentence)))
+        if is_shown.all() and is_read[of_window].all():
+            shown.append((window, at, trees.parents[words], root))
     n_words = max((len(at) for _, at, _, _ in shown), default=0)
     windows, roots = (torch.tensor([tree[part] for tree in shown], dtype=torch.long) for part in (0, 3))
     columns = torch.from_numpy(padded([at for _, at, _, _ in shown], n_words, 0))

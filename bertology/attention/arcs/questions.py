@@ -235,50 +235,45 @@ class TextTrees:
         return replace(self, scored=scored, sentences=self.sentences[n_scored > 1])
 
     @cached_property
-    def is_asked(self) -> Booleans:
-        """``[sentence]`` whether its tree is scored."""
-        return np.isin(np.arange(len(self.starts) - 1), self.sentences)
+    def places(self) -> Integers:
+        """``[word]`` place among the words of its sentence that count."""
+        counted, lengths = np.cumsum(self.scored), np.diff(self.starts)
+        return np.asarray(counted - 1 - np.repeat(np.append(0, counted)[self.starts[:-1]], lengths))
 
-    def words(self, sentence: int) -> Integers:
-        """Places in the sentence of the words that count."""
-        return np.flatnonzero(self.scored[self.starts[sentence] : self.starts[sentence + 1]])
+    @cached_property
+    def parents(self) -> Integers:
+        """``[word]`` place of the head among the words of the sentence that count; −1 where it is none of them."""
+        heads = np.repeat(self.starts[:-1], np.diff(self.starts)) + np.maximum(self.heads, 1) - 1
+        return np.where((self.heads > 0) & self.scored[heads], self.places[heads], -1)
 
-    def parents(self, sentence: int) -> tuple[Integers, int]:
-        """The head of each word that counts, among these words, −1 where it has none; and which word is the root.
-
-        Where the root itself does not count, the first word without a head stands in for it.
-        """
-        heads = self.heads[self.starts[sentence] : self.starts[sentence + 1]]
-        words = self.words(sentence)
-        number = np.full(len(heads) + 1, -1)
-        number[words + 1] = np.arange(len(words))
-        parents = number[heads[words]]
-        roots = np.flatnonzero(heads[words] == 0)
-        return parents, int(roots[0] if len(roots) else np.flatnonzero(parents < 0)[0])
+    def tree(self, sentence: int) -> tuple[Integers, int]:
+        """The words of a sentence that count, and which of them is the root: where the root itself does not count, the
+        first word without a head stands in for it."""
+        words = np.flatnonzero(self.scored[slice(*self.starts[sentence : sentence + 2])]) + self.starts[sentence]
+        roots = np.flatnonzero(self.heads[words] == 0)
+        return words, int(roots[0] if len(roots) else np.flatnonzero(self.parents[words] < 0)[0])
 
     def chain(self, sentences: Sentences, *, chosen_on: TextTrees, metric: str) -> HeadRatios:
         """The score of joining each word that counts to the one at a fixed distance, from 1, a chain, to 3, whichever
         is best on another text: ratios of the whole text, the same for both ways of making edges."""
-        distance = 1 + int(np.argmax([chosen_on._edges_at(d)[0].sum() for d in (1, 2, 3)]))
-        counts = self._edges_at(distance)
-        groups = np.repeat(np.arange(len(WAYS)), counts.shape[1])
-        of_sentence, shares = np.tile(self.sentences, len(WAYS)), np.tile(counts, len(WAYS))
-        return text_ratios(WAYS, sentences, of_sentence, groups, *shares, metric=metric)
+        right, edges = chosen_on._edges()
+        distance = 1 + int(np.argmax([(right[edges] == one).sum() for one in (1, 2, 3)]))
+        gaps, edges = self._edges()
+        words = np.tile(np.flatnonzero(edges), len(WAYS))
+        groups = np.repeat(np.arange(len(WAYS)), edges.sum())
+        hits, of_sentence = gaps[words] == distance, sentences.sentence_of_word[words]
+        return text_ratios(WAYS, sentences, of_sentence, groups, hits, np.ones(len(words)), metric=metric)
 
-    def _edges_at(self, distance: int) -> NDArray[np.float64]:
-        """``[2, tree]`` edges of each tree that join words at a distance, and all of its edges."""
-        counts = []
-        for sentence in self.sentences.tolist():
-            parents, _ = self.parents(sentence)
-            gaps = np.abs(parents - np.arange(len(parents)))[parents >= 0]
-            counts.append((int((gaps == distance).sum()), len(gaps)))
-        return np.array(counts, dtype=np.float64).reshape(-1, 2).T
+    def _edges(self) -> tuple[Integers, Booleans]:
+        """``[word]`` distance from its head among the words that count, and whether the tree has this edge."""
+        is_asked = np.isin(np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts)), self.sentences)
+        return np.abs(self.parents - self.places), is_asked & self.scored & (self.parents >= 0)
 
     def next_word(self, sentences: Sentences, *, metric: str, windows: Integers | None = None) -> HeadRatios:
         """The share of words whose head is the next word, of words that count and have a head, whether that counts or
         not: a ratio with the name ``next word``, of the trees all of whose words are read by ``windows``."""
         read, of_word = self.read_from(windows, every_word=True), sentences.sentence_of_word
-        asked = read.scored & (read.heads > 0) & read.is_asked[of_word]
+        asked = read.scored & (read.heads > 0) & np.isin(of_word, read.sentences)
         places = np.arange(len(read.heads)) - read.starts[of_word]
         right, groups = asked & (read.heads == places + 2), np.zeros(len(asked), dtype=np.int64)
         return text_ratios(("next word",), sentences, of_word, groups, right, asked, metric=metric)

@@ -82,7 +82,7 @@ def test_whole_layers_and_layers_of_one_head(own: Encoder, sentences: Sentences,
 
 
 def test_what_cannot_be_asked(task: MaskedWords) -> None:
-    with pytest.raises(ModelError, match=r"maps of layers 1…3"):
+    with pytest.raises(ModelError, match=r"layers are 1…3"):
         without_heads(task, head_importance(task), layers=[0])
     with pytest.raises(ModelError, match="0 random orders: give at least"):
         without_heads(task, head_importance(task), seeds=())

@@ -94,10 +94,10 @@ def test_what_is_too_long_is_told_with_the_limit(encoder: Encoder) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"layers": (0,)}, "layer 0 asked for: .*; embeddings have no attention"),
-        ({"layers": (4,)}, "layer 4 asked for: the model has maps of layers 1…3"),
+        ({"layers": (0,)}, "layer 0: the model has 3, so layers are 1…3"),
+        ({"layers": (4,)}, "layer 4: the model has 3"),
         ({"layers": ()}, "no layers asked for"),
-        ({"heads": "L4H1"}, "layer 4 asked for"),
+        ({"heads": "L4H1"}, "layer 4: the model has 3"),
         ({"heads": "L1H5"}, "head L1H5: there are layers 1 of 4 heads"),
         ({"heads": "L1H1", "layers": (2,)}, "head L1H1: there are layers 2 of 4 heads"),
     ],
