@@ -25,7 +25,7 @@ The word itself and special tokens do not compete; punctuation is not asked abou
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -145,18 +145,16 @@ class Parser(GateProbe):
         self, encoder: Encoder, sentences: Sentences, *, layers: Sequence[int], on_long: str, progress: Progress
     ) -> Sequence[HeadRatios]:
         """Parsers with and without words, and what names the next word."""
-        from bertology.attention.arcs.heads import ParserSettings, crossfit_attention_parser
+        from bertology.attention.arcs.heads import crossfit_attention_parser
 
         trees = text_trees(sentences, self.most_sentences)
         windows = encoder.tokenize(sentences, on_long=cast("OnLong", on_long)).word_window.astype(np.int64)
-        settings = ParserSettings(
-            most_sentences=self.most_sentences, learning_rate=self.learning_rate, max_epochs=self.max_epochs
-        )
-        how: dict[str, Any] = {"layers": layers, "on_long": on_long, "progress": progress}
+        how: dict[str, Any] = {"learning_rate": self.learning_rate, "max_epochs": self.max_epochs}
+        how |= {"layers": layers, "on_long": on_long, "progress": progress}
         fitted = partial(crossfit_attention_parser, encoder, sentences, trees, **how)
         return [
-            fitted(name="attention", settings=settings),
-            fitted(name="attention and words", settings=replace(settings, with_words=True)),
+            fitted(name="attention"),
+            fitted(name="attention and words", with_words=True),
             trees.next_word(sentences, metric=self.metrics[0].name, windows=windows),
         ]
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 
 from bertology.attention.probes import AttentionProbe, BestHeadProbe, GateProbe, HeadProbe, ReadText
 from bertology.encoders import ModelShape
-from bertology.errors import BertologyError
 from bertology.families.contract import (
     CellGrid,
     Cost,
@@ -93,11 +92,10 @@ class _Heads(SumsFamily):
                 asked.append(_Question(group, probe, makers))
             except Exception as error:
                 yield group, error
-        outcomes: Iterable[tuple[list[_Question], Exception | None]]
-        outcomes = every = list(one_by_one([asked] if asked else [], lambda some: _read_together(some, job)))
-        if len(asked) > 1 and every[0][1] is not None:
+        outcomes = list(one_by_one([asked] if asked else [], lambda some: _read_together(some, job)))
+        if len(asked) > 1 and outcomes[0][1] is not None:
             # Which of several questions a failure comes from is not known: each is read alone.
-            outcomes = one_by_one([[one] for one in asked], lambda some: _read_together(some, job))
+            outcomes = list(one_by_one([[one] for one in asked], lambda some: _read_together(some, job)))
         for some, failure in outcomes:
             yield from ((one.group, failure) for one in some)
 
@@ -180,12 +178,7 @@ def _read_together(asked: Sequence[_Question], job: Resources) -> None:
         ratios: dict[str, list[HeadRatios]] = {}
         for split, makers in one.makers.items():
             of_split = ratios.setdefault(split if split == "test" else splits.chosen_on, [])
-            for result in (next(results[split]) for _ in makers):
-                for part in result if isinstance(result, tuple) else (result,):
-                    if not isinstance(part, HeadRatios):
-                        problem = f"a statistic finishes to a {type(part).__name__}; it should be HeadRatios"
-                        raise BertologyError(f"task {one.probe.task}: {problem}")
-                    of_split.append(part)
+            of_split += [ratios for _ in makers for ratios in next(results[split])]
         chosen_on = {"chosen_on": splits.chosen_on} if len(one.makers) > 1 else {}
         write_sums(
             one.group[0],

@@ -53,17 +53,6 @@ class Answers(NamedTuple):
     rows: Tensor  # [item] the row of the batch that each is in
 
 
-class TaskBatch(NamedTuple):
-    """A few texts, and how a model is scored on them."""
-
-    ids: Tensor  # [row, piece] vocabulary numbers
-    mask: Tensor | None  # [row, piece] 1 for pieces, 0 for padding; None where nothing is padded
-    clusters: Integers  # [row] the cluster of sentences that each belongs to
-    ask: Callable[[Encoder], Answers]
-    """Read the texts with the task's encoder, or a twin of it, in its present state: heads gated, hooks on its blocks.
-    """
-
-
 class MaskedWords:
     """Restore masked words: an item is a word, all its pieces masked at once.
 
@@ -81,29 +70,27 @@ class MaskedWords:
         self.n_clusters = self._scope.n_clusters
         """Number of clusters of texts over which scores are summed: one a text, as long as there are few enough."""
         self._text = MaskedText(encoder, sentences, share=share, seed=seed, on_long=on_long)
-        self.batches = tuple(map(self._batch, self._text.batches()))
+        self.batches = tuple(self._text.batches())
         """All items, each once."""
 
-    def _batch(self, masked: MaskedBatch) -> TaskBatch:
-        words = self._text.places.word[masked.places]
+    def clusters(self, batch: MaskedBatch) -> Integers:
+        """``[row]`` the cluster of sentences that each text of a batch belongs to."""
+        return self._scope.clusters(self._text.pieces.window_sentence[batch.windows].astype(np.int64))
+
+    def ask(self, encoder: Encoder, batch: MaskedBatch) -> Answers:
+        """Read a batch with the task's encoder, or a twin of it, in its present state: heads gated, hooks on blocks."""
+        words = self._text.places.word[batch.places]
         distinct, first, of_piece = np.unique(words, return_index=True, return_inverse=True)
-        item = torch.from_numpy(of_piece.astype(np.int64))
-        rows = masked.positions[torch.from_numpy(first), 0]
-
-        def ask(encoder: Encoder) -> Answers:
-            nats, best = masked.ask(encoder)
-            by_word = item.to(nats.device)
-            wrong = torch.bincount(by_word, weights=(~best).double(), minlength=len(distinct))
-            whole = nats.new_zeros(len(distinct)).index_add(0, by_word, nats)
-            return Answers(whole, wrong == 0, rows.to(nats.device))
-
-        sentences = self._text.pieces.window_sentence[masked.windows].astype(np.int64)
-        return TaskBatch(masked.ids, masked.mask, self._scope.clusters(sentences), ask)
+        nats, best = batch.ask(encoder)
+        by_word = torch.from_numpy(of_piece.astype(np.int64)).to(nats.device)
+        wrong = torch.bincount(by_word, weights=(~best).double(), minlength=len(distinct))
+        whole = nats.new_zeros(len(distinct)).index_add(0, by_word, nats)
+        return Answers(whole, wrong == 0, batch.positions[torch.from_numpy(first), 0].to(nats.device))
 
     def summed(
         self,
         shapes: Sequence[tuple[int, ...]],
-        add: Callable[[Encoder, TaskBatch, Sequence[Floats]], None],
+        add: Callable[[Encoder, MaskedBatch, Sequence[Floats]], None],
         *,
         passes: int,
         progress: Progress,
@@ -142,12 +129,12 @@ def head_importance(task: MaskedWords, *, progress: Progress = silent) -> HeadRa
     """
     n_layers, n_heads = task.encoder.n_layers, task.encoder.n_heads
 
-    def add(reader: Encoder, batch: TaskBatch, sums: Sequence[Floats]) -> None:
+    def add(reader: Encoder, batch: MaskedBatch, sums: Sequence[Floats]) -> None:
         (over, under), n_rows = sums, len(batch.ids)
         gates = torch.ones(n_layers, n_rows, n_heads, device=reader.device, requires_grad=True)
         places = np.ndindex(n_layers, n_heads)
         with reader.gated_heads({(layer + 1, head + 1): gates[layer, :, head] for layer, head in places}):
-            answers = batch.ask(reader)
+            answers = task.ask(reader, batch)
         with torch.enable_grad():
             losses, has_items = _row_loss(answers, n_rows)
             if not losses.requires_grad:
@@ -155,8 +142,9 @@ def head_importance(task: MaskedWords, *, progress: Progress = silent) -> HeadRa
             losses.sum().backward()  # type: ignore[no-untyped-call]
         assert gates.grad is not None, "the loss depends on some gate"
         gradients, counted = np.abs(_numpy(gates.grad)) / math.log(2), has_items.cpu().numpy()  # [layer, row, head]
-        np.add.at(over.transpose(2, 0, 1), batch.clusters[counted], gradients[:, counted].transpose(1, 0, 2))
-        np.add.at(under, batch.clusters[counted], 1)
+        clusters = task.clusters(batch)[counted]
+        np.add.at(over.transpose(2, 0, 1), clusters, gradients[:, counted].transpose(1, 0, 2))
+        np.add.at(under, clusters, 1)
 
     shapes: list[tuple[int, ...]] = [(n_layers, n_heads, task.n_clusters), (task.n_clusters,)]
     over, under = task.summed(shapes, add, passes=1, progress=progress)
@@ -180,16 +168,17 @@ def attention_gradients(task: MaskedWords, *, progress: Progress = silent) -> tu
     """
     encoder, kinds = task.encoder, _kinds(task.encoder)
 
-    def add(reader: Encoder, batch: TaskBatch, sums: Sequence[Floats]) -> None:
+    def add(reader: Encoder, batch: MaskedBatch, sums: Sequence[Floats]) -> None:
         over, under = sums
         real = (torch.ones_like(batch.ids) if batch.mask is None else batch.mask).bool().to(reader.device)
         kind = torch.where(real, kinds[batch.ids].to(reader.device), len(TARGETS))
         member = nn.functional.one_hot(kind, len(TARGETS) + 1)[..., :-1].float()  # [row, piece, target]
-        maps, counted = _maps_with_gradients(reader, batch)
+        maps, counted = _maps_with_gradients(task, reader, batch)
         rows = (real & counted[:, None]).float()  # pieces that attend, in texts with items
         n_targets, n_rows = member.sum(1), rows.sum(1)  # [row, target], [row]
         n_pairs = torch.stack([n_targets * n_rows[:, None], (n_targets > 0) * counted[:, None]], dim=1)
-        np.add.at(under.transpose(2, 0, 1), batch.clusters, _numpy(n_pairs))
+        clusters = task.clusters(batch)
+        np.add.at(under.transpose(2, 0, 1), clusters, _numpy(n_pairs))
         for layer, weights in maps.items():
             if weights.grad is None:
                 problem = f"its maps in layer {layer} are not what the loss is computed from"
@@ -199,7 +188,7 @@ def attention_gradients(task: MaskedWords, *, progress: Progress = silent) -> tu
                 torch.einsum("bhij,bi,bjt->bth", each, rows, member) for each in (slope.abs(), slope * weights)
             )
             of_layer = torch.stack([pairs, effect.abs()], dim=1)  # [row, statistic, target, head]
-            np.add.at(over[:, :, layer - 1].transpose(3, 0, 1, 2), batch.clusters, _numpy(of_layer) / math.log(2))
+            np.add.at(over[:, :, layer - 1].transpose(3, 0, 1, 2), clusters, _numpy(of_layer) / math.log(2))
 
     both, n = (len(STATISTICS), len(TARGETS)), task.n_clusters
     shapes = [(*both, encoder.n_layers, encoder.n_heads, n), (*both, n)]
@@ -227,7 +216,7 @@ def _kinds(encoder: Encoder) -> Tensor:
     return kinds
 
 
-def _maps_with_gradients(encoder: Encoder, batch: TaskBatch) -> tuple[dict[int, Tensor], Tensor]:
+def _maps_with_gradients(task: MaskedWords, encoder: Encoder, batch: MaskedBatch) -> tuple[dict[int, Tensor], Tensor]:
     """Maps ``[row, head, piece, piece]`` by layer after a backward pass, and ``[row]`` bool which rows have items."""
     maps: dict[int, Tensor] = {}
 
@@ -249,7 +238,7 @@ def _maps_with_gradients(encoder: Encoder, batch: TaskBatch) -> tuple[dict[int, 
             changing(body, blocks, 0, lambda state: state.detach().requires_grad_()),
             taking_maps(encoder, keep),
         ):
-            losses, counted = _row_loss(batch.ask(encoder), len(batch.ids))
+            losses, counted = _row_loss(task.ask(encoder, batch), len(batch.ids))
             if not maps:
                 raise ModelError(f"model {encoder.name}: {type(body).__name__} gives no attention maps")
             losses.sum().backward()  # type: ignore[no-untyped-call]
@@ -372,12 +361,12 @@ def scores_without(task: MaskedWords, states: Sequence[Without], *, progress: Pr
     if any(state.way == "uniform" for state in distinct):
         value_projection(encoder.model.blocks[0], encoder.family)
 
-    def add(reader: Encoder, batch: TaskBatch, sums: Sequence[Floats]) -> None:
+    def add(reader: Encoder, batch: MaskedBatch, sums: Sequence[Floats]) -> None:
         loss, right, items = sums
         replay = Replay(reader.model.body, reader.model.blocks)
         with replay.recording():
-            whole = batch.ask(reader)
-        cluster = batch.clusters[whole.rows.cpu().numpy()]
+            whole = task.ask(reader, batch)
+        cluster = task.clusters(batch)[whole.rows.cpu().numpy()]
         np.add.at(items, cluster, 1)
         for number, (heads, way) in enumerate(distinct):
             answers = whole
@@ -385,7 +374,7 @@ def scores_without(task: MaskedWords, states: Sequence[Without], *, progress: Pr
                 off = dict.fromkeys(heads, 0.0)
                 disabled = uniform_heads(reader, heads) if way == "uniform" else reader.gated_heads(off)
                 with replay.from_layer(min(layer for layer, _ in heads)), disabled:
-                    answers = batch.ask(reader)
+                    answers = task.ask(reader, batch)
             loss[number] += np.bincount(cluster, weights=_numpy(answers.nats) / math.log(2), minlength=len(items))
             right[number] += np.bincount(cluster, weights=answers.right.cpu().numpy(), minlength=len(items))
 

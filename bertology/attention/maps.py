@@ -154,14 +154,10 @@ class Inputs:
         return column_weights(self.member)
 
 
-class _Rows(NamedTuple):
-    """The units of one input, special tokens included."""
-
-    word: Integers  # number through all sentences; −1 for special tokens, or _CUT
-    counts: Booleans  # whether its row counts
-    kind: Integers
-    first: Integers  # first piece
-    last: Integers  # end of its pieces, exclusive
+def _special(kind: int, first: int, last: int) -> Integers:
+    """``[unit, 5]`` the rows of special tokens: the word, −1; whether the row counts; the kind; first piece and end."""
+    places = np.arange(first, last)
+    return np.stack([np.full(len(places), -1), places >= 0, np.full(len(places), kind), places, places + 1], axis=1)
 
 
 class MapText:
@@ -261,7 +257,7 @@ class MapText:
         every_ids, every_types, every_row = zip(*map(self._window, batch.windows.tolist()), strict=True)
         ids, mask = padded_inputs(list(every_ids), batch, self.pieces.pad_id)
         types = padded(every_types, batch.length, 0)
-        words, counts, kinds, first, last = zip(*every_row, strict=True)
+        words, counts, kinds, first, last = ([rows[:, at] for rows in every_row] for at in range(5))
         n_units = np.array([len(row) for row in words])
         by_word = self._level == "word"
         width = int(n_units.max()) if by_word else batch.length
@@ -291,39 +287,36 @@ class MapText:
             is_cls=self._tensor(kind == _CLS),
             is_sep=self._tensor(kind == _SEP),
             is_punctuation=self._tensor(is_word & self._is_punctuation[np.maximum(form, 0)]),
-            counts=self._tensor(padded(counts, width, False)),
+            counts=self._tensor(padded(counts, width, 0) > 0),
             left_out=self.left_out,
         )
         return Inputs(ids, mask, torch.from_numpy(types) if types.any() else None, member, units, tuple(bands))
 
-    def _window(self, number: int) -> tuple[Integers, Integers, _Rows]:
+    def _window(self, number: int) -> tuple[Integers, Integers, Integers]:
         """``[piece]`` vocabulary numbers and token types of the input that begins with a window, the window alone or a
-        pair, and its units."""
+        pair, and the rows of its units as of :func:`_special`."""
         ids, rows = self._alone(number)
         types = np.zeros(len(ids), dtype=np.int64)
         if number in self._second:
             n_prefix, n_suffix = self._encoder.n_prefix, self._encoder.n_suffix
             (of_second, second), start, middle = self._alone(self._second[number]), len(ids) - n_suffix, self._middle
-            places, shift = start + np.arange(len(middle)), start + len(middle) - n_prefix
-            between = np.full(len(middle), -1), middle >= 0, np.full(len(middle), _SEP), places, places + 1
-            before, n_units = ids[:start], len(rows.word) - n_suffix
-            other = second._replace(first=second.first + shift, last=second.last + shift)
-            joined = zip(rows, between, other, strict=True)
-            rows = _Rows(*(np.concatenate([a[:n_units], b, c[n_prefix:]]) for a, b, c in joined))
-            lengths = len(before), len(middle), len(of_second) - n_prefix
-            ids, types = np.concatenate([before, middle, of_second[n_prefix:]]), np.repeat(self._segments, lengths)
+            shift = start + len(middle) - n_prefix
+            between, moved = _special(_SEP, start, start + len(middle)), np.array([0, 0, 0, shift, shift])
+            rows = np.concatenate([rows[: len(rows) - n_suffix], between, second[n_prefix:] + moved])
+            lengths = start, len(middle), len(of_second) - n_prefix
+            ids = np.concatenate([ids[:start], middle, of_second[n_prefix:]])
+            types = np.repeat(self._segments, lengths)
         if self._level == "word":
             return ids, types, rows
-        pieces = np.arange(len(ids))
-        word, counts, kind = np.full(len(ids), -1), np.zeros(len(ids), dtype=bool), np.full(len(ids), _OTHER)
+        by_piece = _special(_OTHER, 0, len(ids))
+        by_piece[:, 1] = 0
         # Where two words share a piece, it belongs to the first of them.
-        for unit in reversed(range(len(rows.word))):
-            inside = slice(rows.first[unit], rows.last[unit])
-            word[inside], counts[inside], kind[inside] = rows.word[unit], rows.counts[unit], rows.kind[unit]
-        return ids, types, _Rows(word, counts, kind, pieces, pieces + 1)
+        for *unit, first, last in rows[::-1].tolist():
+            by_piece[first:last, :3] = unit
+        return ids, types, by_piece
 
-    def _alone(self, number: int) -> tuple[Integers, _Rows]:
-        """``[piece]`` vocabulary numbers of a window, and its units."""
+    def _alone(self, number: int) -> tuple[Integers, Integers]:
+        """``[piece]`` vocabulary numbers of a window, and the rows of its units."""
         pieces, words = self.pieces, self._words[self._starts[number] : self._starts[number + 1]]
         ids, sentence = pieces.window(number).astype(np.int64), int(pieces.window_sentence[number])
         first, last = pieces.word_first[words].astype(np.int64), pieces.word_last[words].astype(np.int64)
@@ -339,15 +332,8 @@ class MapText:
             words = np.where((first[shown] >= low) & (last[shown] <= high), words, _CUT)
             first, last = np.maximum(first[shown], low), np.minimum(last[shown], high)
         is_read &= ~np.isin(words, self.left_out)
-        opening, closing = np.arange(low), np.arange(high, len(ids))
-        rows = _Rows(
-            word=np.concatenate([np.full(len(opening), -1), words, np.full(len(closing), -1)]),
-            counts=np.concatenate([opening >= 0, is_read, closing >= 0]),
-            kind=np.repeat([_CLS, _WORD, _SEP], [len(opening), len(words), len(closing)]),
-            first=np.concatenate([opening, first, closing]),
-            last=np.concatenate([opening + 1, last, closing + 1]),
-        )
-        return ids, rows._replace(kind=np.where(rows.word == _CUT, _OTHER, rows.kind))
+        rows = np.stack([words, is_read, np.where(words == _CUT, _OTHER, _WORD), first, last], axis=1)
+        return ids, np.concatenate([_special(_CLS, 0, low), rows, _special(_SEP, high, len(ids))])
 
     def _tensor(self, values: NDArray[np.generic]) -> Tensor:
         return torch.from_numpy(np.ascontiguousarray(values)).to(self._encoder.device)
@@ -475,8 +461,9 @@ class SumsStatistic(HeadStatistic):
                 # Clusters first, so that what is added to one stands together.
                 shape = self._scope.n_clusters, len(self._scope.layers), part.over.shape[1], len(part.names)
                 parts = np.zeros(shape), np.zeros((shape[0], 1, 1, shape[3]) if is_shared else shape)
-                of_statistic = (sums.transpose(3, 1, 2, 0) for sums in parts)
-                self._totals.append(HeadRatios(part.names, self._scope.layers, *of_statistic, part.metric, part.unit))
+                above, below = (sums.transpose(3, 1, 2, 0) for sums in parts)
+                ratios = HeadRatios(part.names, self._scope.layers, above, below, part.metric, part.unit)
+                self._totals.append(ratios)
             totals = self._totals[number]
             over, under = (sums.transpose(3, 1, 2, 0) for sums in (totals.over, totals.under))
             added = [(over[:, place], part.over)]

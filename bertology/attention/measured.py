@@ -311,13 +311,11 @@ class HeadStatistics:
     """Statistics of every head with intervals, and distances between heads."""
 
     model: str
-    level: Level
     names: tuple[str, ...]
     """Names of the statistics; see :class:`Masses`, :class:`Sharpness`, :class:`Offsets` and :class:`NormShares`."""
-    layers: tuple[int, ...]
     frame: pd.DataFrame  # a row a head, see to_pandas
     distances: HeadDistances | None  # none unless distances were requested
-    read: MapPass  # how many sentences and words were read, and why others were not
+    read: MapPass  # what was read: layers and units, numbers of sentences and words, and why others were not
 
     def of(self, name: str) -> Floats:
         """``[layer, head]`` values of one statistic; NaN where there was nothing to count.
@@ -327,12 +325,7 @@ class HeadStatistics:
         """
         if name not in self.names:
             raise ResultsError(f"no statistic {name!r}: there are {', '.join(self.names)}")
-        return np.asarray(self.frame[name].to_numpy().reshape(len(self.layers), -1))
-
-    def top(self, name: str, n: int = 5) -> list[tuple[str, float]]:
-        """The heads with the highest values of one statistic, the highest first; raises as :meth:`of`."""
-        values, heads = self.of(name).ravel(), self.frame["head"].tolist()
-        return [(heads[place], float(values[place])) for place in np.argsort(-values, kind="stable")[:n].tolist()]
+        return np.asarray(self.frame[name].to_numpy().reshape(len(self.read.scope.layers), -1))
 
     def to_pandas(self) -> pd.DataFrame:
         """One row a head: ``layer``, ``head`` (``L3H5``), and of each statistic its value, ``_low`` and ``_high``, the
@@ -346,7 +339,7 @@ class HeadStatistics:
 
         if names is None:
             names = [name for name in self.names if np.isfinite(self.of(name)).any()]
-        return plot_heads([(name, self.of(name)) for name in names], self.layers)
+        return plot_heads([(name, self.of(name)) for name in names], self.read.scope.layers)
 
 
 def head_statistics(
@@ -367,7 +360,7 @@ def head_statistics(
 
     >>> from bertology.attention import head_statistics
     >>> table = head_statistics("pocket", "pocket")  # doctest: +SKIP
-    >>> table.top("previous")  # doctest: +SKIP
+    >>> table.to_pandas().nlargest(5, "previous")  # doctest: +SKIP
 
     Args:
         model: an encoder, or the name or path of one, which computes on ``device``.
@@ -406,9 +399,7 @@ def head_statistics(
         columns |= {name: of_name.values, f"{name}_low": of_name.ci_low, f"{name}_high": of_name.ci_high}
     return HeadStatistics(
         model=encoder.name,
-        level=level,
         names=tuple(name for _, name in names),
-        layers=read.scope.layers,
         frame=pd.DataFrame(columns),
         distances=read.results[-1] if distances else None,
         read=read,

@@ -67,7 +67,7 @@ class AttentionProbe(HeadProbe):
 
     @abstractmethod
     def statistics(self, sentences: Sentences) -> Sequence[MakeStatistic]:
-        """Statistics summed over the maps of a text; each finishes to a :class:`HeadRatios`, or a tuple of them.
+        """Statistics summed over the maps of a text; each finishes to a tuple of :class:`HeadRatios`.
 
         Raises:
             CorpusError: the text lacks what is asked about.

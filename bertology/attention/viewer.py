@@ -25,8 +25,8 @@ from torch import Tensor, nn
 
 from bertology._names import folder_name, name_not_found
 from bertology._page import asset, framed, full_page, write_page
-from bertology.attention.maps import check_norms, checked_layers, knows_norms, reading_maps
-from bertology.corpora import Sentence, Text, as_sentence, as_sentences
+from bertology.attention.maps import MapText, check_norms, checked_layers, knows_norms, reading_maps
+from bertology.corpora import Sentence, Sentences, Text, as_sentence, as_sentences
 from bertology.encoders import Encoder, LabelledArray, open_encoder
 from bertology.encoders.alignment import column_weights, row_weights
 from bertology.encoders.heads import DecoderKind, load_sequence_model
@@ -272,9 +272,10 @@ class Input:
         for level, own in self.units.items():
             member = nn.functional.pad(own.member[:, :-1], (1, 0))
             kept, first = member.any(1).tolist(), torch.eye(1, len(self.ids))
-            labels, special, word = (tuple(compress(part, kept)) for part in (own.labels, own.special, own.word))
             whole = torch.cat([first, member[kept]])
-            units[level] = ShownUnits((start, *labels), (True, *special), (0,) * len(whole), (-1, *word), whole)
+            labels, special = (start, *compress(own.labels, kept)), (True, *compress(own.special, kept))
+            word = (-1, *compress(own.word, kept))
+            units[level] = ShownUnits(labels, special, (0,) * len(whole), word, whole)
         return replace(self, ids=(start_id, *self.ids[:-1]), types=None, units=units)
 
 
@@ -479,41 +480,29 @@ def choose_heads(
 
 def lay_out(encoder: Encoder, sentences: Sequence[Sentence]) -> Input:
     """Pieces of one sentence or two with the model's special tokens around them, and the words among them."""
-    pieces = encoder.tokenize(sentences)
     backend: Any = encoder.tokenizer.backend_tokenizer
     encoding = backend.encode(*(sentence.text for sentence in sentences))
-    n_pieces, of = len(encoding.ids), encoding.sequence_ids
-    if n_pieces > encoder.max_pieces:
-        problem = f"{n_pieces} pieces with special tokens, model {encoder.name} takes {encoder.max_pieces}"
-        raise ModelError(f"{' '.join(sentence.text for sentence in sentences)[:40]}…: {problem}: shorten it")
-    if not {*range(len(sentences))} <= {*of}:
-        raise BertologyError("there is no word in the sentence that the tokenizer makes a piece of: give some text")
-    words, left_out, number, of_piece = [], [], 0, [-1] * n_pieces
-    for of_sentence, sentence in enumerate(sentences):
-        shift = of.index(of_sentence) - encoder.n_prefix
-        for form in sentence.words:
-            first, last = (int(ends[number]) + shift for ends in (pieces.word_first, pieces.word_last))
-            if pieces.word_window[number] >= 0:
-                words.append((first, last, number, form))
-                # Where two words share a piece, it belongs to the first of them.
-                of_piece[first:last] = [number if owner < 0 else owner for owner in of_piece[first:last]]
-            else:
-                left_out.append(form)
-            number += 1
-    labels = (_label(encoder, encoding, sentences, place) for place in range(n_pieces))
-    single = [(place, place + 1, of_piece[place], label) for place, label in enumerate(labels)]
-    specials = [unit for unit in single if of[unit[0]] is None]
-    segments = [*accumulate(of, lambda before, own: before if own is None else own, initial=0)][1:]
+    if len(encoding.ids) > encoder.max_pieces:
+        problem = f"{len(encoding.ids)} pieces with special tokens, model {encoder.name} takes {encoder.max_pieces}"
+        raise ModelError(f"{problem}: shorten it")
+    forms, n_first = [form for sentence in sentences for form in sentence.words], len(sentences[0])
+    pieces = [_label(encoder, encoding, sentences, place) for place in range(len(encoding.ids))]
     units: dict[Level, ShownUnits] = {}
-    by_place = sorted(words + specials, key=lambda unit: (unit[0], unit[2]))
-    for level, every in zip(LEVELS, (by_place, single), strict=True):
-        firsts, lasts, numbers, shown = zip(*every, strict=True)
-        places, ends = torch.arange(n_pieces), torch.tensor([firsts, lasts])[:, :, None]
-        is_special, segment = tuple(of[first] is None for first in firsts), tuple(segments[first] for first in firsts)
-        member = ((places >= ends[0]) & (places < ends[1])).float()
-        units[level] = ShownUnits(shown, is_special, segment, numbers, member)
-    types = tuple(encoding.type_ids) if 0 < max(encoding.type_ids) < encoder.n_segments else None
-    return Input(tuple(encoding.ids), types, units, tuple(left_out))
+    for level in LEVELS:
+        text = MapText(encoder, Sentences(sentences), level=level, on_long="error", pairs=len(sentences) > 1)
+        if text.n_pairs < len(sentences) - 1:
+            raise BertologyError("there is no word in one sentence of the pair: give some text")
+        (batch,) = text.batches()
+        inputs = text.inputs(batch)
+        member = torch.eye(len(pieces)) if inputs.member is None else inputs.member[0].cpu()
+        word, special = inputs.units.word[0].tolist(), (inputs.units.is_cls | inputs.units.is_sep)[0].tolist()
+        firsts = zip(word, member.argmax(1).tolist(), strict=True)
+        labels = [pieces[first] if level == "piece" or number < 0 else forms[number] for number, first in firsts]
+        segments = accumulate(word, lambda before, number: before if number < 0 else int(number >= n_first), initial=0)
+        units[level] = ShownUnits(tuple(labels), tuple(special), tuple(segments)[1:], tuple(word), member)
+    left_out = tuple(forms[skipped.word] for skipped in text.pieces.skipped)
+    types = None if inputs.types is None else tuple(inputs.types[0].tolist())
+    return Input(tuple(encoding.ids), types, units, left_out)
 
 
 def _label(encoder: Encoder, encoding: Any, sentences: Sequence[Sentence], place: int) -> str:
@@ -552,7 +541,7 @@ def payload(
             sets: dict[str, Any] = {}
             for of_level, of_weights in [(level, weights)] if is_part else every:
                 n_rows, n_columns = reading.size(of_level)
-                kept, covered = most_kept(reading.n_maps, n_columns, cells=cells, n_rows=n_rows), []
+                kept, covered = min(n_columns, max(1, cells // (reading.n_maps * n_rows))), []
                 for layer in reading.heads:
                     content, share = pack(reading.maps(layer, level=of_level, weights=of_weights), kept=kept)
                     name = f"{number}-{reading.kind}-{of_level}-{of_weights}-{layer}"
@@ -594,13 +583,6 @@ def _arcs(reading: AttentionReading, level: Level) -> list[list[Any]]:
                 arcs.append([*ends, relations[word] or ""])
         before += len(sentence)
     return arcs
-
-
-def most_kept(n_maps: int, n_units: int, *, cells: int = MOST_CELLS, n_rows: int | None = None) -> int:
-    """Weights of each row that can be kept when ``n_maps`` maps share so many ``cells`` of a page; of maps that
-    are not square ``n_rows`` is the number of their rows."""
-    rows = n_maps * (n_rows or n_units)
-    return n_units if rows * n_units <= cells else min(n_units, max(1, cells // rows))
 
 
 def pack(maps: Maps, *, kept: int) -> tuple[bytes, float]:

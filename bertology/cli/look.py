@@ -78,6 +78,7 @@ def cloze(
         lens_corpus: Corpus whose train split a missing lens is fitted to.
     """
     from bertology.cloze import Prompt, read_cloze
+    from bertology.cloze.prompts import check_form
     from bertology.encoders import load_encoder
     from bertology.errors import ClozeError, quoted
     from bertology.families.request import parse_layers
@@ -97,6 +98,7 @@ def cloze(
     if candidates is not None and not words:
         raise ClozeError("no candidates: give words with commas, such as --candidates capital,city")
     scored = form.replace("-", "_")
+    check_form(scored)
     prompt = Prompt(text, words)
     if not prompt.n_masks:
         raise ClozeError(f"no mask in {quoted(text)}: write {{mask}} where a word is left out")
@@ -175,7 +177,7 @@ def _print_surprisal(model: str, settings: Mapping[str, Any], text: str, of_text
         rows = aligned([(word, bits.rjust(wide), bar) for word, bits, bar in lines])
         return "\n".join([*rows, "", total, folder_name(encoder.name), *_toy(encoder.name)]) + "\n"
 
-    about = {"text": found.sentences[0], "model": encoder.name, "kind": found.kind}
+    about = {"text": found.texts[0], "model": encoder.name, "kind": found.kind}
     print_found(format, table, lambda: frame, lambda: {**about, "words": records(frame)})
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
@@ -19,6 +19,7 @@ from bertology.cloze.prompts import (
     Excluded,
     Floats,
     Integers,
+    check_form,
     encode,
     excluded,
     masked_copies,
@@ -127,7 +128,7 @@ def pseudo_log_likelihood(
         ClozeError: no sentence, one that is no text, or the form ``one_piece``.
         NameNotFoundError: no such form.
     """
-    check_name("form of answers", form, get_args(AnswerForm))
+    check_form(form)
     if form == "one_piece":
         raise ClozeError("sentences are scored as original or within_word_l2r: choose one of them")
     if not sentences:
@@ -271,9 +272,14 @@ class Surprisals(SentenceScores):
     piece_word: Integers  # [piece] the word that each piece counts for
 
     @property
+    def texts(self) -> tuple[str, ...]:
+        """The texts as they were read."""
+        return self.sentences
+
+    @property
     def piece_nats(self) -> Floats:
         """``[piece]`` surprisal in nats; NaN where it is not known."""
-        return -self.piece_log_probs[-1]
+        return np.asarray(-self.piece_log_probs[-1])
 
     @property
     def nats(self) -> Floats:

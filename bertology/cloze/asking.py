@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from bertology._machine import Workers
-from bertology._names import check_name
 from bertology.activations.progress import Progress, silent
 from bertology.cloze.prompts import (
     MASK,
@@ -23,6 +22,7 @@ from bertology.cloze.prompts import (
     Floats,
     Integers,
     Prompt,
+    check_form,
     encode,
     masked_copies,
     spell_pieces,
@@ -212,7 +212,7 @@ def ask(
         ClozeError: a prompt without a mask, candidates for several masks, or nothing to do.
         NameNotFoundError: no such form.
     """
-    check_name("form of answers", form, get_args(AnswerForm))
+    check_form(form)
     if form != "one_piece" and (ranks or vocabulary is not None):
         raise ClozeError(f"answers scored as {form} have no rank and no vocabulary of their own: ask for one_piece")
     if not prompts or not (top or any(prompt.candidates for prompt in prompts)):
@@ -222,11 +222,11 @@ def ask(
             problem = f"prompt {number} {quoted(prompt.text)}: {prompt.n_masks} masks in it"
             raise ClozeError(f"{problem}; write {MASK} once where a word is left out, or give one mask's number (at)")
     n_entries = encoder.masked_head.n_entries
-    entries = np.arange(n_entries) if vocabulary is None else np.unique(np.asarray(vocabulary, dtype=np.int64))
-    if not len(entries) or entries[0] < 0 or entries[-1] >= n_entries or top > len(entries):
-        given = f"{len(entries)} vocabulary entries, of which the best {top} are asked for"
+    entries: Integers | None = None if vocabulary is None else np.unique(np.asarray(vocabulary, dtype=np.int64))
+    n_chosen = n_entries if entries is None else len(entries)
+    if top > n_chosen or (entries is not None and not (len(entries) and 0 <= entries[0] <= entries[-1] < n_entries)):
+        given = f"{n_chosen} vocabulary entries, of which the best {top} are asked for"
         raise ClozeError(f"{given}: give numbers from 0 to {n_entries - 1}, and ask for no more than there are")
-    entries = None if vocabulary is None else entries
     chosen = chosen_layers(encoder, layers)
     wanted = Wanted(layers=chosen, ranks=ranks, top=top, vocabulary=entries)
     return _scores(encoder, tuple(prompts), form, wanted, progress)
@@ -347,7 +347,7 @@ def read_cloze(
         ModelError: no masked-LM head, no mask, or a layer that the model does not have.
         ClozeError: no mask, more than one, a text that is too long, or none of the candidates can be scored.
     """
-    check_name("form of answers", form, get_args(AnswerForm))
+    check_form(form)
     if prompt.n_masks > 1:
         which = f"{prompt.n_masks} masks in {quoted(prompt.text)}"
         raise ClozeError(f"{which}: one is read at a time, write out the others")

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from filelock import FileLock
@@ -42,21 +42,13 @@ from bertology.families.sums import own_readout
 from bertology.measures import Metric, bootstrap
 from bertology.measures.intervals import Bootstrap
 from bertology.measures.metrics import METRICS, CountKind
-from bertology.probing import ControlNote, LeftOut, Probe
+from bertology.probing import LeftOut, Probe
 from bertology.results import Predictions, ResultRow, predictions
 
 if TYPE_CHECKING:
     from bertology.cloze.lens import TunedLens
     from bertology.encoders import Encoder
     from bertology.encoders.alignment import OnLong
-
-
-_ORACLE = ControlNote(
-    "majority",
-    "majority (oracle)",
-    "the answer most frequent in each group of this test itself, which no model may look at",
-)
-_BLIND = ControlNote("blind", "blind", "the same texts without the words that decide the answer")
 
 
 class _Cloze(Family):
@@ -100,18 +92,6 @@ class _Cloze(Family):
             _, text = _lens_text(config, pair)
             identity |= {"lens_fingerprint": text.text_fingerprint, "on_long": pair.request.on_long}
         return CellGrid(layers, layers, identity, ("none", "blind") if can_be_blind else ("none",))
-
-    def baselines(self, probe: Probe) -> tuple[ControlNote, ...]:
-        """The most frequent answer, where the answer is a word of the vocabulary.
-
-        Of two texts neither is the more frequent answer; and where each item has distractors of its own, the most
-        frequent answer is mostly one that is never a distractor.
-        """
-        assert isinstance(probe, ClozeProbe)
-        return (_ORACLE,) if probe.asks == "answers" else ()
-
-    def controls(self, probe: Probe) -> tuple[ControlNote, ...]:
-        return (_BLIND,)
 
     def compute_cells(self, cells: FitCells, job: Resources) -> None:
         """Run the model on the texts of a task."""
@@ -169,7 +149,7 @@ class _Cloze(Family):
         assert isinstance(probe, ClozeProbe)
         # The replicates of single groups are kept where a mean over draws is to be made.
         columns = [_columns(one, probe, scoring, keep=len(draws) > 1) for one in draws]
-        has_majority = first.weights.init == request.init and "majority" in request.controls and self.baselines(probe)
+        has_majority = first.weights.init == request.init and "majority" in request.controls and probe.baselines
 
         def more(control: str, by_control: rows.ByControl, _: Sequence[Mapping[str, Any]]) -> Sequence[ResultRow]:
             """The baseline ``majority`` on the items that the layers are scored on, in rows of the first cell; none
@@ -347,11 +327,9 @@ class Answers:
         return cls(score, rival, rank, first, first + _strings([item.answer for item in items]), [""] * len(items))
 
 
-class _Found(NamedTuple):
-    """Answers to some items: fields of :class:`Answers`, and the reasons why some are not scored."""
-
-    fields: dict[str, Any]  # by name [layer, item]
-    excluded: Sequence[tuple[int, Excluded]] = ()  # place of the item; the first reason of each counts
+_Found = tuple[dict[str, Any], Sequence[tuple[int, Excluded]]]
+"""Fields of :class:`Answers` of some items, by name ``[layer, item]``, and the reasons why some are not scored with the
+place of the item; of several reasons the first counts."""
 
 
 @dataclass(frozen=True)
@@ -392,10 +370,10 @@ class Asked:
         for (group, _), of_words in by_words.items():
             words = items.vocabularies.get(group, self.vocabulary)
             for some in (of_words[start : start + _AT_ONCE] for start in range(0, len(of_words), _AT_ONCE)):
-                found = self._found(asks, [items.items[place] for place in some], words)
-                for name, values in found.fields.items():
+                fields, excluded = self._found(asks, [items.items[place] for place in some], words)
+                for name, values in fields.items():
                     getattr(answers, name)[:, some] = values
-                for place, one in found.excluded:
+                for place, one in excluded:
                     word = "" if one.candidate is None else f"{one.candidate!r} "
                     answers.reason[some[place]] = answers.reason[some[place]] or f"{word}{one.reason}"
                 progress.advance(len(some))
@@ -411,10 +389,10 @@ class Asked:
         entries = None
         # Answers of several pieces have no place in a vocabulary.
         if words and asks in ("answers", "choices") and self.form in (None, "one_piece"):
-            entries = vocabulary_ids(self.encoder, words, before=_before(items[0]))[0].tolist()
+            entries = vocabulary_ids(self.encoder, words, before=_before(items[0])).tolist()
             if not entries:
                 reason = Excluded(0, None, "no word of the vocabulary is a single piece there")
-                return _Found({}, [(place, reason) for place in range(len(items))])
+                return {}, [(place, reason) for place in range(len(items))]
         if asks == "answers":
             return self._ranked(items, entries)
         if asks in ("choices", "contexts"):
@@ -427,11 +405,11 @@ class Asked:
             score, rival = (following.log_probs[:, places, which] for which in (right, 1 - right))
             first = np.where(following.log_probs[..., 0] > following.log_probs[..., 1], *_strings(["next", "other"]))
             excluded = [(one.item, one) for one in following.excluded]
-            return _Found({"score": score, "rival": rival, "first": first}, excluded)
+            return {"score": score, "rival": rival, "first": first}, excluded
         texts = [text for item in items for text in (item.text, item.other)]
         found = pseudo_log_likelihood(self.encoder, texts, layers=self.layers, form=self.form or "original")
         pairs = found.totals[:, 0::2], found.totals[:, 1::2]
-        return _Found(_of_texts(items, *pairs), [(one.item // 2, one) for one in found.excluded])
+        return _of_texts(items, *pairs), [(one.item // 2, one) for one in found.excluded]
 
     def _ranked(self, items: Sequence[ClozeItem], entries: Sequence[int] | None) -> _Found:
         """The place of each answer, or of the best of those that are as right."""
@@ -451,7 +429,7 @@ class Asked:
             score[:, place] = np.nanmax(values[:, :n], axis=1)
         first = self._spelled(scores.top_ids[:, scores.mask_starts[1:] - 1, 0])
         lost = [(one.item, one) for one in scores.excluded if np.isnan(score[:, one.item]).all()]
-        return _Found({"score": score, "rank": rank, "first": first}, lost)
+        return {"score": score, "rank": rank, "first": first}, lost
 
     def _chosen(self, items: Sequence[ClozeItem], entries: Sequence[int] | None, *, of_texts: bool) -> _Found:
         """Correct answers and their distractors at one mask, or answers at the masks of two texts."""
@@ -465,7 +443,7 @@ class Asked:
         starts, excluded = scores.candidate_starts, [(one.item // 2, one) for one in scores.excluded]
         right = scores.values[:, starts[:-1:2]]
         if of_texts:
-            return _Found(_of_texts(items, right, scores.values[:, starts[1:-1:2]]), excluded)
+            return _of_texts(items, right, scores.values[:, starts[1:-1:2]]), excluded
         fields = {"score": right, "rival": np.full(right.shape, np.nan), "first": np.full(right.shape, "", object)}
         for place, item in enumerate(items):
             wrong = scores.of(2 * place + 1)
@@ -474,7 +452,7 @@ class Asked:
             fields["first"][:, place] = np.where(right[:, place] > wrong.max(axis=1), item.answer, best)
         if scores.ranks is not None:
             fields["rank"] = scores.ranks[:, starts[:-1:2]]
-        return _Found(fields, excluded)
+        return fields, excluded
 
     def _changed(self, items: Sequence[ClozeItem]) -> _Found:
         """Ranks and values, in another text, of the word that each layer ranks first."""
@@ -493,8 +471,7 @@ class Asked:
                 score[:, place], rank[:, place] = after.of(number)[chosen], after.ranks_of(number)[chosen]
             excluded += [(kept[one.item], one) for one in after.excluded]
         rival = before.top_values[:, before.mask_starts[1:] - 1, 0]
-        found = {"score": score, "rival": rival, "rank": rank, "first": first, "gold": self._spelled(ids)}
-        return _Found(found, excluded)
+        return {"score": score, "rival": rival, "rank": rank, "first": first, "gold": self._spelled(ids)}, excluded
 
     def _spelled(self, ids: NDArray[np.int64]) -> NDArray[np.object_]:
         """``[layer, item]`` entries as text; empty for none."""

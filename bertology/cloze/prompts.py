@@ -10,11 +10,12 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bertology._names import check_name
 from bertology.errors import ClozeError
 
 if TYPE_CHECKING:
@@ -41,6 +42,11 @@ over its pieces of the log-probability of each with all others in sight (the pse
 2020, section 2). ``within_word_l2r``: the same with the later pieces of the same word masked too, so that a word does
 not give itself away (Kauf & Ivanova 2023, section 2). A candidate of one piece scores the same in all three.
 """
+
+
+def check_form(form: str) -> None:
+    """Check that a name is an :data:`AnswerForm`."""
+    check_name("form of answers", form, get_args(AnswerForm))
 
 
 @dataclass(frozen=True)
@@ -234,28 +240,20 @@ def anchor_of(before: str) -> str:
     return f"{_WORD_BEFORE} " if before[-1].isspace() else before.split()[-1]
 
 
-def vocabulary_ids(
-    encoder: Encoder, words: Sequence[str], *, before: str = "a "
-) -> tuple[Integers, tuple[Excluded, ...]]:
+def vocabulary_ids(encoder: Encoder, words: Sequence[str], *, before: str = "a ") -> Integers:
     """The entries of a vocabulary given in words that follow the text ``before``, for :func:`ask`.
 
     At the start of a text, after a space or a bracket a word may be another entry. Given are ``[entry]`` vocabulary
-    numbers, ascending, each once, and the words that are no single piece, with the reason.
+    numbers, ascending, each once; words that are no single piece are left out.
     """
     reader = AnswerReader(encoder)
-    answers = reader.read(before, words)
-    reasons = list(map(reader.unfit, answers))
-    entries = {answer.pieces[0] for answer, reason in zip(answers, reasons, strict=True) if not reason}
-    return np.array(sorted(entries), dtype=np.int64), excluded(reasons, words)
+    entries = {answer.pieces[0] for answer in reader.read(before, words) if not reader.unfit(answer)}
+    return np.array(sorted(entries), dtype=np.int64)
 
 
-def excluded(reasons: Sequence[str], words: Sequence[str] | None = None) -> tuple[Excluded, ...]:
+def excluded(reasons: Sequence[str]) -> tuple[Excluded, ...]:
     """The items that have a reason why they are not scored, of all that were given."""
-    return tuple(
-        Excluded(number, None if words is None else words[number], reason)
-        for number, reason in enumerate(reasons)
-        if reason
-    )
+    return tuple(Excluded(number, None, reason) for number, reason in enumerate(reasons) if reason)
 
 
 def spell_pieces(encoder: Encoder, ids: Sequence[int]) -> list[str]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
@@ -14,7 +13,6 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
 from bertology.activations import read_words
-from bertology.activations.progress import Progress, silent
 from bertology.attention._kept import KeptMaps
 from bertology.attention.arcs.questions import WAYS, Arcs, TextTrees, expanded
 from bertology.attention.maps import BatchSums, MapBatch, SumsStatistic, Units, stream_maps
@@ -27,6 +25,8 @@ from bertology.measures.trees import spanning_arborescences
 
 _LEAST = 1e-9  # added to attention, so that a word which attends to no candidate is as confused as chance
 _FEWEST = 10  # sentences that a parser is fitted to and scored on, at least
+_BATCH = 32  # sentences of which a parser is fitted to at a time
+_PATIENCE = 4  # epochs without a lower loss on dev after which the best weights so far are taken
 _APART = 4.0
 """Subtracted from weights, none of which is above 1, where a word may not be the answer. Words of several pieces that
 are shared with another may sum to a little more than 1, never to this."""
@@ -258,30 +258,16 @@ def _heads_of_trees(weights: NDArray[np.float32], trees: _Trees) -> Integers:
     return np.concatenate(parts).reshape(n_trees, n_heads, n_words)
 
 
-@dataclass(frozen=True, kw_only=True)
-class ParserSettings:
-    """Settings of the fit of a parser."""
-
-    with_words: bool = False
-    """Whether the weight of a head depends on the two words, by their vectors in layer 0, or is the same for all."""
-    most_sentences: int = 1000  # sentences whose maps are held in memory; of more so many are drawn at random
-    learning_rate: float = 0.03  # learning rate of Adam; a tenth of it where weights depend on words
-    batch_sentences: int = 32
-    max_epochs: int = 60
-    patience: int = 4  # epochs without a lower loss on dev after which the best weights so far are taken
-    seed: int = 0
-
-
 def crossfit_attention_parser(
     encoder: Encoder,
     sentences: Sentences,
     trees: TextTrees,
     *,
     name: str,
-    settings: ParserSettings | None = None,
-    layers: Sequence[int] | None = None,
-    on_long: str = "skip",
-    progress: Progress = silent,
+    with_words: bool = False,
+    learning_rate: float = 0.03,
+    max_epochs: int = 60,
+    **reading: Any,
 ) -> HeadRatios:
     """The score of a dependency parser made of the maps of all heads together (Clark et al. 2019, section 5).
 
@@ -294,16 +280,16 @@ def crossfit_attention_parser(
     stop. The ratio ``attention_uas`` of the whole model is the share of words whose head is named; sentences that are
     read in windows are not scored. A :class:`CorpusError` where fewer than ten sentences can be read.
     """
-    settings = settings or ParserSettings()
-    if min(settings.most_sentences, settings.batch_sentences, settings.max_epochs, settings.patience) < 1:
-        raise FitError("most_sentences, batch_sentences, max_epochs and patience should be at least 1")
-    examples = _read(encoder, sentences, trees, settings, layers=layers, on_long=on_long, progress=progress)
+    if max_epochs < 1:
+        raise FitError(f"max_epochs {max_epochs}: give at least 1")
+    examples = _read(encoder, sentences, trees, with_words=with_words, **reading)
     if len(examples) < _FEWEST:
-        raise CorpusError(f"{len(examples)} sentences with a tree to parse: give at least {_FEWEST}")
+        raise CorpusError(f"{len(examples)} sentences with a tree are read whole: give at least {_FEWEST}")
     halves, scores = (examples[::2], examples[1::2]), []
     for fitted_to, scored in (halves, halves[::-1]):
         train = [one for place, one in enumerate(fitted_to) if place % 5]
-        scores.append(_score(_fit(train, fitted_to[::5], settings), scored))
+        parser = _fit(train, fitted_to[::5], learning_rate=learning_rate, max_epochs=max_epochs)
+        scores.append(_score(parser, scored))
     right, n_words, of_sentence = (np.concatenate(parts) for parts in zip(*scores, strict=True))
     return text_ratios((name,), sentences, of_sentence, np.zeros_like(right), right, n_words, metric="attention_uas")
 
@@ -318,24 +304,21 @@ class _Example(NamedTuple):
 
 
 def _read(
-    encoder: Encoder, sentences: Sentences, trees: TextTrees, settings: ParserSettings, **reading: Any
+    encoder: Encoder, sentences: Sentences, trees: TextTrees, *, with_words: bool = False, **reading: Any
 ) -> list[_Example]:
     """The sentences that are scored, those of like length together; ``reading`` is how :func:`stream_maps` reads."""
-    some = trees.some(settings.most_sentences, seed=settings.seed)
-    if not len(some.sentences):
-        raise CorpusError("no tree to parse in the given text")
-    drawn = Sentences(sentences[number] for number in some.sentences.tolist())
+    drawn = Sentences(sentences[number] for number in trees.sentences.tolist())
     (kept,) = stream_maps(encoder, drawn, [partial(KeptMaps, dtype=torch.float16)], **reading).results
     # A word of no piece is in no map.
     lengths = np.diff(drawn.starts)
     whole = [number for number, one in sorted(kept.items()) if (one.words >= 0).sum() == lengths[number]]
     if not whole:
-        raise CorpusError("no sentence of the given text can be read whole: it is too long for the model")
+        return []
     read = Sentences(drawn[number] for number in whole)
-    vectors = read_words(encoder, read, layers=[0])[0] if settings.with_words else None
+    vectors = read_words(encoder, read, layers=[0])[0] if with_words else None
     examples = []
     for place, number in enumerate(whole):
-        sentence = int(some.sentences[number])
+        sentence = int(trees.sentences[number])
         words = slice(trees.starts[sentence], trees.starts[sentence + 1])
         heads = np.where(trees.scored[words] & (trees.heads[words] > 0), trees.heads[words] - 1, -1)
         is_word = torch.from_numpy(kept[number].words >= 0)
@@ -382,18 +365,18 @@ class _Parser(nn.Module):
         return nn.functional.cross_entropy(chosen, heads[heads >= 0]), len(chosen)
 
 
-def _batches(examples: list[_Example], size: int = 32) -> list[list[_Example]]:
-    return [examples[start : start + size] for start in range(0, len(examples), size)]
+def _batches(examples: list[_Example]) -> list[list[_Example]]:
+    return [examples[start : start + _BATCH] for start in range(0, len(examples), _BATCH)]
 
 
-def _fit(train: list[_Example], dev: list[_Example], settings: ParserSettings) -> _Parser:
+def _fit(train: list[_Example], dev: list[_Example], *, learning_rate: float, max_epochs: int) -> _Parser:
     """Fit by Adam until the loss on dev no longer falls."""
     parser = _Parser(train[0].maps.shape[0], train[0].vectors)
-    rates = {"plain": settings.learning_rate, "of_words": settings.learning_rate / 10}
+    rates = {"plain": learning_rate, "of_words": learning_rate / 10}
     groups = [{"params": [weights], "lr": rates[name]} for name, weights in parser.named_parameters()]
-    optimizer, order = torch.optim.Adam(groups), np.random.default_rng(settings.seed)
-    best, best_epoch, state, batches = float("inf"), 0, {}, _batches(train, settings.batch_sentences)
-    for epoch in range(1, settings.max_epochs + 1):
+    optimizer, order = torch.optim.Adam(groups), np.random.default_rng(0)
+    best, best_epoch, state, batches = float("inf"), 0, {}, _batches(train)
+    for epoch in range(1, max_epochs + 1):
         for number in order.permutation(len(batches)).tolist():
             loss, _ = parser.loss(batches[number])
             optimizer.zero_grad()
@@ -405,7 +388,7 @@ def _fit(train: list[_Example], dev: list[_Example], settings: ParserSettings) -
         if on_dev < best - 1e-5:
             best, best_epoch = on_dev, epoch
             state = {name: value.clone() for name, value in parser.state_dict().items()}
-        elif epoch - best_epoch >= settings.patience:
+        elif epoch - best_epoch >= _PATIENCE:
             break
     parser.load_state_dict(state)
     return parser

@@ -4,7 +4,7 @@ answered without a head."""
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -27,13 +27,9 @@ WAYS = ("maximum attention", "spanning tree")
 
 _ALL = "all"
 _UP, _DOWN = "dependent → head", "head → dependent"
-_UNIVERSAL = frozenset(
-    [
-        *("acl", "advcl", "advmod", "amod", "appos", "aux", "case", "cc", "ccomp", "clf", "compound", "conj", "cop"),
-        *("csubj", "dep", "det", "discourse", "dislocated", "expl", "fixed", "flat", "goeswith", "iobj", "list"),
-        *("mark", "nmod", "nsubj", "nummod", "obj", "obl", "orphan", "parataxis", "punct", "reparandum", "root"),
-        *("vocative", "xcomp"),
-    ]
+_UNIVERSAL = (
+    "acl advcl advmod amod appos aux case cc ccomp clf compound conj cop csubj dep det discourse dislocated expl fixed "
+    "flat goeswith iobj list mark nmod nsubj nummod obj obl orphan parataxis punct reparandum root vocative xcomp"
 )
 """The relations of Universal Dependencies (Nivre et al. 2020)."""
 _KINDS = {"PRON": "pronoun", "PROPN": "proper", "NOUN": "nominal"}
@@ -83,22 +79,25 @@ class Arcs:
         return cls(names, words, of_groups, numbers, whole[:, 2], is_right, looked_at=looked_at & set(names))
 
     @classmethod
-    def among(cls, names: tuple[str, ...], asked: Integers, is_in: Booleans, candidates: Sequence[Any]) -> Arcs:
+    def among(cls, names: tuple[str, ...], asked: Mapping[int, Mapping[int, Sequence[Any]]], is_in: Booleans) -> Arcs:
         """Questions with candidates, once in each of their groups.
 
         Args:
             names: of the groups.
-            asked: ``[question]`` the word that is asked about.
+            asked: the candidates of each word, with whether each is correct and, if there is a rule, its rank.
             is_in: ``[question, group]`` whether it belongs to a group.
-            candidates: number of the question, ascending, the word, whether it is correct, and its rank, if any.
         """
-        of_question, words, is_right, *ranks = (np.array(column) for column in zip(*candidates, strict=True))
+        lengths = np.array([len(candidates) for candidates in asked.values()], dtype=np.int64)
+        words, is_right, *ranks = (
+            np.array(column)
+            for column in zip(*((word, *facts) for some in asked.values() for word, facts in some.items()), strict=True)
+        )
+        ends = np.cumsum(lengths, dtype=np.int64)
         numbers, groups = np.nonzero(is_in)
-        first, last = (np.searchsorted(of_question, numbers, side=side) for side in ("left", "right"))
-        chosen, questions = expanded(first, last)
+        chosen, questions = expanded((ends - lengths)[numbers], ends[numbers])
         of_rule = ranks[0][chosen] if ranks else None
         answers = questions, words[chosen], is_right[chosen]
-        return cls(names, np.asarray(asked)[numbers], groups, *answers, is_open=False, ranks=of_rule)
+        return cls(names, np.array(list(asked))[numbers], groups, *answers, is_open=False, ranks=of_rule)
 
     def __len__(self) -> int:
         return len(self.asked)
@@ -313,7 +312,7 @@ def dependency_arcs(
     by_size = [str(name) for name in names[np.argsort(-counts, kind="stable")] if name in relations or not relations]
     for name in relations:
         # One that is rare may be missing from a small split; one that is in no text is a slip.
-        if name not in _UNIVERSAL and name not in by_size:
+        if name not in _UNIVERSAL.split() and name not in by_size:
             raise NameNotFoundError(f"unknown relation {quoted(name)}: the text has {listed(map(str, names))}")
     groups = []
     for name in [_ALL] * (not relations) + by_size:
@@ -344,35 +343,33 @@ def antecedents(sentences: Sentences, layer: str, *, mention_head: Literal["tree
         raise CorpusError(f"no mention is joined to another in layer {quoted(layer)}: {there}")
     if mention_head == "tree" and sentences.heads is None:
         raise CorpusError("no tree to find the heads of mentions by: give a treebank, or set mention_head to last_word")
-    asked: list[int] = []
-    found: list[tuple[int, int, bool, int]] = []
+    by_word: dict[int, dict[int, tuple[bool, int]]] = defaultdict(dict)
     for number, targets in sentences.targets(layer):
-        of_word: dict[int, dict[int, tuple[bool, int]]] = defaultdict(dict)
         start = int(sentences.starts[number])
         for target in targets:
             if target.span2 is None:
                 continue
             spans = target.span1, target.span2
             (first, one), (second, other) = sorted(
-                (_mention_head(sentences, start, it, mention_head), it) for it in spans
+                (_mention_head(sentences, start, span, mention_head), span) for span in spans
             )
             if first < second:
                 # Mentions inside one another may have one head: it is right if any of them is.
-                was_right, rank = of_word[second].get(first, (False, _WORST))
+                was_right, rank = by_word[second].get(first, (False, _WORST))
                 rank = min(rank, _rank(sentences, start, (one, other), (first, second)))
-                of_word[second][first] = was_right or "1" in target.labels, rank
-        for word, candidates in sorted(of_word.items()):
-            if any(one for one, _ in candidates.values()):
-                found += [(len(asked), other, *facts) for other, facts in sorted(candidates.items())]
-                asked.append(word)
+                by_word[second][first] = was_right or "1" in target.labels, rank
+    asked = {
+        word: dict(sorted(candidates.items()))
+        for word, candidates in sorted(by_word.items())
+        if any(is_right for is_right, _ in candidates.values())
+    }
     if not asked:
         raise CorpusError(f"no two mentions of a sentence mean the same in layer {quoted(layer)}")
     tags = sentences.layers.get("upos")
-    of_asked = [None] * len(asked) if tags is None else [tags.decoded(word, word + 1)[0] for word in asked]
+    of_asked = [None if tags is None else tags.decoded(word, word + 1)[0] for word in asked]
     kinds = np.array([_KINDS.get(tag or "", "") for tag in of_asked])
     names = (_ALL, *(kind for kind in _KINDS.values() if (kinds == kind).any()))
-    is_in = np.stack([(kinds == name) | (name == _ALL) for name in names], axis=1)
-    return Arcs.among(names, np.array(asked), is_in, found)
+    return Arcs.among(names, asked, np.stack([(kinds == name) | (name == _ALL) for name in names], axis=1))
 
 
 def _mention_head(sentences: Sentences, start: int, span: _Span, mention_head: str) -> int:
@@ -403,8 +400,7 @@ def _rank(sentences: Sentences, start: int, spans: tuple[_Span, _Span], heads: t
 def subject_candidates(sentences: Sentences) -> Arcs:
     """Main auxiliaries, with the nouns of their sentences as candidates and the subject as the correct one."""
     nouns = dict(sentences.targets("subject_noun"))
-    asked: list[int] = []
-    found: list[tuple[int, int, bool]] = []  # of each candidate the question, the word, and whether it is right
+    asked: dict[int, dict[int, tuple[bool]]] = {}
     is_in: list[tuple[bool, ...]] = []
     for number, auxiliaries in sentences.targets("main_auxiliary"):
         start, some = int(sentences.starts[number]), nouns.get(number, ())
@@ -415,9 +411,8 @@ def subject_candidates(sentences: Sentences) -> Arcs:
             low, high = sorted((subject, word))
             is_first = right[start + some[0].span1[0]]
             is_in.append((True, is_first, not is_first, any(low < place < high for place in right)))
-            found += [(len(asked), place, is_right) for place, is_right in right.items()]
-            asked.append(word)
+            asked[word] = {place: (is_right,) for place, is_right in right.items()}
     if not asked:
         remedy = "give a treebank as word_order:CORPUS"
         raise CorpusError(f"no sentence has its main auxiliary and its subject noun marked, and another noun: {remedy}")
-    return Arcs.among(_SUBJECT_GROUPS, np.array(asked), np.array(is_in), found)
+    return Arcs.among(_SUBJECT_GROUPS, asked, np.array(is_in))

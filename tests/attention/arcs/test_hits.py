@@ -47,16 +47,14 @@ def answers_of(arcs: Arcs) -> dict[tuple[int, int], set[int]]:
 
 def drawn_candidates(sentences: Sentences) -> Arcs:
     lot = np.random.default_rng(4)
-    asked: list[int] = []
-    candidates: list[tuple[int, int, bool]] = []
+    asked: dict[int, dict[int, tuple[bool]]] = {}
     for first, last in zip(sentences.starts[:-1].tolist(), sentences.starts[1:].tolist(), strict=True):
         for word in range(first + 2, last, 2):
             chosen = lot.choice(np.arange(first, word), min(3, word - first), replace=False)
             right = [place == 0 or bool(lot.integers(2)) for place in range(len(chosen))]
-            candidates += [(len(asked), *pair) for pair in zip(chosen.tolist(), right, strict=True)]
-            asked.append(word)
+            asked[word] = {place: (is_right,) for place, is_right in zip(chosen.tolist(), right, strict=True)}
     is_in = np.stack([np.ones(len(asked), dtype=bool), np.arange(len(asked)) % 2 == 0], axis=1)
-    return Arcs.among(("all", "even"), np.array(asked), is_in, candidates)
+    return Arcs.among(("all", "even"), asked, is_in)
 
 
 def best_other(found: Any, word: int, *, column: bool, itself: bool) -> Any:
@@ -166,8 +164,8 @@ def test_picks() -> None:
     words = ["The", "dog", "saw", "a", "dog", ",", "and", "a", "fox", "saw", "the", "Dog"]
     text = Sentences([Sentence.from_words(words)])
     # Of the last dog and of the fox; right are the first dog, and the second.
-    candidates = [(0, 1, False, 1), (0, 4, True, 0), (1, 1, False, 0), (1, 4, True, 0), (1, 8, False, 1)]
-    asked = Arcs.among(("all", "fox"), np.array([8, 11]), np.array([[True, True], [True, False]]), candidates)
+    candidates = {8: {1: (False, 1), 4: (True, 0)}, 11: {1: (False, 0), 4: (True, 0), 8: (False, 1)}}
+    asked = Arcs.among(("all", "fox"), candidates, np.array([[True, True], [True, False]]))
     nearest = asked.baseline("nearest", text, metric="hits")
     assert nearest.values[:, 0, 0].tolist() == [0.5, 1.0]
     same = asked.baseline("head_match", text, metric="hits")
