@@ -77,7 +77,7 @@ class _Asked(NamedTuple):
         slots = windows * n_groups + arcs.groups[numbers]
         of_answer, question = expanded(arcs.starts[numbers], arcs.starts[numbers + 1])
         answers, shown = places.find(windows[question], arcs.answers[of_answer])
-        column = arcs.in_columns[arcs.groups[numbers]][question]
+        column = np.isin(arcs.names, list(arcs.looked_at))[arcs.groups[numbers]][question]
         whole = np.stack([windows[question], units_asked[question], answers, question])
         counts = np.bincount(slots, minlength=len(units) * n_groups).reshape(len(units), n_groups)
         right = arcs.is_right[of_answer][shown & ~column]

@@ -147,11 +147,6 @@ class Arcs:
         """``[question]`` places of the questions in the order of the asked words."""
         return np.argsort(self.asked, kind="stable").astype(np.int64)
 
-    @cached_property
-    def in_columns(self) -> Booleans:
-        """``[group]`` whether its questions are answered by columns of maps."""
-        return np.array([name in self.looked_at for name in self.names], dtype=bool)
-
     def baseline(
         self, name: str, sentences: Sentences, *, metric: str, chosen_on: Arcs | None = None, farthest: int = 3
     ) -> HeadRatios:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from torch import Tensor
 
 from bertology.attention.importance import MaskedWords, Without, head_importance, scores_without, without_heads
 from bertology.corpora import Sentences
-from bertology.encoders import Encoder, masked_lm_loss
+from bertology.encoders import Encoder, load_classifier, masked_lm_loss
 from bertology.errors import ModelError
 
 
@@ -86,3 +87,8 @@ def test_what_cannot_be_asked(task: MaskedWords) -> None:
         without_heads(task, head_importance(task), layers=[0])
     with pytest.raises(ModelError, match="0 random orders: give at least"):
         without_heads(task, head_importance(task), seeds=())
+
+
+def test_a_model_without_a_classifier_is_refused(tiny_bert: Path) -> None:
+    with pytest.raises(ModelError, match=r"no classifier in its weights \(.* is missing\)"):
+        load_classifier(str(tiny_bert), device="cpu")

@@ -77,12 +77,6 @@ def until(page, holds):
     pytest.fail("it does not come to hold within five seconds")
 
 
-def scrolled(page, top):
-    """The page scrolled to a place, when that is drawn."""
-    page.evaluate("top => { document.getElementById('stage').scrollTop = top; viewer.stage.redraw(); }", top)
-    return drawn(page)
-
-
 def tab(page, name):
     page.locator(f'[data-view="{name}"]').click()
     return drawn(page)
@@ -225,15 +219,14 @@ def test_one_word_through_the_layers(shown, files):
     page.keyboard.press("ArrowRight")
     assert page.locator("#word").input_value() == "5"
     assert pixels(page) != before
-    mean = pixels(page)
-    page.locator("#one-head").select_option("2")
-    assert pixels(page) != mean
-    one = pixels(page)
-    page.locator("#side").select_option("to")
-    assert pixels(page) != one
-    with_arcs = pixels(page)
-    page.locator("#gold").uncheck()
-    assert pixels(page) != with_arcs
+    for choose in (
+        lambda: page.locator("#one-head").select_option("2"),
+        lambda: page.locator("#side").select_option("to"),
+        lambda: page.locator("#gold").uncheck(),
+    ):
+        before = pixels(page)
+        choose()
+        assert pixels(page) != before
     assert page.locator("#readout").inner_text().count("gold head") == 0
 
 
