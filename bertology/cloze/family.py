@@ -147,8 +147,7 @@ class _Cloze(Family):
         """Scores of all items, of groups of relations or constructions, and of each group."""
         probe, first, request = draws[0].probe, draws[0], scoring.pair.request
         assert isinstance(probe, ClozeProbe)
-        # The replicates of single groups are kept where a mean over draws is to be made.
-        columns = [_columns(one, probe, scoring, keep=len(draws) > 1) for one in draws]
+        columns = [_columns(one, probe, scoring) for one in draws]
         has_majority = first.weights.init == request.init and "majority" in request.controls and probe.baselines
 
         def more(control: str, by_control: rows.ByControl, _: Sequence[Mapping[str, Any]]) -> Sequence[ResultRow]:
@@ -529,7 +528,7 @@ def _kept_lens(encoder: Encoder, text: Sentences, job: Resources) -> TunedLens:
     return load_lens(path, encoder)
 
 
-def _columns(cells: FitCells, probe: ClozeProbe, scoring: Scoring, *, keep: bool) -> rows.Columns:
+def _columns(cells: FitCells, probe: ClozeProbe, scoring: Scoring) -> rows.Columns:
     """Columns by control and seed: controls are scored on none but the items that the layers are scored on."""
     columns: dict[Problem, rows.Column] = {}
     run, scored_items = scoring.run, None
@@ -547,7 +546,7 @@ def _columns(cells: FitCells, probe: ClozeProbe, scoring: Scoring, *, keep: bool
             reasons = [why or left_out[item] for item, why in zip(kept.item_ids, kept.extra["reason"], strict=True)]
             counts = _counts_of(reasons, np.asarray(kept.cluster, dtype=np.int64), *_coded(kept.extra["group"]))
             records = tuple(replace(record, facts={**record.facts, **counts}) for record in records)
-        columns[problem] = _scored(outcomes, records, of_problem, cells.layers, probe, scoring, keep=keep)
+        columns[problem] = _scored(outcomes, records, of_problem, cells.layers, probe, scoring)
     return columns
 
 
@@ -560,12 +559,8 @@ def _scored(
     scoring: Scoring,
     *,
     only: CountKind | None = None,
-    keep: bool = False,
 ) -> rows.Column:
-    """Scores by all metrics of the probe over all groups and in each, or ``only`` by those of one kind of count.
-
-    The replicates of single groups are dropped unless they are to be kept, as many groups would have very many.
-    """
+    """Scores by all metrics of the probe over all groups and in each, or ``only`` by those of one kind of count."""
     scores: dict[str, Bootstrap] = {}
     by_group: dict[tuple[str, str], Bootstrap] = {}
     names = outcomes.groups
@@ -590,9 +585,7 @@ def _scored(
         # Metrics over all items, or over some groups, would repeat themselves in a single group.
         alone = [metric for metric in metrics if metric.name in METRICS and not metric.name.startswith("micro_")]
         for number, group in enumerate(names if len(names) > 1 else ()):
-            for name, score in resampled(alone, [number]).items():
-                lean = replace(score, replicates=score.replicates[:0], jackknife=score.jackknife[:0])
-                by_group[name, group] = score if keep else lean
+            by_group |= {(name, group): score for name, score in resampled(alone, [number]).items()}
     ordered = {metric.name: scores[metric.name] for metric in probe.scores if metric.name in scores}
     return rows.Column(cells, layers, records, ordered, by_group)
 
