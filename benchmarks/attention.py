@@ -32,7 +32,7 @@ _READ = """
 import sys
 from bertology.attention import head_statistics
 table = head_statistics(sys.argv[2], sys.argv[1], split="train", device="cpu")
-print(table.n_words)
+print(table.read.n_words)
 """
 
 

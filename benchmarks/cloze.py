@@ -32,7 +32,7 @@ from bertology.encoders import load_encoder
 encoder = load_encoder(sys.argv[2], device="cpu")
 prompts = [Prompt(f"Number {number} was born in {{mask}} .", ("paris", "london")) for number in range(int(sys.argv[3]))]
 scores = ask(encoder, prompts, ranks=True, top=10)
-print(scores.n_inputs)
+print(len(scores.prompts))
 """
 
 

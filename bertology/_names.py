@@ -39,6 +39,12 @@ def name_not_found(kind: str, name: str, known: Iterable[str], *, remedy: str = 
     return NameNotFoundError(f"unknown {kind} {quoted(name)}: {hint}{'; ' + remedy if remedy else ''}")
 
 
+def check_name(kind: str, name: str, known: Iterable[str]) -> None:
+    """Raise :func:`name_not_found` for a name that is not ``known``."""
+    if name not in (names := list(known)):
+        raise name_not_found(kind, name, names)
+
+
 def folder_name(name: str, n_parts: int = 1) -> str:
     """The displayed name of a model or corpus: of a folder its last part or parts, other names as they are.
 

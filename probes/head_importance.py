@@ -81,9 +81,9 @@ class HeadImportance(GateProbe):
         found = importance.head_importance(task, progress=progress)
         return (
             found,
-            *importance.leave_one_out(task, ways=self.ways, layers=layers, progress=progress),
-            *importance.leave_one_layer_out(task, found.of("importance"), layers=layers, progress=progress),
-            *importance.pruning_curves(task, found, seeds=self.order_seeds, progress=progress),
+            *importance.without_heads(
+                task, found, ways=self.ways, layers=layers, seeds=self.order_seeds, progress=progress
+            ),
             *importance.attention_gradients(task, progress=progress),
         )
 

@@ -21,23 +21,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bertology.attention import AttentionProbe
 from bertology.attention.arcs.questions import Arcs, dependency_arcs
+from bertology.attention.probes import ArcProbe
 from bertology.corpora import Sentences, load_corpus
 from bertology.measures import share_metric
 from bertology.measures.sums import HeadRatios
 from bertology.probing import ControlNote
 from bertology.probing.items import scored_words
-
-if TYPE_CHECKING:
-    from bertology.attention.maps import MakeStatistic
-    from bertology.attention.probes import ReadText
 
 OFFSET = ControlNote(
     "offset", "best offset", "the word at the fixed distance that is most often right where heads are chosen"
@@ -47,7 +41,7 @@ POSITIONS = {"previous": -1, "next": 1}
 
 
 @dataclass(frozen=True)
-class Roles(AttentionProbe):
+class Roles(ArcProbe):
     """Which role does a head play?"""
 
     relations: tuple[str, ...] = ("nsubj", "obj", "amod", "advmod")
@@ -68,23 +62,19 @@ class Roles(AttentionProbe):
     question = "Does a head look at a neighbour, along one relation, or at rare words?"
     reference = "Voita et al. 2019, §5"
     metrics = (share_metric("role_share", "share of words whose maximum lies where the role has it"),)
-    chooses = True
+    self_competes = True
     baselines = (OFFSET,)
 
-    def statistics(self, sentences: Sentences) -> Sequence[MakeStatistic]:
-        """Hits by role."""
-        from bertology.attention.arcs.heads import ArcHits
-
-        asked = [_neighbours(sentences), *self._beside_offsets(sentences)]
-        return [partial(ArcHits, arcs=own, metric=self.metrics[0].name, self_competes=True) for own in asked]
-
-    def baseline(self, name: str, text: ReadText, chosen_on: ReadText) -> Sequence[HeadRatios]:
-        """The best fixed offset, of relations and rare words; neighbours are one themselves."""
-        every = (
-            [one.read_from(read.windows) for one in self._beside_offsets(read.sentences)] for read in (text, chosen_on)
-        )
-        how: dict[str, Any] = {"metric": self.metrics[0].name, "farthest": self.farthest}
-        return [own.best_offset(text.sentences, chosen_on=other, **how) for own, other in zip(*every, strict=True)]
+    def arcs(self, sentences: Sentences, use: str) -> Sequence[Arcs]:
+        """Neighbours, which no offset is compared with, as they are one; relations; and rare words."""
+        scored, words = scored_words(sentences), np.arange(sentences.n_words)[1:]
+        after = words[np.diff(sentences.sentence_of_word) == 0]
+        neighbours = Arcs.of([("previous", after, after - 1), ("next", after - 1, after)])
+        return [
+            *([neighbours] if use == "heads" else []),
+            dependency_arcs(sentences, scored=scored, downward="row", relations=self.relations),
+            Arcs.of([(RAREST, *_rarest_words(sentences, frequencies=self.frequencies))]),
+        ]
 
     def named(self, shares: Mapping[str, float], offsets: Mapping[str, float]) -> tuple[str, ...]:
         """The roles of a head: ``positional: previous``, ``syntactic: nsubj: dependent → head``, ``rare words``.
@@ -117,19 +107,6 @@ class Roles(AttentionProbe):
                 own = {name: float(values[place, head]) for name, values in shares.items()}
                 roles[f"L{layer}H{head + 1}"] = self.named(own, beside)
         return {head: own for head, own in roles.items() if own}
-
-    def _beside_offsets(self, sentences: Sentences) -> list[Arcs]:
-        scored = scored_words(sentences)
-        return [
-            dependency_arcs(sentences, scored=scored, downward="row", relations=self.relations),
-            Arcs.of([(RAREST, *_rarest_words(sentences, frequencies=self.frequencies))]),
-        ]
-
-
-def _neighbours(sentences: Sentences) -> Arcs:
-    words, of_word = np.arange(sentences.n_words), sentences.sentence_of_word
-    pairs = words[1:][np.diff(of_word) == 0]
-    return Arcs.of([("previous", pairs, pairs - 1), ("next", pairs - 1, pairs)])
 
 
 def _rarest_words(sentences: Sentences, *, frequencies: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

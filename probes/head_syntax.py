@@ -25,14 +25,15 @@ The word itself and special tokens do not compete; punctuation is not asked abou
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 
-from bertology.attention import AttentionProbe, GateProbe
-from bertology.attention.arcs.questions import Arcs, Candidates, TextTrees, antecedents, dependency_arcs
+from bertology.attention import GateProbe
+from bertology.attention.arcs.questions import Arcs, TextTrees, antecedents, dependency_arcs
+from bertology.attention.probes import ArcProbe, BestHeadProbe
 from bertology.corpora import Sentences
 from bertology.measures import share_metric
 from bertology.measures.sums import HeadRatios
@@ -56,7 +57,7 @@ def text_trees(sentences: Sentences, most: int) -> TextTrees:
 
 
 @dataclass(frozen=True)
-class Relations(AttentionProbe):
+class Relations(ArcProbe):
     """Does a head look at the word that a relation joins to this one?"""
 
     fewest_arcs: int = 20
@@ -66,37 +67,25 @@ class Relations(AttentionProbe):
     looks at one of its dependents most."""
     farthest: int = 3
     """Offsets of the baseline, to either side."""
-    chooses = True
     task = "head_syntax"
     question = "Does a head look at the syntactic head, or at a dependent in one relation?"
     reference = "Clark et al. 2019, §4.2"
     metrics = (share_metric("relation_accuracy", "share of words whose maximum is the word that the relation joins"),)
     baselines = (OFFSET,)
 
-    def statistics(self, sentences: Sentences) -> Sequence[MakeStatistic]:
-        """Hits by relation and direction."""
-        from bertology.attention.arcs.heads import ArcHits
-
-        return [partial(ArcHits, arcs=self._arcs(sentences, self.fewest_arcs), metric=self.metrics[0].name)]
-
-    def baseline(self, name: str, text: ReadText, chosen_on: ReadText) -> Sequence[HeadRatios]:
-        """The best fixed offset of each relation."""
-        asked = self._arcs(text.sentences, self.fewest_arcs).read_from(text.windows)
-        chosen = self._arcs(chosen_on.sentences, 1).read_from(chosen_on.windows)
-        metric, farthest = self.metrics[0].name, self.farthest
-        return [asked.best_offset(text.sentences, chosen_on=chosen, metric=metric, farthest=farthest)]
-
-    def _arcs(self, sentences: Sentences, fewest: int) -> Arcs:
-        return dependency_arcs(sentences, scored=scored_words(sentences), downward=self.downward, fewest=fewest)
+    def arcs(self, sentences: Sentences, use: str) -> Sequence[Arcs]:
+        """Arcs by relation and direction."""
+        fewest = 1 if use == "choice" else self.fewest_arcs
+        scored = scored_words(sentences)
+        return [dependency_arcs(sentences, scored=scored, downward=self.downward, fewest=fewest)]
 
 
 @dataclass(frozen=True)
-class Trees(AttentionProbe):
+class Trees(BestHeadProbe):
     """Is a head's map the tree?"""
 
     most_sentences: int = 1000
     """Sentences that are read at most, drawn at random."""
-    chooses = True
     task = "head_syntax:trees"
     question = "Do the edges that a head's weights make form the tree?"
     reference = "Htut et al. 2019, §3"
@@ -117,14 +106,13 @@ class Trees(AttentionProbe):
 
 
 @dataclass(frozen=True)
-class Coreference(AttentionProbe):
+class Coreference(ArcProbe):
     """Does a mention look at its antecedent?"""
 
     mentions: str = "coref"
     """The layer of pairs of mentions; ``winograd`` is another."""
     mention_head: Literal["tree", "last_word"] = "tree"
     """The word that stands for a mention: the one whose head lies outside, or the last."""
-    chooses = True
     task = "head_syntax:coreference"
     question = "Does a mention look at its antecedent more than at other mentions?"
     reference = "Clark et al. 2019, §4.3"
@@ -135,20 +123,9 @@ class Coreference(AttentionProbe):
         ControlNote("rule", "rule", "what the rules of the probe choose"),
     )
 
-    def statistics(self, sentences: Sentences) -> Sequence[MakeStatistic]:
-        """Hits by kind of mention."""
-        from bertology.attention.arcs.heads import CandidateHits
-
-        return [partial(CandidateHits, candidates=self._asked(sentences), metric=self.metrics[0].name)]
-
-    def baseline(self, name: str, text: ReadText, chosen_on: ReadText) -> Sequence[HeadRatios]:
-        """The nearest mention, the nearest with the same head word, or what rules choose."""
-        pick: Any = "same_form" if name == "head_match" else name
-        asked = self._asked(text.sentences).read_from(text.windows)
-        return [asked.picked(text.sentences, pick=pick, metric=self.metrics[0].name)]
-
-    def _asked(self, sentences: Sentences) -> Candidates:
-        return antecedents(sentences, self.mentions, mention_head=self.mention_head)
+    def arcs(self, sentences: Sentences, use: str) -> Sequence[Arcs]:
+        """Mentions, and those before them."""
+        return [antecedents(sentences, self.mentions, mention_head=self.mention_head)]
 
 
 @dataclass(frozen=True)
@@ -168,18 +145,16 @@ class Parser(GateProbe):
         self, encoder: Encoder, sentences: Sentences, *, layers: Sequence[int], on_long: str, progress: Progress
     ) -> Sequence[HeadRatios]:
         """Parsers with and without words, and what names the next word."""
-        from bertology.attention.arcs.heads import ParserSettings, crossfit_attention_parser
+        from bertology.attention.arcs.heads import crossfit_attention_parser
 
         trees = text_trees(sentences, self.most_sentences)
         windows = encoder.tokenize(sentences, on_long=cast("OnLong", on_long)).word_window.astype(np.int64)
-        settings = ParserSettings(
-            most_sentences=self.most_sentences, learning_rate=self.learning_rate, max_epochs=self.max_epochs
-        )
-        how: dict[str, Any] = {"layers": layers, "on_long": on_long, "progress": progress}
+        how: dict[str, Any] = {"learning_rate": self.learning_rate, "max_epochs": self.max_epochs}
+        how |= {"layers": layers, "on_long": on_long, "progress": progress}
         fitted = partial(crossfit_attention_parser, encoder, sentences, trees, **how)
         return [
-            fitted(name="attention", settings=settings),
-            fitted(name="attention and words", settings=replace(settings, with_words=True)),
+            fitted(name="attention"),
+            fitted(name="attention and words", with_words=True),
             trees.next_word(sentences, metric=self.metrics[0].name, windows=windows),
         ]
 

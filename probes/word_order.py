@@ -177,7 +177,7 @@ class SubjectAttention(AttentionProbe):
         from bertology.attention.arcs.heads import CandidateConfusion
 
         bits, above = (metric.name for metric in self.scores)
-        return [partial(CandidateConfusion, candidates=subject_candidates(sentences), metrics=(bits, above))]
+        return [partial(CandidateConfusion, arcs=subject_candidates(sentences), metrics=(bits, above))]
 
 
 def _probe(name: str) -> Probe:

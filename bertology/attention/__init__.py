@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 from bertology._lazy import lazy_attributes
 
 if TYPE_CHECKING:
-    from bertology.attention._kept import attention_flow, attention_rollout, paired_maps, sentence_maps
+    from bertology.attention._kept import attention_flow, attention_rollout, paired_maps
     from bertology.attention.maps import stream_maps
     from bertology.attention.measured import head_statistics
     from bertology.attention.probes import AttentionProbe, GateProbe
-    from bertology.attention.viewer import view
+    from bertology.attention.viewer import sentence_maps, view
 
 __getattr__, __dir__ = lazy_attributes(__name__)
 

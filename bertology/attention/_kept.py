@@ -1,4 +1,4 @@
-"""Maps that are kept: of one sentence, of the same sentences in two models, and attention through several layers."""
+"""Maps that are kept: of the same sentences in two models; and attention through several layers."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from torch import Tensor
 
 from bertology.activations.progress import Progress, silent
 from bertology.attention.maps import HeadStatistic, MapBatch, stream_maps
-from bertology.corpora import Sentence, Sentences, as_sentences
+from bertology.corpora import Sentences
 from bertology.encoders import Encoder
 from bertology.encoders.alignment import OnLong
 from bertology.errors import CorpusError, ModelError
-from bertology.measures.sums import Floats, Integers, Level, Scope
+from bertology.measures.sums import Floats, Integers, Scope
 
 _CAPACITY = 10**9  # the integer for an attention weight of 1 in scipy's flow; twice that still fits 32 bits
 _AT_ONCE = 1 << 24  # attention weights of one model that are in memory at a time, roughly
@@ -30,7 +30,6 @@ class KeptMap:
 
     words: Integers  # [unit] number of the word in the text that was read, −1 for special tokens
     maps: Tensor  # [layer, head, unit, unit]
-    norms: Tensor | None  # [layer, head, unit, unit] ‖αf(x)‖, where norms were requested
 
 
 class KeptMaps(HeadStatistic):
@@ -39,7 +38,7 @@ class KeptMaps(HeadStatistic):
 
     def __init__(self, scope: Scope, *, dtype: torch.dtype = torch.float64) -> None:
         self._dtype = dtype
-        self._kept: dict[int, tuple[Integers, list[Tensor], list[Tensor]]] = {}
+        self._kept: dict[int, tuple[Integers, list[Tensor]]] = {}
 
     def update(self, batch: MapBatch) -> None:
         units = batch.units
@@ -47,54 +46,14 @@ class KeptMaps(HeadStatistic):
         for row, (sentence, n) in enumerate(zip(units.sentences.tolist(), units.lengths.tolist(), strict=True)):
             own = words[row, :n]
             if counts[row, :n][own >= 0].all():
-                _, maps, norms = self._kept.setdefault(sentence, (own, [], []))
+                _, maps = self._kept.setdefault(sentence, (own, []))
                 maps.append(batch.maps[row, :, :n, :n].to("cpu", self._dtype))
-                if batch.norms is not None:
-                    norms.append(batch.norms.between[row, :, :n, :n].to("cpu", self._dtype))
 
     def merge(self, other: Self) -> None:
         self._kept |= other._kept
 
     def finish(self) -> dict[int, KeptMap]:
-        return {
-            sentence: KeptMap(words, torch.stack(maps), torch.stack(norms) if norms else None)
-            for sentence, (words, maps, norms) in self._kept.items()
-        }
-
-
-@dataclass(frozen=True, eq=False)
-class SentenceMaps:
-    """All attention maps of one sentence."""
-
-    units: tuple[str, ...]  # [unit] words or pieces and special tokens, as they are written
-    layers: tuple[int, ...]
-    maps: Floats  # [layer, head, unit, unit] from (rows) each unit to (columns) each unit
-    norms: Floats | None  # [layer, head, unit, unit] ‖αf(x)‖; None unless norms were requested
-
-
-def sentence_maps(
-    encoder: Encoder,
-    sentence: Sentence | str,
-    *,
-    layers: Sequence[int] | None = None,
-    level: Level = "word",
-    norms: bool = False,
-) -> SentenceMaps:
-    """The maps of one sentence, to look at them; for many sentences use :func:`stream_maps`, which keeps none.
-
-    Raises:
-        ModelError: the sentence does not fit one window, or what :func:`stream_maps` raises.
-        CorpusError: it has no word that can be read.
-    """
-    sentence = as_sentences(sentence)[0]
-    read = stream_maps(encoder, [sentence], [KeptMaps], layers=layers, level=level, norms=norms, on_long="error")
-    kept: KeptMap = read.results[0][0]
-    tokens = list(encoder.tokenizer.convert_ids_to_tokens(encoder.tokenize([sentence]).window(0).tolist()))
-    if level == "word":
-        words = [sentence.words[number] for number in kept.words.tolist() if number >= 0]
-        tokens = [*tokens[: encoder.n_prefix], *words, *tokens[len(tokens) - encoder.n_suffix :]]
-    of_norms = None if kept.norms is None else kept.norms.numpy()
-    return SentenceMaps(tuple(tokens), read.scope.layers, kept.maps.numpy(), of_norms)
+        return {sentence: KeptMap(words, torch.stack(maps)) for sentence, (words, maps) in self._kept.items()}
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 
-from bertology.attention.probes import AttentionProbe, GateProbe, HeadProbe, ReadText
+from bertology.attention.probes import AttentionProbe, BestHeadProbe, GateProbe, HeadProbe, ReadText
 from bertology.encoders import ModelShape
-from bertology.errors import BertologyError
 from bertology.families.contract import (
     CellGrid,
     FitCells,
@@ -85,17 +84,16 @@ class _Heads(SumsFamily):
             try:
                 probe, splits = self.configured(group[0].probe, group[0].config), job.pair.splits
                 assert isinstance(probe, AttentionProbe)
-                names = ("dev", "test") if probe.chooses and len(splits.dev) else ("test",)
+                names = ("dev", "test") if "dev" in probe.reads and len(splits.dev) else ("test",)
                 with named_task(probe):
                     makers = {name: probe.statistics(splits.by_name[name]) for name in names}
                 asked.append(_Question(group, probe, makers))
             except Exception as error:
                 yield group, error
-        outcomes: Iterable[tuple[list[_Question], Exception | None]]
-        outcomes = every = list(one_by_one([asked] if asked else [], lambda some: _read_together(some, job)))
-        if len(asked) > 1 and every[0][1] is not None:
+        outcomes = list(one_by_one([asked] if asked else [], lambda some: _read_together(some, job)))
+        if len(asked) > 1 and outcomes[0][1] is not None:
             # Which of several questions a failure comes from is not known: each is read alone.
-            outcomes = one_by_one([[one] for one in asked], lambda some: _read_together(some, job))
+            outcomes = list(one_by_one([[one] for one in asked], lambda some: _read_together(some, job)))
         for some, failure in outcomes:
             yield from ((one.group, failure) for one in some)
 
@@ -119,7 +117,7 @@ class _Heads(SumsFamily):
     def compute_baselines(self, baselines: FitCells, job: Resources) -> None:
         """Score what needs no head on what the model can read: chosen on dev, scored on test."""
         probe, splits = self.configured(baselines.probe, baselines.config), job.pair.splits
-        assert isinstance(probe, AttentionProbe)
+        assert isinstance(probe, BestHeadProbe)
         left_out, texts = baselines.unreadable.get("test", {}), []
         for name in ("test", "dev" if len(splits.dev) else "test"):
             texts.append(ReadText(splits.by_name[name], baselines.windows.get(name)))
@@ -170,12 +168,7 @@ def _read_together(asked: Sequence[_Question], job: Resources) -> None:
         ratios: dict[str, list[HeadRatios]] = {}
         for split, makers in one.makers.items():
             of_split = ratios.setdefault(split if split == "test" else splits.chosen_on, [])
-            for result in (next(results[split]) for _ in makers):
-                for part in result if isinstance(result, tuple) else (result,):
-                    if not isinstance(part, HeadRatios):
-                        problem = f"a statistic finishes to a {type(part).__name__}; it should be HeadRatios"
-                        raise BertologyError(f"task {one.probe.task}: {problem}")
-                    of_split.append(part)
+            of_split += [ratios for _ in makers for ratios in next(results[split])]
         chosen_on = {"chosen_on": splits.chosen_on} if len(one.makers) > 1 else {}
         write_sums(
             one.group[0],

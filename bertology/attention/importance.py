@@ -12,7 +12,7 @@ import math
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from itertools import product
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -23,7 +23,7 @@ from bertology.attention.maps import MOST_WORKERS, checked_layers, on_each_core,
 from bertology.corpora import Sentences
 from bertology.encoders import Encoder
 from bertology.encoders.alignment import OnLong
-from bertology.encoders.interventions import Replay, changing, check_gates, head_projection, value_projection, watching
+from bertology.encoders.interventions import Replay, changing, head_projection, value_projection, watching
 from bertology.encoders.masked_loss import SHARE, MaskedBatch, MaskedText
 from bertology.errors import ModelError
 from bertology.measures.sums import Floats, HeadRatios, Integers, Scope
@@ -53,17 +53,6 @@ class Answers(NamedTuple):
     rows: Tensor  # [item] the row of the batch that each is in
 
 
-class TaskBatch(NamedTuple):
-    """A few texts, and how a model is scored on them."""
-
-    ids: Tensor  # [row, piece] vocabulary numbers
-    mask: Tensor | None  # [row, piece] 1 for pieces, 0 for padding; None where nothing is padded
-    clusters: Integers  # [row] the cluster of sentences that each belongs to
-    ask: Callable[[Encoder], Answers]
-    """Read the texts with the task's encoder, or a twin of it, in its present state: heads gated, hooks on its blocks.
-    """
-
-
 class MaskedWords:
     """Restore masked words: an item is a word, all its pieces masked at once.
 
@@ -81,29 +70,27 @@ class MaskedWords:
         self.n_clusters = self._scope.n_clusters
         """Number of clusters of texts over which scores are summed: one a text, as long as there are few enough."""
         self._text = MaskedText(encoder, sentences, share=share, seed=seed, on_long=on_long)
-        self.batches = tuple(map(self._batch, self._text.batches()))
+        self.batches = tuple(self._text.batches())
         """All items, each once."""
 
-    def _batch(self, masked: MaskedBatch) -> TaskBatch:
-        words = self._text.places.word[masked.places]
+    def clusters(self, batch: MaskedBatch) -> Integers:
+        """``[row]`` the cluster of sentences that each text of a batch belongs to."""
+        return self._scope.clusters(self._text.pieces.window_sentence[batch.windows].astype(np.int64))
+
+    def ask(self, encoder: Encoder, batch: MaskedBatch) -> Answers:
+        """Read a batch with the task's encoder, or a twin of it, in its present state: heads gated, hooks on blocks."""
+        words = self._text.places.word[batch.places]
         distinct, first, of_piece = np.unique(words, return_index=True, return_inverse=True)
-        item = torch.from_numpy(of_piece.astype(np.int64))
-        rows = masked.positions[torch.from_numpy(first), 0]
-
-        def ask(encoder: Encoder) -> Answers:
-            nats, best = masked.ask(encoder)
-            by_word = item.to(nats.device)
-            wrong = torch.bincount(by_word, weights=(~best).double(), minlength=len(distinct))
-            whole = nats.new_zeros(len(distinct)).index_add(0, by_word, nats)
-            return Answers(whole, wrong == 0, rows.to(nats.device))
-
-        sentences = self._text.pieces.window_sentence[masked.windows].astype(np.int64)
-        return TaskBatch(masked.ids, masked.mask, self._scope.clusters(sentences), ask)
+        nats, best = batch.ask(encoder)
+        by_word = torch.from_numpy(of_piece.astype(np.int64)).to(nats.device)
+        wrong = torch.bincount(by_word, weights=(~best).double(), minlength=len(distinct))
+        whole = nats.new_zeros(len(distinct)).index_add(0, by_word, nats)
+        return Answers(whole, wrong == 0, batch.positions[torch.from_numpy(first), 0].to(nats.device))
 
     def summed(
         self,
         shapes: Sequence[tuple[int, ...]],
-        add: Callable[[Encoder, TaskBatch, Sequence[Floats]], None],
+        add: Callable[[Encoder, MaskedBatch, Sequence[Floats]], None],
         *,
         passes: int,
         progress: Progress,
@@ -142,12 +129,12 @@ def head_importance(task: MaskedWords, *, progress: Progress = silent) -> HeadRa
     """
     n_layers, n_heads = task.encoder.n_layers, task.encoder.n_heads
 
-    def add(reader: Encoder, batch: TaskBatch, sums: Sequence[Floats]) -> None:
+    def add(reader: Encoder, batch: MaskedBatch, sums: Sequence[Floats]) -> None:
         (over, under), n_rows = sums, len(batch.ids)
         gates = torch.ones(n_layers, n_rows, n_heads, device=reader.device, requires_grad=True)
         places = np.ndindex(n_layers, n_heads)
         with reader.gated_heads({(layer + 1, head + 1): gates[layer, :, head] for layer, head in places}):
-            answers = batch.ask(reader)
+            answers = task.ask(reader, batch)
         with torch.enable_grad():
             losses, has_items = _row_loss(answers, n_rows)
             if not losses.requires_grad:
@@ -155,8 +142,9 @@ def head_importance(task: MaskedWords, *, progress: Progress = silent) -> HeadRa
             losses.sum().backward()  # type: ignore[no-untyped-call]
         assert gates.grad is not None, "the loss depends on some gate"
         gradients, counted = np.abs(_numpy(gates.grad)) / math.log(2), has_items.cpu().numpy()  # [layer, row, head]
-        np.add.at(over.transpose(2, 0, 1), batch.clusters[counted], gradients[:, counted].transpose(1, 0, 2))
-        np.add.at(under, batch.clusters[counted], 1)
+        clusters = task.clusters(batch)[counted]
+        np.add.at(over.transpose(2, 0, 1), clusters, gradients[:, counted].transpose(1, 0, 2))
+        np.add.at(under, clusters, 1)
 
     shapes: list[tuple[int, ...]] = [(n_layers, n_heads, task.n_clusters), (task.n_clusters,)]
     over, under = task.summed(shapes, add, passes=1, progress=progress)
@@ -180,16 +168,17 @@ def attention_gradients(task: MaskedWords, *, progress: Progress = silent) -> tu
     """
     encoder, kinds = task.encoder, _kinds(task.encoder)
 
-    def add(reader: Encoder, batch: TaskBatch, sums: Sequence[Floats]) -> None:
+    def add(reader: Encoder, batch: MaskedBatch, sums: Sequence[Floats]) -> None:
         over, under = sums
         real = (torch.ones_like(batch.ids) if batch.mask is None else batch.mask).bool().to(reader.device)
         kind = torch.where(real, kinds[batch.ids].to(reader.device), len(TARGETS))
         member = nn.functional.one_hot(kind, len(TARGETS) + 1)[..., :-1].float()  # [row, piece, target]
-        maps, counted = _maps_with_gradients(reader, batch)
+        maps, counted = _maps_with_gradients(task, reader, batch)
         rows = (real & counted[:, None]).float()  # pieces that attend, in texts with items
         n_targets, n_rows = member.sum(1), rows.sum(1)  # [row, target], [row]
         n_pairs = torch.stack([n_targets * n_rows[:, None], (n_targets > 0) * counted[:, None]], dim=1)
-        np.add.at(under.transpose(2, 0, 1), batch.clusters, _numpy(n_pairs))
+        clusters = task.clusters(batch)
+        np.add.at(under.transpose(2, 0, 1), clusters, _numpy(n_pairs))
         for layer, weights in maps.items():
             if weights.grad is None:
                 problem = f"its maps in layer {layer} are not what the loss is computed from"
@@ -199,7 +188,7 @@ def attention_gradients(task: MaskedWords, *, progress: Progress = silent) -> tu
                 torch.einsum("bhij,bi,bjt->bth", each, rows, member) for each in (slope.abs(), slope * weights)
             )
             of_layer = torch.stack([pairs, effect.abs()], dim=1)  # [row, statistic, target, head]
-            np.add.at(over[:, :, layer - 1].transpose(3, 0, 1, 2), batch.clusters, _numpy(of_layer) / math.log(2))
+            np.add.at(over[:, :, layer - 1].transpose(3, 0, 1, 2), clusters, _numpy(of_layer) / math.log(2))
 
     both, n = (len(STATISTICS), len(TARGETS)), task.n_clusters
     shapes = [(*both, encoder.n_layers, encoder.n_heads, n), (*both, n)]
@@ -227,7 +216,7 @@ def _kinds(encoder: Encoder) -> Tensor:
     return kinds
 
 
-def _maps_with_gradients(encoder: Encoder, batch: TaskBatch) -> tuple[dict[int, Tensor], Tensor]:
+def _maps_with_gradients(task: MaskedWords, encoder: Encoder, batch: MaskedBatch) -> tuple[dict[int, Tensor], Tensor]:
     """Maps ``[row, head, piece, piece]`` by layer after a backward pass, and ``[row]`` bool which rows have items."""
     maps: dict[int, Tensor] = {}
 
@@ -249,7 +238,7 @@ def _maps_with_gradients(encoder: Encoder, batch: TaskBatch) -> tuple[dict[int, 
             changing(body, blocks, 0, lambda state: state.detach().requires_grad_()),
             taking_maps(encoder, keep),
         ):
-            losses, counted = _row_loss(batch.ask(encoder), len(batch.ids))
+            losses, counted = _row_loss(task.ask(encoder, batch), len(batch.ids))
             if not maps:
                 raise ModelError(f"model {encoder.name}: {type(body).__name__} gives no attention maps")
             losses.sum().backward()  # type: ignore[no-untyped-call]
@@ -269,117 +258,82 @@ def _row_loss(answers: Answers, n_rows: int) -> tuple[Tensor, Tensor]:
     return sums / n_items.clamp_min(1), n_items > 0
 
 
-def leave_one_out(
-    task: MaskedWords,
-    *,
-    ways: Sequence[Way] = ("off",),
-    layers: Sequence[int] | None = None,
-    progress: Progress = silent,
-) -> tuple[HeadRatios, HeadRatios]:
-    """The change of a task's loss and score when one head is disabled, on the same items (Michel et al. 2019, §3.2).
-
-    ``"off"`` gates a head by 0; with ``"uniform"`` it attends to every piece alike (Kovaleva et al. 2019, section 4.4),
-    in families that are built as BERT is. The heads are those of some layers, from 1; all when left out.
-    ``delta_loss_bits`` and ``delta_accuracy`` of each head have a statistic a way.
-    """
-    known, chosen = get_args(Way), checked_layers(task.encoder.n_layers, layers)
-    if not ways or set(ways) - set(known):
-        raise ModelError(f"ways to disable heads are {list(ways)}: give {' or '.join(known)}")
-    heads = product(chosen, range(1, task.encoder.n_heads + 1))
-    states = [Without(frozenset({head}), way) for way, head in product(ways, heads)]
-    return _changes(scores_without(task, [Without(), *states], progress=progress), tuple(ways), chosen, "head")
-
-
-def leave_one_layer_out(
-    task: MaskedWords, importance: Floats, *, layers: Sequence[int] | None = None, progress: Progress = silent
-) -> tuple[HeadRatios, HeadRatios]:
-    """The change of a task's loss and score when a layer keeps none of its heads, or its most important one alone.
-
-    What comes into a layer still passes it by, and its feed-forward part still works (whole layers: Kovaleva et al.
-    2019, section 4.4; layers of one head: Michel et al. 2019, section 3.3). Importances are ``[layer, head]`` of all
-    layers, as ``head_importance(task).of("importance")``. ``delta_loss_bits`` and ``delta_accuracy`` of each layer have
-    the statistics ``all off`` and ``all but one off``.
-    """
-    _check_importance(task, importance)
-    chosen = checked_layers(task.encoder.n_layers, layers)
-    every = [frozenset((layer, head + 1) for head in range(task.encoder.n_heads)) for layer in chosen]
-    best = [{(layer, int(importance[layer - 1].argmax()) + 1)} for layer in chosen]
-    off = [*every, *(heads - kept for heads, kept in zip(every, best, strict=True))]
-    scores = scores_without(task, [Without(), *map(Without, off)], progress=progress)
-    return _changes(scores, REDUCED, chosen, "layer")
-
-
-def pruning_curves(
+def without_heads(
     task: MaskedWords,
     importance: HeadRatios,
     *,
+    ways: Sequence[Way] = ("off",),
+    layers: Sequence[int] | None = None,
     n_steps: int = 10,
     seeds: Sequence[int] = (0, 1, 2),
     progress: Progress = silent,
 ) -> tuple[HeadRatios, ...]:
-    """The loss and score of a task as more and more heads are disabled (Michel et al. 2019, section 4.2).
+    """The loss and score of a task with heads disabled, on the same items.
 
-    Three orders: the least important heads first; the most important first; and at random, the mean over the orders of
-    several ``seeds``. So that no order has seen what it is scored on, heads are ranked anew for each half of the
-    clusters by their importance in the other, as :func:`head_importance` finds it for all layers of this task. The
-    ``n_steps`` lead from the whole model to none of its heads: 10 % of them at a time.
+    - ``delta_loss_bits`` and ``delta_accuracy`` of each head, their changes with that head disabled, with a statistic a
+      way (Michel et al. 2019, section 3.2): ``"off"`` gates it by 0; with ``"uniform"`` it attends to every piece alike
+      (Kovaleva et al. 2019, section 4.4), in families that are built as BERT is.
+    - The same of each layer, with the statistics ``all off`` and ``all but one off``, which keeps its most important
+      head (Michel et al. 2019, section 3.3). What comes into a layer still passes it by, and its feed-forward part
+      still works.
+    - ``loss_bits`` and ``accuracy``, means over items, as more and more heads are disabled, then how much they differ
+      from those of the whole model (section 4.2). Statistics are named by the heads that are off, such as ``least
+      important 10 %``; the ``n_steps`` lead to none. Random orders are averaged over ``seeds``. So that no order has
+      seen what it is scored on, heads are ranked anew for each half of the clusters by their importance in the other.
 
-    Returns ``loss_bits`` and ``accuracy``, means over items, then how much they differ from those of the whole model on
-    the same items, ``delta_loss_bits`` and ``delta_accuracy``, whose intervals tell from where on heads are missed.
-    Statistics are named by the heads that are off, such as ``least important 10 %``.
+    Args:
+        task: whose loss it is.
+        importance: as :func:`head_importance` finds it for this task.
+        ways: how single heads are disabled.
+        layers: of single heads and of whole layers, from 1; all when left out.
+        n_steps: number of steps of the curves.
+        seeds: of random orders.
+        progress: counts passes.
     """
-    ranks, n_clusters = importance.over[importance.names.index("importance")], task.n_clusters  # [layer, head, cluster]
-    _check_importance(task, ranks.sum(-1))
-    if ranks.shape[-1] != n_clusters:
-        problem = f"importances are of {ranks.shape[-1]} clusters and the task of {n_clusters}"
-        raise ModelError(f"{problem}: give those that head_importance finds for this task")
-    if n_steps < 1 or not seeds:
-        raise ModelError(f"{n_steps} steps and {len(seeds)} random orders: give at least one of each")
-    heads = list(product(range(1, len(ranks) + 1), range(1, ranks.shape[1] + 1)))
-    if n_clusters < _FOLDS:
-        raise ModelError(f"{_FOLDS} folds of {n_clusters} clusters: give more sentences")
+    n_heads, n_clusters = task.encoder.n_heads, task.n_clusters
+    ranks = importance.over[importance.names.index("importance")]  # [layer, head, cluster]
+    if n_clusters < _FOLDS or n_steps < 1 or not seeds:
+        problem = f"{n_clusters} clusters of sentences, {n_steps} steps and {len(seeds)} random orders"
+        raise ModelError(f"{problem}: give at least {_FOLDS} sentences, and one of each of the others")
+    chosen, numbers = checked_layers(task.encoder.n_layers, layers), range(1, n_heads + 1)
+    heads, best = list(product(task.layers, numbers)), ranks.sum(-1).argmax(-1) + 1
+    single = [Without(frozenset({head}), way) for way, head in product(ways, product(chosen, numbers))]
+    reduced = [
+        Without(frozenset((layer, head) for head in numbers if head != kept))
+        for most in (0, 1)
+        for layer, kept in ((layer, most * int(best[layer - 1])) for layer in chosen)
+    ]
     fold, orders, n_ranked = np.arange(n_clusters) % _FOLDS, [], 2 * _FOLDS  # [fold, upwards and downwards]
     for one in range(_FOLDS):
         rising = np.argsort(ranks[..., fold != one].sum(-1).ravel(), kind="stable")
         orders += [rising, rising[::-1]]
     orders += [np.random.default_rng(seed).permutation(len(heads)) for seed in seeds]
     sizes = [round(step / n_steps * len(heads)) for step in range(n_steps + 1)]
-    states = [Without(frozenset(heads[number] for number in order[:size])) for order in orders for size in sizes]
-    *scores, items = scores_without(task, states, progress=progress)
+    taken = [Without(frozenset(heads[number] for number in order[:size])) for order in orders for size in sizes]
+    *scores, items = scores_without(task, [Without(), *single, *reduced, *taken], progress=progress)
+    found, start = [], 1
+    units: tuple[tuple[tuple[str, ...], Literal["head", "layer"], int], ...] = (
+        (tuple(ways), "head", len(single)),
+        (REDUCED, "layer", len(reduced)),
+    )
+    for names, unit, n_states in units:
+        under = np.broadcast_to(items, (len(names), 1, 1, n_clusters))
+        for metric, of in zip(DELTAS, scores, strict=True):
+            over = (of[start : start + n_states] - of[0]).reshape(len(names), len(chosen), -1, n_clusters)
+            found.append(HeadRatios(names, chosen, over, under, metric, unit))
+        start += n_states
     percents = [f"{100 * step / n_steps:.3g} %" for step in range(n_steps + 1)]
     names = tuple(f"{order} {percent}" for order in ORDERS for percent in percents)
     under, curves = np.broadcast_to(items, (len(names), 1, 1, n_clusters)), []
     for sums in scores:  # each cluster's from the orders of its fold
-        by_order = sums.reshape(len(orders), -1, n_clusters)  # [order, step, cluster]
+        by_order = sums[start:].reshape(len(orders), -1, n_clusters)  # [order, step, cluster]
         ranked = by_order[:n_ranked].reshape(-1, 2, *by_order.shape[1:])
         mine = np.take_along_axis(ranked, fold[None, None, None], axis=0)[0]  # [up or down, step, cluster]
         curves.append(np.concatenate([mine, by_order[n_ranked:].mean(0, keepdims=True)]).reshape(-1, n_clusters))
-    # The first state of every order is the whole model.
     changes = [curve - sums[:1] for curve, sums in zip(curves, scores, strict=True)]
-    return tuple(
-        HeadRatios(names, (), over[:, None, None], under, metric=metric, unit="model")
-        for metric, over in zip((*SCORES, *DELTAS), (*curves, *changes), strict=True)
-    )
-
-
-def _check_importance(task: MaskedWords, importance: Floats) -> None:
-    shape = (task.encoder.n_layers, task.encoder.n_heads)
-    if importance.shape != shape or not np.isfinite(importance).all():
-        remedy = f"give finite numbers [layer, head], {list(shape)}, as head_importance finds them"
-        raise ModelError(f"importances are {list(importance.shape)}: {remedy}")
-
-
-def _changes(
-    scores: TaskScores, names: tuple[str, ...], layers: tuple[int, ...], unit: Literal["head", "layer"]
-) -> tuple[HeadRatios, HeadRatios]:
-    """Changes of loss and score from the first state; the others are in order of names, layers and heads, if any."""
-    *sums, items = scores
-    under = np.broadcast_to(items, (len(names), 1, 1, len(items)))
-    loss, score = (
-        HeadRatios(names, layers, (of[1:] - of[0]).reshape(len(names), len(layers), -1, len(items)), under, delta, unit)
-        for of, delta in zip(sums, DELTAS, strict=True)
-    )
-    return loss, score
+    for metric, over in zip((*SCORES, *DELTAS), (*curves, *changes), strict=True):
+        found.append(HeadRatios(names, (), over[:, None, None], under, metric=metric, unit="model"))
+    return tuple(found)
 
 
 class Without(NamedTuple):
@@ -404,17 +358,15 @@ def scores_without(task: MaskedWords, states: Sequence[Without], *, progress: Pr
     since nothing below has changed. A batch goes to a core.
     """
     distinct, encoder = list(dict.fromkeys(states)), task.encoder
-    for state in distinct:
-        check_gates(dict.fromkeys(state.heads, 0.0), n_layers=encoder.n_layers, n_heads=encoder.n_heads)
-        if state.way == "uniform":
-            value_projection(encoder.model.blocks[0], encoder.family)
+    if any(state.way == "uniform" for state in distinct):
+        value_projection(encoder.model.blocks[0], encoder.family)
 
-    def add(reader: Encoder, batch: TaskBatch, sums: Sequence[Floats]) -> None:
+    def add(reader: Encoder, batch: MaskedBatch, sums: Sequence[Floats]) -> None:
         loss, right, items = sums
         replay = Replay(reader.model.body, reader.model.blocks)
         with replay.recording():
-            whole = batch.ask(reader)
-        cluster = batch.clusters[whole.rows.cpu().numpy()]
+            whole = task.ask(reader, batch)
+        cluster = task.clusters(batch)[whole.rows.cpu().numpy()]
         np.add.at(items, cluster, 1)
         for number, (heads, way) in enumerate(distinct):
             answers = whole
@@ -422,7 +374,7 @@ def scores_without(task: MaskedWords, states: Sequence[Without], *, progress: Pr
                 off = dict.fromkeys(heads, 0.0)
                 disabled = uniform_heads(reader, heads) if way == "uniform" else reader.gated_heads(off)
                 with replay.from_layer(min(layer for layer, _ in heads)), disabled:
-                    answers = batch.ask(reader)
+                    answers = task.ask(reader, batch)
             loss[number] += np.bincount(cluster, weights=_numpy(answers.nats) / math.log(2), minlength=len(items))
             right[number] += np.bincount(cluster, weights=answers.right.cpu().numpy(), minlength=len(items))
 
@@ -437,7 +389,6 @@ def scores_without(task: MaskedWords, states: Sequence[Without], *, progress: Pr
 def uniform_heads(encoder: Encoder, heads: frozenset[Head]) -> Iterator[None]:
     """Replace the attention of some heads by the same weight for every piece but padding, in passes inside the block
     (Kovaleva et al. 2019, section 4.4): the output of such a head is the mean of its values."""
-    check_gates(dict.fromkeys(heads, 1.0), n_layers=encoder.n_layers, n_heads=encoder.n_heads)
     n_heads = encoder.n_heads
     state: dict[str, Tensor | None] = {"mask": None, "values": None}
 

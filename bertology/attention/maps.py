@@ -10,10 +10,10 @@ import re
 import unicodedata
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache, partial
-from typing import Any, NamedTuple, Self, TypeVar
+from functools import cached_property, partial
+from typing import Any, Literal, NamedTuple, Self, TypeVar
 
 import numpy as np
 import torch
@@ -21,13 +21,13 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from bertology._machine import Workers, give_back_freed_memory
-from bertology._names import layer_number
 from bertology.activations.progress import Progress, silent
 from bertology.corpora import Sentences, Texts, as_sentences
 from bertology.encoders import Encoder
 from bertology.encoders.alignment import SHARED, OnLong, column_weights, row_weights
 from bertology.encoders.batching import Batch, padded, padded_inputs, pieces_in_batch, plan_batches
 from bertology.encoders.interventions import StopForward, head_projection, is_plain_linear, value_projection, watching
+from bertology.encoders.sources import layers_from_end
 from bertology.errors import CorpusError, ModelError
 from bertology.measures.sums import HeadRatios, Level, Scope
 
@@ -81,6 +81,15 @@ class Units:
     def word_rows(self) -> Tensor:
         """Words, or pieces of words, whose rows are counted."""
         return self.is_word & self.counts
+
+    _made: dict[Any, Any] = field(default_factory=dict, repr=False)
+
+    def once(self, name: Hashable, make: Callable[[Units], Part]) -> Part:
+        """What a statistic makes of the units, by its name: made once for all layers of a batch."""
+        if name not in self._made:
+            self._made[name] = make(self)
+        made: Part = self._made[name]
+        return made
 
     def __len__(self) -> int:
         return len(self.sentences)
@@ -145,14 +154,10 @@ class Inputs:
         return column_weights(self.member)
 
 
-class _Rows(NamedTuple):
-    """The units of one input, special tokens included."""
-
-    word: Integers  # number through all sentences; −1 for special tokens, or _CUT
-    counts: Booleans  # whether its row counts
-    kind: Integers
-    first: Integers  # first piece
-    last: Integers  # end of its pieces, exclusive
+def _special(kind: int, first: int, last: int) -> Integers:
+    """``[unit, 5]`` the rows of special tokens: the word, −1; whether the row counts; the kind; first piece and end."""
+    places = np.arange(first, last)
+    return np.stack([np.full(len(places), -1), places >= 0, np.full(len(places), kind), places, places + 1], axis=1)
 
 
 class MapText:
@@ -252,7 +257,7 @@ class MapText:
         every_ids, every_types, every_row = zip(*map(self._window, batch.windows.tolist()), strict=True)
         ids, mask = padded_inputs(list(every_ids), batch, self.pieces.pad_id)
         types = padded(every_types, batch.length, 0)
-        words, counts, kinds, first, last = zip(*every_row, strict=True)
+        words, counts, kinds, first, last = ([rows[:, at] for rows in every_row] for at in range(5))
         n_units = np.array([len(row) for row in words])
         by_word = self._level == "word"
         width = int(n_units.max()) if by_word else batch.length
@@ -282,39 +287,36 @@ class MapText:
             is_cls=self._tensor(kind == _CLS),
             is_sep=self._tensor(kind == _SEP),
             is_punctuation=self._tensor(is_word & self._is_punctuation[np.maximum(form, 0)]),
-            counts=self._tensor(padded(counts, width, False)),
+            counts=self._tensor(padded(counts, width, 0) > 0),
             left_out=self.left_out,
         )
         return Inputs(ids, mask, torch.from_numpy(types) if types.any() else None, member, units, tuple(bands))
 
-    def _window(self, number: int) -> tuple[Integers, Integers, _Rows]:
+    def _window(self, number: int) -> tuple[Integers, Integers, Integers]:
         """``[piece]`` vocabulary numbers and token types of the input that begins with a window, the window alone or a
-        pair, and its units."""
+        pair, and the rows of its units as of :func:`_special`."""
         ids, rows = self._alone(number)
         types = np.zeros(len(ids), dtype=np.int64)
         if number in self._second:
             n_prefix, n_suffix = self._encoder.n_prefix, self._encoder.n_suffix
             (of_second, second), start, middle = self._alone(self._second[number]), len(ids) - n_suffix, self._middle
-            places, shift = start + np.arange(len(middle)), start + len(middle) - n_prefix
-            between = np.full(len(middle), -1), middle >= 0, np.full(len(middle), _SEP), places, places + 1
-            before, n_units = ids[:start], len(rows.word) - n_suffix
-            other = second._replace(first=second.first + shift, last=second.last + shift)
-            joined = zip(rows, between, other, strict=True)
-            rows = _Rows(*(np.concatenate([a[:n_units], b, c[n_prefix:]]) for a, b, c in joined))
-            lengths = len(before), len(middle), len(of_second) - n_prefix
-            ids, types = np.concatenate([before, middle, of_second[n_prefix:]]), np.repeat(self._segments, lengths)
+            shift = start + len(middle) - n_prefix
+            between, moved = _special(_SEP, start, start + len(middle)), np.array([0, 0, 0, shift, shift])
+            rows = np.concatenate([rows[: len(rows) - n_suffix], between, second[n_prefix:] + moved])
+            lengths = start, len(middle), len(of_second) - n_prefix
+            ids = np.concatenate([ids[:start], middle, of_second[n_prefix:]])
+            types = np.repeat(self._segments, lengths)
         if self._level == "word":
             return ids, types, rows
-        pieces = np.arange(len(ids))
-        word, counts, kind = np.full(len(ids), -1), np.zeros(len(ids), dtype=bool), np.full(len(ids), _OTHER)
+        by_piece = _special(_OTHER, 0, len(ids))
+        by_piece[:, 1] = 0
         # Where two words share a piece, it belongs to the first of them.
-        for unit in reversed(range(len(rows.word))):
-            inside = slice(rows.first[unit], rows.last[unit])
-            word[inside], counts[inside], kind[inside] = rows.word[unit], rows.counts[unit], rows.kind[unit]
-        return ids, types, _Rows(word, counts, kind, pieces, pieces + 1)
+        for *unit, first, last in rows[::-1].tolist():
+            by_piece[first:last, :3] = unit
+        return ids, types, by_piece
 
-    def _alone(self, number: int) -> tuple[Integers, _Rows]:
-        """``[piece]`` vocabulary numbers of a window, and its units."""
+    def _alone(self, number: int) -> tuple[Integers, Integers]:
+        """``[piece]`` vocabulary numbers of a window, and the rows of its units."""
         pieces, words = self.pieces, self._words[self._starts[number] : self._starts[number + 1]]
         ids, sentence = pieces.window(number).astype(np.int64), int(pieces.window_sentence[number])
         first, last = pieces.word_first[words].astype(np.int64), pieces.word_last[words].astype(np.int64)
@@ -330,15 +332,8 @@ class MapText:
             words = np.where((first[shown] >= low) & (last[shown] <= high), words, _CUT)
             first, last = np.maximum(first[shown], low), np.minimum(last[shown], high)
         is_read &= ~np.isin(words, self.left_out)
-        opening, closing = np.arange(low), np.arange(high, len(ids))
-        rows = _Rows(
-            word=np.concatenate([np.full(len(opening), -1), words, np.full(len(closing), -1)]),
-            counts=np.concatenate([opening >= 0, is_read, closing >= 0]),
-            kind=np.repeat([_CLS, _WORD, _SEP], [len(opening), len(words), len(closing)]),
-            first=np.concatenate([opening, first, closing]),
-            last=np.concatenate([opening + 1, last, closing + 1]),
-        )
-        return ids, rows._replace(kind=np.where(rows.word == _CUT, _OTHER, rows.kind))
+        rows = np.stack([words, is_read, np.where(words == _CUT, _OTHER, _WORD), first, last], axis=1)
+        return ids, np.concatenate([_special(_CLS, 0, low), rows, _special(_SEP, high, len(ids))])
 
     def _tensor(self, values: NDArray[np.generic]) -> Tensor:
         return torch.from_numpy(np.ascontiguousarray(values)).to(self._encoder.device)
@@ -425,66 +420,67 @@ class HeadStatistic(ABC):
 
 
 MakeStatistic = Callable[[Scope], HeadStatistic]
-per_batch = lru_cache(maxsize=1)
-"""Decorates what is made of the units of a batch once, and used for all its layers."""
 
 
-class ClusterSums:
-    """Numerators and denominators of ratios by name, added up by cluster of sentences: what most statistics keep.
+class BatchSums(NamedTuple):
+    """Numerators and denominators of some ratios, summed over the rows of each sentence in one layer of a batch."""
 
-    All heads have the same denominator, such as a number of rows, where it is ``shared``. Where names are
-    groups, ``metric`` is the name of the statistic.
-    """
-
-    def __init__(self, scope: Scope, names: Sequence[str], *, shared: bool, metric: str = "") -> None:
-        self._scope, self._names, self._shared, self._metric = scope, tuple(names), shared, metric
-        # Clusters first, so that what is added to one stands together.
-        shape = (scope.n_clusters, len(scope.layers), scope.n_heads, len(names))
-        self._over = np.zeros(shape)
-        self._under = np.zeros((shape[0], 1, 1, shape[3]) if shared else shape)
-
-    def add(self, layer: int, units: Units, over: Tensor, under: Tensor) -> None:
-        """Add sums over the rows of each sentence in a layer: ``[sentence, head, statistic]`` numerators, and
-        denominators, ``[sentence, statistic]`` where heads share them."""
-        place, clusters = self._scope.layers.index(layer), self._scope.clusters(units.sentences)
-        # A cluster may stand in a batch more than once, which plain indexed addition would count once.
-        order = np.argsort(clusters, kind="stable")
-        distinct, starts = np.unique(clusters[order], return_index=True)
-        parts = [(self._over[:, place], over)]
-        if not self._shared or place == 0:
-            parts.append((self._under[:, 0, 0] if self._shared else self._under[:, place], under))
-        for sums, values in parts:
-            sums[distinct] += np.add.reduceat(values.cpu().double().numpy()[order], starts, axis=0)
-
-    def finish(self) -> HeadRatios:
-        """The result, frozen."""
-        over, under = (sums.transpose(3, 1, 2, 0) for sums in (self._over, self._under))
-        return HeadRatios(self._names, self._scope.layers, over, under, self._metric)
+    names: tuple[str, ...]
+    over: Tensor  # [sentence, head, name] numerators
+    under: Tensor  # [sentence, head, name] denominators, or [sentence, name] those that all heads and layers share
+    metric: str = ""  # the metric, where the names are groups that it is measured on
+    unit: Literal["head", "layer"] = "head"
 
 
 class SumsStatistic(HeadStatistic):
-    """A statistic that keeps sums by cluster of sentences and nothing else; subclasses implement ``update``.
+    """A statistic that is ratios of sums by cluster of sentences, and keeps nothing else; subclasses write ``sums``."""
 
-    Either a subclass names one set of ratios, all of them with the same denominators unless ``shared`` is False, or it
-    passes its sums to the constructor.
-    """
+    level: Level | None = None
+    """Units of the maps that it is a statistic of; any when None."""
 
-    names: tuple[str, ...] = ()
-    metric = ""
-    shared = True
+    def __init__(self, scope: Scope) -> None:
+        if self.level not in (None, scope.level):
+            kind = f"{type(self).__name__} is a statistic of maps between {self.level}s"
+            raise ModelError(f"{kind}: read them at level {self.level!r}")
+        self._scope = scope
+        self._totals: list[HeadRatios] = []
 
-    def __init__(self, scope: Scope, *sums: ClusterSums) -> None:
-        self._sums = sums or (ClusterSums(scope, self.names, shared=self.shared, metric=self.metric),)
+    @abstractmethod
+    def sums(self, batch: MapBatch) -> Iterable[BatchSums]:
+        """The sums of one layer of a batch: of every batch the same ratios in the same order."""
+
+    def update(self, batch: MapBatch) -> None:
+        """Add the sums of one layer of a batch."""
+        place, clusters = self._scope.layers.index(batch.layer), self._scope.clusters(batch.units.sentences)
+        # A cluster may stand in a batch more than once, which plain indexed addition would count once.
+        order = np.argsort(clusters, kind="stable")
+        distinct, starts = np.unique(clusters[order], return_index=True)
+        for number, part in enumerate(self.sums(batch)):
+            is_shared = part.under.ndim == 2
+            if number == len(self._totals):
+                # Clusters first, so that what is added to one stands together.
+                shape = self._scope.n_clusters, len(self._scope.layers), part.over.shape[1], len(part.names)
+                parts = np.zeros(shape), np.zeros((shape[0], 1, 1, shape[3]) if is_shared else shape)
+                above, below = (sums.transpose(3, 1, 2, 0) for sums in parts)
+                ratios = HeadRatios(part.names, self._scope.layers, above, below, part.metric, part.unit)
+                self._totals.append(ratios)
+            totals = self._totals[number]
+            over, under = (sums.transpose(3, 1, 2, 0) for sums in (totals.over, totals.under))
+            added = [(over[:, place], part.over)]
+            if not is_shared or place == 0:
+                added.append((under[:, 0, 0] if is_shared else under[:, place], part.under))
+            for sums, values in added:
+                sums[distinct] += np.add.reduceat(values.cpu().double().numpy()[order], starts, axis=0)
 
     def merge(self, other: Self) -> None:
         """Add the sums of another thread."""
-        for sums, more in zip(self._sums, other._sums, strict=True):
-            sums._over += more._over
-            sums._under += more._under
+        for totals, more in zip(self._totals, other._totals, strict=False):  # a thread may have read no batch
+            np.add(totals.over, more.over, out=totals.over)
+            np.add(totals.under, more.under, out=totals.under)
 
     def finish(self) -> tuple[HeadRatios, ...]:
         """The ratios, one object for each of the sums."""
-        return tuple(sums.finish() for sums in self._sums)
+        return tuple(self._totals)
 
 
 def row_sums(rows: Tensor, counted: Tensor) -> Tensor:
@@ -605,15 +601,10 @@ def on_each_core(encoder: Encoder, work: Callable[[Encoder, slice], Part], *, mo
         return workers.map(lambda number: work(readers[number], slice(number, None, workers.n)), workers.n)
 
 
-def checked_layers(n_layers: int, layers: Iterable[int] | None) -> tuple[int, ...]:
+def checked_layers(n_layers: int, layers: Sequence[int] | None) -> tuple[int, ...]:
     """Layers of heads in ascending order, each once, negative ones counted from the last; all when left out."""
-    every = range(1, n_layers + 1) if layers is None else layers
-    chosen = tuple(sorted({layer_number(layer, n_layers) for layer in every}))
-    wrong = [f"layer {layer}" for layer in chosen if not 1 <= layer <= n_layers]
-    if wrong or not chosen:
-        asked = wrong[0] if wrong else "no layers"
-        raise ModelError(f"{asked} asked for: the model has maps of layers 1…{n_layers}; embeddings have no attention")
-    return chosen
+    chosen = layers_from_end("all" if layers is None else layers, lowest=1, n_layers=n_layers)
+    return tuple(sorted(set(chosen)))
 
 
 @contextlib.contextmanager

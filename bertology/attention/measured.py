@@ -3,7 +3,7 @@ are alike; :func:`head_statistics` has all of them in one table."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
@@ -19,13 +19,13 @@ from torch import Tensor
 from bertology._machine import Workers
 from bertology.activations.progress import Progress, silent
 from bertology.attention.maps import (
-    ClusterSums,
+    BatchSums,
     HeadStatistic,
     MakeStatistic,
     MapBatch,
+    MapPass,
     SumsStatistic,
     Units,
-    per_batch,
     row_sums,
     stream_maps,
 )
@@ -68,18 +68,12 @@ class Masses(SumsStatistic):
 
     names = ("cls", "sep", "punctuation", "self", "previous", "next", "same_word", "distance")
 
-    def __init__(self, scope: Scope) -> None:
-        masses = ClusterSums(scope, self.names[:-1], shared=True, metric="attention_mass")
-        super().__init__(scope, masses, ClusterSums(scope, self.names[-1:], shared=False))
-        self._cells = per_batch(_cells)
-
-    def update(self, batch: MapBatch) -> None:
-        """Add the maps of one layer of a batch."""
-        weights, n_rows = self._cells(batch.units)
+    def sums(self, batch: MapBatch) -> Iterator[BatchSums]:
+        """Masses of each kind, then the distance."""
+        weights, n_rows = batch.units.once("masses", _cells)
         over = weighted_sums(batch.maps, weights)
-        means, distance = self._sums
-        means.add(batch.layer, batch.units, over[..., :-2], n_rows)
-        distance.add(batch.layer, batch.units, over[..., -2:-1], over[..., -1:])
+        yield BatchSums(self.names[:-1], over[..., :-2], n_rows, "attention_mass")
+        yield BatchSums(self.names[-1:], over[..., -2:-1], over[..., -1:])
 
 
 class NormShares(SumsStatistic):
@@ -92,11 +86,9 @@ class NormShares(SumsStatistic):
     """
 
     names = ("norm_cls", "norm_sep", "norm_punctuation", "norm_self")
-    metric = "norm_share"
-    shared = False
 
-    def update(self, batch: MapBatch) -> None:
-        """Add the maps of one layer of a batch."""
+    def sums(self, batch: MapBatch) -> Iterator[BatchSums]:
+        """Sums of ‖αf(x)‖ of each kind, and of all."""
         units, norms = batch.units, batch.norms
         if norms is None:
             raise ValueError("norms were not asked for: stream_maps(…, norms=True)")
@@ -108,7 +100,7 @@ class NormShares(SumsStatistic):
         present[:, 2] = True
         under = given.sum(-1, keepdim=True).expand_as(over).clone()
         under[..., :3] *= present[:, None]
-        self._sums[0].add(batch.layer, units, over, under)
+        yield BatchSums(self.names, over, under, "norm_share")
 
 
 class Sharpness(SumsStatistic):
@@ -122,8 +114,8 @@ class Sharpness(SumsStatistic):
 
     names = ("entropy_nats", "cls_entropy_nats", "confidence")
 
-    def update(self, batch: MapBatch) -> None:
-        """Add the maps of one layer of a batch."""
+    def sums(self, batch: MapBatch) -> Iterator[BatchSums]:
+        """Entropies and largest weights, and numbers of rows."""
         units = batch.units
         entropy = row_entropy(batch.maps)
         opening = units.is_cls & units.counts
@@ -131,7 +123,7 @@ class Sharpness(SumsStatistic):
         over = [row_sums(entropy, units.word_rows), row_sums(entropy, opening), row_sums(largest, units.word_rows)]
         n_words = units.word_rows.sum(-1)
         under = torch.stack([n_words, opening.sum(-1), n_words], dim=-1)
-        self._sums[0].add(batch.layer, units, torch.stack(over, dim=-1), under)
+        yield BatchSums(self.names, torch.stack(over, dim=-1), under)
 
 
 class Offsets(SumsStatistic):
@@ -143,10 +135,9 @@ class Offsets(SumsStatistic):
     """
 
     names = ("argmax_before", *(f"argmax_{d:+d}" if d else "argmax_0" for d in range(-3, 4)), "argmax_after")
-    metric = "argmax_share"
 
-    def update(self, batch: MapBatch) -> None:
-        """Add the maps of one layer of a batch."""
+    def sums(self, batch: MapBatch) -> Iterator[BatchSums]:
+        """Numbers of rows with their maximum at each offset, and of all rows."""
         units = batch.units
         _, best = batch.most_attended  # [sentence, head, unit]
         positions = units.position[:, None].expand_as(best)
@@ -156,7 +147,7 @@ class Offsets(SumsStatistic):
         over = torch.zeros(*bins.shape[:2], len(self.names), device=best.device)
         over.scatter_add_(2, bins, counted.float())
         under = units.word_rows.sum(-1, keepdim=True).expand(-1, len(self.names))
-        self._sums[0].add(batch.layer, units, over, under)
+        yield BatchSums(self.names, over, under, "argmax_share")
 
 
 def weighted_sums(maps: Tensor, weights: Tensor) -> Tensor:
@@ -245,11 +236,10 @@ class Divergences(HeadStatistic):
         self._sums = torch.zeros(n, n, dtype=torch.float64)
         self._weight, self._n_rows = 0.0, 0
         self._held: list[Tensor] = []
-        self._drawn = per_batch(self._draw)
 
     def update(self, batch: MapBatch) -> None:
         """Hold the drawn rows of one layer; with the last layer, compare them."""
-        sentences, rows, weights = self._drawn(batch.units)
+        sentences, rows, weights = batch.units.once(self, self._draw)
         self._held.append(batch.maps.transpose(0, 1)[:, sentences, rows])  # [head, row, unit]
         if batch.layer == self._scope.layers[-1]:
             self._sums += divergences(torch.cat(self._held), weights)
@@ -321,16 +311,11 @@ class HeadStatistics:
     """Statistics of every head with intervals, and distances between heads."""
 
     model: str
-    level: Level
     names: tuple[str, ...]
     """Names of the statistics; see :class:`Masses`, :class:`Sharpness`, :class:`Offsets` and :class:`NormShares`."""
-    layers: tuple[int, ...]
     frame: pd.DataFrame  # a row a head, see to_pandas
     distances: HeadDistances | None  # none unless distances were requested
-    n_sentences: int
-    n_words: int
-    n_skipped: int  # number of words that were not read
-    skipped: dict[str, int]  # the same by reason
+    read: MapPass  # what was read: layers and units, numbers of sentences and words, and why others were not
 
     def of(self, name: str) -> Floats:
         """``[layer, head]`` values of one statistic; NaN where there was nothing to count.
@@ -340,12 +325,7 @@ class HeadStatistics:
         """
         if name not in self.names:
             raise ResultsError(f"no statistic {name!r}: there are {', '.join(self.names)}")
-        return np.asarray(self.frame[name].to_numpy().reshape(len(self.layers), -1))
-
-    def top(self, name: str, n: int = 5) -> list[tuple[str, float]]:
-        """The heads with the highest values of one statistic, the highest first; raises as :meth:`of`."""
-        values, heads = self.of(name).ravel(), self.frame["head"].tolist()
-        return [(heads[place], float(values[place])) for place in np.argsort(-values, kind="stable")[:n].tolist()]
+        return np.asarray(self.frame[name].to_numpy().reshape(len(self.read.scope.layers), -1))
 
     def to_pandas(self) -> pd.DataFrame:
         """One row a head: ``layer``, ``head`` (``L3H5``), and of each statistic its value, ``_low`` and ``_high``, the
@@ -359,7 +339,7 @@ class HeadStatistics:
 
         if names is None:
             names = [name for name in self.names if np.isfinite(self.of(name)).any()]
-        return plot_heads([(name, self.of(name)) for name in names], self.layers)
+        return plot_heads([(name, self.of(name)) for name in names], self.read.scope.layers)
 
 
 def head_statistics(
@@ -380,7 +360,7 @@ def head_statistics(
 
     >>> from bertology.attention import head_statistics
     >>> table = head_statistics("pocket", "pocket")  # doctest: +SKIP
-    >>> table.top("previous")  # doctest: +SKIP
+    >>> table.to_pandas().nlargest(5, "previous")  # doctest: +SKIP
 
     Args:
         model: an encoder, or the name or path of one, which computes on ``device``.
@@ -419,13 +399,8 @@ def head_statistics(
         columns |= {name: of_name.values, f"{name}_low": of_name.ci_low, f"{name}_high": of_name.ci_high}
     return HeadStatistics(
         model=encoder.name,
-        level=level,
         names=tuple(name for _, name in names),
-        layers=read.scope.layers,
         frame=pd.DataFrame(columns),
         distances=read.results[-1] if distances else None,
-        n_sentences=read.n_sentences,
-        n_words=read.n_words,
-        n_skipped=read.n_skipped,
-        skipped=read.skipped,
+        read=read,
     )

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -23,7 +23,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from bertology.attention.maps import MapBatch, SumsStatistic, Units, per_batch
+from bertology.attention.maps import BatchSums, MapBatch, SumsStatistic, Units
 from bertology.attention.measured import row_entropy, weighted_sums
 from bertology.errors import BertologyError, ModelError
 from bertology.measures.sums import Scope
@@ -262,29 +262,24 @@ class PatternShares(SumsStatistic):
     class is the classifier's own (0.5) when left out.
     """
 
-    names = PATTERNS
-    metric = "pattern_share"
+    level = "piece"
 
     def __init__(
         self, scope: Scope, *, classifier: ClassifierKind = "features", confidence: float | None = None
     ) -> None:
-        if scope.level != "piece":
-            raise BertologyError("patterns are of maps between pieces: read them at level 'piece'")
+        super().__init__(scope)
         trained = load_classifier(classifier)
         self._classifier = trained if confidence is None else replace(trained, confidence=confidence)
         if not 0 <= self._classifier.confidence <= 1:
             raise BertologyError(f"confidence {self._classifier.confidence:g}: give a probability, 0 to 1")
-        super().__init__(scope)
-        self._layout = per_batch(Layout.of_units)
 
-    def update(self, batch: MapBatch) -> None:
-        """Classify each map of a batch."""
-        units = batch.units
-        layout = self._layout(units)
+    def sums(self, batch: MapBatch) -> Iterator[BatchSums]:
+        """Numbers of maps of each class, and of all."""
+        layout = batch.units.once("layout", Layout.of_units)
         counted = (layout.lengths >= SHORTEST_MAP) & layout.rows.any(-1)  # [text]
         classes = self._classifier.classes(batch.maps, layout)
-        over = nn.functional.one_hot(classes, len(self.names)) * counted[:, None, None]
-        self._sums[0].add(batch.layer, units, over, counted[:, None].expand(-1, len(self.names)))
+        over = nn.functional.one_hot(classes, len(PATTERNS)) * counted[:, None, None]
+        yield BatchSums(PATTERNS, over, counted[:, None].expand(-1, len(PATTERNS)), "pattern_share")
 
 
 def features(maps: Tensor, layout: Layout) -> Tensor:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 from numpy import int64
 from numpy.typing import NDArray
@@ -15,6 +16,7 @@ from bertology.probing.probes import SplitName, Subject
 
 if TYPE_CHECKING:
     from bertology.activations.progress import Progress
+    from bertology.attention.arcs.questions import Arcs
     from bertology.attention.maps import MakeStatistic
     from bertology.encoders import Encoder
     from bertology.measures.sums import HeadRatios
@@ -40,16 +42,7 @@ class HeadProbe(Probe):
 
     family = "heads"
     most_draws = 1
-
-    @property
-    def reads(self) -> tuple[SplitName, ...]:
-        """Test, and dev where heads are chosen."""
-        return ("dev", "test") if self.chooses else ("test",)
-
-    @property
-    def chooses(self) -> bool:
-        """Whether a table names the best head: then dev is read as well, heads are chosen on it and scored on test."""
-        return False
+    reads: tuple[SplitName, ...] = ("test",)
 
 
 class AttentionProbe(HeadProbe):
@@ -74,19 +67,52 @@ class AttentionProbe(HeadProbe):
 
     @abstractmethod
     def statistics(self, sentences: Sentences) -> Sequence[MakeStatistic]:
-        """Statistics summed over the maps of a text; each finishes to a :class:`HeadRatios`, or a tuple of them.
+        """Statistics summed over the maps of a text; each finishes to a tuple of :class:`HeadRatios`.
 
         Raises:
             CorpusError: the text lacks what is asked about.
         """
 
+
+class BestHeadProbe(AttentionProbe):
+    """A question whose table names the best head: heads are chosen on dev and scored on test, next to baselines."""
+
+    reads = ("dev", "test")
+
+    @abstractmethod
     def baseline(self, name: str, text: ReadText, chosen_on: ReadText) -> Sequence[HeadRatios]:
         """The same ratios of one of :attr:`baselines`, without a head, of the whole text, named as those of heads are.
 
         What is chosen, such as which offset is best, is chosen on another text. Words that the model does not read are
         left out, as for heads.
         """
-        raise NotImplementedError(f"{type(self).__name__} has no baseline {name}")
+
+
+class ArcProbe(BestHeadProbe):
+    """A question about which words a head joins: the share of words that attend most to a correct answer."""
+
+    farthest: int = 3
+    self_competes = False
+
+    @abstractmethod
+    def arcs(self, sentences: Sentences, use: Literal["heads", "baseline", "choice"]) -> Sequence[Arcs]:
+        """What is asked of a text: of heads, of baselines, or of that on which a baseline is chosen."""
+
+    def statistics(self, sentences: Sentences) -> Sequence[MakeStatistic]:
+        """Hits of each head."""
+        # What computes needs torch, which listing the tasks should not wait for.
+        from bertology.attention.arcs.heads import ArcHits
+
+        how: dict[str, Any] = {"metric": self.scores[0].name, "self_competes": self.self_competes}
+        return [partial(ArcHits, arcs=arcs, **how) for arcs in self.arcs(sentences, "heads")]
+
+    def baseline(self, name: str, text: ReadText, chosen_on: ReadText) -> Sequence[HeadRatios]:
+        """What place, form or rule answer: see :meth:`Arcs.baseline`."""
+        own = [arcs.read_from(text.windows) for arcs in self.arcs(text.sentences, "baseline")]
+        other = [arcs.read_from(chosen_on.windows) for arcs in self.arcs(chosen_on.sentences, "choice")]
+        how: dict[str, Any] = {"metric": self.scores[0].name, "farthest": self.farthest}
+        pairs = zip(own, other, strict=True)
+        return [arcs.baseline(name, text.sentences, chosen_on=chosen, **how) for arcs, chosen in pairs]
 
 
 class GateProbe(HeadProbe):

@@ -8,25 +8,25 @@ from __future__ import annotations
 
 import base64
 import gzip
+import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from html import escape
-from itertools import accumulate, groupby, product
-from operator import itemgetter
+from itertools import accumulate, compress, pairwise, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from bertology._names import folder_name, name_not_found
 from bertology._page import asset, framed, full_page, write_page
-from bertology.attention.maps import check_norms, checked_layers, knows_norms, reading_maps
-from bertology.corpora import Sentence, Text, as_sentence, as_sentences
+from bertology.attention.maps import MapText, check_norms, checked_layers, knows_norms, reading_maps
+from bertology.corpora import Sentence, Sentences, Text, as_sentence, as_sentences
 from bertology.encoders import Encoder, LabelledArray, open_encoder
 from bertology.encoders.alignment import column_weights, row_weights
 from bertology.encoders.heads import DecoderKind, load_sequence_model
@@ -71,8 +71,26 @@ class AttentionView:
 
     @cached_property
     def html(self) -> str:
-        """The page as text."""
-        return render_page(*payload(self.panels, level=self.level, weights=self.weights, threshold=self.threshold))
+        """The page as text; it makes no request, and its content security policy allows none."""
+        values, maps = payload(self.panels, level=self.level, weights=self.weights, threshold=self.threshold)
+        panels = values["panels"]
+        text, between = " ".join(panels[0]["texts"]), {"pair": " ", "target": " → "}
+        # Each text once: of cross-attention a source and its target.
+        said = (between[one["between"]].join(f"<q>{escape(text)}</q>" for text in one["texts"]) for one in panels)
+        # Last in the page, after the script: what is seen first is drawn while they are still being read.
+        parts = (f'<script type="text/plain" id="map-{name}">{content}</script>' for name, content in maps.items())
+        return full_page(
+            _HERE + "page.html",
+            title=f"Attention: {text[:60]}{'…' if len(text) > 60 else ''}",
+            styles=[_HERE + "viewer.css"],
+            scripts=_SCRIPTS,
+            values={
+                "texts": " · ".join(dict.fromkeys(said)) + " ",
+                "model": escape(" and ".join(dict.fromkeys(panel["model"] for panel in panels))),
+                "maps": "\n".join(parts),
+            },
+            data=values,
+        )
 
     def save(self, path: str | Path) -> Path:
         """Write the page as one HTML file that needs no other file and no network.
@@ -92,10 +110,9 @@ class AttentionView:
 
         maps, titles = [], []
         for reading, *_ in self.panels:
-            heads = [(layer, head) for layer, of_layer in reading.heads.items() for head in of_layer]
-            if len(heads) > 1:
-                raise ResultsError(f"a figure shows one head: there are {len(heads)}; choose one, such as heads='L2H1'")
-            layer, head = heads[0]
+            if reading.n_maps != 1:
+                raise ResultsError(f"{reading.n_maps} heads: a figure shows one head, chosen as in heads='L2H1'")
+            ((layer, (head,)),) = reading.heads.items()
             maps.append(reading.labelled(level=self.level, weights=self.weights).at(layer=layer, head=head))
             titles.append(f"L{layer}H{head} of {folder_name(reading.model)}")
         label = "attention weight" if self.weights == "raw" else "norm of what is added, ‖α f(x)‖"
@@ -117,9 +134,7 @@ class AttentionView:
             import anywidget
             import traitlets
         except ImportError:
-            raise BertologyError(
-                "a widget needs anywidget: pip install 'bertology[notebook]'; the view itself shows without it"
-            ) from None
+            raise BertologyError("a widget needs anywidget: pip install 'bertology[notebook]'") from None
 
         class AttentionWidget(anywidget.AnyWidget):
             """The attention of a sentence; :attr:`state` is what is looked at, on both sides."""
@@ -133,11 +148,6 @@ class AttentionView:
 
     def _repr_html_(self) -> str:
         return framed(self.html, title="Attention", height=_HEIGHT)
-
-    def __repr__(self) -> str:
-        reading, several = self.reading, f"{len(self.panels)} panels, first " if len(self.panels) > 1 else ""
-        of = f"{several}{reading.n_maps} heads over {reading.given.pieces.n} pieces"
-        return f"<AttentionView of {reading.model}: {of}>"
 
 
 def view(
@@ -191,15 +201,10 @@ def view(
     sentence_of = partial(as_sentence, language=language, split_at_spaces=split_at_spaces)
     several: Sequence[Any] = sentence if isinstance(sentence, list | tuple) else [sentence]
     texts, models = list(map(sentence_of, several)), model if isinstance(model, list) else [model]
-    for what, given in (("texts", texts), ("models", models)):
-        if not 1 <= len(given) <= 2:
-            raise BertologyError(f"{len(given)} {what}: give one, or two to see them side by side")
-    if len(texts) > 1 and len(models) > 1:
-        raise BertologyError("two texts and two models: give two of one and one of the other")
-    if len(texts) > 1 and not (second is None and target is None):
-        raise BertologyError("two texts side by side are each read alone: leave the second or the target out")
-    if second is not None and target is not None:
-        raise BertologyError("a target belongs to one text: leave the second out")
+    if not 1 <= len(texts) * len(models) <= 2:
+        raise BertologyError(f"{len(texts)} texts and {len(models)} models: give one of each, or two of one of them")
+    if (len(texts) > 1) + (second is not None) + (target is not None) > 1:
+        raise BertologyError("two texts side by side, a second one and a target exclude one another: give one of them")
     named = None if heads is None else parse_heads(heads)
     encoders = [open_encoder(one) for one in models]
     norms = weights == "norm" or (target is None and all(map(knows_norms, encoders)))
@@ -236,7 +241,7 @@ def parse_heads(spec: str | Sequence[str]) -> tuple[tuple[int, int], ...]:
     return tuple(sorted(heads))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ShownUnits:
     """Words or pieces, special ones in their places, as they are shown."""
 
@@ -244,52 +249,34 @@ class ShownUnits:
     special: tuple[bool, ...]
     segment: tuple[int, ...]  # 0 or 1: the sentence of each; special pieces close the one before them
     word: tuple[int, ...]  # number of its word through the sentences; −1 for special pieces
-    spans: tuple[tuple[int, int], ...]  # first piece of each, and the end of its pieces
+    member: Tensor  # [unit, piece] 1 where a piece belongs to a unit
 
-    @classmethod
-    def of(cls, units: Iterable[tuple[tuple[int, int], int, str]], encoding: Any) -> ShownUnits:
-        """Units from the pieces, the word and the label of each."""
-        spans, word, labels = zip(*units, strict=True)
-        sentences = [*accumulate(encoding.sequence_ids, lambda before, of: before if of is None else of, initial=0)]
-        return cls(
-            labels=labels,
-            special=tuple(encoding.sequence_ids[first] is None for first, _ in spans),
-            segment=tuple(sentences[first + 1] for first, _ in spans),
-            word=word,
-            spans=spans,
-        )
-
-    @property
-    def n(self) -> int:
-        """Number of units."""
-        return len(self.labels)
-
-    @property
-    def breaks(self) -> tuple[int, ...]:
-        """Places where another sentence begins."""
-        return tuple(place for place in range(1, len(self.segment)) if self.segment[place] != self.segment[place - 1])
+    def serialised(self) -> dict[str, list[Any]]:
+        """The units as the page's script takes them."""
+        numbers = {"special": list(map(int, self.special)), "segment": list(self.segment), "word": list(self.word)}
+        return {"labels": list(self.labels), **numbers}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Input:
     """One input to the model."""
 
     ids: tuple[int, ...]
     types: tuple[int, ...] | None  # none where the model takes none, or all are 0
-    words: ShownUnits
-    pieces: ShownUnits
+    units: Mapping[Level, ShownUnits]
     left_out: tuple[str, ...]  # words for which the tokenizer makes no piece
 
-    def units(self, level: Level) -> ShownUnits:
-        """Words or pieces."""
-        return self.words if level == "word" else self.pieces
-
-    def members(self, level: Level) -> Tensor:
-        """``[unit, piece]`` 1 where a piece belongs to a unit."""
-        first, last = torch.tensor(self.units(level).spans).T[:, :, None]
-        places = torch.arange(len(self.ids))
-        member: Tensor = ((places >= first) & (places < last)).float()
-        return member
+    def shifted(self, start_id: int, start: str) -> Input:
+        """What a decoder reads: a start token first, and no last piece."""
+        units: dict[Level, ShownUnits] = {}
+        for level, own in self.units.items():
+            member = nn.functional.pad(own.member[:, :-1], (1, 0))
+            kept, first = member.any(1).tolist(), torch.eye(1, len(self.ids))
+            whole = torch.cat([first, member[kept]])
+            labels, special = (start, *compress(own.labels, kept)), (True, *compress(own.special, kept))
+            word = (-1, *compress(own.word, kept))
+            units[level] = ShownUnits(labels, special, (0,) * len(whole), word, whole)
+        return replace(self, ids=(start_id, *self.ids[:-1]), types=None, units=units)
 
 
 @dataclass(frozen=True, eq=False)
@@ -301,16 +288,19 @@ class AttentionReading:
     init: str
     heads: Mapping[int, tuple[int, ...]]  # by layer, both from 1
     given: Input  # of the model; its units are the rows of maps
-    weights: tuple[Weights, ...]  # kinds of weights that were read: raw, or raw and norm-weighted
     _maps: Mapping[int, Tensor]  # [head, piece, piece] raw weights by layer
     _norms: Mapping[int, Tensor]  # [head, piece] ‖f(x)‖ by layer; empty unless norms were read
     kind: Kind = "encoder"
     source: Input | None = None  # for cross-attention, the input of the encoder; its units are the columns of maps
 
     @property
-    def layers(self) -> tuple[int, ...]:
-        """Numbers of the layers, from 1, ascending."""
-        return tuple(self.heads)
+    def weights(self) -> tuple[Weights, ...]:
+        """Kinds of weights that were read."""
+        return ("raw", "norm") if self._norms else ("raw",)
+
+    def size(self, level: Level) -> tuple[int, int]:
+        """Numbers of rows and columns of a map."""
+        return len(self.units(level).labels), len(self.columns(level).labels)
 
     @property
     def n_maps(self) -> int:
@@ -319,11 +309,11 @@ class AttentionReading:
 
     def units(self, level: Level) -> ShownUnits:
         """The rows of maps, and the columns unless they are another text's."""
-        return self.given.units(level)
+        return self.given.units[level]
 
     def columns(self, level: Level) -> ShownUnits:
         """The columns of maps."""
-        return (self.source or self.given).units(level)
+        return (self.source or self.given).units[level]
 
     def maps(self, layer: int, *, level: Level = "word", weights: Weights = "raw") -> Maps:
         """``[head, unit, unit]`` from (rows) to (columns), special tokens in their places.
@@ -331,24 +321,21 @@ class AttentionReading:
         Word maps sum over a target word's pieces and average over a source word's (Clark et al. 2019, section 4.1).
         Norm-weighted maps hold ‖α f(x)‖ (Kobayashi et al. 2020); between words it is such norms that are summed.
         """
-        if layer not in self.heads:
-            raise BertologyError(f"layer {layer} was not read; there are {', '.join(map(str, self.layers))}")
-        if weights not in self.weights:
-            raise BertologyError("norm-weighted maps were not read: ask for weights='norm'")
         maps = self._maps[layer]
         if weights == "norm":
             maps = maps * self._norms[layer][:, None]
         if level == "word":
-            rows, columns = self.given.members(level), (self.source or self.given).members(level)
-            maps = row_weights(rows) @ maps @ column_weights(columns).T
+            maps = row_weights(self.units(level).member) @ maps @ column_weights(self.columns(level).member).T
         return maps.numpy()
 
     def labelled(self, *, level: Level = "word", weights: Weights = "raw") -> LabelledArray:
         """All maps as one array; every layer has the heads of the first."""
-        rows, columns = self.units(level), self.columns(level)
-        labels = {"layer": self.layers, "head": self.heads[self.layers[0]], "from": rows.labels, "to": columns.labels}
-        breaks = {"from": rows.breaks, "to": columns.breaks}
-        values = np.stack([self.maps(layer, level=level, weights=weights) for layer in self.layers])
+        sides = {"from": self.units(level), "to": self.columns(level)}
+        labels: dict[str, Any] = {"layer": tuple(self.heads), "head": next(iter(self.heads.values()))}
+        labels |= {side: units.labels for side, units in sides.items()}
+        pairs = {side: enumerate(pairwise(units.segment), start=1) for side, units in sides.items()}
+        breaks = {side: tuple(place for place, (a, b) in of_side if a != b) for side, of_side in pairs.items()}
+        values = np.stack([self.maps(layer, level=level, weights=weights) for layer in self.heads])
         return LabelledArray(values, labels, {}, breaks)
 
 
@@ -370,8 +357,6 @@ def read_attention(
             maps or, with ``norms``, of a family whose values are not known.
         BertologyError: there is no word in a sentence.
     """
-    if not 1 <= len(sentences) <= 2:
-        raise BertologyError(f"{len(sentences)} sentences: give one, or two as a pair")
     chosen = choose_heads(layers, heads, n_layers=encoder.n_layers, n_heads=encoder.n_heads)
     given = lay_out(encoder, sentences)
     if norms:
@@ -394,10 +379,40 @@ def read_attention(
         init=encoder.init,
         heads=chosen,
         given=given,
-        weights=("raw", "norm") if norms else ("raw",),
         _maps=maps,
         _norms=lengths,
     )
+
+
+@dataclass(frozen=True, eq=False)
+class SentenceMaps:
+    """All attention maps of one sentence."""
+
+    units: tuple[str, ...]  # [unit] words or pieces and special tokens, as they are written
+    layers: tuple[int, ...]
+    maps: Maps  # [layer, head, unit, unit] from (rows) each unit to (columns) each unit
+    norms: Maps | None  # [layer, head, unit, unit] ‖αf(x)‖; None unless norms were requested
+
+
+def sentence_maps(
+    encoder: Encoder,
+    sentence: Sentence | str,
+    *,
+    layers: Sequence[int] | None = None,
+    level: Level = "word",
+    norms: bool = False,
+) -> SentenceMaps:
+    """The maps of one sentence, to look at them; for many sentences use :func:`stream_maps`, which keeps none.
+
+    Raises:
+        ModelError, BertologyError: those of :func:`read_attention`.
+    """
+    reading = read_attention(encoder, as_sentences(sentence)[:1], layers=layers, norms=norms)
+    maps, *of_norms = (
+        np.stack([reading.maps(layer, level=level, weights=weights) for layer in reading.heads])
+        for weights in reading.weights
+    )
+    return SentenceMaps(reading.units(level).labels, tuple(reading.heads), maps, of_norms[0] if of_norms else None)
 
 
 def read_decoder_attention(
@@ -416,28 +431,13 @@ def read_decoder_attention(
     model = load_sequence_model(encoder)
     chosen = choose_heads(layers, heads, n_layers=model.n_layers, n_heads=model.n_heads)
     given, unshifted = lay_out(encoder, [source]), lay_out(encoder, [target])
-    start, n_pieces = str(encoder.tokenizer.convert_ids_to_tokens(model.start_id)), len(unshifted.ids)
-
-    def moved(units: ShownUnits) -> ShownUnits:
-        """Shifted right by a start token, without the last subword."""
-        kept = [place for place, (first, _) in enumerate(units.spans) if first + 1 < n_pieces]
-        spans = [(units.spans[place][0] + 1, min(units.spans[place][1] + 1, n_pieces)) for place in kept]
-        return ShownUnits(
-            labels=(start, *(units.labels[place] for place in kept)),
-            special=(True, *(units.special[place] for place in kept)),
-            segment=(0,) * (1 + len(kept)),
-            word=(-1, *(units.word[place] for place in kept)),
-            spans=((0, 1), *spans),
-        )
-
-    ids, words, pieces = (model.start_id, *unshifted.ids[:-1]), moved(unshifted.words), moved(unshifted.pieces)
-    shifted = replace(unshifted, ids=ids, types=None, words=words, pieces=pieces)
+    shifted = unshifted.shifted(model.start_id, str(encoder.tokenizer.convert_ids_to_tokens(model.start_id)))
     maps = model.attentions(given.ids, shifted.ids)
 
     def reading(kind: DecoderKind, sentences: tuple[Sentence, ...], columns: Input | None) -> AttentionReading:
         own = {layer: maps[kind][layer][[head - 1 for head in of_layer]] for layer, of_layer in chosen.items()}
         return AttentionReading(
-            sentences, encoder.name, encoder.init, chosen, shifted, ("raw",), own, {}, kind=kind, source=columns
+            sentences, encoder.name, encoder.init, chosen, shifted, own, {}, kind=kind, source=columns
         )
 
     return reading("cross", (source, target), given), reading("decoder", (target,), None)
@@ -454,17 +454,13 @@ def labelled_attention(
 ) -> LabelledArray:
     """The attention maps of a text, a pair, or a target and its source: see :meth:`bertology.Encoder.attention`."""
     sentences = [as_sentences([one])[0] for one in (text, second, target) if one is not None]
-    if target is None:
-        n_layers = encoder.n_layers
-        chosen = layers_from_end(layers, lowest=1, n_layers=n_layers)
-        reading = read_attention(encoder, sentences, layers=chosen)
-    elif second is not None:
+    if target is not None and second is not None:
         raise ModelError("a target belongs to one text: leave the second out")
-    else:
-        reading, _ = read_decoder_attention(encoder, *sentences)
-        n_layers = len(reading.layers)
-        chosen = layers_from_end(layers, lowest=1, n_layers=n_layers)
-    some = replace(reading, heads={layer: reading.heads[layer] for layer in chosen})
+    reading = None if target is None else read_decoder_attention(encoder, *sentences)[0]
+    n_layers = encoder.n_layers if reading is None else len(reading.heads)
+    chosen = layers_from_end(layers, lowest=1, n_layers=n_layers)
+    some = reading or read_attention(encoder, sentences, layers=chosen)
+    some = replace(some, heads={layer: some.heads[layer] for layer in chosen})
     return replace(some.labelled(level=level), n_layers=n_layers)
 
 
@@ -472,57 +468,41 @@ def choose_heads(
     layers: Sequence[int] | None, heads: Sequence[tuple[int, int]] | None, *, n_layers: int, n_heads: int
 ) -> Mapping[int, tuple[int, ...]]:
     """The heads of each layer that is shown, in order; arguments as those of :func:`read_attention`."""
-    for layer, head in heads or ():
-        if not (1 <= layer <= n_layers and 1 <= head <= n_heads):
-            raise ModelError(f"head L{layer}H{head}: the model has {n_layers} layers of {n_heads} heads, both from 1")
-    of_heads = {layer for layer, _ in heads} if heads else None
+    of_heads = sorted({layer for layer, _ in heads}) if heads else None
     chosen = checked_layers(n_layers, of_heads if layers is None else layers)
     for layer, head in heads or ():
-        if layer not in chosen:
-            remedy = "add it or leave them out"
-            raise ModelError(f"head L{layer}H{head}: layer {layer} is not among the layers asked for; {remedy}")
-    named = product(chosen, range(1, n_heads + 1)) if heads is None else heads
-    by_layer = groupby(sorted(set(named)), key=itemgetter(0))
-    return {layer: tuple(head for _, head in of_layer) for layer, of_layer in by_layer}
+        if layer not in chosen or not 1 <= head <= n_heads:
+            there = f"layers {', '.join(map(str, chosen))} of {n_heads} heads"
+            raise ModelError(f"head L{layer}H{head}: there are {there}, both numbered from 1")
+    named = sorted(set(product(chosen, range(1, n_heads + 1)) if heads is None else heads))
+    return {layer: tuple(head for of, head in named if of == layer) for layer in sorted({layer for layer, _ in named})}
 
 
 def lay_out(encoder: Encoder, sentences: Sequence[Sentence]) -> Input:
     """Pieces of one sentence or two with the model's special tokens around them, and the words among them."""
-    for sentence in sentences:
-        if not sentence.text.strip() or not sentence.words:
-            raise BertologyError("there is no word in the sentence: give some text")
-    pieces = encoder.tokenize(sentences)
     backend: Any = encoder.tokenizer.backend_tokenizer
     encoding = backend.encode(*(sentence.text for sentence in sentences))
     if len(encoding.ids) > encoder.max_pieces:
-        both, most = "the pair has" if len(sentences) > 1 else "the sentence has", encoder.max_pieces
-        pieces_of = f"{len(encoding.ids)} pieces with special tokens"
-        raise ModelError(f"{both} {pieces_of}, model {encoder.name} takes {most}: shorten it")
-    if not {*range(len(sentences))} <= {*encoding.sequence_ids}:
-        raise BertologyError("the tokenizer makes no piece of the sentence: give some other text")
-    words: list[tuple[tuple[int, int], int, str]] = []
-    of_piece, left_out, number = [-1] * len(encoding.ids), [], 0
-    for of_sentence, sentence in enumerate(sentences):
-        shift = encoding.sequence_ids.index(of_sentence) - encoder.n_prefix
-        for form in sentence.words:
-            if pieces.word_window[number] >= 0:
-                span = int(pieces.word_first[number]) + shift, int(pieces.word_last[number]) + shift
-                words.append((span, number, form))
-                # Where two words share a piece, it belongs to the first of them.
-                of_piece[slice(*span)] = [number if owner < 0 else owner for owner in of_piece[slice(*span)]]
-            else:
-                left_out.append(form)
-            number += 1
-    labels = (_label(encoder, encoding, sentences, place) for place in range(len(of_piece)))
-    single = [((place, place + 1), *unit) for place, unit in enumerate(zip(of_piece, labels, strict=True))]
-    specials = [unit for unit, of in zip(single, encoding.sequence_ids, strict=True) if of is None]
-    return Input(
-        ids=tuple(encoding.ids),
-        types=tuple(encoding.type_ids) if 0 < max(encoding.type_ids) < encoder.n_segments else None,
-        words=ShownUnits.of(sorted(words + specials, key=lambda unit: (unit[0][0], unit[1])), encoding),
-        pieces=ShownUnits.of(single, encoding),
-        left_out=tuple(left_out),
-    )
+        problem = f"{len(encoding.ids)} pieces with special tokens, model {encoder.name} takes {encoder.max_pieces}"
+        raise ModelError(f"{problem}: shorten it")
+    forms, n_first = [form for sentence in sentences for form in sentence.words], len(sentences[0])
+    pieces = [_label(encoder, encoding, sentences, place) for place in range(len(encoding.ids))]
+    units: dict[Level, ShownUnits] = {}
+    for level in LEVELS:
+        text = MapText(encoder, Sentences(sentences), level=level, on_long="error", pairs=len(sentences) > 1)
+        if text.n_pairs < len(sentences) - 1:
+            raise BertologyError("there is no word in one sentence of the pair: give some text")
+        (batch,) = text.batches()
+        inputs = text.inputs(batch)
+        member = torch.eye(len(pieces)) if inputs.member is None else inputs.member[0].cpu()
+        word, special = inputs.units.word[0].tolist(), (inputs.units.is_cls | inputs.units.is_sep)[0].tolist()
+        firsts = zip(word, member.argmax(1).tolist(), strict=True)
+        labels = [pieces[first] if level == "piece" or number < 0 else forms[number] for number, first in firsts]
+        segments = accumulate(word, lambda before, number: before if number < 0 else int(number >= n_first), initial=0)
+        units[level] = ShownUnits(tuple(labels), tuple(special), tuple(segments)[1:], tuple(word), member)
+    left_out = tuple(forms[skipped.word] for skipped in text.pieces.skipped)
+    types = None if inputs.types is None else tuple(inputs.types[0].tolist())
+    return Input(tuple(encoding.ids), types, units, left_out)
 
 
 def _label(encoder: Encoder, encoding: Any, sentences: Sequence[Sentence], place: int) -> str:
@@ -539,28 +519,6 @@ def _label(encoder: Encoder, encoding: Any, sentences: Sequence[Sentence], place
     return ("##" if continues else "") + surface.strip()
 
 
-def render_page(values: dict[str, Any], maps: dict[str, str]) -> str:
-    """The whole page of a :func:`payload`; it makes no request, and its content security policy allows none."""
-    panels = values["panels"]
-    text, between = " ".join(panels[0]["texts"]), {"pair": " ", "target": " → "}
-    # Each text once: of cross-attention a source and its target.
-    said = (between[one["between"]].join(f"<q>{escape(text)}</q>" for text in one["texts"]) for one in panels)
-    # Last in the page, after the script: what is seen first is drawn while they are still being read.
-    parts = (f'<script type="text/plain" id="map-{name}">{content}</script>' for name, content in maps.items())
-    return full_page(
-        _HERE + "page.html",
-        title=f"Attention: {text[:60]}{'…' if len(text) > 60 else ''}",
-        styles=[_HERE + "viewer.css"],
-        scripts=_SCRIPTS,
-        values={
-            "texts": " · ".join(dict.fromkeys(said)) + " ",
-            "model": escape(" and ".join(dict.fromkeys(panel["model"] for panel in panels))),
-            "maps": "\n".join(parts),
-        },
-        data=values,
-    )
-
-
 def payload(
     panels: Sequence[Sequence[AttentionReading]], *, level: Level, weights: Weights, threshold: float = 0.0
 ) -> tuple[dict[str, Any], dict[str, str]]:
@@ -573,47 +531,36 @@ def payload(
     """
     readings = [reading for panel in panels for reading in panel]
     every: list[tuple[Level, Weights]] = [(one, other) for one in LEVELS for other in readings[0].weights]
-    n_cells = (one.n_maps * one.units(of).n * one.columns(of).n for one, (of, _) in product(readings, every))
-    is_part = sum(n_cells) > MOST_CELLS
+    is_part = sum(one.n_maps * math.prod(one.size(of)) for one, (of, _) in product(readings, every)) > MOST_CELLS
     cells = MOST_CELLS // len(readings) if is_part else MOST_CELLS
     maps: dict[str, str] = {}
     sheets = []
     for number, panel in enumerate(panels):
         kinds: dict[str, Any] = {}
         for reading in panel:
-            shown = {
-                (place, one): {
-                    "labels": list(units.labels),
-                    "special": list(map(int, units.special)),
-                    "segment": list(units.segment),
-                    "word": list(units.word),
-                }
-                for one in LEVELS
-                for place, units in (("rows", reading.units(one)), ("columns", reading.columns(one)))
-            }
-            inputs = [reading.given, *([reading.source] if reading.source else [])]
             sets: dict[str, Any] = {}
             for of_level, of_weights in [(level, weights)] if is_part else every:
-                n_rows, n_units = reading.units(of_level).n, reading.columns(of_level).n
-                kept, covered = most_kept(reading.n_maps, n_units, cells=cells, n_rows=n_rows), []
-                for layer in reading.layers:
+                n_rows, n_columns = reading.size(of_level)
+                kept, covered = min(n_columns, max(1, cells // (reading.n_maps * n_rows))), []
+                for layer in reading.heads:
                     content, share = pack(reading.maps(layer, level=of_level, weights=of_weights), kept=kept)
                     name = f"{number}-{reading.kind}-{of_level}-{of_weights}-{layer}"
                     maps[name] = base64.b64encode(content).decode()
                     covered.append(share)
                 sets[f"{of_level}-{of_weights}"] = {"kept": kept, "covered": round(float(np.mean(covered)), 4)}
+            source, given = reading.source, reading.given
             kinds[reading.kind] = {
                 "layers": [{"layer": layer, "heads": list(heads)} for layer, heads in reading.heads.items()],
-                "levels": {one: shown["rows", one] | {"arcs": _arcs(reading, one)} for one in LEVELS},
-                "columns": {one: shown["columns", one] for one in LEVELS} if reading.source else None,
-                "leftOut": [form for one in inputs for form in one.left_out],
+                "levels": {one: of.serialised() | {"arcs": _arcs(reading, one)} for one, of in given.units.items()},
+                "columns": {one: of.serialised() for one, of in source.units.items()} if source else None,
+                "leftOut": [*given.left_out, *(source.left_out if source else ())],
                 "sets": sets,
             }
         first = panel[0]  # which has all texts
         sheet = {
             "texts": [sentence.text for sentence in first.sentences],
             "between": "pair" if first.kind == "encoder" else "target",
-            "model": Path(first.model).name if Path(first.model).is_dir() else first.model,
+            "model": folder_name(first.model),
             "init": first.init,
         }
         sheets.append({**sheet, "kinds": kinds})
@@ -636,13 +583,6 @@ def _arcs(reading: AttentionReading, level: Level) -> list[list[Any]]:
                 arcs.append([*ends, relations[word] or ""])
         before += len(sentence)
     return arcs
-
-
-def most_kept(n_maps: int, n_units: int, *, cells: int = MOST_CELLS, n_rows: int | None = None) -> int:
-    """Weights of each row that can be kept when ``n_maps`` maps share so many ``cells`` of a page; of maps that
-    are not square ``n_rows`` is the number of their rows."""
-    rows = n_maps * (n_rows or n_units)
-    return n_units if rows * n_units <= cells else min(n_units, max(1, cells // rows))
 
 
 def pack(maps: Maps, *, kept: int) -> tuple[bytes, float]:

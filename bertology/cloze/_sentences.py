@@ -11,9 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bertology._names import name_not_found
+from bertology._names import check_name
 from bertology.activations.progress import Progress, silent
-from bertology.cloze.asking import Questions, Wanted, chosen_layers, read_texts
+from bertology.cloze.asking import Query, Wanted, chosen_layers, read_places
 from bertology.cloze.prompts import (
     AnswerForm,
     Excluded,
@@ -38,18 +38,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class SentenceScores:
-    """Pseudo-log-likelihoods of sentences, by layer."""
+    """Log-probabilities of sentences by piece, and by layer."""
 
+    sentences: tuple[str, ...]
     layers: tuple[int, ...]
     form: AnswerForm  # original or within_word_l2r: part of what a score means
     piece_starts: Integers  # [sentence + 1] where each sentence's pieces begin, and their end; an excluded one has none
     piece_ids: Integers  # [piece] vocabulary numbers, special tokens left out
-    piece_log_probs: Floats  # [layer, piece] natural logarithms
-    n_unknown: Integers  # [sentence] number of unknown pieces, which are scored like any other
-    excluded: tuple[Excluded, ...]
-    n_inputs: int  # number of different inputs that the model read
-    sentences: tuple[str, ...]
     pieces: tuple[str, ...]  # [piece] how each is written
+    piece_log_probs: Floats  # [layer, piece] natural logarithms
+    excluded: tuple[Excluded, ...]  # sentences that cannot be read as they are, with the reason
 
     def to_pandas(self, by: Literal["sentence", "piece"] = "sentence") -> pd.DataFrame:
         """A line for each layer and sentence, or each of its pieces.
@@ -63,21 +61,28 @@ class SentenceScores:
         """
         import pandas as pd
 
-        if by not in ("sentence", "piece"):
-            raise name_not_found("unit of scores", by, ("sentence", "piece"))
-        reasons = {one.item: one.reason for one in self.excluded}
         frames = []
         for layer, values, totals in zip(self.layers, self.piece_log_probs, self.totals, strict=True):
-            if by == "sentence":
-                number = np.arange(len(self.sentences))
-                reason = [reasons.get(one) for one in number.tolist()]
-                more: dict[str, Any] = {"n_pieces": self.n_pieces, "log_prob": totals, "reason": reason}
+            if by == "piece":
+                columns = self._lines(self.piece_starts) | {"layer": layer, "piece": self.pieces, "log_prob": values}
             else:
-                number, place = _numbered(self.piece_starts)
-                more = {"place": place, "piece": list(self.pieces), "log_prob": values}
-            texts = [self.sentences[one] for one in number.tolist()]
-            frames.append(pd.DataFrame({"sentence": number, "text": texts, "layer": layer, **more}))
+                check_name("unit of scores", by, ("sentence", "piece"))
+                columns = self._lines(None) | {"layer": layer, "n_pieces": self.n_pieces, "log_prob": totals}
+                columns["reason"] = [self._reasons.get(number) for number in range(len(self.sentences))]
+            frames.append(pd.DataFrame(columns))
         return pd.concat(frames).sort_values(["sentence", "layer"], kind="stable", ignore_index=True)
+
+    def _lines(self, starts: Integers | None) -> dict[str, Any]:
+        """The columns that say which part of which sentence a line is; of whole sentences where there are no starts."""
+        if starts is None:
+            return {"sentence": np.arange(len(self.sentences)), "text": self.sentences}
+        number = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+        place = np.arange(len(number)) - starts[number] + 1
+        return {"sentence": number, "text": [self.sentences[one] for one in number.tolist()], "place": place}
+
+    @property
+    def _reasons(self) -> dict[int, str]:
+        return {one.item: one.reason for one in self.excluded}
 
     @property
     def n_pieces(self) -> Integers:
@@ -99,7 +104,6 @@ def pseudo_log_likelihood(
     *,
     form: AnswerForm = "original",
     layers: Sequence[int] | None = None,
-    pieces: int | None = None,
     progress: Progress = silent,
 ) -> SentenceScores:
     """The sum over a sentence's pieces of the log-probability of each where it is masked (Salazar et al. 2020, §2).
@@ -113,7 +117,6 @@ def pseudo_log_likelihood(
             word too (Kauf & Ivanova 2023, section 2). Words are what the tokenizer splits a text into before it cuts
             pieces: where it splits at spaces alone (XLM-R), punctuation belongs to the word before it.
         layers: 0 for the embeddings, 1…L for the blocks; the last one when left out.
-        pieces: in a batch; as suits the device when left out.
         progress: counts sentences.
 
     Returns:
@@ -130,48 +133,48 @@ def pseudo_log_likelihood(
         raise ClozeError("sentences are scored as original or within_word_l2r: choose one of them")
     if not sentences:
         raise ClozeError("no sentence: give at least one")
-    wanted = Wanted(layers=chosen_layers(encoder, layers), pieces=pieces)
+    wanted = Wanted(layers=chosen_layers(encoder, layers))
     distinct = {text: number for number, text in enumerate(dict.fromkeys(sentences))}
+    special = frozenset(encoder.tokenizer.all_special_ids) - {encoder.tokenizer.unk_token_id}
     ids_of: list[list[int]] = []  # of each distinct text, without special tokens; empty where there is a reason
     reasons: list[str] = []  # why it has no score; empty if it has one
-    log_probs, n_inputs, unknown = [], 0, encoder.tokenizer.unk_token_id
-    special = frozenset(encoder.tokenizer.all_special_ids) - {unknown}
 
-    def add(questions: Questions, encoding: Any) -> None:
-        """Cut a sentence into pieces, each masked in turn."""
+    def queries(encoding: Any) -> Iterator[Query]:
+        """The pieces of a sentence, each masked in turn."""
         inside = range(encoder.n_prefix, len(encoding.ids) - encoder.n_suffix)
         ids, words = (every[inside.start : inside.stop] for every in (encoding.ids, encoding.word_ids))
         reasons.append(_unreadable(encoder, ids, special) or too_long(encoder, len(encoding.ids)))
         ids_of.append([] if reasons[-1] else ids)
-        for copy in () if reasons[-1] else masked_copies(encoding.ids, inside, words, encoder.mask_id, form):
-            questions.term(*copy)
+        if not reasons[-1]:
+            yield from itertools.starmap(Query, masked_copies(encoding.ids, inside, words, encoder.mask_id, form))
 
     progress.start(len(distinct), unit="sentences")
-    for questions, read in read_texts(encoder, encode(encoder, list(distinct)), add, wanted, progress):
-        log_probs.append(read.values)
-        n_inputs += len(questions.inputs)
-    starts = np.cumsum([0, *map(len, ids_of)])
-    numbers = [distinct[text] for text in sentences]
-    ids = [entry for number in numbers for entry in ids_of[number]]
+    read = read_places(encoder, map(queries, encode(encoder, list(distinct))), wanted, progress)
+    numbers, starts = [distinct[text] for text in sentences], np.cumsum([0, *map(len, ids_of)])
     places = np.concatenate([np.arange(*starts[number : number + 2]) for number in numbers])
+    of_text = [ids_of[number] for number in numbers], [reasons[number] for number in numbers]
+    return _scores(encoder, sentences, *of_text, read.values[:, places], layers=wanted.layers, form=form)
+
+
+def _scores(
+    encoder: Encoder,
+    sentences: Sequence[str],
+    ids_of: Sequence[Sequence[int]],
+    reasons: Sequence[str],
+    log_probs: Floats,
+    **more: Any,
+) -> SentenceScores:
+    """Scores from the pieces of each sentence, none where there is a reason, and ``[layer, piece]`` values."""
+    ids = list(itertools.chain.from_iterable(ids_of))
     return SentenceScores(
-        layers=wanted.layers,
-        form=form,
-        piece_starts=np.cumsum([0, *(len(ids_of[number]) for number in numbers)]),
-        piece_ids=np.array(ids, dtype=np.int64),
-        piece_log_probs=np.concatenate(log_probs, axis=1)[:, places],
-        n_unknown=np.array([ids_of[number].count(unknown) for number in numbers], dtype=np.int64),
-        excluded=excluded([reasons[number] for number in numbers]),
-        n_inputs=n_inputs,
         sentences=tuple(sentences),
+        piece_starts=np.cumsum([0, *map(len, ids_of)]),
+        piece_ids=np.array(ids, dtype=np.int64),
         pieces=tuple(spell_pieces(encoder, ids)),
+        piece_log_probs=log_probs,
+        excluded=excluded(reasons),
+        **more,
     )
-
-
-def _numbered(starts: Integers) -> tuple[Integers, Integers]:
-    """The number of the text of each of its parts, and the place of each part in its text, from 1."""
-    number = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
-    return number, np.arange(len(number)) - starts[number] + 1
 
 
 def _unreadable(encoder: Encoder, ids: Sequence[int], special: frozenset[int]) -> str:
@@ -258,28 +261,39 @@ _NOT_ITS_OWN = "no piece begins in it"
 
 
 @dataclass(frozen=True, eq=False)
-class Surprisals:
-    """Surprisal of each word of some texts, −log of its probability."""
+class Surprisals(SentenceScores):
+    """Surprisal of each word of some texts, −log of its probability; its one layer is the last."""
 
     model: str
     kind: Literal["causal", "pseudo"]
     """``causal``: given what comes before; ``pseudo``: given all other pieces, each masked in turn."""
-    texts: tuple[str, ...]
     word_starts: Integers  # [text + 1] where the words of each text begin, and their end
     words: tuple[str, ...]
-    nats: Floats  # [word] surprisal in nats, the sum over the word's pieces; NaN where it is not known
-    piece_starts: Integers  # [text + 1] where the pieces of each text begin, and their end; an excluded text has none
-    pieces: tuple[str, ...]
-    piece_nats: Floats  # [piece]
     piece_word: Integers  # [piece] the word that each piece counts for
-    excluded: tuple[Excluded, ...]  # texts that cannot be read as they are, with the reason
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The texts as they were read."""
+        return self.sentences
+
+    @property
+    def piece_nats(self) -> Floats:
+        """``[piece]`` surprisal in nats; NaN where it is not known."""
+        return np.asarray(-self.piece_log_probs[-1])
+
+    @property
+    def nats(self) -> Floats:
+        """``[word]`` surprisal in nats, the sum over the word's pieces; NaN where it is not known."""
+        n_pieces = np.bincount(self.piece_word, minlength=len(self.words))
+        nats = np.bincount(self.piece_word, weights=self.piece_nats, minlength=len(self.words)).astype(np.float64)
+        return np.where(n_pieces == 0, np.nan, nats)
 
     @property
     def bits(self) -> Floats:
         """``[word]`` surprisal in bits."""
         return np.asarray(self.nats / np.log(2))
 
-    def to_pandas(self, by: Literal["word", "piece", "text"] = "word") -> pd.DataFrame:
+    def to_pandas(self, by: Literal["word", "piece", "text"] = "word") -> pd.DataFrame:  # type: ignore[override]
         """A line for each word, piece or text.
 
         Columns are ``sentence`` (number of the text), ``text``, of words ``place`` (from 1), ``word`` and ``n_pieces``,
@@ -292,34 +306,24 @@ class Surprisals:
         """
         import pandas as pd
 
-        if by not in ("word", "piece", "text"):
-            raise name_not_found("unit of surprisal", by, ("word", "piece", "text"))
-        reasons = {one.item: one.reason for one in self.excluded}
+        check_name("unit of surprisal", by, ("word", "piece", "text"))
+        starts = {"word": self.word_starts, "piece": self.piece_starts, "text": None}[by]
+        columns = self._lines(starts)
+        plain: list[str | None] = [None if by == "text" else _UNSCORED] * len(columns["sentence"])
         if by == "text":
-            number = np.arange(len(self.texts))
-            values = [self.piece_nats[slice(*ends)] for ends in itertools.pairwise(self.piece_starts.tolist())]
-            known = [part[~np.isnan(part)] for part in values]
-            nats = np.array([part.sum() if len(part) else np.nan for part in known])
-            n_words, n_pieces = np.diff(self.word_starts), np.diff(self.piece_starts)
-            more: dict[str, Any] = {"n_words": n_words, "n_pieces": n_pieces}
-            why: list[str | None] = [None] * len(number)
+            parts = [part[~np.isnan(part)] for part in np.split(self.piece_nats, self.piece_starts[1:-1])]
+            nats = np.array([part.sum() if len(part) else np.nan for part in parts])
+            columns |= {"n_words": np.diff(self.word_starts), "n_pieces": self.n_pieces}
         elif by == "word":
-            (number, place), nats = _numbered(self.word_starts), self.nats
-            n_pieces = np.bincount(self.piece_word, minlength=len(self.words))
-            more = {"place": place, "word": list(self.words), "n_pieces": n_pieces}
-            why = [_NOT_ITS_OWN if not n else _UNSCORED for n in n_pieces.tolist()]
+            nats, n_pieces = self.nats, np.bincount(self.piece_word, minlength=len(self.words))
+            columns |= {"word": self.words, "n_pieces": n_pieces}
+            plain = [_UNSCORED if n else _NOT_ITS_OWN for n in n_pieces.tolist()]
         else:
-            (number, place), nats = _numbered(self.piece_starts), self.piece_nats
-            words = [self.words[word] for word in self.piece_word.tolist()]
-            more = {"place": place, "piece": list(self.pieces), "word": words}
-            why = [_UNSCORED] * len(nats)
-        texts = [self.texts[one] for one in number.tolist()]
-        reason = [
-            reasons.get(one, plain if is_unknown else None)
-            for one, plain, is_unknown in zip(number.tolist(), why, np.isnan(nats).tolist(), strict=True)
-        ]
-        values_of = {"surprisal_bits": nats / np.log(2), "surprisal_nats": nats, "reason": reason}
-        return pd.DataFrame({"sentence": number, "text": texts, **more, **values_of})
+            nats = self.piece_nats
+            columns |= {"piece": self.pieces, "word": [self.words[word] for word in self.piece_word.tolist()]}
+        unknown = zip(columns["sentence"].tolist(), plain, np.isnan(nats).tolist(), strict=True)
+        reason = [self._reasons.get(number, why if is_unknown else None) for number, why, is_unknown in unknown]
+        return pd.DataFrame({**columns, "surprisal_bits": nats / np.log(2), "surprisal_nats": nats, "reason": reason})
 
 
 def surprisal(
@@ -357,41 +361,26 @@ def surprisal(
     """
     from bertology.encoders import open_encoder
 
-    if first not in ("bos", "exclude"):
-        raise name_not_found("way to treat the first piece", first, ("bos", "exclude"))
+    check_name("way to treat the first piece", first, ("bos", "exclude"))
     sentences = as_sentences(texts)
     if not len(sentences):
         raise ClozeError("no text: give at least one")
     encoder = open_encoder(model)
+    written = [sentences.text(number) for number in range(len(sentences))]
     ids_of, words_of, reasons, prefix = _cut(encoder, sentences)
-    written = tuple(sentences.text(number) for number in range(len(sentences)))
     if encoder.causal_head is None:
         scores = pseudo_log_likelihood(encoder, written, form=form, progress=progress)
-        for one in scores.excluded:
-            reasons[one.item] = one.reason
-        values = [-part for part in np.split(scores.piece_log_probs[-1], scores.piece_starts[1:-1])]
     else:
-        values = _causal(encoder, ids_of, reasons, prefix if first == "bos" else None, progress)
-    read = [number for number, reason in enumerate(reasons) if not reason]
-    empty = [np.zeros(0)]
-    piece_word = np.concatenate([*empty, *(words_of[number] for number in read)]).astype(np.int64)
-    piece_nats = np.concatenate([*empty, *(values[number] for number in read)])
-    n_words = int(sentences.starts[-1])
-    nats = np.bincount(piece_word, weights=piece_nats, minlength=n_words).astype(np.float64)
-    nats[np.bincount(piece_word, minlength=n_words) == 0] = np.nan
-    lengths = [0 if reason else len(ids) for ids, reason in zip(ids_of, reasons, strict=True)]
+        scores = _causal(encoder, written, ids_of, reasons, prefix if first == "bos" else None, progress)
+    left_out = {one.item for one in scores.excluded}
+    of_read = (words for number, words in enumerate(words_of) if number not in left_out)
     return Surprisals(
+        **vars(scores),
         model=encoder.name,
         kind="pseudo" if encoder.causal_head is None else "causal",
-        texts=written,
         word_starts=np.asarray(sentences.starts, dtype=np.int64),
-        words=tuple(sentences.word(word) for word in range(n_words)),
-        nats=nats,
-        piece_starts=np.cumsum([0, *lengths]),
-        pieces=tuple(spell_pieces(encoder, [entry for number in read for entry in ids_of[number]])),
-        piece_nats=piece_nats,
-        piece_word=piece_word,
-        excluded=excluded(reasons),
+        words=tuple(sentences.word(word) for word in range(int(sentences.starts[-1]))),
+        piece_word=np.concatenate([np.zeros(0, dtype=np.int64), *of_read]),
     )
 
 
@@ -423,10 +412,15 @@ def _cut(encoder: Encoder, sentences: Sentences) -> tuple[list[list[int]], list[
 
 
 def _causal(
-    encoder: Encoder, ids_of: Sequence[list[int]], reasons: list[str], start: list[int] | None, progress: Progress
-) -> list[Floats]:
-    """``[piece]`` nats of each text, each piece given those before it and the special tokens that ``start`` a text, if
-    any are to be read; adds reasons why texts are not read."""
+    encoder: Encoder,
+    texts: Sequence[str],
+    ids_of: Sequence[list[int]],
+    reasons: Sequence[str],
+    start: list[int] | None,
+    progress: Progress,
+) -> SentenceScores:
+    """Scores of texts, each piece given those before it and the special tokens that ``start`` a text, if any are to be
+    read."""
     head, bos = encoder.causal_head, encoder.tokenizer.bos_token_id
     assert head is not None
     if start == []:  # the tokenizer puts none there
@@ -435,18 +429,18 @@ def _causal(
             raise ModelError(f"model {encoder.name}: {problem}; leave the first piece out (first='exclude')")
         start = [int(bos)]
     start = start or []
-    reasons[:] = [
-        reason or too_long(encoder, len(start) + len(ids)) for ids, reason in zip(ids_of, reasons, strict=True)
-    ]
+    whole = [[*start, *ids] for ids in ids_of]
+    reasons = [reason or too_long(encoder, len(ids)) for ids, reason in zip(whole, reasons, strict=True)]
+    read = [[] if reason else ids for ids, reason in zip(ids_of, reasons, strict=True)]
     # Of a single piece nothing is predicted.
-    is_read = [not reason and len(start) + len(ids) > 1 for ids, reason in zip(ids_of, reasons, strict=True)]
-    inputs = [[*start, *ids] if one else [] for ids, one in zip(ids_of, is_read, strict=True)]
-    values = [np.full(len(ids), np.nan) for ids in ids_of]
+    inputs = [ids if own and len(ids) > 1 else [] for ids, own in zip(whole, read, strict=True)]
+    values = [np.full(len(ids), np.nan) for ids in read]
     progress.start(len(inputs), unit="texts")
     for here, states in _states(encoder, inputs, (encoder.n_layers,), progress):
         for number, hidden in zip(here.tolist(), states[encoder.n_layers], strict=True):
             entries = torch.tensor(inputs[number], device=hidden.device)
             begin = max(1, len(start)) - 1
             scored = head.log_probs(hidden[begin : len(entries) - 1], entries[begin + 1 :])
-            values[number][len(values[number]) - len(scored) :] = -scored.double().cpu().numpy()
-    return values
+            values[number][len(values[number]) - len(scored) :] = scored.double().cpu().numpy()
+    log_probs = np.concatenate([np.zeros(0), *values])[None]
+    return _scores(encoder, texts, read, reasons, log_probs, layers=(encoder.n_layers,), form="original")

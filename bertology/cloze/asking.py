@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -37,32 +37,13 @@ if TYPE_CHECKING:
 _INPUTS_AT_ONCE = 8192  # so many inputs are sorted by length and read together; memory does not grow beyond them
 _LOGITS_AT_ONCE = 1 << 22
 
-Text = TypeVar("Text")
 
+class Query(NamedTuple):
+    """A place of an input, whose distribution is wanted."""
 
-class Questions:
-    """Distinct inputs with masks, distinct places in them, and vocabulary entries there, to be read together."""
-
-    def __init__(self) -> None:
-        self.inputs: list[Integers] = []  # distinct ones, special tokens included
-        self.slots: list[int] = []  # [term] number of the answer that it is part of
-        self.masks: list[tuple[int, int]] = []  # places whose best entries are wanted, each with the number of its mask
-        self.terms: list[tuple[int, int]] = []  # [term] place and vocabulary entry
-        self.places: dict[tuple[int, int], int] = {}  # number of each place: a piece of an input
-        self._known: dict[bytes, int] = {}
-
-    def place(self, ids: Sequence[int], piece: int) -> int:
-        """The number of a place: one piece of an input."""
-        array = np.asarray(ids, dtype=np.int64)
-        number = self._known.setdefault(array.tobytes(), len(self.inputs))
-        if number == len(self.inputs):
-            self.inputs.append(array)
-        return self.places.setdefault((number, piece), len(self.places))
-
-    def term(self, ids: Sequence[int], piece: int, entry: int, *, slot: int = 0) -> None:
-        """Add a term: the score of an entry at a piece of an input, for the answer with number ``slot``."""
-        self.terms.append((self.place(ids, piece), entry))
-        self.slots.append(slot)
+    ids: Sequence[int]  # the input, special tokens included
+    piece: int
+    entry: int = -1  # the vocabulary entry that is scored there; −1 for none
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,11 +51,9 @@ class Wanted:
     """The values that are taken from the distribution at each place."""
 
     layers: tuple[int, ...]
-    normalized: bool = True  # log-probabilities; logits if not, which saves the sum over the vocabulary
     ranks: bool = False
     top: int = 0  # number of the best entries
     vocabulary: Integers | None = None  # [entry] ascending: those that the distribution is over; None for all
-    pieces: int | None = None  # in a batch; None for as many as suit the device
 
 
 def chosen_layers(encoder: Encoder, layers: Sequence[int] | None) -> tuple[int, ...]:
@@ -85,52 +64,72 @@ def chosen_layers(encoder: Encoder, layers: Sequence[int] | None) -> tuple[int, 
 class Read(NamedTuple):
     """The values that were taken from the distributions."""
 
-    values: Floats  # [layer, term]
-    ranks: Integers  # [layer, term]; 0 unless requested
-    top_ids: Integers  # [layer, place, k]
-    top_values: Floats  # [layer, place, k]
+    values: Floats  # [layer, query] natural logarithms of probabilities; NaN where no entry is scored
+    ranks: Integers  # [layer, query]; 0 unless requested
+    top_ids: Integers  # [layer, query, k]
+    top_values: Floats  # [layer, query, k]
 
 
-def read_texts(
-    encoder: Encoder, texts: Iterable[Text], add: Callable[[Questions, Text], None], wanted: Wanted, progress: Progress
-) -> Iterator[tuple[Questions, Read]]:
-    """Read the questions that ``add`` makes of texts, those of many texts at a time; counts texts as progress."""
-    questions, n_texts = Questions(), 0
-    for text in texts:
-        add(questions, text)
+def read_places(encoder: Encoder, texts: Iterable[Iterable[Query]], wanted: Wanted, progress: Progress) -> Read:
+    """Read the queries of texts, many texts at a time and equal inputs once; counts texts as progress."""
+    parts: list[Read] = []
+    inputs: dict[bytes, tuple[int, Integers]] = {}
+    rows: list[tuple[int, int, int]] = []
+    n_texts = 0
+
+    def read() -> None:
+        distinct = [ids for _, ids in inputs.values()]
+        parts.append(_read(encoder, distinct, np.array(rows, dtype=np.int64).reshape(-1, 3), wanted))
+        progress.advance(n_texts)
+        inputs.clear()
+        rows.clear()
+
+    for queries in texts:
+        for ids, piece, entry in queries:
+            array = np.asarray(ids, dtype=np.int64)
+            rows.append((inputs.setdefault(array.tobytes(), (len(inputs), array))[0], piece, entry))
         n_texts += 1
-        if len(questions.inputs) >= _INPUTS_AT_ONCE:
-            yield questions, _read(encoder, questions, wanted)
-            progress.advance(n_texts)
-            questions, n_texts = Questions(), 0
-    yield questions, _read(encoder, questions, wanted)
-    progress.advance(n_texts)
+        if len(inputs) >= _INPUTS_AT_ONCE:
+            read()
+            n_texts = 0
+    read()
     progress.finish()
+    return Read(*(np.concatenate(column, axis=1) for column in zip(*parts, strict=True)))
 
 
-def _read(encoder: Encoder, questions: Questions, wanted: Wanted) -> Read:
-    """Read all inputs, in batches of about the same length; memory is that of a batch and of a few million logits."""
-    places = np.array(list(questions.places), dtype=np.int64).reshape(-1, 2)  # [place] input and piece
-    terms = np.array(questions.terms, dtype=np.int64).reshape(-1, 2)
-    of_terms, of_top = (len(wanted.layers), len(terms)), (len(wanted.layers), len(places), wanted.top)
-    whole = Read(np.empty(of_terms), np.zeros(of_terms, np.int64), np.empty(of_top, np.int64), np.empty(of_top))
-    places_of, terms_of = _members(places[:, 0], len(questions.inputs)), _members(terms[:, 0], len(places))
-    lengths = np.array([len(ids) for ids in questions.inputs], dtype=np.int64)
-    batches = plan_batches(lengths, pieces=wanted.pieces or pieces_in_batch(encoder.device))
+def _read(encoder: Encoder, inputs: Sequence[Integers], rows: Integers, wanted: Wanted) -> Read:
+    """Read inputs, in batches of about the same length; memory is that of a batch and of a few million logits.
+
+    The rows ``[query, 3]`` are the number of an input, a piece of it and a vocabulary entry.
+    """
+    batches = plan_batches(np.array([len(ids) for ids in inputs]), pieces=pieces_in_batch(encoder.device))
+    batch_of, row_of = np.zeros((2, len(inputs)), dtype=np.int64)
+    for number, batch in enumerate(batches):
+        batch_of[batch.windows], row_of[batch.windows] = number, np.arange(len(batch.windows))
+    places, place_of = np.unique(rows[:, :2], axis=0, return_inverse=True)  # [place] input and piece
+    order = np.lexsort((row_of[places[:, 0]], batch_of[places[:, 0]]))
+    places, place_of = places[order], np.argsort(order)[place_of.ravel()]
+    terms = np.flatnonzero(rows[:, 2] >= 0)
+    terms = terms[np.argsort(place_of[terms], kind="stable")]
+    starts = np.searchsorted(batch_of[places[:, 0]], np.arange(len(batches) + 1))
+    term_starts = np.searchsorted(place_of[terms], starts)
+    of_queries, of_top = (len(wanted.layers), len(rows)), (len(wanted.layers), len(places), wanted.top)
+    values, ranks = np.full(of_queries, np.nan), np.zeros(of_queries, dtype=np.int64)
+    top_ids, top_values = np.empty(of_top, dtype=np.int64), np.empty(of_top)
     free: SimpleQueue[Encoder] = SimpleQueue()
 
     def take(number: int) -> None:
         batch, reader = batches[number], free.get()
         try:
-            chosen, row = places_of(batch.windows)
-            of_term, place = terms_of(chosen)
-            ids, mask = padded_inputs([questions.inputs[window] for window in batch.windows], batch, reader.pad_id)
-            positions = torch.from_numpy(np.stack([row, places[chosen, 1]], axis=1))
+            some, of = slice(*starts[number : number + 2]), terms[slice(*term_starts[number : number + 2])]
+            ids, mask = padded_inputs([inputs[window] for window in batch.windows], batch, reader.pad_id)
+            positions = torch.from_numpy(np.stack([row_of[places[some, 0]], places[some, 1]], axis=1))
             features = reader.masked_features(ids, positions, attention_mask=mask, layers=wanted.layers)
-            for number, layer in enumerate(wanted.layers):
-                for some, of_some, part in _reduced(reader, layer, features[layer], place, terms[of_term, 1], wanted):
-                    whole.values[number, of_term[of_some]], whole.ranks[number, of_term[of_some]] = part[:2]
-                    whole.top_ids[number, chosen[some]], whole.top_values[number, chosen[some]] = part[2:]
+            entries = place_of[of] - starts[number], rows[of, 2]
+            for at, layer in enumerate(wanted.layers):
+                for part, of_part, found in _reduced(reader, layer, features[layer], *entries, wanted):
+                    values[at, of[of_part]], ranks[at, of[of_part]] = found[:2]
+                    top_ids[at, some][part], top_values[at, some][part] = found[2:]
         finally:
             free.put(reader)
 
@@ -139,21 +138,7 @@ def _read(encoder: Encoder, questions: Questions, wanted: Wanted) -> Read:
         for each in (encoder, *(encoder.twin() for _ in range(workers.n - 1))):
             free.put(each)
         workers.map(take, len(batches))
-    return whole
-
-
-def _members(group: Integers, n_groups: int) -> Callable[[Integers], tuple[Integers, Integers]]:
-    """A function from numbers of groups to their members and, of each, the place of its group among those numbers; made
-    of the group ``[member]`` of each."""
-    order = np.argsort(group, kind="stable")
-    starts = np.searchsorted(group[order], np.arange(n_groups + 1))
-
-    def of(groups: Integers) -> tuple[Integers, Integers]:
-        counts = starts[groups + 1] - starts[groups]
-        within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-        return order[np.repeat(starts[groups], counts) + within], np.repeat(np.arange(len(groups)), counts)
-
-    return of
+    return Read(values, ranks, top_ids[:, place_of], top_values[:, place_of])
 
 
 @torch.inference_mode()
@@ -162,7 +147,7 @@ def _reduced(
 ) -> Iterator[tuple[slice, slice, Read]]:
     """Some places, as many as their logits fit into memory, their terms, and what is taken of both in one layer; of
     ``[place, feature]`` features, and of each term its place, ascending, and its vocabulary entry."""
-    columns = wanted.vocabulary if wanted.normalized or wanted.ranks or wanted.top else np.unique(entries)
+    columns = wanted.vocabulary
     column = entries if columns is None else np.searchsorted(columns, entries)
     chosen = None if columns is None else torch.from_numpy(columns).to(features.device)
     step = max(1, _LOGITS_AT_ONCE // max(1, encoder.masked_head.n_entries if columns is None else len(columns)))
@@ -174,9 +159,8 @@ def _reduced(
         values = logits[rows, torch.from_numpy(column[terms]).to(logits.device)]
         top_values, indices = logits.topk(wanted.top, dim=1)
         ranks = _ranks(logits, rows, values) if wanted.ranks else np.zeros(1, dtype=np.int64)
-        if wanted.normalized:
-            total = logits.logsumexp(1)
-            values, top_values = values - total[rows], top_values - total[:, None]
+        total = logits.logsumexp(1)
+        values, top_values = values - total[rows], top_values - total[:, None]
         top_ids = indices.cpu().numpy() if columns is None else columns[indices.cpu().numpy()]
         yield part, terms, Read(values.cpu().double().numpy(), ranks, top_ids, top_values.cpu().double().numpy())
 
@@ -199,17 +183,14 @@ def ask(
     *,
     layers: Sequence[int] | None = None,
     form: AnswerForm = "one_piece",
-    normalized: bool = True,
     ranks: bool = False,
     top: int = 0,
     vocabulary: Sequence[int] | None = None,
-    pieces: int | None = None,
     progress: Progress = silent,
 ) -> ClozeScores:
     """Score the candidates of prompts with a masked language model, by layer through its own head (the logit lens).
 
-    Prompts of the same text are read once; inputs are batched by length; only masks pass through the head, and where
-    neither log-probabilities, ranks nor the best entries are requested, only the candidates are scored.
+    Prompts of the same text are read once; inputs are batched by length; only masks pass through the head.
 
     Args:
         encoder: a masked language model.
@@ -217,12 +198,10 @@ def ask(
             several masks has its own distribution, with the others masked.
         layers: 0 for the embeddings, 1…L for the blocks; the last one when left out.
         form: how candidates are scored, above all those of several pieces.
-        normalized: give natural logarithms of probabilities; logits if not.
         ranks: also the rank of a candidate in the distribution; for ``one_piece`` alone.
         top: number of the best entries returned at each mask.
         vocabulary: vocabulary numbers that the distribution is over, such as those that several models share
             (Petroni et al. 2019, section 4.1.2); for ``one_piece`` alone. All when left out.
-        pieces: in a batch; as suits the device when left out.
         progress: counts texts.
 
     Returns:
@@ -234,53 +213,38 @@ def ask(
         NameNotFoundError: no such form.
     """
     check_form(form)
-    if not prompts:
-        raise ClozeError("no prompt: give at least one")
     if form != "one_piece" and (ranks or vocabulary is not None):
         raise ClozeError(f"answers scored as {form} have no rank and no vocabulary of their own: ask for one_piece")
-    if not top and not any(prompt.candidates for prompt in prompts):
-        raise ClozeError("nothing is asked: give prompts candidates, or ask for the top few")
+    if not prompts or not (top or any(prompt.candidates for prompt in prompts)):
+        raise ClozeError("nothing is asked: give at least one prompt with candidates, or ask for the top few")
     for number, prompt in enumerate(prompts):
-        which = f"prompt {number} {quoted(prompt.text)}"
-        if not prompt.n_masks:
-            raise ClozeError(f"{which}: no mask in it; write {MASK} where a word is left out")
-        if prompt.candidates and prompt.asked is None:
-            raise ClozeError(
-                f"{which}: {prompt.n_masks} masks, but candidates belong to one; keep one mask, leave out the "
-                f"candidates, or say which mask (at) from 0 to {prompt.n_masks - 1}"
-            )
-    n_entries, entries = encoder.masked_head.n_entries, None
-    if vocabulary is not None:
-        entries = np.unique(np.asarray(vocabulary, dtype=np.int64))
-        if not len(entries) or entries[0] < 0 or entries[-1] >= n_entries:
-            raise ClozeError(f"vocabulary: give numbers from 0 to {n_entries - 1}")
-        n_entries = len(entries)
-    if top > n_entries:
-        raise ClozeError(f"the best {top} are asked for: the vocabulary has {n_entries} entries")
+        if not prompt.n_masks or (prompt.candidates and prompt.asked is None):
+            problem = f"prompt {number} {quoted(prompt.text)}: {prompt.n_masks} masks in it"
+            raise ClozeError(f"{problem}; write {MASK} once where a word is left out, or give one mask's number (at)")
+    n_entries = encoder.masked_head.n_entries
+    entries: Integers | None = None if vocabulary is None else np.unique(np.asarray(vocabulary, dtype=np.int64))
+    n_chosen = n_entries if entries is None else len(entries)
+    if top > n_chosen or (entries is not None and not (len(entries) and 0 <= entries[0] <= entries[-1] < n_entries)):
+        given = f"{n_chosen} vocabulary entries, of which the best {top} are asked for"
+        raise ClozeError(f"{given}: give numbers from 0 to {n_entries - 1}, and ask for no more than there are")
     chosen = chosen_layers(encoder, layers)
-    wanted = Wanted(layers=chosen, normalized=normalized, ranks=ranks, top=top, vocabulary=entries, pieces=pieces)
+    wanted = Wanted(layers=chosen, ranks=ranks, top=top, vocabulary=entries)
     return _scores(encoder, tuple(prompts), form, wanted, progress)
 
 
 def _scores(
     encoder: Encoder, prompts: tuple[Prompt, ...], form: AnswerForm, wanted: Wanted, progress: Progress
 ) -> ClozeScores:
-    n_layers, n_inputs, answers = len(wanted.layers), 0, AnswerReader(encoder)
+    answers, slots = AnswerReader(encoder), list[int]()  # [query] its candidate, or −1 − its mask
     reasons: dict[tuple[int, int | None], str] = {}  # by number of the prompt and place of the candidate
     candidate_starts = np.cumsum([0, *(len(prompt.candidates) for prompt in prompts)])
     mask_starts = np.cumsum([0, *(prompt.n_masks for prompt in prompts)])
-    values, ranks = np.full((n_layers, candidate_starts[-1]), np.nan), None
-    if wanted.ranks:
-        ranks = np.zeros(values.shape, dtype=np.int64)
-    top_ids = np.full((n_layers, mask_starts[-1], wanted.top), -1, dtype=np.int64)
-    top_values = np.full(top_ids.shape, np.nan)
     by_text: dict[str, list[int]] = {}
     for number, prompt in enumerate(prompts):
         by_text.setdefault(prompt.written(encoder.mask_token), []).append(number)
 
-    def add(questions: Questions, text: tuple[list[int], Any]) -> None:
-        """All prompts of one text, so that it is read once."""
-        numbers, encoding = text
+    def queries(numbers: list[int], encoding: Any) -> Iterator[Query]:
+        """Those of all prompts of one text, so that it is read once."""
         ids: list[int] = encoding.ids
         masks = [piece for piece, entry in enumerate(ids) if entry == encoder.mask_id]
         for number in numbers:
@@ -292,7 +256,8 @@ def _scores(
                 problem = f"{prompt.n_masks} masks, of which the tokenizer reads {len(masks)} as {encoder.mask_token}"
                 raise ClozeError(f"prompt {quoted(prompt.text)}: {problem}; put spaces around them")
             for mask, at in zip(masks, range(*mask_starts[number : number + 2]), strict=True) if wanted.top else ():
-                questions.masks.append((questions.place(ids, mask), at))
+                slots.append(-1 - at)
+                yield Query(ids, mask)
             if asked is None:
                 continue
             before = encoder.mask_token.join(prompt.segments[: asked + 1])
@@ -305,33 +270,32 @@ def _scores(
                 if reason:
                     reasons[number, place] = reason
                     continue
-                mask, slot = masks[asked], int(candidate_starts[number]) + place
+                mask = masks[asked]
                 whole = [*ids[:mask], *answer.pieces, *ids[mask + 1 :]]
                 of_answer = range(mask, mask + len(answer.pieces))
                 for copy in masked_copies(whole, of_answer, answer.words, encoder.mask_id, form):
-                    questions.term(*copy, slot=slot)
+                    slots.append(int(candidate_starts[number]) + place)
+                    yield Query(*copy)
 
     progress.start(len(by_text), unit="texts")
-    texts = zip(by_text.values(), encode(encoder, list(by_text)), strict=True)
-    for questions, read in read_texts(encoder, texts, add, wanted, progress):
-        n_inputs += len(questions.inputs)
-        slots, term_slot = np.unique(np.array(questions.slots, dtype=np.int64), return_inverse=True)
-        for layer in range(n_layers):
-            values[layer, slots] = np.bincount(term_slot, weights=read.values[layer], minlength=len(slots))
-        if ranks is not None:
-            ranks[:, questions.slots] = read.ranks
-        if questions.masks:
-            places, masks = np.array(questions.masks, dtype=np.int64).T
-            top_ids[:, masks], top_values[:, masks] = read.top_ids[:, places], read.top_values[:, places]
+    read = read_places(encoder, map(queries, by_text.values(), encode(encoder, list(by_text))), wanted, progress)
+    slot, n_candidates = np.array(slots, dtype=np.int64), int(candidate_starts[-1])
+    terms, masks = np.flatnonzero(slot >= 0), np.flatnonzero(slot < 0)
+    is_scored = np.bincount(slot[terms], minlength=n_candidates) > 0
+    sums = [np.bincount(slot[terms], weights=of_layer[terms], minlength=n_candidates) for of_layer in read.values]
+    ranks = np.zeros((len(wanted.layers), n_candidates), dtype=np.int64)
+    ranks[:, slot[terms]] = read.ranks[:, terms]
+    top_ids = np.full((len(wanted.layers), mask_starts[-1], wanted.top), -1, dtype=np.int64)
+    top_values = np.full(top_ids.shape, np.nan)
+    top_ids[:, -1 - slot[masks]], top_values[:, -1 - slot[masks]] = read.top_ids[:, masks], read.top_values[:, masks]
     every = [entry for entry in np.unique(top_ids).tolist() if entry >= 0]
     return ClozeScores(
         prompts=prompts,
         layers=wanted.layers,
         form=form,
-        normalized=wanted.normalized,
         candidate_starts=candidate_starts,
-        values=values,
-        ranks=ranks,
+        values=np.where(is_scored, np.stack(sums), np.nan),
+        ranks=ranks if wanted.ranks else None,
         mask_starts=mask_starts,
         top_ids=top_ids,
         top_values=top_values,
@@ -339,7 +303,6 @@ def _scores(
             Excluded(number, None if place is None else prompts[number].candidates[place], reason)
             for (number, place), reason in sorted(reasons.items(), key=lambda one: (one[0][0], one[0][1] or 0))
         ),
-        n_inputs=n_inputs,
         top_words=dict(zip(every, spell_pieces(encoder, every), strict=True)),
     )
 
@@ -384,12 +347,10 @@ def read_cloze(
         ModelError: no masked-LM head, no mask, or a layer that the model does not have.
         ClozeError: no mask, more than one, a text that is too long, or none of the candidates can be scored.
     """
+    check_form(form)
     if prompt.n_masks > 1:
         which = f"{prompt.n_masks} masks in {quoted(prompt.text)}"
         raise ClozeError(f"{which}: one is read at a time, write out the others")
-    n_entries = encoder.masked_head.n_entries
-    if not 1 <= top <= n_entries:
-        raise ClozeError(f"the best {top} are asked for: give a number from 1 to {n_entries}")
     words = tuple(dict.fromkeys(word.strip() if isinstance(word, str) else word for word in prompt.candidates))
     chosen = chosen_layers(encoder, range(encoder.n_layers + 1) if layers is None else layers)
     best = ask(encoder, [Prompt(prompt.text)], layers=chosen, top=1 if words else top)

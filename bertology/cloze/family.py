@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from filelock import FileLock
@@ -23,6 +23,7 @@ from bertology.corpora import Sentences, load_corpus
 from bertology.corpora.prompts import ClozeItem
 from bertology.encoders import ModelShape
 from bertology.errors import BertologyError, ClozeError, CorpusError
+from bertology.families import rows
 from bertology.families.contract import (
     CellGrid,
     Counts,
@@ -35,47 +36,17 @@ from bertology.families.contract import (
 )
 from bertology.families.model_corpus import ModelCorpus, text_counts
 from bertology.families.request import Init, ReadoutConfig
-from bertology.families.rows import (
-    ByControl,
-    Column,
-    Columns,
-    cell_rows,
-    records_of,
-    scored_baselines,
-    scored_rows,
-    task_columns,
-)
 from bertology.families.sums import own_readout
 from bertology.measures import Metric, bootstrap
 from bertology.measures.intervals import Bootstrap
 from bertology.measures.metrics import METRICS, CountKind
-from bertology.probing import ControlNote, LeftOut, Probe
-from bertology.results import Predictions, ResultRow
-from bertology.results.predictions import (
-    FITS,
-    Cell,
-    CellRecord,
-    ClozeOutcomes,
-    Kept,
-    Stopwatch,
-    read_outcomes,
-    read_predictions,
-    versions,
-    write_cell,
-)
+from bertology.probing import LeftOut, Probe
+from bertology.results import Predictions, ResultRow, predictions
 
 if TYPE_CHECKING:
     from bertology.cloze.lens import TunedLens
     from bertology.encoders import Encoder
     from bertology.encoders.alignment import OnLong
-
-
-_ORACLE = ControlNote(
-    "majority",
-    "majority (oracle)",
-    "the answer most frequent in each group of this test itself, which no model may look at",
-)
-_BLIND = ControlNote("blind", "blind", "the same texts without the words that decide the answer")
 
 
 class _Cloze(Family):
@@ -120,18 +91,6 @@ class _Cloze(Family):
             identity |= {"lens_fingerprint": text.text_fingerprint, "on_long": pair.request.on_long}
         return CellGrid(layers, layers, identity, ("none", "blind") if can_be_blind else ("none",))
 
-    def baselines(self, probe: Probe) -> tuple[ControlNote, ...]:
-        """The most frequent answer, where the answer is a word of the vocabulary.
-
-        Of two texts neither is the more frequent answer; and where each item has distractors of its own, the most
-        frequent answer is mostly one that is never a distractor.
-        """
-        assert isinstance(probe, ClozeProbe)
-        return (_ORACLE,) if probe.asks == "answers" else ()
-
-    def controls(self, probe: Probe) -> tuple[ControlNote, ...]:
-        return (_BLIND,)
-
     def compute_cells(self, cells: FitCells, job: Resources) -> None:
         """Run the model on the texts of a task."""
         probe, encoder = self.configured(cells.probe, cells.config), job.get_encoder()
@@ -146,7 +105,7 @@ class _Cloze(Family):
         asked = Asked(encoder, layers, probe.form, ranked=ranked, vocabulary=words)
         aligned = text_counts(encoder, (text for item in whole.items for text in (item.text, item.other) if text))
         for problem in cells.problems:
-            watch, items = Stopwatch(), whole
+            watch, items = predictions.Stopwatch(), whole
             if problem.control == "blind":  # the items whose texts have a version without what decides, in it
                 reason = "no text without what decides"
                 without = tuple(LeftOut(item.id, item.group, reason) for item in whole.items if not item.blind)
@@ -176,7 +135,7 @@ class _Cloze(Family):
         items = _items_of(job.pair, baselines.probe)
         answers = _by_frequency(items)
         for cell in baselines.cells.values():
-            _write(job.run, cell, items, answers, 0, {"versions": versions("numpy"), "wall_s": 0.0}, {})
+            _write(job.run, cell, items, answers, 0, {"versions": predictions.versions("numpy"), "wall_s": 0.0}, {})
 
     def columns(self, pair: ModelCorpus, probe: Probe, config: ReadoutConfig | None = None) -> dict[str, Any]:
         """The columns of the items, which have a language of their own."""
@@ -186,47 +145,48 @@ class _Cloze(Family):
         """Scores of all items, of groups of relations or constructions, and of each group."""
         probe, first, request = draws[0].probe, draws[0], scoring.pair.request
         assert isinstance(probe, ClozeProbe)
-        # The replicates of single groups are kept where a mean over draws is to be made.
-        columns = [_columns(one, probe, scoring, keep=len(draws) > 1) for one in draws]
-        has_majority = first.weights.init == request.init and "majority" in request.controls and self.baselines(probe)
+        columns = [_columns(one, probe, scoring) for one in draws]
+        has_majority = first.weights.init == request.init and "majority" in request.controls and probe.baselines
 
-        def more(control: str, by_control: ByControl, _: Sequence[Mapping[str, Any]]) -> Sequence[ResultRow]:
+        def more(control: str, by_control: rows.ByControl, _: Sequence[Mapping[str, Any]]) -> Sequence[ResultRow]:
             """The baseline ``majority`` on the items that the layers are scored on, in rows of the first cell; none
             where all items were scored, since the baseline of all items is the same."""
             if control != list(by_control)[-1] or not has_majority:
                 return ()
             cell, items = first.cells["none", 0, first.layers[0]], _items_of(scoring.pair, probe)
-            outcomes, by_name = read_outcomes(scoring.run, [cell.id]), {item.id: item for item in items.items}
+            outcomes = predictions.read_outcomes(scoring.run, [cell.id])
+            by_name = {item.id: item for item in items.items}
             if len(outcomes.item_ids) == len(by_name):
                 return ()
             answers = _by_frequency(replace(items, items=tuple(by_name[name] for name in outcomes.item_ids)))
-            (record,) = records_of(scoring.run, (cell,))
+            (record,) = rows.records_of(scoring.run, (cell,))
             params = {"settings": first.config.changes} if first.config.changes else {}
             record = replace(record, facts={**record.facts, "params": params})
             outcomes = replace(outcomes, rank=answers.rank)
             column = _scored(outcomes, (record,), (cell,), (None,), probe, scoring, only="answers")
-            shared = task_columns(self, replace(first, is_baseline=True), scoring)
+            shared = rows.task_columns(self, replace(first, is_baseline=True), scoring)
             where = {**shared, "model": scoring.pair.source.name, "control": "majority"}
-            return cell_rows(column, 0, where, metrics=probe.scores)
+            return rows.cell_rows(column, 0, where, metrics=probe.scores)
 
         # What a change of the text moves is neither good nor bad: no layer is the best at it.
         is_ranked = probe.asks != "changes"
-        return scored_rows(self, draws, columns, scoring, metrics=probe.scores, more=more, is_ranked=is_ranked)
+        return rows.scored_rows(self, draws, columns, scoring, metrics=probe.scores, more=more, is_ranked=is_ranked)
 
-    def count(self, run: Kept, ids: Sequence[str], metrics: Sequence[Metric]) -> Counts:
+    def count(self, run: predictions.Kept, ids: Sequence[str], metrics: Sequence[Metric]) -> Counts:
         """Counts of the outcomes of items, by group."""
-        outcomes = read_outcomes(run, ids)
+        outcomes = predictions.read_outcomes(run, ids)
         return outcomes.counts(metrics[0].count_kind), outcomes.groups
 
     def baseline_rows(self, baselines: FitCells, scoring: Scoring) -> TaskRows:
         """The rows of the most frequent answers."""
-        probe, columns = baselines.probe, dict[Problem, Column]()
+        probe, columns = baselines.probe, dict[Problem, rows.Column]()
         assert isinstance(probe, ClozeProbe)
         for problem in baselines.problems:
             cells = baselines.cells_of(problem)
-            outcomes, records = read_outcomes(scoring.run, [cells[0].id]), records_of(scoring.run, cells)
+            outcomes = predictions.read_outcomes(scoring.run, [cells[0].id])
+            records = rows.records_of(scoring.run, cells)
             columns[problem] = _scored(outcomes, records, cells, (None,), probe, scoring, only="answers")
-        return scored_baselines(self, baselines, columns, scoring, metrics=probe.scores)
+        return rows.scored_baselines(self, baselines, columns, scoring, metrics=probe.scores)
 
 
 def _items_of(pair: ModelCorpus, probe: Probe) -> ClozeItems:
@@ -264,7 +224,7 @@ def read_vocabulary(path: str) -> tuple[str, ...]:
 
 def _write(
     run: Path,
-    cell: Cell,
+    cell: predictions.Cell,
     items: ClozeItems,
     answers: Answers,
     layer: int,
@@ -276,7 +236,7 @@ def _write(
     cluster, clusters = _coded([item.cluster if isinstance(item, ClozeItem) else item.id for item in every])
     group, groups = _coded([item.group for item in every])
     reasons = [*answers.reason, *(one.reason for one in left)]
-    predictions = Predictions.of_cloze(
+    made = Predictions.of_cloze(
         item_ids=[item.id for item in every],
         cluster=cluster,
         cluster_ids=clusters,
@@ -291,7 +251,7 @@ def _write(
     )
     counts = _counts_of(reasons, cluster, group, groups)
     fixed = {"n_train": 0, "n_classes": 0, "n_unseen_label": 0, "params": {}}
-    write_cell(run, cell, predictions, facts={**fixed, **counts, **facts}, provenance=provenance)
+    predictions.write_cell(run, cell, made, facts={**fixed, **counts, **facts}, provenance=provenance)
 
 
 def _coded(names: Sequence[str]) -> tuple[NDArray[np.int64], tuple[str, ...]]:
@@ -349,11 +309,9 @@ class Answers:
         return cls(score, rival, rank, first, first + _strings([item.answer for item in items]), [""] * len(items))
 
 
-class _Found(NamedTuple):
-    """Answers to some items: fields of :class:`Answers`, and the reasons why some are not scored."""
-
-    fields: dict[str, Any]  # by name [layer, item]
-    excluded: Sequence[tuple[int, Excluded]] = ()  # place of the item; the first reason of each counts
+_Found = tuple[dict[str, Any], Sequence[tuple[int, Excluded]]]
+"""Fields of :class:`Answers` of some items, by name ``[layer, item]``, and the reasons why some are not scored with the
+place of the item; of several reasons the first counts."""
 
 
 @dataclass(frozen=True)
@@ -394,10 +352,10 @@ class Asked:
         for (group, _), of_words in by_words.items():
             words = items.vocabularies.get(group, self.vocabulary)
             for some in (of_words[start : start + _AT_ONCE] for start in range(0, len(of_words), _AT_ONCE)):
-                found = self._found(asks, [items.items[place] for place in some], words)
-                for name, values in found.fields.items():
+                fields, excluded = self._found(asks, [items.items[place] for place in some], words)
+                for name, values in fields.items():
                     getattr(answers, name)[:, some] = values
-                for place, one in found.excluded:
+                for place, one in excluded:
                     word = "" if one.candidate is None else f"{one.candidate!r} "
                     answers.reason[some[place]] = answers.reason[some[place]] or f"{word}{one.reason}"
                 progress.advance(len(some))
@@ -413,10 +371,10 @@ class Asked:
         entries = None
         # Answers of several pieces have no place in a vocabulary.
         if words and asks in ("answers", "choices") and self.form in (None, "one_piece"):
-            entries = vocabulary_ids(self.encoder, words, before=_before(items[0]))[0].tolist()
+            entries = vocabulary_ids(self.encoder, words, before=_before(items[0])).tolist()
             if not entries:
                 reason = Excluded(0, None, "no word of the vocabulary is a single piece there")
-                return _Found({}, [(place, reason) for place in range(len(items))])
+                return {}, [(place, reason) for place in range(len(items))]
         if asks == "answers":
             return self._ranked(items, entries)
         if asks in ("choices", "contexts"):
@@ -429,11 +387,11 @@ class Asked:
             score, rival = (following.log_probs[:, places, which] for which in (right, 1 - right))
             first = np.where(following.log_probs[..., 0] > following.log_probs[..., 1], *_strings(["next", "other"]))
             excluded = [(one.item, one) for one in following.excluded]
-            return _Found({"score": score, "rival": rival, "first": first}, excluded)
+            return {"score": score, "rival": rival, "first": first}, excluded
         texts = [text for item in items for text in (item.text, item.other)]
         found = pseudo_log_likelihood(self.encoder, texts, layers=self.layers, form=self.form or "original")
         pairs = found.totals[:, 0::2], found.totals[:, 1::2]
-        return _Found(_of_texts(items, *pairs), [(one.item // 2, one) for one in found.excluded])
+        return _of_texts(items, *pairs), [(one.item // 2, one) for one in found.excluded]
 
     def _ranked(self, items: Sequence[ClozeItem], entries: Sequence[int] | None) -> _Found:
         """The place of each answer, or of the best of those that are as right."""
@@ -453,7 +411,7 @@ class Asked:
             score[:, place] = np.nanmax(values[:, :n], axis=1)
         first = self._spelled(scores.top_ids[:, scores.mask_starts[1:] - 1, 0])
         lost = [(one.item, one) for one in scores.excluded if np.isnan(score[:, one.item]).all()]
-        return _Found({"score": score, "rank": rank, "first": first}, lost)
+        return {"score": score, "rank": rank, "first": first}, lost
 
     def _chosen(self, items: Sequence[ClozeItem], entries: Sequence[int] | None, *, of_texts: bool) -> _Found:
         """Correct answers and their distractors at one mask, or answers at the masks of two texts."""
@@ -467,7 +425,7 @@ class Asked:
         starts, excluded = scores.candidate_starts, [(one.item // 2, one) for one in scores.excluded]
         right = scores.values[:, starts[:-1:2]]
         if of_texts:
-            return _Found(_of_texts(items, right, scores.values[:, starts[1:-1:2]]), excluded)
+            return _of_texts(items, right, scores.values[:, starts[1:-1:2]]), excluded
         fields = {"score": right, "rival": np.full(right.shape, np.nan), "first": np.full(right.shape, "", object)}
         for place, item in enumerate(items):
             wrong = scores.of(2 * place + 1)
@@ -476,7 +434,7 @@ class Asked:
             fields["first"][:, place] = np.where(right[:, place] > wrong.max(axis=1), item.answer, best)
         if scores.ranks is not None:
             fields["rank"] = scores.ranks[:, starts[:-1:2]]
-        return _Found(fields, excluded)
+        return fields, excluded
 
     def _changed(self, items: Sequence[ClozeItem]) -> _Found:
         """Ranks and values, in another text, of the word that each layer ranks first."""
@@ -495,8 +453,7 @@ class Asked:
                 score[:, place], rank[:, place] = after.of(number)[chosen], after.ranks_of(number)[chosen]
             excluded += [(kept[one.item], one) for one in after.excluded]
         rival = before.top_values[:, before.mask_starts[1:] - 1, 0]
-        found = {"score": score, "rival": rival, "rank": rank, "first": first, "gold": self._spelled(ids)}
-        return _Found(found, excluded)
+        return {"score": score, "rival": rival, "rank": rank, "first": first, "gold": self._spelled(ids)}, excluded
 
     def _spelled(self, ids: NDArray[np.int64]) -> NDArray[np.object_]:
         """``[layer, item]`` entries as text; empty for none."""
@@ -545,7 +502,7 @@ def _kept_lens(encoder: Encoder, text: Sentences, job: Resources) -> TunedLens:
     on_long = cast("OnLong", job.pair.request.on_long)
     decides = (encoder.fingerprint, text.text_fingerprint, on_long, job.pair.request.dtype)
     key = digest([part.encode() for part in decides])[:16]
-    path = job.run / FITS / f"lens-{key}.safetensors"
+    path = job.run / predictions.FITS / f"lens-{key}.safetensors"
     path.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(path.with_name(f".{path.stem}.lock")):
         if not path.exists():
@@ -553,43 +510,39 @@ def _kept_lens(encoder: Encoder, text: Sentences, job: Resources) -> TunedLens:
     return load_lens(path, encoder)
 
 
-def _columns(cells: FitCells, probe: ClozeProbe, scoring: Scoring, *, keep: bool) -> Columns:
+def _columns(cells: FitCells, probe: ClozeProbe, scoring: Scoring) -> rows.Columns:
     """Columns by control and seed: controls are scored on none but the items that the layers are scored on."""
-    columns: dict[Problem, Column] = {}
+    columns: dict[Problem, rows.Column] = {}
     run, scored_items = scoring.run, None
     for problem in cells.problems:
         of_problem = cells.cells_of(problem)
-        records = records_of(run, of_problem)
-        outcomes = read_outcomes(run, [cell.id for cell in of_problem], among=scored_items)
+        records = rows.records_of(run, of_problem)
+        outcomes = predictions.read_outcomes(run, [cell.id for cell in of_problem], among=scored_items)
         if scored_items is None:
             scored_items = outcomes.item_ids
         elif len(outcomes.item_ids) < records[0].facts["n_items"]:
             # Counts of the items that are scored in the cell of the task itself too.
             task_cell = cells.cells["none", problem.seed, cells.layers[0]]
-            kept, others = (read_predictions(run, one.id) for one in (of_problem[0], task_cell))
+            kept, others = (predictions.read_predictions(run, one.id) for one in (of_problem[0], task_cell))
             left_out = dict(zip(others.item_ids, others.extra["reason"], strict=True))
             reasons = [why or left_out[item] for item, why in zip(kept.item_ids, kept.extra["reason"], strict=True)]
             counts = _counts_of(reasons, np.asarray(kept.cluster, dtype=np.int64), *_coded(kept.extra["group"]))
             records = tuple(replace(record, facts={**record.facts, **counts}) for record in records)
-        columns[problem] = _scored(outcomes, records, of_problem, cells.layers, probe, scoring, keep=keep)
+        columns[problem] = _scored(outcomes, records, of_problem, cells.layers, probe, scoring)
     return columns
 
 
 def _scored(
-    outcomes: ClozeOutcomes,
-    records: tuple[CellRecord, ...],
-    cells: tuple[Cell, ...],
+    outcomes: predictions.ClozeOutcomes,
+    records: tuple[predictions.CellRecord, ...],
+    cells: tuple[predictions.Cell, ...],
     layers: tuple[int | None, ...],
     probe: ClozeProbe,
     scoring: Scoring,
     *,
     only: CountKind | None = None,
-    keep: bool = False,
-) -> Column:
-    """Scores by all metrics of the probe over all groups and in each, or ``only`` by those of one kind of count.
-
-    The replicates of single groups are dropped unless they are to be kept, as many groups would have very many.
-    """
+) -> rows.Column:
+    """Scores by all metrics of the probe over all groups and in each, or ``only`` by those of one kind of count."""
     scores: dict[str, Bootstrap] = {}
     by_group: dict[tuple[str, str], Bootstrap] = {}
     names = outcomes.groups
@@ -614,11 +567,9 @@ def _scored(
         # Metrics over all items, or over some groups, would repeat themselves in a single group.
         alone = [metric for metric in metrics if metric.name in METRICS and not metric.name.startswith("micro_")]
         for number, group in enumerate(names if len(names) > 1 else ()):
-            for name, score in resampled(alone, [number]).items():
-                lean = replace(score, replicates=score.replicates[:0], jackknife=score.jackknife[:0])
-                by_group[name, group] = score if keep else lean
+            by_group |= {(name, group): score for name, score in resampled(alone, [number]).items()}
     ordered = {metric.name: scores[metric.name] for metric in probe.scores if metric.name in scores}
-    return Column(cells, layers, records, ordered, by_group)
+    return rows.Column(cells, layers, records, ordered, by_group)
 
 
 FAMILY = _Cloze()

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 _LOGITS_AT_ONCE = 1 << 23
+_MOST_PLACES, _BATCH = 20_000, 64  # masked pieces that a lens is fitted to, and those of a step
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,11 +76,7 @@ def fit_lens(
     encoder: Encoder,
     sentences: Sentences,
     *,
-    share: float = SHARE,
-    most_places: int = 20_000,
     steps: int = 400,
-    batch: int = 64,
-    lr: float = 1e-3,
     seed: int = 0,
     on_long: OnLong = "window",
     progress: Progress = silent,
@@ -92,13 +89,9 @@ def fit_lens(
 
     Args:
         encoder: a masked language model.
-        sentences: text; other words than those the lens is measured on.
-        share: of the words of a sentence that are masked; the text is read with other words masked until there are
-            enough places, four times at most.
-        most_places: at most so many masked pieces.
-        steps: of Adam; the learning rate falls to nothing.
-        batch: places in a step.
-        lr: the learning rate at first.
+        sentences: text; other words than those the lens is measured on. It is read with other words masked until there
+            are 20,000 masked pieces, four times at most.
+        steps: of Adam, of 64 places each; the learning rate falls from 0.001 to nothing.
         seed: of the words that are masked, and of the order of places.
         on_long: as in :meth:`Encoder.tokenize`.
         progress: counts steps.
@@ -106,19 +99,19 @@ def fit_lens(
     Raises:
         ModelError: no masked-LM head, or one that is not known to read lower layers.
     """
-    states, _, _ = _masked_states(encoder, sentences, share, most_places, seed, on_long, n_maskings=4)
+    states, _, _ = _masked_states(encoder, sentences, _MOST_PLACES, seed, on_long, n_maskings=4)
     n_layers, n_places, dim = states.shape[0] - 1, *states.shape[1:]
     if not n_layers:
         raise ModelError(f"model {encoder.name} has no layer below the last: there is nothing to translate")
     with torch.inference_mode(False), torch.enable_grad():
         weights = torch.zeros(n_layers, dim, dim, device=encoder.device, requires_grad=True)
         biases = torch.zeros(n_layers, dim, device=encoder.device, requires_grad=True)
-        optimizer = torch.optim.AdamW([weights, biases], lr=lr, weight_decay=1e-2)
+        optimizer = torch.optim.AdamW([weights, biases], lr=1e-3, weight_decay=1e-2)
         schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 - step / steps)
         order = torch.Generator().manual_seed(seed)
         progress.start(steps, unit="steps")
         for _ in range(steps):
-            chosen = torch.randint(n_places, (min(batch, n_places),), generator=order)
+            chosen = torch.randint(n_places, (min(_BATCH, n_places),), generator=order)
             some = states[:, chosen].to(encoder.device)
             with torch.no_grad():
                 final = _log_probs(encoder, some[-1], encoder.n_layers)
@@ -154,16 +147,13 @@ def lens_measures(
     sentences: Sentences,
     lens: TunedLens | None = None,
     *,
-    share: float = SHARE,
     most_places: int = 5_000,
     seed: int = 0,
     on_long: OnLong = "window",
 ) -> LensMeasures:
-    """Measure what all layers predict at masked places, through a lens or, without one, as they are (logit lens).
-
-    Arguments are those of :func:`fit_lens`; every layer is measured, 0 the embeddings.
-    """
-    states, gold, sentence = _masked_states(encoder, sentences, share, most_places, seed, on_long, n_maskings=1)
+    """Measure what all layers, 0 the embeddings, predict at masked places, through a lens or, without one, as they are
+    (logit lens). At most so many places are measured; the other arguments are those of :func:`fit_lens`."""
+    states, gold, sentence = _masked_states(encoder, sentences, most_places, seed, on_long, n_maskings=1)
     reader = encoder if lens is None else encoder.through(lens)
     n_layers, n_places = states.shape[:2]
     divergence, bits = np.empty((n_layers, n_places)), np.empty((n_layers, n_places))
@@ -183,13 +173,13 @@ def lens_measures(
 
 
 def _masked_states(
-    encoder: Encoder, sentences: Sentences, share: float, most: int, seed: int, on_long: OnLong, *, n_maskings: int
+    encoder: Encoder, sentences: Sentences, most: int, seed: int, on_long: OnLong, *, n_maskings: int
 ) -> tuple[Tensor, Tensor, NDArray[np.int64]]:
     """``[layer, place, dim]`` states of masked pieces, ``[place]`` what was masked, and ``[place]`` their sentences."""
     layers, n_places = range(encoder.n_layers + 1), 0
     kept: list[tuple[Tensor, Tensor, NDArray[np.int64]]] = []
     for masking in range(n_maskings):
-        text = MaskedText(encoder, sentences, share=share, seed=seed + masking, on_long=on_long)
+        text = MaskedText(encoder, sentences, share=SHARE, seed=seed + masking, on_long=on_long)
         for batch in text.batches():
             if n_places >= most:
                 break

@@ -13,7 +13,7 @@ from bertology._files import canonical_json, digest
 from bertology.cloze.prompts import AnswerForm
 from bertology.corpora.prompts import ClozeItem, LeftOut, read_item_table
 from bertology.errors import CorpusError, quoted
-from bertology.probing import Probe
+from bertology.probing import ControlNote, Probe
 from bertology.probing.probes import Subject
 
 ClozeAsks = Literal["answers", "choices", "contexts", "sentences", "changes", "next_sentence"]
@@ -26,6 +26,13 @@ ClozeAsks = Literal["answers", "choices", "contexts", "sentences", "changes", "n
 - ``changes``: what becomes, at the mask of the other text, of the word that is the most probable one in the text.
 - ``next_sentence``: whether the other text follows the text; the answer is ``next`` or ``other``.
 """
+
+
+_ORACLE = ControlNote(
+    "majority",
+    "majority (oracle)",
+    "the answer most frequent in each group of this test itself, which no model may look at",
+)
 
 
 @dataclass(frozen=True)
@@ -144,6 +151,7 @@ class ClozeProbe(Probe):
     asked_by = "items"
     family = "cloze"
     reads = ()
+    controls = (ControlNote("blind", "blind", "the same texts without the words that decide the answer"),)
 
     form: AnswerForm | None = None
     """Scoring of words of several subwords and of sentences; when left out ``one_piece`` for words and ``original`` for
@@ -159,6 +167,11 @@ class ClozeProbe(Probe):
     @abstractmethod
     def asks(self) -> ClozeAsks:
         """Question that is put to a text."""
+
+    @property
+    def baselines(self) -> tuple[ControlNote, ...]:
+        """The most frequent answer, where it is a word of the vocabulary and not one of an item's own choices."""
+        return (_ORACLE,) if self.asks == "answers" else ()
 
     @property
     def knows_chance(self) -> bool:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from bertology._names import name_not_found
+from bertology._names import check_name
 from bertology.errors import ClozeError
 
 if TYPE_CHECKING:
@@ -46,8 +46,7 @@ not give itself away (Kauf & Ivanova 2023, section 2). A candidate of one piece 
 
 def check_form(form: str) -> None:
     """Check that a name is an :data:`AnswerForm`."""
-    if form not in get_args(AnswerForm):
-        raise name_not_found("form of answers", form, get_args(AnswerForm))
+    check_name("form of answers", form, get_args(AnswerForm))
 
 
 @dataclass(frozen=True)
@@ -100,8 +99,6 @@ class ClozeScores:
     prompts: tuple[Prompt, ...]
     layers: tuple[int, ...]
     form: AnswerForm  # form in which candidates are scored: part of what a score means
-    normalized: bool
-    """Whether values are natural logarithms of probabilities; logits if not, which compare only within a prompt."""
     candidate_starts: Integers  # [prompt + 1] where each prompt's candidates begin in values, and their end
     values: Floats  # [layer, candidate] of all prompts one after the other; NaN where one is excluded
     ranks: Integers | None
@@ -111,14 +108,13 @@ class ClozeScores:
     top_ids: Integers  # [layer, mask, k] vocabulary numbers, the best first; −1 where the prompt is excluded
     top_values: Floats  # [layer, mask, k]
     excluded: tuple[Excluded, ...]  # candidates and prompts without a score, whose values are NaN
-    n_inputs: int  # number of different inputs that the model read
     top_words: Mapping[int, str] = field(default_factory=dict)  # spelling of the entries of top_ids
 
     def to_pandas(self) -> pd.DataFrame:
         """A line for each layer and candidate of a prompt, or each of the best entries where it has no candidates.
 
         Columns are ``prompt`` (its number), ``text``, ``mask`` (its number in the text), ``layer``, ``candidate``,
-        ``log_prob`` (or ``logit``), ``rank`` (missing unless it was requested), and ``reason`` where it has no score.
+        ``log_prob``, ``rank`` (missing unless it was requested), and ``reason`` where it has no score.
         """
         import pandas as pd
 
@@ -133,8 +129,7 @@ class ClozeScores:
             for mask, rank in () if prompt.candidates else np.ndindex(ids.shape[1:]):
                 entry = self.top_words.get(int(ids[place, mask, rank]))
                 lines.append((number, prompt.text, mask, layer, entry, float(best[place, mask, rank]), rank + 1, whole))
-        score = "log_prob" if self.normalized else "logit"
-        names = ["prompt", "text", "mask", "layer", "candidate", score, "rank", "reason"]
+        names = ["prompt", "text", "mask", "layer", "candidate", "log_prob", "rank", "reason"]
         return pd.DataFrame(lines, columns=names).astype({"rank": "Int64"})
 
     def of(self, prompt: int) -> Floats:
@@ -245,28 +240,20 @@ def anchor_of(before: str) -> str:
     return f"{_WORD_BEFORE} " if before[-1].isspace() else before.split()[-1]
 
 
-def vocabulary_ids(
-    encoder: Encoder, words: Sequence[str], *, before: str = "a "
-) -> tuple[Integers, tuple[Excluded, ...]]:
+def vocabulary_ids(encoder: Encoder, words: Sequence[str], *, before: str = "a ") -> Integers:
     """The entries of a vocabulary given in words that follow the text ``before``, for :func:`ask`.
 
     At the start of a text, after a space or a bracket a word may be another entry. Given are ``[entry]`` vocabulary
-    numbers, ascending, each once, and the words that are no single piece, with the reason.
+    numbers, ascending, each once; words that are no single piece are left out.
     """
     reader = AnswerReader(encoder)
-    answers = reader.read(before, words)
-    reasons = list(map(reader.unfit, answers))
-    entries = {answer.pieces[0] for answer, reason in zip(answers, reasons, strict=True) if not reason}
-    return np.array(sorted(entries), dtype=np.int64), excluded(reasons, words)
+    entries = {answer.pieces[0] for answer in reader.read(before, words) if not reader.unfit(answer)}
+    return np.array(sorted(entries), dtype=np.int64)
 
 
-def excluded(reasons: Sequence[str], words: Sequence[str] | None = None) -> tuple[Excluded, ...]:
+def excluded(reasons: Sequence[str]) -> tuple[Excluded, ...]:
     """The items that have a reason why they are not scored, of all that were given."""
-    return tuple(
-        Excluded(number, None if words is None else words[number], reason)
-        for number, reason in enumerate(reasons)
-        if reason
-    )
+    return tuple(Excluded(number, None, reason) for number, reason in enumerate(reasons) if reason)
 
 
 def spell_pieces(encoder: Encoder, ids: Sequence[int]) -> list[str]:

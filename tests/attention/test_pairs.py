@@ -10,40 +10,10 @@ import torch
 from bertology.attention import stream_maps
 from bertology.attention.maps import MapText
 from bertology.attention.measured import Masses
-from bertology.attention.viewer import read_attention
 from bertology.corpora import Sentences
 from bertology.encoders import Encoder
 from bertology.errors import ModelError
 from tests.attention.recorder import Recorder
-
-PAIRED = ("bert", "roberta", "xlm-roberta", "electra", "distilbert", "deberta-v2", "mpnet", "t5")
-
-
-@pytest.mark.parametrize("family", PAIRED)
-@pytest.mark.parametrize("level", ["piece", "word"])
-def test_maps_are_those_of_the_pair(
-    family: str, level: str, encoder: Callable[..., Encoder], sentences: Sentences
-) -> None:
-    loaded, odd = encoder(family), sentences[:7]
-    read = stream_maps(loaded, odd, [Recorder], level=level, pairs=True)  # type: ignore[arg-type]
-    assert (read.n_pairs, read.n_apart, read.n_windows, read.n_sentences) == (3, 0, 4, 7)
-    seen = []
-    for batch in read.results[0]:
-        for place, first in enumerate(batch.units.sentences.tolist()):
-            together = sentences[first : min(first + 2, 7)]
-            expected = read_attention(loaded, list(together))
-            units = expected.units(level)  # type: ignore[arg-type]
-            own = slice(len(units.word))
-            found = batch.maps[place, :, own, own]
-            maps = torch.from_numpy(expected.maps(batch.layer, level=level))  # type: ignore[arg-type]
-            torch.testing.assert_close(found, maps, rtol=1e-5, atol=1e-6)
-            base = int(sentences.starts[first])
-            words = [word + base if word >= 0 else -1 for word in units.word]
-            assert batch.units.word[place, own].tolist() == words
-            special = batch.units.is_cls[place, own] | batch.units.is_sep[place, own]
-            assert special.tolist() == list(units.special)
-            seen.append((batch.layer, first))
-    assert sorted(seen) == [(layer, first) for layer in range(1, loaded.n_layers + 1) for first in (0, 2, 4, 6)]
 
 
 def test_segments_are_set(encoder: Callable[..., Encoder], sentences: Sentences) -> None:

@@ -138,7 +138,7 @@ def test_nothing_to_read(encoder: Callable[..., Encoder], text: list[Sentence]) 
 
 @pytest.mark.parametrize("layers", [[0], [1, 4], []])
 def test_layers_that_are_not_there(encoder: Callable[..., Encoder], sentences: Sentences, layers: list[int]) -> None:
-    with pytest.raises(ModelError, match=r"layers 1…3; "):
+    with pytest.raises(ModelError, match="layers"):
         stream_maps(encoder("bert"), sentences, ALL, layers=layers)
 
 

@@ -101,7 +101,7 @@ def test_candidates_of_several_pieces(cloze: Command, form: str) -> None:
         ([SENTENCE, "--candidates", "unbelievable,ʘ"], "no candidate is left: 'unbelievable' not in the vocabulary:"),
         ([SENTENCE, "--form", "orginal"], "unknown form of answers 'orginal': did you mean original"),
         ([SENTENCE, "--layers", "9"], "layer '9': the model has layers 0 (embeddings) to 3"),
-        ([SENTENCE, "--top", "0"], "the best 0 are asked for: give a number from 1 to"),
+        ([SENTENCE, "--top", "0"], "nothing is asked: give at least one prompt"),
         ([SENTENCE, "--model", "poket"], "unknown model 'poket': did you mean pocket"),
         (["dog " * 70 + "{mask}"], "too long: "),
         ([SENTENCE, "--format", "xml"], "Invalid value for '--format'"),

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from bertology.activations.progress import Progress
-from bertology.attention import AttentionProbe, GateProbe
-from bertology.attention.probes import ReadText
+from bertology.attention import GateProbe
+from bertology.attention.probes import BestHeadProbe, ReadText
 from bertology.corpora import Sentences
 from bertology.errors import CorpusError
 from bertology.measures import Metric, share_metric, sum_metric
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class LooksAt(AttentionProbe):
+class LooksAt(BestHeadProbe):
     """How much heads look at special tokens, the word itself and its neighbours."""
 
     task: str = "looks_at"
@@ -35,7 +35,6 @@ class LooksAt(AttentionProbe):
     level: Literal["word", "piece"] = "word"
     pairs: bool = False
     norms: bool = False
-    chooses: bool = True
     baselines = (ControlNote("offset", "best offset", "the word before"),)
     least_words: int = 1
 
@@ -61,7 +60,6 @@ class Lost(GateProbe):
     reference: str = "Michel et al. (2019)"
     readout: str = "gates.v1"
     metrics: tuple[Metric, ...] = (sum_metric("lost_bits", "bits lost"),)
-    chooses: bool = False
     times: float = 1.0
     steps: tuple[int, ...] = (10, 20)
 

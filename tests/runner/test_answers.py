@@ -35,7 +35,7 @@ def test_words_of_a_vocabulary_are_the_entries_they_are_at_their_place(
     found = Asked(ours, (ours.n_layers,)).answers("answers", asked, silent)
     for number, text in enumerate(texts):
         before = text.partition("{mask}")[0]
-        entries = vocabulary_ids(ours, words, before=before)[0]
+        entries = vocabulary_ids(ours, words, before=before)
         if not len(entries):
             assert found.reason[number] == "no word of the vocabulary is a single piece there"
             continue

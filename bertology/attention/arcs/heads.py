@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
 from functools import partial
-from itertools import product
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -15,10 +13,9 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
 from bertology.activations import read_words
-from bertology.activations.progress import Progress, silent
 from bertology.attention._kept import KeptMaps
-from bertology.attention.arcs.questions import WAYS, Arcs, Candidates, TextTrees
-from bertology.attention.maps import ClusterSums, MapBatch, SumsStatistic, Units, per_batch, stream_maps
+from bertology.attention.arcs.questions import WAYS, Arcs, TextTrees, expanded
+from bertology.attention.maps import BatchSums, MapBatch, SumsStatistic, Units, stream_maps
 from bertology.corpora import Sentences
 from bertology.encoders import Encoder
 from bertology.encoders.batching import padded
@@ -28,21 +25,13 @@ from bertology.measures.trees import spanning_arborescences
 
 _LEAST = 1e-9  # added to attention, so that a word which attends to no candidate is as confused as chance
 _FEWEST = 10  # sentences that a parser is fitted to and scored on, at least
+_BATCH = 32  # sentences of which a parser is fitted to at a time
+_PATIENCE = 4  # epochs without a lower loss on dev after which the best weights so far are taken
 _APART = 4.0
 """Subtracted from weights, none of which is above 1, where a word may not be the answer. Words of several pieces that
 are shared with another may sum to a little more than 1, never to this."""
 _MOST_WORDS = 1 << 40  # more than a text has: keys of a window and a word do not run into one another
 _MOST_SCORES = 1 << 19  # number of weights in one call that makes trees, so that they stay in the cache
-
-
-class _OfWords(SumsStatistic):
-    """A statistic of word-level maps: sums by group of questions, by metric and number of heads."""
-
-    def __init__(self, scope: Scope, names: Sequence[str], *metrics: str, scopes: Sequence[Scope] = ()) -> None:
-        if scope.level != "word":
-            raise ValueError('arcs join words: stream_maps(…, level="word")')
-        both = product(scopes or (scope,), metrics)
-        super().__init__(scope, *(ClusterSums(one, names, shared=True, metric=metric) for one, metric in both))
 
 
 class _Places:
@@ -64,129 +53,93 @@ class _Places:
         shown = self._keys[at] == keys if len(self._keys) else np.zeros(len(keys), dtype=bool)
         return self.units[at], shown
 
-    def asked_here(self, asked: Integers, by_word: Integers) -> tuple[Integers, Integers, Integers]:
-        """The questions about words that are read from a window of this batch: of each its number among all, the
-        window, and the unit of its word. ``[question]`` the word that each is about, and places in the order of words.
-        """
-        counted = np.flatnonzero(self.counts)
-        first, last = (np.searchsorted(asked[by_word], self.words[counted], side=side) for side in ("left", "right"))
-        numbers, of_word = _expanded(first.astype(np.int64), last.astype(np.int64))
-        at = counted[of_word]
-        return by_word[numbers], self.windows[at], self.units[at]
+
+class _Asked(NamedTuple):
+    """The questions about words that are read from the windows of a batch; answers that these windows show."""
+
+    rows: Tensor
+    """``[4, answer]`` window, unit of the asked word, unit of the answer, and place of the question in the batch, for
+    questions that are answered by rows of maps."""
+    columns: Tensor  # the same for those that are answered by columns
+    is_right: Tensor  # [answer] of rows, whether it is correct
+    slots: Tensor  # [question] window and group as one number
+    n_questions: Tensor  # [window, group]
+
+    @classmethod
+    def of(cls, arcs: Arcs, units: Units) -> _Asked:
+        """The questions of some arcs in a batch."""
+        arcs, places, n_groups = arcs.told_apart(units.left_out), _Places(units), len(arcs.names)
+        read, by_word = np.flatnonzero(places.counts), arcs.by_word
+        asked = arcs.asked[by_word]
+        first, last = (np.searchsorted(asked, places.words[read], side=side) for side in ("left", "right"))
+        numbers, of_word = expanded(first, last)
+        numbers, windows, units_asked = by_word[numbers], *(of[read[of_word]] for of in (places.windows, places.units))
+        slots = windows * n_groups + arcs.groups[numbers]
+        of_answer, question = expanded(arcs.starts[numbers], arcs.starts[numbers + 1])
+        answers, shown = places.find(windows[question], arcs.answers[of_answer])
+        column = np.isin(arcs.names, list(arcs.looked_at))[arcs.groups[numbers]][question]
+        whole = np.stack([windows[question], units_asked[question], answers, question])
+        counts = np.bincount(slots, minlength=len(units) * n_groups).reshape(len(units), n_groups)
+        right = arcs.is_right[of_answer][shown & ~column]
+        parts = whole[:, shown & ~column], whole[:, shown & column], right, slots, counts
+        return cls(*(torch.from_numpy(np.ascontiguousarray(part)).to(units.word.device) for part in parts))
+
+    def summed(self, values: Tensor) -> Tensor:
+        """``[window, head, group]`` sums over the questions of ``[question, head]`` values."""
+        sums = torch.zeros(self.n_questions.numel(), values.shape[1], device=values.device)
+        return sums.index_add_(0, self.slots, values).view(*self.n_questions.shape, -1).transpose(1, 2)
 
 
-def _expanded(first: Integers, last: Integers) -> tuple[Integers, Integers]:
-    """All numbers from each ``first`` up to, not including, ``last``, and of each the place of the range it is in."""
-    lengths = last - first
-    of_range = np.repeat(np.arange(len(first)), lengths)
-    starts = np.cumsum(lengths) - lengths
-    return np.arange(int(lengths.sum())) - starts[of_range] + first[of_range], of_range
-
-
-class ArcHits(_OfWords):
-    """Shares of words whose maximum lies on a correct answer (Clark et al. 2019, section 4.2; Voita et al. 2019, 5.2).
+class ArcHits(SumsStatistic):
+    """Shares of words that attend most to a correct answer (Clark et al. 2019, sections 4.2 and 4.3; Voita et al. 2019,
+    section 5.2).
 
     Either the word that the asked one attends to most (row), or the word that attends to it most (column): see
     :class:`Arcs`, whose groups are the names of the ratios. Special tokens do not compete, nor does the word itself
-    unless ``self_competes``. Where a sentence is read in windows a word is asked about in the window that it is read
-    from: the words which that window shows compete, and an answer which it does not show counts as a miss.
+    unless ``self_competes``; where questions have candidates these alone do, and a tie is a miss. Where a sentence is
+    read in windows a word is asked about in the window that it is read from: the words which that window shows compete,
+    and an answer which it does not show counts as a miss.
     """
+
+    level = "word"
 
     def __init__(self, scope: Scope, arcs: Arcs, *, metric: str, self_competes: bool = False) -> None:
-        super().__init__(scope, arcs.names, metric)
-        self._arcs, self._self_competes = arcs, self_competes
-        self._asked = per_batch(self._asked_here)
+        super().__init__(scope)
+        self._arcs, self._metric, self._self_competes = arcs, metric, self_competes
 
-    def update(self, batch: MapBatch) -> None:
-        """Add the maps of one layer of a batch."""
-        units, n_groups = batch.units, len(self._arcs.names)
-        apart, by_row, by_column, n_questions = self._asked(units)
-        over = torch.zeros(len(units) * n_groups, batch.maps.shape[1], device=batch.maps.device)
-        weights = batch.maps - apart[:, None]
-        for is_turned, (windows, asked, answers, slots) in enumerate((by_row, by_column)):
-            if len(windows):
-                turned = weights.transpose(2, 3).contiguous() if is_turned else weights
-                best = turned.max(-1).indices[windows, :, asked]  # [arc, head]
-                over.index_add_(0, slots, (best == answers[:, None]).float())
-        hits = over.view(len(units), n_groups, -1).transpose(1, 2)
-        self._sums[0].add(batch.layer, units, hits, n_questions)
+    def sums(self, batch: MapBatch) -> Iterator[BatchSums]:
+        """Numbers of questions that each head answers, and of all."""
+        asked = batch.units.once(self, partial(_Asked.of, self._arcs))
+        shape = len(asked.slots), batch.maps.shape[1]
+        if self._arcs.is_open:
+            hits = torch.zeros(shape, device=batch.maps.device)
+            weights = batch.maps - batch.units.once((self, "apart"), self._apart)
+            for is_turned, (windows, rows, answers, questions) in enumerate((asked.rows, asked.columns)):
+                if len(windows):
+                    turned = weights.transpose(2, 3).contiguous() if is_turned else weights
+                    best = turned.max(-1).indices[windows, :, rows]  # [answer, head]
+                    hits.index_add_(0, questions, (best == answers[:, None]).float())
+        else:
+            windows, rows, answers, questions = asked.rows
+            weights, best = (
+                batch.maps[windows, :, rows, answers],
+                torch.full((2, *shape), -1.0, device=batch.maps.device),
+            )
+            for largest, which in zip(best, (~asked.is_right, asked.is_right), strict=True):
+                into = questions[which][:, None].expand(-1, shape[1])
+                largest.scatter_reduce_(0, into, weights[which], "amax")
+            hits = (best[1] > best[0]).float()
+        yield BatchSums(self._arcs.names, asked.summed(hits), asked.n_questions, self._metric)
 
-    def _asked_here(self, units: Units) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """``[sentence, unit, unit]`` subtracted from weights so that no maximum lies where there is no other word; the
-        arcs whose two ends a window shows, answered by rows and by columns: ``[4, arc]`` window, unit of the asked
-        word, unit of the answer, and slot, which is window and group as one number; and the number of questions,
-        ``[window, group]``."""
-        arcs, places, device = self._arcs.told_apart(units.left_out), _Places(units), units.word.device
+    def _apart(self, units: Units) -> Tensor:
+        """``[sentence, 1, unit, unit]`` subtracted from weights, so that a maximum lies on another word."""
         apart = ~(units.is_word[:, None] & units.is_word[:, :, None])
         if not self._self_competes:
-            apart |= torch.eye(apart.shape[1], dtype=torch.bool, device=device)
-        numbers, windows, asked = places.asked_here(arcs.asked, arcs.by_word)
-        slots = windows * len(arcs.names) + arcs.groups[numbers]
-        opened = np.bincount(slots[arcs.opens[numbers]], minlength=len(units) * len(arcs.names))
-        answers, shown = places.find(windows, arcs.answers[numbers])
-        column = arcs.in_columns[arcs.groups[numbers]]
-        questions = torch.from_numpy(np.stack([windows, asked, answers, slots])).to(device)
-        by_row, by_column = (questions[:, torch.from_numpy(shown & way).to(device)] for way in (~column, column))
-        n_questions = torch.from_numpy(opened.reshape(len(units), -1)).to(device)
-        return apart.float() * _APART, by_row, by_column, n_questions
+            apart |= torch.eye(apart.shape[1], dtype=torch.bool, device=apart.device)
+        return (apart.float() * _APART)[:, None]
 
 
-class _OfCandidates(_OfWords):
-    """A statistic of questions with candidates; see :func:`_candidates_here`."""
-
-    def __init__(self, scope: Scope, candidates: Candidates, *metrics: str, scopes: Sequence[Scope] = ()) -> None:
-        super().__init__(scope, candidates.names, *metrics, scopes=scopes)
-        self._questions = per_batch(partial(_candidates_here, candidates))
-
-
-class CandidateHits(_OfCandidates):
-    """Shares of words that attend more to a correct candidate than to any wrong one (Clark et al. 2019, section 4.3).
-
-    Only the candidates compete; a tie is a miss. Where a sentence is read in windows a word is asked about in the
-    window that it is read from, and a candidate which that window does not show is not chosen. The names of the ratios
-    are the groups of questions.
-    """
-
-    def __init__(self, scope: Scope, candidates: Candidates, *, metric: str) -> None:
-        super().__init__(scope, candidates, metric)
-
-    def update(self, batch: MapBatch) -> None:
-        """Add the maps of one layer of a batch."""
-        (windows, rows, columns, questions), is_right, of_window, is_in = self._questions(batch.units)
-        weights = batch.maps[windows, :, rows, columns]  # [candidate, head]
-        best = torch.full((2, len(of_window), batch.maps.shape[1]), -1.0, device=weights.device)
-        for largest, which in zip(best, (~is_right, is_right), strict=True):
-            into = questions[which][:, None].expand(-1, batch.maps.shape[1])
-            largest.scatter_reduce_(0, into, weights[which], "amax")
-        hits = (best[1] > best[0]).float()  # [question, head]
-        over = _by_window(hits, of_window, is_in, len(batch.units))
-        under = _by_window(torch.ones_like(hits[:, :1]), of_window, is_in, len(batch.units))[:, 0]
-        self._sums[0].add(batch.layer, batch.units, over, under)
-
-
-def _by_window(values: Tensor, of_window: Tensor, is_in: Tensor, n_windows: int) -> Tensor:
-    """``[window, head, group]`` sums of values ``[question, head]`` over the questions of each group."""
-    sums = torch.zeros(n_windows, values.shape[1], is_in.shape[1], device=values.device)
-    return sums.index_add_(0, of_window, values[:, :, None] * is_in[:, None])
-
-
-def _candidates_here(candidates: Candidates, units: Units) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The candidates that their question's window shows: ``[4, candidate]`` window, unit of the asked word, unit of
-    the candidate, and place of the question in the batch; ``[candidate]`` whether it is correct; ``[question]`` the
-    window; ``[question, group]`` whether it is in a group, as floats."""
-    candidates, places = candidates.told_apart(units.left_out), _Places(units)
-    numbers, windows, rows = places.asked_here(candidates.asked, candidates.by_word)
-    of_candidate, questions = _expanded(candidates.starts[numbers], candidates.starts[numbers + 1])
-    columns, shown = places.find(windows[questions], candidates.words[of_candidate])
-    shown_places = np.stack([windows[questions], rows[questions], columns, questions])[:, shown]
-    is_right, is_in = candidates.is_right[of_candidate][shown], candidates.is_in[numbers].astype(np.float32)
-    at, right, window, member = (
-        torch.from_numpy(values).to(units.word.device) for values in (shown_places, is_right, windows, is_in)
-    )
-    return at, right, window, member
-
-
-class CandidateConfusion(_OfCandidates):
+class CandidateConfusion(SumsStatistic):
     """Mean confusion of attention about candidates, in bits, and how far it is above chance (Lin, Tan & Frank 2019).
 
     Of the attention from a word to all candidates of its question a share p goes to the correct ones; confusion is
@@ -197,34 +150,34 @@ class CandidateConfusion(_OfCandidates):
     less that of chance.
     """
 
-    def __init__(self, scope: Scope, candidates: Candidates, *, metrics: tuple[str, str]) -> None:
-        super().__init__(scope, candidates, *metrics, scopes=(scope, replace(scope, n_heads=1)))
+    level = "word"
 
-    def update(self, batch: MapBatch) -> None:
-        """Add the maps of one layer of a batch."""
-        (windows, rows, columns, questions), is_right, of_window, is_in = self._questions(batch.units)
-        by_head = batch.maps[windows, :, rows, columns] + _LEAST  # [candidate, head]
-        counted = torch.zeros(len(of_window), 2, device=by_head.device)
-        counted.index_add_(0, questions, torch.stack([torch.ones_like(is_right), is_right], dim=1).float())
+    def __init__(self, scope: Scope, arcs: Arcs, *, metrics: tuple[str, str]) -> None:
+        super().__init__(scope)
+        self._arcs, self._metrics = arcs, metrics
+
+    def sums(self, batch: MapBatch) -> Iterator[BatchSums]:
+        """Confusion of heads and how much it is above chance, then both of the layer."""
+        asked = batch.units.once(self, partial(_Asked.of, self._arcs))
+        windows, rows, answers, questions = asked.rows
+        by_head = batch.maps[windows, :, rows, answers] + _LEAST  # [answer, head]
+        counted = torch.zeros(len(asked.slots), 2, device=by_head.device)
+        both = torch.stack([torch.ones_like(asked.is_right), asked.is_right], dim=1)
+        counted.index_add_(0, questions, both.float())
         is_shown = counted[:, 1:] > 0
         chance = torch.where(is_shown, torch.log2(counted[:, :1] / counted[:, 1:].clamp(min=1)), 0.0)
-        summed = partial(_by_window, of_window=of_window, is_in=is_in * is_shown, n_windows=len(batch.units))
-        ones = summed(torch.ones_like(chance))[:, 0]
-        for place, weights in enumerate((by_head, by_head.mean(1, keepdim=True))):
-            sums = torch.zeros(2, len(of_window), weights.shape[1], device=weights.device)
+        n_shown = asked.summed(is_shown.float())[:, 0]
+        units: tuple[Literal["head", "layer"], ...] = ("head", "layer")
+        for unit, weights in zip(units, (by_head, by_head.mean(1, keepdim=True)), strict=True):
+            sums = torch.zeros(2, len(asked.slots), weights.shape[1], device=weights.device)
             sums[0].index_add_(0, questions, weights)
-            sums[1].index_add_(0, questions[is_right], weights[is_right])
+            sums[1].index_add_(0, questions[asked.is_right], weights[asked.is_right])
             bits = torch.where(is_shown, torch.log2(sums[0] / sums[1].clamp(min=_LEAST)), 0.0)
-            for number, values in enumerate((bits, bits - chance)):
-                self._sums[2 * place + number].add(batch.layer, batch.units, summed(values), ones)
-
-    def finish(self) -> tuple[HeadRatios, ...]:
-        """Confusion of heads and by how much it is above chance, and both of layers."""
-        every = super().finish()
-        return (*every[:2], *(replace(of_layer, unit="layer") for of_layer in every[2:]))
+            for metric, values in zip(self._metrics, (bits, bits - chance), strict=True):
+                yield BatchSums(self._arcs.names, asked.summed(values), n_shown, metric, unit)
 
 
-class TreeHits(_OfWords):
+class TreeHits(SumsStatistic):
     """Shares of undirected edges of trees that heads find, UUAS (Htut et al. 2019, sections 3.1 and 3.2).
 
     - ``maximum attention``: an edge is found if the maximum of either of its words lies on the other.
@@ -235,13 +188,15 @@ class TreeHits(_OfWords):
     that is read in windows is left out, for no map shows the whole of it.
     """
 
-    def __init__(self, scope: Scope, trees: TextTrees, *, metric: str) -> None:
-        super().__init__(scope, WAYS, metric)
-        self._shown = per_batch(lambda units: _trees_shown(units, trees))
+    level = "word"
 
-    def update(self, batch: MapBatch) -> None:
-        """Add the maps of one layer of a batch."""
-        shown, device = self._shown(batch.units), batch.maps.device
+    def __init__(self, scope: Scope, trees: TextTrees, *, metric: str) -> None:
+        super().__init__(scope)
+        self._trees, self._metric = trees, metric
+
+    def sums(self, batch: MapBatch) -> Iterator[BatchSums]:
+        """Numbers of edges that each head finds in each way, and of all."""
+        shown, device = batch.units.once(self, partial(_trees_shown, self._trees)), batch.maps.device
         over = torch.zeros(len(batch.units), batch.maps.shape[1], 2)
         under = torch.zeros(len(batch.units), 2)
         if len(shown.windows):
@@ -257,7 +212,7 @@ class TreeHits(_OfWords):
                 edges.append(((parents >= 0) & is_edge).sum(-1))
             over[shown.windows] = torch.from_numpy(np.stack(edges, axis=-1)).float()
             under[shown.windows] = torch.from_numpy((shown.parents >= 0).sum(1)[:, None].repeat(2, 1)).float()
-        self._sums[0].add(batch.layer, batch.units, over, under)
+        yield BatchSums(WAYS, over, under, self._metric)
 
 
 class _Trees(NamedTuple):
@@ -270,17 +225,19 @@ class _Trees(NamedTuple):
     is_real: NDArray[np.bool_]  # [tree, word] all but padding
 
 
-def _trees_shown(units: Units, trees: TextTrees) -> _Trees:
+def _trees_shown(trees: TextTrees, units: Units) -> _Trees:
     trees, places = trees.told_apart(units.left_out), _Places(units)
-    is_read = places.counts | np.isin(places.words, units.left_out)
+    is_read, asked = places.counts | np.isin(places.words, units.left_out), frozenset(trees.sentences.tolist())
     firsts = np.searchsorted(places.windows, np.arange(len(units) + 1))
     shown = []
     for window, sentence in enumerate(units.sentences.tolist()):
         of_window = slice(firsts[window], firsts[window + 1])
-        words = trees.words(sentence) + trees.starts[sentence] if trees.is_asked[sentence] else np.zeros(0, np.int64)
+        if sentence not in asked:
+            continue
+        words, root = trees.tree(sentence)
         at, is_shown = places.find(np.full(len(words), window), words)
-        if len(words) and is_shown.all() and is_read[of_window].all():
-            shown.append((window, at, *trees.parents(sentence)))
+        if is_shown.all() and is_read[of_window].all():
+            shown.append((window, at, trees.parents[words], root))
     n_words = max((len(at) for _, at, _, _ in shown), default=0)
     windows, roots = (torch.tensor([tree[part] for tree in shown], dtype=torch.long) for part in (0, 3))
     columns = torch.from_numpy(padded([at for _, at, _, _ in shown], n_words, 0))
@@ -301,30 +258,16 @@ def _heads_of_trees(weights: NDArray[np.float32], trees: _Trees) -> Integers:
     return np.concatenate(parts).reshape(n_trees, n_heads, n_words)
 
 
-@dataclass(frozen=True, kw_only=True)
-class ParserSettings:
-    """Settings of the fit of a parser."""
-
-    with_words: bool = False
-    """Whether the weight of a head depends on the two words, by their vectors in layer 0, or is the same for all."""
-    most_sentences: int = 1000  # sentences whose maps are held in memory; of more so many are drawn at random
-    learning_rate: float = 0.03  # learning rate of Adam; a tenth of it where weights depend on words
-    batch_sentences: int = 32
-    max_epochs: int = 60
-    patience: int = 4  # epochs without a lower loss on dev after which the best weights so far are taken
-    seed: int = 0
-
-
 def crossfit_attention_parser(
     encoder: Encoder,
     sentences: Sentences,
     trees: TextTrees,
     *,
     name: str,
-    settings: ParserSettings | None = None,
-    layers: Sequence[int] | None = None,
-    on_long: str = "skip",
-    progress: Progress = silent,
+    with_words: bool = False,
+    learning_rate: float = 0.03,
+    max_epochs: int = 60,
+    **reading: Any,
 ) -> HeadRatios:
     """The score of a dependency parser made of the maps of all heads together (Clark et al. 2019, section 5).
 
@@ -337,16 +280,16 @@ def crossfit_attention_parser(
     stop. The ratio ``attention_uas`` of the whole model is the share of words whose head is named; sentences that are
     read in windows are not scored. A :class:`CorpusError` where fewer than ten sentences can be read.
     """
-    settings = settings or ParserSettings()
-    if min(settings.most_sentences, settings.batch_sentences, settings.max_epochs, settings.patience) < 1:
-        raise FitError("most_sentences, batch_sentences, max_epochs and patience should be at least 1")
-    examples = _read(encoder, sentences, trees, settings, layers=layers, on_long=on_long, progress=progress)
+    if max_epochs < 1:
+        raise FitError(f"max_epochs {max_epochs}: give at least 1")
+    examples = _read(encoder, sentences, trees, with_words=with_words, **reading)
     if len(examples) < _FEWEST:
-        raise CorpusError(f"{len(examples)} sentences with a tree to parse: give at least {_FEWEST}")
+        raise CorpusError(f"{len(examples)} sentences with a tree are read whole: give at least {_FEWEST}")
     halves, scores = (examples[::2], examples[1::2]), []
     for fitted_to, scored in (halves, halves[::-1]):
         train = [one for place, one in enumerate(fitted_to) if place % 5]
-        scores.append(_score(_fit(train, fitted_to[::5], settings), scored))
+        parser = _fit(train, fitted_to[::5], learning_rate=learning_rate, max_epochs=max_epochs)
+        scores.append(_score(parser, scored))
     right, n_words, of_sentence = (np.concatenate(parts) for parts in zip(*scores, strict=True))
     return text_ratios((name,), sentences, of_sentence, np.zeros_like(right), right, n_words, metric="attention_uas")
 
@@ -361,24 +304,21 @@ class _Example(NamedTuple):
 
 
 def _read(
-    encoder: Encoder, sentences: Sentences, trees: TextTrees, settings: ParserSettings, **reading: Any
+    encoder: Encoder, sentences: Sentences, trees: TextTrees, *, with_words: bool = False, **reading: Any
 ) -> list[_Example]:
     """The sentences that are scored, those of like length together; ``reading`` is how :func:`stream_maps` reads."""
-    some = trees.some(settings.most_sentences, seed=settings.seed)
-    if not len(some.sentences):
-        raise CorpusError("no tree to parse in the given text")
-    drawn = Sentences(sentences[number] for number in some.sentences.tolist())
+    drawn = Sentences(sentences[number] for number in trees.sentences.tolist())
     (kept,) = stream_maps(encoder, drawn, [partial(KeptMaps, dtype=torch.float16)], **reading).results
     # A word of no piece is in no map.
     lengths = np.diff(drawn.starts)
     whole = [number for number, one in sorted(kept.items()) if (one.words >= 0).sum() == lengths[number]]
     if not whole:
-        raise CorpusError("no sentence of the given text can be read whole: it is too long for the model")
+        return []
     read = Sentences(drawn[number] for number in whole)
-    vectors = read_words(encoder, read, layers=[0])[0] if settings.with_words else None
+    vectors = read_words(encoder, read, layers=[0])[0] if with_words else None
     examples = []
     for place, number in enumerate(whole):
-        sentence = int(some.sentences[number])
+        sentence = int(trees.sentences[number])
         words = slice(trees.starts[sentence], trees.starts[sentence + 1])
         heads = np.where(trees.scored[words] & (trees.heads[words] > 0), trees.heads[words] - 1, -1)
         is_word = torch.from_numpy(kept[number].words >= 0)
@@ -425,18 +365,18 @@ class _Parser(nn.Module):
         return nn.functional.cross_entropy(chosen, heads[heads >= 0]), len(chosen)
 
 
-def _batches(examples: list[_Example], size: int = 32) -> list[list[_Example]]:
-    return [examples[start : start + size] for start in range(0, len(examples), size)]
+def _batches(examples: list[_Example]) -> list[list[_Example]]:
+    return [examples[start : start + _BATCH] for start in range(0, len(examples), _BATCH)]
 
 
-def _fit(train: list[_Example], dev: list[_Example], settings: ParserSettings) -> _Parser:
+def _fit(train: list[_Example], dev: list[_Example], *, learning_rate: float, max_epochs: int) -> _Parser:
     """Fit by Adam until the loss on dev no longer falls."""
     parser = _Parser(train[0].maps.shape[0], train[0].vectors)
-    rates = {"plain": settings.learning_rate, "of_words": settings.learning_rate / 10}
+    rates = {"plain": learning_rate, "of_words": learning_rate / 10}
     groups = [{"params": [weights], "lr": rates[name]} for name, weights in parser.named_parameters()]
-    optimizer, order = torch.optim.Adam(groups), np.random.default_rng(settings.seed)
-    best, best_epoch, state, batches = float("inf"), 0, {}, _batches(train, settings.batch_sentences)
-    for epoch in range(1, settings.max_epochs + 1):
+    optimizer, order = torch.optim.Adam(groups), np.random.default_rng(0)
+    best, best_epoch, state, batches = float("inf"), 0, {}, _batches(train)
+    for epoch in range(1, max_epochs + 1):
         for number in order.permutation(len(batches)).tolist():
             loss, _ = parser.loss(batches[number])
             optimizer.zero_grad()
@@ -448,7 +388,7 @@ def _fit(train: list[_Example], dev: list[_Example], settings: ParserSettings) -
         if on_dev < best - 1e-5:
             best, best_epoch = on_dev, epoch
             state = {name: value.clone() for name, value in parser.state_dict().items()}
-        elif epoch - best_epoch >= settings.patience:
+        elif epoch - best_epoch >= _PATIENCE:
             break
     parser.load_state_dict(state)
     return parser

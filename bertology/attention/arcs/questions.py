@@ -4,10 +4,10 @@ answered without a head."""
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,13 +27,9 @@ WAYS = ("maximum attention", "spanning tree")
 
 _ALL = "all"
 _UP, _DOWN = "dependent → head", "head → dependent"
-_UNIVERSAL = frozenset(
-    [
-        *("acl", "advcl", "advmod", "amod", "appos", "aux", "case", "cc", "ccomp", "clf", "compound", "conj", "cop"),
-        *("csubj", "dep", "det", "discourse", "dislocated", "expl", "fixed", "flat", "goeswith", "iobj", "list"),
-        *("mark", "nmod", "nsubj", "nummod", "obj", "obl", "orphan", "parataxis", "punct", "reparandum", "root"),
-        *("vocative", "xcomp"),
-    ]
+_UNIVERSAL = (
+    "acl advcl advmod amod appos aux case cc ccomp clf compound conj cop csubj dep det discourse dislocated expl fixed "
+    "flat goeswith iobj list mark nmod nsubj nummod obj obl orphan parataxis punct reparandum root vocative xcomp"
 )
 """The relations of Universal Dependencies (Nivre et al. 2020)."""
 _KINDS = {"PRON": "pronoun", "PROPN": "proper", "NOUN": "nominal"}
@@ -45,37 +41,69 @@ _Span = tuple[int, int]
 
 @dataclass(frozen=True, eq=False)
 class Arcs:
-    """Pairs of a word that is asked about and a word that is a correct answer, in groups such as relations.
+    """Questions about words, in groups such as relations: which word of its sentence is each joined to?
 
-    Words are numbered through all sentences. A word that has several answers in one group is one question, which any of
-    them answers. Arcs are kept in the order of group and asked word, however they are given.
+    Words are numbered through all sentences. A question may have several correct answers, any of which will do, and
+    wrong ones that compete with them; it belongs to one group.
     """
 
-    asked: Integers  # [arc] the word that is asked about
-    answers: Integers  # [arc] the word that is the answer, in the same sentence
-    groups: Integers  # [arc] place in names
     names: tuple[str, ...]  # names of the groups
+    asked: Integers  # [question] the word that is asked about
+    groups: Integers  # [question] place in names
+    questions: Integers  # [answer] number of the question, ascending
+    answers: Integers  # [answer] the word, in the sentence of the asked one
+    is_right: Booleans  # [answer] whether it is a correct answer
+    is_open: bool = True  # whether all words of the sentence compete, or else the given answers alone
     looked_at: frozenset[str] = frozenset()
     """Groups whose question is which word attends to the asked one most; in the others it is which word the asked one
     attends to most."""
-
-    def __post_init__(self) -> None:
-        order = np.lexsort((self.answers, self.asked, self.groups))
-        for name in ("asked", "answers", "groups"):
-            object.__setattr__(self, name, np.asarray(getattr(self, name), dtype=np.int64)[order])
+    ranks: Integers | None = None  # [answer] order in which a rule prefers them, from 0; None where there is no rule
 
     @classmethod
     def of(cls, groups: Iterable[tuple[str, Integers, Integers]], *, looked_at: frozenset[str] = frozenset()) -> Arcs:
-        """Arcs from a name, asked words and answers of each group; a :class:`CorpusError` where there is none."""
+        """Arcs from a name, asked words and correct answers of each group, in the order of group and asked word.
+
+        Raises:
+            CorpusError: there is no arc.
+        """
         present = [group for group in groups if len(group[1])]
         if not present:
             raise CorpusError("no arc between words to ask about")
         names, asked, answers = zip(*present, strict=True)
-        numbers = np.repeat(np.arange(len(names)), [len(words) for words in asked])
-        return cls(np.concatenate(asked), np.concatenate(answers), numbers, names, looked_at & set(names))
+        group = np.repeat(np.arange(len(names)), [len(words) for words in asked])
+        whole = np.stack([group, np.concatenate(asked), np.concatenate(answers)], axis=1).astype(np.int64)
+        whole = whole[np.lexsort(whole.T[::-1])]
+        opens = np.append(True, (np.diff(whole[:, :2], axis=0) != 0).any(axis=1))
+        numbers, is_right = np.cumsum(opens) - 1, np.ones(len(whole), dtype=bool)
+        of_groups, words = whole[opens, 0], whole[opens, 1]
+        return cls(names, words, of_groups, numbers, whole[:, 2], is_right, looked_at=looked_at & set(names))
+
+    @classmethod
+    def among(cls, names: tuple[str, ...], asked: Mapping[int, Mapping[int, Sequence[Any]]], is_in: Booleans) -> Arcs:
+        """Questions with candidates, once in each of their groups.
+
+        Args:
+            names: of the groups.
+            asked: the candidates of each word, with whether each is correct and, if there is a rule, its rank.
+            is_in: ``[question, group]`` whether it belongs to a group.
+        """
+        lengths = np.array([len(candidates) for candidates in asked.values()], dtype=np.int64)
+        words, is_right, *ranks = (
+            np.array(column)
+            for column in zip(*((word, *facts) for some in asked.values() for word, facts in some.items()), strict=True)
+        )
+        ends = np.cumsum(lengths, dtype=np.int64)
+        numbers, groups = np.nonzero(is_in)
+        chosen, questions = expanded((ends - lengths)[numbers], ends[numbers])
+        of_rule = ranks[0][chosen] if ranks else None
+        answers = questions, words[chosen], is_right[chosen]
+        return cls(names, np.array(list(asked))[numbers], groups, *answers, is_open=False, ranks=of_rule)
+
+    def __len__(self) -> int:
+        return len(self.asked)
 
     def read_from(self, windows: Integers | None) -> Arcs:
-        """The arcs whose asked word a model reads; their answers may lie outside of its window.
+        """The questions whose asked word a model reads; their answers may lie outside of its window.
 
         ``windows`` is for each word the window that it is read from, −1 for words that are not read, ``NOT_APART`` for
         those of :meth:`told_apart`; None if each sentence is read from one window.
@@ -83,112 +111,85 @@ class Arcs:
         if windows is None:
             return self
         apart = self.told_apart(np.flatnonzero(windows == NOT_APART))
-        return apart._some(windows[apart.asked] >= 0)
+        return apart._some(windows[apart.asked] >= 0, np.ones(len(apart.answers), dtype=bool))
 
     def told_apart(self, words: Integers) -> Arcs:
-        """The arcs from and to none of ``words``, which a model cannot tell from others."""
+        """The questions about none of ``words``, which a model cannot tell from others, without such answers.
+
+        Questions that no answer is left to are dropped; of those among candidates all that lose a correct one.
+        """
         if not len(words):
             return self
-        return self._some(~(np.isin(self.asked, words) | np.isin(self.answers, words)))
+        is_lost = self.is_right & np.isin(self.answers, words)
+        n_lost, n_right = (np.bincount(self.questions[some], minlength=len(self)) for some in (is_lost, self.is_right))
+        is_out = n_lost == n_right if self.is_open else n_lost > 0
+        return self._some(~(np.isin(self.asked, words) | is_out), ~is_lost)
 
-    def _some(self, kept: Booleans) -> Arcs:
-        return replace(self, asked=self.asked[kept], answers=self.answers[kept], groups=self.groups[kept])
-
-    @cached_property
-    def opens(self) -> Booleans:
-        """``[arc]`` whether it is the first of its question."""
-        same = (np.diff(self.asked) == 0) & (np.diff(self.groups) == 0)
-        return np.concatenate([np.ones(min(len(self.asked), 1), dtype=bool), ~same])
-
-    @cached_property
-    def by_word(self) -> Integers:
-        """``[arc]`` places of the arcs in the order of the asked words."""
-        return np.argsort(self.asked, kind="stable").astype(np.int64)
-
-    @cached_property
-    def in_columns(self) -> Booleans:
-        """``[group]`` whether its questions are answered by columns of maps."""
-        return np.array([name in self.looked_at for name in self.names], dtype=bool)
-
-    def best_offset(self, sentences: Sentences, *, chosen_on: Arcs, metric: str, farthest: int = 3) -> HeadRatios:
-        """The score of answering with the word at a fixed offset, for each group the best one on another text (Clark et
-        al. 2019, section 4.2): ratios of the whole text, by group.
-
-        Offsets from ``-farthest`` to ``farthest`` are tried, 0 left out; of equally good ones the nearest is taken,
-        then the one before. A group that has no arc in the text ``chosen_on`` takes the one that is best over all.
-        """
-        offsets = sorted((d for d in range(-farthest, farthest + 1) if d), key=lambda d: (abs(d), d))
-        gaps = chosen_on.answers - chosen_on.asked
-        # A question has one answer at most at each offset, so arcs may be counted for questions.
-        counts = np.stack([np.bincount(chosen_on.groups[gaps == d], minlength=len(chosen_on.names)) for d in offsets])
-        best = {chosen_on.names[group]: counts[:, group].argmax() for group in np.unique(chosen_on.groups).tolist()}
-        chosen = np.array([offsets[best.get(name, counts.sum(1).argmax())] for name in self.names])
-        right = (self.answers - self.asked) == chosen[self.groups]
-        of_sentence = sentences.sentence_of_word[self.asked]
-        return text_ratios(self.names, sentences, of_sentence, self.groups, right, self.opens, metric=metric)
-
-
-@dataclass(frozen=True, eq=False)
-class Candidates:
-    """Questions about words, each with words that are candidates. Words are numbered through all sentences."""
-
-    asked: Integers  # [question] the word that is asked about
-    is_in: Booleans  # [question, group] whether a question belongs to a group
-    names: tuple[str, ...]  # names of the groups
-    questions: Integers  # [candidate] number of the question, ascending
-    words: Integers  # [candidate] the word, in the sentence of the asked one and different from it
-    is_right: Booleans  # [candidate] whether it is a correct answer
-    ranks: Integers | None = None  # [candidate] order in which a rule prefers them, from 0; None where there is no rule
-
-    def read_from(self, windows: Integers | None) -> Candidates:
-        """The same questions; those about words that are not read belong to no group. See :meth:`Arcs.read_from`."""
-        if windows is None:
-            return self
-        apart = self.told_apart(np.flatnonzero(windows == NOT_APART))
-        return replace(apart, is_in=apart.is_in & (windows[self.asked] >= 0)[:, None])
-
-    def told_apart(self, words: Integers) -> Candidates:
-        """The same questions; those about the words, or whose correct answers are among them, belong to no group."""
-        is_left_out = np.isin(self.asked, words)
-        is_left_out[self.questions[self.is_right & np.isin(self.words, words)]] = True
-        return replace(self, is_in=self.is_in & ~is_left_out[:, None]) if len(words) else self
+    def _some(self, kept: Booleans, answers: Booleans) -> Arcs:
+        answers = answers & kept[self.questions]
+        return replace(
+            self,
+            asked=self.asked[kept],
+            groups=self.groups[kept],
+            questions=(np.cumsum(kept) - 1)[self.questions[answers]],
+            answers=self.answers[answers],
+            is_right=self.is_right[answers],
+            ranks=None if self.ranks is None else self.ranks[answers],
+        )
 
     @cached_property
     def starts(self) -> Integers:
-        """``[question + 1]`` the first candidate of each question, and the number of candidates."""
-        return np.searchsorted(self.questions, np.arange(len(self.asked) + 1)).astype(np.int64)
+        """``[question + 1]`` the first answer of each question, and the number of answers."""
+        return np.searchsorted(self.questions, np.arange(len(self) + 1)).astype(np.int64)
 
     @cached_property
     def by_word(self) -> Integers:
         """``[question]`` places of the questions in the order of the asked words."""
         return np.argsort(self.asked, kind="stable").astype(np.int64)
 
-    def __len__(self) -> int:
-        return len(self.asked)
+    def baseline(
+        self, name: str, sentences: Sentences, *, metric: str, chosen_on: Arcs | None = None, farthest: int = 3
+    ) -> HeadRatios:
+        """The score of answering by place, form or rule alone (Clark et al. 2019, sections 4.2 and 4.3), by group.
 
-    def picked(self, sentences: Sentences, *, pick: Literal["nearest", "same_form", "rule"], metric: str) -> HeadRatios:
-        """The score of choosing a candidate by place, form or rule alone (Clark et al. 2019, section 4.3), of two that
-        are as near the one before: ratios of the whole text, by group.
-
-        That is the nearest candidate; the nearest of the same form as the asked word, whatever its case, and where
-        there is none the nearest of all; or the nearest of those of the lowest rank.
+        - ``offset``: the word at a fixed offset of up to ``farthest``, the best one of each group on the text
+          ``chosen_on``, the nearest of equally good ones, then the one before. A group that has no arc there takes the
+          offset that is best over all.
+        - ``nearest``: the nearest candidate, of two that are as near the one before.
+        - ``head_match``: the nearest of the same form as the asked word, whatever its case, or else the nearest of all.
+        - ``rule``: the nearest of those of the lowest rank.
         """
-        asked, ranks = self.asked[self.questions], np.zeros(len(self.words), dtype=np.int64)
-        far = 2 * np.abs(asked - self.words) + (self.words > asked)
-        if pick == "same_form":
-            folded: dict[str, int] = {}
-            of_form = np.array([folded.setdefault(form.casefold(), len(folded)) for form in sentences.forms.values])
-            codes = of_form[sentences.forms.codes]
-            ranks = (codes[asked] != codes[self.words]).astype(np.int64)
-        elif pick == "rule":
-            if self.ranks is None:
-                raise ValueError("these candidates have no ranks to go by")
-            ranks = self.ranks
-        order = np.lexsort((far, ranks, self.questions))
-        right = self.is_right[order][self.starts[:-1]]
-        numbers, groups = np.nonzero(self.is_in)
-        of_sentence, shares = sentences.sentence_of_word[self.asked[numbers]], (right[numbers], np.ones(len(numbers)))
-        return text_ratios(self.names, sentences, of_sentence, groups, *shares, metric=metric)
+        gaps = self.answers - self.asked[self.questions]
+        if name == "offset" and chosen_on is not None:
+            chosen = self._best_offsets(chosen_on, farthest)[self.groups]
+            right = np.bincount(self.questions[gaps == chosen[self.questions]], minlength=len(self))
+        else:
+            ranks = self.ranks if name == "rule" and self.ranks is not None else np.zeros_like(gaps)
+            if name == "head_match":
+                folded = np.unique([form.casefold() for form in sentences.forms.values], return_inverse=True)[1]
+                forms = folded[sentences.forms.codes]
+                ranks = (forms[self.asked[self.questions]] != forms[self.answers]).astype(np.int64)
+            order = np.lexsort((2 * np.abs(gaps) + (gaps > 0), ranks, self.questions))
+            right = self.is_right[order][self.starts[:-1]].astype(np.int64)
+        of_sentence = sentences.sentence_of_word[self.asked]
+        return text_ratios(self.names, sentences, of_sentence, self.groups, right, np.ones(len(self)), metric=metric)
+
+    def _best_offsets(self, chosen_on: Arcs, farthest: int) -> Integers:
+        """``[group]`` the offset that is most often right in another text."""
+        offsets = np.array(sorted((d for d in range(-farthest, farthest + 1) if d), key=lambda d: (abs(d), d)))
+        groups, gaps = chosen_on.groups[chosen_on.questions], chosen_on.answers - chosen_on.asked[chosen_on.questions]
+        # A question has one answer at most at each offset, so arcs may be counted for questions.
+        counts = np.stack([np.bincount(groups[gaps == d], minlength=len(chosen_on.names)) for d in offsets])
+        best = {chosen_on.names[group]: counts[:, group].argmax() for group in np.unique(groups).tolist()}
+        return offsets[[best.get(name, counts.sum(1).argmax()) for name in self.names]]
+
+
+def expanded(first: Integers, last: Integers) -> tuple[Integers, Integers]:
+    """All numbers from each ``first`` up to, not including, ``last``, and of each the place of the range it is in."""
+    lengths = np.asarray(last - first, dtype=np.int64)
+    of_range = np.repeat(np.arange(len(first)), lengths)
+    starts = np.cumsum(lengths) - lengths
+    return np.arange(int(lengths.sum())) - starts[of_range] + first[of_range], of_range
 
 
 @dataclass(frozen=True, eq=False)
@@ -228,50 +229,45 @@ class TextTrees:
         return replace(self, scored=scored, sentences=self.sentences[n_scored > 1])
 
     @cached_property
-    def is_asked(self) -> Booleans:
-        """``[sentence]`` whether its tree is scored."""
-        return np.isin(np.arange(len(self.starts) - 1), self.sentences)
+    def places(self) -> Integers:
+        """``[word]`` place among the words of its sentence that count."""
+        counted, lengths = np.cumsum(self.scored), np.diff(self.starts)
+        return np.asarray(counted - 1 - np.repeat(np.append(0, counted)[self.starts[:-1]], lengths))
 
-    def words(self, sentence: int) -> Integers:
-        """Places in the sentence of the words that count."""
-        return np.flatnonzero(self.scored[self.starts[sentence] : self.starts[sentence + 1]])
+    @cached_property
+    def parents(self) -> Integers:
+        """``[word]`` place of the head among the words of the sentence that count; −1 where it is none of them."""
+        heads = np.repeat(self.starts[:-1], np.diff(self.starts)) + np.maximum(self.heads, 1) - 1
+        return np.where((self.heads > 0) & self.scored[heads], self.places[heads], -1)
 
-    def parents(self, sentence: int) -> tuple[Integers, int]:
-        """The head of each word that counts, among these words, −1 where it has none; and which word is the root.
-
-        Where the root itself does not count, the first word without a head stands in for it.
-        """
-        heads = self.heads[self.starts[sentence] : self.starts[sentence + 1]]
-        words = self.words(sentence)
-        number = np.full(len(heads) + 1, -1)
-        number[words + 1] = np.arange(len(words))
-        parents = number[heads[words]]
-        roots = np.flatnonzero(heads[words] == 0)
-        return parents, int(roots[0] if len(roots) else np.flatnonzero(parents < 0)[0])
+    def tree(self, sentence: int) -> tuple[Integers, int]:
+        """The words of a sentence that count, and which of them is the root: where the root itself does not count, the
+        first word without a head stands in for it."""
+        words = np.flatnonzero(self.scored[slice(*self.starts[sentence : sentence + 2])]) + self.starts[sentence]
+        roots = np.flatnonzero(self.heads[words] == 0)
+        return words, int(roots[0] if len(roots) else np.flatnonzero(self.parents[words] < 0)[0])
 
     def chain(self, sentences: Sentences, *, chosen_on: TextTrees, metric: str) -> HeadRatios:
         """The score of joining each word that counts to the one at a fixed distance, from 1, a chain, to 3, whichever
         is best on another text: ratios of the whole text, the same for both ways of making edges."""
-        distance = 1 + int(np.argmax([chosen_on._edges_at(d)[0].sum() for d in (1, 2, 3)]))
-        counts = self._edges_at(distance)
-        groups = np.repeat(np.arange(len(WAYS)), counts.shape[1])
-        of_sentence, shares = np.tile(self.sentences, len(WAYS)), np.tile(counts, len(WAYS))
-        return text_ratios(WAYS, sentences, of_sentence, groups, *shares, metric=metric)
+        right, edges = chosen_on._edges()
+        distance = 1 + int(np.argmax([(right[edges] == one).sum() for one in (1, 2, 3)]))
+        gaps, edges = self._edges()
+        words = np.tile(np.flatnonzero(edges), len(WAYS))
+        groups = np.repeat(np.arange(len(WAYS)), edges.sum())
+        hits, of_sentence = gaps[words] == distance, sentences.sentence_of_word[words]
+        return text_ratios(WAYS, sentences, of_sentence, groups, hits, np.ones(len(words)), metric=metric)
 
-    def _edges_at(self, distance: int) -> NDArray[np.float64]:
-        """``[2, tree]`` edges of each tree that join words at a distance, and all of its edges."""
-        counts = []
-        for sentence in self.sentences.tolist():
-            parents, _ = self.parents(sentence)
-            gaps = np.abs(parents - np.arange(len(parents)))[parents >= 0]
-            counts.append((int((gaps == distance).sum()), len(gaps)))
-        return np.array(counts, dtype=np.float64).reshape(-1, 2).T
+    def _edges(self) -> tuple[Integers, Booleans]:
+        """``[word]`` distance from its head among the words that count, and whether the tree has this edge."""
+        is_asked = np.isin(np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts)), self.sentences)
+        return np.abs(self.parents - self.places), is_asked & self.scored & (self.parents >= 0)
 
     def next_word(self, sentences: Sentences, *, metric: str, windows: Integers | None = None) -> HeadRatios:
         """The share of words whose head is the next word, of words that count and have a head, whether that counts or
         not: a ratio with the name ``next word``, of the trees all of whose words are read by ``windows``."""
         read, of_word = self.read_from(windows, every_word=True), sentences.sentence_of_word
-        asked = read.scored & (read.heads > 0) & read.is_asked[of_word]
+        asked = read.scored & (read.heads > 0) & np.isin(of_word, read.sentences)
         places = np.arange(len(read.heads)) - read.starts[of_word]
         right, groups = asked & (read.heads == places + 2), np.zeros(len(asked), dtype=np.int64)
         return text_ratios(("next word",), sentences, of_word, groups, right, asked, metric=metric)
@@ -311,7 +307,7 @@ def dependency_arcs(
     by_size = [str(name) for name in names[np.argsort(-counts, kind="stable")] if name in relations or not relations]
     for name in relations:
         # One that is rare may be missing from a small split; one that is in no text is a slip.
-        if name not in _UNIVERSAL and name not in by_size:
+        if name not in _UNIVERSAL.split() and name not in by_size:
             raise NameNotFoundError(f"unknown relation {quoted(name)}: the text has {listed(map(str, names))}")
     groups = []
     for name in [_ALL] * (not relations) + by_size:
@@ -327,7 +323,7 @@ def dependency_arcs(
     return Arcs.of(groups, looked_at=columns)
 
 
-def antecedents(sentences: Sentences, layer: str, *, mention_head: Literal["tree", "last_word"]) -> Candidates:
+def antecedents(sentences: Sentences, layer: str, *, mention_head: Literal["tree", "last_word"]) -> Arcs:
     """Every mention that has an antecedent, with the heads of the mentions before it in its sentence as candidates.
 
     Groups are ``all`` and, where parts of speech are known, what the mention's head is: ``pronoun``, ``proper``,
@@ -342,36 +338,33 @@ def antecedents(sentences: Sentences, layer: str, *, mention_head: Literal["tree
         raise CorpusError(f"no mention is joined to another in layer {quoted(layer)}: {there}")
     if mention_head == "tree" and sentences.heads is None:
         raise CorpusError("no tree to find the heads of mentions by: give a treebank, or set mention_head to last_word")
-    asked: list[int] = []
-    found: list[tuple[int, int, bool, int]] = []
+    by_word: dict[int, dict[int, tuple[bool, int]]] = defaultdict(dict)
     for number, targets in sentences.targets(layer):
-        of_word: dict[int, dict[int, tuple[bool, int]]] = defaultdict(dict)
         start = int(sentences.starts[number])
         for target in targets:
             if target.span2 is None:
                 continue
             spans = target.span1, target.span2
             (first, one), (second, other) = sorted(
-                (_mention_head(sentences, start, it, mention_head), it) for it in spans
+                (_mention_head(sentences, start, span, mention_head), span) for span in spans
             )
             if first < second:
                 # Mentions inside one another may have one head: it is right if any of them is.
-                was_right, rank = of_word[second].get(first, (False, _WORST))
+                was_right, rank = by_word[second].get(first, (False, _WORST))
                 rank = min(rank, _rank(sentences, start, (one, other), (first, second)))
-                of_word[second][first] = was_right or "1" in target.labels, rank
-        for word, candidates in sorted(of_word.items()):
-            if any(one for one, _ in candidates.values()):
-                found += [(len(asked), other, *facts) for other, facts in sorted(candidates.items())]
-                asked.append(word)
+                by_word[second][first] = was_right or "1" in target.labels, rank
+    asked = {
+        word: dict(sorted(candidates.items()))
+        for word, candidates in sorted(by_word.items())
+        if any(is_right for is_right, _ in candidates.values())
+    }
     if not asked:
         raise CorpusError(f"no two mentions of a sentence mean the same in layer {quoted(layer)}")
-    questions, words, is_right, ranks = (np.array(column) for column in zip(*found, strict=True))
     tags = sentences.layers.get("upos")
-    of_asked = [None] * len(asked) if tags is None else [tags.decoded(word, word + 1)[0] for word in asked]
+    of_asked = [None if tags is None else tags.decoded(word, word + 1)[0] for word in asked]
     kinds = np.array([_KINDS.get(tag or "", "") for tag in of_asked])
     names = (_ALL, *(kind for kind in _KINDS.values() if (kinds == kind).any()))
-    is_in = np.stack([(kinds == name) | (name == _ALL) for name in names], axis=1)
-    return Candidates(np.array(asked, dtype=np.int64), is_in, names, questions, words, is_right, ranks)
+    return Arcs.among(names, asked, np.stack([(kinds == name) | (name == _ALL) for name in names], axis=1))
 
 
 def _mention_head(sentences: Sentences, start: int, span: _Span, mention_head: str) -> int:
@@ -399,11 +392,10 @@ def _rank(sentences: Sentences, start: int, spans: tuple[_Span, _Span], heads: t
     return _WORST if any(features[0][name] != features[1][name] for name in shared) else 2
 
 
-def subject_candidates(sentences: Sentences) -> Candidates:
+def subject_candidates(sentences: Sentences) -> Arcs:
     """Main auxiliaries, with the nouns of their sentences as candidates and the subject as the correct one."""
     nouns = dict(sentences.targets("subject_noun"))
-    asked: list[int] = []
-    found: list[tuple[int, int, bool]] = []  # of each candidate the question, the word, and whether it is right
+    asked: dict[int, dict[int, tuple[bool]]] = {}
     is_in: list[tuple[bool, ...]] = []
     for number, auxiliaries in sentences.targets("main_auxiliary"):
         start, some = int(sentences.starts[number]), nouns.get(number, ())
@@ -414,10 +406,8 @@ def subject_candidates(sentences: Sentences) -> Candidates:
             low, high = sorted((subject, word))
             is_first = right[start + some[0].span1[0]]
             is_in.append((True, is_first, not is_first, any(low < place < high for place in right)))
-            found += [(len(asked), place, is_right) for place, is_right in right.items()]
-            asked.append(word)
+            asked[word] = {place: (is_right,) for place, is_right in right.items()}
     if not asked:
         remedy = "give a treebank as word_order:CORPUS"
         raise CorpusError(f"no sentence has its main auxiliary and its subject noun marked, and another noun: {remedy}")
-    questions, words, is_right = (np.array(column) for column in zip(*found, strict=True))
-    return Candidates(np.array(asked), np.array(is_in), _SUBJECT_GROUPS, questions, words, is_right)
+    return Arcs.among(_SUBJECT_GROUPS, asked, np.array(is_in))

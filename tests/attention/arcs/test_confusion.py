@@ -27,19 +27,19 @@ def test_bits_are_those_of_the_maps(
         sentence = int(sentences.sentence_of_word[word])
         start, words = int(sentences.starts[sentence]), maps[sentence].words
         own = slice(*asked.starts[number : number + 2])
-        columns = [words.index(other - start) for other in asked.words[own].tolist()]
+        columns = [words.index(other - start) for other in asked.answers[own].tolist()]
         weights = maps[sentence].maps[:, :, words.index(word - start), columns]  # [layer, head, candidate]
         right = asked.is_right[own]
         bits.append(-np.log2(weights[..., right].sum(-1) / weights.sum(-1)))
         mean = weights.mean(axis=1)
         layer_bits.append(-np.log2(mean[..., right].sum(-1) / mean.sum(-1)))
         chance.append(-np.log2(right.mean()))
-    found = stream_maps(loaded, sentences, [partial(CandidateConfusion, candidates=asked, metrics=METRICS)]).results[0]
+    found = stream_maps(loaded, sentences, [partial(CandidateConfusion, arcs=asked, metrics=METRICS)]).results[0]
     assert [(one.metric, one.unit) for one in found] == [
         ("bits", "head"), ("above", "head"), ("bits", "layer"), ("above", "layer"),
     ]  # fmt: skip
     for group, name in enumerate(asked.names):
-        which = asked.is_in[:, group]
+        which = asked.groups == group
         of_heads, of_layers, by_chance = (np.array(some)[which].mean(0) for some in (bits, layer_bits, chance))
         np.testing.assert_allclose(found[0].of(name), of_heads, atol=1e-5)
         np.testing.assert_allclose(found[1].of(name), of_heads - by_chance, atol=1e-5)

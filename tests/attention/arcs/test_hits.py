@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -13,8 +12,8 @@ import pytest
 import torch
 
 from bertology.attention import stream_maps
-from bertology.attention.arcs.heads import ArcHits, CandidateHits
-from bertology.attention.arcs.questions import Arcs, Candidates
+from bertology.attention.arcs.heads import ArcHits
+from bertology.attention.arcs.questions import Arcs
 from bertology.corpora import Sentence, Sentences
 from bertology.encoders import Encoder
 from tests.attention.recorder import Recorder
@@ -41,24 +40,21 @@ def drawn_arcs(sentences: Sentences, seed: int = 0, *, itself: bool = False) -> 
 def answers_of(arcs: Arcs) -> dict[tuple[int, int], set[int]]:
     """By word and group what is right."""
     found: dict[tuple[int, int], set[int]] = defaultdict(set)
-    for asked, answer, group in zip(arcs.asked.tolist(), arcs.answers.tolist(), arcs.groups.tolist(), strict=True):
-        found[asked, group].add(answer)
+    for asked, answer, group in zip(arcs.asked[arcs.questions], arcs.answers, arcs.groups[arcs.questions], strict=True):
+        found[int(asked), int(group)].add(int(answer))
     return found
 
 
-def drawn_candidates(sentences: Sentences) -> Candidates:
+def drawn_candidates(sentences: Sentences) -> Arcs:
     lot = np.random.default_rng(4)
-    asked, words, right, questions = [], [], [], []
+    asked: dict[int, dict[int, tuple[bool]]] = {}
     for first, last in zip(sentences.starts[:-1].tolist(), sentences.starts[1:].tolist(), strict=True):
         for word in range(first + 2, last, 2):
             chosen = lot.choice(np.arange(first, word), min(3, word - first), replace=False)
-            questions += [len(asked)] * len(chosen)
-            right += [place == 0 or bool(lot.integers(2)) for place in range(len(chosen))]
-            words += chosen.tolist()
-            asked.append(word)
+            right = [place == 0 or bool(lot.integers(2)) for place in range(len(chosen))]
+            asked[word] = {place: (is_right,) for place, is_right in zip(chosen.tolist(), right, strict=True)}
     is_in = np.stack([np.ones(len(asked), dtype=bool), np.arange(len(asked)) % 2 == 0], axis=1)
-    arrays = (np.array(part) for part in (questions, words, right))
-    return Candidates(np.array(asked), is_in, ("all", "even"), *arrays)
+    return Arcs.among(("all", "even"), asked, is_in)
 
 
 def best_other(found: Any, word: int, *, column: bool, itself: bool) -> Any:
@@ -105,15 +101,14 @@ def test_candidates(
         sentence = int(sentences.sentence_of_word[word])
         start, words = int(sentences.starts[sentence]), maps[sentence].words
         own = slice(*asked.starts[number : number + 2])
-        columns = [words.index(other - start) for other in asked.words[own].tolist()]
+        columns = [words.index(other - start) for other in asked.answers[own].tolist()]
         weights = maps[sentence].maps[:, :, words.index(word - start), columns]
         right = asked.is_right[own]
         # Heads that see their neighbourhood alone give several candidates nothing: a tie.
         wins = weights[..., right].max(-1) > weights[..., ~right].max(-1, initial=-1.0)
-        for group in np.flatnonzero(asked.is_in[number]):
-            over[group, :, :, sentence] += wins
-            under[group, :, :, sentence] += 1
-    (found,) = stream_maps(loaded, sentences, [partial(CandidateHits, candidates=asked, metric="hits")]).results[0]
+        over[asked.groups[number], :, :, sentence] += wins
+        under[asked.groups[number], :, :, sentence] += 1
+    (found,) = stream_maps(loaded, sentences, [partial(ArcHits, arcs=asked, metric="hits")]).results[0]
     np.testing.assert_array_equal(found.over, over)
     np.testing.assert_array_equal(np.broadcast_to(found.under, shape), under)
 
@@ -124,7 +119,7 @@ def test_windows(encoder: Callable[..., Encoder], sentences: Sentences) -> None:
     makers = [
         Recorder,
         partial(ArcHits, arcs=arcs, metric="hits"),
-        partial(CandidateHits, candidates=asked, metric="hits"),
+        partial(ArcHits, arcs=asked, metric="hits"),
     ]
     read = stream_maps(narrow, sentences, makers, layers=[2])
     assert read.n_windows > len(sentences)
@@ -145,14 +140,14 @@ def test_windows(encoder: Callable[..., Encoder], sentences: Sentences) -> None:
     assert n_unseen > 0
     ((hits,), (chosen,)) = read.results[1:]
     np.testing.assert_array_equal(hits.over[:, 0].sum(-1), over)
-    assert hits.under[:, 0, 0].sum(-1).tolist() == [int(arcs.opens[arcs.groups == group].sum()) for group in (0, 1)]
-    assert int(chosen.under[0].sum()) == len(asked)
+    assert hits.under[:, 0, 0].sum(-1).tolist() == np.bincount(arcs.groups).tolist()
+    assert int(chosen.under.sum()) == len(asked)
     assert (chosen.over <= chosen.under).all()
 
 
 def test_offset_baseline(sentences: Sentences) -> None:
     arcs, chosen_on = drawn_arcs(sentences, 1), drawn_arcs(sentences, 2)
-    found = arcs.best_offset(sentences, chosen_on=chosen_on, metric="hits", farthest=4)
+    found = arcs.baseline("offset", sentences, chosen_on=chosen_on, metric="hits", farthest=4)
 
     def share(own: Arcs, group: int, offset: int) -> float:
         questions = [(word, right) for (word, of), right in answers_of(own).items() if of == group]
@@ -169,20 +164,11 @@ def test_picks() -> None:
     words = ["The", "dog", "saw", "a", "dog", ",", "and", "a", "fox", "saw", "the", "Dog"]
     text = Sentences([Sentence.from_words(words)])
     # Of the last dog and of the fox; right are the first dog, and the second.
-    asked = Candidates(
-        asked=np.array([8, 11]),
-        is_in=np.array([[True, True], [True, False]]),
-        names=("all", "fox"),
-        questions=np.array([0, 0, 1, 1, 1]),
-        words=np.array([1, 4, 1, 4, 8]),
-        is_right=np.array([False, True, False, True, False]),
-    )
-    nearest = asked.picked(text, pick="nearest", metric="hits")
+    candidates = {8: {1: (False, 1), 4: (True, 0)}, 11: {1: (False, 0), 4: (True, 0), 8: (False, 1)}}
+    asked = Arcs.among(("all", "fox"), candidates, np.array([[True, True], [True, False]]))
+    nearest = asked.baseline("nearest", text, metric="hits")
     assert nearest.values[:, 0, 0].tolist() == [0.5, 1.0]
-    same = asked.picked(text, pick="same_form", metric="hits")
+    same = asked.baseline("head_match", text, metric="hits")
     assert same.values[:, 0, 0].tolist() == [1.0, 1.0]
     assert (same.unit, same.metric) == ("model", "hits")
-    ranked = replace(asked, ranks=np.array([1, 0, 0, 0, 1]))
-    assert ranked.picked(text, pick="rule", metric="hits").values[:, 0, 0].tolist() == [1.0, 1.0]
-    with pytest.raises(ValueError, match="no ranks to go by"):
-        asked.picked(text, pick="rule", metric="hits")
+    assert asked.baseline("rule", text, metric="hits").values[:, 0, 0].tolist() == [1.0, 1.0]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bertology.attention.arcs.heads import ParserSettings, _fit, _read, _score, crossfit_attention_parser
+from bertology.attention.arcs.heads import _fit, _read, _score, crossfit_attention_parser
 from bertology.attention.arcs.questions import TextTrees
 from bertology.corpora import Sentences
 from bertology.encoders import Encoder, load_encoder
@@ -18,7 +18,7 @@ from bertology.errors import CorpusError, FitError
 from bertology.pocket import load_corpus
 from tests.attention.planted import random_trees
 
-FEW = ParserSettings(most_sentences=100, max_epochs=25, learning_rate=0.1)
+FEW: dict[str, Any] = {"max_epochs": 25, "learning_rate": 0.1}
 
 
 def parsed(sentences: Sentences, heads: list[list[int]] | None = None) -> tuple[Sentences, TextTrees]:
@@ -33,9 +33,8 @@ def test_the_score_is_that_of_the_weights(
     encoder: Callable[..., Encoder], sentences: Sentences, word_maps: Callable[..., Any]
 ) -> None:
     loaded, heads = encoder("bert"), random_trees(sentences, 0)
-    settings = ParserSettings(max_epochs=3)
-    examples = _read(loaded, *parsed(sentences, heads), settings, on_long="skip")
-    parser = _fit(examples, examples, settings)
+    examples = _read(loaded, *parsed(sentences, heads), on_long="skip")
+    parser = _fit(examples, examples, learning_rate=0.03, max_epochs=3)
     up, down = parser.plain.detach().double().numpy().reshape(2, loaded.n_layers, loaded.n_heads)
     right, asked = np.zeros(len(sentences)), np.zeros(len(sentences))
     for number, sentence in enumerate(sentences):
@@ -56,13 +55,13 @@ def test_the_score_is_that_of_the_weights(
 @pytest.mark.parametrize("with_words", [False, True])
 def test_trees_are_found_and_trees_by_lot_are_not(with_words: bool) -> None:
     text, encoder = load_corpus()["test"][:240], load_encoder("pocket", device="cpu")
-    settings = ParserSettings(with_words=with_words, most_sentences=200, max_epochs=12, learning_rate=0.1)
-    found = crossfit_attention_parser(encoder, *parsed(text), name="all", settings=settings)
+    settings: dict[str, Any] = {"with_words": with_words, "max_epochs": 12, "learning_rate": 0.1}
+    found = crossfit_attention_parser(encoder, *parsed(text), name="all", **settings)
     interval = found.intervals("all")
     next_word = 0.4
     assert interval.ci_low[0] > next_word
     drawn = parsed(text, random_trees(text, 5))
-    lost = crossfit_attention_parser(encoder, *drawn, name="all", settings=settings)
+    lost = crossfit_attention_parser(encoder, *drawn, name="all", **settings)
     # Of a sentence of n words n − 1 are asked, each with n − 1 others to choose from.
     chance = np.count_nonzero(lost.under) / lost.under.sum()
     assert lost.intervals("all").ci_low[0] < 1.5 * chance
@@ -72,9 +71,9 @@ def test_trees_are_found_and_trees_by_lot_are_not(with_words: bool) -> None:
 def test_each_half_is_parsed_by_the_other(encoder: Callable[..., Encoder]) -> None:
     text = load_corpus()["test"][:100]
     trees = parsed(text)[1].some(60)
-    settings = ParserSettings(max_epochs=10, learning_rate=0.1)
+    settings: dict[str, Any] = {"max_epochs": 10, "learning_rate": 0.1}
     pocket = load_encoder("pocket", device="cpu")
-    found = crossfit_attention_parser(pocket, text, trees, name="all heads", settings=settings)
+    found = crossfit_attention_parser(pocket, text, trees, name="all heads", **settings)
     assert (found.names, found.metric, found.unit) == (("all heads",), "attention_uas", "model")
     asked = [sum(head > 0 for head in text[int(number)].heads or ()) for number in trees.sentences]
     assert found.under[0, 0, 0, trees.sentences].tolist() == asked
@@ -86,29 +85,16 @@ def test_each_half_is_parsed_by_the_other(encoder: Callable[..., Encoder]) -> No
     ]
     assert nearby.over.sum() == sum(right)
     assert found.intervals("all heads").ci_low[0] > nearby.of("next word")[0, 0]
-    one_layer = crossfit_attention_parser(pocket, text, trees, name="all heads", settings=settings, layers=[4])
+    one_layer = crossfit_attention_parser(pocket, text, trees, name="all heads", **settings, layers=[4])
     assert one_layer.values[0, 0, 0] < found.values[0, 0, 0]
-    with pytest.raises(CorpusError, match="9 sentences with a tree to parse: give at least 10"):
-        crossfit_attention_parser(encoder("bert"), text, trees.some(9), name="x", settings=settings)
-
-
-def test_long_sentences_are_left_out(encoder: Callable[..., Encoder], sentences: Sentences) -> None:
-    narrow, text = encoder("bert", max_pieces=16), parsed(sentences, random_trees(sentences, 0))
-    n_windows = np.bincount(narrow.tokenize(sentences).window_sentence)
-    n_whole = int((n_windows[text[1].sentences] == 1).sum())
-    for on_long in ("skip", "window"):
-        assert len(_read(narrow, *text, FEW, on_long=on_long)) == n_whole < len(text[1].sentences)
+    with pytest.raises(CorpusError, match="9 sentences with a tree are read whole: give at least 10"):
+        crossfit_attention_parser(encoder("bert"), text, trees.some(9), name="x", **settings)
 
 
 def test_nothing_to_parse(encoder: Callable[..., Encoder], sentences: Sentences) -> None:
     _, trees = parsed(sentences, random_trees(sentences, 0))
-    bert, narrow = encoder("bert"), encoder("bert", max_pieces=16)
-    nothing, long = np.zeros(0, dtype=np.int64), np.array([int(np.argmax(np.diff(sentences.starts)))])
-    with pytest.raises(CorpusError, match="no tree to parse in the given text"):
-        crossfit_attention_parser(bert, sentences, replace(trees, sentences=nothing), name="all", settings=FEW)
-    with pytest.raises(CorpusError, match="no sentence of the given text can be read whole"):
-        crossfit_attention_parser(
-            narrow, sentences, replace(trees, sentences=long), name="all", settings=FEW, on_long="window"
-        )
-    with pytest.raises(FitError, match="should be at least 1"):
-        crossfit_attention_parser(bert, sentences, trees, name="all", settings=ParserSettings(patience=0))
+    longest = replace(trees, sentences=np.array([int(np.argmax(np.diff(sentences.starts)))]))
+    with pytest.raises(CorpusError, match="0 sentences with a tree are read whole"):
+        crossfit_attention_parser(encoder("bert", max_pieces=16), sentences, longest, name="all", **FEW)
+    with pytest.raises(FitError, match="max_epochs 0: give at least 1"):
+        crossfit_attention_parser(encoder("bert"), sentences, trees, name="all", max_epochs=0)

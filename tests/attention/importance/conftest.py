@@ -14,7 +14,6 @@ from torch import Tensor
 from bertology.attention.importance import MaskedWords
 from bertology.corpora import Sentences
 from bertology.encoders import Encoder, load_encoder
-from bertology.encoders.interventions import head_projection
 from bertology.pocket import load_corpus as load_pocket
 
 ChangeMaps = Callable[[int, Tensor, Tensor | None], Tensor]
@@ -35,15 +34,6 @@ def sentences() -> Sentences:
 @pytest.fixture
 def task(own: Encoder, sentences: Sentences) -> MaskedWords:
     return MaskedWords(own, sentences, share=0.3, seed=2)
-
-
-@pytest.fixture
-def useless(own: Encoder) -> tuple[int, int]:
-    """A head that does nothing: its part of the output projection is zero."""
-    layer, head = 2, 3
-    projection: Any = head_projection(own.model.blocks[layer - 1], own.family)
-    projection.weight.data[:, 8 * (head - 1) : 8 * head] = 0
-    return layer, head
 
 
 @pytest.fixture(scope="session")
@@ -82,7 +72,7 @@ def total_loss() -> Callable[[MaskedWords], float]:
     def measure(task: MaskedWords) -> float:
         total = 0.0
         for batch in task.batches:
-            answers = batch.ask(task.encoder)
+            answers = task.ask(task.encoder, batch)
             nats, rows = answers.nats.double(), answers.rows
             total += sum(float(nats[rows == row].mean()) for row in set(rows.tolist()))
         return total / float(torch.tensor(2.0).log())

@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from torch import Tensor
 
-from bertology.attention.importance import MaskedWords, attention_gradients, head_importance
+from bertology.attention.importance import MaskedWords, attention_gradients
 from bertology.corpora import Sentence, Sentences
 from bertology.encoders import Encoder
 
@@ -57,18 +56,3 @@ def kind_of(own: Encoder, number: int) -> str:
     if form in {"[CLS]", "[SEP]", "[MASK]"}:
         return str(form)
     return "punctuation" if form in PUNCTUATION else "other"
-
-
-def test_all_that_a_head_looks_at_is_the_head(task: MaskedWords, monkeypatch: pytest.MonkeyPatch) -> None:
-    """If all targets are of one kind, its effect is the gradient at the head's gate, by another way."""
-    from bertology.attention import importance
-
-    def one_kind(encoder: Encoder) -> Tensor:
-        return torch.full((len(encoder.tokenizer),), importance.TARGETS.index("other"))
-
-    monkeypatch.setattr(importance, "_kinds", one_kind)
-    _, effect = attention_gradients(task)
-    expected = head_importance(task)
-    np.testing.assert_allclose(effect.of("other"), expected.of("gradient_bits"), rtol=1e-4)
-    np.testing.assert_array_equal(effect.under[-1, 0, 0], expected.under[0, 0, 0])
-    assert np.isnan(effect.of("[SEP]")).all()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,16 +12,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from bertology.attention.importance import (
-    MaskedWords,
-    Without,
-    head_importance,
-    leave_one_layer_out,
-    leave_one_out,
-    scores_without,
-)
+from bertology.attention.importance import MaskedWords, Without, head_importance, scores_without, without_heads
 from bertology.corpora import Sentences
-from bertology.encoders import Encoder, masked_lm_loss
+from bertology.encoders import Encoder, load_classifier, masked_lm_loss
 from bertology.errors import ModelError
 
 
@@ -30,7 +24,7 @@ def by_hand(own: Encoder, sentences: Sentences, gates: dict[tuple[int, int], flo
 
 
 def test_equals_whole_passes_with_gates(own: Encoder, sentences: Sentences, task: MaskedWords) -> None:
-    loss, score = leave_one_out(task)
+    loss, score = without_heads(task, head_importance(task), n_steps=1, seeds=(0,))[:2]
     whole = masked_lm_loss(own, sentences, share=0.3, seed=2)
     for layer, head in itertools.product((1, 2, 3), (1, 2, 3, 4)):
         without = by_hand(own, sentences, {(layer, head): 0.0}, share=0.3, seed=2)
@@ -54,12 +48,12 @@ def test_uniform_attention_equals_other_maps(own: Encoder, task: MaskedWords, ch
         return maps
 
     assert any(batch.mask is not None for batch in task.batches)
-    loss, _ = leave_one_out(task, ways=("uniform",))
+    loss, *_ = without_heads(task, head_importance(task), ways=("uniform",), n_steps=1, seeds=(0,))
     expected = np.zeros(task.n_clusters)
     with changed_maps(own, flatten):
         for batch in task.batches:
-            answers = batch.ask(own)
-            np.add.at(expected, batch.clusters[answers.rows], answers.nats.double().numpy() / np.log(2))
+            answers = task.ask(own, batch)
+            np.add.at(expected, task.clusters(batch)[answers.rows], answers.nats.double().numpy() / np.log(2))
     whole = scores_without(task, [Without()]).bits[0]
     np.testing.assert_allclose(loss.over[0, 1, 1], expected - whole, rtol=1e-4, atol=1e-4)
     assert np.abs(expected - whole).max() > 1e-2
@@ -70,12 +64,12 @@ def test_uniform_attention_where_values_are_not_known(encoder: Callable[..., Enc
     with pytest.raises(
         ModelError, match=r"heads of modernbert models cannot be made .* known for albert, .*; gate them instead"
     ):
-        leave_one_out(task, ways=("uniform",))
+        without_heads(task, head_importance(task), ways=("uniform",), n_steps=1, seeds=(0,))
 
 
 def test_whole_layers_and_layers_of_one_head(own: Encoder, sentences: Sentences, task: MaskedWords) -> None:
-    importance = head_importance(task).of("importance")
-    loss, score = leave_one_layer_out(task, importance)
+    found = head_importance(task)
+    importance, (loss, score) = found.of("importance"), without_heads(task, found, n_steps=1, seeds=(0,))[2:4]
     assert loss.unit == "layer"
     assert loss.over.shape == (2, 3, 1, 24)
     whole = masked_lm_loss(own, sentences, share=0.3, seed=2)
@@ -89,11 +83,12 @@ def test_whole_layers_and_layers_of_one_head(own: Encoder, sentences: Sentences,
 
 
 def test_what_cannot_be_asked(task: MaskedWords) -> None:
-    with pytest.raises(ModelError, match=r"maps of layers 1…3"):
-        leave_one_out(task, layers=[0])
-    with pytest.raises(ModelError, match="give off or uniform"):
-        leave_one_out(task, ways=("zero",))  # type: ignore[arg-type]
-    with pytest.raises(ModelError, match=r"\[layer, head\], \[3, 4\]"):
-        leave_one_layer_out(task, np.ones((2, 4)))
-    with pytest.raises(ModelError, match="head L4H1"):
-        scores_without(task, [Without(frozenset({(4, 1)}))])
+    with pytest.raises(ModelError, match=r"layers are 1…3"):
+        without_heads(task, head_importance(task), layers=[0])
+    with pytest.raises(ModelError, match="0 random orders: give at least"):
+        without_heads(task, head_importance(task), seeds=())
+
+
+def test_a_model_without_a_classifier_is_refused(tiny_bert: Path) -> None:
+    with pytest.raises(ModelError, match=r"no classifier in its weights \(.* is missing\)"):
+        load_classifier(str(tiny_bert), device="cpu")

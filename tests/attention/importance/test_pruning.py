@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import numpy as np
 import pytest
 
-from bertology.attention.importance import MaskedWords, Without, head_importance, pruning_curves, scores_without
+from bertology.attention.importance import MaskedWords, Without, head_importance, scores_without, without_heads
 from bertology.corpora import Sentences
 from bertology.encoders import Encoder, masked_lm_loss
-from bertology.errors import ModelError
 
 HEADS = [(layer, head) for layer in (1, 2, 3) for head in (1, 2, 3, 4)]
 
 
 def test_ends_are_the_whole_model_and_none_of_its_heads(own: Encoder, sentences: Sentences, task: MaskedWords) -> None:
-    loss, score, more_loss, more_right = pruning_curves(task, head_importance(task))
+    loss, score, more_loss, more_right = without_heads(task, head_importance(task))[4:]
     whole = masked_lm_loss(own, sentences, share=0.3, seed=2)
     with own.gated_heads(dict.fromkeys(HEADS, 0.0)):
         nothing = masked_lm_loss(own, sentences, share=0.3, seed=2)
@@ -35,7 +32,7 @@ def test_ends_are_the_whole_model_and_none_of_its_heads(own: Encoder, sentences:
 
 def test_each_fold_is_pruned_by_what_the_other_shows(task: MaskedWords) -> None:
     importance = head_importance(task)
-    loss, *_ = pruning_curves(task, importance, n_steps=4)
+    loss = without_heads(task, importance, n_steps=4)[4]
     fold = np.arange(task.n_clusters) % 2
     for name, sign in (("least important 25 %", 1), ("most important 25 %", -1)):
         expected = np.zeros(task.n_clusters)
@@ -49,18 +46,9 @@ def test_each_fold_is_pruned_by_what_the_other_shows(task: MaskedWords) -> None:
 
 def test_random_orders_are_averaged(task: MaskedWords) -> None:
     importance = head_importance(task)
-    both, *_ = pruning_curves(task, importance, n_steps=2, seeds=(4, 9))
-    each = [pruning_curves(task, importance, n_steps=2, seeds=(seed,))[0] for seed in (4, 9)]
+    both = without_heads(task, importance, n_steps=2, seeds=(4, 9))[4]
+    each = [without_heads(task, importance, n_steps=2, seeds=(seed,))[4] for seed in (4, 9)]
     for step in ("0 %", "50 %", "100 %"):
         mean = np.mean([one.of(f"random {step}") for one in each])
         assert both.of(f"random {step}").item() == pytest.approx(mean, rel=1e-6)
     assert each[0].of("random 50 %") != each[1].of("random 50 %")
-
-
-def test_what_cannot_be_asked(task: MaskedWords) -> None:
-    importance = head_importance(task)
-    with pytest.raises(ModelError, match="at least one of each"):
-        pruning_curves(task, importance, seeds=())
-    other = dataclasses.replace(importance, over=importance.over[..., :5])
-    with pytest.raises(ModelError, match="5 clusters and the task of 24"):
-        pruning_curves(task, other)

@@ -133,7 +133,7 @@ def test_padding_changes_nothing(kinds_of):
         torch.testing.assert_close(shown[number], own[0], rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("n", [5, 32, 45])
+@pytest.mark.parametrize("n", [5, 45])
 def test_pictures_keep_areas(kinds_of, n):
     one = drawn(n, kinds_of(n))
     density = pictures(stacked([one]), layout_of([one]))[0, 0, 0].double().numpy()

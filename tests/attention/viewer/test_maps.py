@@ -10,10 +10,8 @@ import torch
 from transformers import AutoModel
 
 from bertology.attention import view
-from bertology.attention.viewer import pack, read_attention
-from bertology.corpora import sentence_of_text
+from bertology.attention.viewer import pack
 from bertology.encoders import Encoder
-from bertology.encoders.alignment import column_weights, row_weights
 from bertology.errors import ModelError
 
 from .conftest import SECOND, SENTENCE, maps_of, unpack, values_of
@@ -45,37 +43,6 @@ def test_piece_maps_are_within_a_255th_of_hugging_face(
     for layer in (1, 2, 3):
         found = maps_of(html, "piece", "raw", layer)
         assert np.abs(found - expected[layer - 1].numpy()).max() <= 1 / 255
-
-
-def test_word_maps_are_those_of_word_attentions(encoder: Encoder) -> None:
-    sentence = sentence_of_text(SENTENCE)
-    html = view(sentence, model=encoder).html
-    pieces = encoder.tokenize([sentence])
-    maps = encoder.attentions(torch.from_numpy(pieces.window(0))[None].long(), layers=(2,))[2][0]
-    n_words, last = len(sentence), int(pieces.window_lengths[0]) - 1
-    assert last + 1 > n_words + 2  # some word has several pieces
-    spans = [*zip(pieces.word_first, pieces.word_last, strict=True), (0, 1), (last, last + 1)]
-    member = torch.tensor([[float(low <= place < high) for place in range(last + 1)] for low, high in spans])
-    expected = row_weights(member) @ maps @ column_weights(member).mT
-    order = [n_words, *range(n_words), n_words + 1]  # specials to their places
-    found = maps_of(html, "word", "raw", 2)
-    assert np.abs(found - expected[:, order][:, :, order].numpy()).max() <= 0.5 / 255 + 1e-6
-    assert values_of(html)["levels"]["word"]["labels"] == ["[CLS]", *sentence.words, "[SEP]"]
-
-
-def test_norms_equal_a_formula_by_hand(encoder: Encoder) -> None:
-    reading = read_attention(encoder, [sentence_of_text(SENTENCE)], norms=True)
-    ids = torch.tensor([reading.given.ids])
-    states = encoder.hidden_states(ids, layers=(1,))[1][0]  # what block 2 is given
-    block = encoder.model.blocks[1]
-    values, output = block.attention.self.value, block.attention.output.dense
-    raw, found = (reading.maps(2, level="piece", weights=weights) for weights in ("raw", "norm"))
-    size = encoder.dim // encoder.n_heads
-    for head in range(encoder.n_heads):
-        own = slice(head * size, (head + 1) * size)
-        f = (states @ values.weight[own].T + values.bias[own]) @ output.weight[:, own].T
-        weighted = torch.from_numpy(raw[head])[..., None] * f[None]  # [from, to, dim]
-        np.testing.assert_allclose(found[head], weighted.norm(dim=-1).numpy(), rtol=1e-4, atol=1e-6)
 
 
 def test_packing_keeps_the_largest_of_each_row() -> None:
