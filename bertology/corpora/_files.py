@@ -14,9 +14,16 @@ from pathlib import Path
 from typing import BinaryIO, TypeVar, cast
 
 from bertology._files import opened
-from bertology.errors import CorpusError
+from bertology.errors import CorpusError, quoted
 
 T = TypeVar("T")
+
+
+def wrong(where: object, found: object, due: str) -> CorpusError:
+    """The error for what stands at a place, such as ``file:line: column 'label'``, where something else is due."""
+    return CorpusError(f"{where}: found {'nothing' if found in (None, '') else quoted(found)}; expected {due}")
+
+
 _SPLIT_OF = {
     **dict.fromkeys(("train", "training"), "train"),
     **dict.fromkeys(("dev", "development", "valid", "validation", "val", "testa"), "dev"),  # testa: of CoNLL-2003
@@ -146,6 +153,12 @@ def line_blocks(path: Path) -> Iterator[tuple[int, list[str]]]:
         elif block:
             yield number - len(block), block
             block = []
+
+
+def stated_in(comments: Iterable[str]) -> dict[str, str]:
+    """The values that comments ``key = value`` state, by key: ``sent_id``, ``text`` …."""
+    parts = (comment.partition("=") for comment in comments)
+    return {key.strip(): value.strip() for key, _, value in parts}
 
 
 def at_least_one(items: Iterable[T], message: str) -> Iterator[T]:
