@@ -18,7 +18,6 @@ from bertology._files import digest
 from bertology._names import name_not_found
 from bertology.corpora._files import (
     Oddities,
-    at_least_one,
     corpus_name,
     files_in,
     language_of,
@@ -102,7 +101,7 @@ class Corpus:
         """
         if len(self.splits) != 1:
             return self
-        sentences = list(*self.splits.values())
+        sentences: list[Sentence] = list(*self.splits.values())
         keys, by = _keys_of(sentences, by=by)
         sizes = Counter(keys)
         for n, least, what in (
@@ -285,9 +284,12 @@ class Format:
     def read_all(self, files: Iterable[Path], oddities: Oddities) -> Iterator[Sentence]:
         """The sentences of some files, each of which must have one."""
         for file in files:
-            yield from at_least_one(
-                self.read(file, oddities), f"{file}: no sentence in it; give a file of {self.title} with some"
-            )
+            is_empty = True
+            for sentence in self.read(file, oddities):
+                is_empty = False
+                yield sentence
+            if is_empty:
+                raise CorpusError(f"{file}: no sentence in it; give a file of {self.title} with some")
 
 
 def join_corpora(annotation: Corpus, words: Corpus) -> Corpus:

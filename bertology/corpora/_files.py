@@ -161,16 +161,6 @@ def stated_in(comments: Iterable[str]) -> dict[str, str]:
     return {key.strip(): value.strip() for key, _, value in parts}
 
 
-def at_least_one(items: Iterable[T], message: str) -> Iterator[T]:
-    """The items; where there are none, a :class:`CorpusError` with the message."""
-    empty = True
-    for item in items:
-        empty = False
-        yield item
-    if empty:
-        raise CorpusError(message)
-
-
 _LISTED = 10
 
 

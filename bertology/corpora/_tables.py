@@ -69,7 +69,8 @@ class Form:
     @property
     def remedy(self) -> str:
         """How columns are named."""
-        example = ",".join(f"{key}=COLUMN" for key in (*(some.split("|")[0] for some in self.needs), self.may[0]))
+        further = [key for key in ("label", "group") if key in self.may][:1]
+        example = ",".join(f"{key}=COLUMN" for key in (*(some.split("|")[0] for some in self.needs), *further))
         return f"name the columns as in --columns {example} (by number, from 1, where the first row holds no names)"
 
     def recognised(self, names: Collection[str]) -> Columns | None:
@@ -118,7 +119,7 @@ class Form:
 
 SENTENCES = Form(
     needs=("text|words",),
-    may=("label", "tags", "text2", "at", "at2", "split", "group", "id"),
+    may=("text2", "at", "at2", "label", "tags", "split", "group", "id"),
     several=("label", "tags"),
     aliases={
         "text": ("sentence1", "text1", "premise", "text", "sentence"),

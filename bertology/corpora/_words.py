@@ -176,7 +176,7 @@ def _tokenizer(language: str) -> Callable[[str], Doc]:
         if len(parts) == 1 or not form.isalpha() or form.lower() in _WRITTEN_AS_ONE
     }
     # A vocabulary that learns nothing of its words (shape, case …): that would take longer than to find them.
-    return Tokenizer(
+    tokenizer: Callable[[str], Doc] = Tokenizer(
         Vocab(),
         rules=exceptions,
         prefix_search=compile_prefix_regex(rules.prefixes or ()).search,
@@ -185,6 +185,7 @@ def _tokenizer(language: str) -> Callable[[str], Doc]:
         token_match=rules.token_match,
         url_match=rules.url_match,
     )
+    return tokenizer
 
 
 def words_within(words: list[Span], start: int, end: int) -> Span:

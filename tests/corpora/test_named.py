@@ -126,12 +126,12 @@ def test_edge_jsonl_is_named_with_its_layer(tmp_path):
     assert list(corpus.splits) == ["train", "test"]
     assert set(corpus["train"][0].targets) == {"proto_roles"}
     assert set(load_corpus(f"{tmp_path}/test.jsonl#srl")["test"][0].targets) == {"srl"}
-    message = f"{tmp_path}: found nothing; expected the name of its targets, in small letters, as {tmp_path}#layer"
+    message = f"{tmp_path}: name of the targets: found nothing; expected small letters, as in {tmp_path}#layer"
     with pytest.raises(CorpusError, match=message):
         load_corpus(tmp_path)
-    with pytest.raises(CorpusError, match=r"as .*test.jsonl#layer"):
+    with pytest.raises(CorpusError, match=r"as in .*test.jsonl#layer"):
         load_corpus(tmp_path / "test.jsonl")
-    with pytest.raises(CorpusError, match="found 'Proto Roles'; expected the name of its targets"):
+    with pytest.raises(CorpusError, match="found 'Proto Roles'; expected small letters"):
         load_corpus(f"{tmp_path}#Proto Roles")
     (tmp_path / "more").mkdir()
     with pytest.raises(CorpusError, match=r"more: no edge JSONL file there \(.jsonl\)"):

@@ -256,30 +256,14 @@ FAULTS: list[tuple[Any, str | None, str]] = [
     ),
     (FRAME.assign(text=["", *TEXTS[1:]]), None, "data in memory, row 0: column 'text': found nothing; expected a text"),
     (FRAME.assign(text=[*TEXTS[:-1], 3]), None, "data in memory, row 39: column 'text': found 3; expected a text"),
-    (
-        FRAME.assign(label=[{}] * N),
-        None,
-        r"data in memory, row 0: column 'label': found \{\}; expected a text or a number",
-    ),
-    (
-        FRAME.assign(g=1),
-        "text=text,label=label,group=g",
-        "data in memory: found '1 values of g'; expected 3 or more, of which tr",
-    ),
+    (FRAME.assign(label=[{}] * N), None, r"data in memory, row 0: column 'label': found \{\}"),
+    (FRAME.assign(g=1), "text=text,label=label,group=g", "data in memory: found '1 values of g'"),
     (pd.DataFrame([["a", "b"]], columns=["text", "text"]), None, "two columns are called 'text'"),
     ([["a", ""]] * N, None, r"data in memory, row 0: column 'words': found \['a', ''\]; expected a list of"),
     ([*TEXTS, ("a", "b")], None, r"data in memory, row 40: found \('a', 'b'\); expected text, as in row 0"),
     (3, None, "data in memory: found 'int'; expected a DataFrame, a"),
-    (
-        {"text": ["a"], "label": ["x", "y"]},
-        None,
-        "data in memory: found 'text 1, label 2'; expected splits, or columns",
-    ),
-    (
-        FRAME.assign(split=["train", *[""] * (N - 1)]),
-        None,
-        "data in memory, row 1: column 'split': found nothing; expected a text or",
-    ),
+    ({"text": ["a"], "label": ["x", "y"]}, None, "data in memory: found 'text 1, label 2'"),
+    (FRAME.assign(split=["train", *[""] * (N - 1)]), None, "data in memory, row 1: column 'split': found nothing"),
 ]
 
 

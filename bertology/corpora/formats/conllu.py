@@ -265,13 +265,11 @@ def _by_kind(block: _Block, rows: Sequence[_Row]) -> tuple[list[int], list[Multi
             minor = last
             empty_nodes.append("\t".join(row))
         else:
-            what = (
-                f"word {due}; a token 1-2 stands before, an empty node 1.1 after word 1, a blank line after a sentence"
-            )
-            raise block.error(place, f"ID {row[0]}", what)
+            what = f"word {due}; a token 1-2 stands before, an empty node 1.1 after word 1"
+            raise block.error(place, f"ID {row[0]}", f"{what}, a blank line after a sentence")
     if covered > len(places):
-        due = f"a multiword token that ends by word {len(places)}, the last of the sentence"
-        raise block.error(last_place, f"ID {rows[last_place][0]}", due)
+        what = f"a multiword token that ends by word {len(places)}, the last of the sentence"
+        raise block.error(last_place, f"ID {rows[last_place][0]}", what)
     if not places:
         raise block.error(0, "no words", "a sentence with some")
     return places, multiword, empty_nodes

@@ -55,7 +55,7 @@ class EdgeJsonl(Format):
     def load(self, path: Path) -> Corpus:
         """The corpus in a folder of such files, one a split, or in one file."""
         if self._layer is None or not _LAYER_NAME.fullmatch(self._layer):
-            raise wrong(path, self._layer, f"the name of its targets, in small letters, as {path}#layer")
+            raise wrong(f"{path}: name of the targets", self._layer, f"small letters, as in {path}#layer")
         return super().load(path)
 
     def read(self, file: Path, oddities: Oddities) -> Iterator[Sentence]:

@@ -104,9 +104,9 @@ class Trees(Format):
             yield block, Sentence.from_words(plain, id=name, space_after=spaced, layers=layers, targets=targets)
         if opened or text[reach:].strip() or not number:
             rest = text[reach:].lstrip()
-            where = text.count("\n", 0, len(text) - len(rest)) + 1 if rest or not opened else opened[0][3]
+            line = text.count("\n", 0, len(text) - len(rest)) + 1 if rest or not opened else opened[0][3]
             found = rest[:40] or "a tree that does not close"
-            raise wrong(f"{path}:{where}", found, "trees in brackets, as (S (NP (NN tea)) …)")
+            raise wrong(f"{path}:{line}", found, "trees in brackets, as (S (NP (NN tea)) …)")
 
 
 def _category(label: str) -> str:

@@ -39,11 +39,6 @@ SUBJECT, OBJECT = "[X]", "[Y]"
 _SPELLINGS = re.compile(r"\{mask\}|\[MASK\]|<mask>")
 
 
-def rows_of(path: Path) -> Iterator[Row]:
-    """The rows of a file of a table with a row of names."""
-    return read_table(path).rows()
-
-
 def sentences_in(row: Row, column: str) -> str:
     """The sentences in a column, a list of strings or one string, joined by spaces, masks written ``{mask}``.
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from bertology._files import given_path
 from bertology.corpora._files import corpus_name, wrong
-from bertology.corpora._tables import names_of_columns
+from bertology.corpora._tables import names_of_columns, read_table
 from bertology.corpora.prompts._items import (
     ITEM_FORMS,
     ClozeItem,
@@ -22,7 +22,6 @@ from bertology.corpora.prompts._items import (
     checked_template,
     mask_trouble,
     prompt_of,
-    rows_of,
     sentences_in,
 )
 from bertology.errors import CorpusError, cut
@@ -83,7 +82,7 @@ def read_relations(path: str | Path) -> dict[str, tuple[str, str]]:
     many subjects share an object and how many objects a subject has). A group is ``N-1 P19 place of birth``.
     """
     relations: dict[str, tuple[str, str]] = {}
-    for row in rows_of(given_path(path, error=CorpusError)):
+    for row in read_table(given_path(path, error=CorpusError)).rows():
         name = row.string("relation")
         if not name or name in relations:
             raise row.error("relation", "a name of its own")
@@ -128,7 +127,7 @@ def _lama_facts(
     # LAMA keeps each set in a folder of its name, the file called test.jsonl.
     stem = corpus_name(file)
     of_file = file.resolve().parent.name if stem == "test" else stem
-    for row in rows_of(file):
+    for row in read_table(file).rows():
         answer, subject = row.string("obj_label"), row.string("sub_label", default="")
         name, predicate = (row.values.get(column) for column in ("predicate_id", "pred"))
         if not isinstance(name, str) or not name:
@@ -175,12 +174,12 @@ def read_pararel(path: str | Path) -> Found:
 def _worded_facts(file: Path, of_patterns: Path) -> Iterator[ClozeItem | LeftOut]:
     relation, lines = corpus_name(file), dict[str, int]()
     # ParaRel itself has facts of two relations for which nobody wrote patterns.
-    for row in rows_of(of_patterns) if of_patterns.is_file() else ():
+    for row in read_table(of_patterns).rows() if of_patterns.is_file() else ():
         pattern = checked_template(row.string("pattern"), row.where)
         if lines.setdefault(pattern, row.number) != row.number:
             raise row.error("pattern", f"another pattern than that of line {lines[pattern]}; keep one of the two")
     few = {0: "relation without a pattern", 1: "relation with a single pattern"}.get(len(lines), "")
-    for row in rows_of(file):
+    for row in read_table(file).rows():
         subject, answer = map(row.string, ("sub_label", "obj_label"))
         texts = {str(n): prompt_of(pattern, subject) for n, pattern in enumerate(lines, 1)}
         lacks, first = few or ("" if subject else "subject without a label"), list(texts.values())[:1] or [""]
@@ -225,7 +224,7 @@ def _primed_facts(file: Path) -> Iterator[tuple[str, ClozeItem | LeftOut]]:
     name = folder.parent.name if kind else folder.name
     name, stem = _SETS.get(name, name), corpus_name(file).removesuffix("_random")
     relation = "" if stem.lower() == name.replace("-", "").lower() else stem
-    for row in rows_of(file):
+    for row in read_table(file).rows():
         subject, answer = map(row.string, ("sub_label", "obj_label"))
         subject = "" if subject == stem else subject  # SQuAD's file calls every subject by its own name
         negated, primed = (

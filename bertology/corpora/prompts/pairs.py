@@ -19,7 +19,6 @@ from bertology.corpora.prompts._items import (
     LeftOut,
     files_of,
     read_item_table,
-    rows_of,
     table_items,
 )
 from bertology.errors import CorpusError
@@ -195,7 +194,7 @@ def _stimuli(path: Path) -> Iterator[_Stimulus]:
     and, last, the good and the bad sentence, or, last, a sentence with ``***mask***``, the good and the bad form.
     """
     is_json = suffix_of(path) in JSON_SUFFIXES
-    for row in rows_of(path) if is_json else read_table(path, has_names=False).rows():
+    for row in read_table(path, has_names=is_json).rows():
         if is_json:
             sentences = row.values.get("sentences")
             if not isinstance(sentences, list) or not 2 <= len(sentences) <= 3:
@@ -275,8 +274,8 @@ def _gulordava(path: Path) -> Iterator[ClozeItem | LeftOut]:
     if lacking := next((field for field in _FIELDS if field not in names), None):
         raise wrong(f"{path}:1", ", ".join(names), f"a column {lacking}, and all of {', '.join(_FIELDS)}")
     first: Row | None = None
-    for row in rows_of(path):
-        cells, before = {field: row.text(field) for field in _FIELDS}, first and first.values
+    for row in read_table(path).rows():
+        cells, before = {field: row.text(field) for field in _FIELDS}, None if first is None else first.values
         due = "correct" if before is None else "wrong"
         if cells["class"] != due or any(before and row.values[field] != before[field] for field in _SENTENCE):
             raise row.error("class", f"{due}: an item is a correct and then a wrong row of one sentence")

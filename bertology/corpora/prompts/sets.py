@@ -11,8 +11,8 @@ from typing import Literal
 from bertology._files import given_path
 from bertology.corpora._files import T, line_blocks, suffix_of
 from bertology.corpora._named import load_corpus
-from bertology.corpora._tables import JSON_SUFFIXES, Tables, names_of_columns
-from bertology.corpora.prompts._items import ITEM_FORMS, MADE, MASK, ClozeItem, rows_of
+from bertology.corpora._tables import JSON_SUFFIXES, Tables, names_of_columns, read_table
+from bertology.corpora.prompts._items import ITEM_FORMS, MADE, MASK, ClozeItem
 from bertology.errors import CorpusError
 
 _ARTICLE = "(a|an)"
@@ -62,7 +62,7 @@ def read_diagnostics(path: str | Path, *, asks: str = "choices") -> Diagnostics:
 def _rows(file: Path, of_set: str) -> list[dict[str, str]]:
     """The cells of each row of one of Ettinger's files; white space around words is left out."""
     rows = dict[str, dict[str, str]]()
-    for row in rows_of(file):
+    for row in read_table(file).rows():
         cells = {column: row.text(column) for column in _SETS[of_set]}
         if of_set == "ROLE-88":
             if not (words := [word for word in map(str.strip, cells["expected"].split("|")) if word]):

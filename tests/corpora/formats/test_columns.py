@@ -119,14 +119,8 @@ FAULTS = {
     ("content", "message"),
     [
         ("a\nb\n", "test.conll: first line: found 'a'; expected a word and its tags, p"),
-        (
-            "a fine film\t1\na dull film\t0\n",
-            "test.conll: first line: found 'a fine film 1'; expected one word in column 1, ",
-        ),
-        (
-            "1\ta\ta\tX\tX\t_\t0\troot\t_\t_\n",
-            "test.conll: first line: found '1 a a X X _ 0 root _ _'; expected other lines than those",
-        ),
+        ("a fine film\t1\na dull film\t0\n", "test.conll: first line: found 'a fine film 1'"),
+        ("1\ta\ta\tX\tX\t_\t0\troot\t_\t_\n", "test.conll: first line: found '1 a a X X _ 0 root _ _'"),
     ],
 )
 def test_what_is_no_column_file(written, content, message):

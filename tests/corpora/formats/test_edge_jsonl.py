@@ -84,7 +84,7 @@ def test_what_is_wrong_is_named(tmp_path, lines, message):
 
 
 def test_layers_are_named_in_small_letters(tmp_path):
-    with pytest.raises(CorpusError, match=r"x.jsonl: found 'Made Up'; expected the name of its target"):
+    with pytest.raises(CorpusError, match=r"x.jsonl: name of the targets: found 'Made Up'; expected small letters"):
         EdgeJsonl("Made Up").load(tmp_path / "x.jsonl")
 
 

@@ -48,18 +48,9 @@ def test_a_nominal_that_is_part_of_a_word_is_the_word_and_counted(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (
-            "7 The <e1>a</e1> <e2>b</e2>\nOther\n",
-            "TRAIN_FILE.TXT:5: found '7 The <e1>a</e1> <e2>b</e2>'; expected a number, a tab and a ",
-        ),
-        (
-            '7\t"a <e1> </e1> <e2>b</e2>"\nOther\n',
-            "TRAIN_FILE.TXT:5: tags: found '<e1> </e1> <e2> </e2>'; expected a nominal in <e1> and ",
-        ),
-        (
-            '7\t"<e1>a</e1> <e2>b</e2>"\nCause-Effect\n',
-            "TRAIN_FILE.TXT:6: found 'Cause-Effect'; expected Other, or as Cause-Eff",
-        ),
+        ("7 The <e1>a</e1> <e2>b</e2>\nOther\n", "TRAIN_FILE.TXT:5: found '7 The <e1>a</e1> <e2>b</e2>'"),
+        ('7\t"a <e1> </e1> <e2>b</e2>"\nOther\n', "TRAIN_FILE.TXT:5: tags: found '<e1> </e1> <e2> </e2>'"),
+        ('7\t"<e1>a</e1> <e2>b</e2>"\nCause-Effect\n', "TRAIN_FILE.TXT:6: found 'Cause-Effect'"),
         (
             '7\t"<e1>a</e1> <e2>b</e2>"\nOther\n8\t"c"\n',
             r"""TRAIN_FILE.TXT:7: found '8\\t"c"'; expected a comment or a blank line""",
@@ -254,10 +245,7 @@ def test_a_pronoun_more_than_once_is_counted(tmp_path):
     ("text", "message"),
     [
         ("Al saw Bo\nhe\nAl,Bo\n", "train.c.txt:6: found 'Al saw Bo / he / Al,Bo'; expected the sentence, its pron"),
-        (
-            "Al saw Bo\nhe\nAl,Bo\nCy\n",
-            "train.c.txt:6: found 'Al saw Bo / he / Al,Bo / Cy'; expected the sentence, its pron",
-        ),
+        ("Al saw Bo\nhe\nAl,Bo\nCy\n", "train.c.txt:6: found 'Al saw Bo / he / Al,Bo / Cy'"),
     ],
 )
 def test_what_is_wrong_with_hard_pronouns_is_named(tmp_path, text, message):

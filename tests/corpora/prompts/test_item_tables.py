@@ -245,11 +245,7 @@ def test_tables_of_other_habits_are_read(tmp_path: Path, content: bytes) -> None
         ),
         ([("a", "b"), ("a",)], None, "data in memory, row 1: found '1 values'; expected 2, as in row 0"),
         ({"train": FOREIGN, "test": FOREIGN}, NAMED, r"a table was due, not splits \(train, test\); give one"),
-        (
-            {"good": ["a"], "bad": [["b", "c"]]},
-            None,
-            r"data in memory, row 0: column 'bad': found \['b', 'c'\]; expected a text",
-        ),
+        ({"good": ["a"], "bad": [["b", "c"]]}, None, r"data in memory, row 0: column 'bad': found \['b', 'c'\]"),
     ],
 )
 def test_hostile_data_are_refused_by_place(frame: Any, columns: str | None, message: str) -> None:
@@ -267,10 +263,7 @@ def test_a_sentence_in_brackets_is_no_list_of_words() -> None:
     ("text", "message"),
     [
         ("no mask", r"data in memory, row 0: column 't': found 'no mask'; expected one mask, \{mask\},"),
-        (
-            "[MASK] {mask}",
-            r"data in memory, row 0: column 't': found '\{mask\} \{mask\}'; expected one mask, \{mask\},",
-        ),
+        ("[MASK] {mask}", r"data in memory, row 0: column 't': found '\{mask\} \{mask\}'"),
     ],
 )
 def test_texts_have_one_mask(text: str, message: str) -> None:

@@ -234,28 +234,12 @@ def test_natural_sentences_with_their_attractors(tmp_path):
 @pytest.mark.parametrize(
     ("name", "lines", "message"),
     [
-        (
-            "a.jsonl",
-            ['{"case": "c", "sentences": ["a", "b"]}'],
-            "a.jsonl:1: column 'condition': found nothing; expected a text",
-        ),
-        (
-            "a.jsonl",
-            ['{"case": "c", "condition": "d"}'],
-            "a.jsonl:1: column 'sentences': found nothing; expected a list of",
-        ),
+        ("a.jsonl", ['{"case": "c", "sentences": ["a", "b"]}'], "a.jsonl:1: column 'condition': found nothing"),
+        ("a.jsonl", ['{"case": "c", "condition": "d"}'], "a.jsonl:1: column 'sentences': found nothing"),
         ("a.jsonl", [stimulus("c", "a b")], r"a.jsonl:1: column 'sentences': found \['a b'\]; expected a list of"),
         ("a.tsv", ["simple_agrmt\tsing\tthe dog barks"], r"a.tsv: no columns text, good and bad among simple_agrmt"),
-        (
-            "a.tsv",
-            ["prep_anim\ts\ta b\ta c", "x\ts\ta b\ta c"],
-            "a.tsv:2: found 'x s a b a c'; expected case, condition, good",
-        ),
-        (
-            "a.tsv",
-            ["", "1\ta\tb ***mask***\tis"],
-            r"a.tsv:2: found '1 a b \*\*\*mask\*\*\* is'; expected number of attractors,",
-        ),
+        ("a.tsv", ["prep_anim\ts\ta b\ta c", "x\ts\ta b\ta c"], "a.tsv:2: found 'x s a b a c'"),
+        ("a.tsv", ["", "1\ta\tb ***mask***\tis"], r"a.tsv:2: found '1 a b \*\*\*mask\*\*\* is'"),
         (
             "a.tsv",
             ["1\ta\tb ***mask***\tis\tare", "x\ta\t***mask***\tis\tare"],
