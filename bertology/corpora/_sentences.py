@@ -242,7 +242,7 @@ class Sentences(Sequence[Sentence]):
     """An immutable sequence of :class:`Sentence`, held by column.
 
     Words of all sentences are numbered through: word ``w`` of sentence ``s`` is ``starts[s] + w``. A million words
-    with the layers of a treebank take some 50 MB.
+    with the layers of a treebank take some 80 MB.
     """
 
     def __init__(self, sentences: Iterable[Sentence] = ()) -> None:
