@@ -16,7 +16,15 @@ from numpy.typing import NDArray
 
 from bertology._files import digest
 from bertology._names import name_not_found
-from bertology.corpora._files import Oddities, at_least_one, corpus_name, files_in, language_of, split_files, suffix_of
+from bertology.corpora._files import (
+    Oddities,
+    corpus_name,
+    files_in,
+    language_of,
+    split_files,
+    suffix_of,
+    wrong,
+)
 from bertology.corpora._sentences import Sentence, Sentences
 from bertology.errors import CorpusError, NameNotFoundError
 
@@ -93,15 +101,16 @@ class Corpus:
         """
         if len(self.splits) != 1:
             return self
-        (whole,) = self.splits.values()
-        sentences = list(whole)
+        sentences: list[Sentence] = list(*self.splits.values())
         keys, by = _keys_of(sentences, by=by)
         sizes = Counter(keys)
-        due = ((len(keys), _FEWEST_SENTENCES, "sentences"), (len(sizes), _FEWEST_KEYS, f"values of {by}"))
-        for n, least, what in due:
+        for n, least, what in (
+            (len(keys), _FEWEST_SENTENCES, "sentences"),
+            (len(sizes), _FEWEST_KEYS, f"values of {by}"),
+        ):
             if n < least:
-                remedy = f"give {least} or more, or splits of your own"
-                raise CorpusError(f"{self.name}: {n} {what}, of which train, dev and test are made; {remedy}")
+                due = f"{least} or more, of which train, dev and test are made, or splits of your own"
+                raise wrong(self.name, f"{n} {what}", due)
         ordered, split_of = _in_hash_order(sizes), dict[str, str]()
         for split, kept in (("test", 2), ("dev", 1)):
             size = 0
@@ -145,8 +154,9 @@ class Corpus:
         what, sizes = "sentences" if by.startswith("text") else self.groups, Counter(keys)
         # One part of what is not tested in a fold is to choose by and one to fit on.
         if len(sizes) < max(n_folds, 4 if n_folds == 2 else _FEWEST_KEYS):
-            remedy = "give more" if len(sizes) < _FEWEST_KEYS or n_folds == 2 else f"ask for at most {len(sizes)} folds"
-            raise CorpusError(f"{self.name}: {len(sizes)} {what} are too few for {n_folds} folds; {remedy}")
+            raise wrong(
+                self.name, f"{len(sizes)} {what}", f"more for {n_folds} folds; give more, or ask for fewer folds"
+            )
         filled, fold_of = [0] * n_folds, dict[str, int]()
         place = {key: number for number, key in enumerate(_in_hash_order(sizes))}
         for key in sorted(sizes, key=lambda key: (-sizes[key], place[key])):
@@ -274,9 +284,12 @@ class Format:
     def read_all(self, files: Iterable[Path], oddities: Oddities) -> Iterator[Sentence]:
         """The sentences of some files, each of which must have one."""
         for file in files:
-            yield from at_least_one(
-                self.read(file, oddities), f"{file}: no sentence in it; give a file of {self.title} with some"
-            )
+            is_empty = True
+            for sentence in self.read(file, oddities):
+                is_empty = False
+                yield sentence
+            if is_empty:
+                raise CorpusError(f"{file}: no sentence in it; give a file of {self.title} with some")
 
 
 def join_corpora(annotation: Corpus, words: Corpus) -> Corpus:
@@ -312,9 +325,8 @@ def join_corpora(annotation: Corpus, words: Corpus) -> Corpus:
         split: Sentences(one for each in some for one in joined(each)) for split, some in annotation.splits.items()
     }
     if not any(map(len, splits.values())):
-        remedy = "give the treebank that it was made on"
-        what = "no sentence of the first is in the second with the same sent_id and words"
-        raise CorpusError(f"{annotation.name}+{words.name}: {what}; {remedy}")
+        due = "sentences of the first in the second with the same sent_id and words: the treebank that it was made on"
+        raise wrong(f"{annotation.name}+{words.name}", "none", due)
     for split in annotation.splits.keys() & words.splits.keys():
         held = {annotation[split].id(number) for number in range(len(annotation[split]))}
         for name in map(words[split].id, range(len(words[split]))):

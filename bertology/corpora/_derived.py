@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import chain, zip_longest
 from typing import Final
@@ -44,8 +44,7 @@ def word_order(corpus: Corpus) -> Corpus:
             # Order and structure part where the first word of a kind is not the one.
             parts = any(sentence.targets[name][0].label == "no" for name in _ASKED if name in sentence.targets)
             (moved if parts else kept).append(sentence)
-        if split in marked:
-            marked[split] = kept
+        marked |= {split: kept} if split in marked else {}
     marked["test"] = list(alternating(moved, marked["test"]))
     return replace(corpus, name=name, splits={split: Sentences(some) for split, some in marked.items()})
 
@@ -63,19 +62,9 @@ def alternating(*some: Iterable[Sentence]) -> Iterator[Sentence]:
     return (one for one in chain.from_iterable(zip_longest(*some)) if one is not None)
 
 
-def _is_main(heads: tuple[int, ...], place: int, relation: str) -> bool:
-    return heads[place] == 0 or (heads[heads[place] - 1] == 0 and relation in ("aux", "cop"))
-
-
-def _is_subject(heads: tuple[int, ...], place: int, relation: str) -> bool:
-    return heads[place] > 0 and heads[heads[place] - 1] == 0 and relation == "nsubj"
-
-
-_ASKED: Final[dict[str, tuple[str, Callable[[tuple[int, ...], int, str], bool]]]] = {
-    MAIN_AUXILIARY: ("AUX", _is_main),
-    SUBJECT_NOUN: ("NOUN", _is_subject),
-}
-"""Part of speech, and the test for the word with the label ``yes``, by name of targets."""
+_ASKED: Final = {MAIN_AUXILIARY: ("AUX", ("aux", "cop"), True), SUBJECT_NOUN: ("NOUN", ("nsubj",), False)}
+"""By name of targets the part of speech, and of the word with the label ``yes`` the relations to the root and whether
+it may be the root itself."""
 
 
 def _marked(sentence: Sentence) -> Sentence:
@@ -83,11 +72,13 @@ def _marked(sentence: Sentence) -> Sentence:
     if (heads := sentence.heads) is None or tags is None or relations is None:
         return sentence
     targets = dict(sentence.targets)
-    for name, (tag, is_asked_for) in _ASKED.items():
+    for name, (tag, asked, may_be_root) in _ASKED.items():
         places = [place for place, one in enumerate(tags) if one == tag]
-        asked = (place for place in places if is_asked_for(heads, place, (relations[place] or "").partition(":")[0]))
-        if (gold := next(asked, None)) is not None:
-            targets[name] = tuple(Target((place, place + 1), "yes" if place == gold else "no") for place in places)
+        for place in places:
+            is_below = heads[place] > 0 and heads[heads[place] - 1] == 0
+            if (is_below and (relations[place] or "").partition(":")[0] in asked) or (may_be_root and not heads[place]):
+                targets[name] = tuple(Target((at, at + 1), "yes" if at == place else "no") for at in places)
+                break
     return replace(sentence, targets=targets)
 
 
@@ -187,15 +178,13 @@ def concatenated(corpus: Corpus, *, seed: int = 0) -> Corpus:
     # Of each sentence its first word that has a sense: the sentence, its span, the word, the sense.
     items: list[tuple[Sentence, tuple[int, int], str, str]] = []
     for number, (target, *_) in corpus["test"].targets(SENSE):
-        sentence = corpus["test"][number]
-        first, last = target.span1
-        if len(target.labels) != 1 or first >= last:
-            continue  # the task of senses reports it
-        word, colon, sense = target.labels[0].partition(":")
-        if not colon:
-            word, sense = " ".join(sentence.words[first:last]).casefold(), word
-        named = replace(sentence, id=f"{sentence.id or 'sentence'}#{number + 1}")
-        items.append((named, (first, last), word, sense))
+        sentence, (first, last) = corpus["test"][number], target.span1
+        if len(target.labels) == 1 and first < last:  # the task of senses reports others
+            word, colon, sense = target.labels[0].partition(":")
+            if not colon:
+                word, sense = " ".join(sentence.words[first:last]).casefold(), word
+            named = replace(sentence, id=f"{sentence.id or 'sentence'}#{number + 1}")
+            items.append((named, (first, last), word, sense))
     dice, made, by_word = np.random.default_rng(seed), list[Sentence](), defaultdict(list)
     for item in items:
         by_word[item[2]].append(item)

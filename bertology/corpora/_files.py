@@ -14,9 +14,16 @@ from pathlib import Path
 from typing import BinaryIO, TypeVar, cast
 
 from bertology._files import opened
-from bertology.errors import CorpusError
+from bertology.errors import CorpusError, quoted
 
 T = TypeVar("T")
+
+
+def wrong(where: object, found: object, due: str) -> CorpusError:
+    """The error for what stands at a place, such as ``file:line: column 'label'``, where something else is due."""
+    return CorpusError(f"{where}: found {'nothing' if found in (None, '') else quoted(found)}; expected {due}")
+
+
 _SPLIT_OF = {
     **dict.fromkeys(("train", "training"), "train"),
     **dict.fromkeys(("dev", "development", "valid", "validation", "val", "testa"), "dev"),  # testa: of CoNLL-2003
@@ -148,14 +155,10 @@ def line_blocks(path: Path) -> Iterator[tuple[int, list[str]]]:
             block = []
 
 
-def at_least_one(items: Iterable[T], message: str) -> Iterator[T]:
-    """The items; where there are none, a :class:`CorpusError` with the message."""
-    empty = True
-    for item in items:
-        empty = False
-        yield item
-    if empty:
-        raise CorpusError(message)
+def stated_in(comments: Iterable[str]) -> dict[str, str]:
+    """The values that comments ``key = value`` state, by key: ``sent_id``, ``text`` …."""
+    parts = (comment.partition("=") for comment in comments)
+    return {key.strip(): value.strip() for key, _, value in parts}
 
 
 _LISTED = 10

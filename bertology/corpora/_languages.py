@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 
 from bertology._files import exists, given_path
 from bertology.corpora._corpus import Corpus
-from bertology.corpora._files import Oddities, corpus_name, split_files, split_of, text_lines
+from bertology.corpora._files import Oddities, corpus_name, numbered_lines, split_files, split_of, text_lines, wrong
 from bertology.corpora._sentences import Sentence, Sentences, Target
 from bertology.corpora._words import sentence_of_text
 from bertology.corpora.formats.columns import Text, looks_like_columns
-from bertology.errors import CorpusError, cut, cut_path, listed, quoted
+from bertology.errors import CorpusError, cut_path, listed, quoted
 
 LANGUAGE: Final = "language"
 """The target over a whole sentence whose label is its language, such as ``de``."""
@@ -178,21 +178,10 @@ def _labels(sentences: Sentences, name: str) -> tuple[NDArray[np.int64], tuple[s
 
 _BETWEEN = "|||"
 _LINK = re.compile(r"([0-9]{1,6})([-p])([0-9]{1,6})")
+_LANGUAGE = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,19}")
 LinkStart = Literal[0, 1]
-
-
-def _is_text(path: Path, language: str) -> bool:
-    """Whether a file is one of text, as its suffix ``.txt`` or ``.LANGUAGE`` shows; or all files of a folder are."""
-    if path.is_dir():
-        visible = [file for file in path.iterdir() if not file.name.startswith(".")]
-        return bool(visible) and all(file.suffix == ".txt" and _is_text(file, language) for file in visible)
-    may_be_text = path.suffix in (".txt", "") and path.is_file() and not looks_like_columns(path)
-    return path.suffix == f".{language}" or may_be_text
-
-
 PARALLEL, MULTILINGUAL = "parallel:", "multilingual:"
 _STARTS: Final[Mapping[str, LinkStart | None]] = {"links": None, "links0": 0, "links1": 1}
-_LANGUAGE = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,19}")
 _MOST_OUT_OF_RANGE = 10
 """One alignment in so many may have a link of words that are not there; of more the texts are not those of the file."""
 _HELD_OUT = 10
@@ -228,17 +217,7 @@ def parallel_corpus(
     for split in next(iter(corpora.values())).splits:
         if not all(split in corpus for corpus in corpora.values()):
             continue
-        by_id: dict[str, dict[str, Sentence]] = {language: {} for language in corpora}
-        for language, number, sentence in ((one, *of) for one in by_id for of in enumerate(corpora[one][split], 1)):
-            # The id of a sentence of a treebank that states none is its number.
-            is_stated = any(comment.partition("=")[0].strip() == "sent_id" for comment in sentence.comments)
-            is_read = bool(sentence.comments) or sentence.heads is not None
-            if is_read and not is_stated and sentence.id == str(number):
-                oddities.skip(f"sentences of {language} without sent_id", str(number))
-            elif sentence.id in by_id[language]:
-                oddities.skip(f"further sentences of {language} with one id", sentence.id)
-            else:
-                by_id[language][sentence.id] = sentence
+        by_id = {language: _by_id(corpus[split], language, oddities) for language, corpus in corpora.items()}
         for unit in dict.fromkeys(unit for ids in by_id.values() for unit in ids):
             if lacking := [language for language, ids in by_id.items() if unit not in ids]:
                 oddities.skip(f"sentences that {listed(lacking)} does not have", unit)
@@ -251,16 +230,27 @@ def parallel_corpus(
             n_links, n_out_of_range = n_links + len(stated), n_out_of_range + len(stated) - len(gold)
             splits.setdefault(split, []).append(translations(sentences, unit=unit, links=gold))
     if not splits and len(corpora) > 1:
-        raise CorpusError(
-            f"{name}: no sentence has the same id in all of {listed(corpora)}; give texts that translate each other "
-            "line by line, or treebanks with the same sent_id"
-        )
+        due = "texts that translate each other line by line, or treebanks with the same sent_id"
+        raise wrong(name, f"no sentence with the same id in all of {listed(corpora)}", due)
     if n_out_of_range * _MOST_OUT_OF_RANGE > n_links:
-        raise CorpusError(
-            f"{n_out_of_range:,} of {n_links:,} gold alignments have links of words that are not there: check the "
-            "order of the languages, and whether words are numbered from 0 (links0=) or from 1 (links1=)"
+        due = (
+            "words that the sentences have; check the order of languages, and write links0= or links1= for first words"
         )
+        raise wrong(f"{name}: gold alignments", f"{n_out_of_range:,} of {n_links:,} of other words", due)
     return _corpus(corpora, splits, oddities, name)
+
+
+def _by_id(sentences: Sentences, language: str, oddities: Oddities) -> dict[str, Sentence]:
+    found: dict[str, Sentence] = {}
+    for number, sentence in enumerate(sentences, 1):
+        # The id of a sentence of a treebank that states none is its number.
+        is_stated = any(comment.partition("=")[0].strip() == "sent_id" for comment in sentence.comments)
+        is_read = bool(sentence.comments) or sentence.heads is not None
+        if is_read and not is_stated and sentence.id == str(number):
+            oddities.skip(f"sentences of {language} without sent_id", str(number))
+        elif found.setdefault(sentence.id, sentence) is not sentence:
+            oddities.skip(f"further sentences of {language} with one id", sentence.id)
+    return found
 
 
 def multilingual_corpus(corpora: Mapping[str, Corpus], *, name: str | None = None) -> Corpus:
@@ -290,23 +280,22 @@ def _corpus(
 ) -> Corpus:
     if len(corpora) < 2:
         raise CorpusError(f"{listed(corpora)}: a corpus of several languages needs two or more")
-    notes = dict(oddities.notes())
+    notes, skipped = dict(oddities.notes()), oddities.skipped()
     if "dev" not in splits and (held_out := splits.get("train", [])[_HELD_OUT - 1 :: _HELD_OUT]):
         splits["dev"] = held_out
         splits["train"] = [unit for number, unit in enumerate(splits["train"], 1) if number % _HELD_OUT]
         notes["dev"] = f"every {_HELD_OUT}th of train, with its translations"
-    skipped: dict[str, tuple[str, ...]] = {}
     for language, corpus in corpora.items():
         notes |= {f"{language}: {kind}": note for kind, note in corpus.notes.items()}
         skipped |= {f"{language}: {kind}": places for kind, places in corpus.skipped.items()}
     return Corpus(
         name,
-        {split: Sentences(sentence for unit in units for sentence in unit) for split, units in splits.items()},
+        {split: Sentences(chain.from_iterable(units)) for split, units in splits.items()},
         language="+".join(corpora),
         licence=", ".join(dict.fromkeys(one.licence for one in corpora.values() if one.licence)) or None,
         annotator=", ".join(dict.fromkeys(one.annotator for one in corpora.values() if one.annotator)) or None,
         notes=notes,
-        skipped={**skipped, **oddities.skipped()},
+        skipped=skipped,
     )
 
 
@@ -327,54 +316,44 @@ class LanguageParts:
         prefix = next((one for one in (PARALLEL, MULTILINGUAL) if text.startswith(one)), None)
         if prefix is None or exists(name):
             return None
-        corpora: dict[tuple[str, ...], str] = {}
-        links: str | None = None
-        start: LinkStart | None = None
+        corpora, links = dict[tuple[str, ...], str](), list[tuple[str, LinkStart | None]]()
         for part in text.removeprefix(prefix).split(","):
-            key, _, value = part.partition("=") if "=" in part else ("", "=", part)
-            languages = tuple(key.split("+")) if key else (f"?{len(corpora)}",)
-            bad = next((one for one in languages if key and not _LANGUAGE.fullmatch(one)), None)
-            if not value:
-                raise CorpusError(f"{cut_path(text)}: write {prefix}en=path/to/one,de=path/to/other")
-            if key in _STARTS and prefix == PARALLEL:
-                links, start = value, _STARTS[key]
+            key, equals, value = part.partition("=")
+            if equals and key in _STARTS and prefix == PARALLEL:
+                links.append((value, _STARTS[key]))
                 continue
-            if bad is not None:
-                raise CorpusError(f"{cut_path(text)}: {quoted(bad)} is no code of a language, such as en or zh-Hant")
+            languages, value = (tuple(key.split("+")), value) if equals else ((f"?{len(corpora)}",), part)
+            if not value or (equals and not all(map(_LANGUAGE.fullmatch, languages))):
+                raise wrong(cut_path(text), part, "LANGUAGE=path/to/one, the language by its code, as en or zh-Hant")
             if any(one in known for known in corpora for one in languages):
-                raise CorpusError(f"{cut_path(text)}: language {cut(key)} is given twice; give each once")
+                raise wrong(cut_path(text), part, "each language once")
             corpora[languages] = value
-        return cls(text, corpora, links, start)
+        return cls(text, corpora, *(links[-1] if links else (None, None)))
 
     def load(self, load: Callable[[str], Corpus]) -> Corpus:
         """The corpus; ``load`` reads the one of a language by its name or path."""
         corpora: dict[str, Corpus] = {}
-        texts: dict[str, Path] = {}
+        lengths: dict[str, tuple[Path, int]] = {}
         for languages, value in self.corpora.items():
             path, language = given_path(value, error=CorpusError), languages[0]
             if len(languages) > 1:
                 corpora |= _load_bitext(path, languages)
-            elif path.exists() and _is_text(path, language):
-                texts[language], corpora[language] = path, Text().load(path)
-            else:
-                corpus = load(value)
-                language = (corpus.language or "") if language.startswith("?") else language
-                if not language or language in corpora:
-                    what = f"language {language} is given twice; give each once"
-                    unstated = f"its name does not state its language; write en={cut_path(value)}"
-                    raise CorpusError(f"{cut_path(value)}: {what if language else unstated}")
-                corpora[language] = corpus
-        if self.name.startswith(MULTILINGUAL):
-            return multilingual_corpus(corpora)
-        lengths: dict[str, tuple[Path, int]] = {}
-        for path in texts.values():
+                continue
+            is_text = path.exists() and _is_text(path, language)
+            corpus = Text().load(path) if is_text else load(value)
+            language = (corpus.language or "") if language.startswith("?") else language
+            if not language or language in corpora:
+                raise wrong(cut_path(value), f"language {language or 'unknown'}", "another one, as by en=path/to/it")
+            corpora[language] = corpus
+            if not is_text or self.name.startswith(MULTILINGUAL):
+                continue
             for split, files in split_files(path, [".txt"], what="text").items():
                 length = sum(1 for file in files for _ in text_lines(file))
                 other, expected = lengths.setdefault(split, (path, length))
                 if length != expected:
-                    what = f"{length:,} lines, but {other} has {expected:,}"
-                    due = "line N of one should translate line N of the other; give texts of the same length"
-                    raise CorpusError(f"{path}: {what}: {due}")
+                    raise wrong(path, f"{length:,} lines", f"{expected:,} as in {other}, each a translation")
+        if self.name.startswith(MULTILINGUAL):
+            return multilingual_corpus(corpora)
         return parallel_corpus(corpora, links=self._links(corpora) if self.links and len(corpora) > 1 else None)
 
     def _links(self, corpora: Mapping[str, Corpus]) -> dict[tuple[str, str], dict[str, Links]]:
@@ -387,27 +366,25 @@ class LanguageParts:
         path = given_path(self.links or "", error=CorpusError)
         some = [sentence for corpus in (one, other) for of_split in corpus.splits.values() for sentence in of_split]
         if len({*one.splits, *other.splits}) > 1 or not all(sentence.id.isdecimal() for sentence in some):
-            due = "links are of one file of each language with one sentence a line; give two .txt files"
-            raise CorpusError(f"{path}: {due}")
+            raise wrong(path, "links of other corpora", "two .txt files of one sentence a line for links")
         ((of_one,), (of_other,)) = (corpus.splits.values() for corpus in (one, other))
         n_first, n_second = ({int(each.id): len(each) for each in sentences} for sentences in (of_one, of_other))
         by_line: dict[int, list[tuple[str, int, int]]] = {}
         n_lines, last = 0, max(n_first.keys() & n_second, default=0)
         for n_lines, line in enumerate(text_lines(path), 1):
-            matches = [(text, _LINK.fullmatch(text)) for text in line.split()]
-            if (wrong := next((text for text, match in matches if match is None), None)) is not None:
-                raise CorpusError(f"{path}:{n_lines}: {quoted(wrong)} is no link: write 3-4, or 3p4 for a possible one")
+            matches = [_LINK.fullmatch(text) for text in line.split()]
+            if None in matches:
+                raise wrong(f"{path}:{n_lines}", line.strip(), "links as 3-4, or 3p4 for a possible one")
             if n_lines in n_first and n_lines in n_second:
-                by_line[n_lines] = [(match[2], int(match[1]), int(match[3])) for _, match in matches if match]
+                by_line[n_lines] = [(match[2], int(match[1]), int(match[3])) for match in matches if match]
         if last > n_lines:
-            raise CorpusError(f"{path}: {n_lines:,} lines, but the texts have {last:,}; give a line for each")
-        start = self.start
+            raise wrong(path, f"{n_lines:,} lines", f"{last:,}, one for each line of the texts")
+        start, every = self.start, [(number, i, j) for number, links in by_line.items() for _, i, j in links]
         if start is None:
-            every = [(number, i, j) for number, links in by_line.items() for _, i, j in links]
             start = 0 if any(min(i, j) == 0 for _, i, j in every) else 1
             if start and not any(i == n_first[number] or j == n_second[number] for number, i, j in every):
-                what = "no word is numbered 0, and no number equals a sentence length"
-                raise CorpusError(f"{path}: {what}: write links0= or links1= to state the number of a first word")
+                due = "a word 0, or as many as a sentence has; write links0= or links1= for the number of a first word"
+                raise wrong(path, "no number that tells whether words are counted from 0 or 1", due)
         gold: dict[str, Links] = {}
         for number, links in by_line.items():
             kinds = (frozenset((i - start, j - start) for kind, i, j in links if kind == which) for which in "-p")
@@ -415,15 +392,22 @@ class LanguageParts:
         return {(first, second): gold}
 
 
+def _is_text(path: Path, language: str) -> bool:
+    """Whether a file is one of text, as its suffix ``.txt`` or ``.LANGUAGE`` shows; or all files of a folder are."""
+    if path.is_dir():
+        visible = [file for file in path.iterdir() if not file.name.startswith(".")]
+        return bool(visible) and all(file.suffix == ".txt" and _is_text(file, language) for file in visible)
+    may_be_text = path.suffix in (".txt", "") and path.is_file() and not looks_like_columns(path)
+    return path.suffix == f".{language}" or may_be_text
+
+
 def _load_bitext(path: Path, languages: Sequence[str]) -> dict[str, Corpus]:
     """Corpora by language of one file whose lines hold a sentence in each, with ``|||`` between."""
     texts: dict[str, list[Sentence]] = {language: [] for language in languages}
-    for number, line in enumerate(text_lines(path), 1):
-        parts = line.split(_BETWEEN)
-        if len(parts) != len(languages) and line.strip():
-            what = f"{len(parts)} sentences with {_BETWEEN} between"
-            raise CorpusError(f"{path}:{number}: {what}, but {len(languages)} languages: {'+'.join(languages)}")
-        for language, text in zip(languages, parts, strict=False):
+    for number, line in numbered_lines(path):
+        if len(parts := line.split(_BETWEEN)) != len(languages):
+            raise wrong(f"{path}:{number}", line, f"{len(languages)} sentences with {_BETWEEN} between")
+        for language, text in zip(languages, parts, strict=True):
             if text.strip():
                 texts[language].append(sentence_of_text(text, split_at_spaces=True, name=str(number)))
     split = split_of(path) or "test"

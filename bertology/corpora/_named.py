@@ -95,10 +95,8 @@ def load_treebank(name: str, treebank: Treebank) -> Corpus:
             except (requests.RequestException, ValueError) as error:
                 what = f"is not the file that was pinned (SHA-256 {sha256[:12]}… was due); try again"
                 if isinstance(error, requests.RequestException):
-                    reason = "no connection" if isinstance(error, requests.ConnectionError) else type(error).__name__
-                    reason = f"no answer in {_TIMEOUT_S} s" if isinstance(error, requests.Timeout) else reason
-                    reason = reason if error.response is None else f"HTTP {error.response.status_code}"
-                    what = f"cannot be downloaded ({reason}); go online"
+                    status = "" if error.response is None else f" {error.response.status_code}"
+                    what = f"cannot be downloaded ({type(error).__name__}{status}); go online"
                 raise CorpusError(f"{url} {what}, set BERTOLOGY_UD_MIRROR, or give the path of a copy") from error
     stated = {field: getattr(treebank, field) for field in ("language", "licence", "reference")}
     return replace(CoNLLU().load(treebank.folder), name=name, **stated)
@@ -270,10 +268,8 @@ def corpus_is_available(name_or_path: str | Path) -> bool:
     if (languages := LanguageParts.of(name_or_path)) is not None:
         return all(map(corpus_is_available, languages.corpora.values()))
     kind, left, right = _parts(name_or_path)
-    if kind == "change":
-        return corpus_is_available(right)
-    if kind == "joined":
-        return bool(left and right) and corpus_is_available(left) and corpus_is_available(right)
+    if kind in ("change", "joined"):
+        return all(part and corpus_is_available(part) for part in ((left, right) if kind == "joined" else (right,)))
     if kind != "name":
         return exists(left)
     if (treebank := treebanks().get(left)) is not None:
@@ -291,7 +287,7 @@ def _no_such(name_or_path: str | Path, path: Path) -> Exception:
     missing = path
     while not missing.parent.exists():
         missing = missing.parent
-    siblings = sorted(entry.name for entry in missing.parent.iterdir()) if missing.parent.is_dir() else []
-    near = difflib.get_close_matches(missing.name, siblings, n=3, cutoff=0.5)
-    hint = f"did you mean {' or '.join(str(missing.parent / name) for name in near)}?" if near else "check the path"
+    siblings = [entry.name for entry in missing.parent.iterdir()] if missing.parent.is_dir() else []
+    near = difflib.get_close_matches(missing.name, sorted(siblings), n=1, cutoff=0.5)
+    hint = f"did you mean {missing.parent / near[0]}?" if near else "check the path"
     return CorpusError(f"{path}: no such file or folder; {hint}")

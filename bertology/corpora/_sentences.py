@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate, chain, count, pairwise
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from types import MappingProxyType
 from typing import Any, cast, overload
 
@@ -185,248 +185,11 @@ def as_one(sentences: Sequence[Sentence]) -> Sentence:
 
 
 Integers = NDArray[np.int64]
-
-_Extras = tuple[Mapping[str, tuple[Target, ...]], tuple[MultiwordToken, ...], tuple[str, ...], frozenset[str]]
-"""Annotation that few sentences have: spans, multiword tokens, empty nodes, names of derived targets."""
-
-_NO_EXTRAS: _Extras = ({}, (), (), frozenset())
-_MARK = "\0"
-_NUMBER_AT_END = re.compile(r"[-._:]?s?\d+$")
-_ID_MARK, _TEXT_MARK = _MARK + "i", _MARK + "t"
-
-
-class Sentences(Sequence[Sentence]):
-    """An immutable sequence of :class:`Sentence`, held by column.
-
-    Words of all sentences are numbered through: word ``w`` of sentence ``s`` is ``starts[s] + w``. A million words
-    with the layers of a treebank take some 40 MB.
-    """
-
-    def __init__(self, sentences: Iterable[Sentence] = ()) -> None:
-        # Strings as UTF-8 (one emoji must not widen all of them) and where each ends.
-        self._strings = {"id": (bytearray(), array("q", [0])), "text": (bytearray(), array("q", [0]))}
-        self._strings["comments"] = (bytearray(), array("q", [0]))
-        forms, groups = CodeColumn(), CodeColumn()
-        columns: dict[str, CodeColumn] = {}
-        starts, spans, heads = array("q", [0]), array("i"), array("i")
-        extras: dict[int, _Extras] = {}
-        any_heads = False
-        for number, sentence in enumerate(sentences):
-            before, n = starts[-1], len(sentence.words)
-            # A column that is too short or too long would shift the annotation of every later sentence.
-            heads_of = [-1] * n if sentence.heads is None else sentence.heads
-            if {n, *map(len, (sentence.spans, heads_of, *sentence.layers.values()))} != {n}:
-                what = f"{n} words, but spans, heads or a layer of another length"
-                raise ValueError(f"sentence {sentence.id!r}: {what}")
-            # What the sentence holds anyway, its id and text, is kept as a mark.
-            marks = {f" sent_id = {sentence.id}": _ID_MARK, f" text = {sentence.text}": _TEXT_MARK}
-            packed = ""
-            for comment in sentence.comments:
-                packed += (marks.get(comment) or comment.replace(_MARK, _MARK * 2)) + "\n"
-            strings = sentence.id, sentence.text, packed
-            for value, (content, ends) in zip(strings, self._strings.values(), strict=True):
-                content += value.encode("utf-8", "surrogatepass")
-                ends.append(len(content))
-            groups.extend((sentence.group or None,), number)
-            forms.extend(sentence.words, before)
-            for name, values in sentence.layers.items():
-                if name not in columns:
-                    columns[name] = CodeColumn()
-                columns[name].extend(values, before)
-            spans.extend(chain.from_iterable(sentence.spans))
-            any_heads = any_heads or sentence.heads is not None
-            heads.extend(heads_of)
-            if sentence.targets or sentence.multiword or sentence.empty_nodes:
-                extras[number] = (sentence.targets, sentence.multiword, sentence.empty_nodes, sentence.derived)
-            starts.append(before + n)
-        self.n_words: int = starts[-1]
-        """Number of words in all sentences."""
-        self.starts: Integers = as_array(starts)
-        """``[sentence + 1]`` number of the first word of each sentence, and the number of words."""
-        self.char_spans: Codes = as_array(spans).reshape(-1, 2)
-        """``[word, 2]`` place of each word in its sentence's text."""
-        self.forms: WordLayer = forms.freeze(self.n_words)
-        """The word forms themselves."""
-        self.layers: dict[str, WordLayer] = {}
-        """Word-level annotation by name; a layer without a single value is not there."""
-        for name, column in columns.items():
-            if (layer := column.freeze(self.n_words)).values:
-                self.layers[name] = layer
-        self.groups: WordLayer = groups.freeze(len(starts) - 1)
-        """``[sentence]`` the document or other group of each sentence; no value where it has none."""
-        self.heads: Codes | None = as_array(heads) if any_heads else None
-        """``[word]`` heads, 1-based inside the sentence, 0 for the root, −1 where a sentence has none."""
-        self._extras = extras
-
-    @cached_property
-    def sentence_of_word(self) -> Codes:
-        """``[word]`` number of the sentence of each word."""
-        return np.repeat(np.arange(len(self), dtype=np.int32), np.diff(self.starts))
-
-    def __len__(self) -> int:
-        return len(self.starts) - 1
-
-    @overload
-    def __getitem__(self, index: int) -> Sentence: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sentences: ...
-    def __getitem__(self, index: int | slice) -> Sentence | Sentences:
-        if isinstance(index, slice):
-            return Sentences(map(self.__getitem__, range(*index.indices(len(self)))))
-        number = index + len(self) if index < 0 else index
-        if not 0 <= number < len(self):
-            raise IndexError(index)
-        first, last = self.starts[number], self.starts[number + 1]
-        targets, multiword, empty_nodes, derived = self._extras.get(number, _NO_EXTRAS)
-        name, text = self.id(number), self.text(number)
-        heads = self.heads[first:last].tolist() if self.heads is not None else None
-        layers, comments = dict[str, tuple[str | None, ...]](), list[str]()
-        for layer_name, layer in self.layers.items():
-            values = layer.decoded(first, last)
-            if values.count(None) < len(values):
-                layers[layer_name] = values
-        marked = {_ID_MARK: f" sent_id = {name}", _TEXT_MARK: f" text = {text}"}
-        for comment in self._string("comments", number).split("\n")[:-1]:
-            comments.append(marked.get(comment) or comment.replace(_MARK * 2, _MARK))
-        return Sentence(
-            id=name,
-            text=text,
-            words=cast(tuple[str, ...], self.forms.decoded(first, last)),
-            spans=tuple(map(tuple, self.char_spans[first:last].tolist())),
-            layers=layers,
-            heads=tuple(heads) if heads and heads[0] >= 0 else None,
-            targets=targets,
-            multiword=multiword,
-            comments=tuple(comments),
-            empty_nodes=empty_nodes,
-            derived=derived,
-            group=self.groups.decoded(number, number + 1)[0] or "",
-        )
-
-    def with_layers(self, layers: Mapping[str, WordLayer]) -> Sentences:
-        """The same sentences with ``layers`` of all words added, or put in place of those of the same name.
-
-        Raises:
-            ValueError: a layer is not as long as there are words.
-        """
-        for name, layer in layers.items():
-            if layer.packed.shape != (self.n_words,):
-                raise ValueError(f"layer {name} has {len(layer.packed)} values for {self.n_words} words")
-        other = copy.copy(self)
-        other.layers = {**self.layers, **layers}
-        other.__dict__.pop("fingerprint", None)
-        return other
-
-    @property
-    def target_layers(self) -> tuple[str, ...]:
-        """Names of the span-level annotation, sorted."""
-        return tuple(sorted({name for targets, *_ in self._extras.values() for name in targets}))
-
-    def targets(self, layer: str) -> Iterator[tuple[int, tuple[Target, ...]]]:
-        """The number and the targets of each sentence that has span-level annotation of that name."""
-        # In order of sentences: targets may have been added to some later.
-        for number, (targets, *_) in sorted(self._extras.items()):
-            if targets.get(layer):
-                yield number, targets[layer]
-
-    def with_derived(self, name: str, targets: Mapping[int, tuple[Target, ...]]) -> Sentences:
-        """The same sentences with targets that follow by rule from their annotation; the fingerprint is unchanged.
-
-        Targets are given by number of sentence, and replace those of that name.
-        """
-        other = copy.copy(self)
-        other._extras = dict(self._extras)
-        for number, spans in targets.items():
-            others, multiword, empty_nodes, derived = self._extras.get(number, _NO_EXTRAS)
-            other._extras[number] = ({**others, name: spans}, multiword, empty_nodes, derived | {name})
-        return other
-
-    @cached_property
-    def document_of_sentence(self) -> Integers:
-        """``[sentence]`` number of the document of each: see :func:`document_starts`."""
-        groups = [name or "" for name in self.groups.decoded(0, len(self))]
-        starts = [start for start, _ in document_starts(groups, list(map(self.id, range(len(self)))))]
-        return np.searchsorted(starts, np.arange(len(self)), side="right") - 1
-
-    def text(self, number: int) -> str:
-        """The natural text of sentence ``number``."""
-        return self._string("text", number)
-
-    def id(self, number: int) -> str:
-        """The identifier of sentence ``number`` in its corpus."""
-        return self._string("id", number)
-
-    def _string(self, name: str, number: int) -> str:
-        content, ends = self._strings[name]
-        return content[ends[number] : ends[number + 1]].decode("utf-8", "surrogatepass")
-
-    def word(self, number: int) -> str:
-        """The form of word ``number``, counted through the whole sequence."""
-        return self.forms.values[int(self.forms.packed[number])]
-
-    @cached_property
-    def written(self) -> WordLayer:
-        """Each word as the text shows it, :attr:`forms` themselves where no token stands for several words.
-
-        Words that do not spell their multiword token (French *du*, which is *de* and *le*) show all of it.
-        """
-        shown: list[str | None] = []
-        for number, (_, multiword, *_) in sorted(self._extras.items()):
-            if not multiword:
-                continue
-            shown = shown or list(self.forms.decoded(0, self.n_words))
-            text, words = self.text(number), range(*self.starts[number : number + 2].tolist())
-            for word, (begin, end) in zip(words, self.char_spans[words.start : words.stop].tolist(), strict=True):
-                shown[word] = text[begin:end]
-        if not shown:
-            return self.forms
-        column = CodeColumn()
-        column.extend(shown, 0)
-        return column.freeze(self.n_words)
-
-    @cached_property
-    def text_fingerprint(self) -> str:
-        """Hash of the input of a model, text and positions of words, independent of annotation."""
-        text, ends = self._strings["text"]
-        return digest([memoryview(text), memoryview(ends), self.starts.data, self.char_spans.tobytes()])
-
-    @cached_property
-    def fingerprint(self) -> str:
-        """Hash of text, identifiers, groups and annotation (comments, empty nodes and derived targets left out).
-
-        Predictions are kept under identifiers of sentences, and some items follow from them.
-        """
-
-        parts, (ids, ends) = list[bytes | memoryview]([self.text_fingerprint.encode()]), self._strings["id"]
-        for name, layer in (("form", self.forms), ("group", self.groups), *sorted(self.layers.items())):
-            parts += [memoryview(ids), memoryview(ends)] if layer is self.groups else []
-            values = "\0".join(layer.values).encode("utf-8", "surrogatepass")
-            parts += [name.encode(), layer.packed.astype(np.int32).data, values]
-        if self.heads is not None:
-            parts.append(self.heads.data)
-        targets: dict[int, dict[str, list[Any]]] = {}
-        for number, (some, _, _, derived) in self._extras.items():
-            for name in some.keys() - derived:
-                plain = map(attrgetter("span1", "label", "span2"), some[name])
-                targets.setdefault(number, {})[name] = list(plain)
-        return digest([*parts, canonical_json(targets)])
-
-
-def document_starts(groups: Sequence[str], ids: Sequence[str]) -> list[tuple[int, str]]:
-    """The first sentence of each document, and what the document is called, empty if it has no name.
-
-    Documents are the groups of sentences; where there is none at all, they follow from what precedes the number in
-    the names of sentences (``doc-3-0012``).
-
-    Args:
-        groups: ``[sentence]`` the group of each.
-        ids: ``[sentence]`` its name.
-    """
-    names = groups if any(groups) else [_NUMBER_AT_END.sub("", name) for name in ids]
-    return [(place, name) for place, name in enumerate(names) if not place or name != names[place - 1]]
-
-
 Codes = NDArray[np.int32]
+
+_NUMBER_AT_END = re.compile(r"[-._:]?s?\d+$")
+_RARE = ("targets", "multiword", "empty_nodes", "derived")
+"""Annotation that few sentences have."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -453,33 +216,221 @@ class WordLayer:
         return tuple(map(self._value_of.__getitem__, self.packed[first:last].tolist()))
 
 
-class CodeColumn:
-    """An append-only column of repeated values as codes into a vocabulary, widened as that grows."""
+class _Column:
+    """An append-only column of repeated values as codes into a vocabulary."""
 
     def __init__(self) -> None:
         # Codes in order of first appearance, -1 for none.
         self._code_of: defaultdict[str | None, int] = defaultdict(count().__next__, {None: -1})
-        self._codes = array("b")
-        self._wider = [("h", 1 << 15), ("i", 1 << 31)]
-        self._limit = 1 << 7
+        self._codes = array("i")
 
     def extend(self, values: Iterable[str | None], before: int) -> None:
         """Append ``values``, filling up to ``before`` words that earlier sentences left out."""
         if len(self._codes) < before:
             self._codes.extend([-1] * (before - len(self._codes)))
-        codes = list(map(self._code_of.__getitem__, values))
-        while len(self._code_of) > self._limit:
-            typecode, self._limit = self._wider.pop(0)
-            self._codes = array(typecode, self._codes)
-        self._codes.fromlist(codes)
+        self._codes.fromlist(list(map(self._code_of.__getitem__, values)))
 
     def freeze(self, length: int) -> WordLayer:
         """The whole column, filled up to ``length`` words."""
         self.extend((), length)
         _, *values = self._code_of  # the first is None
-        return WordLayer(as_array(self._codes), tuple(cast("list[str]", values)))
+        packed = np.array(self._codes, dtype=np.min_scalar_type(-max(1, len(values))))
+        return WordLayer(packed, tuple(cast("list[str]", values)))
 
 
-def as_array(column: array[int]) -> NDArray[np.signedinteger[Any]]:
-    """The column's own memory as an array."""
-    return np.frombuffer(column, dtype=column.typecode) if column else np.zeros(0, column.typecode)
+class Sentences(Sequence[Sentence]):
+    """An immutable sequence of :class:`Sentence`, held by column.
+
+    Words of all sentences are numbered through: word ``w`` of sentence ``s`` is ``starts[s] + w``. A million words
+    with the layers of a treebank take some 80 MB.
+    """
+
+    def __init__(self, sentences: Iterable[Sentence] = ()) -> None:
+        self._ids, self._texts = list[str](), list[str]()
+        # What the sentence holds anyway, its id (0) and text (1), is kept as a number.
+        self._comments: list[tuple[str | int, ...]] = []
+        self._rare: dict[int, dict[str, Any]] = {}
+        forms, groups, columns = _Column(), _Column(), defaultdict[str, _Column](_Column)
+        starts, spans, heads, any_heads = array("q", [0]), array("i"), array("i"), False
+        for number, sentence in enumerate(sentences):
+            before, n = starts[-1], len(sentence.words)
+            # A column that is too short or too long would shift the annotation of every later sentence.
+            heads_of = [-1] * n if sentence.heads is None else sentence.heads
+            if {n, *map(len, (sentence.spans, heads_of, *sentence.layers.values()))} != {n}:
+                raise ValueError(f"sentence {sentence.id!r}: {n} words, but spans, heads or a layer of another length")
+            self._ids.append(sentence.id)
+            self._texts.append(sentence.text)
+            held: dict[str, int] = {f" sent_id = {sentence.id}": 0, f" text = {sentence.text}": 1}
+            self._comments.append(tuple(held.get(comment, comment) for comment in sentence.comments))
+            if rare := {name: value for name in _RARE if (value := getattr(sentence, name))}:
+                self._rare[number] = rare
+            groups.extend((sentence.group or None,), number)
+            for column, values in ((forms, sentence.words), *((columns[k], v) for k, v in sentence.layers.items())):
+                column.extend(values, before)
+            spans.extend(chain.from_iterable(sentence.spans))
+            any_heads = any_heads or sentence.heads is not None
+            heads.extend(heads_of)
+            starts.append(before + n)
+        self.n_words: int = starts[-1]
+        """Number of words in all sentences."""
+        self.starts: Integers = np.array(starts)
+        """``[sentence + 1]`` number of the first word of each sentence, and the number of words."""
+        self.char_spans: Codes = np.array(spans).reshape(-1, 2)
+        """``[word, 2]`` place of each word in its sentence's text."""
+        self.forms: WordLayer = forms.freeze(self.n_words)
+        """The word forms themselves."""
+        layers = {name: column.freeze(self.n_words) for name, column in columns.items()}
+        self.layers: dict[str, WordLayer] = {name: layer for name, layer in layers.items() if layer.values}
+        """Word-level annotation by name; a layer without a single value is not there."""
+        self.groups: WordLayer = groups.freeze(len(starts) - 1)
+        """``[sentence]`` the document or other group of each sentence; no value where it has none."""
+        self.heads: Codes | None = np.array(heads) if any_heads else None
+        """``[word]`` heads, 1-based inside the sentence, 0 for the root, −1 where a sentence has none."""
+
+    @cached_property
+    def sentence_of_word(self) -> Codes:
+        """``[word]`` number of the sentence of each word."""
+        return np.repeat(np.arange(len(self), dtype=np.int32), np.diff(self.starts))
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    @overload
+    def __getitem__(self, index: int) -> Sentence: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sentences: ...
+    def __getitem__(self, index: int | slice) -> Sentence | Sentences:
+        if isinstance(index, slice):
+            return Sentences(map(self.__getitem__, range(*index.indices(len(self)))))
+        number = range(len(self))[index]
+        first, last = self.starts[number], self.starts[number + 1]
+        name, text = self._ids[number], self._texts[number]
+        heads = self.heads[first:last].tolist() if self.heads is not None else None
+        decoded = ((layer_name, layer.decoded(first, last)) for layer_name, layer in self.layers.items())
+        held = (f" sent_id = {name}", f" text = {text}")
+        return Sentence(
+            id=name,
+            text=text,
+            words=cast(tuple[str, ...], self.forms.decoded(first, last)),
+            spans=tuple(map(tuple, self.char_spans[first:last].tolist())),
+            layers={name: values for name, values in decoded if values.count(None) < len(values)},
+            heads=tuple(heads) if heads and heads[0] >= 0 else None,
+            comments=tuple(held[one] if isinstance(one, int) else one for one in self._comments[number]),
+            group=self.groups.decoded(number, number + 1)[0] or "",
+            **self._rare.get(number, {}),
+        )
+
+    def with_layers(self, layers: Mapping[str, WordLayer]) -> Sentences:
+        """The same sentences with ``layers`` of all words added, or put in place of those of the same name.
+
+        Raises:
+            ValueError: a layer is not as long as there are words.
+        """
+        for name, layer in layers.items():
+            if layer.packed.shape != (self.n_words,):
+                raise ValueError(f"layer {name} has {len(layer.packed)} values for {self.n_words} words")
+        other = copy.copy(self)
+        other.layers = {**self.layers, **layers}
+        other.__dict__.pop("fingerprint", None)
+        return other
+
+    @property
+    def target_layers(self) -> tuple[str, ...]:
+        """Names of the span-level annotation, sorted."""
+        return tuple(sorted({name for rare in self._rare.values() for name in rare.get("targets", ())}))
+
+    def targets(self, layer: str) -> Iterator[tuple[int, tuple[Target, ...]]]:
+        """The number and the targets of each sentence that has span-level annotation of that name."""
+        # In order of sentences: targets may have been added to some later.
+        for number, rare in sorted(self._rare.items(), key=itemgetter(0)):
+            if some := rare.get("targets", {}).get(layer):
+                yield number, some
+
+    def with_derived(self, name: str, targets: Mapping[int, tuple[Target, ...]]) -> Sentences:
+        """The same sentences with targets that follow by rule from their annotation; the fingerprint is unchanged.
+
+        Targets are given by number of sentence, and replace those of that name.
+        """
+        other = copy.copy(self)
+        other._rare = dict(self._rare)
+        for number, spans in targets.items():
+            rare = self._rare.get(number, {})
+            more = {"targets": {**rare.get("targets", {}), name: spans}, "derived": {name, *rare.get("derived", ())}}
+            other._rare[number] = {**rare, **more, "derived": frozenset(more["derived"])}
+        return other
+
+    @cached_property
+    def documents(self) -> list[tuple[int, str]]:
+        """The first sentence of each document, and what the document is called, empty if it has no name.
+
+        Documents are the groups of sentences; where there is none at all, they follow from what precedes the number in
+        the names of sentences (``doc-3-0012``).
+        """
+        names = [name or "" for name in self.groups.decoded(0, len(self))]
+        names = names if any(names) else [_NUMBER_AT_END.sub("", name) for name in self._ids]
+        return [(place, name) for place, name in enumerate(names) if not place or name != names[place - 1]]
+
+    @cached_property
+    def document_of_sentence(self) -> Integers:
+        """``[sentence]`` number of the document of each: see :attr:`documents`."""
+        starts = [start for start, _ in self.documents]
+        return np.searchsorted(starts, np.arange(len(self)), side="right") - 1
+
+    def text(self, number: int) -> str:
+        """The natural text of sentence ``number``."""
+        return self._texts[number]
+
+    def id(self, number: int) -> str:
+        """The identifier of sentence ``number`` in its corpus."""
+        return self._ids[number]
+
+    def word(self, number: int) -> str:
+        """The form of word ``number``, counted through the whole sequence."""
+        return self.forms.values[int(self.forms.packed[number])]
+
+    @cached_property
+    def written(self) -> WordLayer:
+        """Each word as the text shows it, :attr:`forms` themselves where no token stands for several words.
+
+        Words that do not spell their multiword token (French *du*, which is *de* and *le*) show all of it.
+        """
+        numbers = [number for number, rare in self._rare.items() if "multiword" in rare]
+        shown = list(self.forms.decoded(0, self.n_words)) if numbers else []
+        for number in numbers:
+            words = range(*self.starts[number : number + 2].tolist())
+            for word, (begin, end) in zip(words, self.char_spans[words.start : words.stop].tolist(), strict=True):
+                shown[word] = self._texts[number][begin:end]
+        column = _Column()
+        column.extend(shown, 0)
+        return column.freeze(self.n_words) if shown else self.forms
+
+    @cached_property
+    def text_fingerprint(self) -> str:
+        """Hash of the input of a model, text and positions of words, independent of annotation."""
+        return digest([*_joined(self._texts), self.starts.data, self.char_spans.tobytes()])
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Hash of text, identifiers, groups and annotation (comments, empty nodes and derived targets left out).
+
+        Predictions are kept under identifiers of sentences, and some items follow from them.
+        """
+        parts = list[bytes | memoryview]([self.text_fingerprint.encode()])
+        for name, layer in (("form", self.forms), ("group", self.groups), *sorted(self.layers.items())):
+            parts += _joined(self._ids) if layer is self.groups else []
+            values = "\0".join(layer.values).encode("utf-8", "surrogatepass")
+            parts += [name.encode(), layer.packed.astype(np.int32).data, values]
+        if self.heads is not None:
+            parts.append(self.heads.data)
+        targets: dict[int, dict[str, list[Any]]] = {}
+        for number, rare in self._rare.items():
+            for name in rare.get("targets", {}).keys() - rare.get("derived", ()):
+                plain = map(attrgetter("span1", "label", "span2"), rare["targets"][name])
+                targets.setdefault(number, {})[name] = list(plain)
+        return digest([*parts, canonical_json(targets)])
+
+
+def _joined(strings: Iterable[str]) -> list[bytes | memoryview]:
+    """Strings as UTF-8 and where each ends, as parts of a hash."""
+    encoded = [value.encode("utf-8", "surrogatepass") for value in strings]
+    return [b"".join(encoded), np.cumsum([0, *map(len, encoded)]).data]

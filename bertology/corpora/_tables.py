@@ -1,26 +1,27 @@
-"""Tables of sentences: which columns hold what, files of tables and data in memory, and the sentences of rows."""
+"""Tables: which columns hold what, files of tables and data in memory, and the sentences of rows."""
 
 from __future__ import annotations
 
 import ast
+import contextlib
 import csv
 import json
 import re
 from array import array
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fnmatch import filter as matching
 from functools import partial
 from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from bertology._files import NotJson, described, digest, opened, parsed_json, taken
+from bertology._files import NotJson, digest, opened, parsed_json, taken
 from bertology._names import name_not_found
 from bertology.corpora._corpus import SPLITS, TEXTS, UNLABELLED, Corpus, Format
 from bertology.corpora._files import (
     Oddities,
-    at_least_one,
     corpus_name,
     first_line,
     numbered_lines,
@@ -29,6 +30,7 @@ from bertology.corpora._files import (
     split_of,
     suffix_of,
     text_lines,
+    wrong,
 )
 from bertology.corpora._sentences import IGNORED, Sentence, Sentences, Target, as_one
 from bertology.corpora._words import sentence_of_text, spacing_in, with_iob2, words_within
@@ -37,11 +39,98 @@ from bertology.errors import CorpusError, cut, cut_path, listed, quoted
 
 # Which columns hold what.
 
-_REMEDY = "name the columns as in columns='text=sentence,label=label' (--columns)"
-_LAYERS = ("upos", "xpos", "lemma", "feats", "deprel", "ner", "chunk")
-_PAIRS = (("sentence1", "sentence2"), ("text1", "text2"), ("premise", "hypothesis"), ("text", "text2"))
-_KEYS = ("text", "text2", "at", "at2", "words", "label", "tags", "split", "group", "id")
-"""Keys of tables of sentences.
+Stated = str | Sequence[str]
+"""Columns as a person names them: ``"text=sentence,label=stars+topic"``, or its parts."""
+
+
+Columns = Mapping[str, tuple[str, ...]]
+"""Columns of a table by key."""
+
+
+@dataclass(frozen=True)
+class Form:
+    """The columns that one kind of table has, by the keys with which people name them."""
+
+    needs: tuple[str, ...]
+    """Keys that must be there; of ``text|words`` one."""
+    may: tuple[str, ...] = ()
+    several: tuple[str, ...] = ()
+    """Keys of any number of columns, joined by ``+``."""
+    aliases: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Names of columns by which a key is recognised, the preferred first, where it is not called as the key is."""
+    beside: Mapping[str, str] = field(default_factory=dict)
+    """Keys that stand with another one alone."""
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The keys of all columns that are read."""
+        return (*(key for some in self.needs for key in some.split("|")), *self.may)
+
+    @property
+    def remedy(self) -> str:
+        """How columns are named."""
+        further = [key for key in ("label", "group") if key in self.may][:1]
+        example = ",".join(f"{key}=COLUMN" for key in (*(some.split("|")[0] for some in self.needs), *further))
+        return f"name the columns as in --columns {example} (by number, from 1, where the first row holds no names)"
+
+    def recognised(self, names: Collection[str]) -> Columns | None:
+        """The columns by the obvious names, in whatever case; None where one that is needed is lacking."""
+        of = {name.lower(): name for name in names}
+        known = {key: [of[name] for alias in self._names(key) for name in matching(of, alias)] for key in self.keys}
+        known = {key: some if key in self.several else some[:1] for key, some in known.items()}
+        found = {key: tuple(some) for key, some in known.items() if some and known.get(self.beside.get(key, key))}
+        return None if self._lacking(found) else found
+
+    def stated(self, columns: Stated) -> Columns:
+        """The columns that a person names; errors also where one is lacking or of no use."""
+        spelt = {alias: key for key in self.keys for alias in self._names(key)}
+        chosen: dict[str, tuple[str, ...]] = {}
+        for part in _parts(columns):
+            written, _, value = map(str.strip, part.partition("="))
+            if (key := spelt.get(written, written)) not in self.keys:
+                raise name_not_found("key of columns", key, (*self.keys, "language"))
+            values = tuple(map(str.strip, value.split("+"))) if key in self.several else (value,)
+            if "" in values or key in chosen:
+                raise wrong("columns", part, f"key=column, each key once; {self.remedy}")
+            chosen[key] = values
+        alone = (of for key, of in self.beside.items() if key in chosen and of not in chosen)
+        if lacking := self._lacking(chosen) or next(alone, ""):
+            raise CorpusError(f"columns: no {lacking}= is there; {self.remedy}")
+        return {key: chosen[key] for key in self.keys if key in chosen}
+
+    def has_names(self, columns: Stated | None) -> bool:
+        """Whether columns are called by names that the first row of a file holds, not by their numbers alone."""
+        stated, _ = split_language(columns)
+        return stated is None or not all("".join(names).isdecimal() for names in self.stated(stated).values())
+
+    def unknown(self, source: object, names: Collection[str], *, nor: str = "") -> CorpusError:
+        """The error for a table with no known columns: those that it has, and how to name them."""
+        needed = " and ".join(filter(None, (", ".join(self.needs[:-1]), self.needs[-1]))).replace("|", " or ")
+        return CorpusError(
+            f"{source}: no columns {needed} among {listed(names)}{nor and f', nor {nor}'}; {self.remedy}"
+        )
+
+    def _names(self, key: str) -> tuple[str, ...]:
+        return self.aliases.get(key, (key,))
+
+    def _lacking(self, found: Mapping[str, Any]) -> str:
+        return next((some for some in self.needs if not found.keys() & set(some.split("|"))), "")
+
+
+SENTENCES = Form(
+    needs=("text|words",),
+    may=("text2", "at", "at2", "label", "tags", "split", "group", "id"),
+    several=("label", "tags"),
+    aliases={
+        "text": ("sentence1", "text1", "premise", "text", "sentence"),
+        "text2": ("sentence2", "text2", "hypothesis"),
+        "words": ("words", "tokens"),
+        "tags": ("tags", "*_tags", "upos", "xpos", "lemma", "feats", "deprel", "ner", "chunk"),
+        **dict.fromkeys(("at", "at2", "group", "id"), ()),
+    },
+    beside={"tags": "words", "text2": "text", "at": "label", "at2": "text2"},
+)
+"""Tables of sentences.
 
 ``text`` is the text of a sentence, or of the first of a pair, whose second one is ``text2``. ``at`` and ``at2`` are the
 place of the word, or words, in them that a label is about, if not all: a number from 0, or ``first-last``, of what
@@ -49,63 +138,10 @@ spaces separate. ``words`` is a list of words, or one text with spaces between t
 its name, each column of ``tags``, lists as long as those of the words, a layer of its name. Splits that are made never
 divide a ``group``.
 """
-_NEEDED = {"at": "label", "at2": "text2", "tags": "words", "language": "text"}
-"""Keys that stand with another one alone."""
-Stated = str | Sequence[str]
-"""Columns as a person names them: ``"text=sentence,label=stars+topic"``, or its parts."""
 
 
-@dataclass(frozen=True)
-class Columns:
-    """Columns of a table by key."""
-
-    by_key: Mapping[str, tuple[str, ...]]
-    language: str | None = None
-    """Language of the texts, by whose rules words are found."""
-    inferred: bool = field(default=False, compare=False)
-
-    def __getitem__(self, key: str) -> tuple[str, ...]:
-        return self.by_key.get(key, ())
-
-    def one(self, key: str) -> str | None:
-        """The column of a key that has at most one."""
-        return names[0] if (names := self[key]) else None
-
-    @property
-    def named(self) -> tuple[str, ...]:
-        """All columns that are read."""
-        return tuple(name for names in self.by_key.values() for name in names)
-
-    @property
-    def has_names(self) -> bool:
-        """Whether columns are called by names that the first row of a file holds, not by their numbers alone."""
-        return not all(name.isdecimal() for name in self.named)
-
-    def __str__(self) -> str:
-        return ",".join(f"{key}={'+'.join(names)}" for key, names in self.by_key.items())
-
-
-def stated_columns(columns: Stated, keys: Sequence[str], several: Sequence[str], remedy: str) -> Columns:
-    """The columns that a person names by ``keys``, of which ``several`` may have several columns, joined by ``+``."""
-    parts, language = split_language(columns)
-    chosen: dict[str, tuple[str, ...]] = {}
-    for key, equals, value, part in parts_of(parts or ()):
-        if not equals or not value:
-            raise CorpusError(f"columns: {quoted(part)} is not key=column; {remedy}")
-        if key not in keys:
-            raise name_not_found("key of columns", key, (*keys, "language"))
-        if key in chosen:
-            plural = " and ".join(f"{name}=" for name in several)
-            raise CorpusError(f"columns: {key}= stands twice; write {plural} of several columns with +")
-        chosen[key] = tuple(map(str.strip, value.split("+"))) if key in several else (value,)
-    return Columns({key: chosen[key] for key in keys if key in chosen}, language)
-
-
-def parts_of(columns: Stated) -> list[tuple[str, str, str, str]]:
-    """The parts of stated columns: key, ``=`` if it is there, value, and the part as it is written."""
-    parts = columns.split(",") if isinstance(columns, str) else columns
-    cells = (tuple(map(str.strip, part.partition("="))) for part in parts)
-    return [(key, equals, value, part) for (key, equals, value), part in zip(cells, parts, strict=True)]
+def _parts(columns: Stated) -> list[str]:
+    return [part.strip() for part in (columns.split(",") if isinstance(columns, str) else columns)]
 
 
 def split_language(columns: Stated | None) -> tuple[list[str] | None, str | None]:
@@ -114,63 +150,85 @@ def split_language(columns: Stated | None) -> tuple[list[str] | None, str | None
     Raises:
         CorpusError: there are two.
     """
-    parts = parts_of(columns or ())
-    stated = [value for key, _, value, _ in parts if key == "language"]
+    parts = _parts(columns or ())
+    stated = [part.partition("=")[2].strip() for part in parts if re.match(r"language\s*=", part)]
     if len(stated) > 1 or "" in stated:
         raise CorpusError("columns: write language= once, with a code such as language=zh")
-    rest = [part.strip() for key, *_, part in parts if key != "language"]
+    rest = [part for part in parts if not re.match(r"language\s*=", part)]
     return rest or None, next(iter(stated), None)
 
 
-def _stated(columns: Stated) -> Columns:
-    """Columns of a table of sentences as stated; keys that need another one must have it."""
-    chosen = stated_columns(columns, _KEYS, ("label", "tags"), _REMEDY)
-    if not (chosen["text"] or chosen["words"]):
-        raise CorpusError(f"columns: neither text= nor words= is there; {_REMEDY}")
-    for key in (*chosen.by_key, *(["language"] if chosen.language else [])):
-        if (of := _NEEDED.get(key)) and not chosen[of]:
-            raise CorpusError(f"columns: {key}= stands without {of}=; name that column too, or leave it out")
-    return chosen
-
-
-def _recognised(names: Collection[str]) -> Columns | None:
-    """Columns by the obvious names among those of a table; None where no column is known to hold texts or words."""
-    of = {name.lower(): name for name in names}
-    pair = next((pair for pair in _PAIRS if of.keys() >= set(pair)), ())
-    texts = [of[name] for name in pair] or [of[name] for name in ("text", "sentence") if name in of][:1]
-    words = [of[name] for name in ("words", "tokens") if name in of][:1]
-    if not texts and not words:
-        return None
-    tagged = [of[name] for name in of if name == "tags" or name.endswith("_tags") or name in _LAYERS]
-    found = {"text": texts[:1], "text2": texts[1:], "words": words, "label": [of[n] for n in ("label",) if n in of]}
-    found |= {"tags": tagged if words else [], "split": [of[name] for name in ("split",) if name in of]}
-    return Columns({key: tuple(columns) for key, columns in found.items() if columns}, inferred=True)
-
-
-def no_columns(columns: Stated, name: str) -> CorpusError:
+def no_columns(columns: Stated, name: object) -> CorpusError:
     """The error for column names given with a corpus that has no columns to name."""
     what = "tables" if is_of_table(columns) else "column files"
     return CorpusError(f"columns={quoted(columns)} is for {what}; leave it out for {cut_path(name)}")
 
 
-def columns_found(names: Collection[str]) -> str:
-    """The columns of a table for an error about missing ones, with a remedy where a wrong mark separates them."""
-    only = next(iter(names), "") if len(names) == 1 else ""
-    part = next((what for mark, what in (("\t", "tabs"), (",", "commas"), (";", "semicolons")) if mark in only), "")
-    hint = f" (it has {part}: name a file with tabs .tsv, one with commas or semicolons .csv)" if part else ""
-    return f"among {listed(names)}{hint}"
-
-
 def is_of_table(columns: Stated) -> bool:
     """Whether columns are those of a table, ``text=sentence``, not of a file with one word a line, ``form,xpos``."""
-    return any("=" in part for part in ([columns] if isinstance(columns, str) else columns))
+    return any("=" in part for part in _parts(columns))
 
 
-# Tables, and the sentences of their rows.
+# Tables and their cells.
 
 _LIST = re.compile(r"\[\s*(['\"\d-]|None|null|nan\b).*\]|\[\s*\]", re.DOTALL)
 """A cell of text that is a list as JSON or Python writes it."""
-_LABEL_KINDS = {str: "text", bool: "a truth value", int: "a number", float: "a number"}
+
+_CELL = object()
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row of a table."""
+
+    where: str
+    """Its place, for messages."""
+    index: int
+    """Its number from 0."""
+    number: int
+    """Its line in a file that has lines; else its number from 1."""
+    values: Mapping[str, Any]
+    """Its values by column."""
+
+    def error(self, column: str, due: str, *, found: Any = _CELL) -> CorpusError:
+        """The error for the value of a column, or a part of it, where something else is ``due``."""
+        value = self.values.get(column) if found is _CELL else found
+        return wrong(f"{self.where}: column {quoted(column)}", value, due)
+
+    def string(self, column: str, *, default: str | None = None) -> str:
+        """A text without white space around it; it may be empty, and lacking where there is a default."""
+        value = default if (value := self.values.get(column)) is None else value
+        if not isinstance(value, str):
+            raise self.error(column, "a text")
+        return value.strip()
+
+    def text(self, column: str, *, numbers: bool = False, found: Any = _CELL) -> str:
+        """A text on one line, white space as single spaces, never empty; or a whole number where that may be.
+
+        ``found`` is the text itself where the column has a list of such.
+        """
+        value = plain(self.values.get(column) if found is _CELL else found)
+        if numbers and isinstance(value, int | float) and not isinstance(value, bool) and float(value).is_integer():
+            value = str(int(value))
+        if isinstance(value, str) and (words := value.split()):
+            return " ".join(words)
+        raise self.error(column, f"a text{' or a whole number' * numbers}; mend the row or leave it out", found=found)
+
+    def list(self, column: str) -> list[Any]:
+        """The values of a list: as it is, in JSON, as Python writes it, or in a text with spaces between them."""
+        value = self.values[column]
+        if isinstance(value, str):
+            if not _LIST.fullmatch(value):
+                return value.split()
+            for parse in (parsed_json, ast.literal_eval):
+                with contextlib.suppress(NotJson, ValueError, SyntaxError):
+                    items = parse(value)
+                    # Numpy's ['a' 'b'] reads as if Python had written it, but would be ['ab'].
+                    if isinstance(items, list) and (parse is parsed_json or repr(items) == value.strip()):
+                        return items
+        if not is_list(value):
+            raise self.error(column, 'a list, as ["a", "b"], or values with spaces between them')
+        return list(value)
 
 
 @dataclass(frozen=True)
@@ -184,123 +242,139 @@ class Table:
     lines: Sequence[int] | None = None
     """The line of each row in a file that has lines."""
 
-    def place(self, row: int) -> str:
-        """Place of a row (from 0), for messages."""
-        return f"{self.source}, row {row}" if self.lines is None else f"{self.source}:{self.lines[row]}"
-
-    def number(self, row: int) -> int:
-        """The line of a row (from 0), or its number from 1."""
-        return row + 1 if self.lines is None else self.lines[row]
-
-    def check(self, columns: Columns) -> None:
-        """Raise :class:`~bertology.errors.NameNotFoundError` where a named column is lacking."""
-        for column in columns.named:
-            if column not in self.columns:
-                raise name_not_found(f"column of {self.source}", column, self.columns)
-
     def __len__(self) -> int:
         return len(next(iter(self.columns.values()), ()))
 
+    def rows(self) -> Iterator[Row]:
+        """The rows in their order."""
+        for index, values in enumerate(zip(*self.columns.values(), strict=True)):
+            number = index + 1 if self.lines is None else self.lines[index]
+            where = f"{self.source}, row {index}" if self.lines is None else f"{self.source}:{number}"
+            yield Row(where, index, number, dict(zip(self.columns, values, strict=True)))
 
-Row = tuple[str | None, Sentence]
+    def chosen(self, form: Form, columns: Stated | None) -> Columns | None:
+        """Its columns, which a person names or which have obvious names; None where these are unknown.
+
+        Raises:
+            NameNotFoundError: a named column is lacking.
+        """
+        return form.recognised(self.columns) if columns is None else self.checked(form.stated(columns))
+
+    def checked(self, columns: Columns) -> Columns:
+        """The columns, all of which it must have."""
+        for column in (name for names in columns.values() for name in names):
+            if column not in self.columns:
+                raise name_not_found(f"column of {self.source}", column, self.columns)
+        return columns
+
+
+def is_list(value: Any) -> bool:
+    """Whether a value is a list, or an array of one dimension."""
+    return isinstance(value, list | tuple) or getattr(value, "ndim", 0) == 1
+
+
+def plain(value: Any) -> Any:
+    """A value of Python in place of a scalar of numpy or torch."""
+    return value.item() if hasattr(value, "item") and not isinstance(value, str) else value
+
+
+def _is_missing(value: Any) -> bool:
+    """Whether a value is missing: None, NaN, pandas' NA, or an empty text."""
+    if value is None or isinstance(value, str):
+        return not value
+    return type(value).__name__ in ("NAType", "NaTType") or (isinstance(value, float) and value != value)
+
+
+# Sentences of tables.
+
+Placed = tuple[str | None, Sentence]
 """A sentence of a table, and its split if it states one."""
 
 
 def _corpus_of_tables(name: str, tables: Mapping[str | None, Table], columns: Stated | None) -> Corpus:
     """The corpus in tables of the same columns, one a split; one under None is split by its column, or here."""
-    oddities = Oddities()
-    chosen = _columns_of(name, tables, columns)
-    rows = _rows_of_tables(tables, chosen, oddities, language=chosen.language)
-    notes = {"columns": f"{chosen}, by their names"} if chosen.inferred else {}
-    corpus = corpus_of_rows(name, list(rows), by=chosen.one("group"), notes=notes, oddities=oddities)
-    return replace(corpus, language=chosen.language)
+    oddities, (stated, language) = Oddities(), split_language(columns)
+    chosen = _columns_of(name, tables, stated)
+    if language is not None and "text" not in chosen:
+        raise CorpusError("columns: language= is that of texts, and no text= is there; leave it out")
+    rows = list(_sentences_of_tables(tables, chosen, oddities, language=language))
+    spelt = ",".join(f"{key}={'+'.join(names)}" for key, names in chosen.items())
+    notes = {"columns": f"{spelt}, by their names"} if stated is None else {}
+    corpus = corpus_of_rows(name, rows, by=next(iter(chosen.get("group", ())), None), notes=notes, oddities=oddities)
+    return replace(corpus, language=language)
 
 
 def _columns_of(name: str, tables: Mapping[str | None, Table], columns: Stated | None) -> Columns:
-    """The columns of tables, as stated or by their names; there must be some row."""
+    """The columns of tables of sentences, those of the first by their names; there must be some row."""
     first = next(iter(tables.values()))
-    chosen = _recognised(first.columns) if columns is None else _stated(columns)
-    if chosen is None:
-        raise CorpusError(f"{name}: no column of texts or words {columns_found(first.columns)}; {_REMEDY}")
+    if (chosen := first.chosen(SENTENCES, columns)) is None:
+        raise SENTENCES.unknown(name, first.columns)
     for table in tables.values():
-        table.check(chosen)
+        table.checked(chosen)
     if not any(map(len, tables.values())):
         raise CorpusError(f"{name}: no row in it; give some sentences")
     return chosen
 
 
-def _rows_of_tables(
+def _sentences_of_tables(
     tables: Mapping[str | None, Table], columns: Columns, oddities: Oddities, **words: Any
-) -> Iterator[Row]:
+) -> Iterator[Placed]:
     """The sentences of tables, in their order; ``words`` are options of :func:`sentence_of_text`."""
-    spelt = {label: _spelling(label, tables, in_lists=False) for label in columns["label"]}
-    spelt |= {tags: _spelling(tags, tables, in_lists=True) for tags in columns["tags"]}
-    for split, table, number in ((*of, number) for of in tables.items() for number in range(len(of[1]))):
-        where, one = table.place(number), columns.one
-        cells = {name: table.columns[name][number] for name in columns.named}
-        name = name_cell(cells[column], where, column) if (column := one("id")) else str(number)
-        text = text_cell(cells[column], where, column) if (column := one("text")) else None
+    labels, tags = columns.get("label", ()), columns.get("tags", ())
+    spelt = {column: _spelling(column, tables, in_lists=column in tags) for column in (*labels, *tags)}
+    one = {key: names[0] for key, names in columns.items()}.get
+    for split, row in ((split, row) for split, table in tables.items() for row in table.rows()):
+        name = row.text(column, numbers=True) if (column := one("id")) else str(row.index)
+        text = row.text(column) if (column := one("text")) else None
         if column := one("words"):
-            given = list_cell(cells[column], where, column)
-            for place, word in enumerate(given or [None], 1):
-                if not isinstance(word, str) or not word.strip():
-                    what = "is empty" if isinstance(word, str) or _is_missing(word) else f"is {quoted(word)}, no text"
-                    what = f"word {place} of column {quoted(column)} {what}; give every word, or leave the row out"
-                    raise CorpusError(f"{where}: {what}")
+            given = row.list(column)
+            if not given or not all(isinstance(word, str) and word.strip() for word in given):
+                raise row.error(column, "a list of words, none of them empty; mend the row or leave it out")
             spaced = None if text is None else spacing_in(text, given)
             if text is not None and spaced is None:
-                oddities.note("sentences whose words do not spell their text, joined by single spaces", where)
+                oddities.note("sentences whose words do not spell their text, joined by single spaces", row.where)
             sentence = Sentence.from_words(given, id=name, space_after=spaced)
         else:
-            sentence = sentence_of_text(text or "", name=name, where=f"{where}: ", **words)
+            sentence = sentence_of_text(text or "", name=name, where=f"{row.where}: ", **words)
         n, layers, span2 = len(sentence), dict[str, tuple[str | None, ...]](), None
-        span1 = (0, n)
-        if column := one("at"):
-            span1 = _words_at(cells[column], sentence, where, column, by_spaces=not columns["words"])
+        span1 = _words_at(row, column, sentence, by_spaces=not one("words")) if (column := one("at")) else (0, n)
         if column := one("text2"):
-            other = sentence_of_text(text_cell(cells[column], where, column), where=f"{where}: ", **words)
-            first, last = 0, len(other)
-            if column := one("at2"):
-                first, last = _words_at(cells[column], other, where, column, by_spaces=True)
+            other = sentence_of_text(row.text(column), where=f"{row.where}: ", **words)
+            first, last = _words_at(row, column, other, by_spaces=True) if (column := one("at2")) else (0, len(other))
             sentence, span2 = joined(sentence, other), (first + n, last + n)
-        for column in columns["tags"]:
-            if _is_missing(cells[column]):
-                oddities.note(f"rows without a label in {column}", where)
+        for column in tags:
+            if _is_missing(row.values[column]):
+                oddities.note(f"rows without a label in {column}", row.where)
                 continue
-            values = list_cell(cells[column], where, column)
-            if len(values) != n:
-                what = f"{n} words in column {quoted(one('words'))} but {len(values)} labels"
-                raise CorpusError(f"{where}: {what} in {quoted(column)}; give one a word")
+            if len(values := row.list(column)) != n:
+                raise row.error(column, f"{n} labels, one a word", found=f"{len(values)} labels")
             layers[column] = (*map(spelt[column], values), *[None] * (len(sentence) - n))
         targets = dict(sentence.targets)
-        for column in columns["label"]:
-            if (label := spelt[column](cells[column])) is None:
-                oddities.note(f"rows without a label in {column}", where)
+        for column in labels:
+            if (label := spelt[column](row.values[column])) is None:
+                oddities.note(f"rows without a label in {column}", row.where)
             else:
                 targets[column] = (Target(span1, label, span2),)
-        group = _plain(cells[column]) if (column := one("group")) else None
-        if column := one("split"):
-            split = split_named(name_cell(cells[column], where, column))
-        layers = {tags: values for tags, values in layers.items() if any(values)}
-        yield split, replace(sentence, layers=layers, targets=targets, group="" if _is_missing(group) else str(group))
+        group = plain(row.values[column]) if (column := one("group")) else None
+        stated = split_named(row.text(column, numbers=True)) if (column := one("split")) else split
+        layers = {column: values for column, values in layers.items() if any(values)}
+        yield stated, replace(sentence, layers=layers, targets=targets, group="" if _is_missing(group) else str(group))
 
 
-def _words_at(value: Any, sentence: Sentence, where: str, column: str, *, by_spaces: bool) -> tuple[int, int]:
+def _words_at(row: Row, column: str, sentence: Sentence, *, by_spaces: bool) -> tuple[int, int]:
     """The words at a place that a column states, a number or ``first-last``."""
-    stated = name_cell(value, where, column)
     # Words of a text are counted as people do, by spaces; the tokenizer may part them further.
     parts = [one.span() for one in re.finditer(r"\S+", sentence.text)] if by_spaces else sentence.spans
-    match = re.fullmatch(r"([0-9]{1,9})(?:-([0-9]{1,9}))?", stated)
+    match = re.fullmatch(r"([0-9]{1,9})(?:-([0-9]{1,9}))?", row.text(column, numbers=True))
     first, last = (int(match[1]), int(match[2] or match[1])) if match else (0, -1)
     if not first <= last < len(parts):
-        due = f"give the number of a word, 0 to {len(parts) - 1}, or first-last"
-        raise CorpusError(f"{where}: column {quoted(column)} is {quoted(stated)}, no place among its words; {due}")
+        raise row.error(column, f"the number of a word, 0 to {len(parts) - 1}, or first-last")
     return words_within(list(sentence.spans), parts[first][0], parts[last][1])
 
 
 def corpus_of_rows(
     name: str,
-    rows: Sequence[Row],
+    rows: Sequence[Placed],
     *,
     by: str | None = None,
     notes: Mapping[str, str] = MappingProxyType({}),
@@ -336,85 +410,25 @@ def joined(first: Sentence, second: Sentence) -> Sentence:
 
 def _spelling(column: str, tables: Mapping[str | None, Table], *, in_lists: bool) -> Callable[[Any], str | None]:
     """The spelling of labels of a column: text as it is, numbers by ``repr``, all as floats if one is a float."""
-    kinds: dict[str, str] = {}
-    types: set[type] = set()
-    for table, row in ((one, row) for one in tables.values() for row in range(len(one))):
-        cell = table.columns[column][row]
-        where = table.place(row) if in_lists and isinstance(cell, str) else ""
-        for value in map(_plain, list_cell(cell, where, column) if in_lists and not _is_missing(cell) else [cell]):
-            if _is_missing(value) or str(value) in IGNORED or type(value) in types:
-                continue
-            kind = next((kind for known, kind in _LABEL_KINDS.items() if isinstance(value, known)), None)
-            if kind is None:
-                what = f"is {quoted(value)} ({type(value).__name__})"
-                raise CorpusError(f"{table.place(row)}: column {quoted(column)} {what}; give text or a number")
-            types.add(type(value))
-            kinds.setdefault(kind, f"{table.place(row)}: {quoted(value)}")
-    if len(kinds) > 1:
-        mixed = "; ".join(f"{kind} ({where})" for kind, where in kinds.items())
-        raise CorpusError(f"column {quoted(column)} mixes {mixed}; make all of one kind, as by astype(str)")
+    types: dict[type, str] = {}
+    for row in (row for table in tables.values() for row in table.rows()):
+        cell = row.values[column]
+        for value in map(plain, row.list(column) if in_lists and not _is_missing(cell) else [cell]):
+            if not _is_missing(value) and str(value) not in IGNORED and type(value) not in types:
+                if not isinstance(value, str | int | float):
+                    raise row.error(column, "a text or a number", found=value)
+                types[type(value)] = f"{row.where}: {quoted(value)}"
+    if len({bool if kind is bool else str if issubclass(kind, str) else float for kind in types}) > 1:
+        mixed = "; ".join(f"{kind.__name__} ({where})" for kind, where in types.items())
+        raise CorpusError(f"column {quoted(column)} mixes {mixed}; make all of one type, as by astype(str)")
 
     def spelt(value: Any) -> str | None:
-        value = _plain(value)
+        value = plain(value)
         if _is_missing(value):
             return None
         return value if isinstance(value, str) else repr(float(value) if float in types else value)
 
     return spelt
-
-
-def is_list(value: Any) -> bool:
-    """Whether a value is a list, or an array of one dimension."""
-    return isinstance(value, list | tuple) or getattr(value, "ndim", 0) == 1
-
-
-def _plain(value: Any) -> Any:
-    """A value of Python in place of a scalar of numpy or torch."""
-    return value.item() if hasattr(value, "item") and not isinstance(value, str) else value
-
-
-def _is_missing(value: Any) -> bool:
-    """Whether a value is missing: None, NaN, pandas' NA, or an empty text."""
-    if value is None or isinstance(value, str):
-        return not value
-    return type(value).__name__ in ("NAType", "NaTType") or (isinstance(value, float) and value != value)
-
-
-def text_cell(value: Any, where: str, column: str) -> str:
-    """A text on one line, white space as single spaces."""
-    if isinstance(value, str) and (words := value.split()):
-        return " ".join(words)
-    what = "empty; give a text, or leave the row out"
-    if not (_is_missing(value) or isinstance(value, str)):
-        what = f"{quoted(value)}, no text; make it text, or name another column"
-    raise CorpusError(f"{where}: column {quoted(column)} is {what}")
-
-
-def name_cell(value: Any, where: str, column: str) -> str:
-    """A text or number by which a row or split is called."""
-    value = _plain(value)
-    is_whole = isinstance(value, int | float) and not isinstance(value, bool) and float(value).is_integer()
-    return text_cell(str(int(value)) if is_whole else value, where, column)
-
-
-def list_cell(value: Any, where: str, column: str) -> list[Any]:
-    """The values of a list: as it is, in JSON, as Python writes it, or in a text with spaces between them."""
-    if is_list(value):
-        return list(value)
-    trouble = f"where a list was due; {_REMEDY}"
-    if isinstance(value, str):
-        if not _LIST.fullmatch(value):
-            return value.split()
-        for parse in (parsed_json, ast.literal_eval):
-            try:
-                items = parse(value)
-            except (NotJson, ValueError, SyntaxError):
-                continue
-            # Numpy's ['a' 'b'] reads as if Python had written it, but would be ['ab'].
-            if isinstance(items, list) and (parse is parsed_json or repr(items) == value.strip()):
-                return items
-        trouble = ', no list; write JSON, ["a", "b"], or values with spaces between them'
-    raise CorpusError(f"{where}: column {quoted(column)} is {quoted(value)} {trouble}")
 
 
 # Files of tables.
@@ -444,8 +458,11 @@ class Tables(Format):
         """Whether a column is known to hold texts or words."""
         if suffix_of(file) in _ALWAYS:
             return True
-        names = names_of_columns(file)
-        return names is not None and "targets" not in names and _recognised(names) is not None
+        try:
+            names = names_of_columns(file)
+        except CorpusError:
+            return first_line(file).lstrip().startswith("[")
+        return "targets" not in names and SENTENCES.recognised(names) is not None
 
     def load(self, path: Path, *, columns: Stated | None = None) -> Corpus:
         """The corpus in a table, or in a folder of tables, one a split.
@@ -454,36 +471,25 @@ class Tables(Format):
         One file whose name states no split is split here.
         """
         files = {split: file for split, (file,) in split_files(path, self.suffixes, what=self.title).items()}
-        has_header = columns is None or _stated(columns).has_names
         is_whole = path.is_file() and split_of(path) is None
-        tables = {None if is_whole else split: read_table(file, has_header=has_header) for split, file in files.items()}
-        recognised = _recognised(next(iter(tables.values())).columns) if columns is None else None
-        labels = set(recognised["label"]) if recognised is not None else set()
-        labelled = {split: table for split, table in tables.items() if labels <= table.columns.keys()}
+        tables = {
+            None if is_whole else split: read_table(file, SENTENCES.has_names(columns)) for split, file in files.items()
+        }
+        first = next(iter(tables.values()))
+        labels = (SENTENCES.recognised(first.columns) or {}).get("label", ()) if columns is None else ()
+        labelled = {split: table for split, table in tables.items() if set(labels) <= table.columns.keys()}
         corpus = _corpus_of_tables(corpus_name(path), labelled, columns)
         left_out = ", ".join(Path(tables[split].source).name for split in tables if split not in labelled)
         return replace(corpus, notes={**corpus.notes, **({UNLABELLED: left_out} if left_out else {})})
 
 
-def names_of_columns(path: Path) -> Collection[str] | None:
-    """Names in the first row of a table, of JSON those of the first object; None of a file that is no table."""
-    suffix = suffix_of(path)
-    if suffix == ".parquet":
-        return read_table(path).columns
-    if suffix not in JSON_SUFFIXES:
-        return _COLA if _is_cola(path) else [name.strip() for _, row in islice(_rows(path), 1) for name in row]
-    first = first_line(path)
-    try:
-        value = parsed_json(first)
-    except NotJson:
-        value = None
-    if suffix == ".json" and not isinstance(value, dict) and first.lstrip().startswith("["):
-        return read_table(path).columns
-    return value if isinstance(value, dict) else None
+def names_of_columns(path: Path) -> Collection[str]:
+    """Names in the first row of a table; of JSON those of the first object."""
+    return read_table(path, most=1).columns
 
 
-def read_table(path: Path, *, has_header: bool = True) -> Table:
-    """The rows of one file; without a header columns are called by their numbers, from 1."""
+def read_table(path: Path, has_names: bool = True, *, most: int | None = None) -> Table:
+    """The first rows of one file, or all; without a row of names columns are called by their numbers, from 1."""
     if suffix_of(path) == ".parquet":
         import pyarrow
         import pyarrow.parquet
@@ -498,41 +504,16 @@ def read_table(path: Path, *, has_header: bool = True) -> Table:
         features = json.loads(stated.get(b"huggingface", b"{}")).get("info", {}).get("features", {})
         return _with_names_of_classes(Table(table.to_pydict(), path), features)
     if suffix_of(path) in JSON_SUFFIXES:
-        if not first_line(path).lstrip().startswith("["):
-            numbers, objects = array("q"), list[dict[str, Any]]()
-            rows_of_file = at_least_one(numbered_lines(path), f"{path}: nothing in it; give one JSON object a line")
-            for number, line in rows_of_file:
-                try:
-                    value = parsed_json(line)
-                except NotJson as error:
-                    raise CorpusError(f"{path}:{number}: not JSON ({error}); one object a line is due") from None
-                if not isinstance(value, dict):
-                    raise CorpusError(f"{path}:{number}: {described(value)} where an object was due")
-                numbers.append(number)
-                objects.append(value)
-            return _of_records(objects, path, numbers)
-        try:
-            rows = parsed_json("".join(text_lines(path)))
-        except NotJson as error:
-            due = "an array of objects, or one object a line, is due"
-            raise CorpusError(f"{path}: not JSON ({error}); {due}") from None
-        if (wrong := next((number for number, row in enumerate(rows) if not isinstance(row, dict)), None)) is not None:
-            raise CorpusError(f"{path}, row {wrong}: {described(rows[wrong])} where an object was due")
-        if not rows:
-            raise CorpusError(f"{path}: nothing in it; give an array of objects")
-        return _of_records(rows, path)
+        return _read_objects(path, most)
     columns: dict[str, list[str]] = {}
-    lines, is_cola = array("q"), has_header and _is_cola(path)
-    for number, row in _rows(path):
-        is_header = has_header and not columns and not is_cola
+    lines, is_cola = array("q"), has_names and _is_cola(path)
+    for number, row in islice(_cells(path), most):
+        is_header = has_names and not columns and not is_cola
         if not columns:
             names = [name.strip() for name in row] if is_header else [str(place) for place in range(1, len(row) + 1)]
-            _check_names(names, f"{path}:{number}")
-            columns = {name: [] for name in (_COLA if is_cola else names)}
+            columns = _unique(_COLA if is_cola else names, [[] for _ in row], f"{path}:{number}")
         if len(row) != len(columns):
-            what = f"{len(row)} values where the table has {len(columns)} columns"
-            remedy = "mend the line, or write the table as CSV or JSON Lines"
-            raise CorpusError(f"{path}:{number}: {what}; {remedy}")
+            raise wrong(f"{path}:{number}", f"{len(row)} values", f"{len(columns)}, one for each column of the table")
         if not is_header:
             lines.append(number)
             for column, value in zip(columns.values(), row, strict=True):
@@ -542,9 +523,31 @@ def read_table(path: Path, *, has_header: bool = True) -> Table:
     return Table(columns, path, lines)
 
 
-def _check_names(names: Sequence[str], where: str) -> None:
+def _read_objects(path: Path, most: int | None) -> Table:
+    """The table in a file of JSON: an array of objects, or one object a line."""
+    is_array = first_line(path).lstrip().startswith("[")
+    lines, objects = array("q"), list[dict[str, Any]]()
+    for number, text in [(0, "".join(text_lines(path)))] if is_array else islice(numbered_lines(path), most):
+        where = str(path) if is_array else f"{path}:{number}"
+        try:
+            value = parsed_json(text)
+        except NotJson as error:
+            raise CorpusError(f"{where}: not JSON ({error}); expected an array of objects, or one a line") from None
+        for row, one in enumerate(value if is_array else [value]):
+            if not isinstance(one, dict):
+                raise wrong(f"{path}, row {row}" if is_array else where, one, "an object of JSON")
+            objects.append(one)
+            lines.append(number)
+    if not objects:
+        raise CorpusError(f"{path}: nothing in it; give an array of objects, or one object a line")
+    return _of_records(objects, path, None if is_array else lines)
+
+
+def _unique(names: Sequence[str], columns: Iterable[Any], where: str) -> dict[str, Any]:
+    """Columns by their names, no two of which may be the same."""
     if (double := next((name for name in names if names.count(name) > 1), None)) is not None:
         raise CorpusError(f"{where}: two columns are called {quoted(double)}; rename one")
+    return dict(zip(names, columns, strict=True))
 
 
 def _is_cola(path: Path) -> bool:
@@ -552,23 +555,23 @@ def _is_cola(path: Path) -> bool:
     return bool(lines) and all(map(_COLA_ROW.fullmatch, lines))
 
 
-def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+def _cells(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """The cells of each row of a file of text, with its line."""
     if suffix_of(path) != ".csv":
         yield from ((number, [_unquoted(cell) for cell in line.split("\t")]) for number, line in numbered_lines(path))
         return
     header = first_line(path)
     delimiter = next((mark for mark in (",", ";", "\t") if mark in header), ",")
-    reader = csv.reader(text_lines(path), delimiter=delimiter, strict=True)
-    before = 0
+    reader, before = csv.reader(text_lines(path), delimiter=delimiter, strict=True), 0
     try:
         for row in reader:
             if row:
                 yield before + 1, row
             before = reader.line_num
     except csv.Error as error:
-        plain = ", or name the file .tsv, where quotation marks are plain text" if delimiter == "\t" else ""
         problem = str(error).replace("\t", "tab")
-        raise CorpusError(f"{path}:{before + 1}: not CSV ({problem}); quote values as CSV does{plain}") from None
+        remedy = "quote values as CSV does, or name a file with tabs .tsv, where quotation marks are plain text"
+        raise CorpusError(f"{path}:{before + 1}: not CSV ({problem}); {remedy}") from None
 
 
 def _unquoted(cell: str) -> str:
@@ -617,9 +620,16 @@ DIGITS = 8
 _TABLES: dict[str, Table] = {}
 """Tables in memory that this process knows by name."""
 _KINDS = (
-    "give a DataFrame, a data set of Hugging Face, a list of texts, of (text, label), of (words, tags), of records, of "
+    "a DataFrame, a data set of Hugging Face, a list of texts, of (text, label), of (words, tags), of records, of "
     "spaCy documents, or a dict of such by split"
 )
+_SHAPES = {
+    **{"s": ("text",), "l": ("words",), "ll": ("words", "tags")},
+    **dict.fromkeys(("so", "ss"), ("text", "label")),
+    **dict.fromkeys(("lo", "ls"), ("words", "label")),
+    **dict.fromkeys(("sso", "sss"), ("text", "text2", "label")),
+}
+"""Names of the columns of rows that are tuples, by their parts: texts (s), lists (l) and others (o)."""
 _UNSTATED = "not stated by the documents; taken for people (from_docs names a pipeline)"
 
 Text = Sentence | str | Sequence[str]
@@ -634,8 +644,7 @@ def corpus_of_data(data: Any, *, columns: Stated | None, name: str | None) -> Co
         if columns is not None:
             raise no_columns(columns, f"{data.name}, which is loaded already")
         return replace(data, name=name) if name else data
-    name = name or IN_MEMORY
-    parts: dict[str | None, Any] = {None: data}
+    name, parts = name or IN_MEMORY, dict[str | None, Any]({None: data})
     if _has_splits(data):
         parts = {split_named(str(key)): part for key, part in data.items()}
         if len(parts) < len(data):
@@ -706,20 +715,18 @@ def as_sentences(text: Texts, *, language: str | None = None, split_at_spaces: b
     if isinstance(rows, list | tuple):
         if not rows:
             return Sentences()
+        # With texts no labels are asked for: a tuple of texts is words.
         wordy = [isinstance(row, tuple) and all(isinstance(word, str) for word in row) for row in rows]
         for number, row in enumerate(rows):
             if wordy[number] and any(len(word.split()) > 1 for word in row):
-                what = f"{quoted(row)} is neither a text nor words; give texts alone, or lists of words"
-                raise CorpusError(f"{IN_MEMORY}, row {number}: {what}")
-        # With texts no labels are asked for.
+                raise wrong(f"{IN_MEMORY}, row {number}", row, "a text alone, or a list of words")
         rows = [list(row) if is_words else row for row, is_words in zip(rows, wordy, strict=True)]
     part = _part(rows, IN_MEMORY, None)
     if not isinstance(part, Table):
         return Sentences(part)
     tables: dict[str | None, Table] = {None: part}
-    options = {"language": language, "split_at_spaces": split_at_spaces}
-    read = _rows_of_tables(tables, _columns_of(IN_MEMORY, tables, None), Oddities(), **options)
-    return Sentences(sentence for _, sentence in read)
+    columns, options = _columns_of(IN_MEMORY, tables, None), {"language": language, "split_at_spaces": split_at_spaces}
+    return Sentences(sentence for _, sentence in _sentences_of_tables(tables, columns, Oddities(), **options))
 
 
 def table_of_data(data: Any) -> Table | None:
@@ -734,8 +741,7 @@ def table_of_data(data: Any) -> Table | None:
     if isinstance(data, list | tuple) and data and all(isinstance(row, list | tuple) for row in data):
         for number, row in enumerate(data):
             if len(row) != len(data[0]):
-                lengths = f"{len(row)} values where row 0 has {len(data[0])}"
-                raise CorpusError(f"{IN_MEMORY}, row {number}: {lengths}; give tuples of one length")
+                raise wrong(f"{IN_MEMORY}, row {number}", f"{len(row)} values", f"{len(data[0])}, as in row 0")
         data = {str(number): list(values) for number, values in enumerate(zip(*data, strict=True), 1)}
     part = _part(data, IN_MEMORY, None)
     return part if isinstance(part, Table) else None
@@ -747,57 +753,44 @@ class _OfDocs(list[Sentence]):
 
 def _part(data: Any, where: str, columns: Stated | None) -> Table | Iterable[Sentence]:
     if isinstance(data, str | Path):
-        return read_table(Path(data), has_header=columns is None or _stated(columns).has_names)
+        return read_table(Path(data), SENTENCES.has_names(columns))
     if isinstance(data, Sentences):
         return data
     if hasattr(data, "iloc") and hasattr(data, "columns"):
         names = list(map(str, data.columns))
-        _check_names(names, where)
-        return Table({name: data.iloc[:, at].tolist() for at, name in enumerate(names)}, where)
+        return Table(_unique(names, [data.iloc[:, at].tolist() for at in range(len(names))], where), where)
     if hasattr(data, "to_pydict"):
         return Table(data.to_pydict(), where)
     if isinstance(data, Mapping):
         some = {str(name): values for name, values in data.items() if isinstance(values, Iterable)}
         held = {name: taken(values, f"{where}, column {name}", most=_MOST_ROWS) for name, values in some.items()}
         if len(held) < len(data) or len(set(map(len, held.values()))) != 1:
-            sizes = cut(", ".join(f"{name} {len(values):,}" for name, values in held.items()))
-            raise CorpusError(f"{where}: a dict should have splits, or columns of one length ({sizes}); {_KINDS}")
+            sizes = ", ".join(f"{name} {len(values):,}" for name, values in held.items())
+            raise wrong(where, sizes, f"splits, or columns of one length; give {_KINDS}")
         return Table(held, where)
     if not isinstance(data, Iterable):
-        raise CorpusError(f"{where}: {type(data).__name__} is no corpus; {_KINDS}")
+        raise wrong(where, type(data).__name__, _KINDS)
     rows = list(data) if hasattr(data, "__len__") else taken(data, where, most=_MOST_ROWS)
     if not rows:
-        raise CorpusError(f"{where}: nothing in it; {_KINDS}")
+        raise CorpusError(f"{where}: nothing in it; expected {_KINDS}")
     if all(isinstance(row, Sentence) for row in rows):
         return rows
     if all(hasattr(row, "sents") and hasattr(row, "has_annotation") for row in rows):
         return _OfDocs(sentences_of_docs(rows))
     if all(isinstance(row, Mapping) for row in rows):
-        part = _of_records(rows, where)
+        table = _of_records(rows, where)
     else:
-        shape = _shape(rows[0]) or ()
-        if (wrong := next((number for number, row in enumerate(rows) if _shape(row) != shape), None)) is not None:
-            what = f"{quoted(rows[wrong])} where {' and '.join(shape)} were due, as in row 0"
-            raise CorpusError(
-                f"{where}, row {wrong}: {what if shape else f'{quoted(rows[0])} is no sentence'}; {_KINDS}"
-            )
+        shape = _shape(rows[0])
+        for number, row in enumerate(rows):
+            if not shape or _shape(row) != shape:
+                raise wrong(f"{where}, row {number}", row, f"{' and '.join(shape)}, as in row 0" if shape else _KINDS)
         columns_of = list(zip(*rows, strict=True)) if len(shape) > 1 else [rows]
-        part = Table({name: list(values) for name, values in zip(shape, columns_of, strict=True)}, where)
+        table = Table({name: list(values) for name, values in zip(shape, columns_of, strict=True)}, where)
     features = getattr(data, "features", None) if hasattr(data, "column_names") else None
-    return _with_names_of_classes(part, features) if features else part
+    return _with_names_of_classes(table, features) if features else table
 
 
-def _shape(row: Any) -> tuple[str, ...] | None:
-    """Column names of a row that is a string or tuple; None if it is not a valid row."""
-    if isinstance(row, str):
-        return ("text",)
-    if isinstance(row, tuple) and len(row) > 1:
-        kinds = ["text" if isinstance(part, str) else "list" if is_list(part) else "other" for part in row]
-        if len(row) == 2 and kinds[0] == "list":
-            return ("words", "tags") if kinds[1] == "list" else ("words", "label")
-        if len(row) == 2 and kinds[0] == "text" and kinds[1] != "list":
-            return ("text", "label")
-        return (
-            ("text", "text2", "label") if kinds[:2] == ["text"] * 2 and len(row) == 3 and kinds[2] != "list" else None
-        )
-    return ("words",) if is_list(row) and all(isinstance(word, str) for word in row) else None
+def _shape(row: Any) -> tuple[str, ...]:
+    """Column names of a row that is a string, a list or a tuple; none if it is not a valid row."""
+    parts = row if isinstance(row, tuple) and len(row) > 1 else (row,)
+    return _SHAPES.get("".join("s" if isinstance(one, str) else "l" if is_list(one) else "o" for one in parts), ())

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
 from pathlib import PurePath
 from pkgutil import iter_modules
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bertology._names import name_not_found
-from bertology.corpora._files import Oddities
+from bertology.corpora._files import Oddities, wrong
 from bertology.corpora._sentences import IGNORED, Integers, Sentence, Sentences, Target, WordLayer
-from bertology.errors import CorpusError, cut, quoted
+from bertology.errors import CorpusError, quoted
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
@@ -106,10 +106,8 @@ def sentence_of_text(
     text = text.strip()
     if split_at_spaces and language is not None:
         raise CorpusError(f"{where}words split at spaces need no language ({quoted(language)}): choose one of both")
-    words = [match.span() for match in re.finditer(r"\S+", text)]
-    if not split_at_spaces:
-        words = text_words(text, language, where=where)
-    if not words:
+    spaced = [match.span() for match in re.finditer(r"\S+", text)]
+    if not (words := spaced if split_at_spaces else text_words(text, language, where=where)):
         raise CorpusError(f"{where}there is no word in the sentence: give some text")
     return sentence_of(text, words, name, {})
 
@@ -159,19 +157,17 @@ def _tokenizer(language: str) -> Callable[[str], Doc]:
     from spacy.util import compile_infix_regex, compile_prefix_regex, compile_suffix_regex
     from spacy.vocab import Vocab
 
-    tokenizer: Callable[[str], Doc]
     if language != "en":
         names = [module.name for module in iter_modules(spacy.lang.__path__) if module.ispkg]
         if language not in names:
             raise name_not_found("language", language, names)
         config = {"nlp": {"tokenizer": {"segmenter": "jieba"}}} if language == "zh" else {}
         try:
-            tokenizer = spacy.blank(language, config=config).tokenizer
+            return cast("Callable[[str], Doc]", spacy.blank(language, config=config).tokenizer)
         except ImportError as error:
             needed = _SEGMENTED.get(language) or " ".join(str(error).split())
             what = f"words of language {language!r} are found by a package that is not installed ({needed})"
             raise CorpusError(f"{what}: install it, give lists of words, or split at spaces") from None
-        return tokenizer
     rules = English.Defaults
     # Spellings without an apostrophe are words of their own as well: id, wed, cant, im.
     exceptions = {
@@ -180,7 +176,7 @@ def _tokenizer(language: str) -> Callable[[str], Doc]:
         if len(parts) == 1 or not form.isalpha() or form.lower() in _WRITTEN_AS_ONE
     }
     # A vocabulary that learns nothing of its words (shape, case …): that would take longer than to find them.
-    tokenizer = Tokenizer(
+    tokenizer: Callable[[str], Doc] = Tokenizer(
         Vocab(),
         rules=exceptions,
         prefix_search=compile_prefix_regex(rules.prefixes or ()).search,
@@ -203,12 +199,10 @@ def sentence_of(text: str, words: list[Span], name: str, targets: Mapping[str, t
     return Sentence(name, text, tuple(text[start:end] for start, end in words), tuple(words), targets=targets)
 
 
-IOB_TAG = re.compile(r"O|[BI]-\S+")
-_IOB_LAYERS = ("chunk", "ner")
 SPAN_TAG = re.compile(r"O|[BIESLUMW]-\S+")
 """A tag of any scheme: IOB; or those with marks of last words (E, L) and single ones (S, U, W), as BIOES and BILOU."""
-_LAST, _SINGLE = ("E", "L"), ("S", "U", "W")
-_WITH_ENDS = (*_LAST, *_SINGLE, "M")
+_IOB_LAYERS = ("chunk", "ner")
+_SINGLE, _OPEN, _WITH_ENDS = ("S", "U", "W"), ("B", "I", "M"), ("E", "L", "S", "U", "W", "M")
 
 
 def to_iob2(
@@ -228,50 +222,41 @@ def to_iob2(
     Returns:
         The layer, and the numbers of the words whose tags are others now (none where it was IOB2).
     """
+
+    def error(word: int, due: str) -> CorpusError:
+        return wrong(f"{place(word)}: {name} tag", layer.values[layer.codes[word]], due)
+
     for code, value in enumerate(layer.values):
         if not SPAN_TAG.fullmatch(value) and value not in IGNORED:
-            where = place(int(np.argmax(layer.codes == code)))
-            raise CorpusError(f"{where}: {name} tag {quoted(value)} is not O, B-TYPE or I-TYPE")
-    types = {value[2:]: number for number, value in enumerate(layer.values, 1) if value not in {"O", *IGNORED}}
-    type_of = np.array([types.get(value[2:], 0) for value in layer.values] + [0])[layer.codes]  # 0: outside
-    before = np.concatenate([[0], type_of[:-1]])
-    before[starts[:-1]] = 0
-
-    def marked(marks: Collection[str]) -> NDArray[np.bool_]:
-        """``[word]`` whether its tag has one of the marks."""
-        return np.array([value[0] in marks for value in layer.values] + [False])[layer.codes]
-
-    begins = marked(("B", *_SINGLE))
-    code_of = {value: code for code, value in enumerate(layer.values)}
-    if has_ends(layer):
-        continues, stays_open = (type_of > 0) & ~begins, (type_of > 0) & ~marked((*_LAST, *_SINGLE))
-        was_open = np.concatenate([[False], stays_open[:-1]]) & (before == type_of)
-        wrong = np.flatnonzero((continues & ~was_open) | (stays_open & ~np.append((continues & was_open)[1:], False)))
-        if len(wrong):
-            tag = cut(layer.values[layer.codes[wrong[0]]])
-            is_orphan = continues[wrong[0]] and not was_open[wrong[0]]
-            what = "continues no span" if is_orphan else "begins or continues a span that has no end"
-            scheme = "BILOU" if any(value.startswith(("L", "U")) for value in layer.values) else "BIOES"
-            reason = f"tag {tag} {what} in a file that is {scheme}; mend the tags of this sentence"
-            raise CorpusError(f"{place(int(wrong[0]))}: {name} {reason}")
-        tags = [
-            value if value in {"O", *IGNORED} else f"{'B' if value[0] in ('B', *_SINGLE) else 'I'}{value[1:]}"
-            for value in layer.values
-        ]
-        values = tuple(dict.fromkeys(tags))
-        codes = np.array([*map(values.index, tags), -1], dtype=layer.codes.dtype)[layer.codes]
-        return WordLayer(codes, values), np.flatnonzero(marked(_WITH_ENDS))
-    opens = (type_of > 0) & (type_of != before)
-    bare = np.flatnonzero(opens & ~begins)
-    if len(bare) and np.any(opens & begins):
-        tag = layer.values[layer.codes[bare[0]]]
-        reason = f"tag {cut(tag)} begins a span in a file that is IOB2 elsewhere; write B-{cut(tag[2:])}"
-        raise CorpusError(f"{place(int(bare[0]))}: {name} {reason}")
-    codes = layer.codes.copy()
-    for code in np.unique(codes[bare]):
-        begin = "B-" + layer.values[code][2:]
-        codes[bare[layer.codes[bare] == code]] = code_of.setdefault(begin, len(code_of))
-    return (WordLayer(codes, tuple(code_of)) if len(bare) else layer), bare
+            raise error(int(np.argmax(layer.codes == code)), "O, B-TYPE or I-TYPE")
+    ends, first_words = has_ends(layer), set(starts.tolist())
+    tags = [("O", "") if value in IGNORED else (value[0], value[2:]) for value in layer.values]
+    bare, begins, before, is_open = list[int](), False, "", False
+    for word, code in enumerate([*layer.codes.tolist(), -1]):
+        mark, kind = tags[code] if code >= 0 else ("O", "")
+        before = "" if word in first_words else before
+        continues = mark not in ("O", "B", *_SINGLE) and kind == before and (is_open or not ends)
+        if ends and is_open and not (continues and word not in first_words):
+            raise error(word - 1, "the end of a span that is open, as in the rest of the file, BIOES or BILOU")
+        if ends and mark not in ("O", "B", *_SINGLE) and not continues:
+            raise error(word, "a span before it that it continues, as in the rest of the file, BIOES or BILOU")
+        if mark == "I" and kind != before:
+            bare.append(word)
+        begins = begins or (mark == "B" and kind != before)
+        before, is_open = kind, mark in _OPEN
+    if ends:
+        marks = ["O" if mark == "O" else "B" if mark in ("B", *_SINGLE) else "I" for mark, _ in tags]
+        new = [value if mark == "O" else mark + value[1:] for value, mark in zip(layer.values, marks, strict=True)]
+        values = tuple(dict.fromkeys(new))
+        codes = np.array([*map(values.index, new), -1], dtype=layer.codes.dtype)[layer.codes]
+        is_other = np.array([*(value.startswith(_WITH_ENDS) for value in layer.values), False])[layer.codes]
+        return WordLayer(codes, values), np.flatnonzero(is_other)
+    if bare and begins:
+        raise error(bare[0], "B- where a span begins, as in the rest of the file, which is IOB2")
+    codes, code_of = layer.codes.copy(), {value: code for code, value in enumerate(layer.values)}
+    for word in bare:
+        codes[word] = code_of.setdefault(f"B-{layer.values[codes[word]][2:]}", len(code_of))
+    return (WordLayer(codes, tuple(code_of)) if bare else layer), np.array(bare, dtype=np.int64)
 
 
 def has_ends(layer: WordLayer) -> bool:
@@ -282,18 +267,13 @@ def has_ends(layer: WordLayer) -> bool:
 
 def entities_of(tags: Sequence[str | None]) -> tuple[Target, ...]:
     """The spans that the IOB2 tags of one sentence mark, in order, each labelled by its type; no tag means outside."""
-    spans: list[Target] = []
-    start, kind = 0, ""
-    for place, tag in enumerate((*tags, "O")):
-        tag = "O" if tag is None or tag in IGNORED else tag
-        if not IOB_TAG.fullmatch(tag) or (tag[0] == "I" and tag[2:] != kind):
-            what = "is not O, B-TYPE or, after these, I-TYPE"
-            raise CorpusError(f"word {place + 1}: tag {quoted(tag)} {what}; write B-TYPE where a span begins")
-        if tag[0] != "I":
-            if kind:
-                spans.append(Target((start, place), kind))
-            start, kind = place, tag[2:]
-    return tuple(spans)
+    spans: list[list[int]] = []
+    for place, tag in enumerate(tags):
+        if tag and tag[0] == "B":
+            spans.append([place, place + 1])
+        elif tag and tag[0] == "I":
+            spans[-1][1] = place + 1
+    return tuple(Target((first, last), str(tags[first])[2:]) for first, last in spans)
 
 
 def with_iob2(sentences: Sentences, place: Callable[[int], str], oddities: Oddities) -> Sentences:
@@ -343,3 +323,41 @@ def coreference(mentions: Iterable[Mention]) -> tuple[Target, ...]:
         Target(one, "1" if entity_of[one] & entity_of[other] else "0", other)
         for one, other in combinations(sorted(entity_of), 2)
     )
+
+
+def bracketed(
+    cells: Sequence[str],
+    pattern: re.Pattern[str],
+    error: Callable[[int, str, str], CorpusError],
+    *,
+    name: Callable[[str, bool], str] | None = None,
+) -> list[tuple[Span, str]]:
+    """The labelled spans of a column of brackets, each before those inside it.
+
+    Args:
+        cells: ``[word]`` its brackets, each of the ``pattern``.
+        pattern: a bracket that opens with its label, one that closes, or one that does both.
+        error: makes the error for a place, by what is there and what is due.
+        name: what a bracket that closes has in common with the one that it closes, by its label and whether it opens;
+            without it a bracket closes the last one that is open.
+    """
+    spans, opened = list[tuple[Span, str]](), list[int]()
+    for place, cell in enumerate(cells):
+        brackets = pattern.findall(cell)
+        if "".join(brackets) != cell:
+            raise error(place, cell, "brackets as in (NP* *), (12|(5) or (e1-person … e1)")
+        for bracket in brackets:
+            label = bracket.strip("()|")
+            if opens := "(" in bracket:
+                opened.append(len(spans))
+                spans.append(((place, place), label))
+            if bracket.endswith(")"):
+                alike = (at for at in reversed(opened) if not name or name(spans[at][1], True) == name(label, opens))
+                if (at := next(alike, None)) is None:
+                    raise error(place, cell, "a bracket that opens before it in this sentence")
+                opened.remove(at)
+                spans[at] = ((spans[at][0][0], place + 1), spans[at][1])
+    if opened:
+        (place, _), label = spans[opened[-1]]
+        raise error(place, label, "a bracket that closes it in this sentence")
+    return spans

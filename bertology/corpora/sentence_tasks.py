@@ -123,17 +123,6 @@ class _Rows:
                 items.append((split, replace(change(row), id=f"{row.sentence.id}/{task}"), label))
         return items
 
-    def by_form(
-        self, task: str, words: Callable[[_Row, int], list[int]], label: Callable[[_Row, int], str | None]
-    ) -> list[_Item]:
-        """Sentences labelled by one word of theirs, in the split that the word's form belongs to."""
-        items = []
-        for row in self.rows:
-            places = words(row, row.root) if row.root is not None else []
-            if len(places) == 1 and (value := label(row, places[0])):
-                items.append((self.split_of(row.sentence.words[places[0]].lower()), row.sentence, value))
-        return self.thinned(items, task, balanced=True)
-
 
 _BINS = ((5, 8), (9, 12), (13, 16), (17, 20), (21, 25), (26, 28))
 _CONTENT = ("NOUN", "VERB", "ADJ", "ADV")
@@ -219,23 +208,25 @@ def _top(rows: _Rows) -> list[_Item]:
     return rows.thinned(items, "top", balanced=False)
 
 
-def _tense(rows: _Rows) -> list[_Item]:
-    """Tense of the main verb."""
+def _by_form(
+    relation: str, tag: str, name: str, values: Mapping[str, str], required: str = ""
+) -> Callable[[_Rows], list[_Item]]:
+    """The task that asks for a feature of the one word in a relation to the root, or of the root.
 
-    def label(row: _Row, word: int) -> str | None:
-        is_finite = row.tag("upos", word) == "VERB" and row.feature(word, "VerbForm") == "Fin"
-        return _TENSES.get(row.feature(word, "Tense")) if is_finite else None
+    Sentences are in the split that the word's form belongs to.
+    """
 
-    return rows.by_form("tense", lambda row, root: [root], label)
+    def make(rows: _Rows) -> list[_Item]:
+        items = []
+        for row, root in ((row, row.root) for row in rows.rows):
+            places = [] if root is None else row.below(root, relation) if relation else [root]
+            if len(places) == 1 and row.tag("upos", places[0]) == tag:
+                value = values.get(row.feature(places[0], name))
+                if value and (not required or row.feature(places[0], "VerbForm") == required):
+                    items.append((rows.split_of(row.sentence.words[places[0]].lower()), row.sentence, value))
+        return rows.thinned(items, relation or "tense", balanced=True)
 
-
-def _number_of(relation: str) -> Callable[[_Rows], list[_Item]]:
-    """The task that asks for the number of the noun which is in a relation to the root."""
-
-    def label(row: _Row, word: int) -> str | None:
-        return _NUMBERS.get(row.feature(word, "Number")) if row.tag("upos", word) == "NOUN" else None
-
-    return lambda rows: rows.by_form(relation, lambda row, root: row.below(root, relation), label)
+    return make
 
 
 _QUOTES = frozenset('"“”„«»')
@@ -428,9 +419,9 @@ _MAKERS: Final[Mapping[str, Callable[[_Rows], list[_Item]]]] = {
     "depth": _depth,
     "top": _top,
     "shift": _shift,
-    "tense": _tense,
-    "subject_number": _number_of("nsubj"),
-    "object_number": _number_of("obj"),
+    "tense": _by_form("", "VERB", "Tense", _TENSES, "Fin"),
+    "subject_number": _by_form("nsubj", "NOUN", "Number", _NUMBERS),
+    "object_number": _by_form("obj", "NOUN", "Number", _NUMBERS),
     "odd_word": _odd_word,
     "coordination": _coordination,
 }

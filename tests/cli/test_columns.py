@@ -17,7 +17,7 @@ from bertology.runner.plan import resolve_work
 
 Command = Callable[..., Any]
 COLUMNS = "form,lemma,upos,xpos"
-REMEDY = "say what each is by `--columns form,xpos,chunk`"
+REMEDY = "name the columns as in --columns form,xpos,chunk"
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def _rows(sentence: Any) -> str:
 
 def test_columns_of_the_command_line(probe: Command, corpus: Path, tmp_path: Path) -> None:
     line = probe("--corpus", corpus).one_line()
-    assert "columns 2 and 4 both look like xpos" in line
+    assert "one column that looks like xpos, not 2" in line
     assert REMEDY in line
     out = tmp_path / "run"
     outcome = probe("--corpus", corpus, "--columns", COLUMNS, "--format", "json", "--out", out)
@@ -50,10 +50,10 @@ def test_columns_of_the_command_line(probe: Command, corpus: Path, tmp_path: Pat
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        ("form,upos", "columns: 2 names for the 4 columns of its first line, '"),
+        ("form,upos", "columns: found 'form,upos'; expected form (the words)"),
         ("form,_,_,_", "task pos, train split: no word has a label in layer 'upos'"),
-        ("form,upos,upos,xpos", "columns: 'upos' stands twice"),
-        ("", "columns: should be a text that is not empty"),
+        ("form,upos,upos,xpos", "columns: found 'form,upos,upos,xpos'; expected"),
+        ("", "columns: should not be empty"),
     ],
 )
 def test_columns_that_are_wrong(probe: Command, corpus: Path, columns: str, message: str) -> None:
@@ -71,7 +71,7 @@ def test_columns_of_a_table_of_items(probe: Command, bertology: Command, tiny_be
     table.write_text("sen\twrong_sen\tphenomenon\tlang\nthe dogs chased the cats\tthe dogs chase the cats\tSV\teng\n")
     line = probe("--task", "minimal_pairs", "--corpus", table).one_line()
     assert "no columns good and bad among sen, wrong_sen, phenomenon, lang" in line
-    assert "name them as in --columns good=COLUMN,bad=COLUMN,group=COLUMN" in line
+    assert "name the columns as in --columns good=COLUMN,bad=COLUMN,group=COLUMN" in line
     named, run = ["--columns", "good=sen,bad=wrong_sen,group=phenomenon"], tmp_path / "run"
     outcome = probe("--task", "minimal_pairs", "--corpus", table, *named, "--out", run, "--controls", "none")
     assert outcome.status == 0, outcome.err

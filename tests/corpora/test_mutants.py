@@ -340,17 +340,14 @@ def test_damaged_docbins(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("a.conllu", _rows(f"1 a _ _ _ _ {DIGITS} _ _ _"), r":1: HEAD '9+…' \(5,000 characters\) in a sentence"),
-        ("a.conllu", _rows(f"{DIGITS} a _ _ _ _ 0 _ _ _"), r":1: ID '9+…' \(5,000 characters\) where word 1 was due"),
-        ("a.conllu", _rows(f"1-{DIGITS} a _ _ _ _ 0 _ _ _"), r":1: ID '1-9+…' \(5,002 characters\) where word 1 was"),
-        ("a.conllu", _rows(f"1 a _ _ _ _ 0 _ _ Entity=({LONG}"), r":1: Entity opens \(x+… here, which does not close"),
-        ("a.iob", f"a O\nb I-{LONG}\nc O\nd B-X\n", ":2: ner tag I-x+… begins a span in a file that is IOB2"),
-        ("a.tsv", f"a\tB-X\nb\t{LONG}\tO\n", ":2: 3 columns where the file has 2"),
-        ("a.mrg", f"(A (B b) {LONG})", r":1: 'x+…' \(100,000 characters\) cannot stand there"),
+        ("a.conllu", _rows(f"1 a _ _ _ _ {DIGITS} _ _ _"), "a.conllu:1: found .*; expected the number of one of t"),
+        ("a.conllu", _rows(f"1 a _ _ _ _ 0 _ _ Entity=({LONG}"), "a.conllu:1: found .*; expected a bracket"),
+        ("a.iob", f"a O\nb I-{LONG}\nc O\nd B-X\n", "a.iob:2: ner tag: found .*; expected B- where a span begins"),
+        ("a.mrg", f"(A (B b) {LONG})", "a.mrg:1: found .*; expected trees in brackets, as "),
         (
             "a_conll",
             f"#begin document (d)\nd 0 {DIGITS} " + "- " * 9 + "\n#end document\n",
-            "word number 9+… where 0 was",
+            "a_conll:2: found .*; expected word number 0 in column 3",
         ),
     ],
 )

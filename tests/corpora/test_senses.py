@@ -116,11 +116,11 @@ def test_wic_tsv(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda folder: coarse(folder, place="9"), r"bank.test\.data\.txt:1: '9' is no word index; give 0 to 3"),
-        (lambda folder: coarse(folder, gold="0\n7\n"), r"test\.data\.txt:2 \(gold\): '7' is none of 0, 1"),
-        (lambda folder: coarse(folder, gold="0\n"), r"test\.gold\.txt:2: missing line, which another file has"),
-        (lambda folder: wic(folder, places="21"), r"dev\.data\.txt:1: '21' is no word index"),
-        (lambda folder: wic(folder, gold="X"), r"dev\.data\.txt:1: label 'X' where T or F was due"),
+        (lambda folder: coarse(folder, place="9"), "test.data.txt:1: found '9'; expected the index of a word, 0"),
+        (lambda folder: coarse(folder, gold="0\n7\n"), r"test.data.txt:2 \(gold\): found '7'; expected one of 0, 1"),
+        (lambda folder: coarse(folder, gold="0\n"), "test.gold.txt: found '1 lines'; expected 2, one for each of tes"),
+        (lambda folder: wic(folder, places="21"), "dev.data.txt:1: found '21'; expected the index of a word, 0"),
+        (lambda folder: wic(folder, gold="X"), "dev.data.txt:1: label: found 'X'; expected T or F"),
     ],
 )
 def test_mistakes_are_told_with_file_and_line(tmp_path: Path, make: Callable[[Path], Path], message: str) -> None:
@@ -131,9 +131,9 @@ def test_mistakes_are_told_with_file_and_line(tmp_path: Path, make: Callable[[Pa
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("<head>", "", r"hard\.pos:5: instance 'hard-a\.1:' should have its word once between <head> and </head>"),
-        ("<answer", "<no", r"hard\.pos:11: words without <answer … senseid=\"…\"> before them"),
-        ("</instance>", "", r"hard\.pos:5: instance 'hard-a\.1:' does not end"),
+        ("<head>", "", r"hard.pos:5: found 'instance hard-a\.1:'; expected its word once between "),
+        ("<answer", "<no", 'hard.pos:11: found .*; expected <lexelt item="…">, <in'),
+        ("</instance>", "", r"hard.pos:5: found 'instance hard-a\.1:'; expected </instance> after it"),
     ],
 )
 def test_mistakes_in_senseval(tmp_path: Path, old: str, new: str, message: str) -> None:

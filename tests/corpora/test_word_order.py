@@ -90,9 +90,7 @@ def test_files_of_open_sesame(tmp_path: Path) -> None:
 @pytest.mark.parametrize("line", ["my dog swims", "my dog swims\t3", "my dog swims\tx", "my dog swims\t1\t2"])
 def test_bad_lines_of_open_sesame(tmp_path: Path, line: str) -> None:
     folder = files(tmp_path / "aux", "aux", test=f"my dog will swim\t2\n\n{line}\n")
-    with pytest.raises(
-        CorpusError, match=r"aux\.test:3: 'my dog swims.* where a sentence, TAB and the place of one of"
-    ):
+    with pytest.raises(CorpusError, match=r"aux.test:3: .*; expected "):
         load_corpus(folder)
 
 

@@ -10,10 +10,20 @@ from itertools import chain, islice
 from pathlib import Path
 
 from bertology.corpora._corpus import Corpus, Format, corpus_at
-from bertology.corpora._files import Oddities, language_of, numbered_lines, split_files, split_of, suffix_of, text_lines
+from bertology.corpora._files import (
+    Oddities,
+    language_of,
+    numbered_lines,
+    split_files,
+    split_of,
+    stated_in,
+    suffix_of,
+    text_lines,
+    wrong,
+)
 from bertology.corpora._sentences import IGNORED, Sentence, Sentences
 from bertology.corpora._words import JOINED, SPAN_TAG, sentence_of_text, spacing_in, with_iob2
-from bertology.errors import CorpusError, cut, quoted
+from bertology.errors import CorpusError, cut
 
 _DOCUMENT = "-DOCSTART-"
 _UPOS = frozenset(
@@ -28,9 +38,7 @@ _COMMENT = re.compile(r"#\s*[a-z_]+( [a-z_]+)*(\s*=.*)?\s*")
 _SAMPLE_LINES = 5000
 _UNUSED = "_"
 _N_CONLLU = 10
-_REMEDY = (
-    "say what each is by `--columns form,xpos,chunk`, or `columns: form,xpos,chunk` in an experiment (_ leaves one out)"
-)
+_REMEDY = "name the columns as in --columns form,xpos,chunk (_ leaves one out)"
 
 
 class Columns(Format):
@@ -81,8 +89,7 @@ def _sentences(
     path: Path, names: Sequence[str], tabbed: bool, lines: array[int], oddities: Oddities
 ) -> Iterator[Sentence]:
     """Sentences as they stand in the file; the line of each word is put into ``lines``."""
-    rows: list[list[str]] = []
-    comments: list[str] = []
+    rows, comments = list[list[str]](), list[str]()
     count, documents, group = 0, 0, ""
     for number, line in enumerate(chain(text_lines(path), [""]), 1):
         row = _cells_of(line, tabbed) if line.strip() else []
@@ -92,15 +99,11 @@ def _sentences(
             continue
         is_document = bool(row) and row[0] == _DOCUMENT
         if row and not is_document:
-            if len(row) != len(names):
-                columns, marks = f"{len(row)} column{'s' * (len(row) > 1)}", "tabs" if tabbed else "spaces"
-                due = f"where the file has {len(names)} ({cut(', '.join(names))}), parted by {marks}"
-                raise CorpusError(f"{path}:{number}: {columns} {due}; mend the line, or name the columns by --columns")
-            if "" in row or (names[0] == "id" and row[0] != str(len(rows) + 1)):
-                what = f"id {cut(row[0])} where {len(rows) + 1} was due; number the words of a sentence from 1"
-                if "" in row:
-                    what = f"column {row.index('') + 1} ({names[row.index('')]}) is empty; write _ for no value"
-                raise CorpusError(f"{path}:{number}: {what}")
+            if len(row) != len(names) or "" in row or (names[0] == "id" and row[0] != str(len(rows) + 1)):
+                due = f"{len(names)} columns parted by {'tabs' if tabbed else 'spaces'} ({cut(', '.join(names))})"
+                raise wrong(
+                    f"{path}:{number}", line.rstrip(), f"{due}, none empty, an id from 1; or name them by --columns"
+                )
             rows.append(row)
             lines.append(number)
             continue
@@ -108,21 +111,18 @@ def _sentences(
             oddities.note(f"{_DOCUMENT} lines, left out", f"{path.name}:{number}")
         if rows:
             count += 1
-            columns_of = dict(zip(names, zip(*rows, strict=True), strict=True))
-            parts = (comment.partition("=") for comment in comments)
-            stated = {key.strip(): value.strip() for key, _, value in parts}
-            space_after = spacing_in(stated["text"], columns_of["form"]) if "text" in stated else None
+            columns = dict(zip(names, zip(*rows, strict=True), strict=True))
+            stated = stated_in(comments)
+            space_after = spacing_in(stated["text"], columns["form"]) if "text" in stated else None
             if space_after is None:
                 unspelt = "sentences whose words do not spell their `# text`, joined by single spaces"
                 oddities.note(unspelt if "text" in stated else JOINED, f"{path.name}:{lines[-len(rows)]}")
-            further = {name: column for name, column in columns_of.items() if name not in ("form", "id", _UNUSED)}
+            layers = {name: column for name, column in columns.items() if name not in ("form", "id", _UNUSED)}
             yield Sentence.from_words(
-                columns_of["form"],
+                columns["form"],
                 id=stated.get("sent_id") or str(count),
                 space_after=space_after,
-                layers={
-                    name: [None if value == "_" else value for value in column] for name, column in further.items()
-                },
+                layers={name: [None if value == "_" else value for value in of] for name, of in layers.items()},
                 comments=tuple(comments),
                 group=group,
             )
@@ -133,11 +133,7 @@ def _sentences(
 
 
 def _cells_of(line: str, tabbed: bool) -> list[str]:
-    line = line.rstrip("\r\n")
-    if tabbed:
-        return line.split("\t")
-    cells = line.replace("\t", " ").split(" ")
-    return [cell for cell in cells if cell] if "" in cells else cells
+    return line.rstrip("\r\n").split("\t") if tabbed else [cell for cell in re.split("[ \t\r\n]", line) if cell]
 
 
 def _layout(path: Path, columns: str | Sequence[str] | None) -> tuple[tuple[str, ...], bool]:
@@ -151,17 +147,12 @@ def _layout(path: Path, columns: str | Sequence[str] | None) -> tuple[tuple[str,
     table, tabbed, _ = _sample(path)
     if columns is not None:
         names = [name.strip() for name in (columns.split(",") if isinstance(columns, str) else columns)]
-        for name in names:
-            if name == "head":
-                raise CorpusError("columns: heads are read from CoNLL-U only; write _ for that column, or convert it")
-            if name != _UNUSED and (names.count(name) > 1 or not _NAME.fullmatch(name)):
-                what = "stands twice" if names.count(name) > 1 else "is no name for a column: small letters, digits, _"
-                raise CorpusError(f"columns: {quoted(name)} {what}; {_REMEDY}")
-        if "form" not in names:
-            raise CorpusError(f"columns: none of {cut(', '.join(names))} is form, the words; {_REMEDY}")
-        if table and len(table[0]) != len(names):
-            what = f"{len(names)} names for the {len(table[0])} columns of its first line, {quoted(' '.join(table[0]))}"
-            raise CorpusError(f"{path}: columns: {what}; {_REMEDY}")
+        named = [name for name in names if name != _UNUSED]
+        width = len(table[0]) if table else len(names)
+        is_known = all(map(_NAME.fullmatch, named)) and len(set(named)) == len(named) and "head" not in named
+        if not is_known or "form" not in names or width != len(names):
+            due = f"form (the words), names in small letters, each once, or _ for no use; no head; {width} in all"
+            raise wrong(f"{path}: columns", ",".join(names), due)
         return tuple(names), tabbed
     width = len(table[0]) if table else 0
     even = [row for row in table if len(row) == width]
@@ -170,20 +161,19 @@ def _layout(path: Path, columns: str | Sequence[str] | None) -> tuple[tuple[str,
     first = 1 + numbered
     names = [*["id"] * numbered, "form", *map(_role, inside[first:])]
     double = next((name for name in names if names.count(name) > 1), None)
-    trouble = ""
+    due = ""
     if width < 2:
-        trouble = "lines of one column; a word and its tags should be parted by a tab or a space"
+        due = "a word and its tags, parted by a tab or a space"
     elif numbered and width == _N_CONLLU and tabbed:
-        trouble = f"numbered lines of {_N_CONLLU} columns look like CoNLL-U; name the file .conllu"
+        due = "other lines than those of CoNLL-U, whose files are named .conllu"
     elif sum(" " in form for form in inside[first - 1]) > len(even) / 2:
-        trouble = f"column {first} holds whole sentences, not words; give one word a line"
+        due = f"one word in column {first}, not a sentence"
     elif numbered and width == 5 and set(inside[3]) == {"-"} and names[2] == "ner":
         return ("id", "form", "ner", _UNUSED, _UNUSED), tabbed
     elif double is not None:
-        places = [str(place) for place, name in enumerate(names, 1) if name == double]
-        trouble = f"columns {cut(' and '.join(places))} both look like {double}; {_REMEDY}"
-    if trouble:
-        raise CorpusError(f"{path}: {trouble}")
+        due = f"one column that looks like {double}, not {names.count(double)}; {_REMEDY}"
+    if due:
+        raise wrong(f"{path}: first line", " ".join(table[0]) if table else "", due)
     return tuple(names), tabbed
 
 
@@ -198,14 +188,9 @@ def looks_like_columns(path: Path) -> bool:
 
 def _sample(path: Path) -> tuple[list[list[str]], bool, bool]:
     """The columns of the first lines with words, whether tabs separate them, whether a blank line is among them."""
-    rows: list[str] = []
-    blank = blanks = False
-    for line in islice(text_lines(path), _SAMPLE_LINES):
-        if not line.strip():
-            blank = bool(rows)
-        elif not _COMMENT.fullmatch(line) and not line.startswith(_DOCUMENT):
-            rows.append(line)
-            blanks = blanks or blank
+    lines = list(islice(text_lines(path), _SAMPLE_LINES))
+    rows = [line for line in lines if line.strip() and not _COMMENT.fullmatch(line) and not line.startswith(_DOCUMENT)]
+    blanks = bool(rows) and any(not line.strip() for line in lines[lines.index(rows[0]) : lines.index(rows[-1])])
     tabbed = bool(rows) and "\t" in rows[0]
     return [_cells_of(row, tabbed) for row in rows], tabbed, blanks
 

@@ -6,14 +6,15 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from itertools import accumulate
 from pathlib import Path
 
 from bertology._files import write_atomically
 from bertology.corpora._corpus import Corpus, Format
-from bertology.corpora._files import Oddities, split_files, suffix_of, text_lines
+from bertology.corpora._files import Oddities, split_files, stated_in, suffix_of, text_lines, wrong
 from bertology.corpora._sentences import MultiwordToken, Sentence, Target
-from bertology.corpora._words import Mention, coreference
-from bertology.errors import CorpusError, cut, quoted
+from bertology.corpora._words import Mention, bracketed, coreference
+from bertology.errors import CorpusError, quoted
 
 _NAMES = ("ID", "FORM", "LEMMA", "UPOS", "XPOS", "FEATS", "HEAD", "DEPREL", "DEPS", "MISC")
 _FORM, _FEATS, _HEAD, _MISC = 1, 5, 6, 9
@@ -25,7 +26,7 @@ _NUMBERS = {str(number): number for number in range(1000)}  # quicker than int, 
 _TOO_LARGE = 10**18
 # More digits than a counter holds are no number of a word.
 _ID = re.compile(r"(0|[1-9][0-9]{0,17})(?:([-.])([1-9][0-9]{0,17}))?", re.ASCII)
-_BRACKET = re.compile(r"\((?P<opened>[^()]+)(?P<closed_at_once>\))?|(?P<closed>[^()]+)\)")
+_MENTION = re.compile(r"\([^()]+\)?|[^()]+\)")
 _DISCONTINUOUS = re.compile(r"\[(\d+)/(\d+)\]$")
 _NEW_DOCUMENT = re.compile(r"\s*newdoc\b(\s+id\s*=\s*(?P<id>.+?)\s*$)?")
 _Row = list[str]
@@ -41,19 +42,17 @@ class _Block:
     comments: list[str]
     lines: list[str]
     stated: dict[str, str] = field(init=False)
-    """Values of comments by key: ``sent_id``, ``text`` …."""
 
     def __post_init__(self) -> None:
-        parts = (comment.partition("=") for comment in self.comments)
-        self.stated = {key.strip(): value.strip() for key, _, value in parts}
+        self.stated = stated_in(self.comments)
 
     def where(self, place: int = 0) -> str:
         """Place of a line, 0-based, for notes."""
         return f"{self.path.name}:{self.first_line + place}"
 
-    def error(self, place: int, message: str) -> CorpusError:
-        """The error for the line at ``place``, 0-based, of this block."""
-        return CorpusError(f"{self.path}:{self.first_line + place}: {message}")
+    def error(self, place: int, found: object, due: str) -> CorpusError:
+        """The error for the line at ``place``, 0-based, of this block, where something else is ``due``."""
+        return wrong(f"{self.path}:{self.first_line + place}", found, due)
 
     def rows(self) -> list[_Row]:
         """The columns of each line, however many."""
@@ -111,16 +110,14 @@ def _read_blocks(path: Path, oddities: Oddities, *, wider: bool = False) -> Iter
         if (stated := block.stated.get("global.columns")) is not None and tuple(stated.split()) != _NAMES:
             names = tuple(stated.split())
             if len(set(names)) < len(names) or not {"ID", "FORM"} <= set(names):
-                what = "lacks ID or FORM, or names a column twice; write ID FORM and the other columns, each once"
-                raise CorpusError(f"{path}:1: global.columns {what}")
+                raise wrong(f"{path}:1: global.columns", stated, "ID FORM and the other columns, each once")
         rows, further = block.rows(), dict[str, tuple[str | None, ...]]()
         if wider:
             rows = [row[:_N_COLUMNS] for row in rows]
         elif names:  # CoNLL-U Plus: columns that CoNLL-U lacks are layers by their names in small letters
             for place, row in enumerate(rows):
                 if len(row) != len(names):
-                    due = f"global.columns names {len(names)}, parted by tabs"
-                    raise block.error(place, f"{len(row)} columns where {due}; write _ for no value")
+                    raise block.error(place, f"{len(row)} columns", f"{len(names)}, parted by tabs, _ for no value")
             words = [row for row in rows if row[names.index("ID")].isdecimal()]
             for at, name in ((at, name.lower()) for at, name in enumerate(names) if name not in _NAMES):
                 further[name] = tuple(None if row[at] in ("_", "*") else row[at] for row in words)
@@ -130,8 +127,8 @@ def _read_blocks(path: Path, oddities: Oddities, *, wider: bool = False) -> Iter
         sentence = _sentence(block, rows, count, oddities, fields, group)
         if sentence.heads is not None and (circle := _circle(sentence.heads)):
             place = next(place for place, row in enumerate(rows) if row[0] == str(circle[0]))
-            words_in = cut(" → ".join(map(str, circle)))
-            circles.append(block.error(place, f"heads in a circle: {words_in}; let one of these words lead to a root"))
+            due = "one of these words to lead to a root"
+            circles.append(block.error(place, f"heads in a circle: {' → '.join(map(str, circle))}", due))
             oddities.skip("sentences whose heads form a circle", block.where())
             continue
         if sentence.heads is not None and sentence.heads.count(0) > 1:
@@ -155,7 +152,7 @@ def _blocks(path: Path) -> Iterator[_Block]:
         start = line[0]
         if start == "#":
             if rows:
-                raise CorpusError(f"{path}:{number}: a comment inside a sentence; put a blank line before it")
+                raise wrong(f"{path}:{number}", "a comment inside a sentence", "a blank line before it")
             comments.append(line.rstrip("\n")[1:])
         elif start == "\n" or line.isspace():
             if rows:
@@ -166,7 +163,7 @@ def _blocks(path: Path) -> Iterator[_Block]:
     if rows:
         yield _Block(path, number - len(rows) + 1, comments, rows)
     elif comments:
-        raise CorpusError(f"{path}:{number}: the file ends in comments with no words; it may be cut short")
+        raise wrong(f"{path}:{number}", "comments at the end", "words after them; the file may be cut short")
 
 
 @lru_cache(maxsize=1024)
@@ -197,9 +194,7 @@ def _sentence(
 ) -> Sentence:
     for place, row in enumerate(lines):
         if (n := len(row)) != _N_COLUMNS:
-            is_spaced = n < _N_COLUMNS <= len(block.lines[place].split())
-            what = f"{n} column{'s' * (n > 1)}{', for some are parted by spaces,' * is_spaced}"
-            raise block.error(place, f"{what} where CoNLL-U has {_N_COLUMNS}, parted by tabs; write _ for no value")
+            raise block.error(place, f"{n} columns", f"{_N_COLUMNS}, parted by tabs, _ for no value")
     by_column = list(zip(*lines, strict=True))
     places, multiword, empty_nodes = list(range(len(lines))), list[MultiwordToken](), list[str]()
     if by_column[0] != _plain_ids(len(lines)):
@@ -207,8 +202,7 @@ def _sentence(
         by_column = list(zip(*(lines[place] for place in places), strict=True))
     for column, name in zip(by_column, _NAMES, strict=True):
         if "" in column:
-            what = f"column {_NAMES.index(name) + 1} ({name}) is empty; write _ for no value"
-            raise block.error(places[column.index("")], what)
+            raise block.error(places[column.index("")], f"nothing in column {name}", "_ for no value")
     forms, layers = by_column[_FORM], dict[str, tuple[str | None, ...]]()
     for name, index in _LAYERS.items():
         layers[name] = column = by_column[index]
@@ -229,8 +223,8 @@ def _sentence(
             heads = tuple(int(head) if match and not match[2] else _TOO_LARGE for head, match in matches)
     if heads is not None and max(heads) > len(heads):
         index = next(i for i, head in enumerate(heads) if head > len(heads))
-        what = f"HEAD {quoted(by_column[_HEAD][index])} in a sentence of {len(heads)} words"
-        raise block.error(places[index], f"{what}; write the number of the head word, 0 for the root")
+        due = f"the number of one of the {len(heads)} words, 0 for the root"
+        raise block.error(places[index], f"HEAD {by_column[_HEAD][index]}", due)
     return Sentence.from_words(
         forms,
         id=block.stated.get("sent_id") or str(count),
@@ -261,8 +255,9 @@ def _by_kind(block: _Block, rows: Sequence[_Row]) -> tuple[list[int], list[Multi
         first, last = (int(match[1]), int(match[3] or 0)) if match else (-1, 0)
         if match and match[2] == "-" and covered < first == due < last:
             if "" in row or {*row[2:_FEATS], *row[_HEAD:_MISC]} != {"_"}:
-                what = f"multiword token {row[0]} with other values than FORM, FEATS and MISC; write _ in other columns"
-                raise block.error(place, what)
+                raise block.error(
+                    place, "\t".join(row), "FORM, FEATS and MISC of a multiword token, _ in other columns"
+                )
             misc, feats = (None if row[index] == "_" else row[index] for index in (_MISC, _FEATS))
             multiword.append(MultiwordToken(first - 1, last - 1, row[1], misc, feats))
             covered, last_place = last, place
@@ -270,14 +265,13 @@ def _by_kind(block: _Block, rows: Sequence[_Row]) -> tuple[list[int], list[Multi
             minor = last
             empty_nodes.append("\t".join(row))
         else:
-            what = "number words from 1, in order; a token 1-2 stands before, an empty node 1.1 after word 1"
-            hint = "; is the blank line between two sentences missing?" if row[0] == "1" else ""
-            raise block.error(place, f"ID {quoted(row[0])} where word {due} was due; {what}{hint}")
+            what = f"word {due}; a token 1-2 stands before, an empty node 1.1 after word 1"
+            raise block.error(place, f"ID {row[0]}", f"{what}, a blank line after a sentence")
     if covered > len(places):
-        what = f"multiword token {rows[last_place][0]} reaches past word {len(places)}, the last"
-        raise block.error(last_place, f"{what}; add the words that it covers")
+        what = f"a multiword token that ends by word {len(places)}, the last of the sentence"
+        raise block.error(last_place, f"ID {rows[last_place][0]}", what)
     if not places:
-        raise block.error(0, "a sentence without words; give it some, or take it out")
+        raise block.error(0, "no words", "a sentence with some")
     return places, multiword, empty_nodes
 
 
@@ -289,41 +283,25 @@ def _mentions(
     ``rows`` are all its lines, those of tokens and empty nodes too. Mentions that are not spans of words, discontinuous
     ones and those of empty nodes alone, are counted in ``oddities``.
     """
-    opened: dict[str, list[tuple[int, int, str]]] = {}  # first word, line and type of open mentions, by entity
+    of_id, of_type = fields
+    parts = ([one.removeprefix(_ENTITY) for one in row[_MISC].split("|") if one.startswith(_ENTITY)] for row in rows)
+    n_before = [0, *accumulate(row[0].isdecimal() for row in rows)]
+
+    def name_of(label: str, opens: bool) -> str:
+        # Where it closes the name is alone, or in older releases of GUM after the type.
+        cells = label.split("-")
+        return cells[of_id] if len(cells) > (of_id if opens else max(of_id, 1)) else cells[0 if opens else -1]
+
     mentions: list[Mention] = []
-    n_words, (of_id, of_type) = 0, fields
-    for place, row in enumerate(rows):
-        first, n_words = n_words, n_words + row[0].isdecimal()
-        for text in (one.removeprefix(_ENTITY) for one in row[_MISC].split("|") if one.startswith(_ENTITY)):
-            reach = 0
-            for match in _BRACKET.finditer(text):
-                if match.start() != reach:
-                    break
-                reach, cells = match.end(), (match["opened"] or match["closed"]).split("-")
-                if match["opened"]:
-                    name = cells[of_id] if of_id < len(cells) else cells[0]
-                    kind = cells[of_type] if of_type is not None and of_type < len(cells) else ""
-                    opened.setdefault(name, []).append((first, place, kind))
-                else:  # the name is alone, or in older releases of GUM after the type
-                    name = cells[of_id] if len(cells) > max(of_id, 1) else cells[-1]
-                if not (match["closed_at_once"] or match["closed"]):
-                    continue
-                if not opened.get(name):
-                    what = f"Entity closes {cut(name)}), which is not open; open it in this sentence"
-                    raise block.error(place, what)
-                start, _, kind = opened[name].pop()
-                if _DISCONTINUOUS.search(name):
-                    oddities.skip("discontinuous mentions", block.where(place))
-                elif start == n_words:
-                    oddities.skip("mentions of empty nodes alone", block.where(place))
-                else:
-                    mentions.append(Mention((start, n_words), name, kind))
-            if reach != len(text):
-                what = f"Entity={cut(text)} is not brackets as in (e1-person … e1)"
-                raise block.error(place, f"{what}; check it from {quoted(text[reach:])}")
-    if still := next(((name, stack[-1][1]) for name, stack in opened.items() if stack), None):
-        what = f"Entity opens ({cut(still[0])} here, which does not close in the sentence; close it"
-        raise block.error(still[1], what)
+    for (first, last), label in bracketed(list(map("".join, parts)), _MENTION, block.error, name=name_of):
+        name, cells = name_of(label, True), label.split("-")
+        kind = cells[of_type] if of_type is not None and of_type < len(cells) else ""
+        if _DISCONTINUOUS.search(name):
+            oddities.skip("discontinuous mentions", block.where(last - 1))
+        elif n_before[first] == n_before[last]:
+            oddities.skip("mentions of empty nodes alone", block.where(last - 1))
+        else:
+            mentions.append(Mention((n_before[first], n_before[last]), name, kind))
     entities = sorted({(mention.span, mention.type) for mention in mentions if mention.type})
     return {"entities": tuple(Target(span, kind) for span, kind in entities), "coref": coreference(mentions)}
 
@@ -345,8 +323,8 @@ def write_conllu(path: str | Path, sentences: Iterable[Sentence]) -> None:
         for line in _lines(sentence):
             cells = line.split("\t")
             if "\n" in line or "\r" in line or (line[0] != "#" and ("" in cells or len(cells) != _N_COLUMNS)):
-                what = f"sentence {quoted(sentence.id)}: an empty value, a tab or a line break in {quoted(line)}"
-                raise CorpusError(f"{path}: {what}, where CoNLL-U takes none; take it out")
+                due = "values that are not empty, without tabs and line breaks"
+                raise wrong(f"{path}: sentence {quoted(sentence.id)}", line, due)
             lines.append(line)
         lines.append("")
     write_atomically(path, "".join(f"{line}\n" for line in lines).encode("utf-8"))
@@ -455,15 +433,16 @@ class PropBank(Format):
         n_columns = len(rows[places[0]])
         for place, row in ((place, rows[place]) for place in places):
             if len(row) <= self._roleset or len(row) != n_columns:
-                due = "a roleset, or _, and a column of roles for each predicate of the sentence should follow MISC"
-                raise block.error(place, f"{len(row)} columns where the first word has {n_columns}; {due}")
+                due = f"{n_columns}: after MISC a roleset, or _, and the roles of each predicate of the sentence"
+                raise block.error(place, f"{len(row)} columns", due)
         rolesets, *columns = zip(*(rows[place][self._roleset :] for place in places), strict=True)
         predicates = [index for index, roleset in enumerate(rolesets) if roleset not in none]
         while len(columns) > len(predicates) and set(columns[-1]) <= {""}:
             columns.pop()  # files end lines in a tab where a sentence has no predicate
         if len(columns) != len(predicates):
-            what = f"{len(predicates)} rolesets but {len(columns)} columns of roles; give each predicate one"
-            raise block.error(places[0], what)
+            raise block.error(
+                places[0], f"{len(columns)} columns of roles", f"one for each of {len(predicates)} rolesets"
+            )
         targets: list[Target] = []
         for predicate, column in zip(predicates, columns, strict=True):
             roles = [(index, role) for index, role in enumerate(column) if role not in (*none, "V")]
@@ -471,22 +450,19 @@ class PropBank(Format):
             if not roles:
                 oddities.skip("predicates without arguments", where)
             if roles and sentence.heads is None:
-                raise block.error(places[predicate], "roles in a sentence without heads, which say how far they reach")
+                raise block.error(places[predicate], "roles without heads", "the heads of words, by which roles reach")
             for argument, role in roles:
                 inside = _below(sentence.heads or (), argument, predicate)
                 start, end = min(inside), max(inside) + 1
                 if end - start > len(inside):
                     oddities.note("arguments not in one piece, given by the piece around their head word", where)
                     relations = sentence.layers.get("deprel") or (None,) * len(sentence)
-                    start, end = argument, argument + 1
-                    while start - 1 in inside:
-                        start -= 1
-                    while end in inside:
-                        end += 1
-                    while start < argument and relations[start] == "punct":
-                        start += 1
-                    while end - 1 > argument and relations[end - 1] == "punct":
-                        end -= 1
+                    start = next(at for at in range(argument, -2, -1) if at - 1 not in inside)
+                    end = next(at for at in range(argument + 1, len(sentence) + 1) if at not in inside)
+                    start = next(at for at in range(start, argument + 1) if at == argument or relations[at] != "punct")
+                    end = next(
+                        at for at in range(end, argument, -1) if at - 1 == argument or relations[at - 1] != "punct"
+                    )
                 targets.append(Target((predicate, predicate + 1), role, (start, end)))
         layer = tuple(None if roleset in none else roleset for roleset in rolesets)
         layers = {**sentence.layers, **({"roleset": layer} if any(layer) else {})}

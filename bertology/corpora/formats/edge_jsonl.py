@@ -11,10 +11,10 @@ from typing import Any
 
 from bertology._files import parse_json
 from bertology.corpora._corpus import Corpus, Format
-from bertology.corpora._files import Oddities, numbered_lines
+from bertology.corpora._files import Oddities, numbered_lines, wrong
 from bertology.corpora._sentences import IGNORED, Sentence, Target
 from bertology.corpora._words import JOINED, spacing_in
-from bertology.errors import BertologyError, CorpusError, quoted
+from bertology.errors import BertologyError, CorpusError
 
 _LAYER_NAME = re.compile(r"[a-z][a-z0-9_]*", re.ASCII)
 _GAPS = re.compile(r"[ \t\r\n]+")
@@ -50,19 +50,16 @@ class EdgeJsonl(Format):
     def __init__(self, layer: str | None = None) -> None:
         """A reader whose targets are called ``layer``: ``srl``, ``coref``, ``proto_roles`` … or any other name."""
         self._layer = layer
-        self._kind, self._first = "", ""  # spans and label of the first target of a file, and its place
+        self._kind = ""  # spans and label of the first target
 
     def load(self, path: Path) -> Corpus:
         """The corpus in a folder of such files, one a split, or in one file."""
-        if self._layer is None:
-            file = self.files(path)[0]
-            raise CorpusError(f"{file}: files of edge JSONL do not say what their targets are; write {path}#layer")
+        if self._layer is None or not _LAYER_NAME.fullmatch(self._layer):
+            raise wrong(f"{path}: name of the targets", self._layer, f"small letters, as in {path}#layer")
         return super().load(path)
 
     def read(self, file: Path, oddities: Oddities) -> Iterator[Sentence]:
         """One sentence an example; errors name file, line and field."""
-        if not _LAYER_NAME.fullmatch(layer := self._layer or ""):
-            raise CorpusError(f"layer {quoted(layer)} is no name for targets; write small letters, digits and _")
         for number, line in numbered_lines(file):
             where, targets = f"{file}:{number}", list[Target]()
             try:
@@ -70,23 +67,21 @@ class EdgeJsonl(Format):
             except BertologyError as error:
                 raise CorpusError(str(error)) from None
             words = [word for word in _GAPS.split(example.text) if word]
-            if not words or not example.text.strip():
-                raise CorpusError(f"{where}: there is no word in its text; write the words, parted by spaces")
+            if not example.text.strip():
+                raise wrong(f"{where}: text", example.text, "words, parted by spaces")
             for place, plain in ((f"{where}: targets[{n}]", one) for n, one in enumerate(example.targets)):
                 label = str(plain.label) if isinstance(plain.label, int | float) else plain.label
                 if label == "" or not all(label) or (label is not plain.label and label not in IGNORED):
-                    what = f"{quoted(plain.label)}; write a string, or a list of strings"
-                    raise CorpusError(f"{place}.label is {what}")
+                    raise wrong(f"{place}.label", plain.label, "a string, or a list of strings")
                 for name, span in (("span1", plain.span1), ("span2", plain.span2)):
                     if span is not None and not 0 <= span[0] < span[1] <= len(words):
-                        due = f"write [start, end] in words of the text, 0 to {len(words)}, end exclusive"
-                        raise CorpusError(f"{place}.{name} {list(span)} is empty, reversed or outside the text; {due}")
+                        due = f"[start, end] in words of the text, 0 to {len(words)}, end exclusive"
+                        raise wrong(f"{place}.{name}", list(span), due)
                 form = "a string" if isinstance(label, str) else "a list"
                 kind = f"{'one span' if plain.span2 is None else 'two spans'} and {form}"
-                self._kind, self._first = self._kind or kind, self._first or place
+                self._kind = self._kind or kind
                 if kind != self._kind:
-                    what = f"has {kind} where that of {self._first} has {self._kind}"
-                    raise CorpusError(f"{place} {what}; give the targets of one task a file")
+                    raise wrong(place, kind, f"{self._kind}, as in the first target")
                 targets.append(Target(plain.span1, label, plain.span2))
             stated: dict[str, Any] = example.info if isinstance(example.info, dict) else {}
             natural, sent_id = stated.get("text"), stated.get("sent_id")
@@ -98,6 +93,6 @@ class EdgeJsonl(Format):
                 words,
                 id=sent_id if isinstance(sent_id, str) else str(number),
                 space_after=spacing,
-                targets={layer: targets},
+                targets={str(self._layer): targets},
                 comments=(f" info = {info}",) if example.info else (),
             )

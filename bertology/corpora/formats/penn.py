@@ -4,56 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
 from bertology.corpora._corpus import Corpus, Format, corpus_at
-from bertology.corpora._files import Oddities, at_least_one, first_line, split_of, text_lines
+from bertology.corpora._files import Oddities, first_line, split_of, text_lines, wrong
 from bertology.corpora._sentences import Sentence, Target
-from bertology.corpora._words import Mention, Span, coreference, penn_words
-from bertology.errors import CorpusError, cut, quoted
+from bertology.corpora._words import Mention, Span, bracketed, coreference, penn_words
+from bertology.errors import CorpusError
 
 _FEWEST_DOCUMENTS = 20
 _TOPS = frozenset(["", "TOP", "ROOT"])
 _SPACING = "sentences without spacing, words joined by the rules of Penn tokens"
-
-
-@dataclass(slots=True)
-class _Bracket:
-    n_phrases: int
-    n_words: int
-    label: str | None = None
-    word: str | None = None
-    has_children: bool = False
-
-
-@dataclass(slots=True)
-class _Tree:
-    """The words, tags and phrases of a tree, as far as it is read."""
-
-    line: int
-    n_blanks: int
-    """Number of blank lines between trees before it."""
-    words: list[str] = field(default_factory=list)
-    tags: list[str] = field(default_factory=list)
-    phrases: list[tuple[int, int, str]] = field(default_factory=list)
-    """First word, end and category, each before those inside it."""
-    n_doubled: int = 0
-
-    def close(self, node: _Bracket, *, is_top: bool) -> None:
-        """Take the word or phrase that a bracket holds."""
-        label = node.label or ""
-        if node.word is not None:
-            if label != "-NONE-":
-                self.words.append(node.word)
-                self.tags.append(label)
-        elif node.n_words < len(self.words) and not (is_top and label in _TOPS):
-            phrase = (node.n_words, len(self.words), _category(label))
-            if phrase in self.phrases[node.n_phrases :]:
-                self.n_doubled += 1
-            else:
-                self.phrases.insert(node.n_phrases, phrase)
 
 
 class Trees(Format):
@@ -69,7 +32,8 @@ class Trees(Format):
     """
 
     title, suffixes = "trees in brackets", (".mrg", ".ptb")
-    _token = re.compile(r"[()]|[^\s()]+")
+    _token = re.compile(r"(?P<blank>\s*)(?:\((?!\s*\))\s*(?P<label>[^\s()]*)|(?P<word>[^\s()]*)\s*\))")
+    """A bracket that opens, with its label; or one that closes, with the word before it."""
 
     def load(self, path: Path) -> Corpus:
         """The corpus in a file of bracketed trees, or in a folder of such files.
@@ -95,54 +59,54 @@ class Trees(Format):
 
     def _blocks(self, path: Path, oddities: Oddities) -> Iterator[tuple[int, Sentence]]:
         """The sentences, each with a number of what stands between blank lines: in files of many, the document."""
-        empty = f"{path}: no tree in it; give trees in brackets, as in ( (S (NP (NN ..."
-        for number, tree in enumerate(at_least_one(self._trees(path), empty), 1):
-            where = f"{path.name}:{tree.line}"
-            if not tree.words:
+        text, reach, line, block, number = "".join(text_lines(path)), 0, 1, 0, 0
+        opened = list[tuple[str, int, int, int]]()  # label, words and phrases before, line
+        words, tags, phrases, n_doubled, is_full = list[str](), list[str](), list[tuple[int, int, str]](), 0, False
+        while token := self._token.match(text, reach):
+            label, word = token["label"], token["word"]
+            line += token[0].count("\n")
+            reach = token.end()
+            if label is not None:
+                if not opened:
+                    words, tags, phrases, n_doubled = [], [], [], 0
+                    block += max(0, token["blank"].count("\n") - 1)
+                opened.append((label, len(words), len(phrases), line))
+                is_full = False
+                continue
+            if not opened or bool(word) == is_full:
+                reach = token.start()
+                break
+            (label, first, n_before, start), is_full = opened.pop(), True
+            if word and label != "-NONE-":
+                words.append(word)
+                tags.append(label)
+            elif not word and first < len(words) and (opened or label not in _TOPS):
+                phrase = (first, len(words), _category(label))
+                if phrase in phrases[n_before:]:
+                    n_doubled += 1
+                else:
+                    phrases.insert(n_before, phrase)
+            if opened:
+                continue
+            number += 1
+            where = f"{path.name}:{start}"
+            if not words:
                 oddities.skip("trees of traces only", where)
                 continue
-            if n_unlabelled := sum(not label for _, _, label in tree.phrases):
+            if n_unlabelled := sum(not label for _, _, label in phrases):
                 oddities.note("brackets without a label inside a tree, no phrases", where, times=n_unlabelled)
-            if tree.n_doubled:
-                oddities.note("phrases over one phrase of the same label, counted once", where, times=tree.n_doubled)
+            if n_doubled:
+                oddities.note("phrases over one phrase of the same label, counted once", where, times=n_doubled)
             oddities.note(_SPACING, where)
-            plain, spaced = penn_words(tree.words, tree.tags)
-            sentence = Sentence.from_words(
-                plain,
-                id=f"{path.stem}-{number}",
-                space_after=spaced,
-                layers={"xpos": tree.tags},
-                targets={"constituents": [Target((start, end), label) for start, end, label in tree.phrases if label]},
-            )
-            yield tree.n_blanks, sentence
-
-    def _trees(self, path: Path) -> Iterator[_Tree]:
-        opened, tree, blanks = list[_Bracket](), _Tree(0, 0), 0
-        for number, line in enumerate(text_lines(path), 1):
-            blanks += not opened and line.isspace()
-            for token in self._token.findall(line):
-                inner = opened[-1] if opened else None
-                is_full = inner is not None and (inner.word is not None or inner.has_children)
-                if token == "(" and (inner is None or inner.word is None):
-                    if inner is None:
-                        tree = _Tree(number, blanks)
-                    else:
-                        inner.label, inner.has_children = inner.label or "", True
-                    opened.append(_Bracket(len(tree.phrases), len(tree.words)))
-                elif token == ")" and inner is not None and is_full:
-                    opened.pop()
-                    tree.close(inner, is_top=not opened)
-                    if not opened:
-                        yield tree
-                elif token in "()" or inner is None or is_full:
-                    due = "trees in brackets are due, as in (S (NP (NN tea)) …): a label, then parts or one word"
-                    raise CorpusError(f"{path}:{number}: {quoted(token)} cannot stand there; {due}")
-                elif inner.label is None:
-                    inner.label = token
-                else:
-                    inner.word = token
-        if opened:
-            raise CorpusError(f"{path}:{tree.line}: the tree that opens here does not close; add the missing bracket")
+            plain, spaced = penn_words(words, tags)
+            targets = {"constituents": [Target((first, end), label) for first, end, label in phrases if label]}
+            name, layers = f"{path.stem}-{number}", {"xpos": tags}
+            yield block, Sentence.from_words(plain, id=name, space_after=spaced, layers=layers, targets=targets)
+        if opened or text[reach:].strip() or not number:
+            rest = text[reach:].lstrip()
+            line = text.count("\n", 0, len(text) - len(rest)) + 1 if rest or not opened else opened[0][3]
+            found = rest[:40] or "a tree that does not close"
+            raise wrong(f"{path}:{line}", found, "trees in brackets, as (S (NP (NN tea)) …)")
 
 
 def _category(label: str) -> str:
@@ -179,7 +143,7 @@ class OntoNotes(Format):
     _number, _word, _tag, _parse, _lemma, _names, _first_role = 2, 3, 4, 5, 6, 10, 11
     _fewest_columns, _taken_out = 12, "[WORD]"
     _coreference = "coreference"
-    _bracket, _mention = re.compile(r"\([^()*\s]+|\*|\)"), re.compile(r"\(\d+\)?|\d+\)")
+    _bracket, _mention = re.compile(r"\([^()*\s]+|\*|\)"), re.compile(r"\|?\(\d+\)?|\|?\d+\)")
 
     def files(self, path: Path) -> list[Path]:
         """The files of CoNLL-2012 in a folder or below it, in order of name."""
@@ -214,17 +178,16 @@ class OntoNotes(Format):
 
     def read(self, file: Path, oddities: Oddities) -> Iterator[Sentence]:
         """The sentences of a file; those of a document are a group."""
-        rows: list[list[str]] = []
-        document, part, begun, count, number = "", "", 0, 0, 0
+        rows, document, part, begun, count, number = list[list[str]](), "", "", 0, 0, 0
         for number, line in enumerate(text_lines(file), 1):
-            is_end, match, cells, trouble = line.startswith(self._end), self._begin.fullmatch(line), line.split(), ""
+            is_end, match, cells, due = line.startswith(self._end), self._begin.fullmatch(line), line.split(), ""
             if rows and (is_end or not cells):
                 count += 1
                 sentence = self._sentence(rows, file, number - len(rows), oddities)
                 yield replace(sentence, id=f"{document}{part}-{count}", group=document)
                 rows = []
             if match:
-                trouble = f"a document begins inside that of line {begun}; end it first" if begun else ""
+                due = f"{self._end} of the document of line {begun}" if begun else ""
                 document, part = match["name"], f"/{match['part']}" if match["part"] else ""
                 begun, count = number, 0
             elif is_end:
@@ -232,25 +195,29 @@ class OntoNotes(Format):
             elif cells:
                 rows.append(cells)
                 if not begun:
-                    trouble = "a line outside of any document; #begin document is due"
+                    due = "#begin document"
                 elif len(cells) < self._fewest_columns or len(cells) != len(rows[0]):
-                    due = f"each line of a sentence has equally many, {self._fewest_columns} or more"
-                    trouble = f"{len(cells)} columns where {due}"
+                    due = f"{max(self._fewest_columns, len(rows[0]))} columns"
                 elif cells[self._number] != str(len(rows) - 1):
-                    trouble = f"word number {cut(cells[self._number])} where {len(rows) - 1} was due; count from 0"
+                    due = f"word number {len(rows) - 1} in column {self._number + 1}"
                 elif cells[self._word] == self._taken_out:
-                    trouble = f"the words were taken out ({self._taken_out}); put them in from OntoNotes first"
-            if trouble:
-                raise CorpusError(f"{file}:{number}: {trouble}")
+                    due = f"words, put in from OntoNotes, not {self._taken_out}"
+            if due:
+                raise wrong(f"{file}:{number}", line.strip(), due)
         if begun:
-            what = f"the document of line {begun} has no #end document; it may be cut short"
-            raise CorpusError(f"{file}:{number}: {what}")
+            raise wrong(f"{file}:{number}", "the end of the file", f"{self._end} of the document of line {begun}")
 
     def _sentence(self, rows: list[list[str]], path: Path, first: int, oddities: Oddities) -> Sentence:
         columns, where = list(zip(*rows, strict=True)), f"{path.name}:{first}"
 
         def spans(index: int, what: str) -> list[tuple[Span, str]]:
-            return self._spans(columns[index], f"column {index % len(columns) + 1} ({what})", path, first)
+            def error(place: int, found: str, due: str) -> CorpusError:
+                return wrong(f"{path}:{first + place}: column {index % len(columns) + 1} ({what})", found, due)
+
+            by_name = what == self._coreference  # (12|(5 and 12) may cross; others are (NP* and *))
+            cells = ["" if cell == "-" or (by_name and cell == "_") else cell for cell in columns[index]]
+            pattern = self._mention if by_name else self._bracket
+            return bracketed(cells, pattern, error, name=(lambda label, _: label) if by_name else None)
 
         tags, names = columns[self._tag], columns[self._names]
         oddities.note(_SPACING, where)
@@ -279,35 +246,3 @@ class OntoNotes(Format):
         }
         held = {name: [None if value == "-" else value for value in values] for name, values in layers.items()}
         return Sentence.from_words(words, space_after=spaced, layers=held, targets=targets)
-
-    def _spans(self, column: Sequence[str], what: str, path: Path, first: int) -> list[tuple[Span, str]]:
-        """The labelled spans of a column of brackets, each before those inside it; ``(GPE)``, ``(NP*``, ``*))``.
-
-        Those of coreference close by name, ``(12|(5``, ``12)``, and may cross.
-        """
-        spans: list[tuple[Span, str]] = []
-        opened: list[int] = []
-        by_name, trouble = self._coreference in what, ""
-        for place, cell in enumerate(column):
-            is_none = cell == "-" or (by_name and cell == "_")
-            brackets = (self._mention if by_name else self._bracket).findall("" if is_none else cell)
-            if not is_none and "".join(brackets) != (cell.replace("|", "") if by_name else cell):
-                trouble = f"{quoted(cell)} is not brackets as in (NP* or *, or (12|(5)"
-            for bracket in brackets:
-                label = bracket.strip("()")
-                if bracket.startswith("("):
-                    opened.append(len(spans))
-                    spans.append(((place, place), label))
-                if bracket.endswith(")"):
-                    fitting = (number for number in reversed(opened) if not by_name or spans[number][1] == label)
-                    if (number := next(fitting, None)) is None:
-                        trouble = trouble or "a bracket closes that was not opened in this sentence"
-                        continue
-                    opened.remove(number)
-                    spans[number] = ((spans[number][0][0], place + 1), spans[number][1])
-            if opened and not trouble and place == len(column) - 1:
-                (place, _), label = spans[opened[-1]]
-                trouble = f"({cut(label)} does not close in the sentence"
-            if trouble:
-                raise CorpusError(f"{path}:{first + place}: {what}: {trouble}")
-        return spans

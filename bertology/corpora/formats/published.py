@@ -9,24 +9,15 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Final
 
-from bertology._files import opened, parse_json, read_text
+from bertology._files import is_numeral, opened, read_json
 from bertology.corpora._corpus import Corpus, Format, corpus_at
 from bertology.corpora._derived import MAIN_AUXILIARY, SUBJECT_NOUN, alternating
-from bertology.corpora._files import (
-    Oddities,
-    at_least_one,
-    files_in,
-    first_line,
-    line_blocks,
-    numbered_lines,
-    split_of,
-    text_lines,
-)
+from bertology.corpora._files import Oddities, files_in, first_line, line_blocks, split_of, text_lines, wrong
 from bertology.corpora._sentences import Sentence, Target
-from bertology.corpora._tables import joined
+from bertology.corpora._tables import joined, read_table
 from bertology.corpora._words import MASK, Span, sentence_of, sentence_of_text, text_words, words_within
 from bertology.corpora.sentence_tasks import sentence_target
-from bertology.errors import CorpusError, cut, listed, quoted
+from bertology.errors import CorpusError, listed, quoted
 
 
 class SemEval(Format):
@@ -38,10 +29,9 @@ class SemEval(Format):
     """
 
     title, suffixes, language = "SemEval-2010 Task 8", (".txt",), "en"
-    _label = re.compile(r"Other|[A-Z][A-Za-z]*(-[A-Z][A-Za-z]*)+\((e1,e2|e2,e1)\)")
     _lines = (
         (re.compile(r'(\d+)\t"(.*)"\s*'), "a number, a tab and a sentence in quotes"),
-        (_label, "a label, Other or Cause-Effect(e1,e2),"),
+        (re.compile(r"Other|[A-Z][A-Za-z]*(-[A-Z][A-Za-z]*)+\((e1,e2|e2,e1)\)"), "Other, or as Cause-Effect(e1,e2)"),
         (re.compile(r"(Comment.*)?"), "a comment or a blank line"),
     )
     _tag = re.compile(r"(</?e[12]>)")
@@ -59,15 +49,16 @@ class SemEval(Format):
             for place, line in enumerate([*item, *[""] * (3 - len(item))]):
                 pattern, due = self._lines[min(place, 2)]
                 if (match := pattern.fullmatch(line.strip())) is None:
-                    raise CorpusError(f"{file}:{first + place}: {quoted(line)} where {due} was due")
+                    raise wrong(f"{file}:{first + place}", line, due)
                 matches.append(match)
             # White space goes outside of tags.
             tagged = re.sub(r"(<e[12]>)\s+", r" \1", re.sub(r"\s+(</e[12]>)", r"\1 ", matches[0][2]))
             texts = self._tag.split(" ".join(tagged.split()))
             names, ends = texts[1::2], list(accumulate(map(len, texts[::2])))
             if names not in (self._tags, self._tags[2:] + self._tags[:2]) or ends[0] == ends[1] or ends[2] == ends[3]:
-                what = f"tags {cut(' '.join(names))}" if names else "no tags"
-                raise CorpusError(f"{file}:{first}: {what}; mark a nominal by <e1> and </e1>, one by <e2> and </e2>")
+                raise wrong(
+                    f"{file}:{first}: tags", " ".join(names), "a nominal in <e1> and </e1>, one in <e2> and </e2>"
+                )
             text, spans = "".join(texts[::2]), list[Span]()
             words = text_words(text, "en")
             for opening in ("<e1>", "<e2>"):
@@ -111,15 +102,13 @@ class SentEval(Format):
         splits: dict[str, list[Sentence]] = {split: [] for split in self._splits.values()}
         for file in filter(self.recognises, self.files(path)):
             if file.stem not in self._tasks:
-                names = listed(self._tasks)
-                raise CorpusError(f"{file}: a task of sentences by no known name; call the file {names} (.txt)")
+                raise wrong(f"{file}: name of the file", file.stem, f"that of a task, {listed(self._tasks)}")
             target = sentence_target(self._tasks[file.stem])
-            for number, line in numbered_lines(file):
-                split, label, text, *more = (*line.split("\t"), "", "", "")
-                if split not in self._splits or not label.strip() or not text.strip() or any(more):
-                    due = "tr, va or te, a label and a sentence were due, with tabs between them"
-                    raise CorpusError(f"{file}:{number}: {quoted(line.strip())} where {due}")
-                sentence = sentence_of_text(text, split_at_spaces=True, name=f"{file.stem}:{number}")
+            for row in read_table(file, has_names=False).rows():
+                split, label, text = map(row.text, "123")
+                if split not in self._splits:
+                    raise row.error("1", "tr, va or te")
+                sentence = sentence_of_text(text, split_at_spaces=True, name=f"{file.stem}:{row.number}")
                 labelled = replace(sentence, targets={target: (Target((0, len(sentence)), label),)})
                 splits[self._splits[split]].append(labelled)
         return corpus_at(path, splits, language="en", reference="Conneau et al. 2018")
@@ -174,16 +163,12 @@ def question_sentence(question: str, text: str, answers: Sequence[tuple[str, int
         CorpusError: question or text has no word, or an answer is not at its place.
     """
     where = f"question {quoted(name)}: "
-    for what, of in (("question", question), ("text", text)):
-        if not of.strip():
-            raise CorpusError(f"{where}no word in its {what}; leave it out")
     asked = sentence_of_text(question, language="en", name=name, where=where)
     about = sentence_of_text(text, language="en", where=where)
     n, targets = len(asked), []
     for answer, start in answers:
         if not answer or text[start : start + len(answer)] != answer or start < 0:
-            what = f"answer {quoted(answer)} is not in the text at character {start}"
-            raise CorpusError(f"{where}{what}; answer_start counts characters from 0")
+            raise wrong(f"{where}answer at character {start} of the text", answer, "what stands there, counted from 0")
         first, last = words_within(list(about.spans), start, start + len(answer))
         targets.append(Target((0, n), answer, (first + n, last + n)))
     sentence = joined(asked, about)
@@ -209,8 +194,7 @@ class Squad(Format):
 
     def read(self, file: Path, oddities: Oddities) -> Iterator[Sentence]:
         """One sentence a question."""
-        text, what = read_text(file, error=CorpusError), "questions of SQuAD"
-        whole: _File = parse_json(text, where=str(file), what=what, form=_File, remedy="check the file")
+        whole: _File = read_json(file, what="questions of SQuAD", form=_File, remedy="check the file")
         paragraphs = (paragraph for article in whole.data for paragraph in article.paragraphs)
         for paragraph, question in ((one, question) for one in paragraphs for question in one.qas):
             answers = [] if question.is_impossible else [(a.text, a.answer_start) for a in question.answers]
@@ -218,9 +202,6 @@ class Squad(Format):
                 yield question_sentence(question.question, paragraph.context, answers, name=question.id)
             except CorpusError as error:
                 raise CorpusError(f"{file}: {error}") from None
-
-
-_MASKED = re.compile(re.escape(MASK))
 
 
 class Winograd(Format):
@@ -265,15 +246,13 @@ class Winograd(Format):
         for file in files:
             split = split_of(file) or ("test" if len(files) == 1 else file.name.partition(".")[0].lower())
             if split in splits:
-                what = f"{file.name} and another file would both be the {split} split"
-                raise CorpusError(f"{path}: {what}; keep one of them")
+                raise wrong(path, file.name, f"one file of the split {split}; keep one of them")
             splits[split] = list(self.read(file, oddities))
         if "train" in splits and "dev" not in splits:
-            train, splits["train"], splits["dev"] = splits["train"], [], []
-            for sentence in train:
-                schema = (int(sentence.id.rpartition("-")[2]) - 1) // 2  # two neighbouring items of the file
-                is_dev = schema % self._dev_every == self._dev_every - 1
-                splits["dev" if is_dev else "train"].append(sentence)
+            # A schema is two neighbouring items of the file.
+            of = {one.id: (int(one.id.rpartition("-")[2]) - 1) // 2 % self._dev_every for one in splits["train"]}
+            splits["dev"] = [one for one in splits["train"] if of[one.id] == self._dev_every - 1]
+            splits["train"] = [one for one in splits["train"] if of[one.id] != self._dev_every - 1]
         return corpus_at(path, splits, oddities, language="en")
 
     def read(self, file: Path, oddities: Oddities) -> Iterator[Sentence]:
@@ -283,7 +262,7 @@ class Winograd(Format):
             text, pronoun, written, answer = lines if len(lines) == 4 else [""] * 4
             candidates = [candidate.strip() for candidate in written.split(",")]
             if len(candidates) != 2 or len({*candidates, ""}) != 3 or answer not in candidates:
-                raise CorpusError(f"{file}:{first}: item {quoted(' / '.join(item))}; it should be {self._lines}")
+                raise wrong(f"{file}:{first}", " / ".join(item), self._lines)
             where = f"{file.name}:{first}"
             if (sentence := self._sentence(text, pronoun, candidates, answer, where, oddities)) is not None:
                 yield replace(sentence, id=f"{file.name.partition('.')[0]}-{count}")
@@ -314,7 +293,9 @@ class Winograd(Format):
                 oddities.skip("items with a candidate that is not in the sentence", where)
                 return None
             spans[candidate] = found[0]
-        found = free(places(pronoun) if pronoun != MASK else [match.span() for match in _MASKED.finditer(text)][:1])
+        found = free(
+            places(pronoun) if pronoun != MASK else [match.span() for match in re.finditer(re.escape(MASK), text)][:1]
+        )
         after = [span for span in found if span[0] >= max(end for _, end in spans.values())]
         if not found:
             oddities.skip("items whose pronoun is not in the sentence", where)
@@ -354,14 +335,10 @@ class OpenSesame(Format):
 
     def load(self, path: Path) -> Corpus:
         """The corpus in a folder with the files of one of their questions, or of both."""
-        files = self.files(path)
-        empty = "nothing in it; give a file with sentences"
-        read = {file.name: list(at_least_one(self._lines(file), f"{file}: {empty}")) for file in files}
-        stems = sorted({file.stem for file in files})
-        for name in (f"{stem}{suffix}" for stem in stems for suffix in self.suffixes):
-            if name not in read:
-                what = f"there is {files[0].name} but no {name}; give the folder with all three files"
-                raise CorpusError(f"{path}: {what}")
+        read = {file.name: list(self._lines(file)) for file in self.files(path)}
+        stems = sorted({name.partition(".")[0] for name in read})
+        if lacking := {f"{stem}{suffix}" for stem in stems for suffix in self.suffixes} - read.keys():
+            raise CorpusError(f"{path}: no {listed(sorted(lacking))}; give the folder with all three files")
         # All words that are the answer somewhere are the auxiliaries, or the nouns, of the grammar.
         answers = {stem: {words[place] for _, words, place in read[f"{stem}.train"]} for stem in stems}
 
@@ -382,10 +359,8 @@ class OpenSesame(Format):
         return corpus_at(path, splits, language="en", reference="Lin et al. 2019")
 
     def _lines(self, file: Path) -> Iterator[tuple[int, list[str], int]]:
-        for number, line in numbered_lines(file):
-            text, _, place = line.partition("\t")
-            words = text.split()
-            if not re.fullmatch(r"[0-9]{1,9}", place) or int(place) >= len(words):
-                due = "a sentence, TAB and the place of one of its words were due"
-                raise CorpusError(f"{file}:{number}: {quoted(line.strip())} where {due}")
-            yield number, words, int(place)
+        for row in read_table(file, has_names=False).rows():
+            words, place = row.text("1").split(), row.text("2") if "2" in row.values else ""
+            if not is_numeral(place) or int(place) >= len(words):
+                raise row.error("2", f"the place of a word of the sentence, 0 to {len(words) - 1}")
+            yield row.number, words, int(place)

@@ -5,17 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import zip_longest
 from pathlib import Path
 from typing import Final
 
-from bertology._files import NotJson, parsed_json
+from bertology._files import read_json
 from bertology.corpora._corpus import SENSE, Corpus, Format, corpus_at
-from bertology.corpora._files import Oddities, at_least_one, corpus_name, files_in, first_line, text_lines
+from bertology.corpora._files import Oddities, corpus_name, files_in, first_line, numbered_lines, text_lines, wrong
 from bertology.corpora._sentences import Sentence, Target
-from bertology.corpora._tables import corpus_of_rows, joined
+from bertology.corpora._tables import Row, corpus_of_rows, joined, read_table
 from bertology.corpora._words import Span, penn_words
-from bertology.errors import CorpusError, listed, quoted
+from bertology.errors import CorpusError, listed
 
 _DATA, _EXAMPLES, _GOLD = ".data.txt", "_examples.txt", ".gold.txt"
 _SPLITS = {"train": "train", "training": "train", "dev": "dev", "development": "dev", "test": "test"}
@@ -40,20 +39,40 @@ class Senses(Format):
     def load(self, path: Path) -> Corpus:
         """The corpus in a folder."""
         splits: dict[str, list[Sentence]] = {"train": [], "dev": [], "test": []}
-        references = set()
+        references, oddities = set(), Oddities()
         for file in self.files(path):
-            n_fields = first_line(file).count("\t") + 1
-            if not file.name.endswith(_EXAMPLES) and n_fields not in (2, 5):
-                due = "a place, TAB and a sentence (CoarseWSD-20), or word, class, places and two sentences (WiC)"
-                raise CorpusError(f"{file}:1: {quoted(first_line(file).strip())} where {due} were due")
-            reference = _TSV if file.name.endswith(_EXAMPLES) else _COARSE if n_fields == 2 else _WIC
-            references.add(reference)
-            read = at_least_one(_READERS[reference](file), f"{file}: nothing in it; give a file with sentences")
-            splits[str(_split_of(file))] += read
+            is_pair = first_line(file).count("\t") != 1
+            references.add(_TSV if file.name.endswith(_EXAMPLES) else _WIC if is_pair else _COARSE)
+            splits[str(_split_of(file))] += self.read(file, oddities)
         if len(references) > 1:
             raise CorpusError(f"{path}: holds files of several sets; give the folder of one of them")
         (reference,) = references
         return corpus_at(path, splits, language=None if reference == _TSV else "en", reference=reference)
+
+    def read(self, file: Path, oddities: Oddities) -> Iterator[Sentence]:
+        """One sentence a line."""
+        if file.name.endswith(_EXAMPLES):
+            # Pairs of a word in context and a definition; the hypernyms that come with it are a comment.
+            others = [f"_{kind}.txt" for kind in ("definitions", "labels", "hypernyms")]
+            for row, (definition, label, hypernyms) in _rows(file, _EXAMPLES, others, 3):
+                pair = _pair(file, row, [row.text("3"), definition], (row.text("2"), None), label)
+                yield replace(pair, comments=(f"hypernyms = {', '.join(hypernyms.split(chr(9)))}",))
+        elif first_line(file).count("\t") != 1:
+            for row, (label,) in _rows(file, _DATA, [_GOLD], 5):
+                at, _, at2 = row.text("3").partition("-")
+                yield _pair(file, row, [row.text("4"), row.text("5")], (at, at2), label)
+        else:
+            word, classes = file.resolve().parent.name, file.with_name("classes_map.txt")  # a folder for each word
+            what, remedy = "names of senses by their numbers", 'write them as in {"0": "bank_bank"}'
+            names: dict[str, str] = read_json(classes, what=what, form=dict[str, str], remedy=remedy)
+            for row, (code,) in _rows(file, _DATA, [_GOLD], 2):
+                if code not in names:
+                    raise wrong(f"{file}:{row.number} (gold)", code, f"one of {listed(names)}")
+                words = row.text("2").split()
+                target = Target(_word_at(row.text("1"), words, row), f"{word}:{names[code].removeprefix(f'{word}_')}")
+                yield Sentence.from_words(
+                    words, id=f"{word}-{_split_of(file)}-{row.number}", targets={SENSE: (target,)}
+                )
 
 
 def _split_of(path: Path) -> str | None:
@@ -62,81 +81,41 @@ def _split_of(path: Path) -> str | None:
     return next((_SPLITS.get(path.name.removesuffix(end)) for end in ends), None)
 
 
-def _rows(file: Path, ending: str, others: list[str], n: int, due: str) -> Iterator[tuple[int, list[str], list[str]]]:
-    """The number of each line, its fields, and the lines of other files that belong to it."""
-    files = [file, *(file.with_name(file.name.removesuffix(ending) + other) for other in others)]
-    if missing := next((other for other in files if not other.is_file()), None):
-        raise CorpusError(f"{missing}: no such file, which should have a line for each of {file.name}")
-    for number, lines in enumerate(zip_longest(*map(text_lines, files)), 1):
-        if None in lines:
-            short = files[lines.index(None)]
-            what = "missing line, which another file has; give all files the same number of lines"
-            raise CorpusError(f"{short}:{number}: {what}")
-        line, *more = (one.rstrip("\r\n") for one in lines)
-        fields = line.split("\t")
-        if len(fields) != n or not all(map(str.strip, fields)):
-            raise CorpusError(f"{file}:{number}: {quoted(line)} where {due} were due, with tabs between them")
-        yield number, fields, more
+def _rows(file: Path, ending: str, others: list[str], n: int) -> Iterator[tuple[Row, list[str]]]:
+    """The rows of a file with ``n`` values parted by tabs, and the lines of other files that belong to them."""
+    table = read_table(file, has_names=False)
+    if len(table.columns) != n:
+        raise wrong(f"{file}:1", f"{len(table.columns)} values", f"{n}, parted by tabs")
+    lines = []
+    for other in (file.with_name(file.name.removesuffix(ending) + other) for other in others):
+        lines.append([line.strip() for _, line in numbered_lines(other)])
+        if len(lines[-1]) != len(table):
+            raise wrong(other, f"{len(lines[-1]):,} lines", f"{len(table):,}, one for each of {file.name}")
+    yield from zip(table.rows(), map(list, zip(*lines, strict=True)), strict=True)
 
 
-def _word_at(place: str, words: list[str], where: str) -> Span:
+def _word_at(place: str, words: list[str], row: Row) -> Span:
     if not re.fullmatch(r"[0-9]{1,9}", place) or int(place) >= len(words):
-        raise CorpusError(f"{where}: {quoted(place)} is no word index; give 0 to {len(words) - 1}")
+        raise wrong(row.where, place, f"the index of a word, 0 to {len(words) - 1}")
     return int(place), int(place) + 1
 
 
-def _coarse(file: Path) -> Iterator[Sentence]:
-    """The sentences of one word of CoarseWSD-20, which is what its folder is called."""
-    word, classes = file.resolve().parent.name, file.with_name("classes_map.txt")
-    remedy = 'it should name the senses by their numbers, as in {"0": "bank_bank"}'
-    try:
-        names = parsed_json("".join(text_lines(classes)))
-    except NotJson as error:
-        raise CorpusError(f"{classes}: not JSON ({error}); {remedy}") from None
-    if not isinstance(names, dict) or not all(isinstance(name, str) for name in names.values()):
-        raise CorpusError(f"{classes}: no object of texts; {remedy}")
-    for number, (place, text), (code,) in _rows(file, _DATA, [_GOLD], 2, "a place and a sentence"):
-        if code.strip() not in names:
-            raise CorpusError(f"{file}:{number} (gold): {quoted(code)} is none of {listed(names)}")
-        words, sense = text.split(), names[code.strip()].removeprefix(f"{word}_")
-        target = Target(_word_at(place, words, f"{file}:{number}"), f"{word}:{sense}")
-        yield Sentence.from_words(words, id=f"{word}-{_split_of(file)}-{number}", targets={SENSE: (target,)})
-
-
-def _wic(file: Path) -> Iterator[Sentence]:
-    due = "word, class, places (2-5) and two sentences"
-    for number, (_, _, places, *texts), (label,) in _rows(file, _DATA, [_GOLD], 5, due):
-        at, _, at2 = places.partition("-")
-        yield _pair(file, number, texts, (at, at2), label)
-
-
-def _wic_tsv(file: Path) -> Iterator[Sentence]:
-    """Pairs of a word in context and a definition; the hypernyms that come with it are a comment."""
-    others = [f"_{kind}.txt" for kind in ("definitions", "labels", "hypernyms")]
-    for number, (_, place, text), more in _rows(file, _EXAMPLES, others, 3, "word, place and sentence"):
-        definition, label, hypernyms = more
-        pair = _pair(file, number, [text, definition], (place, None), label)
-        yield replace(pair, comments=(f"hypernyms = {', '.join(hypernyms.split(chr(9)))}",))
-
-
-def _pair(file: Path, number: int, texts: list[str], places: tuple[str, str | None], label: str) -> Sentence:
+def _pair(file: Path, row: Row, texts: list[str], places: tuple[str, str | None], label: str) -> Sentence:
     """Two texts, and the words in them that a label is about; all words where there is no place."""
-    where, (first, second) = f"{file}:{number}", (text.split() for text in texts)
-    if label.strip() not in ("T", "F") or not second:
-        what = f"label {quoted(label)} where T or F was due" if second else "no definition in another file of this line"
-        raise CorpusError(f"{where}: {what}")
+    first, second = (text.split() for text in texts)
+    if label not in ("T", "F"):
+        raise wrong(f"{row.where}: label", label, "T or F")
     spans = [
-        _word_at(place, words, where) if place is not None else (0, len(words))
+        _word_at(place, words, row) if place is not None else (0, len(words))
         for place, words in zip(places, (first, second), strict=True)
     ]
-    n, name = len(first), f"{_split_of(file)}-{number}"
+    n, name = len(first), f"{_split_of(file)}-{row.number}"
     both = joined(Sentence.from_words(first, id=name), Sentence.from_words(second))
-    target = Target(spans[0], label.strip(), (spans[1][0] + n, spans[1][1] + n))
+    target = Target(spans[0], label, (spans[1][0] + n, spans[1][1] + n))
     return replace(both, targets={**both.targets, "label": (target,)})
 
 
 _COARSE, _WIC, _TSV = "Loureiro et al. 2021", "Pilehvar & Camacho-Collados 2019", "Breit et al. 2021"
-_READERS = {_COARSE: _coarse, _WIC: _wic, _TSV: _wic_tsv}
 
 
 class Senseval(Format):
@@ -182,11 +161,11 @@ class Senseval(Format):
                 name = ""
             elif "<wf " in line:
                 if not (name and word and sense):
-                    due = '<answer … senseid="…">' if name and word else '<lexelt item="…"> and <instance id="…">'
-                    raise CorpusError(f"{file}:{number}: words without {due} before them")
+                    due = '<lexelt item="…">, <instance id="…"> and <answer … senseid="…"> before words'
+                    raise wrong(f"{file}:{number}", line.strip(), due)
                 context.append(line)
         if name:
-            raise CorpusError(f"{file}:{first}: instance {quoted(name)} does not end; </instance> was due after it")
+            raise wrong(f"{file}:{first}", f"instance {name}", "</instance> after it")
 
     def _sentence(self, context: str, name: str, label: str, where: str) -> Sentence:
         forms, tags, bounds = list[str](), list[str | None](), list[int]()
@@ -197,7 +176,7 @@ class Senseval(Format):
                 forms.append(token[3])
                 tags.append(token[2])
         if len(bounds) != 2 or bounds[0] == bounds[1]:
-            raise CorpusError(f"{where}: instance {quoted(name)} should have its word once between <head> and </head>")
+            raise wrong(where, f"instance {name}", "its word once between <head> and </head>")
         words, spaced = penn_words(forms, tags)
         targets = {SENSE: (Target((bounds[0], bounds[1]), label),)}
         return Sentence.from_words(words, id=name, space_after=spaced, layers={"xpos": tags}, targets=targets)

@@ -8,9 +8,9 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bertology._files import described, digest, opened
+from bertology._files import digest, opened
 from bertology.corpora._corpus import Corpus, Format, corpus_at
-from bertology.corpora._files import split_files, text_lines
+from bertology.corpora._files import split_files, text_lines, wrong
 from bertology.corpora._sentences import Sentence, Sentences
 from bertology.corpora._words import entities_of
 from bertology.errors import CorpusError, quoted
@@ -68,21 +68,14 @@ def annotate_text(path_or_text: str | Path, pipeline: str | Language = "en_core_
     is_file = isinstance(path_or_text, Path)
     where = str(path_or_text) if is_file else "the text"
     lines = text_lines(Path(path_or_text)) if is_file else iter(str(path_or_text).splitlines(keepends=True))
-    blocks = ("".join(block) for is_text, block in groupby(lines, key=lambda line: bool(line.strip())) if is_text)
-
-    def paragraphs() -> Iterator[str]:
-        for text in blocks:
-            if len(text) > nlp.max_length:
-                reason = f"a paragraph of more than {nlp.max_length} characters; put blank lines between paragraphs"
-                raise CorpusError(f"{where}: {reason}")
-            yield text
-
-    sentences = Sentences(sentences_of_docs(nlp.pipe(paragraphs())))
+    blocks = ["".join(block) for is_text, block in groupby(lines, key=lambda line: bool(line.strip())) if is_text]
+    if (longest := max(map(len, blocks), default=0)) > nlp.max_length:
+        raise wrong(f"{where}: paragraph", f"{longest:,} characters", f"{nlp.max_length:,} at most between blank lines")
+    sentences = Sentences(sentences_of_docs(nlp.pipe(blocks)))
     if not len(sentences):
         raise CorpusError(f"{where}: no word in it; give some text")
-    meta = nlp.meta
+    meta, name = nlp.meta, Path(path_or_text).stem if is_file else "text"
     annotator = f"{meta['lang']}_{meta['name']} {meta['version']}"
-    name = Path(path_or_text).stem if is_file else "text"
     return Corpus(name, {"test": sentences}, language=str(meta["lang"]), annotator=annotator)
 
 
@@ -140,30 +133,24 @@ class DocBins(Format):
         from spacy.tokens import DocBin
         from spacy.vocab import Vocab
 
-        stated: set[str | None] = set()
-        splits: dict[str, list[Sentence]] = {}
-        for split, files in split_files(path, self.suffixes, what=self.title).items():
-            for file in files:
-                with opened(file, error=CorpusError) as opened_file:
-                    content = opened_file.read()
-                try:
-                    docs = list(DocBin().from_bytes(content).get_docs(Vocab()))
-                    # What a word is annotated with is looked up when it is asked for.
-                    read = list(sentences_of_docs(docs, where=f"{file}: "))
-                    annotators = [doc.user_data.get("annotator", "") for doc in docs]
-                except CorpusError:
-                    raise
-                except Exception as error:  # whatever zlib, msgpack or spaCy raise on bytes that are none of theirs
-                    what = f"not a .spacy file ({type(error).__name__}); write it again by DocBin"
-                    raise CorpusError(f"{file}: {what}") from error
-                wrong = [one for one in annotators if one is not None and not isinstance(one, str)]
-                if not docs or wrong:
-                    what = f"annotator is {described(wrong[0])}" if wrong else "no document in it"
-                    raise CorpusError(
-                        f"{file}: {what}; write documents, and the name of an annotator or None for people"
-                    )
-                splits.setdefault(split, []).extend(read)
-                stated.update(annotators)
+        stated, splits = set[str | None](), dict[str, list[Sentence]]()
+        by_split = split_files(path, self.suffixes, what=self.title)
+        for split, file in ((split, file) for split, files in by_split.items() for file in files):
+            with opened(file, error=CorpusError) as opened_file:
+                content = opened_file.read()
+            try:
+                docs = list(DocBin().from_bytes(content).get_docs(Vocab()))
+                # What a word is annotated with is looked up when it is asked for.
+                splits.setdefault(split, []).extend(sentences_of_docs(docs, where=f"{file}: "))
+                annotators = [doc.user_data.get("annotator", "") for doc in docs]
+            except CorpusError:
+                raise
+            except Exception as error:  # whatever zlib, msgpack or spaCy raise on bytes that are none of theirs
+                what = f"not a .spacy file ({type(error).__name__}); write it again by DocBin"
+                raise CorpusError(f"{file}: {what}") from error
+            if not docs or not all(one is None or isinstance(one, str) for one in annotators):
+                raise wrong(f"{file}: annotators", annotators, "documents, each with a name or None for people")
+            stated.update(annotators)
         annotator = " and ".join(sorted(name for name in stated if name)) or None
         notes = {"annotator": _UNSTATED} if annotator is None and "" in stated else {}
         return replace(corpus_at(path, splits, notes=notes), annotator=annotator)

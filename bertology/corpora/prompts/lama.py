@@ -12,21 +12,19 @@ from pathlib import Path
 from typing import Any
 
 from bertology._files import given_path
-from bertology.corpora._files import corpus_name
+from bertology.corpora._files import corpus_name, wrong
+from bertology.corpora._tables import names_of_columns, read_table
 from bertology.corpora.prompts._items import (
+    ITEM_FORMS,
     ClozeItem,
     LeftOut,
     blind_prompt_of,
     checked_template,
-    columns_of,
     mask_trouble,
-    not_items,
     prompt_of,
-    records,
-    sentences_field,
-    text_field,
+    sentences_in,
 )
-from bertology.errors import CorpusError, cut, quoted
+from bertology.errors import CorpusError, cut
 
 Found = tuple[tuple[ClozeItem, ...], tuple[LeftOut, ...]]
 """Facts, and items that cannot be scored."""
@@ -51,8 +49,8 @@ def _files(source: str | Path, layout: str) -> tuple[Path, list[Path]]:
     """The path as it is given, and the files of facts there; ``layout`` is the remedy where there is none."""
     path = given_path(source, error=CorpusError)
     if path.is_file():
-        if not {"obj_label", "sub_label"} & set(names := columns_of(path)):
-            raise not_items(path, names, "answers", nor="obj_label of LAMA")
+        if not {"obj_label", "sub_label"} & set(names := names_of_columns(path)):
+            raise ITEM_FORMS["answers"].unknown(path, names, nor="obj_label of LAMA")
         return path, [path]
     files = sorted(path.rglob("*.jsonl"))
     if all(file.name == _RELATIONS for file in files):
@@ -84,13 +82,12 @@ def read_relations(path: str | Path) -> dict[str, tuple[str, str]]:
     many subjects share an object and how many objects a subject has). A group is ``N-1 P19 place of birth``.
     """
     relations: dict[str, tuple[str, str]] = {}
-    for _, where, plain in records(given_path(path, error=CorpusError)):
-        name = text_field(plain, "relation", where)
+    for row in read_table(given_path(path, error=CorpusError)).rows():
+        name = row.string("relation")
         if not name or name in relations:
-            what = f"relation {cut(name)} is there twice; keep one" if name else "relation is empty; write its name"
-            raise CorpusError(f"{where}: {what}")
-        kind, label = (text_field(plain, field, where, default="") for field in ("type", "label"))
-        template = checked_template(text_field(plain, "template", where), where)
+            raise row.error("relation", "a name of its own")
+        kind, label = (row.string(column, default="") for column in ("type", "label"))
+        template = checked_template(row.string("template"), row.where)
         relations[name] = template, " ".join(filter(None, (kind, name, label)))
     return _GOOGLE_RE | relations
 
@@ -130,29 +127,25 @@ def _lama_facts(
     # LAMA keeps each set in a folder of its name, the file called test.jsonl.
     stem = corpus_name(file)
     of_file = file.resolve().parent.name if stem == "test" else stem
-    for number, where, plain in records(file):
-        answer, name, predicate = text_field(plain, "obj_label", where), plain.get("predicate_id"), plain.get("pred")
+    for row in read_table(file).rows():
+        answer, subject = row.string("obj_label"), row.string("sub_label", default="")
+        name, predicate = (row.values.get(column) for column in ("predicate_id", "pred"))
         if not isinstance(name, str) or not name:
-            # Facts without sentences and without relation, such as those that come with ParaRel, are named by their
-            # file.
-            name = "" if "masked_sentences" in plain else stem
+            # Facts without sentences and relation, such as those that come with ParaRel, are named by their file.
+            name = stem if row.values.get("masked_sentences") is None else ""
             name = predicate.rpartition("/")[2] if isinstance(predicate, str) and predicate.startswith("/") else name
         if name and name not in relations:
-            what = f"relation {cut(name)} is not in {stated}; add a line with its template, with [X] and [Y]"
-            if stated is None:
-                what = f"no {_RELATIONS} beside it tells the template of relation {cut(name)}; put LAMA's there"
-            raise CorpusError(f"{where}: {what}")
+            due = f"a line with its template, with [X] and [Y], in {stated or _RELATIONS + ' of LAMA beside the file'}"
+            raise CorpusError(f"{row.where}: relation {cut(name)} has no template; expected {due}")
         if name:
-            template, group = relations[name]
-            subject = text_field(plain, "sub_label", where)
-            lacks, texts = "" if subject else "subject without a label", [prompt_of(template, subject)]
-            yield _fact(f"{name}:{number}", group, subject, answer, texts, lacks, blind=blind_prompt_of(template))
+            (template, group), lacks = relations[name], "" if subject else "subject without a label"
+            texts = [prompt_of(template, subject)]
+            yield _fact(f"{name}:{row.number}", group, subject, answer, texts, lacks, blind=blind_prompt_of(template))
         else:
-            texts = [sentences_field(plain, "masked_sentences", where)]
-            subject, predicate = (text_field(plain, field, where, default="") for field in ("sub_label", "pred"))
-            group = f"{'SQuAD' if of_file == 'Squad' else of_file} {predicate}".strip()
+            texts = [sentences_in(row, "masked_sentences")]
+            group = f"{'SQuAD' if of_file == 'Squad' else of_file} {row.string('pred', default='')}".strip()
             # SQuAD's file calls every subject by the name of the set.
-            yield _fact(f"{of_file}:{number}", group, "" if subject == of_file else subject, answer, texts)
+            yield _fact(f"{of_file}:{row.number}", group, "" if subject == of_file else subject, answer, texts)
 
 
 def read_pararel(path: str | Path) -> Found:
@@ -181,16 +174,16 @@ def read_pararel(path: str | Path) -> Found:
 def _worded_facts(file: Path, of_patterns: Path) -> Iterator[ClozeItem | LeftOut]:
     relation, lines = corpus_name(file), dict[str, int]()
     # ParaRel itself has facts of two relations for which nobody wrote patterns.
-    for number, where, plain in records(of_patterns) if of_patterns.is_file() else ():
-        pattern = checked_template(text_field(plain, "pattern", where), where)
-        if lines.setdefault(pattern, number) != number:
-            raise CorpusError(f"{where}: the pattern of line {lines[pattern]} once more; keep one of the two")
+    for row in read_table(of_patterns).rows() if of_patterns.is_file() else ():
+        pattern = checked_template(row.string("pattern"), row.where)
+        if lines.setdefault(pattern, row.number) != row.number:
+            raise row.error("pattern", f"another pattern than that of line {lines[pattern]}; keep one of the two")
     few = {0: "relation without a pattern", 1: "relation with a single pattern"}.get(len(lines), "")
-    for number, where, plain in records(file):
-        subject, answer = (text_field(plain, field, where) for field in ("sub_label", "obj_label"))
+    for row in read_table(file).rows():
+        subject, answer = map(row.string, ("sub_label", "obj_label"))
         texts = {str(n): prompt_of(pattern, subject) for n, pattern in enumerate(lines, 1)}
         lacks, first = few or ("" if subject else "subject without a label"), list(texts.values())[:1] or [""]
-        yield _fact(f"{relation}:{number}", relation, subject, answer, first, lacks, variants=texts)
+        yield _fact(f"{relation}:{row.number}", relation, subject, answer, first, lacks, variants=texts)
 
 
 def read_primed(path: str | Path) -> Found:
@@ -220,8 +213,7 @@ def read_primed(path: str | Path) -> Found:
         key = fact.kind, fact.group, fact.text, fact.answer
         one = facts.setdefault(key, fact)
         if one.other != fact.other or any(one.variants.get(kind, text) != text for kind, text in fact.variants.items()):
-            what = "negated" if one.other != fact.other else "primed"
-            raise CorpusError(f"{where}: {quoted(fact.text)} is {what} in another way than before; keep one of the two")
+            raise wrong(where, fact.text, "the same fact negated and primed as before; keep one of the two")
         facts[key] = replace(one, variants={**one.variants, **fact.variants})
     return tuple(facts.values()), tuple(left_out)
 
@@ -232,13 +224,15 @@ def _primed_facts(file: Path) -> Iterator[tuple[str, ClozeItem | LeftOut]]:
     name = folder.parent.name if kind else folder.name
     name, stem = _SETS.get(name, name), corpus_name(file).removesuffix("_random")
     relation = "" if stem.lower() == name.replace("-", "").lower() else stem
-    for number, where, plain in records(file):
-        subject, answer = (text_field(plain, field, where) for field in ("sub_label", "obj_label"))
+    for row in read_table(file).rows():
+        subject, answer = map(row.string, ("sub_label", "obj_label"))
         subject = "" if subject == stem else subject  # SQuAD's file calls every subject by its own name
-        others = ("masked_negations", "masked_misprimed")
-        negated, primed = (sentences_field(plain, one, where) if one in plain else "" for one in others)
-        texts = [sentences_field(plain, "masked_sentences", where), *filter(None, (negated, primed))]
+        negated, primed = (
+            "" if row.values.get(column) is None else sentences_in(row, column)
+            for column in ("masked_negations", "masked_misprimed")
+        )
+        texts = [sentences_in(row, "masked_sentences"), *filter(None, (negated, primed))]
         variants, group = {kind: primed} if primed else {}, f"{name} {relation}".strip()
-        item = ":".join(part for part in (name, relation, str(number)) if part)
+        item = ":".join(part for part in (name, relation, str(row.number)) if part)
         fact = _fact(item, group, subject, answer, texts, kind=name, other=negated, variants=variants)
-        yield where, replace(fact, id=":".join((item, *variants))) if isinstance(fact, LeftOut) else fact
+        yield row.where, replace(fact, id=":".join((item, *variants))) if isinstance(fact, LeftOut) else fact

@@ -3,30 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
-from bertology._files import described, is_numeral
-from bertology.corpora._files import corpus_name, suffix_of
-from bertology.corpora._tables import JSON_SUFFIXES, Columns, Stated, read_table
+from bertology._files import is_numeral
+from bertology.corpora._files import corpus_name, suffix_of, wrong
+from bertology.corpora._tables import JSON_SUFFIXES, Row, Stated, names_of_columns, read_table
 from bertology.corpora.prompts._items import (
     ITEM_FORMS,
     ITEM_SUFFIXES,
     MASK,
     ClozeItem,
     LeftOut,
-    columns_of,
     files_of,
-    not_items,
     read_item_table,
-    records,
     table_items,
 )
-from bertology.errors import CorpusError, quoted
+from bertology.errors import CorpusError
 
 _FORM = ITEM_FORMS["sentences"]
 _BLIMP = {"good": "sentence_good", "bad": "sentence_bad", "group": "UID", "id": "pairID"}
@@ -55,26 +50,21 @@ def read_minimal_pairs(source: Any, *, columns: Stated | None = None) -> Iterato
         yield from items
         return
     for file in files_of(source, ITEM_SUFFIXES, what="minimal pairs"):
-        names = columns_of(file)
+        names = list(names_of_columns(file))
         if _is_stimuli(file, names):
             yield from (pair for stimulus in _stimuli(file) for pair in stimulus.pairs())
             continue
-        if not names:
-            raise CorpusError(f"{file}: no item in it; name a file of minimal pairs")
         table = read_table(file)
-        chosen = _FORM.recognised(table.columns)
-        if {_BLIMP["good"], _BLIMP["bad"]} <= set(table.columns):
-            chosen = Columns({key: (name,) for key, name in _BLIMP.items() if name in table.columns})
-        if chosen is None:
-            raise not_items(file, names, "sentences", nor=f"sentence_good and sentence_bad of BLiMP, nor {_STIMULI}")
+        if (chosen := _FORM.recognised(table.columns)) is None:
+            if not {"sentence_good", "sentence_bad"} <= table.columns.keys():
+                raise _FORM.unknown(file, names, nor=f"sentence_good and sentence_bad of BLiMP, nor {_STIMULI}")
+            chosen = {key: (name,) for key, name in _BLIMP.items() if name in table.columns}
         yield from table_items(table, chosen, _FORM)
 
 
 _STARRED = "***mask***"
-_FEWEST_COLUMNS = 4
 _COMPOUNDS = frozenset(["security", "taxi", "television"])
 """First words of their nouns of two words: *security guard*, *taxi driver*, *television show*."""
-_WORD = re.compile(r"\w+")
 _NUMBER = re.compile(r"(sing|plur)_(MS|IS|ES)(?=_|$)")
 _STIMULI = "case, condition and sentences of Marvin & Linzen"
 
@@ -113,7 +103,6 @@ _CONSTRUCTIONS = {
 """Constructions by case, animate and inanimate subjects together (``prep_anim`` and ``prep_inanim`` are ``prep``)."""
 
 
-@lru_cache
 def _construction(case: str) -> _Construction | None:
     return _CONSTRUCTIONS.get(case.removesuffix("_anim").removesuffix("_inanim"))
 
@@ -159,8 +148,7 @@ class _Stimulus:
             if good == bad:
                 yield LeftOut(self.id + end, group, _FORM.same)
             else:
-                text, other = (_closed(sentence.split()) for sentence in (good, bad))
-                yield ClozeItem(self.id + end, self._frame(which), group, text, other=other)
+                yield ClozeItem(self.id + end, self._frame(which), group, _closed(good), other=_closed(bad))
 
     def agreement(self) -> ClozeItem | LeftOut:
         """The item with a mask at the one word in which its first two sentences differ."""
@@ -173,50 +161,30 @@ class _Stimulus:
         if good == bad or len(good) != len(bad) or len(differ) > 1:
             reason = _FORM.same if good == bad else "the two sentences differ in more than one word"
             return LeftOut(self.id, group, reason)
-        right, wrong = (sentence[differ[0]].removesuffix(".") for sentence in (good, bad))
+        forms = [sentence[differ[0]].removesuffix(".") for sentence in (good, bad)]
         good[differ[0]] = MASK
-        blind, place = "", self._subject_place(good)
+        blind, place, n_attractors = "", self._subject_place(good), None if construction is None else 0
         if construction is not None and place is not None and MASK not in good[: place + construction.agreeing + 1]:
-            hidden = list(good)
-            hidden[place] = hidden[place + construction.agreeing] = MASK
-            blind = _closed(hidden)
-        n_attractors = None if construction is None else 0
+            hidden = (place, place + construction.agreeing)
+            blind = _closed(" ".join(MASK if at in hidden else word for at, word in enumerate(good)))
         if construction is not None and construction.between:
             # One if the main and the embedded subject that a condition names (plur_MS_MV_sing_ES) differ in number.
             numbers = {noun[0]: number for number, noun in _NUMBER.findall(self.condition)}
             main = numbers.get("M", numbers.get("I"))
             n_attractors = None if main is None or "E" not in numbers else int(main != numbers["E"])
-        forms: dict[str, Any] = {"answer": right, "rivals": (wrong,), "blind": blind, "n_attractors": n_attractors}
-        return ClozeItem(self.id, self._frame(), group, _closed(good), kind="marvin_linzen", **forms)
+        text = _closed(" ".join(good))
+        return _item(self.id, self._frame(), group, text, forms, "marvin_linzen", n_attractors, blind)
 
 
-def _closed(words: Sequence[str]) -> str:
-    return f"{' '.join(words).removesuffix(' .').removesuffix('.')}."
+def _closed(sentence: str) -> str:
+    return f"{sentence.removesuffix(' .').removesuffix('.')}."
 
 
-def _is_stimuli(path: Path, names: Collection[str]) -> bool:
-    """Whether a table, given its first row, has Marvin & Linzen's items: JSON lines, or a known case in each row."""
+def _is_stimuli(path: Path, names: Sequence[str]) -> bool:
+    """Whether a table, by its first row, has Marvin & Linzen's items: in JSON lines, or with a known case or a mask."""
     if suffix_of(path) in JSON_SUFFIXES:
         return not {"case", "sentences"}.isdisjoint(names)
-    return _is_stimulus(list(names))
-
-
-def _is_stimulus(columns: Sequence[str]) -> bool:
-    """Whether columns are those of an item, not a row of names or of another table.
-
-    The case is one of Marvin & Linzen's, or the mask is there; or, of a set of one's own, there are four columns, of
-    which the last two are sentences that hardly differ, and the first two are not.
-    """
-    if len(columns) < _FEWEST_COLUMNS:
-        return False
-    if _construction(columns[0]) is not None or _STARRED in columns[-3].split():
-        return True
-    return len(columns) == _FEWEST_COLUMNS and _hardly_differ(*columns[2:]) and not _hardly_differ(*columns[:2])
-
-
-def _hardly_differ(one: str, other: str) -> bool:
-    words = [Counter(_WORD.findall(text.lower())) for text in (one, other)]
-    return (words[0] & words[1]).total() > max(word.total() for word in words) / 2
+    return len(names) >= 4 and (_construction(names[0]) is not None or _STARRED in names[-3].split())
 
 
 def _stimuli(path: Path) -> Iterator[_Stimulus]:
@@ -226,33 +194,22 @@ def _stimuli(path: Path) -> Iterator[_Stimulus]:
     and, last, the good and the bad sentence, or, last, a sentence with ``***mask***``, the good and the bad form.
     """
     is_json = suffix_of(path) in JSON_SUFFIXES
-    rows: Iterator[tuple[int, str, Any]] = records(path) if is_json else _numbered_rows(path)
-    for number, where, row in rows:
+    for row in read_table(path, has_names=is_json).rows():
         if is_json:
-            case, condition, sentences = (row.get(field) for field in ("case", "condition", "sentences"))
-            texts = sentences if isinstance(sentences, list) and 2 <= len(sentences) <= 3 else [None]
-            for field, some in (("case", [case]), ("condition", [condition]), ("sentences", texts)):
-                if not all(isinstance(text, str) and text.strip() for text in some):
-                    due = "case, condition and a list of two or three sentences, the grammatical one first, are due"
-                    raise CorpusError(f"{where}: {field} is {described(row.get(field))}; {due}")
+            sentences = row.values.get("sentences")
+            if not isinstance(sentences, list) or not 2 <= len(sentences) <= 3:
+                raise row.error("sentences", "a list of two or three sentences, the grammatical one first")
+            case, condition = (row.text(column) for column in ("case", "condition"))
+            texts = [row.text("sentences", found=text) for text in sentences]
         else:
-            if not _is_stimulus(row) or not all((*row[:2], *row[-2:])):
-                due = "case, condition, good and bad sentence, which hardly differ, were due with tabs between them"
-                remedy = "or name the columns, as in --columns good=3,bad=4,group=1"
-                raise CorpusError(f"{where}: {quoted(' '.join(row))} where {due}; {remedy}")
-            case, condition, *_, masked, good, bad = row[:2] + row[-3:]
-            if _STARRED in masked.split():
-                good, bad = (masked.replace(_STARRED, form) for form in (good, bad))
-            texts = [good, bad]
-        case, condition, *stated = (" ".join(text.split()) for text in (case, condition, *texts))
-        yield _Stimulus(f"{corpus_name(path)}-{number}", case, condition, tuple(stated))
-
-
-def _numbered_rows(path: Path) -> Iterator[tuple[int, str, list[str]]]:
-    """Rows of a table without a header: row number from 1, place for messages, and values."""
-    table = read_table(path, has_header=False)
-    for row, values in enumerate(zip(*table.columns.values(), strict=True)):
-        yield table.number(row), table.place(row), [value.strip() for value in values]
+            cells = [" ".join(value.split()) for value in row.values.values()]
+            if not _is_stimuli(path, cells) or not all((*cells[:2], *cells[-2:])):
+                due = "case, condition, good and bad sentence, with tabs between them; or name the columns by --columns"
+                raise wrong(row.where, " ".join(cells), due)
+            case, condition, *_, masked, good, bad = cells[:2] + cells[-3:]
+            is_masked = _STARRED in masked.split()
+            texts = [masked.replace(_STARRED, form) if is_masked else form for form in (good, bad)]
+        yield _Stimulus(f"{corpus_name(path)}-{row.number}", case, condition, tuple(texts))
 
 
 _WHAT = "agreement items"
@@ -298,14 +255,13 @@ def read_agreement(source: Any, *, columns: Stated | None = None) -> Iterator[Cl
 
 
 def _reader_of(path: Path) -> Any:
-    if not (names := list(columns_of(path))):
-        raise CorpusError(f"{path}: no item in it; name a file of {_WHAT}")
+    names = list(names_of_columns(path))
     if names[0] == "pattern" or path.suffix.lower() == ".tab":
         return _gulordava
     if is_numeral(names[0]) and (len(names) == _LINZEN_COLUMNS or any(_STARRED in name for name in names)):
         return _linzen
     if not _is_stimuli(path, names):
-        raise not_items(path, names, "choices", nor=f"{_STIMULI}, nor those of Gulordava or Linzen")
+        raise ITEM_FORMS["choices"].unknown(path, names, nor=f"{_STIMULI}, nor those of Gulordava or Linzen")
     return _marvin_linzen
 
 
@@ -314,46 +270,54 @@ def _marvin_linzen(path: Path) -> Iterator[ClozeItem | LeftOut]:
 
 
 def _gulordava(path: Path) -> Iterator[ClozeItem | LeftOut]:
-    names = columns_of(path)
+    names = names_of_columns(path)
     if lacking := next((field for field in _FIELDS if field not in names), None):
-        raise CorpusError(f"{path}:1: no column {lacking}; name a table with the columns {', '.join(_FIELDS)}")
-    first: dict[str, str] = {}
-    where = str(path)
-    for _, where, cells in records(path):
-        row, due = {field: str(cells.get(field, "")).strip() for field in _FIELDS}, "wrong" if first else "correct"
-        if empty := next((field for field in _FIELDS if not row[field]), ""):
-            raise CorpusError(f"{where}: nothing in column {empty}; each row should have all columns")
-        if row["class"] != due or (first and any(row[field] != first[field] for field in _SENTENCE)):
-            raise CorpusError(f"{where}: no {due} row of an item, which is a correct and a wrong row of one sentence")
-        if not first:
+        raise wrong(f"{path}:1", ", ".join(names), f"a column {lacking}, and all of {', '.join(_FIELDS)}")
+    first: Row | None = None
+    for row in read_table(path).rows():
+        cells, before = {field: row.text(field) for field in _FIELDS}, None if first is None else first.values
+        due = "correct" if before is None else "wrong"
+        if cells["class"] != due or any(before and row.values[field] != before[field] for field in _SENTENCE):
+            raise row.error("class", f"{due}: an item is a correct and then a wrong row of one sentence")
+        if before is None:
             first = row
             continue
-        words, numbers = row["sent"].removesuffix("<eos>").split(), (first["n_attr"], first["len_prefix"])
+        words, numbers = cells["sent"].removesuffix("<eos>").split(), [before["n_attr"], before["len_prefix"]]
         n_attractors, place = map(int, numbers) if all(map(is_numeral, numbers)) else (0, len(words))
         if place >= len(words):
-            what = f"n_attr {quoted(first['n_attr'])} and len_prefix {quoted(first['len_prefix'])}"
-            raise CorpusError(f"{where}: {what}; write numbers, the second one smaller than the {len(words)} words")
-        words[place], frame = MASK, f"{row['pattern']}-{row['constr_id']}"
-        name, group = f"{frame}-{row['sent_id']}", f"{'original' if first['type'] == 'original' else 'nonce'} "
-        yield _item(name, frame, group + row["pattern"], words, first["form"], row["form"], "gulordava", n_attractors)
-        first = {}
-    if first:
-        raise CorpusError(f"{where}: the last item has no wrong row; an item is two rows")
+            due = f"two numbers, the second one smaller than the {len(words)} words"
+            raise wrong(f"{row.where}: columns n_attr and len_prefix", numbers, due)
+        words[place], frame = MASK, f"{cells['pattern']}-{cells['constr_id']}"
+        name, group = f"{frame}-{cells['sent_id']}", "original" if before["type"] == "original" else "nonce"
+        forms = [before["form"].strip(), cells["form"]]
+        yield _item(name, frame, f"{group} {cells['pattern']}", " ".join(words), forms, "gulordava", n_attractors)
+        first = None
+    if first is not None:
+        raise first.error("class", "a wrong row after the correct one: an item is two rows")
 
 
 def _linzen(path: Path) -> Iterator[ClozeItem | LeftOut]:
-    for number, where, columns in _numbered_rows(path):
-        masked = columns[2].split() if len(columns) == _LINZEN_COLUMNS and all(columns) else []
-        if masked.count(_STARRED) != 1 or not is_numeral(columns[0]):
-            due = f"number of attractors, sentence, sentence with one {_STARRED}, good form and bad form"
-            raise CorpusError(f"{where}: found {quoted(' '.join(columns))}; expected, with tabs between them: {due}")
-        name, words = f"{corpus_name(path)}-{number}", [MASK if one == _STARRED else one for one in masked]
-        yield _item(name, name, "", words, columns[3], columns[4], "linzen", int(columns[0]))
+    for row in read_table(path, has_names=False).rows():
+        cells = [value.strip() for value in row.values.values()]
+        masked = cells[2].split() if len(cells) == _LINZEN_COLUMNS and all(cells) else []
+        if masked.count(_STARRED) != 1 or not is_numeral(cells[0]):
+            due = f"number of attractors, sentence, sentence with one {_STARRED}, good and bad form, parted by tabs"
+            raise wrong(row.where, " ".join(cells), due)
+        name, text = f"{corpus_name(path)}-{row.number}", " ".join(MASK if one == _STARRED else one for one in masked)
+        yield _item(name, name, "", text, cells[3:], "linzen", int(cells[0]))
 
 
 def _item(
-    name: str, frame: str, group: str, words: Sequence[str], good: str, bad: str, kind: str, n_attractors: int
+    id: str,
+    frame: str,
+    group: str,
+    text: str,
+    forms: Sequence[str],
+    kind: str,
+    n_attractors: int | None,
+    blind: str = "",
 ) -> ClozeItem | LeftOut:
-    text = " ".join(words)
-    item = ClozeItem(name, frame, group, text, good, rivals=(bad,), kind=kind, n_attractors=n_attractors)
-    return LeftOut(name, item.attractors, ITEM_FORMS["choices"].same) if good == bad else item
+    good, bad = forms
+    more: dict[str, Any] = {"blind": blind, "kind": kind, "n_attractors": n_attractors}
+    item = ClozeItem(id, frame, group, text, good, rivals=(bad,), **more)
+    return LeftOut(id, item.attractors, ITEM_FORMS["choices"].same) if good == bad else item

@@ -6,16 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from bertology._files import given_path
-from bertology.corpora._files import Oddities, T, line_blocks, split_files, suffix_of
+from bertology.corpora._files import T, line_blocks, suffix_of
 from bertology.corpora._named import load_corpus
-from bertology.corpora._sentences import document_starts
-from bertology.corpora._tables import JSON_SUFFIXES, Tables
-from bertology.corpora.formats.conllu import CoNLLU
-from bertology.corpora.prompts._items import MADE, MASK, ClozeItem, columns_of, not_items, records
-from bertology.errors import CorpusError, quoted
+from bertology.corpora._tables import JSON_SUFFIXES, Tables, names_of_columns, read_table
+from bertology.corpora.prompts._items import ITEM_FORMS, MADE, MASK, ClozeItem
+from bertology.errors import CorpusError
 
 _ARTICLE = "(a|an)"
 _NEGATION = ("item", "context_aff", "context_neg", "target_aff", "target_neg")
@@ -48,13 +46,13 @@ def read_diagnostics(path: str | Path, *, asks: str = "choices") -> Diagnostics:
     path = given_path(path, error=CorpusError)
     files: dict[str, Path] = {}
     for file in sorted(path.rglob("*.tsv")) if path.is_dir() else [path]:
-        columns = tuple(columns_of(file))
+        columns = tuple(names_of_columns(file))
         if (name := next((name for name, due in _SETS.items() if due == columns), None)) is None:
             continue
         if files.setdefault(name, file) != file:
             raise CorpusError(f"{path}: {files[name]} and {file} both hold {name}; keep one of them")
     if not files and path.is_file():
-        raise not_items(path, columns_of(path), asks, nor=f"those of {', '.join(_SETS)}")
+        raise ITEM_FORMS[asks].unknown(path, names_of_columns(path), nor=f"those of {', '.join(_SETS)}")
     if not files:
         remedy = "give a TSV file of them with its column names, or the folder that has them"
         raise CorpusError(f"{path}: none of {', '.join(_SETS)} there; {remedy}")
@@ -63,22 +61,22 @@ def read_diagnostics(path: str | Path, *, asks: str = "choices") -> Diagnostics:
 
 def _rows(file: Path, of_set: str) -> list[dict[str, str]]:
     """The cells of each row of one of Ettinger's files; white space around words is left out."""
-    columns, rows = _SETS[of_set], dict[str, dict[str, str]]()
-    for _, where, cells in records(file):
-        row = {column: str(cells.get(column, "")).strip() for column in columns}
-        if "exp_cloze" in row:
-            row["expected"] = "|".join(filter(None, map(str.strip, row["expected"].split("|"))))
-        if empty := next((column for column in columns if not row[column]), ""):
-            raise CorpusError(f"{where}: nothing in column {empty}; write it there (of several words, | between them)")
-        if (name := row["item"]) in rows or ("exp_cloze" in row and not name.endswith(("-a", "-b"))):
-            due = "give each a name of its own, of ROLE-88 a number and -a, or -b for the roles reversed"
-            raise CorpusError(f"{where}: item {quoted(name)}; {due}")
-        for column, known in ((column, _CODES[column]) for column in _CODES.keys() & row.keys()):
-            if row[column] not in known:
-                raise CorpusError(f"{where}: {quoted(row[column])} in column {column}; write {' or '.join(known)}")
-            row[column] = known[row[column]]
+    rows = dict[str, dict[str, str]]()
+    for row in read_table(file).rows():
+        cells = {column: row.text(column) for column in _SETS[of_set]}
+        if of_set == "ROLE-88":
+            if not (words := [word for word in map(str.strip, cells["expected"].split("|")) if word]):
+                raise row.error("expected", "words with | between them")
+            cells["expected"] = "|".join(words)
+        name = cells["item"]
+        if name in rows or (of_set == "ROLE-88" and not name.endswith(("-a", "-b"))):
+            raise row.error("item", "a name of its own; of ROLE-88 a number and -a, or -b for the roles reversed")
+        for column in _CODES.keys() & cells.keys():
+            if (code := cells[column]) not in _CODES[column]:
+                raise row.error(column, " or ".join(_CODES[column]))
+            cells[column] = _CODES[column][code]
         item = f"{_PREFIXES[of_set]}-{name}"
-        rows[name] = row | {"item": item, "pair": item.removesuffix("-a").removesuffix("-b")}
+        rows[name] = cells | {"item": item, "pair": item.removesuffix("-a").removesuffix("-b")}
     if not rows:
         raise CorpusError(f"{file}: no item in it, only column names; give the whole file")
     return list(rows.values())
@@ -112,28 +110,20 @@ def read_documents(source: str | Path) -> tuple[Document, ...]:
         NameNotFoundError: no corpus of that name.
         CorpusError: it cannot be read, or does not tell where documents begin.
     """
-    path, treebank = given_path(source, error=CorpusError), CoNLLU()
+    path = given_path(source, error=CorpusError)
     if path.is_file() and (Tables().is_at(path) or suffix_of(path) in JSON_SUFFIXES):
-        raise not_items(path, columns_of(path), "next_sentence", nor="documents")
+        raise ITEM_FORMS["next_sentence"].unknown(path, names_of_columns(path), nor="documents")
     if path.is_file() and suffix_of(path) == ".txt":
         blocks = ((f"{path.stem}-{number}", lines) for number, lines in line_blocks(path))
         documents = [Document(name, tuple(" ".join(line.split()) for line in lines)) for name, lines in blocks]
         remedy = "part documents by a blank line"
     else:
-        remedy = "mark where documents begin by a comment # newdoc"
-        splits: Mapping[str, Any]
-        if path.is_dir() and treebank.files(path):  # of a treebank no other split is read
-            splits = split_files(path, treebank.suffixes, what=treebank.title)
-        else:
-            splits = load_corpus(source).splits
+        remedy, splits = "mark where documents begin by a comment # newdoc", load_corpus(source).splits
         some = next((splits[name] for name in ("test", "dev") if name in splits), next(iter(splits.values())))
-        sentences: list[Any] = []
-        for one in some:
-            sentences += treebank.read(one, Oddities()) if isinstance(one, Path) else [one]
-        starts = document_starts([one.group for one in sentences], [one.id for one in sentences])
-        ends = [*(start for start, _ in starts[1:]), len(sentences)]
+        starts = some.documents
+        ends = [*(start for start, _ in starts[1:]), len(some)]
         documents = [
-            Document(name or f"document-{number}", tuple(sentence.text for sentence in sentences[start:end]))
+            Document(name or f"document-{number}", tuple(map(some.text, range(start, end))))
             for number, ((start, name), end) in enumerate(zip(starts, ends, strict=True), 1)
         ]
     if sum(len(document.sentences) > 1 for document in documents) < 2:
@@ -260,7 +250,7 @@ def check_made(source: str, *, pocket: str) -> None:
     """Raise :class:`CorpusError` unless ``source`` is :data:`MADE`; ``pocket`` is why the pocket world has no items."""
     if source != MADE:
         if (path := Path(source)).is_file() and source != "pocket":
-            raise not_items(path, columns_of(path), "choices")
+            raise ITEM_FORMS["choices"].unknown(path, names_of_columns(path))
         why = pocket if source == "pocket" else "items are made by rule and read from no file"
         raise CorpusError(f"{why}; give {MADE} for the corpus, or a table of such items")
 

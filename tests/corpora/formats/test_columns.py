@@ -109,21 +109,18 @@ def test_all_splits_have_the_layers_of_the_first(tmp_path):
 
 
 FAULTS = {
-    "few columns": ("a NN O\n\nb NN\n", r"3: 2 columns where the file has 3 \(form, xpos, ner\), parted by spaces"),
-    "empty word": ("a\tO\n\tO\n", r"2: column 1 \(form\) is empty; write _"),
-    "broken span": (
-        "a B-X\n\nb O\nc I-X\n",
-        "4: ner tag I-X begins a span in a file that is IOB2 elsewhere; write B-X",
-    ),
+    "few columns": ("a NN O\n\nb NN\n", r"3: found 'b NN'; expected 3 columns parted"),
+    "empty word": ("a\tO\n\tO\n", r"2: found '\\tO'; expected 2 columns"),
+    "broken span": ("a B-X\n\nb O\nc I-X\n", "4: ner tag: found 'I-X'; expected B- where a span begins"),
 }
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("a\nb\n", "lines of one column; a word and its tags should be parted by a tab or"),
-        ("a fine film\t1\na dull film\t0\n", "column 1 holds whole sentences, not words; give one word a line"),
-        ("1\ta\ta\tX\tX\t_\t0\troot\t_\t_\n", "numbered lines of 10 columns look like CoNLL-U; name the file .conllu"),
+        ("a\nb\n", "test.conll: first line: found 'a'; expected a word and its tags, p"),
+        ("a fine film\t1\na dull film\t0\n", "test.conll: first line: found 'a fine film 1'"),
+        ("1\ta\ta\tX\tX\t_\t0\troot\t_\t_\n", "test.conll: first line: found '1 a a X X _ 0 root _ _'"),
     ],
 )
 def test_what_is_no_column_file(written, content, message):
@@ -140,13 +137,9 @@ def test_a_fault_is_named_with_file_and_line(written, fault):
 
 
 @pytest.mark.parametrize(
-    ("columns", "message"),
-    [
-        ("xpos,chunk", "none of xpos, chunk is form, the words"),
-        ("form,,chunk", "'' is no name for a column"),
-        ("form,head", "heads are read from CoNLL-U only"),
-    ],
+    ("columns"),
+    ["xpos,chunk", "form,,chunk", "form,head"],
 )
-def test_columns_that_are_told_wrongly(written, columns, message):
-    with pytest.raises(CorpusError, match=f"columns: {message}"):
+def test_columns_that_are_told_wrongly(written, columns):
+    with pytest.raises(CorpusError, match=f"columns: found '{columns}'; expected form"):
         read_columns(written("a NN O\n"), columns=columns)

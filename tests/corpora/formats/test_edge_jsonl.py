@@ -64,19 +64,16 @@ def test_only_spaces_part_words(tmp_path):
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
-        ([_line(ONE), _line({"span1": [2, 4], "label": "X"})], r"jsonl:2: targets\[0\].span1 \[2, 4\] is .* 0 to 3"),
-        ([_line({"span1": [-1, 1], "label": "X"})], r"jsonl:1: targets\[0\].span1 \[-1, 1\] is empty, reversed or"),
-        ([_line({**PAIR, "span2": [3, 4]})], r"targets\[0\].span2 \[3, 4\] is empty, reversed or outside .* 0 to 3"),
+        ([_line(ONE), _line({"span1": [2, 4], "label": "X"})], r"edges.jsonl:2: targets\[0\].span1: found \[2, 4\]"),
         (
             [_line(ONE), _line({"span1": [0, 1], "label": ["X"]})],
-            r"jsonl:2: targets\[0\] has one span and a list where that of .*jsonl:1: .* one span and a string",
+            r"edges.jsonl:2: targets\[0\]: found 'one span and a list'; expected one span and a string,",
         ),
         (["[" * 100_000], r"jsonl:1: not readable as edge JSONL .*recursion limit"),
         ([_line({"label": "X"})], r"jsonl:1: not readable as edge JSONL \(targets.0.span1: .*write an object with"),
         ([_line({"span1": [True, 1], "label": "X"})], r"targets.0.span1.0: Input should be a valid integer"),
-        ([_line({"span1": [0, 1], "label": 3})], r"targets\[0\].label is 3; write a string, or a list of strings"),
-        ([_line(PAIR, ONE)], r"targets\[1\] has one span .* where that of .*targets\[0\] has two spans .*; give"),
-        ([_line(ONE, text="  ")], r"jsonl:1: there is no word in its text; write the words"),
+        ([_line({"span1": [0, 1], "label": 3})], r"edges.jsonl:1: targets\[0\].label: found 3"),
+        ([_line(ONE, text="  ")], "edges.jsonl:1: text: found '  '; expected words, parted by spaces"),
         (["\n"], r"edges.jsonl: no sentence in it; give a file of edge JSONL"),
     ],
 )
@@ -87,7 +84,7 @@ def test_what_is_wrong_is_named(tmp_path, lines, message):
 
 
 def test_layers_are_named_in_small_letters(tmp_path):
-    with pytest.raises(CorpusError, match="layer 'Made Up' is no name for targets"):
+    with pytest.raises(CorpusError, match=r"x.jsonl: name of the targets: found 'Made Up'; expected small letters"):
         EdgeJsonl("Made Up").load(tmp_path / "x.jsonl")
 
 

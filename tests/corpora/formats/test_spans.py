@@ -64,16 +64,18 @@ def test_iob1_becomes_iob2(text):
     ],
 )
 def test_a_span_that_begins_with_i_in_iob2_is_an_error(tagged, word, tag):
-    with pytest.raises(
-        CorpusError, match=f"tag {tag} begins a span in a file that is IOB2 elsewhere; write B-{tag[2:]}"
-    ) as e:
+    with pytest.raises(CorpusError, match=f"tag: found '{tag}'; expected B- where a span begins") as e:
         _read(tagged)
     assert str(e.value).startswith(f"{word}: ner ")
 
 
 @pytest.mark.parametrize(
     ("tag", "message"),
-    [("PER", "tag 'PER' is not O, B-TYPE or I-TYPE$"), ("B-", "tag 'B-' is not"), ("o", "tag 'o' is not")],
+    [
+        ("PER", "3: ner tag: found 'PER'; expected O, B-TYPE or I-TYPE"),
+        ("B-", "3: ner tag: found 'B-'; expected O, B-TYPE or I-TYPE"),
+        ("o", "3: ner tag: found 'o'; expected O, B-TYPE or I-TYPE"),
+    ],
 )
 def test_a_tag_of_no_such_form_is_an_error(tag, message):
     with pytest.raises(CorpusError, match=message) as caught:
@@ -103,16 +105,16 @@ def test_words_that_losses_ignore_are_outside_in_schemes_with_ends():
     tags, changed = _read([["B-PER", "E-PER", "-100", "S-LOC"], ["-100.0", "S-PER"]])
     assert tags == ["B-PER", "I-PER", "-100", "B-LOC", "-100.0", "B-PER"]
     assert changed == 3
-    with pytest.raises(CorpusError, match="no end in a file that is BIOES"):
+    with pytest.raises(CorpusError, match="0: ner tag: found 'B-PER'; expected the end of a span that"):
         _read([["B-PER", "-100", "E-PER", "S-LOC"]])
 
 
 @pytest.mark.parametrize(
     ("tagged", "word", "message"),
     [
-        ([["S-X", "I-X"]], 1, "tag I-X continues no span in a file that is BIOES"),
-        ([["B-X", "E-Y"]], 0, "tag B-X begins or continues a span that has no end in a file that is BIOES"),
-        ([["B-X", "I-X", "O", "S-X"]], 1, "tag I-X begins or continues a span that has no end"),
+        ([["S-X", "I-X"]], 1, "1: ner tag: found 'I-X'; expected a span before it that "),
+        ([["B-X", "E-Y"]], 0, "0: ner tag: found 'B-X'; expected the end of a span that"),
+        ([["B-X", "I-X", "O", "S-X"]], 1, "1: ner tag: found 'I-X'; expected the end of a span that"),
     ],
 )
 def test_spans_without_their_ends_are_errors(tagged, word, message):
@@ -129,7 +131,7 @@ def test_layers_of_any_name_are_read_by_their_ends(tmp_path):
     assert held["test"][0].targets["entities"] == (Target((0, 2), "X"),)
     assert held.notes["ner tags turned from BIOES or BILOU into IOB2"] == "1, first at a.bioes:2"
     path.write_text("a\tB-X\nb\tO\nc\tS-X\n\n")
-    with pytest.raises(CorpusError, match=r"a.bioes:1: ner tag B-X begins or continues a span that has no end"):
+    with pytest.raises(CorpusError, match=r"a.bioes:1: ner tag: found 'B-X'; expected the end of a span that"):
         Columns().load(path)
 
 

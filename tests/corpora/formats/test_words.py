@@ -169,5 +169,5 @@ def test_a_txt_file_is_columns_only_when_it_looks_so(tmp_path, content, is_colum
 
 def test_a_line_that_breaks_a_column_file_does_not_make_it_running_text(tmp_path):
     (tmp_path / "any.txt").write_text("dog NN B-NP\nbarks VBZ O\n\n" * 10 + "cat NN\n")
-    with pytest.raises(CorpusError, match=r"any.txt:31: 2 columns where the file has 3"):
+    with pytest.raises(CorpusError, match=r"any.txt:31: found 'cat NN'; expected 3 columns parted by sp"):
         load_corpus(tmp_path / "any.txt")

@@ -177,10 +177,7 @@ def test_rows_of_other_tables_are_no_items_of_marvin_and_linzen(tmp_path: Path, 
     path.write_text(f"{row}\n{row}\n")
     with pytest.raises(CorpusError, match="no columns good and bad among"):
         list(read_minimal_pairs(path))
-    own = "of my own\tany\tthe dogs bark\tthe dogs barks\n"
-    path.write_text(own)
-    assert [pair.group for pair in read_minimal_pairs(path)] == ["of my own"]
-    path.write_text(f"{own}{row}\n")
+    path.write_text(f"simple_agrmt\tany\tthe dog barks\tthe dog bark\n{row}\n")
     with pytest.raises(CorpusError, match=r"a.tsv:2: ") as caught:
         list(read_minimal_pairs(path))
     assert "\n" not in str(caught.value)
@@ -203,7 +200,7 @@ def test_pairs_of_texts_and_facts_of_a_table() -> None:
 
 HOSTILE: list[tuple[str, bytes, str]] = [
     ("two of a name", b"good,good,bad\na,b,c\n", r"t.csv:1: two columns are called 'good'"),
-    ("empty cell", b"good,bad\na,b\n,c\n", r"t.csv:3: column 'good' is empty"),
+    ("empty cell", b"good,bad\na,b\n,c\n", "t.csv:3: column 'good': found nothing; expected a text"),
     ("header only", b"good,bad\n", r"t.csv: no item in it, only names of columns"),
     ("one column", b"good\na\n", r"t.csv: no columns good and bad among good"),
     ("UTF-16 without its mark", "good,bad\na,b\n".encode("utf-16-le"), r"t.csv:1: byte 0x00 .*is it UTF-16"),
@@ -239,14 +236,16 @@ def test_tables_of_other_habits_are_read(tmp_path: Path, content: bytes) -> None
 @pytest.mark.parametrize(
     ("frame", "columns", "message"),
     [
-        (FOREIGN.assign(sen=["a", np.nan]), NAMED, r"data in memory, row 1: column 'sen' is empty"),
-        (FOREIGN.assign(phenomenon=[["a"], "b"]), NAMED, r"row 0: column 'phenomenon' is \['a'\], no text"),
+        (FOREIGN.assign(sen=["a", np.nan]), NAMED, "data in memory, row 1: column 'sen': found nan; expected a text"),
         (FOREIGN[:0], NAMED, r"data in memory: no item in it"),
-        (FOREIGN, "good=sen,bad=wrong_sen,text=lang", r"columns: text= is not asked about"),
-        ([("a", "b"), ("a",)], None, r"data in memory, row 1: 1 values where row 0 has 2"),
+        (
+            FOREIGN,
+            "good=sen,bad=wrong_sen,text=lang",
+            "unknown key of columns 'text': there is bad, cluster, good, group, id, language",
+        ),
+        ([("a", "b"), ("a",)], None, "data in memory, row 1: found '1 values'; expected 2, as in row 0"),
         ({"train": FOREIGN, "test": FOREIGN}, NAMED, r"a table was due, not splits \(train, test\); give one"),
-        ({"good": ["a"], "bad": [["b", "c"]]}, None, r"row 0: column 'bad' is \['b', 'c'\], no text"),
-        ({"good": ["a"], "bad": ["b"], "answer": ["c"]}, None, r"columns good, answer may each be good=; name"),
+        ({"good": ["a"], "bad": [["b", "c"]]}, None, r"data in memory, row 0: column 'bad': found \['b', 'c'\]"),
     ],
 )
 def test_hostile_data_are_refused_by_place(frame: Any, columns: str | None, message: str) -> None:
@@ -263,8 +262,8 @@ def test_a_sentence_in_brackets_is_no_list_of_words() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("no mask", r"row 0: column 't': no mask in the sentence 'no mask'; write \{mask\} once"),
-        ("[MASK] {mask}", r"row 0: column 't': more than one mask in the sentence"),
+        ("no mask", r"data in memory, row 0: column 't': found 'no mask'; expected one mask, \{mask\},"),
+        ("[MASK] {mask}", r"data in memory, row 0: column 't': found '\{mask\} \{mask\}'"),
     ],
 )
 def test_texts_have_one_mask(text: str, message: str) -> None:

@@ -57,10 +57,10 @@ def test_items_of_each_set(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (CPRAG + "0\tA.\tb\tc\td\te\n", r"any.tsv:2: 6 values where the table has 7 columns; mend"),
-        (CPRAG + "0\tA.\tb\tc\t\te\tH\n", r"any.tsv:2: nothing in column within_category; write it there"),
+        (CPRAG + "0\tA.\tb\tc\td\te\n", "any.tsv:2: found '6 values'; expected 7, one for"),
+        (CPRAG + "0\tA.\tb\tc\t\te\tH\n", "any.tsv:2: column 'within_category': found nothing; expected a text"),
         (CPRAG, r"any.tsv: no item in it, only column names"),
-        (ROLE + "6-a\ta had\t|\t1\tb\t1\t1\n", r"any.tsv:2: nothing in column expected"),
+        (ROLE + "6-a\ta had\t|\t1\tb\t1\t1\n", r"any.tsv:2: column 'expected': found '\|'; expected words with"),
         ("item\tcontext\n", r"any.tsv: no columns .* among item, context, nor those of CPRAG-102, ROLE-88, .*; name"),
     ],
 )
