@@ -67,11 +67,9 @@ def masked_lm_loss(
     """Mask some words and predict them, if wanted with the hidden states of one layer changed.
 
     Whether a model uses a property in a layer shows in what it loses when the property is erased there (Elazar et al.
-    2021, section 2): compare the loss as it is, after the erasure, and after the erasure of as many random directions,
-    on the same words. An erasure fitted to words, each the mean of its pieces, is applied here to every piece, special
-    ones and masks included, since these are what the next block reads: on pieces, it does not remove exactly all.
-
-    In each sentence the same words are masked whatever is changed, all their pieces at once.
+    2021, section 2): compare the loss as it is, after the erasure, and after the erasure of as many random directions.
+    An erasure fitted to words is applied here to every piece, special ones and masks included, so that it does not
+    remove exactly all. In each sentence the same words are masked whatever is changed, all their pieces at once.
 
     Args:
         encoder: a masked language model.

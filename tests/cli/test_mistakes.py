@@ -193,7 +193,7 @@ def test_a_model_without_weights(probe: Command, model: Path) -> None:
 def test_a_model_with_truncated_weights(probe: Command, model: Path, keep: int) -> None:
     file = model / "model.safetensors"
     os.truncate(file, keep)
-    assert f"{file}: not a whole safetensors file" in probe("--model", model).one_line()
+    assert f"{model}: the weights cannot be loaded" in probe("--model", model).one_line()
 
 
 def test_a_model_without_a_configuration(probe: Command, model: Path) -> None:

@@ -329,6 +329,6 @@ def test_the_probabilities_of_all_continuations_sum_to_one(tiny: Tiny) -> None:
     encoder = load_encoder(str(tiny("gpt2")))
     assert encoder.causal_head is not None
     states = encoder.hidden_states(torch.tensor([[0, 5, 9]]), layers=[encoder.n_layers])[encoder.n_layers][0]
-    n_entries = encoder.causal_head.head.n_entries
+    n_entries = encoder.causal_head.n_entries
     every = encoder.causal_head.log_probs(states[-1:].repeat(n_entries, 1), torch.arange(n_entries))
     assert float(every.double().exp().sum()) == pytest.approx(1, abs=1e-4)
