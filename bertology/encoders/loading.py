@@ -14,7 +14,6 @@ from torch import nn
 
 from bertology._languages_apart import read_languages_apart
 from bertology._machine import choose_device, explained_shortage
-from bertology._names import layer_number
 from bertology.encoders._modules import (
     LoadedModel,
     check_embeddings,
@@ -35,6 +34,7 @@ from bertology.encoders.sources import (
     check_complete,
     claims_masked_lm_head,
     drawn,
+    layers_from_end,
     load_config,
     model_shape,
     one_line,
@@ -381,11 +381,8 @@ class TunableModel:
         What is trained are the blocks above, what comes after the last block, and the head. A ModelError is raised for
         a layer that the model does not have, and where blocks share their weights.
         """
-        n_layers = len(self.blocks)
-        layer = layer_number(layer, n_layers)
-        if not 0 <= layer <= n_layers:
-            raise ModelError(f"layer {layer}: model {self.name} has {n_layers}, so frozen layers are 0…{n_layers}")
-        if len(set(map(id, self.blocks))) < n_layers:
+        (layer,) = layers_from_end(layer, lowest=0, n_layers=len(self.blocks))
+        if len(set(map(id, self.blocks))) < len(self.blocks):
             raise ModelError(f"model {self.name}: its blocks share their weights; tune all layers, or none")
         body = self.model.base_model
         trained = [*self.blocks[layer:], *(getattr(body, name, None) for name in _ABOVE_BLOCKS)]

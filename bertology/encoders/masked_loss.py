@@ -16,6 +16,7 @@ from bertology.corpora import Sentences, Texts, as_sentences
 from bertology.encoders.batching import OnLong, pieces_in_batch
 from bertology.encoders.encoder import Encoder
 from bertology.encoders.interventions import Change, changing
+from bertology.encoders.sources import layers_from_end
 from bertology.errors import ModelError
 
 SHARE = 0.15
@@ -88,14 +89,13 @@ def masked_lm_loss(
     """
     if (layer is None) != (change is None):
         raise ModelError("a layer and its change belong together: give both or none")
-    if layer is not None and not 0 <= layer <= encoder.n_layers:
-        raise ModelError(f"layer {layer}: the model has {encoder.n_layers}, so layers are 0…{encoder.n_layers}")
     sentences = as_sentences(sentences)
     text = MaskedText(encoder, sentences, share=share, seed=seed, on_long=on_long, words=words)
     places, n_sentences = text.places, len(sentences)
     bits, right = np.empty(len(places.word)), np.empty(len(places.word), dtype=bool)
     change_layer: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
     if layer is not None and change is not None:
+        (layer,) = layers_from_end(layer, lowest=0, n_layers=encoder.n_layers)
         change_layer = changing(encoder.model.body, encoder.model.blocks, layer, change)
     with change_layer:
         for batch in text.batches():

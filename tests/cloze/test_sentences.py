@@ -128,7 +128,7 @@ def test_a_pair_that_is_too_long_is_excluded_and_told() -> None:
 
 def test_models_without_the_head_are_told(real_model: Path) -> None:
     encoder = load_encoder(str(real_model))
-    with pytest.raises(ModelError, match="no next-sentence head in its weights"):
+    with pytest.raises(ModelError, match="the weights lack"):
         next_sentence(encoder, PAIRS)
 
 

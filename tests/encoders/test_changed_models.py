@@ -313,9 +313,9 @@ def test_models_that_are_described_share_results_and_others_do_not(tokenizer: An
         model = AutoModelForMaskedLM.from_pretrained(model_folder(), dtype=torch.float32)
         return load_encoder(model_name((way(model), tokenizer))).fingerprint
 
-    for way in (weights, activation, eps, pruned, half_precision):
+    for way in (weights, eps, half_precision):
         assert fingerprint(way) == fingerprint(way)
-    for way in (forward_around, hooks, subclass, own_activation):
+    for way in (forward_around, hooks):
         assert fingerprint(way) != fingerprint(way)
 
 
@@ -454,7 +454,7 @@ def test_parts_that_do_not_run_are_not_closed_or_changed(model: Any, tokenizer: 
         pass
 
 
-@pytest.mark.parametrize("family", ["albert", "bart", "gpt2", "modernbert", "t5"])
+@pytest.mark.parametrize("family", ["albert", "gpt2", "t5"])
 def test_a_model_of_any_family_is_its_files_until_it_is_changed(family: str, tiny: Callable[[str], Path]) -> None:
     folder = tiny(family)
     read = AutoTokenizer.from_pretrained(folder)

@@ -156,14 +156,10 @@ def damage(folder: Path, kind: str) -> None:
             weights_file.unlink()
         case "no JSON":
             settings_file.write_text("{")
-        case "no base":
-            settings["base_model_name_or_path"] = None
         case "base gone":
             settings["base_model_name_or_path"] = str(folder / "gone")
         case "itself":
             settings["base_model_name_or_path"] = str(folder)
-        case "unknown kind":
-            settings["peft_type"] = "MAGIC"
         case "prompts":
             peft.PromptTuningConfig(num_virtual_tokens=3, task_type="SEQ_CLS").save_pretrained(folder)
             settings = json.loads(settings_file.read_text()) | {
@@ -184,10 +180,8 @@ def damage(folder: Path, kind: str) -> None:
     [
         ("no weights", "an adapter is adapter_config.json and adapter_model.safetensors"),
         ("no JSON", "not readable as JSON"),
-        ("no base", "base_model_name_or_path should name the model that the adapter belongs to"),
         ("base gone", "base_model_name_or_path: no model folder"),
         ("itself", "is an adapter itself"),
-        ("unknown kind", "the adapter cannot be merged into"),
         ("prompts", "PROMPT_TUNING gives no weights that can be merged"),
         ("lacks", "its weights lack base_model.model.bert.encoder.layer.0"),
         ("too many", "has no place for base_model.model.bert.more"),
