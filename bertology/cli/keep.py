@@ -189,8 +189,9 @@ def prune(
     from bertology.activations.store import prune_stored
 
     ask = (lambda _: None) if yes else _ask
-    settings = {"older_than_days": older_than_days, "only_unfinished": unfinished, "models": models}
-    gone = prune_stored(**settings, dry_run=dry_run, confirm=ask)
+    gone = prune_stored(
+        older_than_days=older_than_days, only_unfinished=unfinished, models=models, dry_run=dry_run, confirm=ask
+    )
     if dry_run or yes:
         typer.echo("".join(f"{_line(entry)}\n" for entry in gone), nl=False)
     typer.echo(f"{'would free' if dry_run else 'freed'} {_sum(gone)}")
