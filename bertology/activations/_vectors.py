@@ -12,11 +12,12 @@ from typing import Any, Generic, Self, TypeVar
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from safetensors import safe_open
 from torch import Tensor
 
 from bertology._names import name_not_found
 from bertology._spans import SpanChunk, check_spans
-from bertology.activations.store import Entry, OpenShard
+from bertology.activations.store import LAYER, Entry
 from bertology.encoders.alignment import numbers_in
 
 CHUNK_WORDS = 2048
@@ -89,7 +90,8 @@ class _StoredItems(ABC, Generic[Chunk]):
         is_sorted = bool((order[1:] > order[:-1]).all())
         vectors = torch.empty(self.n_layers, len(place), self.dim, dtype=self.dtype)
         # A shard is open for one chunk: what is read of a map counts as memory of the process until the map is closed.
-        shards = {number: OpenShard(self._entry.shard_path(number)) for number in set(ordered[:, 0].tolist())}
+        paths = {number: self._entry.shard_path(number) for number in set(ordered[:, 0].tolist())}
+        shards: dict[int, Any] = {number: safe_open(path, framework="numpy") for number, path in paths.items()}
         # Rows far apart are read apart, so that no more is read than is needed.
         far = (np.diff(ordered[:, 0]) != 0) | (np.diff(ordered[:, 1]) > _GAP)
         for first, last in itertools.pairwise([0, *(np.flatnonzero(far) + 1).tolist(), len(ordered)]):
@@ -97,7 +99,7 @@ class _StoredItems(ABC, Generic[Chunk]):
             low, high = int(rows[0]), int(rows[-1]) + 1
             into = slice(first, last) if is_sorted else torch.from_numpy(order[first:last])
             for layer_vectors, layer in zip(vectors, self.layers, strict=True):
-                stored = torch.from_numpy(shard.rows(layer, low, high))
+                stored = torch.from_numpy(shard.get_slice(LAYER.format(layer))[low:high])
                 layer_vectors[into] = stored if high - low == last - first else stored[rows - low]
         return vectors
 

@@ -23,7 +23,7 @@ class Progress:
         """Count ``amount`` more units as done; called from any thread."""
 
     def skip(self, amount: int) -> None:
-        """Count ``amount`` units as done by an earlier run."""
+        """Count ``amount`` units as done by an earlier run, which does not change the rate."""
 
     def finish(self) -> None:
         """End the job."""
@@ -36,8 +36,9 @@ class Progress:
         self.line(f"note: {text}")
 
     def line(self, text: str) -> None:
-        """Print a line on standard error."""
-        print(text, file=sys.stderr)
+        """Print a line on standard error, above any bar."""
+        with _DRAWING:
+            _tqdm().write(text, file=sys.stderr)
 
 
 silent = Progress()
@@ -62,15 +63,16 @@ class BarProgress(Progress):
     """A bar with what is done of how much, rate and remaining time, on standard error or in a notebook."""
 
     def __init__(self, label: str) -> None:
-        self._label = label
+        self._label, self._lock = label, Lock()
         self._bar: Any = None
-        self._lock = Lock()
 
     def start(self, total: int, *, unit: str) -> None:
         """Draw the bar."""
-        scaled = {"unit": f" {unit}", "unit_scale": total > _MOST_WRITTEN_OUT, "smoothing": 0.05}
+        self._draw(total=total, unit=f" {unit}", unit_scale=total > _MOST_WRITTEN_OUT, smoothing=0.05)
+
+    def _draw(self, **settings: Any) -> None:
         with _DRAWING:
-            self._bar = _tqdm()(total=total, desc=self._label, leave=False, **scaled)
+            self._bar = _tqdm()(desc=self._label, leave=False, **settings)
 
     def advance(self, amount: int) -> None:
         """Move the bar."""
@@ -78,23 +80,17 @@ class BarProgress(Progress):
             self._bar.update(amount)
 
     def skip(self, amount: int) -> None:
-        """Move the start of the bar, so that its rate is that of this run."""
+        """Move the start of the bar."""
         self._bar.initial += amount
         self._bar.update(amount)
 
     def say(self, text: str) -> None:
         """Show the text instead of a bar, with the time it has taken."""
         if self._bar is None:
-            with _DRAWING:
-                self._bar = _tqdm()(total=1, bar_format="{desc} [{elapsed}]", leave=False)
+            self._draw(total=1, bar_format="{desc} [{elapsed}]")
         self._bar.set_description_str(f"{self._label}: {text}")
 
     def finish(self) -> None:
         """Take the bar away."""
         if self._bar is not None:
             self._bar.close()
-
-    def line(self, text: str) -> None:
-        """Print the line without breaking a bar."""
-        with _DRAWING:
-            _tqdm().write(text, file=sys.stderr)

@@ -17,7 +17,7 @@ import shutil
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from stat import S_ISREG
 from typing import Any, Literal
@@ -37,14 +37,15 @@ from bertology._files import (
     write_atomically,
 )
 from bertology.encoders.batching import CLS, Encoding
-from bertology.errors import BertologyError, StoreError
+from bertology.encoders.sources import MODELS
+from bertology.errors import BertologyError
 
 MANIFEST = "manifest.json"
 INDEX = "words.parquet"
 StoredType = Literal["float16", "float32"]
-_MOST_DIM = 1 << 24
 _NAME = re.compile(r"[0-9a-f]{20}-[0-9a-f]{8}")
-_LAYER = "layer_{:02d}"
+LAYER = "layer_{:02d}"
+"""Name of the tensor of a layer in a shard."""
 _SHARD = re.compile(r"shard-\d{5,}\.safetensors")
 _OWN_FILE = re.compile(rf"{re.escape(MANIFEST)}|{re.escape(INDEX)}|{_SHARD.pattern}|\..*\.tmp", re.DOTALL)
 _HEADER_LENGTH_BYTES = 8
@@ -174,15 +175,9 @@ def open_entry(folder: Path) -> Entry | None:
     path = folder / MANIFEST
     if not path.exists():
         return None
-    what, remedy = "the manifest of a store entry", f"delete {folder.name} and run again"
-    manifest: Manifest = read_json(path, what=what, form=Manifest, remedy=remedy)
-    layers, n_words, is_possible = list(manifest.layers), len(manifest.skipped), True
-    for name, rows, _ in manifest.shards:
-        n_words += rows
-        is_possible = is_possible and _SHARD.fullmatch(name) is not None and rows > 0
-    is_possible = is_possible and n_words == manifest.n_words and 0 < manifest.dim < _MOST_DIM
-    if not is_possible or not layers or layers != sorted({*layers}) or layers[0] < 0:
-        raise StoreError(f"{path}: not readable as {what} (layers, dim, shards or n_words do not fit); {remedy}")
+    manifest: Manifest = read_json(
+        path, what="the manifest of a store entry", form=Manifest, remedy=f"delete {folder.name} and run again"
+    )
     return Entry(folder, manifest)
 
 
@@ -215,7 +210,7 @@ def write_shard(path: Path, vectors: NDArray[np.generic], layers: Sequence[int])
     """
     arrays = zip(layers, map(np.ascontiguousarray, vectors), strict=True)
     # safetensors lays tensors of one type out by name, which is the order of layers here.
-    parts = dict(sorted((_LAYER.format(layer), values.data) for layer, values in arrays))
+    parts = dict(sorted((LAYER.format(layer), values.data) for layer, values in arrays))
     header: dict[str, Any] = {"__metadata__": {"blake2b": _NO_CHECKSUM}}
     for number, (name, part) in enumerate(parts.items()):
         offsets = [number * part.nbytes, (number + 1) * part.nbytes]
@@ -233,154 +228,142 @@ def write_shard(path: Path, vectors: NDArray[np.generic], layers: Sequence[int])
     return checksum
 
 
-_CHECKED: dict[Path, tuple[tuple[int, int, int], str | None]] = {}
-"""Checksums taken by this process, with the signature of the file then: many fits open the same shards."""
-
-
 def shard_checksum(path: Path) -> str | None:
     """The checksum of a shard that is whole and unaltered, or ``None`` for any other file or none."""
     try:
-        now = signature(path)
-        if path in _CHECKED and _CHECKED[path][0] == now:
-            return _CHECKED[path][1]
-        with path.open("rb") as file:
-            start = file.read(_HEADER_LENGTH_BYTES)
-            length = int.from_bytes(start, "little")
-            head = file.read(length) if 0 < length < path.stat().st_size else b""
-            declared = json.loads(head)["__metadata__"]["blake2b"]
-            state = hashlib.blake2b(start + head.replace(declared.encode(), _NO_CHECKSUM.encode(), 1), digest_size=16)
-            while block := file.read(_READ_BYTES):
-                state.update(block)
-        found = declared if declared == state.hexdigest() else None
+        return _shard_checksum(path, signature(path))
     except FileNotFoundError:
         return None
-    except (ValueError, AttributeError, KeyError, TypeError):
-        found = None
-    _CHECKED[path] = (now, found)
-    return found
 
 
-class OpenShard:
-    """A shard read through the memory map; rows of one layer are read without touching the others."""
+@cache
+def _shard_checksum(path: Path, _: tuple[int, int, int]) -> str | None:
+    """As :func:`shard_checksum`, kept with the signature of the file, as many fits open the same shards."""
+    with path.open("rb") as file:
+        start = file.read(_HEADER_LENGTH_BYTES)
+        length = int.from_bytes(start, "little")
+        head = file.read(length) if 0 < length < path.stat().st_size else b""
+        try:
+            declared: str = json.loads(head)["__metadata__"]["blake2b"]
+            plain = head.replace(declared.encode(), _NO_CHECKSUM.encode(), 1)
+        except (ValueError, AttributeError, KeyError, TypeError):
+            return None
+        state = hashlib.blake2b(start + plain, digest_size=16)
+        while block := file.read(_READ_BYTES):
+            state.update(block)
+    return declared if declared == state.hexdigest() else None
 
-    def __init__(self, path: Path) -> None:
-        from safetensors import safe_open
 
-        self._file = safe_open(path, framework="numpy")
-
-    def rows(self, layer: int, first: int, last: int) -> NDArray[np.generic]:
-        """Rows ``first … last − 1`` of ``layer``, ``[word, dim]``."""
-        rows: NDArray[np.generic] = self._file.get_slice(_LAYER.format(layer))[first:last]  # type: ignore[no-untyped-call]
-        return rows
+Kind = Literal["entry", "unfinished", "damaged", "foreign", "model"]
+"""``foreign`` is what the store did not write, ``model`` a copy of a model that was in memory or had adapters."""
 
 
 @dataclass(frozen=True)
-class StoreStatus:
-    """One file or folder in the folder of the store."""
+class Stored:
+    """One file or folder in the cache: vectors, or a copy of a model."""
 
     folder: Path
-    entry: Entry | None = None
-    """``None`` for an unfinished extraction, for what is no entry, and for one with a damaged manifest."""
-    n_bytes: int = 0  # size of the files of an entry
+    kind: Kind
+    text: str  # a description in one line
+    n_bytes: int = 0
     last_read: float = 0.0  # time when it was last written or opened, in seconds since the epoch
-    foreign: str = ""  # why it is no entry of the store; empty for an entry
-    damage: str = ""  # the problem with the manifest; empty if there is none
+    entry: Entry | None = None
 
     @property
     def name(self) -> str:
-        """Name of the folder, quoted if it has characters that a terminal does not show."""
-        return self.folder.name if self.folder.name.isprintable() else repr(self.folder.name)
+        """Its name in the cache folder, quoted if it has characters that a terminal does not show."""
+        name = f"{MODELS}/{self.folder.parent.name}" if self.kind == "model" else self.folder.name
+        return name if name.isprintable() else repr(name)
 
     @property
     def is_left_alone(self) -> bool:
         """Whether it is never deleted."""
-        return bool(self.foreign or self.damage)
-
-    def describe(self) -> str:
-        """A description in one line."""
-        if self.is_left_alone:
-            return f"left alone: {self.foreign or self.damage}"
-        if self.entry is None:
-            return "unfinished; the run that needs it goes on with it"
-        manifest, recipe = self.entry.manifest, self.entry.manifest.recipe
-        layers = ",".join(map(str, manifest.layers))
-        what = "sentences" if recipe.pooling == CLS else "words"
-        how = recipe.pooling if recipe.encoding is None else f"{recipe.pooling}, {recipe.encoding}"
-        return f"{manifest.model}: layers {layers}, {manifest.n_words:,} {what}, {how}, {recipe.stored_dtype}"
+        return self.kind in ("foreign", "damaged")
 
     def problems(self) -> list[str]:
         """Missing or altered files; none for an unfinished entry, whose shards are checked on resuming."""
-        if self.damage:
-            return [self.damage]
+        if self.kind == "damaged":
+            return [self.text]
         return [f"{path.name} is missing or damaged" for path in self.entry.damaged_files()] if self.entry else []
 
 
-def store_status() -> list[StoreStatus]:
-    """Everything in the folder of the store except locks; a :class:`StoreError` where that cannot be read."""
-    store = store_folder()
-    with explained_write_errors(store, verb="read", remedy="name another folder in BERTOLOGY_CACHE"):
-        try:
-            paths = sorted(store.iterdir())
-        except FileNotFoundError:  # nothing has been stored yet
-            paths = []
-    return [_status(path) for path in paths if path.suffix != ".lock"]
+def list_stored(*, models: bool = False) -> list[Stored]:
+    """Everything in the folder of the store except locks, or all copies of ``models``, in the order of their names.
+
+    A :class:`StoreError` is raised where the folder cannot be read.
+    """
+    parent = cache_folder() / MODELS if models else store_folder()
+    with explained_write_errors(parent, verb="read", remedy="name another folder in BERTOLOGY_CACHE"):
+        if models:
+            copies = (path for path in sorted(parent.glob("*/*")) if set(path.parent.name) <= set("0123456789abcdef"))
+            return [_stored(path, model=True) for path in copies if (path / "config.json").is_file()]
+        paths = sorted(parent.iterdir()) if parent.exists() else []  # nothing has been stored yet
+    return [_stored(path) for path in paths if path.suffix != ".lock"]
 
 
-def _status(path: Path) -> StoreStatus:
-    if path.is_symlink() or not path.is_dir():
-        return StoreStatus(path, foreign="a link" if path.is_symlink() else "a file")
-    if not _NAME.fullmatch(path.name):
-        return StoreStatus(path, foreign="not a folder of the store")
+def _stored(path: Path, *, model: bool = False) -> Stored:
+    if path.is_symlink() or (model and path.parent.is_symlink()) or not path.is_dir():
+        return Stored(path, "foreign", "left alone: a file or link")
+    if not model and not _NAME.fullmatch(path.name):
+        return Stored(path, "foreign", "left alone: not a folder of the store")
     try:
         stats = {file: file.lstat() for file in path.iterdir()}
-        for file, stat in stats.items():
+        for file, stat in stats.items() if not model else ():
             if not _OWN_FILE.fullmatch(file.name) or not S_ISREG(stat.st_mode):
-                return StoreStatus(path, foreign=f"it holds {file.name!r}, which the store does not write")
+                return Stored(path, "foreign", f"left alone: it holds {file.name!r}, which the store does not write")
         # The manifest is opened to list an entry, so its time is no sign of use.
         used = [max(stat.st_atime, stat.st_mtime) for file, stat in stats.items() if file.name != MANIFEST]
-        n_bytes, entry = sum(stat.st_size for stat in stats.values()), open_entry(path)
+        n_bytes, entry = sum(stat.st_size for stat in stats.values()), None if model else open_entry(path)
     except OSError as error:
-        return StoreStatus(path, foreign=f"it cannot be read ({error.strerror})")
+        return Stored(path, "foreign", f"left alone: it cannot be read ({error.strerror})")
     except BertologyError as error:
-        return StoreStatus(path, damage=str(error))
-    return StoreStatus(path, entry, n_bytes, max(used, default=path.stat().st_mtime))
+        return Stored(path, "damaged", f"left alone: {error}")
+    last_read = max(used, default=path.stat().st_mtime)
+    if model:
+        return Stored(path, "model", f"{path.name}: a copy of a model, by which runs find it", n_bytes, last_read)
+    if entry is None:
+        return Stored(path, "unfinished", "unfinished; the run that needs it goes on with it", n_bytes, last_read)
+    manifest, recipe = entry.manifest, entry.manifest.recipe
+    layers, what = ",".join(map(str, manifest.layers)), "sentences" if recipe.pooling == CLS else "words"
+    how = recipe.pooling if recipe.encoding is None else f"{recipe.pooling}, {recipe.encoding}"
+    text = f"{manifest.model}: layers {layers}, {manifest.n_words:,} {what}, {how}, {recipe.stored_dtype}"
+    return Stored(path, "entry", text, n_bytes, last_read, entry)
 
 
-def prune_store(
+def prune_stored(
     *,
     older_than_days: float = 0.0,
     only_unfinished: bool = False,
+    models: bool = False,
     dry_run: bool = False,
-    confirm: Callable[[Sequence[StoreStatus]], None] = lambda _: None,
-) -> list[StoreStatus]:
+    confirm: Callable[[Sequence[Stored]], None] = lambda _: None,
+) -> list[Stored]:
     """Delete entries, except those that another process is writing and those with a damaged manifest; return them.
 
     Args:
         older_than_days: only entries that were not written or opened for so many days.
         only_unfinished: only entries whose extraction is unfinished.
+        models: copies of models, and only these.
         dry_run: delete nothing, and return what would be deleted.
         confirm: called before deletion with what is to be deleted, if anything is; raises to keep it.
     """
     from filelock import FileLock, Timeout
 
     latest = time.time() - older_than_days * 86400
-    wanted = [
-        status
-        for status in store_status()
-        if not (status.is_left_alone or status.last_read > latest or (only_unfinished and status.entry is not None))
-    ]
+    wanted = [one for one in list_stored(models=models) if not one.is_left_alone and one.last_read <= latest]
+    wanted = [one for one in wanted if one.kind == "unfinished" or not only_unfinished]
     if wanted and not dry_run:
         confirm(wanted)
     gone = []
-    for status in wanted:
-        lock = status.folder.with_suffix(".lock")
+    for one in wanted:
+        folder = one.folder.parent if models else one.folder
+        lock = folder.with_suffix(".lock")
         # Not while another process writes it, nor if it has changed since.
         with contextlib.suppress(Timeout), FileLock(lock, timeout=0):
-            if not dry_run and _status(status.folder) != status:
-                continue
-            gone.append(status)
-            if not dry_run:
-                shutil.rmtree(status.folder)
-        if not dry_run and status in gone:
+            if dry_run or _stored(one.folder, model=models) == one:
+                gone.append(one)
+                if not dry_run:
+                    shutil.rmtree(folder)
+        if not dry_run and one in gone:
             lock.unlink(missing_ok=True)
     return gone

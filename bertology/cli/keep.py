@@ -12,10 +12,7 @@ import typer
 from bertology.cli._options import command, confirm
 
 if TYPE_CHECKING:
-    from bertology.activations.store import StoreStatus
-    from bertology.encoders.sources import ModelCopy
-
-    Stored = StoreStatus | ModelCopy
+    from bertology.activations.store import Stored
 
 _MOST_LINES = 20
 
@@ -144,14 +141,12 @@ def explain(run: Path, cell: str) -> None:
 @command(name="cache list")
 def list_entries() -> None:
     """List what is stored, largest first, copies of models, and what lies there but is not the store's."""
-    from bertology.activations.store import store_status
-    from bertology.encoders.sources import model_copies
+    from bertology.activations.store import list_stored
 
-    status = sorted(store_status(), key=lambda entry: (entry.is_left_alone, -entry.n_bytes))
-    copies = sorted(model_copies(), key=lambda copy: -copy.n_bytes)
-    entries: list[Stored] = [*status, *copies]
+    entries = [*list_stored(), *list_stored(models=True)]
+    entries.sort(key=lambda entry: (entry.kind == "model", entry.is_left_alone, -entry.n_bytes))
     typer.echo("".join(f"{_line(entry)}\n" for entry in entries), nl=False)
-    typer.echo(_sum([*(entry for entry in status if not entry.is_left_alone), *copies]))
+    typer.echo(_sum([entry for entry in entries if not entry.is_left_alone]))
 
 
 @command(name="cache verify")
@@ -160,13 +155,13 @@ def verify_store() -> None:
 
     A damaged file is made again by the next run that needs it.
     """
-    from bertology.activations.store import store_status
+    from bertology.activations.store import list_stored
 
     damaged = False
-    for entry in store_status():
+    for entry in list_stored():
         problems = entry.problems()
         damaged |= bool(problems)
-        typer.echo(f"{entry.name}  {'; '.join(problems) or (entry.describe() if entry.foreign else 'ok')}")
+        typer.echo(f"{entry.name}  {'; '.join(problems) or (entry.text if entry.is_left_alone else 'ok')}")
     raise typer.Exit(1 if damaged else 0)
 
 
@@ -191,18 +186,12 @@ def prune(
         dry_run: Only print what would be deleted.
         yes: Delete without asking.
     """
-    from bertology.activations.store import prune_store
-    from bertology.encoders.sources import prune_copies
+    from bertology.activations.store import prune_stored
 
     ask = (lambda _: None) if yes else _ask
-    gone: Sequence[Stored]
-    if models:
-        gone = prune_copies(older_than_days=older_than_days, dry_run=True)
-        if gone and not dry_run:
-            ask(gone)
-        gone = gone if dry_run else prune_copies(older_than_days=older_than_days)
-    else:
-        gone = prune_store(older_than_days=older_than_days, only_unfinished=unfinished, dry_run=dry_run, confirm=ask)
+    gone = prune_stored(
+        older_than_days=older_than_days, only_unfinished=unfinished, models=models, dry_run=dry_run, confirm=ask
+    )
     if dry_run or yes:
         typer.echo("".join(f"{_line(entry)}\n" for entry in gone), nl=False)
     typer.echo(f"{'would free' if dry_run else 'freed'} {_sum(gone)}")
@@ -215,7 +204,7 @@ def _ask(entries: Sequence[Stored]) -> None:
 
 
 def _line(entry: Stored) -> str:
-    return f"{entry.name}  {entry.n_bytes / 1e6:>9.1f} MB  {entry.describe()}"
+    return f"{entry.name}  {entry.n_bytes / 1e6:>9.1f} MB  {entry.text}"
 
 
 def _sum(entries: Sequence[Stored]) -> str:

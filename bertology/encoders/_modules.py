@@ -54,7 +54,7 @@ def _rebound(value: Any, memo: dict[int, Any], done: dict[int, Any]) -> Any:
     if isinstance(value, FunctionType) and not is_of_library(value.__module__):
         # Its defaults, the contents of its closure, and the globals that it names.
         names = [name for name in value.__code__.co_names if name in value.__globals__]
-        cells = [cell for cell in value.__closure__ or () if _is_filled(cell)]
+        cells = [cell for cell in value.__closure__ or () if cell != CellType()]  # but for empty ones
         contents = (cell.cell_contents for cell in cells)
         parts = (value.__defaults__, value.__kwdefaults__, *contents, *(value.__globals__[name] for name in names))
 
@@ -80,14 +80,6 @@ def _rebound(value: Any, memo: dict[int, Any], done: dict[int, Any]) -> Any:
     if any(a is not b for a, b in zip(new, parts, strict=True)):
         done[id(value)] = make(*new)
     return done[id(value)]
-
-
-def _is_filled(cell: CellType) -> bool:
-    try:
-        cell.cell_contents  # noqa: B018 - raises where it is empty
-    except ValueError:
-        return False
-    return True
 
 
 _FAMILIAR = {"albert", "bart", "bert", "deberta-v2", "distilbert", "electra", "gpt2", "modernbert", "mpnet", "roberta"}

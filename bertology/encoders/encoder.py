@@ -223,11 +223,11 @@ class Encoder:
         return self.model.with_head is not None
 
     @cached_property
-    def masked_head(self) -> heads.MaskedHead:
+    def masked_head(self) -> heads.LanguageHead:
         """The masked-LM head in two steps; a ModelError where the model has none."""
         if self.model.with_head is None:
             raise heads.no_masked_lm(self.name, self.model.body, "no masked-LM head in its weights")
-        return heads.MaskedHead(self.model.with_head)
+        return heads.LanguageHead(self.model.with_head)
 
     @cached_property
     def next_sentence_head(self) -> heads.NextSentenceHead:
@@ -235,7 +235,7 @@ class Encoder:
         return heads.next_sentence_head(self)
 
     @cached_property
-    def causal_head(self) -> heads.CausalHead | None:
+    def causal_head(self) -> heads.LanguageHead | None:
         """The head that predicts the next piece, read from the model's files at first use; None of other models."""
         return heads.causal_head(self)
 
@@ -300,8 +300,7 @@ class Encoder:
 
         Args:
             input_ids: ``[batch, piece]``
-            attention_mask: ``[batch, piece]`` 1 for pieces, 0 for padding; without one, passes over unpadded rows are
-                faster.
+            attention_mask: ``[batch, piece]`` 1 for pieces, 0 for padding; unpadded rows are faster without one.
             layers: 0 for the embeddings, 1…``n_layers`` for the blocks.
             token_type_ids: ``[batch, piece]`` segment of each piece, all 0 when left out.
             position_shift: added to the positions of all pieces, or ``[piece]`` to that of each; T5 has none.
@@ -340,7 +339,7 @@ class Encoder:
     def masked_logits(
         self, input_ids: Tensor, positions: Tensor, *, candidates: Tensor | None = None, **inputs: Any
     ) -> dict[int, Tensor]:
-        """Logits of the masked-LM head at some places; from earlier layers through the same head (the logit lens).
+        """``[place, entry]`` logits of the masked-LM head by layer; those of earlier layers are the logit lens.
 
         Only these places pass through the head, and only the candidates' rows of its projection. Where the model has a
         final norm before its head (ModernBERT), earlier layers pass it too. Errors are those of :meth:`hidden_states`,
@@ -350,11 +349,7 @@ class Encoder:
             input_ids: ``[batch, piece]`` with :attr:`mask_id` where a piece is to be predicted.
             positions: ``[place, 2]`` row in the batch and piece in the row.
             candidates: ``[candidate]`` vocabulary numbers to score; all when left out.
-            inputs: ``attention_mask``, ``token_type_ids`` and ``layers`` as of :meth:`hidden_states`; the last layer
-                when left out.
-
-        Returns:
-            ``[place, vocabulary]`` or ``[place, candidate]`` logits by layer.
+            inputs: as of :meth:`hidden_states`; ``layers`` are the last one when left out.
         """
         features = self.masked_features(input_ids, positions, **inputs)
         chosen = None if candidates is None else candidates.to(self.device)
@@ -410,13 +405,13 @@ class Encoder:
     ) -> LabelledArray:
         """The vectors of the words of some texts: axes ``layer``, ``word`` and ``dim``.
 
-        A word is told by the number of its text and its place there, both counted from 1, and its form. A ModelError is
-        raised for no such layer, or a word without a vector, a CorpusError for a text without words.
+        A label of a word is the number of its text, its place there, both from 1, and its form. A ModelError is raised
+        for no such layer, or a word without a vector, a CorpusError for a text without words, or without ``word``.
 
         Args:
             texts: one or several, each a string, or a list of its words. Long ones are read in windows.
             layers: 0 for the embeddings, 1…L for the blocks, negative ones from the last.
-            word: the vectors of this form alone, in whatever case it is written; a CorpusError where it stands nowhere.
+            word: the vectors of this form alone, in whatever case it is written.
             pooling: of a word's pieces: ``mean``, ``first`` or ``last``.
         """
         sentences = Sentences(as_sentences(texts))

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from bertology.encoders._modules import check_finite, no_parameters_learn
 from bertology.encoders.interventions import StopForward, forward_replaced, is_plain_linear
-from bertology.encoders.sources import MemorySource, drawn, load_config, pretrained, read_config
+from bertology.encoders.sources import MemorySource, check_complete, drawn, load_config, pretrained, read_config
 from bertology.errors import ModelError
 
 # The norm between the last block and the head, in families whose other hidden states come before it; none elsewhere.
@@ -29,8 +29,8 @@ Lens = Callable[[int, Tensor], Tensor]
 _LOGITS_AT_ONCE = 1 << 24
 
 
-class MaskedHead:
-    """A model's masked-LM head in two steps: features of hidden states, and their projection onto the vocabulary.
+class LanguageHead:
+    """A model's language-model head in two steps: features of hidden states, and their projection to the vocabulary.
 
     So a few vocabulary entries are scored by their own rows of the projection, and many layers and places without
     holding all their logits. A head whose last step is no linear map onto the vocabulary stays whole: its features are
@@ -60,6 +60,16 @@ class MaskedHead:
             return nn.functional.linear(features, self._last.weight, self._last.bias)
         bias = None if self._last.bias is None else self._last.bias[candidates]
         return nn.functional.linear(features, self._last.weight[candidates], bias)
+
+    @torch.inference_mode()
+    def log_probs(self, hidden: Tensor, entries: Tensor) -> Tensor:
+        """``[place]`` ln of the probability of ``entries [place]``, from ``[place, dim]`` states of the last layer."""
+        most = max(1, _LOGITS_AT_ONCE // self.n_entries)
+        found = []
+        for states, chosen in zip(torch.split(hidden, most), torch.split(entries, most), strict=True):
+            logits = self.logits(self.features(states)).float()
+            found.append(logits.gather(1, chosen[:, None])[:, 0] - logits.logsumexp(1))
+        return torch.cat(found)
 
     def _before(self, last: nn.Linear, hidden: Tensor) -> Tensor:
         inputs: list[Tensor] = []
@@ -113,20 +123,17 @@ class NextSentenceHead:
 
 
 def read_again(
-    encoder: Any, kind: Any, what: str, *, counts: Callable[[str], bool] = bool, config: Any = None, **options: Any
+    encoder: Any, kind: Any, *, counts: Callable[[str], bool] = bool, config: Any = None, **options: Any
 ) -> Any:
     """The encoder's model loaded with another head class ``kind`` of transformers; random if the encoder is random.
 
-    A missing weight for which ``counts`` is true raises a ModelError; ``what`` names the head in it.
+    A missing weight for which ``counts`` is true raises a ModelError.
     """
     config, dtype = config or encoder.model.body.config, getattr(torch, encoder.dtype)
     if encoder.init != "pretrained":
         return drawn(kind, config, encoder.seed, dtype, **options)
     model, missing = pretrained(kind, encoder.source, config=config, dtype=dtype, **options)
-    if lost := sorted(filter(counts, missing)):
-        raise ModelError(
-            f"model {encoder.name}: no {what} in its weights ({lost[0]} is missing); choose a model saved with it"
-        )
+    check_complete(encoder.source, {name for name in missing if counts(name)}, all_count=True)
     return model
 
 
@@ -141,30 +148,13 @@ def next_sentence_head(encoder: Any) -> NextSentenceHead:
         raise ModelError(f"model {name}: {reason}; choose one like BERT")
     if whole is None:
         counts = lambda key: "pooler." in key or key[:4] == "cls."  # noqa: E731
-        whole = read_again(encoder, Kind, "next-sentence head", counts=counts).eval().to(encoder.device)
+        whole = read_again(encoder, Kind, counts=counts).eval().to(encoder.device)
     head: Any = getattr(whole, "cls", None)
     ranks = getattr(head, "seq_relationship", None)
     if ranks is None:
         raise ModelError(f"model {name}: a {type(whole).__name__} has no next-sentence head; give a model that has one")
     last = ranks if hasattr(head, "predictions") else head
     return NextSentenceHead(name, nn.ModuleDict({"pooler": whole.base_model.pooler, "classifier": last}))
-
-
-@dataclass(frozen=True)
-class CausalHead:
-    """Prediction of the piece that comes next, by the projection of a left-to-right model onto its vocabulary."""
-
-    head: MaskedHead
-
-    @torch.inference_mode()
-    def log_probs(self, hidden: Tensor, entries: Tensor) -> Tensor:
-        """``[place]`` ln of the probability of ``entries [place]`` after ``[place, dim]`` states of the last layer."""
-        most = max(1, _LOGITS_AT_ONCE // self.head.n_entries)
-        found = []
-        for states, chosen in zip(torch.split(hidden, most), torch.split(entries, most), strict=True):
-            logits = self.head.logits(self.head.features(states)).float()
-            found.append(logits.gather(1, chosen[:, None])[:, 0] - logits.logsumexp(1))
-        return torch.cat(found)
 
 
 def _is_causal(body: Any) -> bool:
@@ -190,7 +180,7 @@ def has_causal_head(whole: Any) -> bool:
     return _is_causal(whole) and whole.get_output_embeddings() is not None
 
 
-def causal_head(encoder: Any) -> CausalHead | None:
+def causal_head(encoder: Any) -> LanguageHead | None:
     """The head of a left-to-right model: of one in memory its own, else that of its files; None of other models."""
     from transformers import AutoModelForCausalLM
 
@@ -203,12 +193,12 @@ def causal_head(encoder: Any) -> CausalHead | None:
     if whole is None:
         in_body = {name for name, _ in body.named_parameters()}
         counts = lambda name: name.partition(".")[2] not in in_body  # noqa: E731 - names begin with that of the body
-        whole = read_again(encoder, AutoModelForCausalLM, "language-model head", counts=counts)
+        whole = read_again(encoder, AutoModelForCausalLM, counts=counts)
         # The weights of the body are held once; those of a tied head are its embeddings.
         setattr(whole, whole.base_model_prefix, body)
         whole.tie_weights()
         whole.eval().requires_grad_(False).to(encoder.device)
-    return CausalHead(MaskedHead(whole))
+    return LanguageHead(whole)
 
 
 DecoderKind = Literal["cross", "decoder"]
@@ -254,20 +244,14 @@ def load_sequence_model(encoder: Any) -> SequenceModel:
         raise ModelError(f"model {name}: a {encoder.family} model has no decoder to read a target: {remedy}")
     if encoder.init == "random_blocks":
         raise ModelError(f"model {name}: a decoder over random_blocks is not defined: take init random")
-    model = read_again(encoder, AutoModel, "decoder", config=load_config(source, False), attn_implementation="eager")
+    model = read_again(encoder, AutoModel, config=load_config(source, False), attn_implementation="eager")
     no_parameters_learn(model)
     model.to(encoder.device)
-    # Names of the same field in different families.
-    fields = {
-        "number of decoder layers": ("decoder_layers", "num_decoder_layers"),
-        "number of decoder heads": ("decoder_attention_heads", "num_heads"),
-        "piece that opens a target": ("decoder_start_token_id", "pad_token_id"),
-    }
-    facts: list[Any] = [
-        next((n for one in names if (n := getattr(model.config, one, None)) is not None), None)
-        for names in fields.values()
-    ]
-    if None in facts:
-        what, (first, _) = list(fields.items())[facts.index(None)]
-        raise ModelError(f"{source.folder / 'config.json'}: no {first}, so the {what} is not known; add it")
-    return SequenceModel(name, model, *facts)
+
+    def field(*names: str) -> int:
+        """The value of the configuration under the first name that a family has for it."""
+        return next(int(value) for name in names if (value := getattr(model.config, name, None)) is not None)
+
+    n_layers = field("decoder_layers", "num_decoder_layers")
+    n_heads = field("decoder_attention_heads", "num_decoder_attention_heads", "num_heads")
+    return SequenceModel(name, model, n_layers, n_heads, field("decoder_start_token_id", "pad_token_id"))

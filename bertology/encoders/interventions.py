@@ -59,12 +59,6 @@ _PARTS: dict[str, tuple[str, str | None, str]] = {
     "modernbert": ("attn.Wo", None, "mlp.Wo"),
     "mpnet": ("attention.attn.o", "attention.attn.v", "output.dense"),
 }
-_UNKNOWN = (
-    "heads of {} models cannot be gated: it is known for {}",
-    "heads of {} models cannot be made to attend to everything alike: where values are projected is known for {}; gate "
-    "them instead",
-    "the feed-forward part of {} models cannot be changed: it is known for {}",
-)
 _PART_OF_SITE = {"head": 0, "attention_output": 0, "values": 1, "feed_forward_output": 2}
 
 
@@ -113,11 +107,10 @@ def value_projection(block: nn.Module, family: str) -> nn.Module:
 
 def find_part(block: nn.Module, family: str, site: str) -> nn.Module:
     """The module of a block whose input (of ``head``) or output is a :data:`Site`, where the family is known."""
-    part = _PART_OF_SITE[site]
-    path = _PARTS[family][part] if family in _PARTS else None
-    if path is None:
-        known = ", ".join(name for name, paths in sorted(_PARTS.items()) if paths[part])
-        raise ModelError(_UNKNOWN[part].format(family, known))
+    paths = {known: parts[_PART_OF_SITE[site]] for known, parts in sorted(_PARTS.items())}
+    if (path := paths.get(family)) is None:
+        known = ", ".join(name for name, path in paths.items() if path)
+        raise ModelError(f"the {site.replace('_', ' ')}s of {family} models are not known, only those of {known}")
     return block.get_submodule(path)
 
 
@@ -222,8 +215,7 @@ class Intervention:
             raise name_not_found("site of an intervention", self.site, SITES)
         lowest = 0 if self.site == "hidden_state" else 1
         if not lowest <= self.layer <= n_layers:
-            known = f"layers of {self.site.replace('_', ' ')}s are {lowest}…{n_layers}"
-            raise ModelError(f"layer {self.layer}: the model has {n_layers}, so {known}")
+            raise ModelError(f"layer {self.layer}: layers of the site {self.site} are {lowest}…{n_layers}")
         if self.words is not None:
             raise ModelError("words of an intervention are found by Encoder.run: give it to that, or leave words out")
         if self.head is not None and self.site not in ("head", "values"):
@@ -274,18 +266,25 @@ def intervening(
         for one in interventions:
             one = replace(one, layer=layer_number(one.layer, len(blocks)))
             one.check(n_layers=len(blocks), n_heads=n_heads)
-            for handle in _hooks(one, body, blocks, watch, n_heads, family):
-                stack.callback(handle.remove)
+            is_state, is_last = one.site == "hidden_state", one.layer == len(blocks)
+            # The states of a layer are the input of the next block, which may be a module that runs as several.
+            before, after = _hooks(one, watch, one.layer + (is_state and not is_last), n_heads)
+            if is_state and is_last:
+                stack.callback(body.register_forward_hook(after).remove)
+                continue
+            modules = dict.fromkeys(blocks) if is_state else [find_part(blocks[one.layer - 1], family, one.site)]
+            for module in modules:
+                if is_state or one.site == "head":
+                    stack.callback(module.register_forward_pre_hook(before, with_kwargs=True).remove)
+                else:
+                    stack.callback(module.register_forward_hook(after).remove)
         yield
 
 
 def _hooks(
-    one: Intervention, body: nn.Module, blocks: list[nn.Module], watch: BlockWatch, n_heads: int | None, family: str
-) -> Iterator[Any]:
-    """Hooks of the modules where an intervention is made, each of which may run as several blocks."""
-    is_state, n_layers = one.site == "hidden_state", len(blocks)
-    # The states of a layer are the input of the next block.
-    turn = one.layer + 1 if is_state and one.layer < n_layers else one.layer
+    one: Intervention, watch: BlockWatch, turn: int, n_heads: int | None
+) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """Hooks that change the input and the output of a module while block ``turn`` is running."""
 
     def changed(values: Tensor) -> Tensor:
         if one.head is None:
@@ -304,20 +303,12 @@ def _hooks(
     def after(module: nn.Module, args: Any, output: Any) -> Any:
         if watch.current != turn:  # also a body that only hands states to the masked-LM head, and runs no block
             return None
-        if module is not body:
+        if isinstance(output, Tensor):
             return changed(output)
         output.last_hidden_state = changed(output.last_hidden_state)
         return output
 
-    if is_state and one.layer == n_layers:
-        yield body.register_forward_hook(after)
-    elif is_state:
-        for block in dict.fromkeys(blocks):
-            yield block.register_forward_pre_hook(before, with_kwargs=True)
-    elif one.site == "head":
-        yield find_part(blocks[one.layer - 1], family, one.site).register_forward_pre_hook(before, with_kwargs=True)
-    else:
-        yield find_part(blocks[one.layer - 1], family, one.site).register_forward_hook(after)
+    return before, after
 
 
 @contextlib.contextmanager

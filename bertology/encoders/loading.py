@@ -14,7 +14,6 @@ from torch import nn
 
 from bertology._languages_apart import read_languages_apart
 from bertology._machine import choose_device, explained_shortage
-from bertology._names import layer_number
 from bertology.encoders._modules import (
     LoadedModel,
     check_embeddings,
@@ -31,9 +30,11 @@ from bertology.encoders.sources import (
     MemorySource,
     ModelShape,
     ModelSource,
-    check_safetensors,
+    broken,
+    check_complete,
     claims_masked_lm_head,
     drawn,
+    layers_from_end,
     load_config,
     model_shape,
     one_line,
@@ -58,82 +59,75 @@ def load_tokenizer(source: ModelSource, *, trust_remote_code: bool = False) -> A
 
     with one_line(f"{source.folder}: its tokenizer cannot be loaded", remedy="save it again"):
         tokenizer = AutoTokenizer.from_pretrained(source.folder, trust_remote_code=trust_remote_code)
-    if not tokenizer.is_fast:
-        kind = type(tokenizer).__name__
-        raise ModelError(f"{source.folder}: {kind} gives no character offsets; add a tokenizer.json (a fast tokenizer)")
+    check_fast(tokenizer, source.folder)
     return tokenizer
 
 
-def piece_reader(source: ModelSource, tokenizer: Any, body: nn.Module, *, max_pieces: int | None) -> PieceReader:
+def check_fast(tokenizer: Any, where: object) -> None:
+    """Raise a ModelError for a tokenizer that gives no character offsets, as fast ones do."""
+    if not getattr(tokenizer, "is_fast", False):
+        what = f"its tokenizer, a {type(tokenizer).__name__}, gives no character offsets"
+        raise ModelError(f"{where}: {what}; give a fast one (tokenizer.json, AutoTokenizer.from_pretrained)")
+
+
+def piece_reader(source: ModelSource, tokenizer: Any, body: Any, *, max_pieces: int | None) -> PieceReader:
     """The :class:`PieceReader` of a tokenizer and its model, after checking that they belong together."""
     backend = tokenizer.backend_tokenizer
     backend.no_truncation()
     backend.no_padding()
     check_embeddings(body, str(getattr(body.config, "model_type", "such")))
+    rows = int(body.get_input_embeddings().num_embeddings)
     with one_line(f"{source.folder}: its tokenizer cannot be used", remedy="save it again"):
         # Some words, and a few entries of the vocabulary that look like words, for models of any script.
         vocabulary: dict[str, int] = tokenizer.get_vocab()
         special = set(tokenizer.all_special_tokens)
         entries = (entry for entry in vocabulary if entry.isalpha() and entry not in special)
         words = [*_PLAIN_WORDS, *heapq.nsmallest(8, entries)]
-        unknown = _check_vocabulary(source, tokenizer, body, words)
-        prefix, suffix = _special_tokens(source, backend, words)
-    limit = _length_limit(source, tokenizer, body)
-    lowest = len(prefix) + len(suffix) + 1
+        token = getattr(backend.model, "unk_token", None)
+        unknown = None if token is None else backend.token_to_id(token)
+        if token is None and type(backend.model).__name__ == "Unigram":
+            unknown = tokenizer.unk_token_id
+        spelled = [encoding.ids for encoding in backend.encode_batch(words, add_special_tokens=False)]
+        n_known, highest = sum(not set(ids) <= {unknown} for ids in spelled), max(vocabulary.values(), default=-1)
+        if highest >= rows or len(vocabulary) < rows // 2 or not n_known:
+            facts = f"{len(vocabulary)} pieces with numbers up to {highest} for {rows} embeddings"
+            facts += f", {n_known} of {len(words)} plain words are known"
+            remedy = "give the tokenizer that belongs to the weights"
+            raise broken(source.folder, f"the vocabulary does not fit the weights ({facts})", remedy)
+        prefix, suffix = _special_tokens(source, backend, words, spelled)
+    limit, lowest = _length_limit(source, tokenizer, body), len(prefix) + len(suffix) + 1
     if limit < lowest:
-        raise ModelError(
-            f"{source.folder}: its windows hold {limit} pieces, special tokens included (model_max_length in "
-            "tokenizer_config.json, max_position_embeddings in config.json); save its files again"
-        )
+        where = "model_max_length in tokenizer_config.json, max_position_embeddings in config.json"
+        raise broken(source.folder, f"its windows hold {limit} pieces, special tokens included ({where})")
     if max_pieces is not None and not lowest <= max_pieces <= limit:
         raise ModelError(f"max_pieces {max_pieces}: model {source.name} takes {lowest} to {limit}")
     steps = f"{backend.normalizer!r} {backend.pre_tokenizer!r}"
     pieces = backend.get_vocab().items() if _BOUNDARY in steps or "Metaspace" in steps else ()
     marks = sorted(number for piece, number in pieces if piece and not piece.strip(_BOUNDARY))
     before, after, boundaries = (np.array(numbers, dtype=np.int32) for numbers in (prefix, suffix, marks))
-    return PieceReader(
-        backend, before, after, boundaries, unknown, int(tokenizer.pad_token_id or 0), max_pieces or limit
-    )
+    pad = int(tokenizer.pad_token_id or 0)
+    unknown = None if unknown is None else int(unknown)
+    return PieceReader(backend, before, after, boundaries, unknown, pad, max_pieces or limit)
 
 
-def _check_vocabulary(source: ModelSource, tokenizer: Any, body: Any, words: list[str]) -> int | None:
-    """The number of the unknown piece of a vocabulary that fits the weights; None where any text can be spelled."""
-    backend, rows = tokenizer.backend_tokenizer, int(body.get_input_embeddings().num_embeddings)
-    vocabulary: dict[str, int] = tokenizer.get_vocab()
-    token = getattr(backend.model, "unk_token", None)
-    unknown = None if token is None else backend.token_to_id(token)
-    if token is None and type(backend.model).__name__ == "Unigram":
-        unknown = tokenizer.unk_token_id
-    highest = max(vocabulary.values(), default=-1)
-    encodings = backend.encode_batch(words, add_special_tokens=False)
-    if highest >= rows:
-        reason = f"its numbers go up to {highest}, the embeddings have {rows} rows"
-        trouble = f"the vocabulary does not fit the weights ({reason})"
-    elif len(vocabulary) < rows // 2:
-        trouble = f"the vocabulary does not fit the weights ({len(vocabulary)} pieces for {rows} embeddings)"
-    elif all(set(encoding.ids) <= {unknown} for encoding in encodings):
-        trouble = f"its tokenizer reads every plain word as {tokenizer.unk_token}, so the vocabulary is not the model's"
-    else:
-        return None if unknown is None else int(unknown)
-    raise ModelError(f"{source.folder}: {trouble}; give the tokenizer that belongs to the weights")
-
-
-def _special_tokens(source: ModelSource, backend: Any, words: list[str]) -> tuple[list[int], list[int]]:
+def _special_tokens(
+    source: ModelSource, backend: Any, words: list[str], spelled: list[list[int]]
+) -> tuple[list[int], list[int]]:
     """The special tokens put before and after a text."""
-    for word in words:
-        bare, whole = backend.encode(word, add_special_tokens=False).ids, backend.encode(word).ids
+    for word, bare in zip(words, spelled, strict=True):
+        whole = backend.encode(word).ids
         for start in range(len(whole) - len(bare) + 1):
             if bare and whole[start : start + len(bare)] == bare:
                 return whole[:start], whole[start + len(bare) :]
-    raise ModelError(f"{source.folder}: its tokenizer maps every plain word to nothing; save the model's own tokenizer")
+    raise broken(source.folder, "its tokenizer maps every plain word to nothing", "save the model's own tokenizer")
 
 
 def _length_limit(source: ModelSource, tokenizer: Any, body: Any) -> int:
     """Pieces in the longest input that the tokenizer and the positions of the model allow."""
     stated = tokenizer.model_max_length
     if not isinstance(stated, int | float) or isinstance(stated, bool) or not stated >= 1:
-        what = f"model_max_length is {str(stated)[:60]!r}, which should be a number of pieces"
-        raise ModelError(f"{source.folder / 'tokenizer_config.json'}: {what}; save the tokenizer again")
+        problem = f"model_max_length is {str(stated)[:60]!r}, expected a number of pieces"
+        raise broken(source.folder / "tokenizer_config.json", problem)
     limits = [int(stated)] if stated < _SANE_LENGTH else []
     positions = (getattr(body.config, name, None) for name in ("max_position_embeddings", "n_positions"))
     limits += (value for value in positions if isinstance(value, int) and value > 0)
@@ -212,7 +206,7 @@ def load_encoder(
         no_parameters_learn(loaded.outermost)
     else:
         dtype = dtype or "float32"
-        needed = check_files(source, init, _DTYPES[dtype])
+        needed = check_files(source, init)
         doing = f"loading model {source.name} in {dtype}"
         with quiet_loading(), explained_shortage(doing, needed=needed, remedy=_SMALLER):
             tokenizer = load_tokenizer(source, trust_remote_code=trust_remote_code)
@@ -249,21 +243,15 @@ def load_reader(source: ModelSource, *, trust_remote_code: bool = False, max_pie
     return piece_reader(source, tokenizer, body_of(skeleton), max_pieces=max_pieces)
 
 
-def check_files(source: ModelSource, init: Init, dtype: torch.dtype) -> int | None:
-    """Check that a model has files, of which none is missing or cut short, before anything is read.
+def check_files(source: ModelSource, init: Init) -> int | None:
+    """Check that a model has files, of which none is missing, before anything is read.
 
-    Returns the bytes that weights take while they are read, as stored and as kept; None for fresh ones.
+    Returns about the bytes that its weights take while they are read, as stored and as kept; None for fresh ones.
     """
     if isinstance(source, MemorySource):
         raise ModelError(f"model {source.name} is in memory alone, as no files hold it: give a model that was saved")
     tokenizer_files(source.folder)
-    if init == "random":
-        return None
-    needed = 0
-    for path in weight_files(source.folder):
-        stored = path.stat().st_size
-        needed += stored + (check_safetensors(path) * dtype.itemsize if path.suffix == ".safetensors" else stored)
-    return needed
+    return None if init == "random" else 2 * sum(path.stat().st_size for path in weight_files(source.folder))
 
 
 def _load_model(
@@ -284,18 +272,10 @@ def _load_model(
         with one_line(f"{source.folder / 'config.json'}: no model can be made of it", remedy=AGAIN):
             model = drawn(kind, config, seed, **options)
     if init != "random":
-        remedy = "check that they belong to its config.json, or download the model again"
-        with one_line(f"{source.folder}: the weights cannot be loaded", remedy=remedy):
-            stored, missing = pretrained(kind, source, config=config, **options)
+        stored, missing = pretrained(kind, source, config=config, **options)
         in_body = {id(parameter) for parameter in body_of(stored).parameters()}
         names = {name for name, value in stored.named_parameters(remove_duplicate=False) if id(value) in in_body}
-        if lost := sorted(name for name in names & missing if "pooler." not in name):
-            more = f" and {len(lost) - 1} more" if len(lost) > 1 else ""
-            remedy = "give weights that belong to its config.json, or ask for `init: random` in an experiment"
-            raise ModelError(f"{source.folder}: the weights lack {lost[0]}{more}, which would be random: {remedy}")
-        if classifier and missing:
-            what = f"no classifier in its weights ({min(missing)} is missing)"
-            raise ModelError(f"model {source.name}: {what}; choose a model that was fine-tuned to sort texts")
+        check_complete(source, missing if classifier else names & missing)
         if model is None:
             model, has_head = stored, has_head and missing <= names
         else:
@@ -306,11 +286,8 @@ def _load_model(
     read_languages_apart(body)
     blocks = find_blocks(body, n_layers=shape.n_layers, family=shape.family)
     loaded = (len(blocks), body.config.hidden_size, body.config.num_attention_heads)
-    if loaded != (shape.n_layers, shape.dim, shape.n_heads):
-        raise ModelError(
-            f"{source.folder}: the loaded model has {loaded[0]} layers of {loaded[1]} with {loaded[2]} heads, where "
-            f"its config.json reads as {shape.n_layers} of {shape.dim} with {shape.n_heads}: not supported"
-        )
+    if loaded != (expected := (shape.n_layers, shape.dim, shape.n_heads)):
+        raise broken(source.folder, f"layers, dimensions and heads are {loaded}, by its config.json {expected}")
     check_unfamiliar(body, blocks, family=shape.family)
     masked, own = (model if has_head and is_own == classifier else None for is_own in (False, True))
     return LoadedModel(body, blocks, masked, classifier=own)
@@ -354,7 +331,7 @@ def load_whole(source: ModelSource) -> WholeModel:
     """Load an encoder with all its heads, from whole files, to change its weights or shape and to save it."""
     import transformers
 
-    needed = check_files(source, "pretrained", torch.float32)
+    needed = check_files(source, "pretrained")
     shape = model_shape(source)
     with quiet_loading(), explained_shortage(f"loading model {source.name}", needed=needed):
         config = load_config(source, False)
@@ -363,12 +340,9 @@ def load_whole(source: ModelSource) -> WholeModel:
         name = config.architectures[0] if config.architectures else "AutoModel"
         kind = getattr(transformers, name, None)
         if not hasattr(kind, "from_pretrained"):
-            path = source.folder / "config.json"
-            raise ModelError(f"{path}: {name} is no class of transformers, so it cannot be changed")
-        with one_line(f"{source.folder}: the weights cannot be loaded", remedy=AGAIN):
-            model, absent = pretrained(kind, source, config=config, dtype=torch.float32)
-    if lost := sorted(name for name in absent if "pooler." not in name):
-        raise ModelError(f"{source.folder}: the weights lack {lost[0]}, which its class {name} has; {AGAIN}")
+            raise broken(source.folder / "config.json", f"{name} is no class of transformers, so it cannot be changed")
+        model, absent = pretrained(kind, source, config=config, dtype=torch.float32)
+    check_complete(source, absent)
     no_parameters_learn(model)
     read_languages_apart(model.base_model)
     blocks_of(model, shape.n_layers, shape.family)  # raises where there are none
@@ -407,11 +381,8 @@ class TunableModel:
         What is trained are the blocks above, what comes after the last block, and the head. A ModelError is raised for
         a layer that the model does not have, and where blocks share their weights.
         """
-        n_layers = len(self.blocks)
-        layer = layer_number(layer, n_layers)
-        if not 0 <= layer <= n_layers:
-            raise ModelError(f"layer {layer}: model {self.name} has {n_layers}, so frozen layers are 0…{n_layers}")
-        if len(set(map(id, self.blocks))) < n_layers:
+        (layer,) = layers_from_end(layer, lowest=0, n_layers=len(self.blocks))
+        if len(set(map(id, self.blocks))) < len(self.blocks):
             raise ModelError(f"model {self.name}: its blocks share their weights; tune all layers, or none")
         body = self.model.base_model
         trained = [*self.blocks[layer:], *(getattr(body, name, None) for name in _ABOVE_BLOCKS)]
@@ -443,8 +414,7 @@ def load_tunable(
     import transformers
 
     source, name = encoder.source, encoder.name
-    if isinstance(source, MemorySource):
-        raise ModelError(f"model {name} is in memory alone, as no files hold it: tune a model that was saved")
+    check_files(source, "pretrained")
     if encoder.tokenizer.pad_token_id is None:
         raise ModelError(f"model {name}: its tokenizer has no padding, as decoders'; give an encoder")
     config = load_config(source, trust_remote_code)
@@ -455,10 +425,7 @@ def load_tunable(
     new = frozenset[str]()
     if seed is None:
         model, missing = pretrained(kind, source, config=config, **options)
-        if missing:
-            raise ModelError(
-                f"model {name}: no such head in its weights ({min(missing)} is missing); fine-tune it first"
-            )
+        check_complete(source, missing, all_count=True)
     else:
         if head == "answers":
             config.num_labels = 2
@@ -479,8 +446,7 @@ def _with_new_head(
     """The model with a head whose weights are drawn anew, and the modules whose weights are."""
     from transformers import AutoModel
 
-    failed = one_line(f"{source.folder}: the weights do not fit", remedy="check that they belong to its config.json")
-    with failed, torch.random.fork_rng(devices=[]):
+    with torch.random.fork_rng(devices=[]):
         model = drawn(kind, config, seed, **options)
         body, missing = pretrained(AutoModel, source, config=config, **options)
         weights = model.base_model.state_dict()
@@ -488,8 +454,7 @@ def _with_new_head(
         known = {name: value for name, value in stored if name in weights and name not in missing}
         model.base_model.load_state_dict(known, strict=False)
     new = weights.keys() - known.keys()
-    if lost := sorted(name for name in new if not name.startswith("pooler.")):
-        raise ModelError(f"{source.folder}: the weights lack {lost[0]}, which would be random; give a whole model")
+    check_complete(source, new)
     of_head = {name for name, module in model.named_children() if module is not model.base_model}
     with_weights = {name.partition(".")[0] for name, _ in model.named_parameters()}
     return model, frozenset((of_head & with_weights) | {name.partition(".")[0] for name in new})

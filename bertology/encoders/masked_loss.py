@@ -16,6 +16,7 @@ from bertology.corpora import Sentences, Texts, as_sentences
 from bertology.encoders.batching import OnLong, pieces_in_batch
 from bertology.encoders.encoder import Encoder
 from bertology.encoders.interventions import Change, changing
+from bertology.encoders.sources import layers_from_end
 from bertology.errors import ModelError
 
 SHARE = 0.15
@@ -67,11 +68,9 @@ def masked_lm_loss(
     """Mask some words and predict them, if wanted with the hidden states of one layer changed.
 
     Whether a model uses a property in a layer shows in what it loses when the property is erased there (Elazar et al.
-    2021, section 2): compare the loss as it is, after the erasure, and after the erasure of as many random directions,
-    on the same words. An erasure fitted to words, each the mean of its pieces, is applied here to every piece, special
-    ones and masks included, since these are what the next block reads: on pieces, it does not remove exactly all.
-
-    In each sentence the same words are masked whatever is changed, all their pieces at once.
+    2021, section 2): compare the loss as it is, after the erasure, and after the erasure of as many random directions.
+    An erasure fitted to words is applied here to every piece, special ones and masks included, so that it does not
+    remove exactly all. In each sentence the same words are masked whatever is changed, all their pieces at once.
 
     Args:
         encoder: a masked language model.
@@ -90,14 +89,13 @@ def masked_lm_loss(
     """
     if (layer is None) != (change is None):
         raise ModelError("a layer and its change belong together: give both or none")
-    if layer is not None and not 0 <= layer <= encoder.n_layers:
-        raise ModelError(f"layer {layer}: the model has {encoder.n_layers}, so layers are 0…{encoder.n_layers}")
     sentences = as_sentences(sentences)
     text = MaskedText(encoder, sentences, share=share, seed=seed, on_long=on_long, words=words)
     places, n_sentences = text.places, len(sentences)
     bits, right = np.empty(len(places.word)), np.empty(len(places.word), dtype=bool)
     change_layer: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
     if layer is not None and change is not None:
+        (layer,) = layers_from_end(layer, lowest=0, n_layers=encoder.n_layers)
         change_layer = changing(encoder.model.body, encoder.model.blocks, layer, change)
     with change_layer:
         for batch in text.batches():

@@ -16,17 +16,18 @@ import json
 import re
 import uuid
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from types import BuiltinFunctionType, FunctionType, MethodType, SimpleNamespace
+from types import FunctionType, MethodType, SimpleNamespace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from bertology._files import digest
+from bertology._languages_apart import read_languages_apart
 from bertology.encoders._modules import (
     LoadedModel,
     check_unfamiliar,
@@ -37,7 +38,7 @@ from bertology.encoders._modules import (
 from bertology.encoders.encoder import Encoder
 from bertology.encoders.heads import has_causal_head
 from bertology.encoders.interventions import find_part, watching
-from bertology.encoders.loading import body_of, copy_embeddings, load_encoder, load_tokenizer
+from bertology.encoders.loading import body_of, check_fast, copy_embeddings, load_encoder, load_tokenizer
 from bertology.encoders.sources import (
     Init,
     MemorySource,
@@ -49,7 +50,6 @@ from bertology.encoders.sources import (
     model_fingerprint,
     one_line,
     pretrained,
-    quiet_loading,
     read_config,
     resolve_model,
     save_model,
@@ -84,14 +84,14 @@ def model_names(models: Sequence[object], names: Sequence[str | None] | None = N
     """:func:`model_name` of several models, where ``names`` call those in memory; those of one name are numbered.
 
     Raises:
-        ModelError: as of :func:`model_name`; or there are not as many names as models, or one for a model that has one.
+        ModelError: as of :func:`model_name`; or there are not as many names as models, one twice, or one for a model
+            that has one.
     """
     called = list(names) if names is not None else [None] * len(models)
-    if len(called) != len(models):
-        raise ModelError(f"names: {len(called)} for {len(models)} models; give one for each, None for those of files")
     given = [name for name in called if name is not None]
-    if len(set(given)) < len(given):
-        raise ModelError(f"names: {max(given, key=given.count)} is given twice; give each model a name of its own")
+    if len(called) != len(models) or len(set(given)) < len(given):
+        remedy = "give one name for each, and None for those of files"
+        raise ModelError(f"names: {', '.join(given)} for {len(models)} models; {remedy}")
     found, known = list[str](), dict[str, str]()
     for model, name in zip(models, called, strict=True):
         if isinstance(model, str | Path):
@@ -179,67 +179,64 @@ def _of_transformers(given: Any, tokenizer: Any, name: str | None, own: ModelSou
 
     runs, model = _unwrapped(given, tokenizer)
     kind, called = type(model), str(getattr(model, "name_or_path", "") or "")
-    origin = own or _found(called)
     plain, where, number = (name or f"{Path(called).name or kind.__name__} {_IN_MEMORY}").partition(" (in memory")
     title = (re.sub(r"[^\w.-]+", "-", plain).strip(".-") or "model") + where + number  # that a folder can have
-    config, body = model.config, body_of(model)
-    size = shape_of(config.to_dict(), f"model {title}, its configuration")
+    size = shape_of(model.config.to_dict(), f"model {title}, its configuration")
     masked, classifier = (
-        model if not config.is_encoder_decoder and isinstance(model, mapping.get(type(config), ())) else None
+        not model.config.is_encoder_decoder and isinstance(model, mapping.get(type(model.config), ()))
         for mapping in (known.MODEL_FOR_MASKED_LM_MAPPING, known.MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING)
     )
-    blocks = find_blocks(body, n_layers=size.n_layers, family=size.family)
-    parts = LoadedModel(body, blocks, masked, classifier=classifier, whole=model)
+
+    def parts_of(one: Any) -> LoadedModel:
+        blocks = find_blocks(body_of(one), n_layers=size.n_layers, family=size.family)
+        heads = [one if has_head else None for has_head in (masked, classifier)]
+        return LoadedModel(body_of(one), blocks, heads[0], classifier=heads[1], whole=one)
+
+    parts = parts_of(model)
     # No signal depends on a pooler under no head, and files that lack it have it drawn anew each time.
-    is_bare = model.base_model is model
-    without = {key for key in model.state_dict() if is_bare and key.startswith("pooler.")}
-    read, content = copy.deepcopy(tokenizer), _tokenizer_content(tokenizer)
-    described, foreign = _described(model, without=without)
-    returned = _returned_by(body if config.is_encoder_decoder else runs, parts, read, name=title)
+    without = {key for key in model.state_dict() if model.base_model is model and key.startswith("pooler.")}
+    content, foreign = _described(model, tokenizer, without)
+
+    def returned_by(run: Any, parts: LoadedModel) -> _Returned:
+        return _returned_by(parts.body if model.config.is_encoder_decoder else run, parts, tokenizer, title)
+
+    returned = returned_by(runs, parts)
 
     def is_in(source: ModelSource) -> bool:
-        """Whether files hold the model, tokenizer and heads included, and return the same for a few texts."""
+        """Whether files hold the model, tokenizer and heads included."""
         try:
             # Further heads of an encoder are read from its files; those that a model lacks are none of its own.
             if source != own and read_config(source.folder).get("architectures") not in (None, [kind.__name__]):
                 return False
-            encoder = load_encoder(source, dtype="float32", device="cpu")
-            stored, missing = encoder.model.outermost, frozenset[str]()
-            if type(stored) is not kind:
-                stored, missing = pretrained(kind, source, dtype=torch.float32)
-            of_files = _tokenizer_content(load_tokenizer(source))
+            stored, missing = pretrained(kind, source, dtype=torch.float32)
+            read_languages_apart(body_of(stored))
+            if not missing <= without or _described(stored, load_tokenizer(source), without)[0] != content:
+                return False
+            return _difference(returned, returned_by(stored, parts_of(stored)), close=1e-5) is None
         except (OSError, ValueError, RuntimeError, BertologyError):
             return False  # files that this class cannot be read from are not those of this model
-        return (
-            missing <= without
-            and of_files == content
-            and _described(stored, without=without)[0] == described
-            and _difference(returned, _returned_in(encoder), dtype="float32") is None
-        )
 
     def write(folder: Path) -> str | None:
-        save_model(model, folder, tokenizer=tokenizer, left_out=without)
         source = ModelSource(title, folder)
+        try:
+            save_model(model, folder, tokenizer=tokenizer, left_out=without)
+        except (ValueError, RuntimeError, TypeError, AttributeError):
+            return None  # parts of the model are none that its class makes, and cannot be written
         return model_fingerprint(source) if is_in(source) else None
 
     is_float32 = all(weight.dtype == torch.float32 for weight in model.parameters())
     if not foreign and runs is model and is_float32 and kind.__module__.startswith("transformers."):
-        # Only modules that its class makes of its configuration are worth writing.
-        with quiet_loading(), torch.device("meta"):
-            fresh = kind._from_config(type(config).from_dict(config.to_dict()))
-        classes = [
-            [(name, type(part)) for name, part in one.named_modules(remove_duplicate=False)] for one in (fresh, model)
-        ]
-        if classes[0] == classes[1]:
-            if name is None and origin and is_in(origin):
-                return origin
-            if (folder := keep_copy(title, write)) is not None:
-                return ModelSource(title, folder)
+        origin = own or _found(called)
+        if name is None and origin and is_in(origin):
+            return origin
+        if (folder := keep_copy(title, write)) is not None:
+            return ModelSource(title, folder)
     held = _snapshot(parts)
     held.body.config.use_cache = False  # type: ignore[union-attr]
     check_unfamiliar(held.body, held.blocks, family=size.family)
-    source = _held(title, held, read, size, partial(_redrawn, held, title))
-    return _kept(source, returned, runs, [described, content], kind=b"")
+    source = _held(title, held, tokenizer, size, partial(_redrawn, held, title))
+    # What is of no library is described by its name alone: a model with it is equal to no other.
+    return _kept(source, runs, returned, content + uuid.uuid4().hex if foreign else content)
 
 
 def _unwrapped(model: Any, tokenizer: Any) -> tuple[Any, Any]:
@@ -262,21 +259,18 @@ def _unwrapped(model: Any, tokenizer: Any) -> tuple[Any, Any]:
     which = f"model {type(model).__name__}"
     if not isinstance(model, PreTrainedModel):
         raise ModelError(f"model: a {type(model).__name__} is no model of transformers; {_PAIR}, or use ModuleAdapter")
-    _check_tokenizer(which, tokenizer)
     if any(parameter.is_meta for parameter in model.parameters()):
         raise ModelError(f"{which}: its weights are on the meta device; load them first")
-    highest, rows = max(tokenizer.get_vocab().values()), int(model.get_input_embeddings().num_embeddings)
-    if highest >= rows:
-        reason = f"its numbers go up to {highest:,}, the embeddings have {rows:,} rows"
-        raise ModelError(f"{which}: the tokenizer does not fit it ({reason}); give the tokenizer of the model")
+    _check_tokenizer(which, tokenizer, int(model.get_input_embeddings().num_embeddings))
     return runs, model
 
 
-def _check_tokenizer(which: str, tokenizer: Any) -> None:
-    if not getattr(tokenizer, "is_fast", False):
-        kind = type(tokenizer).__name__
-        remedy = "give a fast one (AutoTokenizer.from_pretrained)"
-        raise ModelError(f"{which}: its tokenizer, a {kind}, gives no character offsets; {remedy}")
+def _check_tokenizer(which: str, tokenizer: Any, n_rows: int) -> None:
+    """Raise a ModelError for a tokenizer that is not fast, or has numbers beyond the rows of the embeddings."""
+    check_fast(tokenizer, which)
+    if (highest := max(tokenizer.get_vocab().values())) >= n_rows:
+        reason = f"its numbers go up to {highest:,}, the embeddings have {n_rows:,} rows"
+        raise ModelError(f"{which}: the tokenizer does not fit it ({reason}); give the tokenizer of the model")
 
 
 @dataclass(frozen=True)
@@ -333,7 +327,7 @@ class ModuleBody(nn.Module):
 def _of_module(body: ModuleBody, tokenizer: Any, name: str) -> MemorySource:
     """A module of one's own as a model that is known by ``name`` in this process."""
     adapter, parts = body.adapter, body.loaded()
-    _check_tokenizer(f"model {name}", tokenizer)
+    _check_tokenizer(f"model {name}", tokenizer, body.get_input_embeddings().num_embeddings)
     size = ModelShape(len(parts.blocks), body.get_input_embeddings().embedding_dim, adapter.n_heads, "module")
 
     def fresh(init: Init, seed: int) -> LoadedModel:
@@ -342,18 +336,16 @@ def _of_module(body: ModuleBody, tokenizer: Any, name: str) -> MemorySource:
             raise ModelError(f"model {name}: {what}; give it, or leave the control random out")
         return ModuleBody(adapter.fresh(seed), adapter).loaded()
 
-    read = copy.deepcopy(tokenizer)
-    source = _held(name, _snapshot(parts), read, size, fresh)
+    source = _held(name, _snapshot(parts), tokenizer, size, fresh)
     load_encoder(source, device="cpu")  # checks that the vocabulary fits
-    returned = _returned_by(body, parts, read, name=name)
+    returned = _returned_by(body, parts, tokenizer, name)
     for layer in range(size.n_layers + 1):
-        shape = list(returned[f"layer {layer}"].shape) if f"layer {layer}" in returned else "none, as no block ran"
-        if shape != [len(returned[f"layer {size.n_layers}"]), size.dim]:
-            what = f"the states of layer {layer} are of shape {shape}, which should be [piece, {size.dim}]"
+        found, expected = returned.get(f"layer {layer}"), [len(returned[f"layer {size.n_layers}"]), size.dim]
+        if found is None or list(found.shape) != expected:
+            states = "missing, as no block ran" if found is None else f"of shape {list(found.shape)}"
+            what = f"the states of layer {layer} are {states}, expected [piece, dim] {expected}"
             raise ModelError(f"model {name}: {what}; check blocks and forward of the ModuleAdapter")
-    # Classes and functions of one's own are known by their names alone, so that what was returned belongs to it.
-    content = [_described(body.module, is_strict=False)[0], _tokenizer_content(read)]
-    return _kept(source, returned, body, content, kind=b"module")
+    return _kept(source, body, returned, _described(body.module, tokenizer)[0])
 
 
 def _held(
@@ -361,7 +353,8 @@ def _held(
 ) -> MemorySource:
     kinds = (weight.dtype for weight in model.outermost.parameters())
     dtype = str(next((kind for kind in kinds if kind.is_floating_point), torch.float32)).removeprefix("torch.")
-    return MemorySource(name, Path(name), size=size, dtype=dtype, model=model, tokenizer=tokenizer, fresh=fresh)
+    read = copy.deepcopy(tokenizer)
+    return MemorySource(name, Path(name), size=size, dtype=dtype, model=model, tokenizer=read, fresh=fresh)
 
 
 def _snapshot(model: LoadedModel) -> LoadedModel:
@@ -371,11 +364,11 @@ def _snapshot(model: LoadedModel) -> LoadedModel:
     return made
 
 
-def _run(name: str) -> contextlib.AbstractContextManager[None]:
-    return one_line(f"model {name} does not run a few texts", remedy="mend its forward or hooks")
+def _rows(tokenizer: Any) -> list[Tensor]:
+    return [torch.tensor(tokenizer(text, verbose=False)["input_ids"]) for text in _TEXTS]
 
 
-def _returned_by(run: Any, model: LoadedModel, tokenizer: Any, *, name: str) -> _Returned:
+def _returned_by(run: Any, model: LoadedModel, tokenizer: Any, name: str) -> _Returned:
     """Hidden states of all layers, and logits, that an object returns for each of a few texts alone."""
     found: dict[str, list[Tensor]] = defaultdict(list)
     body, n_layers = model.body, len(model.blocks)
@@ -392,7 +385,7 @@ def _returned_by(run: Any, model: LoadedModel, tokenizer: Any, *, name: str) -> 
         with _run(name), torch.no_grad(), contextlib.ExitStack() as stack:
             stack.enter_context(watching(body, model.blocks, lambda block, state: keep(f"layer {block - 1}", state)))
             stack.callback(body.register_forward_hook(keep_last).remove)
-            for ids in _ids_of(tokenizer):
+            for ids in _rows(tokenizer):
                 output = run(input_ids=ids[None].to(next(body.parameters()).device))
                 named = (getattr(output, name, None) for name in ("logits", "prediction_logits"))
                 logits = next((one for one in named if one is not None), None)
@@ -402,21 +395,16 @@ def _returned_by(run: Any, model: LoadedModel, tokenizer: Any, *, name: str) -> 
     finally:
         for module, mode in modes:
             module.training = mode
-    if wrong := [place for place, values in made.items() if not values.isfinite().all()]:
-        raise SignalError(f"model {name}: {wrong[0]} is not finite; mend the weight, hook or forward that makes it so")
+    for place in (place for place, values in made.items() if not values.isfinite().all()):
+        raise SignalError(f"model {name}: {place} is not finite; mend the weight, hook or forward that makes it so")
     return made
-
-
-def _ids_of(tokenizer: Any) -> list[Tensor]:
-    return [torch.tensor(tokenizer(text, verbose=False)["input_ids"]) for text in _TEXTS]
 
 
 def _returned_in(encoder: Encoder) -> _Returned:
     """The signals of :func:`_returned_by`, read through an encoder from all texts together."""
-    rows = _ids_of(encoder.tokenizer)
+    rows, last = _rows(encoder.tokenizer), encoder.n_layers
     ids = nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=encoder.pad_id)
     mask = (torch.arange(ids.shape[1]) < torch.tensor(list(map(len, rows)))[:, None]).long()
-    last = encoder.n_layers
     with _run(encoder.name):
         states = encoder.hidden_states(ids, mask, layers=range(last + 1))
         found = {f"layer {layer}": state[mask.bool()] for layer, state in states.items()}
@@ -425,13 +413,16 @@ def _returned_in(encoder: Encoder) -> _Returned:
         elif encoder.model.classifier is not None:
             found["logits"] = encoder.class_logits(ids, mask)
         elif has_causal_head(encoder.model.outermost) and (causal := encoder.causal_head) is not None:
-            found["logits"] = causal.head.logits(causal.head.features(found[f"layer {last}"]))
+            found["logits"] = causal.logits(causal.features(found[f"layer {last}"]))
     return {name: values.cpu() for name, values in found.items()}
 
 
-def _difference(theirs: _Returned, ours: _Returned, *, dtype: str) -> str | None:
+def _run(name: str) -> contextlib.AbstractContextManager[None]:
+    return one_line(f"model {name} does not run a few texts", remedy="mend its forward or hooks")
+
+
+def _difference(theirs: _Returned, ours: _Returned, *, close: float) -> str | None:
     """The first place in which two results differ by more than rounding; None where they are the same."""
-    close = 1e-4 if dtype in ("float32", "float64") else 3e-2
     for place, values in ours.items():
         expected = theirs.get(place)
         if expected is None or expected.shape != values.shape:
@@ -441,27 +432,26 @@ def _difference(theirs: _Returned, ours: _Returned, *, dtype: str) -> str | None
     return None
 
 
-def _kept(source: MemorySource, theirs: _Returned, runs: nn.Module, content: list[Any], *, kind: bytes) -> MemorySource:
-    """A source whose copy was compared with what the object ``runs`` returned, found by its name from now on."""
-    own, ran = set(map(id, runs.modules())), dict[int, nn.Module]()
+def _kept(source: MemorySource, runs: nn.Module, returned: _Returned, content: str) -> MemorySource:
+    """A source whose copy returns what the object ``runs`` returned, found by its name from now on."""
+    own, ran, name = set(map(id, runs.modules())), dict[int, nn.Module](), source.name
 
     def note(module: nn.Module, args: Any) -> None:
         ran[id(module)] = module
 
     encoder = load_encoder(source, device=str(next(source.model.outermost.parameters()).device))
-    handle = torch.nn.modules.module.register_module_forward_pre_hook(note)
-    try:
+    with contextlib.ExitStack() as stack:
+        stack.callback(torch.nn.modules.module.register_module_forward_pre_hook(note).remove)
         ours = _returned_in(encoder)
-    finally:
-        handle.remove()
     if called := [type(module).__name__ for place, module in ran.items() if place in own]:
         remedy = "let forwards and hooks use the module that they are called with, so that a copy can be made"
-        raise ModelError(f"model {source.name}: a function of it runs a {called[0]} of the object; {remedy}")
-    if (place := _difference(theirs, ours, dtype=source.dtype)) is not None:
+        raise ModelError(f"model {name}: a function of it runs a {called[0]} of the object; {remedy}")
+    close = 1e-4 if source.dtype in ("float32", "float64") else 3e-2
+    if (place := _difference(returned, ours, close=close)) is not None:
         raise ModelError(
-            f"model {source.name}: {place} of a few texts read together is not what the object returns for each alone; "
-            "give a model without randomness, state, arithmetic that depends on the batch (dynamic quantisation), or "
-            "changes around its encoder"
+            f"model {name}: {place} of a few texts read together is not what the object returns for each alone; give a "
+            "model without randomness, state, arithmetic that depends on the batch (dynamic quantisation), or changes "
+            "around its encoder"
         )
     # Where parts of blocks do not run that those of its family have, it is of a family that is not known, so that
     # nothing is read from these parts.
@@ -474,11 +464,8 @@ def _kept(source: MemorySource, theirs: _Returned, runs: nn.Module, content: lis
             is_changed = True  # the block does not have it
         if is_changed:
             source = replace(source, size=replace(source.size, family=f"changed {encoder.family}"))
-    made = digest([repr(content).encode()])
-    if kind:
-        values = (repr(_tensor_content(values)).encode() for values in theirs.values())
-        made = digest([kind, made.encode(), *values])
-    source = replace(source, content=made)
+    signals = [_tensor_content(values) for values in returned.values()]
+    source = replace(source, content=digest([content.encode(), repr(signals).encode()]))
     keep_source(source)
     return source
 
@@ -512,108 +499,57 @@ def _redrawn(held: LoadedModel, name: str, init: Init, seed: int) -> LoadedModel
     return made
 
 
-_NOT_CONTENT = frozenset(
-    {"_modules", "_parameters", "_buffers", "_non_persistent_buffers_set", "training", "config", "generation_config"}
-    | {"name_or_path", "warnings_issued", "_output_capturing_hooks_installed", "_is_hf_initialized"}
-)
-"""Attributes that are described on their own, or that change nothing: passes are made in evaluation mode."""
 _NOT_CONFIG = frozenset({"use_cache", "architectures", "dtype", "torch_dtype"})
-_DEEPEST = 8
+_OF_MODELS = ("transformers.", "bertology.")
 
 
-def _described(
-    model: nn.Module, *, without: Collection[str] = (), is_strict: bool = True
-) -> tuple[list[Any], list[str]]:
-    """Plain values of all that a module computes with, which are equal for modules that compute the same.
-
-    Parameters named in ``without`` are left out. What is of no library (a hook, a function in place of a method, a
-    class) is described by a number that is drawn anew each time if ``is_strict``, so that a module with it is equal to
-    no other; otherwise by its name. Such names are returned beside the values.
-    """
+def _described(model: nn.Module, tokenizer: Any, without: Collection[str] = ()) -> tuple[str, list[str]]:
+    """What a module computes with, but for parameters named in ``without``: its parts and their settings as they are
+    printed, its configuration, weights and tokenizer. The names of functions and classes in it that are of no library,
+    of which nothing but the name is known, are returned as well."""
     foreign: list[str] = []
 
-    def of_foreign(name: object) -> str:
-        foreign.append(str(name))
-        return uuid.uuid4().hex if is_strict else str(name)
+    def look(value: Any) -> None:
+        """Note a function, class or object of no library, and a class of a library one of whose methods is not."""
+        if isinstance(value, MethodType | partial):
+            look(value.__func__ if isinstance(value, MethodType) else value.func)
+            return
+        kind = value if isinstance(value, type | FunctionType) else type(value)
+        bases = kind.__mro__ if isinstance(kind, type) and issubclass(kind, nn.Module) else ()
+        methods = (one for base in bases for one in vars(base).values())
+        functions = [kind, *(one for one in methods if isinstance(one, FunctionType))]
+        is_named = isinstance(kind, type) or "<" not in kind.__qualname__ or kind.__module__.startswith(_OF_MODELS)
+        if not (is_named and all(is_of_library(one.__module__) for one in functions)):
+            foreign.append(f"{kind.__module__}.{kind.__qualname__}")
 
-    def of_class(kind: type) -> str:
-        """The name of a class of a library, none of whose methods was replaced."""
-        name = f"{kind.__module__}.{kind.__qualname__}"
-        functions = [value for base in kind.__mro__ for value in vars(base).values() if isinstance(value, FunctionType)]
-        is_known = all(map(is_of_library, (kind.__module__, *(one.__module__ for one in functions))))
-        return name if is_known else of_foreign(name)
-
-    def of(value: Any, depth: int = 0) -> Any:
-        if value is None or isinstance(value, bool | int | float | complex | str | bytes | torch.dtype | torch.device):
-            return repr(value)
-        if depth > _DEEPEST:
-            return of_foreign(type(value).__qualname__)
-        if isinstance(value, Tensor):
-            return _tensor_content(value)
-        if isinstance(value, Mapping):
-            return sorted([repr(key), of(one, depth + 1)] for key, one in value.items())
-        if isinstance(value, set | frozenset):
-            return sorted(repr(of(one, depth + 1)) for one in value)
-        if isinstance(value, MethodType):
-            value = (value.__func__, value.__self__)
-        elif isinstance(value, partial):
-            value = (value.func, value.args, value.keywords)
-        if isinstance(value, tuple | list):
-            return [of(one, depth + 1) for one in value]
-        if isinstance(value, type):
-            return of_class(value)
-        if isinstance(value, FunctionType | BuiltinFunctionType):
-            name = f"{value.__module__}.{value.__qualname__}"
-            is_named = _is_of_transformers(value) or "<" not in name
-            return name if is_named and is_of_library(value.__module__) else of_foreign(name)
-        kind = of_class(type(value))
-        if isinstance(value, nn.Module):
-            return kind  # described where it stands in the model
-        held = value.to_dict() if hasattr(value, "to_dict") else getattr(value, "__dict__", None)
-        return [kind, of_foreign(type(value).__qualname__) if held is None else of(held, depth + 1)]
-
-    hooks = torch.nn.modules.module.__dict__
-    found: list[Any] = [of(hooks.get(f"_global_forward{kind}_hooks")) for kind in ("", "_pre")]
-    for name, module in model.named_modules(remove_duplicate=False):
-        weights = {
-            key: None if value is None else _tensor_content(value)
-            for key, value in {**module._parameters, **module._buffers}.items()
-            if f"{name}.{key}".lstrip(".") not in without
-        }
-        facts = {key: value for key, value in vars(module).items() if key not in _NOT_CONTENT}
-        for key, value in facts.items():
-            if "_hooks" in key and isinstance(value, dict):
-                # By what they do, since their numbers only grow; those by which transformers gathers what it returns
-                # stay where they were used.
-                facts[key] = [one for one in value.values() if not _is_of_transformers(one)]
-        plain = sorted((key, of(value)) for key, value in facts.items())
-        # A model that was loaded has private attributes that one which was built has not.
-        kept = [(key, fact) for key, fact in plain if fact and not (key[0] == "_" and fact in ("None", "False"))]
-        found.append([name, of_class(type(module)), kept, sorted(weights.items())])
+    hooks = vars(torch.nn.modules.module)
+    held = [*hooks["_global_forward_hooks"].values(), *hooks["_global_forward_pre_hooks"].values()]
+    for module in model.modules():
+        held += [module, *(value for key, value in vars(module).items() if not key.startswith("_") or callable(value))]
+        held += [*module._forward_hooks.values(), *module._forward_pre_hooks.values()]
+    for value in held:
+        look(value)
     config: Any = getattr(model, "config", None)
+    found: list[Any] = [repr(model)]
     if hasattr(config, "to_dict"):
         settings = {key: value for key, value in config.to_dict().items() if key not in _NOT_CONFIG}
         attention = getattr(config, "_attn_implementation", None)
         # Implementations of attention with the same result up to rounding are one.
-        found += [config_content(settings), "" if attention in (None, "eager", "sdpa") else of_foreign(attention)]
-    return found, foreign
+        found.append(config_content(settings))
+        foreign += [] if attention in (None, "eager", "sdpa") else [str(attention)]
+    weights = sorted((name, _tensor_content(one)) for name, one in model.state_dict().items() if name not in without)
+    # Truncation and padding are set by callers.
+    read = json.loads(tokenizer.backend_tokenizer.to_str()) | {"truncation": None, "padding": None}
+    found += [weights, foreign, read, dict(tokenizer.special_tokens_map), tokenizer.model_max_length]
+    return repr(found), foreign
 
 
-def _tensor_content(values: Tensor) -> list[Any]:
-    """Type, shape and a hash of the values of a tensor."""
+def _tensor_content(values: Any) -> list[Any]:
+    """Type, shape and a hash of the values of a tensor; anything else as it is printed."""
+    if not isinstance(values, Tensor):
+        return [repr(values)]
     plain = values.detach().cpu()
     if plain.is_quantized:
         return [str(plain.dtype), *_tensor_content(plain.dequantize())]
     flat = plain.contiguous().flatten()
     return [str(plain.dtype), list(plain.shape), digest([flat.view(torch.uint8).numpy().data if len(flat) else b""])]
-
-
-def _tokenizer_content(tokenizer: Any) -> list[Any]:
-    """The settings by which a tokenizer reads texts, except truncation and padding, which are set by callers."""
-    content = json.loads(tokenizer.backend_tokenizer.to_str())
-    left = {key: value for key, value in content.items() if key not in ("truncation", "padding")}
-    return [left, dict(tokenizer.special_tokens_map), tokenizer.model_max_length]
-
-
-def _is_of_transformers(function: Any) -> bool:
-    return isinstance(function, FunctionType) and function.__module__.startswith("transformers.")

@@ -6,18 +6,15 @@ import contextlib
 import importlib.util
 import itertools
 import json
-import math
 import os
 import re
 import shutil
-import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from importlib import import_module
 from importlib.metadata import version
-from operator import attrgetter
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
@@ -40,8 +37,8 @@ from bertology.errors import BertologyError, ModelError, NameNotFoundError, cut,
 
 
 @contextlib.contextmanager
-def one_line(what: str, *, remedy: str) -> Iterator[None]:
-    """Turn the errors that a library raises for a model's files into a ModelError of one line, but not lack of memory.
+def one_line(what: str, *, remedy: str, kind: type[BertologyError] = ModelError) -> Iterator[None]:
+    """Turn the errors that a library raises for files into one of a ``kind``, of one line, but not lack of memory.
 
     Each architecture validates in its own way, broken files show as errors of every kind, and the tokenizers library
     raises bare exceptions and panics. ``what`` names the file or folder, and what cannot be done with it.
@@ -52,15 +49,13 @@ def one_line(what: str, *, remedy: str) -> Iterator[None]:
         is_librarys = isinstance(error, Exception) or type(error).__name__ == "PanicException"
         if not is_librarys or isinstance(error, BertologyError) or is_out_of_memory(error):
             raise
-        if "weights_only" in str(error):
-            # torch then advises to load the file in a way that runs whatever code is in it.
-            raise ModelError(
-                f"{what} (it is a pickle that holds more than tensors, which can run code); ask its author for "
-                "safetensors, or for a pickle of the weights alone"
-            ) from None
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
         reason = (lines[0] if lines else type(error).__name__)[:200]
-        raise ModelError(f"{what} ({reason}); {remedy}") from None
+        if "weights_only" in str(error):
+            # torch then advises to load the file in a way that runs whatever code is in it.
+            reason = "it is a pickle that holds more than tensors, which can run code"
+            remedy = "ask its author for safetensors, or for a pickle of the weights alone"
+        raise kind(f"{what} ({reason}); {remedy}") from None
 
 
 NO_VOCABULARY = ("tokenizer_config.json", "special_tokens_map.json", "added_tokens.json")
@@ -71,42 +66,40 @@ TOKENIZER_FILES = (
 """Files that decide how text is cut into pieces."""
 AGAIN = "copy or download the model again"
 _SAVE_AGAIN = "give a folder written by save_pretrained (config.json, tokenizer.json, model.safetensors)"
-_TYPES: dict[str, tuple[type, str]] = {
-    "model_type": (str, "a name"),
-    "architectures": (list, "a list of names"),
-    "is_encoder_decoder": (bool, "true or false"),
-    "is_decoder": (bool, "true or false"),
-    "auto_map": (dict, "an object"),
-}
+_TYPES = {"model_type": str, "architectures": list, "is_encoder_decoder": bool, "is_decoder": bool, "auto_map": dict}
+_IN_WORDS = {str: "a name", list: "a list of names", bool: "true or false", dict: "an object"}
+
+
+def broken(path: Path, problem: str, remedy: str = AGAIN) -> ModelError:
+    """The error for a file or folder of a model that cannot be used."""
+    return ModelError(f"{path}: {problem}; {remedy}")
 
 
 def read_config(folder: Path) -> dict[str, Any]:
     """The content of ``config.json``, checked: the fields that decide what is loaded have the right types."""
     path = folder / "config.json"
-    try:
-        config = read_model_json(path)
-    except (FileNotFoundError, NotADirectoryError):
-        raise ModelError(f"{folder}: no config.json, so this is not a model folder; {_SAVE_AGAIN}") from None
-    if not isinstance(config, dict):
-        raise ModelError(f"{path}: should hold a JSON object, not {type(config).__name__}; {_SAVE_AGAIN}")
-    for name, (kind, right) in _TYPES.items():
+    config: dict[str, Any] = read_model_json(path, dict)
+    for name, kind in _TYPES.items():
         value = config.get(name)
-        kinds = set(map(type, value)) if isinstance(value, list) else set[type]()
-        if value is not None and not (isinstance(value, kind) and kinds <= {str}):
-            raise ModelError(f"{path}: {name} is {str(value)[:60]!r}, which should be {right}; {AGAIN}")
+        are_names = not isinstance(value, list) or all(isinstance(one, str) for one in value)
+        if value is not None and not (isinstance(value, kind) and are_names):
+            raise broken(path, f"{name} is {str(value)[:60]!r}, expected {_IN_WORDS[kind]}")
     return config
 
 
-def read_model_json(path: Path) -> Any:
-    """The content of one of a model's JSON files."""
-    if path.exists() and not path.is_file():
-        raise ModelError(f"{path}: expected a file, found a folder, device or pipe; {AGAIN}")
+def read_model_json(path: Path, kind: type = object) -> Any:
+    """The content of one of a model's JSON files, which should be of a type."""
+    if not path.is_file():
+        problem = f"{path.name} is no file" if path.exists() else f"no {path.name}"
+        raise broken(path.parent, problem, _SAVE_AGAIN)
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
         canonical_json(value)
     except (ValueError, RecursionError) as error:
         # Not JSON, not UTF-8, a number of thousands of digits, half a surrogate pair, deep nesting.
-        raise ModelError(f"{path}: not readable as JSON ({str(error)[:200]}); {AGAIN}") from None
+        raise broken(path, f"not readable as JSON ({str(error)[:200]})") from None
+    if not isinstance(value, kind):
+        raise broken(path, f"expected a JSON {kind.__name__}, found {type(value).__name__}")
     return value
 
 
@@ -119,68 +112,44 @@ def weight_files(folder: Path) -> tuple[Path, ...]:
         if index.is_file():
             break
     else:
-        raise ModelError(f"{folder}: no weights (model.safetensors or pytorch_model.bin); {_SAVE_AGAIN}")
-    content = read_model_json(index)
-    by_tensor = content.get("weight_map") if isinstance(content, dict) else None
+        raise broken(folder, "no weights (model.safetensors or pytorch_model.bin)", _SAVE_AGAIN)
+    by_tensor = read_model_json(index, dict).get("weight_map")
     if not isinstance(by_tensor, dict) or not by_tensor:
-        raise ModelError(f"{index}: no weight_map, which names the file of each weight; {AGAIN}")
+        raise broken(index, "no weight_map, which names the file of each weight")
     # By their names in the listing, so that an index cannot name files elsewhere on the machine.
     files = {path.name: path for path in folder.iterdir() if path.is_file()}
     for name in by_tensor.values():
         if not isinstance(name, str) or name not in files:
-            raise ModelError(f"{index}: it names {str(name)[:60]!r}, which is no file of its folder; {AGAIN}")
+            raise broken(index, f"it names {str(name)[:60]!r}, which is no file of its folder")
     return tuple(files[name] for name in sorted(set(by_tensor.values())))
-
-
-def check_safetensors(path: Path) -> int:
-    """Check by its header alone that a safetensors file is complete, and return the number of values in it.
-
-    The header is read as bytes: opening the file with its library maps all of it, which takes as much address space as
-    the model, before it is known how much there is.
-    """
-    size = path.stat().st_size
-    why = f"its header does not fit in its {size:,} bytes"
-    with path.open("rb") as file:
-        length = int.from_bytes(file.read(8), "little")
-        if size >= 8 and 2 <= length <= size - 8:
-            try:
-                entries = [entry for name, entry in json.loads(file.read(length)).items() if name != "__metadata__"]
-                expected = 8 + length + max((entry["data_offsets"][1] for entry in entries), default=0)
-                if size == expected:
-                    return sum(math.prod(entry["shape"]) for entry in entries)
-                why = f"it has {size:,} bytes of {expected:,}"
-            except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError):
-                why = "its header is not readable"
-    raise ModelError(f"{path}: not a whole safetensors file ({why}); {AGAIN}")
 
 
 def tokenizer_files(folder: Path) -> tuple[Path, ...]:
     """The files of the tokenizer, of which one must hold a vocabulary, in a fixed order."""
     files = tuple(filter(Path.is_file, map(folder.joinpath, TOKENIZER_FILES)))
-    if {*map(attrgetter("name"), files)} <= {*NO_VOCABULARY}:
-        raise ModelError(f"{folder}: no tokenizer (tokenizer.json, vocab.txt …); save the model's tokenizer beside it")
+    if {path.name for path in files} <= {*NO_VOCABULARY}:
+        raise broken(folder, "no tokenizer (tokenizer.json, vocab.txt …)", "save the model's tokenizer beside it")
     return files
 
 
 def code_files(folder: Path) -> list[Path]:
     """The Python files of a model whose configuration or tokenizer names classes in them; none for others."""
-    has_code, repositories, tokenizer = False, set[str](), folder / "tokenizer_config.json"
+    tokenizer, names = folder / "tokenizer_config.json", list[Any]()
     for settings in (read_config(folder), read_model_json(tokenizer) if tokenizer.is_file() else {}):
         classes = settings.get("auto_map") if isinstance(settings, dict) else None
         for value in classes.values() if isinstance(classes, dict) else [classes]:
-            for name in value if isinstance(value, list) else [value]:
-                has_code = has_code or isinstance(name, str)
-                # Two hyphens stand between a repository and a class in it, where code lies in another than the model.
-                if isinstance(name, str) and "--" in name:
-                    repositories.add(name.partition("--")[0])
-    files = sorted(folder.glob("*.py")) if has_code else []
-    for repository in sorted(repositories):
+            names += value if isinstance(value, list) else [value]
+    names = [name for name in names if isinstance(name, str)]
+    files = sorted(folder.glob("*.py")) if names else []
+    # Two hyphens stand between a repository and a class in it, where code lies in another than the model.
+    for repository in sorted({name.partition("--")[0] for name in names if "--" in name}):
         try:
             files += sorted(download(repository, None, ("*.py",), offline=_is_offline()).glob("*.py"))
         except Exception as error:
             # Errors of the connection and of the hub itself, and names that are no hub ids: each becomes one line.
-            why = f"cannot get its code from {repository} ({_reason_of(error)})"
-            raise ModelError(f"{folder}: {why}: check the connection") from None
+            raise broken(
+                folder, f"cannot get its code from {repository} ({_reason_of(error)})", "check the connection"
+            ) from None
     return files
 
 
@@ -281,7 +250,6 @@ def shape_of(config: Mapping[str, Any], path: Path | str) -> ModelShape:
     family, sizes, from_library = config.get("model_type"), list[int](), dict[str, Any]()
     if not isinstance(family, str):
         raise ModelError(f"{path}: no model_type, so the architecture is not known; add it")
-
     for what, names in _FIELDS.items():
         value = _first_of(config, names)
         if value is None and not from_library:
@@ -292,8 +260,7 @@ def shape_of(config: Mapping[str, Any], path: Path | str) -> ModelShape:
             with one_line(f"{path}: not a usable configuration", remedy=AGAIN):
                 filled = CONFIG_MAPPING[family](**config)
             from_library = {name: getattr(filled, name, None) for names in _FIELDS.values() for name in names}
-        value = _first_of(from_library, names) if value is None else value
-        if value is None:
+        if (value := value or _first_of(from_library, names)) is None:
             raise ModelError(f"{path}: no {what} (one of {', '.join(names)}): not an encoder of text")
         sizes.append(value)
     n_layers, dim, n_heads = sizes
@@ -308,10 +275,7 @@ def shape_of(config: Mapping[str, Any], path: Path | str) -> ModelShape:
 
 def _first_of(values: Mapping[str, Any], names: Sequence[str]) -> int | None:
     """The first positive number among the values of some names."""
-    for one in map(values.get, names):
-        if isinstance(one, int) and not isinstance(one, bool) and one > 0:
-            return one
-    return None
+    return next((one for one in map(values.get, names) if type(one) is int and one > 0), None)
 
 
 def model_fingerprint(source: ModelSource, *, init: Init = "pretrained", seed: int = 0) -> str:
@@ -383,9 +347,18 @@ def load_config(source: ModelSource, trust_remote_code: bool) -> Any:
 
 def pretrained(kind: Any, source: ModelSource, **options: Any) -> tuple[Any, frozenset[str]]:
     """A model from its files by one of the classes of transformers, and the names of weights that these files lack."""
-    with quiet_loading():
+    remedy = "check that they belong to its config.json, or download the model again"
+    with quiet_loading(), one_line(f"{source.folder}: the weights cannot be loaded", remedy=remedy):
         model, report = kind.from_pretrained(source.folder, output_loading_info=True, **options)
     return model, frozenset(report["missing_keys"])
+
+
+def check_complete(source: ModelSource, missing: Collection[str], *, all_count: bool = False) -> None:
+    """Raise a ModelError for weights that are ``missing``, except those of a pooler unless all of them count."""
+    if lost := sorted(name for name in missing if all_count or "pooler." not in name):
+        more = f" and {len(lost) - 1} more" if len(lost) > 1 else ""
+        problem = f"the weights lack {lost[0]}{more}, which would be random"
+        raise broken(source.folder, problem, "choose a model that was saved with them, or `init: random`")
 
 
 def drawn(kind: Any, config: Any, seed: int, dtype: Any, **options: Any) -> Any:
@@ -432,38 +405,6 @@ def save_model(model: Any, folder: Path, *, tokenizer: Any, left_out: Collection
 
 MODELS = "models"
 """Folder of the copies in the cache folder: ``<fingerprint>/<title>``."""
-_FINGERPRINT = frozenset("0123456789abcdef")
-_OTHER_CACHE = "name another folder in BERTOLOGY_CACHE"
-
-
-class ModelCopy(NamedTuple):
-    """The files of a model that a person had in memory, or of one with its adapters merged into it."""
-
-    folder: Path  # the name by which runs find the model
-    n_bytes: int
-    last_read: float  # time when it was last written or read, in seconds since the epoch
-
-    @property
-    def name(self) -> str:
-        """The folder under the cache folder."""
-        return f"{MODELS}/{self.folder.parent.name}"
-
-    def describe(self) -> str:
-        """A description in one line."""
-        return f"{self.folder.name}: a copy of a model in memory, or of one with adapters, by which runs find it"
-
-
-def model_copies() -> list[ModelCopy]:
-    """The copies there are, in the order of their names; what else lies there is left out."""
-    parent, found = cache_folder() / MODELS, []
-    with explained_write_errors(parent, verb="read", remedy=_OTHER_CACHE):
-        for folder in sorted(parent.glob("*/*")):
-            is_own = set(folder.parent.name) <= _FINGERPRINT and (folder / "config.json").is_file()
-            if is_own and not folder.is_symlink() and not folder.parent.is_symlink():
-                stats = [path.stat() for path in folder.rglob("*") if path.is_file()]
-                read = max(max(stat.st_atime, stat.st_mtime) for stat in stats)
-                found.append(ModelCopy(folder, sum(stat.st_size for stat in stats), read))
-    return found
 
 
 def keep_copy(title: str, write: Callable[[Path], str | None]) -> Path | None:
@@ -472,7 +413,7 @@ def keep_copy(title: str, write: Callable[[Path], str | None]) -> Path | None:
     ``write`` writes the folder and returns its fingerprint, or None if it is not to be kept; so does this function.
     """
     parent = cache_folder() / MODELS
-    with explained_write_errors(parent, remedy=_OTHER_CACHE):
+    with explained_write_errors(parent, remedy="name another folder in BERTOLOGY_CACHE"):
         parent.mkdir(parents=True, exist_ok=True)
         sweep(parent)
         with temporary_folder(parent, title) as made:
@@ -484,16 +425,6 @@ def keep_copy(title: str, write: Callable[[Path], str | None]) -> Path | None:
             if not folder.is_dir():
                 (made / title).rename(folder)
     return folder
-
-
-def prune_copies(*, older_than_days: float = 0.0, dry_run: bool = False) -> list[ModelCopy]:
-    """Delete copies that were not read for so many days; return those that were deleted, or would be."""
-    latest = time.time() - older_than_days * 86400
-    gone = [copy for copy in model_copies() if copy.last_read <= latest]
-    for copy in gone if not dry_run else ():
-        with explained_write_errors(copy.folder, verb="delete", remedy=_OTHER_CACHE):
-            shutil.rmtree(copy.folder.parent)
-    return gone
 
 
 ADAPTER = "adapter_config.json"
@@ -510,26 +441,21 @@ def _unwrapped(folder: Path) -> Path:
     path = folder / "modules.json"
     if not path.is_file():
         return folder
-    modules = read_model_json(path)
-    first = modules[0] if isinstance(modules, list) and modules else None
-    name = first.get("path") if isinstance(first, dict) else None
-    if not isinstance(name, str) or Path(name).name != name:
-        raise ModelError(f"{path}: its first module should have the name of a folder in this one as its path; {AGAIN}")
-    return folder / name
+    with one_line(f"{path}: expected a list of modules, each with the name of a folder as its path", remedy=AGAIN):
+        name: str = read_model_json(path, list)[0]["path"]
+        if Path(name).name == name:
+            return folder / name
+        raise ValueError(name)
 
 
 def _merged(folder: Path) -> Path:
     """The copy in the cache of an adapter's model with the adapter merged into it, made where there is none."""
-    settings = read_model_json(folder / ADAPTER)
+    settings = read_model_json(folder / ADAPTER, dict)
     weights = next((folder / name for name in ADAPTER_WEIGHTS if (folder / name).is_file()), None)
-    if not isinstance(settings, dict) or weights is None:
-        raise ModelError(f"{folder}: an adapter is {ADAPTER} and {ADAPTER_WEIGHTS[0]}; {AGAIN}")
-    try:
-        whole = weight_files(folder)[0].name
-    except ModelError:
-        pass
-    else:
-        raise ModelError(f"{folder}: holds an adapter and a whole model ({whole}); put one of them elsewhere")
+    if weights is None:
+        raise broken(folder, f"an adapter is {ADAPTER} and {ADAPTER_WEIGHTS[0]}")
+    if whole := [*folder.glob("model*.safetensors"), *folder.glob("pytorch_model*.bin")]:
+        raise broken(folder, f"holds an adapter and a whole model ({whole[0].name})", "put one of them elsewhere")
     name, revision = settings.get("base_model_name_or_path"), settings.get("revision")
     where = f"{folder / ADAPTER}: base_model_name_or_path"
     if not isinstance(name, str) or not isinstance(revision, str | None):
@@ -584,7 +510,7 @@ def _merge(folder: Path, settings: dict[str, Any], base: ModelSource, out: Path)
         needed = peft.get_peft_model_state_dict(adapted, save_embedding_layers=False).keys()
         if other := sorted(needed ^ given.keys()):
             fault = "its weights lack" if other[0] in needed else f"{base.name} has no place for"
-            raise ModelError(f"{folder}: {fault} {other[0]}; name the model that the adapter was made for")
+            raise broken(folder, f"{fault} {other[0]}", "name the model that the adapter was made for")
         merged = merge_adapters(adapted)
     has_vocabulary = any(name not in NO_VOCABULARY and (folder / name).is_file() for name in TOKENIZER_FILES)
     saved = {name.removeprefix("base_model.model.") for name in given}
@@ -630,35 +556,34 @@ def find_checkpoints(name: str, wanted: Wanted = "all") -> tuple[Checkpoint, ...
     wanted is missing, or two have the same step.
     """
     path = Path(name).expanduser()
-    is_folder = path.is_dir()
-    if name == POCKET and not is_folder:
-        remedy = "train one by `bertology pretrain … --set keep_checkpoints=[0,500]`"
-        raise ModelError(f"model {POCKET} has no checkpoints: {remedy}, and name its folder")
+    is_folder, all_named = (
+        path.is_dir(),
+        not isinstance(wanted, str) and not any(str(one).isdecimal() for one in wanted),
+    )
     if is_folder:
         paths = [one for parent in (path / "checkpoints", path) for one in sorted(parent.glob("*"))]
         known = {one.name: str(one) for one in paths if one.is_dir() and _FOLDER.fullmatch(one.name)}
-    elif isinstance(wanted, str) or any(str(one).isdecimal() for one in wanted):
-        known = {one: name for one in _refs(name) if _AFTER_WORD.search(one)}
+    elif all_named or name in _EMBEDDED:
+        known = {str(one): name for one in wanted if all_named}
     else:
-        known = {str(one): name for one in wanted}
+        known = {one: name for one in _refs(name) if _AFTER_WORD.search(one)}
+    steps = {one: _step_of(one, name) for one in known}
+    by_step = {str(step): one for one, step in steps.items()}
     if isinstance(wanted, str):
         chosen = [one for one in known if wanted == "all" or fnmatchcase(one, wanted)]
-        if not chosen:
-            which = "" if wanted == "all" else f" like {quoted(wanted)}"
-            raise ModelError(f"model {cut(name)}: no checkpoints{which}; {_LAYOUT}")
     else:
-        by_step = {str(_step_of(one, name)): one for one in known}
-        chosen = [one if one in known else by_step.get(one, "") for one in map(str, wanted)]
-        if "" in chosen:
-            unknown = str(wanted[chosen.index("")])
-            raise name_not_found(f"checkpoint of model {cut(name)}", unknown, known, remedy=_LAYOUT)
-    found = [Checkpoint(_step_of(one, name), known[one], None if is_folder else one) for one in dict.fromkeys(chosen)]
+        chosen = [one if one in known else by_step.get(one, one) for one in map(str, wanted)]
+    if not chosen:
+        raise ModelError(f"model {cut(name)}: no checkpoints{f' like {quoted(wanted)}' * (wanted != 'all')}; {_LAYOUT}")
+    for label in chosen:
+        if label not in known:
+            raise name_not_found(f"checkpoint of model {cut(name)}", label, known, remedy=_LAYOUT)
+    found = [Checkpoint(steps[one], known[one], None if is_folder else one) for one in dict.fromkeys(chosen)]
     found.sort(key=lambda one: one.step)
     for one, other in itertools.pairwise(found):
         if one.step == other.step:
             both = f"{one.revision or one.name} and {other.revision or other.name}"
-            remedy = "list those of one training, or name each as a model of its own with step:"
-            raise ModelError(f"model {cut(name)}: {both} are both of step {one.step}; {remedy}")
+            raise ModelError(f"model {cut(name)}: {both} are both of step {one.step}; list those of one training")
     return tuple(found)
 
 
@@ -807,30 +732,22 @@ def download(name: str, revision: str | None, patterns: tuple[str, ...], *, offl
 
 def _fetch(name: str, revision: str | None) -> Path:
     """The folder of the files of a hub model: weights in safetensors, pickled ones where there are no others."""
-    from huggingface_hub import HfApi, try_to_load_from_cache
+    from huggingface_hub import HfApi
     from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError, RevisionNotFoundError
 
-    def is_silent() -> bool:
-        """Whether the hub, which the download would wait for without end, gives no answer but the cache has the model.
-
-        Without a copy in the cache, the error is the one to report.
-        """
-        try:
-            hub = HfApi(endpoint=os.environ.get("HF_ENDPOINT") or None)
-            hub.model_info(name, revision=revision, timeout=WAIT_SECONDS)
-        except Exception as error:
-            is_missing = isinstance(error, RepositoryNotFoundError | RevisionNotFoundError)
-            cached = [try_to_load_from_cache(name, file, _hub_cache(), revision) for file in ("config.json", ADAPTER)]
-            if is_missing or not any(isinstance(path, str) for path in cached):
-                raise
-            return True
-        return False
-
+    place, trouble = os.environ.get("HF_ENDPOINT") or None, None
     try:
-        offline = _is_offline() or is_silent()
-        folder = download(name, revision, (*_DESCRIPTION, *_SAFE), offline=offline)
-        if not any(folder.glob("*.safetensors")):
-            folder = download(name, revision, (*_DESCRIPTION, *_PICKLED), offline=offline)
+        if not _is_offline():
+            try:
+                HfApi(endpoint=place).model_info(name, revision=revision, timeout=WAIT_SECONDS)
+            except (RepositoryNotFoundError, RevisionNotFoundError):
+                raise
+            except Exception as error:
+                trouble = error  # the hub gives no answer, for which a download would wait without end
+        for weights in (_SAFE, _PICKLED):
+            folder = download(name, revision, (*_DESCRIPTION, *weights), offline=_is_offline() or trouble is not None)
+            if any(folder.glob("*.safetensors")):
+                break
         return folder
     except GatedRepoError:
         raise ModelError(f"model {name} is gated: accept its terms on the hub and log in (`hf auth login`)") from None
@@ -838,11 +755,11 @@ def _fetch(name: str, revision: str | None) -> Path:
         raise ModelError(f"model {name} has no revision {revision!r}: check the branch, tag or commit") from None
     except Exception as error:
         # Errors of the connection, of files and of the hub itself: each becomes one line.
-        reason = f"the hub cannot be asked for others ({_reason_of(error)})"
+        reason = f"the hub cannot be asked for others ({_reason_of(trouble or error)})"
         if isinstance(error, RepositoryNotFoundError):
             reason = "the hub has none of that name that you may read"
         elif name in _KNOWN or "/" in name:
-            at, place = f" at {revision}" if revision else "", os.environ.get("HF_ENDPOINT") or "the hub"
-            remedy = "check the connection, or give a folder"
-            raise ModelError(f"cannot get model {name}{at} from {place} ({_reason_of(error)}): {remedy}") from None
+            at = f" at {revision}" if revision else ""
+            remedy = f"({_reason_of(trouble or error)}): check the connection, or give a folder"
+            raise ModelError(f"cannot get model {name}{at} from {place or 'the hub'} {remedy}") from None
         raise name_not_found("model", name, _KNOWN, remedy=f"{reason}; {_LIST}") from None

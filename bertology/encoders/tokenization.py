@@ -150,7 +150,7 @@ def morph_scores(reader: PieceReader, words: Iterable[Sequence[str]]) -> MorphSc
     Words of one piece have no boundary: they count for recall, and are left out of ``morph_score`` as by its authors. A
     CorpusError is raised where there is no word of two morphs or more.
     """
-    gold_boundaries = cut_boundaries = shared = n_words = n_whole = hits = 0
+    counts = np.zeros(6)  # words, words of one piece, boundaries of morphs and of pieces, shared ones, words with one
     for morphs in words:
         parts = [part for part in morphs if part]
         if len(parts) < 2:
@@ -160,19 +160,14 @@ def morph_scores(reader: PieceReader, words: Iterable[Sequence[str]]) -> MorphSc
         encoded = reader.backend.encode(word, add_special_tokens=False)
         # A boundary is where one piece ends and the next begins; marks of words stand for no character.
         cut = {start for start, end in encoded.offsets if 0 < start < len(word) and end > start}
-        n_words += 1
-        n_whole += not cut
-        gold_boundaries += len(gold)
-        cut_boundaries += len(cut)
-        shared += len(gold & cut)
-        hits += bool(gold & cut)
+        counts += 1, not cut, len(gold), len(cut), len(gold & cut), bool(gold & cut)
+    n_words, n_whole, n_gold, n_cut, shared, hits = counts.tolist()
     if not n_words:
         raise CorpusError("no word of two morphs or more: give words with their morphs")
-    precision = shared / cut_boundaries if cut_boundaries else float("nan")
-    recall = shared / gold_boundaries
-    f1 = 2 * shared / (gold_boundaries + cut_boundaries)
+    precision = shared / n_cut if n_cut else float("nan")
     score = hits / (n_words - n_whole) if n_words > n_whole else float("nan")
-    return MorphScores(precision, recall, f1, score, n_words, n_whole)
+    f1 = 2 * shared / (n_gold + n_cut)
+    return MorphScores(precision, shared / n_gold, f1, score, int(n_words), int(n_whole))
 
 
 def read_morphs(path: Path) -> Iterator[tuple[str, ...]]:
@@ -185,18 +180,15 @@ def read_morphs(path: Path) -> Iterator[tuple[str, ...]]:
         lines = raw.read().decode("utf-8-sig").splitlines()
     rows = csv.reader(lines, delimiter="\t" if path.suffix.lower() == ".tsv" else ",")
     header = [name.strip().lower() for name in next(rows, [])]
-    if {"pt1", "rest"} <= set(header):
-        columns = [header.index("pt1"), header.index("rest")]
-    elif words := [place for place, name in enumerate(header) if name in ("word", "full_word")]:
-        columns = list(range(words[0] + 1, len(header)))
-    else:
-        raise CorpusError(
-            f"{path}:1: {quoted(','.join(header))} where a header with pt1 and rest, or with word, was due"
-        )
+    after = [place + 1 for place, name in enumerate(header) if name in ("word", "full_word")]
+    columns = [place for place, name in enumerate(header) if name in ("pt1", "rest")]
+    if len(columns) != 2 and not after:
+        raise CorpusError(f"{path}:1: {quoted(','.join(header))}, expected a header with pt1 and rest, or with word")
     for number, row in enumerate(rows, 2):
         if len(row) != len(header):
-            raise CorpusError(f"{path}:{number}: {len(row)} fields where the header has {len(header)}")
-        yield tuple(row[place].strip() for place in columns)
+            raise CorpusError(f"{path}:{number}: {len(row)} fields, expected {len(header)} as in the header")
+        kept = [row[place] for place in columns] if len(columns) == 2 else row[after[0] :]
+        yield tuple(part.strip() for part in kept)
 
 
 _UNKNOWN_PENALTY = 10.0
@@ -268,25 +260,21 @@ def trace_tokens(tokenizer: Any, text: str, *, n_best: int = 3) -> TokenTrace:
 
 def _word_piece(model: Mapping[str, Any], word: str) -> Iterator[TokenStep]:
     unknown, most = (model["unk_token"],), model["max_input_chars_per_word"]
-
-    def marked(start: int, end: int) -> str:
-        return f"{model['continuing_subword_prefix'] if start else ''}{word[start:end]}"
-
-    yield TokenStep((word,), "the word")
-    if len(word) > most:
-        yield TokenStep(unknown, f"longer than {most} characters: unknown")
-        return
     found: list[str] = []
-    start, n = 0, len(word)
-    while start < n:
-        end = next((end for end in range(n, start, -1) if marked(start, end) in model["vocab"]), None)
-        if end is None:
-            yield TokenStep(unknown, f"no piece begins {quoted(marked(start, n))}: the whole word is unknown")
+    rest, n = word, len(word)
+    yield TokenStep((word,), "the word")
+    while rest and n <= most:
+        mark = model["continuing_subword_prefix"] if found else ""
+        end = next((end for end in range(len(rest), 0, -1) if mark + rest[:end] in model["vocab"]), 0)
+        if not end:
+            yield TokenStep(unknown, f"no piece begins {quoted(mark + rest)}: the whole word is unknown")
             return
-        found.append(marked(start, end))
-        start = end
-        left = [marked(start, n)] if start < n else []
+        found.append(mark + rest[:end])
+        rest = rest[end:]
+        left = [model["continuing_subword_prefix"] + rest] if rest else []
         yield TokenStep((*found, *left), f"{found[-1]} is the longest piece that the rest begins with")
+    if n > most:
+        yield TokenStep(unknown, f"longer than {most} characters: unknown")
 
 
 def _bpe(model: Mapping[str, Any], rank: Mapping[tuple[str, ...], int], word: str) -> Iterator[TokenStep]:

@@ -62,7 +62,7 @@ class StoredWeights:
     def __init__(self, source: ModelSource) -> None:
         import transformers
 
-        check_files(source, "pretrained", torch.float32)
+        check_files(source, "pretrained")
         self.name, self.source = source.title, source
         self.n_bytes = sum(path.stat().st_size for path in weight_files(source.folder))
         """Total size of the files of weights."""

@@ -359,19 +359,3 @@ def test_sentences_without_vectors_are_listed(encoder: Encoder, sentences: Sente
     recipe = replace(cls, text_fingerprint=unread.text_fingerprint)
     entry = extract(lambda: encoder, unread, recipe=recipe, layers=(1,))
     assert entry.place[:, 0].tolist() == [-1, 0]
-
-
-@pytest.mark.usefixtures("small_shards")
-def test_a_deleted_shard_alone_is_read_again(
-    encoder: Encoder, sentences: Sentences, cls: Recipe, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("bertology.activations._extract.SHARD_BYTES", 8_000)
-    entry = extract(lambda: encoder, sentences, recipe=cls, layers=ALL)
-    assert len(entry.manifest.shards) > 2
-    whole, others = array_of_cls(entry), {path: path.stat().st_mtime_ns for path in entry.folder.glob("shard-*")}
-    entry.shard_path(1).unlink()
-    others.pop(entry.shard_path(1))
-    again = extract(lambda: encoder, sentences, recipe=cls, layers=ALL)
-    assert not again.damaged_files()
-    assert {path: path.stat().st_mtime_ns for path in others} == others
-    np.testing.assert_array_equal(array_of_cls(again), whole)

@@ -10,7 +10,7 @@ import pytest
 from filelock import FileLock
 
 from bertology.activations import Recipe, extract
-from bertology.activations.store import prune_store, store_status
+from bertology.activations.store import list_stored, prune_stored
 from bertology.corpora import Sentences
 from bertology.encoders import Encoder
 
@@ -25,10 +25,10 @@ def two_entries(encoder: Encoder, sentences: Sentences, recipe: Recipe) -> list[
 
 
 def test_status_tells_whole_from_unfinished_and_damaged(two_entries: list[Path]) -> None:
-    by_folder = {status.folder: status for status in store_status()}
+    by_folder = {status.folder: status for status in list_stored()}
     whole, unfinished = (by_folder[folder] for folder in two_entries)
-    assert "layers 0" in whole.describe()
-    assert "unfinished" in unfinished.describe()
+    assert "layers 0" in whole.text
+    assert "unfinished" in unfinished.text
     assert whole.problems() == unfinished.problems() == []
     assert unfinished.n_bytes == 4
     (whole.folder / "shard-00000.safetensors").write_bytes(b"garbage")
@@ -55,11 +55,11 @@ def test_an_altered_header_is_damage_and_is_written_again(
     path.write_bytes(whole[:8] + alter(whole[8:length]) + whole[length:])
     assert len(path.read_bytes()) == len(whole)
     assert path.read_bytes() != whole
-    (status,) = store_status()
+    (status,) = list_stored()
     assert status.problems() == ["shard-00000.safetensors is missing or damaged"]
     again = extract(lambda: encoder, sentences, recipe=recipe, layers=(0, 2))
     assert again.shard_path(0).read_bytes() == whole
-    assert store_status()[0].problems() == []
+    assert list_stored()[0].problems() == []
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_an_altered_manifest_is_damage_and_is_written_again(
         value = skipped
         plain["n_words"] += 1
     path.write_text(json.dumps({**plain, field: value}), encoding="utf-8")
-    (status,) = store_status()
+    (status,) = list_stored()
     assert "manifest.json is missing or damaged" in status.problems()
     extract(lambda: encoder, sentences, recipe=recipe, layers=(0, 2))
     assert path.read_text(encoding="utf-8") == whole
@@ -85,15 +85,15 @@ def test_an_altered_manifest_is_damage_and_is_written_again(
 
 def test_prune_takes_what_is_asked_and_leaves_what_is_being_written(two_entries: list[Path]) -> None:
     whole, unfinished = two_entries
-    assert {status.folder for status in prune_store(dry_run=True)} == set(two_entries)
+    assert {status.folder for status in prune_stored(dry_run=True)} == set(two_entries)
     assert whole.exists()
-    assert prune_store(older_than_days=1) == []
+    assert prune_stored(older_than_days=1) == []
     long_ago = time.time() - 3 * 86400
     for path in whole.iterdir():
         os.utime(path, (long_ago, long_ago))
-    assert [status.folder for status in prune_store(older_than_days=1, dry_run=True)] == [whole]
+    assert [status.folder for status in prune_stored(older_than_days=1, dry_run=True)] == [whole]
     with FileLock(unfinished.with_suffix(".lock")):
-        assert prune_store(only_unfinished=True) == []
-    assert [status.folder for status in prune_store(only_unfinished=True)] == [unfinished]
-    assert [status.folder for status in prune_store()] == [whole]
-    assert store_status() == []
+        assert prune_stored(only_unfinished=True) == []
+    assert [status.folder for status in prune_stored(only_unfinished=True)] == [unfinished]
+    assert [status.folder for status in prune_stored()] == [whole]
+    assert list_stored() == []

@@ -177,6 +177,18 @@ def test_a_model_without_weights(probe: Command, model: Path) -> None:
     assert f"{model}: no weights (model.safetensors or pytorch_model.bin)" in probe("--model", model).one_line()
 
 
+@pytest.mark.parametrize("keep", [0, 5, 400, 20_000])
+def test_a_model_with_truncated_weights(probe: Command, model: Path, keep: int) -> None:
+    file = model / "model.safetensors"
+    os.truncate(file, keep)
+    assert f"{model}: the weights cannot be loaded" in probe("--model", model).one_line()
+
+
+def test_a_model_without_a_configuration(probe: Command, model: Path) -> None:
+    (model / "config.json").unlink()
+    assert f"{model}: no config.json" in probe("--model", model).one_line()
+
+
 def test_a_vocabulary_that_does_not_fit_the_weights(probe: Command, model: Path) -> None:
     file = model / "tokenizer.json"
     tokenizer = json.loads(file.read_text())

@@ -123,7 +123,7 @@ def test_a_pair_that_is_too_long_is_excluded_and_told() -> None:
 
 def test_models_without_the_head_are_told(real_model: Path) -> None:
     encoder = load_encoder(str(real_model))
-    with pytest.raises(ModelError, match="no next-sentence head in its weights"):
+    with pytest.raises(ModelError, match="the weights lack"):
         next_sentence(encoder, PAIRS)
 
 
@@ -316,3 +316,12 @@ def test_batches_do_not_matter(encoder: Encoders, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(_prompts, "_TEXTS_AT_ONCE", 2)
     parts = pseudo_log_likelihood(ours, SENTENCES, form=form, layers=[1, 3])
     np.testing.assert_allclose(parts.totals, together.totals, atol=1e-4)
+
+
+def test_the_probabilities_of_all_continuations_sum_to_one(tiny: Tiny) -> None:
+    encoder = load_encoder(str(tiny("gpt2")))
+    assert encoder.causal_head is not None
+    states = encoder.hidden_states(torch.tensor([[0, 5, 9]]), layers=[encoder.n_layers])[encoder.n_layers][0]
+    n_entries = encoder.causal_head.n_entries
+    every = encoder.causal_head.log_probs(states[-1:].repeat(n_entries, 1), torch.arange(n_entries))
+    assert float(every.double().exp().sum()) == pytest.approx(1, abs=1e-4)

@@ -11,7 +11,7 @@ from bertology.results import read_results
 from bertology.runner import RunOptions, run_experiment
 from bertology.runner.experiment import load_experiment
 
-FAMILIES = ("bert", "albert", "t5", "gpt2")
+FAMILIES = ("albert", "gpt2")
 EXPERIMENT = Path(__file__).parents[2] / "experiments" / "encoders-side-by-side.yaml"
 
 

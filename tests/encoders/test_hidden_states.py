@@ -323,16 +323,3 @@ def test_large_values_that_cancel_or_add_up_are_finite(tiny_bert: Path) -> None:
     own.check_finite("hidden states", {1: torch.full((2, 3, 4), 60_000.0, dtype=torch.float16)})
     with pytest.raises(SignalError, match="layer 2"):
         own.check_finite("hidden states", {1: torch.zeros(2, 3, 4), 2: torch.tensor([[[math.inf, -math.inf]]])})
-
-
-def test_padding_is_finite_in_every_family(family: str, encoder: Callable[[str], Encoder]) -> None:
-    """Signals of a batch are checked as a whole, padding included."""
-    own = encoder(family)
-    ids = torch.full((2, 40), own.pad_id)
-    ids[0], ids[1, :3] = torch.arange(5, 45), torch.tensor([5, 6, 7])
-    mask = torch.zeros_like(ids)
-    mask[0], mask[1, :3] = 1, 1
-    for layer, states in own.hidden_states(ids, mask, layers=range(own.n_layers + 1)).items():
-        assert states.isfinite().all(), layer
-    for layer, maps in own.attentions(ids, mask, layers=range(1, own.n_layers + 1)).items():
-        assert maps.isfinite().all(), layer

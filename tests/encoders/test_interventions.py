@@ -64,16 +64,9 @@ def test_gate_of_zero_silences_the_head(family: str, tiny: Callable[[str], Path]
                 restore()
             torch.testing.assert_close(found, by_hand, rtol=1e-5, atol=1e-6)
     with own.gated_heads({(2, 3): 0.0}):
-        gated = own.hidden_states(ids, layers=[1, 2, 3])
-    restore = silence(own, 2, 3)
-    try:
-        expected = own.hidden_states(ids, layers=[1, 2, 3])
-    finally:
-        restore()
+        gated = own.hidden_states(ids, layers=[1, 2])
     torch.testing.assert_close(gated[1], before[1], rtol=0, atol=0)
     assert (gated[2] - before[2]).abs().max() > 1e-3
-    for layer in (2, 3):
-        torch.testing.assert_close(gated[layer], expected[layer], rtol=1e-5, atol=1e-6)
     after = own.hidden_states(ids, layers=[3])[3]
     torch.testing.assert_close(after, before[3], rtol=0, atol=0)
 
@@ -165,23 +158,18 @@ def test_gradients_reach_the_gates(family: str, encoder: Encoders) -> None:
 
 
 @pytest.mark.parametrize(
-    ("head", "message"),
+    ("head", "gate", "message"),
     [
-        ((4, 1), "head L4H1: the model has 3 layers of 4 heads"),
-        ((0, 1), "head L0H1"),
-        ((1, 5), "head L1H5: the model has 3 layers of 4 heads"),
+        ((4, 1), 0.0, "head L4H1: the model has 3 layers of 4 heads"),
+        ((0, 1), 0.0, "head L0H1"),
+        ((1, 5), 0.0, "head L1H5: the model has 3 layers of 4 heads"),
+        ((1, 1), torch.ones(2, 2), "one number"),
+        ((1, 1), torch.ones(3), "layer 1: gates of 3 rows"),
     ],
 )
-def test_heads_out_of_range(encoder: Encoders, head: tuple[int, int], message: str) -> None:
-    with pytest.raises(ModelError, match=message), encoder("bert").gated_heads({head: 0.0}):
-        raise AssertionError("the gate should have been refused")
-
-
-def test_a_gate_is_one_number_or_one_a_row(encoder: Encoders) -> None:
+def test_gates_that_do_not_fit(encoder: Encoders, head: tuple[int, int], gate: Any, message: str) -> None:
     own = encoder("bert")
-    with pytest.raises(ModelError, match="one number"), own.gated_heads({(1, 1): torch.ones(2, 2)}):
-        raise AssertionError("the gate should have been refused")
-    with own.gated_heads({(1, 1): torch.ones(3)}), pytest.raises(ModelError, match="layer 1: gates of 3 rows"):
+    with pytest.raises(ModelError, match=message), own.gated_heads({head: gate}):
         own.hidden_states(ids_for(own), layers=[1])
 
 
@@ -215,19 +203,15 @@ def test_gated_encoders_have_no_twins(encoder: Encoders) -> None:
     assert not own.twin().is_gated
 
 
-def ids_for_change(encoder: Encoder) -> Tensor:
-    return torch.randint(6, len(encoder.tokenizer), (2, 13), generator=torch.Generator().manual_seed(5))
-
-
 def halved(state: Tensor) -> Tensor:
     return state / 2
 
 
 def states(encoder: Encoder, layer: int | None = None) -> dict[int, Tensor]:
     if layer is None:
-        return encoder.hidden_states(ids_for_change(encoder), layers=[0, 1, 2, 3])
+        return encoder.hidden_states(ids_for(encoder), layers=[0, 1, 2, 3])
     with changing(encoder.model.body, encoder.model.blocks, layer, halved):
-        return encoder.hidden_states(ids_for_change(encoder), layers=[0, 1, 2, 3])
+        return encoder.hidden_states(ids_for(encoder), layers=[0, 1, 2, 3])
 
 
 @pytest.mark.parametrize("layer", [0, 1, 2, 3])
@@ -245,7 +229,7 @@ def test_one_layer_is_changed_and_what_follows_reads_it(layer: int, family: str,
 @pytest.mark.parametrize("layer", [0, 2, 3])
 def test_the_head_reads_the_changed_state_once(layer: int, masked_family: str, encoder: Encoders) -> None:
     own = encoder(masked_family)
-    ids, places = ids_for_change(own), torch.tensor([[0, 3], [1, 5]])
+    ids, places = ids_for(own), torch.tensor([[0, 3], [1, 5]])
     whole = own.masked_logits(ids, places)[3]
     with changing(own.model.body, own.model.blocks, layer, lambda state: state):
         # Where the last layer is changed its block is run whole, in an order of products that rounds otherwise.
@@ -269,7 +253,7 @@ def test_a_change_keeps_shape_and_type(encoder: Encoders) -> None:
             changing(own.model.body, own.model.blocks, 1, wrong),
             pytest.raises(ModelError, match="keeps shape and type"),
         ):
-            own.hidden_states(ids_for_change(own), layers=[3])
+            own.hidden_states(ids_for(own), layers=[3])
 
 
 TEXTS = ["The guards near the dog [MASK] open.", "The cook and the guards [MASK] the dog."]

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import pickle
 import re
 import shutil
-import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -156,7 +153,7 @@ def test_families_not_named_anywhere(tiny: Tiny, tmp_path: Path) -> None:
     logits = encoder.masked_logits(IDS, torch.tensor([[0, 2]]))[3]
     torch.testing.assert_close(logits, expected.logits[0, 2:3], rtol=1e-5, atol=1e-5)
     with (
-        pytest.raises(ModelError, match="heads of data2vec-text models cannot be gated"),
+        pytest.raises(ModelError, match="the heads of data2vec-text models are not known"),
         encoder.gated_heads({(1, 1): 0}),
     ):
         raise AssertionError("the gate should have been refused")
@@ -191,32 +188,26 @@ def vocabulary_of(*pieces: str) -> Callable[[Path], object]:
     return lambda folder: made.save(str(folder / "tokenizer.json"))
 
 
-TRUNCATED = "model.safetensors: not a whole safetensors file .*copy or download the model again"
+TRUNCATED = "the weights cannot be loaded .*download the model again"
 DAMAGE: list[tuple[Callable[[Path], object], str]] = [
-    (lost("config.json"), "no config.json, so this is not a model folder; give a folder written by save_pretrained"),
+    (lost("config.json"), "no config.json; give a folder written by save_pretrained"),
     (written("config.json", "{"), "config.json: not readable as JSON"),
     (written("config.json", "{}"), "no model_type"),
     (written("config.json", '{"model_type": "nonsense", "hidden_size": 4}'), "model_type 'nonsense' is not known"),
     (written("config.json", '{"model_type": "vit_mae", "hidden_size": "wide"}'), "config.json"),
     (lost("model.safetensors"), r"no weights \(model.safetensors or pytorch_model.bin\)"),
     *((cut(n_bytes), TRUNCATED) for n_bytes in (0, 4, 100, -1)),
-    (
-        written("model.safetensors", b"\x10\0\0\0\0\0\0\0" + b"this is no JSON!" + b"x" * 50),
-        "not a whole safetensors file .*its header is not readable",
-    ),
-    (
-        written("model.safetensors", "<html>not found</html>" * 10),
-        "not a whole safetensors file .*its header does not fit",
-    ),
+    (written("model.safetensors", b"\x10\0\0\0\0\0\0\0" + b"this is no JSON!" + b"x" * 50), TRUNCATED),
+    (written("model.safetensors", "<html>not found</html>" * 10), TRUNCATED),
     (lost("tokenizer.json"), r"no tokenizer \(tokenizer.json, vocab.txt …\)"),
     (written("tokenizer.json", '{"version": "1.0"'), "its tokenizer cannot be loaded"),
     (
         vocabulary_of("[PAD]", "[UNK]", "[CLS]", "[SEP]", "the"),
-        r"does not fit the weights \(\d+ pieces for 220 embeddings\)",
+        r"does not fit the weights \(6 pieces with numbers up to 5 for 220 embeddings",
     ),
     (
         vocabulary_of("[unused0]", "[UNK]", *(f"[unused{number}]" for number in range(2, 200))),
-        r"reads every plain word as \[UNK\]",
+        "0 of 7 plain words are known",
     ),
 ]
 
@@ -281,7 +272,7 @@ def test_a_missing_pooler_is_nobodys_concern(tiny: Tiny, tmp_path: Path) -> None
 def test_vocabulary_larger_than_the_embeddings(tiny: Tiny, folder: Path) -> None:
     for name in ("tokenizer.json", "tokenizer_config.json"):
         shutil.copy(tiny("roberta") / name, folder / name)
-    refused(folder, r"does not fit the weights \(its numbers go up to 329, the embeddings have 220 rows\)")
+    refused(folder, "numbers up to 329 for 220 embeddings")
 
 
 def test_truncation_saved_with_a_tokenizer_is_not_obeyed(folder: Path) -> None:
@@ -365,30 +356,6 @@ def test_an_implementation_of_attention_that_is_not_there(key: str, tiny_bert: P
     load_whole(resolve_model(str(model)))
 
 
-@pytest.fixture
-def in_time() -> Iterator[None]:
-    """What waits for a pipe for ever fails."""
-
-    def late(*_: object) -> None:
-        raise TimeoutError("waits for a pipe")
-
-    before = signal.signal(signal.SIGALRM, late)
-    signal.alarm(60)
-    yield
-    signal.alarm(0)
-    signal.signal(signal.SIGALRM, before)
-
-
-@pytest.mark.usefixtures("in_time")
-def test_no_file_of_a_model_is_a_pipe(tiny_bert: Path, tmp_path: Path) -> None:
-    for name in ("config.json", "tokenizer.json", "tokenizer_config.json", "model.safetensors"):
-        model = shutil.copytree(tiny_bert, tmp_path / name.replace(".", "-"))
-        (model / name).unlink()
-        os.mkfifo(model / name)
-        found = accepted(partial(load_encoder, str(model), device="cpu"))
-        assert found == (name in ("tokenizer.json", "tokenizer_config.json")), name  # as if they were not there
-
-
 def read(folder: Path) -> None:
     """All that the program asks of a model: what it is, its signals, and a fresh one of its shape."""
     source = resolve_model(str(folder))
@@ -405,11 +372,11 @@ def read(folder: Path) -> None:
 
 
 FIELDS: list[tuple[str, str, Any, str]] = [
-    ("config.json", "architectures", [1], r"architectures is .\[1\]., which should be a list of names"),
-    ("config.json", "is_encoder_decoder", 0.5, "is_encoder_decoder is '0.5', which should be true or false"),
-    ("config.json", "model_type", ["bert"], "model_type is .* which should be a name"),
+    ("config.json", "architectures", [1], r"architectures is .\[1\]., expected a list of names"),
+    ("config.json", "is_encoder_decoder", 0.5, "is_encoder_decoder is '0.5', expected true or false"),
+    ("config.json", "model_type", ["bert"], "model_type is .* expected a name"),
     ("config.json", "num_hidden_layers", 2**31, "more than 1,000 layers"),
-    ("tokenizer_config.json", "model_max_length", 0.5, "model_max_length is '0.5', which should be a number of pieces"),
+    ("tokenizer_config.json", "model_max_length", 0.5, "model_max_length is '0.5', expected a number of pieces"),
     ("tokenizer_config.json", "model_max_length", float("nan"), "model_max_length is 'nan'"),
     ("tokenizer_config.json", "model_max_length", 2, "its windows hold 2 pieces, special tokens included"),
     ("tokenizer_config.json", "pad_token", "\ud800", "not readable as JSON"),
@@ -468,12 +435,3 @@ def test_damaged_settings(name: str, family: str, tiny: Tiny, tmp_path: Path) ->
         (own / name).write_text(dumped(json.dumps, mutant), encoding="utf-8")
         outcomes.append(accepted(lambda: read(own)))
     assert not all(outcomes)
-
-
-def test_damaged_indexes(sharded: Path) -> None:
-    path = sharded / "model.safetensors.index.json"
-    index = json.loads(path.read_text())
-    read(sharded)
-    for mutant in mutated_tree(index, seed=12, count=COUNT):
-        path.write_text(dumped(json.dumps, mutant))
-        accepted(lambda: read(sharded))

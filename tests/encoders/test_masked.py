@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from bertology.corpora import Sentences
 from bertology.encoders import Encoder, _modules, load_encoder, masked_lm_loss, masked_loss
 from bertology.encoders._modules import LoadedModel, find_blocks, run_to_layers, states_at
-from bertology.encoders.heads import MaskedHead, head_logits
+from bertology.encoders.heads import LanguageHead, head_logits
 from bertology.errors import ModelError
 from bertology.pocket import load_corpus as load_pocket
 
@@ -143,7 +143,7 @@ def test_a_head_that_does_not_come_apart_stays_whole(encoder: Encoders) -> None:
     model = Added(own.model.with_head)
     hidden = torch.randn(4, own.dim, generator=torch.Generator().manual_seed(3))
     with torch.inference_mode():
-        head = MaskedHead(model)
+        head = LanguageHead(model)
         features = head.features(hidden)
         torch.testing.assert_close(features, hidden)
         whole = head_logits(own.model.with_head, hidden) * 2

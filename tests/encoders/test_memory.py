@@ -187,7 +187,7 @@ def test_a_module_that_does_not_fit_is_named_in_one_line(tokenizer: Any) -> None
     for module, adapter, name, message in (
         (drawn(0), failing, "a", "does not run a few texts"),
         (drawn(0), without_blocks, "a", "no block ran"),
-        (Own(64), ADAPTER, "a", "vocabulary does not fit"),
+        (Own(64), ADAPTER, "a", "tokenizer does not fit"),
         (drawn(0), ADAPTER, "pocket", "cannot be called 'pocket'"),
     ):
         with pytest.raises(ModelError, match=message):

@@ -20,8 +20,9 @@ from transformers import AutoModelForMaskedLM, AutoModelForSequenceClassificatio
 
 from bertology import compress
 from bertology._files import explained_system_errors, explained_write_errors, system_error
+from bertology.activations.store import list_stored
 from bertology.encoders import in_memory, load_classifier, load_encoder, model_fingerprint, resolve_model
-from bertology.encoders.sources import model_copies, quiet_loading, save_model
+from bertology.encoders.sources import quiet_loading, save_model
 from bertology.errors import BertologyError, ModelError, StoreError
 
 
@@ -114,9 +115,9 @@ def test_adapters_are_merged_into_their_model(base: Path, tmp_path: Path) -> Non
     plain = load_encoder(str(base), device="cpu").hidden_states(IDS, MASK, layers=[3])[3]
     assert (states[3] - plain).abs().max() > 0.01
     # A second time nothing is merged; another adapter is another model.
-    once = [copy.folder for copy in model_copies()]
+    once = [copy.folder for copy in list_stored(models=True)]
     first = resolve_model(str(tmp_path / "adapter"))
-    assert [copy.folder for copy in model_copies()] == once
+    assert [copy.folder for copy in list_stored(models=True)] == once
     assert first.name == str(tmp_path / "adapter")
     weights = load_file(tmp_path / "adapter" / "adapter_model.safetensors")
     save_file({name: 2 * value for name, value in weights.items()}, tmp_path / "adapter" / "adapter_model.safetensors")
@@ -155,14 +156,10 @@ def damage(folder: Path, kind: str) -> None:
             weights_file.unlink()
         case "no JSON":
             settings_file.write_text("{")
-        case "no base":
-            settings["base_model_name_or_path"] = None
         case "base gone":
             settings["base_model_name_or_path"] = str(folder / "gone")
         case "itself":
             settings["base_model_name_or_path"] = str(folder)
-        case "unknown kind":
-            settings["peft_type"] = "MAGIC"
         case "prompts":
             peft.PromptTuningConfig(num_virtual_tokens=3, task_type="SEQ_CLS").save_pretrained(folder)
             settings = json.loads(settings_file.read_text()) | {
@@ -183,10 +180,8 @@ def damage(folder: Path, kind: str) -> None:
     [
         ("no weights", "an adapter is adapter_config.json and adapter_model.safetensors"),
         ("no JSON", "not readable as JSON"),
-        ("no base", "base_model_name_or_path should name the model that the adapter belongs to"),
         ("base gone", "base_model_name_or_path: no model folder"),
         ("itself", "is an adapter itself"),
-        ("unknown kind", "the adapter cannot be merged into"),
         ("prompts", "PROMPT_TUNING gives no weights that can be merged"),
         ("lacks", "its weights lack base_model.model.bert.encoder.layer.0"),
         ("too many", "has no place for base_model.model.bert.more"),
@@ -200,7 +195,7 @@ def test_damaged_adapters_are_one_line(kind: str, message: str, base: Path, tmp_
     with pytest.raises(ModelError, match=message) as caught:
         resolve_model(str(folder))
     assert "\n" not in str(caught.value)
-    assert not model_copies()
+    assert not list_stored(models=True)
 
 
 def test_an_old_folder_of_sentence_transformers(base: Path, tmp_path: Path) -> None:
@@ -219,7 +214,7 @@ def test_an_old_folder_of_sentence_transformers(base: Path, tmp_path: Path) -> N
     load_encoder(source, device="cpu")
     for wrong in ([], {}, [{"path": "../elsewhere"}], [{"path": "/etc"}], [{"path": 3}], ["x"]):
         (folder / "modules.json").write_text(json.dumps(wrong))
-        with pytest.raises(ModelError, match=r"modules\.json: its first module should have the name of a folder"):
+        with pytest.raises(ModelError, match=r"modules\.json: expected a"):
             resolve_model(str(folder))
     # Newer ones keep the transformer in the folder itself.
     (base_copy := tmp_path / "new").mkdir()

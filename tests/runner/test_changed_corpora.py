@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bertology import Corpus, Results, load_corpus, probe
-from bertology.activations.store import store_status
+from bertology.activations.store import list_stored
 from bertology.corpora import Sentence, Sentences
 
 Change = Callable[[list[Sentence]], list[Sentence]]
@@ -55,7 +55,7 @@ def test_predictions_are_kept_under_the_names_of_the_corpus_that_was_asked_about
     tiny_bert: Path, change: Change
 ) -> None:
     first, second = part_of(lambda sentences: sentences), part_of(change)
-    before, entries = ask(tiny_bert, first), {status.name for status in store_status()}
+    before, entries = ask(tiny_bert, first), {status.name for status in list_stored()}
     after = ask(tiny_bert, second)
     for control in ("none", "majority"):
         assert kept_gold(before, control) == gold_in(first, "upos")
@@ -63,5 +63,5 @@ def test_predictions_are_kept_under_the_names_of_the_corpus_that_was_asked_about
     assert [row.corpus_fingerprint for row in after.rows] == [second.fingerprint] * len(after.rows)
     assert not {row.cell_id for row in before.rows} & {row.cell_id for row in after.rows}
     # the texts are the same: nothing is read again
-    assert {status.name for status in store_status()} == entries
+    assert {status.name for status in list_stored()} == entries
     assert [row.value for row in after.rows] == [row.value for row in before.rows]
