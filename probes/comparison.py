@@ -166,7 +166,7 @@ class ClustersOfLabels(VectorComparison):
             layers=layers,
             most_labels=self.most_labels,
             per_label=self.per_label,
-        ).statistics()
+        )
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from bertology.results import ResultRow, Results
 from bertology.results.compared import Compared
 from bertology.results.predictions import HeadSums, read_head_sums, read_scores
 from bertology.results.rows import ATTENTION, counterpart, own_init
-from bertology.results.table import interval_of, layers_named, metric_title, number
+from bertology.results.table import layers_named, metric_title, titled, written
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -309,7 +309,7 @@ _SAME_BITS = 1e-3  # difference of two masked losses up to which they are the sa
 
 
 def verdicts(models: Sequence[str], every: Sequence[Compared], sizes: Sequence[Mapping[Any, Any]] = ()) -> list[str]:
-    """A verbal summary for each model, as tables call it, without the reference, then its overall values.
+    """A verbal summary for each model, as tables call it, without the reference, then its scores as a whole.
 
     A model has *identical weights* where none of its encoder's differs and neither do vectors and losses; it computes
     the *same function* where the vectors of its last layer and the loss on masked words are the same though weights
@@ -318,24 +318,22 @@ def verdicts(models: Sequence[str], every: Sequence[Compared], sizes: Sequence[M
     reference first.
     """
     found = []
-    for place, model in enumerate(models):
+    for place, model in enumerate(models, 1):
         own = [one for one in every if one.model == model]
         if not own:
             continue
+        several = len({one.corpus for one in own if one.of_model}) > 1
+        whole = [
+            f"{titled(one.metric)}{f' on {one.corpus}' if several else ''} {written(one.of_model, one.metric)}"
+            for one in own
+            if one.of_model
+        ]
+        for size, reference in zip(sizes[place : place + 1], sizes, strict=False):
+            on_disk, of_reference = (one["bytes_on_disk"] / 1e6 for one in (size, reference))
+            whole.append(f"MB on disk {on_disk:.2f} (reference {of_reference:.2f})")
+            whole.append(f"speed-up {size['speedup']:.2f} [{size['speedup_low']:.2f}, {size['speedup_high']:.2f}]")
         found.append(f"{model}: {_verdict(own)}.")
-        numbers = list(_losses(own))
-        for metric, what in (("changed", "of the encoder's weights differ"), ("relative_l2", "of their length apart")):
-            for one in _of(own, "weights", metric)[:1]:
-                if one.of_model is not None:
-                    numbers.append(f"{number(one.of_model.value, metric=metric)} % {what}")
-        if place + 1 < len(sizes):
-            before, after = sizes[0], sizes[place + 1]
-            on_disk, of_reference = (one["bytes_on_disk"] / 1e6 for one in (after, before))
-            numbers.append(f"{on_disk:.2f} MB on disk (reference {of_reference:.2f})")
-            between = f"[{after['speedup_low']:.2f}, {after['speedup_high']:.2f}]"
-            numbers.append(f"{after['speedup']:.2f} {between} times as fast")
-        if numbers:
-            found.append(f"{model} as a whole: {'; '.join(numbers)}.")
+        found += [f"{model} as a whole: {'; '.join(whole)}."] if whole else []
     return found
 
 
@@ -364,27 +362,6 @@ def _verdict(own: Sequence[Compared]) -> str:
         return "differs in nothing that was measured"
     only = ", though no weight of the encoder does" if changed and not any(changed) else ""
     return f"differs in {', '.join(parts)}{only}"
-
-
-def _losses(own: Sequence[Compared]) -> Iterator[str]:
-    """The loss on masked words, and the share of them that is right, on each corpus."""
-    several = len({one.corpus for one in own if not one.of_reference}) > 1
-    for one in _of(own, "masked_loss", "change_bits"):
-        if (change := one.of_model) is None:
-            continue
-        before, after, right, was_right = (
-            next((of.of_model for of in _of(own, "masked_loss", metric) if of.corpus == one.corpus), None)
-            for metric in ("reference_bits", "masked_loss_bits", "accuracy", "accuracy_reference")
-        )
-        signed = f"{'+' if change.value > 0 else ''}{number(change.value, metric=one.metric)}"
-        signed = f"{signed} {interval_of(change, one.metric)}".rstrip()
-        text = f"masked loss {signed} bits a word{f' on {one.corpus}' if several else ''}"
-        if before and after:
-            text += f" ({number(before.value, metric='reference_bits')} → "
-            text += f"{number(after.value, metric='masked_loss_bits')})"
-        if right and was_right:
-            text += f", {number(was_right.value)} → {number(right.value)} % of masked words right"
-        yield text
 
 
 def null_findings(every: Sequence[Compared]) -> Iterator[str]:

@@ -544,90 +544,8 @@ _BLOCKS = 50  # number of blocks of neighbouring sentences, each of which is lef
 _COST = 1e6  # C of a support-vector machine whose margin is hard, as Zhou & Srikumar have it
 _MOST = 0.5
 """Proportion of pairs that have to be separable with shuffled labels for distances to be held against theirs."""
+_A, _B = "reference", "model"
 _STEPS = 20_000  # iterations of its solver; where it separates nothing after them, nothing separates
-
-
-_LEFT_OUT = ("layout", "centroids_model", "centroids_reference", "centroids_change")
-"""Statistics with what leaving out each block changes."""
-
-
-@dataclass(frozen=True, eq=False)
-class LabelClusters:
-    """The clusters of labels in a model B and in its reference A; returned by :func:`label_clusters`.
-
-    What is known of a model are, of all words and without each block of sentences, ``centroids`` ``[layer, 1 + block,
-    pair]``, distances of centroids, the squared ones less what their sampling adds, and ``spread`` ``[layer, 1 +
-    block]``, root mean squared distance of a word from the centroid of its label; and ``hulls`` ``[layer, pair]``,
-    distances of convex hulls of a sample of words, 0 of labels that no hyperplane separates; ``shuffled``, the same of
-    shuffled labels.
-    """
-
-    labels: tuple[str, ...]  # most frequent first
-    layers: tuple[tuple[int, int], ...]  # each layer of B, and the one of A that it is compared with
-    model: Mapping[str, Floats]
-    reference: Mapping[str, Floats]
-    n_words: int
-
-    @property
-    def pairs(self) -> tuple[tuple[str, str], ...]:
-        """Pairs of labels, in the order of distances."""
-        return tuple(itertools.combinations(self.labels, 2))
-
-    @cached_property
-    def _columns(self) -> dict[str, Floats]:
-        """The columns of :meth:`table`, ``[layer, 1 + block]`` where blocks are left out, else ``[layer]``."""
-        columns: dict[str, Floats] = {}
-        for name, layout in (("reference", self.reference), ("model", self.model)):
-            columns[f"separable_{name}"] = (layout["hulls"] > 0).mean(axis=1)
-            columns[f"centroids_{name}"] = layout["centroids"].mean(axis=2) / layout["spread"]
-            known = layout["shuffled"] > 0
-            ratios = _over((layout["hulls"] * known).sum(axis=1), layout["shuffled"].sum(axis=1))
-            columns[f"hulls_{name}"] = np.where(known.mean(axis=1) < _MOST, np.nan, ratios)
-        columns["separable_shuffled"] = (self.model["shuffled"] > 0).mean(axis=1)
-        columns["layout"] = _pearson(self.reference["centroids"], self.model["centroids"])
-        columns["layout_hulls"] = _pearson(self.reference["hulls"], self.model["hulls"])
-        return columns
-
-    def table(self) -> pd.DataFrame:
-        """A row for each layer: means over pairs of labels, of A (``_reference``) and of B (``_model``).
-
-        Columns are ``layer``, ``reference_layer``, ``separable`` (the proportion of pairs that a hyperplane separates),
-        ``separable_shuffled`` (of B with shuffled labels: where this is 1, there are too few words for the dimensions,
-        and ``separable`` means nothing), ``centroids`` (distance of centroids over the spread of words around them),
-        ``hulls`` (distance of hulls over that of shuffled labels, NaN where most of these cannot be separated),
-        ``layout`` (Pearson correlation between A and B of the distances of centroids) and ``layout_hulls``.
-        """
-        import pandas as pd
-
-        layers = pd.DataFrame(self.layers, columns=["layer", "reference_layer"])
-        return layers.assign(**{name: of[:, 0] if of.ndim > 1 else of for name, of in self._columns.items()})
-
-    def pair_table(self) -> pd.DataFrame:
-        """A row for each layer and pair of labels: both distances in both models."""
-        import pandas as pd
-
-        rows = ((layer, *pair) for layer, _ in self.layers for pair in self.pairs)
-        frame = pd.DataFrame(rows, columns=["layer", "label", "other"])
-        for name, layout in (("reference", self.reference), ("model", self.model)):
-            frame[f"centroids_{name}"] = layout["centroids"][:, 0].ravel()
-            frame[f"hulls_{name}"] = layout["hulls"].ravel()
-        return frame
-
-    def statistics(self) -> Iterator[LayerSums]:
-        """The columns of :meth:`table` as statistics of layers; of centroids with what blocks of sentences add."""
-        columns, found = dict(self._columns), []
-        columns["centroids_change"] = columns["centroids_model"] - columns["centroids_reference"]
-        for name in dict.fromkeys([*_LEFT_OUT, *columns]):
-            for (layer, _), values in zip(self.layers, columns[name], strict=True):
-                if np.isfinite(np.atleast_1d(values)[0]):
-                    is_left_out = name in _LEFT_OUT
-                    one = (
-                        left_out_sums(name, values, "blocks")
-                        if is_left_out
-                        else ratio_sums(name, [values], None, "blocks")
-                    )
-                    found.append((layer, [one]))
-        return by_layer(found)
 
 
 def label_clusters(
@@ -640,7 +558,7 @@ def label_clusters(
     most_labels: int = 10,
     per_label: int = 100,
     seed: int = 0,
-) -> LabelClusters:
+) -> Iterator[LayerSums]:
     """The layout of word labels in a model B and in its reference A (Zhou & Srikumar 2022, section 3).
 
     Of every pair of labels the distance of centroids, over all words, and the distance of convex hulls, over a sample
@@ -657,6 +575,14 @@ def label_clusters(
         most_labels: at most so many labels, the most frequent ones.
         per_label: at most so many words of each in hulls, drawn at random.
         seed: of this sample and of shuffled labels.
+
+    Returns:
+        Statistics of layers, means over pairs of labels, of A (``_reference``) and of B (``_model``): ``layout``
+        (Pearson correlation between A and B of the distances of centroids) and ``layout_hulls``, ``centroids``
+        (distance of centroids over the spread of words around them), ``separable`` (the proportion of pairs that a
+        hyperplane separates), ``separable_shuffled`` (of B with shuffled labels: where this is 1, there are too few
+        words for the dimensions, and ``separable`` means nothing) and ``hulls`` (distance of hulls over that of
+        shuffled labels, left out where most of these cannot be separated). Those of centroids leave out blocks.
 
     Raises:
         CorpusError: fewer than three labels have ten words each, or the words of the models are not the same.
@@ -676,12 +602,31 @@ def label_clusters(
     words = np.flatnonzero(rank[codes] >= 0)
     drawn = _Drawn(rank[codes][words], np.asarray(of_sentence)[words], per_label, seed)
     both = [(layer, layer) for layer in model.layers] if layers is None else list(layers)
-    return LabelClusters(
-        tuple(str(values[code]) for code in chosen),
-        tuple(both),
-        _layout((model.of(layer)[words] for layer, _ in both), drawn),
-        _layout((reference.of(layer)[words] for _, layer in both), drawn),
-        len(words),
+    a = _layout((reference.of(layer)[words] for _, layer in both), drawn)
+    b = _layout((model.of(layer)[words] for layer, _ in both), drawn)
+    # Statistics [layer, 1 + block] of all words and without each block, and [layer, 1] of samples.
+    statistics = {
+        "layout": _pearson(a["centroids"], b["centroids"]),
+        **{f"centroids_{name}": of["centroids"].mean(axis=2) / of["spread"] for of, name in ((b, _B), (a, _A))},
+    }
+    statistics["centroids_change"] = statistics[f"centroids_{_B}"] - statistics[f"centroids_{_A}"]
+    for layout, name in ((a, _A), (b, _B)):
+        statistics[f"separable_{name}"] = (layout["hulls"] > 0).mean(axis=1, keepdims=True)
+        known = layout["shuffled"] > 0
+        ratios = _over((layout["hulls"] * known).sum(axis=1), layout["shuffled"].sum(axis=1))
+        statistics[f"hulls_{name}"] = np.where(known.mean(axis=1) < _MOST, np.nan, ratios)[:, None]
+    statistics["separable_shuffled"] = (b["shuffled"] > 0).mean(axis=1, keepdims=True)
+    statistics["layout_hulls"] = _pearson(a["hulls"], b["hulls"])[:, None]
+    return by_layer(
+        (
+            layer,
+            [
+                left_out_sums(name, row, "blocks") if len(row) > 1 else ratio_sums(name, [row], None, "blocks")
+                for name, rows in statistics.items()
+                if np.isfinite((row := rows[place])[0])
+            ],
+        )
+        for place, (layer, _) in enumerate(both)
     )
 
 
@@ -704,6 +649,7 @@ class _Drawn:
 
 
 def _layout(layers: Iterator[NDArray[np.float32]], drawn: _Drawn) -> dict[str, Floats]:
+    """By layer ``centroids`` ``[…, 1 + block, pair]`` and ``spread``; ``[…, pair]`` ``hulls``, and ``shuffled``."""
     found: dict[str, list[Any]] = defaultdict(list)
     for vectors in layers:
         centred = vectors.astype(np.float64) - vectors.mean(axis=0, dtype=np.float64)
@@ -714,7 +660,7 @@ def _layout(layers: Iterator[NDArray[np.float32]], drawn: _Drawn) -> dict[str, F
             # The words of the first label come first, as the sample is by label.
             words = np.flatnonzero((drawn.of_sample == one) | (drawn.of_sample == other))
             of_pair, labels = products[np.ix_(words, words)], (drawn.of_sample[words] == other).astype(int)
-            hulls.append((_hull_distance(of_pair, labels), _hull_distance(of_pair, labels[order])))
+            hulls.append((hull_distance(of_pair, labels), hull_distance(of_pair, labels[order])))
         for name, distances in zip(("hulls", "shuffled"), zip(*hulls, strict=True), strict=True):
             found[name].append(distances)
     return {name: np.array(values, dtype=np.float64) for name, values in found.items()}
@@ -740,7 +686,7 @@ def _centroids(vectors: Floats, drawn: _Drawn) -> tuple[Floats, Floats]:
     return np.sqrt(np.maximum(squared, 0)), spread
 
 
-def _hull_distance(products: Floats, labels: Integers) -> float:
+def hull_distance(products: Floats, labels: Integers) -> float:
     """The distance of the convex hulls of two labels ``[word]``, from inner products ``[word, word]``."""
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.svm import SVC

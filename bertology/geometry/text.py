@@ -8,7 +8,7 @@ words.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -442,17 +442,22 @@ def cluster_means(layer: OneLayer) -> tuple[Floats32, Integers]:
     Clusters are those of k-means on the 32 largest principal components of 2,000 words at random, k from 2 to 15 by the
     largest silhouette of 1,000 of them in all dimensions; where none reaches 0.1 all vectors are one cluster.
     """
+    from sklearn.cluster import KMeans
+    from sklearn.metrics import pairwise_distances, silhouette_score
+
     rng = np.random.default_rng(0)
     vectors, directions = layer.vectors, layer.principal[1][:_DIMENSIONS].astype(np.float32)
     some: Floats32 = vectors[rng.permutation(len(vectors))[:_CLUSTERED]] - layer.mean
     reduced: Floats32 = np.asarray(some @ directions.T)
-    compared = some[:_SILHOUETTE_WORDS]
-    best, centres = _LEAST_SILHOUETTE, reduced[:0]
-    found = k_means(reduced, _first_centres(reduced, _MOST_CLUSTERS, rng))
-    nearest = [_squares(reduced[: len(compared)], of_k).argmin(axis=0) for of_k in found]
-    for of_k, silhouette in zip(found, silhouettes(compared, nearest), strict=True):
-        if silhouette > best:
-            best, centres = silhouette, of_k
+    distances = pairwise_distances(some[:_SILHOUETTE_WORDS])
+    best, centres, first = _LEAST_SILHOUETTE, reduced[:0], _first_centres(reduced, _MOST_CLUSTERS, rng)
+    for k in range(2, len(first) + 1):
+        found = KMeans(k, init=first[:k], n_init=1, max_iter=_ITERATIONS, tol=_TOLERANCE).fit(reduced)
+        nearest = found.labels_[: len(distances)]
+        if 1 < len(np.unique(nearest)) < len(nearest):
+            silhouette = silhouette_score(distances, nearest, metric="precomputed")
+            if silhouette > best:
+                best, centres = silhouette, found.cluster_centers_
     labels = np.zeros(len(vectors), dtype=np.int64)
     if not len(centres):
         return np.zeros((1, vectors.shape[1]), dtype=np.float32), labels
@@ -484,59 +489,6 @@ def _first_centres(vectors: Floats32, most: int, rng: np.random.Generator) -> Fl
         squares = after[best]
         squares[chosen] = 0
     return vectors[chosen]
-
-
-def k_means(vectors: Floats32, first: Floats32) -> list[Floats32]:
-    """``[k, dim]`` centres for each k from 2 on, by Lloyd's algorithm for all k side by side.
-
-    The first k of the centres ``first`` are those that k clusters of ``[vector, dim]`` start from; a centre without
-    vectors stays where it was.
-    """
-    sizes = range(2, len(first) + 1)
-    bounds = np.cumsum([0, *sizes])
-    centres = np.concatenate([first[:k] for k in sizes]) if len(first) > 1 else first[:0]
-    tolerance = _TOLERANCE * float(vectors.var(axis=0).mean())
-    is_moving = np.ones(len(sizes), dtype=bool)
-    for _ in range(_ITERATIONS):
-        moving = np.flatnonzero(is_moving)
-        if not len(moving):
-            break
-        columns = np.concatenate([np.arange(bounds[k], bounds[k + 1]) for k in moving])
-        starts = np.cumsum([0, *(sizes[k] for k in moving)])
-        squares = _squares(vectors, centres[columns])  # [centre, vector]
-        least = np.minimum.reduceat(squares, starts[:-1], axis=0)
-        is_in = (squares == np.repeat(least, np.diff(starts), axis=0)).astype(np.float32)
-        counts = is_in.sum(axis=1)[:, None]
-        means = np.where(counts > 0, (is_in @ vectors) / np.maximum(counts, 1), centres[columns])
-        shifts = np.add.reduceat(((means - centres[columns]) ** 2).sum(axis=1), starts[:-1])
-        centres[columns] = means
-        is_moving[moving] = shifts > tolerance
-    return [centres[start:end] for start, end in itertools.pairwise(bounds)]
-
-
-def silhouettes(vectors: Floats32, clusterings: Sequence[Integers]) -> list[float]:
-    """The mean silhouette of each clustering of ``[vector, dim]`` (Rousseeuw 1987); −1 of a single cluster.
-
-    A vector that is a cluster by itself has the silhouette 0.
-    """
-    norms = np.einsum("wd,wd->w", vectors, vectors)
-    distances = np.sqrt(np.maximum(norms[:, None] + norms - 2 * (vectors @ vectors.T), 0))
-    np.fill_diagonal(distances, 0)
-    found = []
-    for labels in clusterings:
-        kinds, numbers, counts = np.unique(labels, return_inverse=True, return_counts=True)
-        if not 1 < len(kinds) < len(labels):
-            found.append(-1.0)
-            continue
-        sums = np.asarray(distances @ np.eye(len(kinds), dtype=np.float32)[numbers], dtype=np.float64)
-        own = (np.arange(len(labels)), numbers)
-        inside = sums[own] / np.maximum(counts[numbers] - 1, 1)
-        outside = sums / counts
-        outside[own] = np.inf
-        nearest = outside.min(axis=1)
-        scores = (nearest - inside) / np.maximum(np.maximum(nearest, inside), np.finfo(np.float64).tiny)
-        found.append(float(np.where(counts[numbers] > 1, scores, 0).mean()))
-    return found
 
 
 def _squares(vectors: Floats32, centres: Floats32) -> Floats32:

@@ -6,9 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
-from sklearn.cluster import KMeans
 from sklearn.decomposition import PCA
-from sklearn.metrics import silhouette_score
 
 from bertology.activations.layers import LayerVectors
 from bertology.errors import CorpusError, ModelError
@@ -18,8 +16,6 @@ from bertology.geometry.text import (
     WordSample,
     cluster_means,
     explainable_variance,
-    k_means,
-    silhouettes,
 )
 
 RNG = np.random.default_rng
@@ -239,25 +235,6 @@ def test_a_rogue_dimension_is_seen() -> None:
     vectors[:, :, 7] += 20
     found = values_of(vectors, np.tile(np.arange(10), 40), np.repeat(np.arange(40), 10))
     assert found["rogue_share", ""][0] > 0.99
-
-
-def test_k_means_is_that_of_scikit_learn_for_every_k_at_once() -> None:
-    rng = RNG(0)
-    vectors = (rng.normal(size=(600, 6)) + 3 * rng.normal(size=(5, 6))[rng.integers(0, 5, 600)]).astype(np.float32)
-    first = vectors[rng.permutation(600)[:6]]
-    for of_k in k_means(vectors, first):
-        other = KMeans(len(of_k), init=first[: len(of_k)], n_init=1).fit(vectors)
-        assert of_k == pytest.approx(other.cluster_centers_, abs=0.05)
-        inertia = ((vectors[:, None] - of_k) ** 2).sum(axis=2).min(axis=1).sum()
-        assert inertia == pytest.approx(other.inertia_, rel=1e-3)
-
-
-def test_silhouettes_are_those_of_scikit_learn() -> None:
-    rng = RNG(1)
-    vectors = rng.normal(size=(80, 5)).astype(np.float32)
-    labels = [rng.integers(0, k, 80) for k in (2, 7, 40)]
-    expected = [silhouette_score(vectors, one) for one in labels]
-    assert silhouettes(vectors, [*labels, np.zeros(80, dtype=int)]) == pytest.approx([*expected, -1], abs=1e-5)
 
 
 @pytest.mark.parametrize("rank", [1, 3, 60])
