@@ -19,7 +19,6 @@ from threadpoolctl import threadpool_limits
 from bertology._names import name_not_found
 from bertology.comparison._probes import (
     AttentionComparison,
-    ComparisonProbe,
     EncoderComparison,
     EncoderPair,
     ReadoutComparison,
@@ -47,7 +46,6 @@ from bertology.families.request import Init, ReadoutConfig
 from bertology.families.rows import ByControl, Columns, run_rows
 from bertology.families.sums import (
     PACKAGES,
-    SumsFamily,
     head_rows,
     layers_with_heads,
     n_words_read,
@@ -55,7 +53,7 @@ from bertology.families.sums import (
     write_sums,
 )
 from bertology.families.vectors import CellWriter, VectorFamily, readable, targets_of, vectors_of
-from bertology.geometry.family import words_read
+from bertology.geometry.family import WordsFamily, words_read
 from bertology.geometry.similarity import most_alike
 from bertology.measures import Metric, compare, over_runs
 from bertology.measures.intervals import difference
@@ -69,7 +67,7 @@ from bertology.results.rows import ComparisonRow, comparison_rows, counterpart
 _MATCHES = ("depth", "cka")
 
 
-class _Comparison(SumsFamily):
+class _Comparison(WordsFamily):
     """Family of probes that compare a model with its reference, layer by layer."""
 
     def signals(self, probe: Probe, configs: Sequence[ReadoutConfig]) -> tuple[Signal, ...]:
@@ -90,10 +88,7 @@ class _Comparison(SumsFamily):
         return configs
 
     def check(self, pair: ModelCorpus, probe: Probe, configs: Sequence[ReadoutConfig]) -> None:
-        """The text has what is asked about."""
-        for config in configs:
-            with named_task(probe):
-                cast(ComparisonProbe, self.configured(probe, config)).check(pair.texts(probe.reads))
+        super().check(pair, probe, configs)
         reference = pair.reference
         if isinstance(probe, AttentionComparison) and reference is not None:
             own, other = pair.shape.n_heads, reference.shape.n_heads
@@ -111,11 +106,11 @@ class _Comparison(SumsFamily):
         if isinstance(probe, AttentionComparison):
             with_heads = layers_with_heads(pair, layers, f"task {probe.task}: ")
             return CellGrid(with_heads, with_heads, on_long)
-        grid = super().cells(pair, probe, config, init)
+        grid, reference = super().cells(pair, probe, config, init), pair.reference
         asked = cast(VectorComparison, self.configured(probe, config))
-        if pair.reference is None or not (asked.compares_layers or asked.match != "depth"):
+        if reference is None or not (asked.compares_layers or asked.match != "depth"):
             return grid
-        read = {"layers": list(layers), "reference_layers": list(pair.reference.layers)}
+        read = {"layers": list(layers), "reference_layers": list(reference.layers)}
         return replace(grid, identity={**grid.identity, **read})
 
     def fewest_columns(self, probe: Probe, config: ReadoutConfig | None, *, layers: int, seeds: int) -> int:
@@ -168,13 +163,11 @@ class _Comparison(SumsFamily):
         return TaskRows(rows, tuple(row for part in parts for row in part.comparisons))
 
     def cost(self, pair: ModelCorpus, groups: Sequence[FitGroup]) -> Cost:
-        """Products of dimensions over all words for each two layers; or a pass over the text for each layer."""
-        probe, n_layers, dim = groups[0][0].probe, len(pair.layers), pair.shape.dim
-        if not isinstance(probe, VectorComparison):
-            return Cost(2 * n_layers * pair.pass_flops(n_words_read(pair, probe)))
-        if not probe.compares_layers:
+        """That of products of dimensions; or a pass over the text for each layer."""
+        probe = groups[0][0].probe
+        if isinstance(probe, VectorComparison):
             return super().cost(pair, groups)
-        return Cost(2.0 * n_words_read(pair, probe) * dim**2 * n_layers**2, 4.0 * dim**2 * n_layers**2)
+        return Cost(2 * len(pair.layers) * pair.pass_flops(n_words_read(pair, probe)))
 
 
 def _reference(job: Resources) -> Resources:

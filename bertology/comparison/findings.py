@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from bertology.errors import ResultsError
 from bertology.families.models import kept_tables, metric_of, scored_items, scores_of_cells, shared_items
 from bertology.measures import bootstrap_ratio, compare, over_runs
-from bertology.measures.intervals import Bootstrap, Comparison, over_layers
+from bertology.measures.intervals import Bootstrap, over_layers
 from bertology.results import ResultRow, Results
 from bertology.results.compared import Compared
 from bertology.results.predictions import HeadSums, read_head_sums, read_scores
@@ -108,15 +108,26 @@ def _changes(run: Path, pairs: Sequence[tuple[int, str, str]]) -> pd.DataFrame:
         first = last
     values, compared = paired_ratios(over, under)
     frame["reference_value"], frame["value"] = values[: len(names)], values[len(names) :]
-    columns = {"diff": "difference", "ci_low": "difference_low", "ci_high": "difference_high", "p_adj": "p_adj"}
-    columns["n_pairs"] = "n_sentences"
-    frame = frame.join(pd.DataFrame(compared)[list(columns)].rename(columns=columns))
-    frame = frame.sort_values(["metric", "group", "layer", "head"], kind="stable")
+    frame = frame.join(compared.drop(columns="p_raw")).sort_values(["metric", "group", "layer", "head"], kind="stable")
     groups: list[Any] = [group or None for group in frame["group"]]
     return frame.assign(group=groups)
 
 
-def paired_ratios(over: Floats, under: Floats) -> tuple[Floats, list[Comparison]]:
+def differences(values: Any, replicates: Floats, pairs: Sequence[tuple[int, int]], *, n_clusters: Any) -> pd.DataFrame:
+    """A row for each pair of columns, one family: the first less the second, its 95 % interval and p-values.
+
+    Columns are ``difference``, ``difference_low``, ``difference_high``, ``p_raw``, ``p_adj`` (Benjamini–Hochberg) and
+    ``n_sentences``; arguments are those of :func:`bertology.measures.compare`.
+    """
+    import pandas as pd
+
+    compared = pd.DataFrame(compare(values, replicates, n_clusters=n_clusters, pairs=pairs))
+    named = {"diff": "difference", "ci_low": "difference_low", "ci_high": "difference_high"}
+    named |= {"p_raw": "p_raw", "p_adj": "p_adj", "n_pairs": "n_sentences"}
+    return compared[list(named)].rename(columns=named)
+
+
+def paired_ratios(over: Floats, under: Floats) -> tuple[Floats, pd.DataFrame]:
     """``[2 · statistic]`` ratios of sums over sentences, and the second half's less the first's, one family.
 
     Each difference has the degrees of freedom of the sentences in which there is something to divide by: a relation
@@ -127,7 +138,7 @@ def paired_ratios(over: Floats, under: Floats) -> tuple[Floats, list[Comparison]
     drawn = bootstrap_ratio(over, under, metric="head", n_resamples=_RESAMPLES)
     used = ((under[:n] > 0) | (under[n:] > 0)).sum(axis=1)
     pairs = [(n + place, place) for place in range(n)]
-    return drawn.values, compare(drawn.values, drawn.replicates, n_clusters=used, pairs=pairs)
+    return drawn.values, differences(drawn.values, drawn.replicates, pairs, n_clusters=used)
 
 
 _BITS = "codelength_bits"
@@ -139,8 +150,6 @@ _FLOORS = {"word_majority": "word majority", "majority": "majority"}
 class Retained:
     """Retained knowledge of tasks by layer; returned by :func:`retained`."""
 
-    reference: str
-    model: str
     frame: pd.DataFrame
 
     def table(self) -> pd.DataFrame:
@@ -190,7 +199,7 @@ def retained(reference: Results, model: Results) -> Retained:
             f"models {names[0]} and {names[1]} have no task in common that can be compared: probe both for the same "
             "tasks, on the same corpus, with predictions kept"
         )
-    return Retained(names[0], names[1], pd.DataFrame(rows))
+    return Retained(pd.DataFrame(rows))
 
 
 def _questions(results: Results) -> dict[tuple[object, ...], list[ResultRow]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import math
 import re
 import warnings
 from collections import defaultdict
@@ -23,6 +22,7 @@ from torch import Tensor
 from bertology._files import given_path
 from bertology._names import name_not_found
 from bertology.activations.layers import LayerVectors
+from bertology.comparison.findings import differences
 from bertology.compression import read_compressed, timed_passes
 from bertology.corpora import Sentences, Texts, as_sentences, load_corpus
 from bertology.encoders import (
@@ -42,7 +42,7 @@ from bertology.encoders.weights import LoadedWeights, StoredWeights, WeightKind,
 from bertology.errors import BertologyError, CorpusError, ModelError
 from bertology.finetuning import FineTuned, TunedModel, load_tuned, read_finetuned, read_record
 from bertology.landscapes import placed
-from bertology.measures import bootstrap_ratio, compare
+from bertology.measures import bootstrap_ratio
 from bertology.measures.intervals import Bootstrap
 from bertology.measures.sums import Floats, LayerSums, by_layer, cluster_sums, left_out_sums, ratio_sums
 
@@ -62,8 +62,6 @@ _SUMS = ("n_weights", "n_changed", "squared_a", "squared_b", "product", "squared
 class WeightChanges:
     """The weights of a model B compared with those of a reference A; returned by :func:`weight_changes`."""
 
-    reference: str
-    model: str
     tensors: pd.DataFrame
     """A row for each tensor that both have, in the order of layers, heads last: ``tensor``, its name without the prefix
     of the class that saved it, such as ``encoder.layer.0.output.dense.weight``; its ``kind``, its ``layers``, and sums
@@ -74,7 +72,8 @@ class WeightChanges:
     @property
     def encoder_change(self) -> Mapping[str, float]:
         """``relative_l2``, ``cosine`` and ``changed`` of all tensors that belong to a layer, as of one vector."""
-        return _distances(self.tensors[self.tensors["layers"].map(bool)])
+        tensors = self.tensors[self.tensors["layers"].map(bool)]
+        return dict(_distances(tensors, np.zeros(len(tensors))).iloc[0])
 
     def table(self, by: By = "layer") -> pd.DataFrame:
         """A row for each tensor, layer, kind of tensor, or both.
@@ -86,33 +85,26 @@ class WeightChanges:
         Raises:
             NameNotFoundError: ``by`` is none of these.
         """
-        import pandas as pd
-
         if by not in get_args(By):
             raise name_not_found("unit of weights", by, get_args(By))
         names = by.split(" and ")
         frame = self.tensors.rename(columns={"layers": "layer"})
         if "layer" in names:
             frame = frame.explode("layer").dropna(subset="layer").astype({"layer": int})
-        groups = frame.groupby(names, sort=False)
-        rows = [dict(zip(names, key, strict=True)) | _distances(part) for key, part in groups]
-        table = pd.DataFrame(rows, columns=[*names, "relative_l2", "cosine", "changed", "n_weights"])
+        table = _distances(frame, names).reset_index()
         if "kind" not in names:
             return table
         ranked = table.sort_values(names, kind="stable", key=lambda of: of.map(_ORDER) if of.name == "kind" else of)
         return ranked.reset_index(drop=True)
 
 
-def _distances(tensors: pd.DataFrame) -> dict[str, float]:
-    """Distances of some tensors as of one vector; NaN where one is all 0."""
-    n, n_changed, a, b, product, difference = (reduce(add, tensors[name].tolist()) for name in _SUMS)
-    length = math.sqrt(a * b)
-    return {
-        "relative_l2": math.sqrt(difference) / math.sqrt(a) if a else math.nan,
-        "cosine": min(1.0, product / length) if length else math.nan,
-        "changed": n_changed / max(1, n),
-        "n_weights": n,
-    }
+def _distances(tensors: pd.DataFrame, by: Any) -> pd.DataFrame:
+    """Distances of the tensors of each group as of one vector; NaN where one is all 0."""
+    sums = tensors.groupby(by, sort=False)[list(_SUMS)].agg(lambda values: reduce(add, values.tolist()))
+    length, of_a = (np.sqrt(of.where(of > 0)) for of in (sums["squared_a"] * sums["squared_b"], sums["squared_a"]))
+    columns = {"relative_l2": np.sqrt(sums["squared_difference"]) / of_a, "cosine": sums["product"] / length}
+    columns |= {"changed": sums["n_changed"] / sums["n_weights"].clip(1), "n_weights": sums["n_weights"]}
+    return sums[[]].assign(**columns).assign(cosine=columns["cosine"].clip(upper=1.0))
 
 
 def weight_changes(reference: Any, model: Any, *, layers: Sequence[tuple[int, int]] | None = None) -> WeightChanges:
@@ -164,8 +156,6 @@ def weight_changes(reference: Any, model: Any, *, layers: Sequence[tuple[int, in
             for name, other in both.items()
         ]
         return WeightChanges(
-            of_a.name,
-            of_b.name,
             pd.DataFrame(rows, columns=["tensor", "kind", "layers", *_SUMS]),
             tuple(name for name in of_a.places if name not in both.values()),
             tuple(name for name in places if name not in both),
@@ -194,8 +184,6 @@ def _compared(
 class MaskedLosses:
     """Losses of a reference A and a model B on the same masked words; returned by :func:`masked_losses`."""
 
-    reference: str
-    model: str
     losses: tuple[MaskedLoss, MaskedLoss]  # losses of A and of B, by sentence and by masked word
     sentences: Sentences
     n_skipped: int
@@ -226,12 +214,13 @@ class MaskedLosses:
         bits = sums[:, :2].reshape(2 * len(groups), -1)
         scores = bootstrap_ratio(bits, np.repeat(n_of, 2, axis=0), metric="masked_loss_bits")
         pairs = [(2 * place + 1, 2 * place) for place in range(len(groups))]
-        compared = compare(scores.values, scores.replicates, n_clusters=(n_of > 0).sum(axis=1), pairs=pairs)
+        compared = differences(scores.values, scores.replicates, pairs, n_clusters=(n_of > 0).sum(axis=1))
         columns = {"words": list(groups), "bits_reference": scores.values[::2], "bits_model": scores.values[1::2]}
-        for name in ("diff", "ci_low", "ci_high", "p_raw", "p_adj"):
-            columns["difference" if name == "diff" else name] = [getattr(one, name) for one in compared]
-        columns |= {f"accuracy_{name}": totals[:, row] / totals[:, 4] for name, row in (("reference", 2), ("model", 3))}
-        return pd.DataFrame({**columns, "n_words": totals[:, 4].astype(int)})
+        frame = pd.DataFrame(columns).join(compared.drop(columns="n_sentences"))
+        frame = frame.rename(columns={"difference_low": "ci_low", "difference_high": "ci_high"})
+        for name, row in (("reference", 2), ("model", 3)):
+            frame[f"accuracy_{name}"] = totals[:, row] / totals[:, 4]
+        return frame.assign(n_words=totals[:, 4].astype(int))
 
     def groups(self, by: str | None) -> dict[str, NDArray[np.bool_]]:
         """``[masked word]`` masks by label of ``by``, the most frequent first after ``all``."""
@@ -293,8 +282,7 @@ def masked_losses(
     if not len(words):
         raise CorpusError("there is no word to mask that both models can read: give other sentences")
     of_a, of_b = (masked_lm_loss(encoder, text, on_long=on_long, words=words) for encoder in encoders)
-    names = [encoder.source.title for encoder in encoders]
-    return MaskedLosses(names[0], names[1], (of_a, of_b), text, int(np.count_nonzero(~readable)))
+    return MaskedLosses((of_a, of_b), text, int(np.count_nonzero(~readable)))
 
 
 def _readable(encoder: Encoder, sentences: Sentences, on_long: OnLong) -> NDArray[np.bool_]:
@@ -367,11 +355,8 @@ Order = Literal["each", "up_to", "from"]  # layers that are restored with a laye
 class Restored:
     """Scores of a fine-tuned model with layers of its reference; returned by :func:`restored_scores`."""
 
-    reference: str
-    model: str
     task: str
     n_layers: int
-    n_items: int
     predictions: Mapping[tuple[int, ...], pd.DataFrame]
     """Predictions by the layers that were restored (none for the model as it is): ``item_id``, ``cluster_id``,
     ``gold``, ``pred`` and ``score``."""
@@ -417,12 +402,11 @@ class Restored:
             | {name: [float(getattr(one, name)[0]) for one in columns] for name in ("ci_low", "ci_high")}
         )
         pairs = [(place, 0) for place in range(1, len(keys))]
-        compared = compare(frame["value"].tolist(), replicates, n_clusters=columns[0].n_clusters, pairs=pairs)
-        differences = pd.DataFrame(compared, range(1, len(keys)))[["diff", "ci_low", "ci_high", "p_raw", "p_adj"]]
-        differences.columns = pd.Index(["difference", "difference_low", "difference_high", "p_raw", "p_adj"])
+        compared = differences(frame["value"], replicates, pairs, n_clusters=columns[0].n_clusters)
+        compared = compared.drop(columns="n_sentences").set_axis(range(1, len(keys)))
         rows = [("none", None), *((order, layer) for order in get_args(Order) for layer in range(self.n_layers + 1))]
         places = [0 if layer is None else keys.index(self.restored(order, layer)) for order, layer in rows]
-        of_rows = frame.join(differences).loc[places].reset_index(drop=True)
+        of_rows = frame.join(compared).loc[places].reset_index(drop=True)
         return pd.DataFrame(rows, columns=["order", "layer"]).astype({"layer": "Int64"}).join(of_rows)
 
 
@@ -471,8 +455,7 @@ def restored_scores(
     encoder = open_encoder(reference, device="cpu")
     variants = _restorations(tuned, encoder)
     predictions = dict(zip(variants, tuned.predictions_under(list(variants.values())), strict=True))
-    facts = encoder.source.title, tuned.encoder.source.title, tuned.record.task, encoder.n_layers
-    return Restored(*facts, len(tuned.inputs.items), predictions, tuned.scores)
+    return Restored(tuned.record.task, encoder.n_layers, predictions, tuned.scores)
 
 
 _Context = Callable[[], contextlib.AbstractContextManager[None]]

@@ -22,7 +22,31 @@ from bertology.probing.items import SplitWords
 from bertology.results.predictions import Stopwatch
 
 
-class _Geometry(SumsFamily):
+class WordsFamily(SumsFamily):
+    """Family of probes that are asked by words: their texts are checked, and layers may be compared with each other."""
+
+    def check(self, pair: ModelCorpus, probe: Probe, configs: Sequence[ReadoutConfig]) -> None:
+        """The text has what is asked about."""
+        for config in configs:
+            with named_task(probe):
+                cast(WordsProbe, self.configured(probe, config)).check(pair.texts(probe.reads))
+
+    def cells(self, pair: ModelCorpus, probe: Probe, config: ReadoutConfig, init: Init) -> CellGrid:
+        """Every layer; where layers are compared, the content of a cell depends on which others are read."""
+        grid = super().cells(pair, probe, config, init)
+        is_compared = cast(WordsProbe, self.configured(probe, config)).compares_layers
+        return replace(grid, identity={**grid.identity, "layers": list(grid.columns)}) if is_compared else grid
+
+    def cost(self, pair: ModelCorpus, groups: Sequence[FitGroup]) -> Cost:
+        """Some products of all vectors with one another's dimensions, for each layer or pair of layers."""
+        members = [cast(WordsProbe, self.configured(one.probe, one.config)) for group in groups for one in group]
+        if not any(one.compares_layers for one in members):
+            return super().cost(pair, groups)
+        times, dim = len(pair.layers) ** 2, pair.shape.dim
+        return Cost(2.0 * n_words_read(pair, groups[0][0].probe) * dim**2 * times, 4.0 * dim**2 * times)
+
+
+class _Geometry(WordsFamily):
     """Family of probes that compute statistics of the vectors of a text in each layer."""
 
     has_settings_in_baselines = True
@@ -41,18 +65,9 @@ class _Geometry(SumsFamily):
         return ("words", *dict.fromkeys(others), *pools)
 
     def check(self, pair: ModelCorpus, probe: Probe, configs: Sequence[ReadoutConfig]) -> None:
-        """The text has what is asked about."""
-        for config in configs:
-            with named_task(probe):
-                self.configured(probe, config).check(pair.texts(probe.reads))
+        super().check(pair, probe, configs)
         if any(config.pool == "cls" for config in configs):
             pair.check_cls()
-
-    def cells(self, pair: ModelCorpus, probe: Probe, config: ReadoutConfig, init: Init) -> CellGrid:
-        """Every layer; where layers are compared, the content of a cell depends on which others are read."""
-        grid = super().cells(pair, probe, config, init)
-        is_compared = self.configured(probe, config).compares_layers
-        return replace(grid, identity={**grid.identity, "layers": list(grid.columns)}) if is_compared else grid
 
     def compute_cells(self, cells: FitCells, job: Resources) -> None:
         """Compute the statistics of all layers."""
@@ -86,14 +101,6 @@ class _Geometry(SumsFamily):
         write_baseline_sums(
             baselines, job, lambda name: probe.baseline(name, texts, read), counts, n_clusters, *packages
         )
-
-    def cost(self, pair: ModelCorpus, groups: Sequence[FitGroup]) -> Cost:
-        """Some products of all vectors with one another's dimensions, for each layer or pair of layers."""
-        members = [member for group in groups for member in group]
-        if not any(self.configured(one.probe, one.config).compares_layers for one in members):
-            return super().cost(pair, groups)
-        times, dim = len(pair.layers) ** 2, pair.shape.dim
-        return Cost(2.0 * n_words_read(pair, groups[0][0].probe) * dim**2 * times, 4.0 * dim**2 * times)
 
 
 def words_read(
