@@ -442,22 +442,18 @@ def cluster_means(layer: OneLayer) -> tuple[Floats32, Integers]:
     Clusters are those of k-means on the 32 largest principal components of 2,000 words at random, k from 2 to 15 by the
     largest silhouette of 1,000 of them in all dimensions; where none reaches 0.1 all vectors are one cluster.
     """
-    from sklearn.cluster import KMeans
-    from sklearn.metrics import pairwise_distances, silhouette_score
-
     rng = np.random.default_rng(0)
     vectors, directions = layer.vectors, layer.principal[1][:_DIMENSIONS].astype(np.float32)
     some: Floats32 = vectors[rng.permutation(len(vectors))[:_CLUSTERED]] - layer.mean
     reduced: Floats32 = np.asarray(some @ directions.T)
-    distances = pairwise_distances(some[:_SILHOUETTE_WORDS])
+    distances = np.sqrt(_squares(some[:_SILHOUETTE_WORDS], some[:_SILHOUETTE_WORDS]))
+    np.fill_diagonal(distances, 0)
     best, centres, first = _LEAST_SILHOUETTE, reduced[:0], _first_centres(reduced, _MOST_CLUSTERS, rng)
     for k in range(2, len(first) + 1):
-        found = KMeans(k, init=first[:k], n_init=1, max_iter=_ITERATIONS, tol=_TOLERANCE).fit(reduced)
-        nearest = found.labels_[: len(distances)]
-        if 1 < len(np.unique(nearest)) < len(nearest):
-            silhouette = silhouette_score(distances, nearest, metric="precomputed")
-            if silhouette > best:
-                best, centres = silhouette, found.cluster_centers_
+        found = k_means(reduced, first[:k])
+        silhouette = mean_silhouette(distances, _squares(reduced[: len(distances)], found).argmin(axis=0))
+        if silhouette > best:
+            best, centres = silhouette, found
     labels = np.zeros(len(vectors), dtype=np.int64)
     if not len(centres):
         return np.zeros((1, vectors.shape[1]), dtype=np.float32), labels
@@ -489,6 +485,32 @@ def _first_centres(vectors: Floats32, most: int, rng: np.random.Generator) -> Fl
         squares = after[best]
         squares[chosen] = 0
     return vectors[chosen]
+
+
+def k_means(vectors: Floats32, centres: Floats32) -> Floats32:
+    """``[centre, dim]`` by Lloyd's algorithm from some centres; one without vectors stays where it was."""
+    tolerance = _TOLERANCE * float(vectors.var(axis=0).mean())
+    for _ in range(_ITERATIONS):
+        near = _squares(vectors, centres).argmin(axis=0)
+        is_in = (near == np.arange(len(centres))[:, None]).astype(np.float32)
+        counts, before = is_in.sum(axis=1)[:, None], centres
+        centres = np.where(counts > 0, (is_in @ vectors) / np.maximum(counts, 1), before)
+        if ((centres - before) ** 2).sum() <= tolerance:
+            break
+    return centres
+
+
+def mean_silhouette(distances: Floats32, labels: Integers) -> float:
+    """The mean silhouette of clusters (Rousseeuw 1987), 0 of a single vector; −1 where there is one cluster."""
+    kinds, numbers, counts = np.unique(labels, return_inverse=True, return_counts=True)
+    if not 1 < len(kinds) < len(labels):
+        return -1.0
+    sums, own = distances @ np.eye(len(kinds), dtype=np.float32)[numbers], (np.arange(len(labels)), numbers)
+    inside, outside = sums[own] / np.maximum(counts[numbers] - 1, 1), sums / counts
+    outside[own] = np.inf
+    nearest = outside.min(axis=1)
+    scores = (nearest - inside) / np.maximum(np.maximum(nearest, inside), np.finfo(np.float64).tiny)
+    return float(np.where(counts[numbers] > 1, scores, 0).mean())
 
 
 def _squares(vectors: Floats32, centres: Floats32) -> Floats32:

@@ -6,7 +6,9 @@ import itertools
 
 import numpy as np
 import pytest
+from sklearn.cluster import KMeans
 from sklearn.decomposition import PCA
+from sklearn.metrics import pairwise_distances, silhouette_score
 
 from bertology.activations.layers import LayerVectors
 from bertology.errors import CorpusError, ModelError
@@ -16,6 +18,8 @@ from bertology.geometry.text import (
     WordSample,
     cluster_means,
     explainable_variance,
+    k_means,
+    mean_silhouette,
 )
 
 RNG = np.random.default_rng
@@ -235,6 +239,19 @@ def test_a_rogue_dimension_is_seen() -> None:
     vectors[:, :, 7] += 20
     found = values_of(vectors, np.tile(np.arange(10), 40), np.repeat(np.arange(40), 10))
     assert found["rogue_share", ""][0] > 0.99
+
+
+def test_clusters_are_those_of_scikit_learn() -> None:
+    rng = RNG(0)
+    vectors = (rng.normal(size=(600, 6)) + 3 * rng.normal(size=(5, 6))[rng.integers(0, 5, 600)]).astype(np.float32)
+    first = vectors[rng.permutation(600)[:5]]
+    other = KMeans(5, init=first, n_init=1).fit(vectors)
+    assert k_means(vectors, first) == pytest.approx(other.cluster_centers_, abs=0.05)
+    distances = pairwise_distances(vectors)
+    assert mean_silhouette(distances, other.labels_) == pytest.approx(
+        silhouette_score(vectors, other.labels_), abs=1e-5
+    )
+    assert mean_silhouette(distances, np.zeros(600, dtype=int)) == -1
 
 
 @pytest.mark.parametrize("rank", [1, 3, 60])
