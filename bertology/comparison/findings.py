@@ -19,7 +19,7 @@ from bertology.measures.intervals import Bootstrap, over_layers
 from bertology.results import ResultRow, Results
 from bertology.results.compared import Compared
 from bertology.results.predictions import HeadSums, read_head_sums, read_scores
-from bertology.results.rows import ATTENTION, counterpart, own_init
+from bertology.results.rows import ATTENTION, counterpart, grouped, own_init
 from bertology.results.table import layers_named, metric_title, titled, written
 
 if TYPE_CHECKING:
@@ -264,22 +264,17 @@ def _retained_rows(
         surplus = over_layers(together, lambda of: of[..., 0] - of[..., 2:].max(axis=-1), metric="surplus")
         share = over_layers(together, _share, metric="retained")
         is_defined = bool(surplus.ci_low[0] > 0)
-        retained = {"retained": share.values[0], "ci_low": share.ci_low[0], "ci_high": share.ci_high[0]}
+        known = {"reference_value": scores[0], "model_value": scores[1], "floor": floors[best]}
         yield {
-            "task": first.task,
-            "corpus": first.corpus,
-            "reading": first.reading,
-            "metric": first.metric,
-            "layer": layer,
-            "reference_layer": place,
-            "reference_value": float(scores[0].values[0]),
-            "model_value": float(scores[1].values[0]),
-            "floor": float(floors[best].values[0]),
-            "floor_of": best,
-            "surplus": float(surplus.values[0]),
-            "surplus_low": float(surplus.ci_low[0]),
-            "surplus_high": float(surplus.ci_high[0]),
-            **{name: float(value) if is_defined else math.nan for name, value in retained.items()},
+            **{name: getattr(first, name) for name in ("task", "corpus", "reading", "metric")},
+            **{"layer": layer, "reference_layer": place},
+            **{name: float(one.values[0]) for name, one in known.items()},
+            **{"floor_of": best, "surplus": float(surplus.values[0])},
+            **{"surplus_low": float(surplus.ci_low[0]), "surplus_high": float(surplus.ci_high[0])},
+            **{
+                name: float(of[0]) if is_defined else math.nan
+                for name, of in {"retained": share.values, "ci_low": share.ci_low, "ci_high": share.ci_high}.items()
+            },
             "n_items": len(items),
         }
 
@@ -291,15 +286,12 @@ def _share(scores: Floats) -> Floats:
     return np.asarray(np.divide(scores[..., 1] - floor, below, out=np.full(below.shape, np.nan), where=below != 0))
 
 
-def _cells(rows: Sequence[ResultRow], which: str) -> dict[int, list[ResultRow]]:
+def _cells(rows: Sequence[ResultRow], which: str) -> dict[Any, list[ResultRow]]:
     """Rows of the model's own weights, or of its control with random ones, by layer, of each seed and draw."""
     of_layers = [row for row in rows if row.layer is not None]
-    own = "pretrained" if any(row.init == "pretrained" for row in of_layers) else of_layers[0].init
-    found: dict[int, list[ResultRow]] = defaultdict(list)
-    for row in of_layers:
-        if (row.init == own) if which == "own" else (row.init == "random" != own):
-            found[int(row.layer or 0)].append(row)
-    return dict(sorted(found.items()))
+    own = own_init(of_layers)
+    chosen = [row for row in of_layers if (row.init == own if which == "own" else row.init == "random" != own)]
+    return dict(sorted(grouped(chosen, "layer").items()))
 
 
 def _bits(results: Results, row: ResultRow, sentences: Sequence[str], *, is_uniform: bool = False) -> Bootstrap:
