@@ -53,7 +53,7 @@ from bertology.families.sums import (
     write_sums,
 )
 from bertology.families.vectors import CellWriter, VectorFamily, readable, targets_of, vectors_of
-from bertology.geometry.family import WordsFamily, words_read
+from bertology.geometry.family import WordsFamily, items_read
 from bertology.geometry.similarity import most_alike
 from bertology.measures import Metric, compare, over_runs
 from bertology.measures.intervals import difference
@@ -88,8 +88,9 @@ class _Comparison(WordsFamily):
         return configs
 
     def check(self, pair: ModelCorpus, probe: Probe, configs: Sequence[ReadoutConfig]) -> None:
-        super().check(pair, probe, configs)
         reference = pair.reference
+        if isinstance(probe, VectorComparison):
+            super().check(pair, probe, configs)
         if isinstance(probe, AttentionComparison) and reference is not None:
             own, other = pair.shape.n_heads, reference.shape.n_heads
             if own != other:
@@ -194,9 +195,9 @@ def _measure_vectors(
     """The statistics of the vectors of the same words in both models, of all layers, and which these are."""
     other, texts = _reference(job), job.pair.texts(probe.reads)
     unreadable = {name: ChainMap(*(dict(one.pair.unreadable.get(name, {})) for one in (job, other))) for name in texts}
-    read, counts, n_clusters = words_read(probe, texts, unreadable)
+    items, n_clusters = items_read(probe, texts, unreadable)
     model, reference = (
-        {name: one.vectors(name, layers, words) for name, words in read.items()}
+        {name: one.vectors(name, layers, words) for name, words in items.words.items()}
         for one, layers in ((job, cells.layers_read), (other, other.pair.layers))
     )
     # On one thread every engine computes the same bits.
@@ -204,7 +205,7 @@ def _measure_vectors(
         if probe.match != "depth":  # by likeness on dev, or on test where there is no dev
             split = "dev" if "dev" in model and len(model["dev"]) else "test"
             pairs = most_alike(model[split], reference[split])
-        return list(probe.statistics(model, reference, texts, layers=pairs)), counts, n_clusters, pairs
+        return list(probe.statistics(model, reference, texts, layers=pairs)), items.counts, n_clusters, pairs
 
 
 def _measure_attention(

@@ -47,7 +47,10 @@ def from_left(text: Sentences) -> Any:
 def test_the_scheme_that_made_the_vectors_is_found(small: Corpus) -> None:
     configured = PROBE.with_settings({"n_roles": 12, "fillers": "embeddings"})
     roles = lambda text: np.minimum(from_left(text), 11)  # noqa: E731
-    found = {one.metric: one.values for one in configured.statistics(planted(small, roles), small.splits)}
+    found = {
+        one.metric: one.values
+        for one in configured.statistics(planted(small, roles), small.splits, configured.items(small.splits))
+    }
     assert found["r2_bag"][0] > 0.8
     gains = {name: values[1] for name, values in found.items() if name.startswith("gain_")}
     assert max(gains, key=lambda name: gains[name]) == "gain_left_to_right"
@@ -64,7 +67,10 @@ def test_trees_of_the_corpus_are_not_those_of_other_sentences(small: Corpus, fil
         places = from_left(text) + 1
         return np.where(text.heads == 0, 0, np.where(text.heads > places, 1, 2))
 
-    found = {one.metric: one.values for one in configured.statistics(planted(small, side), small.splits)}
+    found = {
+        one.metric: one.values
+        for one in configured.statistics(planted(small, side), small.splits, configured.items(small.splits))
+    }
     assert found["tree_over_shuffled_tree"][1] > 0.02
     assert found["gain_tree"][1] > found["gain_random_tree"][1] + 0.02
 
@@ -79,7 +85,7 @@ def test_rows_are_of_the_encoders_vectors_and_the_special_token_is_read(tiny_ber
     configured = PROBE.with_settings(settings)
     expected = {
         one.metric: dict(zip(one.layers, one.values, strict=True))
-        for one in configured.statistics(vectors, small.splits)
+        for one in configured.statistics(vectors, small.splits, configured.items(small.splits))
     }
     is_cls = rows.params_json.str.contains("cls")
     got = rows[~is_cls].set_index(["metric", "layer"]).value
