@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -48,7 +49,7 @@ _HERE = "geometry/assets/"
 _STYLES = "attention/assets/viewer.css", _HERE + "map.css"
 # In this order, for each uses those before it.
 _SCRIPTS = ("assets/drawn.js", *(f"{_HERE}{name}.js" for name in ("start", "view", "paint", "words", "controls")))
-_NONE = _LEVELS = 65_535
+_LEVELS = 65_535
 _WIDTH = 300  # characters of a long sentence that are kept on each side of the word
 
 
@@ -443,10 +444,8 @@ class OccurrenceMap:
         values, packed = self._payload()
         query = self.query.occurrence
         before, after = query.context(_WIDTH)
-        parts = []
-        for name, content in packed.items():
-            text = base64.b64encode(gzip.compress(content, 6, mtime=0)).decode()
-            parts.append(f'<script type="text/plain" id="packed-{name}">{text}</script>')
+        content = json.dumps(packed, ensure_ascii=False, separators=(",", ":")).encode()
+        text = base64.b64encode(gzip.compress(content, 6, mtime=0)).decode()
         return full_page(
             _HERE + "map.html",
             title=f"Neighbours of {query.word}: {query.text[:60]}{'…' if len(query.text) > 60 else ''}",
@@ -456,7 +455,7 @@ class OccurrenceMap:
                 "sentence": f"{escape(before)}<mark>{escape(query.word)}</mark>{escape(after)}",
                 "model": escape(folder_name(self.query.model or "the model")),
                 "corpus": escape(self.query.corpus or "the text"),
-                "packed": "\n".join(parts),
+                "packed": f'<script type="text/plain" id="packed-points">{text}</script>',
             },
             data=values,
         )
@@ -472,64 +471,58 @@ class OccurrenceMap:
     def _repr_html_(self) -> str:
         return framed(self.html, title="Map of occurrences", height=_HEIGHT)
 
-    def _payload(self) -> tuple[dict[str, Any], dict[str, bytes]]:
-        """The data of the page: values, and ``points`` and ``texts``, which the page has packed by gzip, in base64.
+    def _payload(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The data of the page: values, and what the page has packed by gzip, in base64.
 
-        ``points`` is, without gaps and little-endian: of each layout ``[place]`` 32-bit numbers of points and their
-        ``[layer, axis, place]`` coordinates in 16 bits, from −``limit`` at 0 to ``limit`` at 65,535; then ``[point]``
-        32-bit numbers of texts; then 16-bit begins and ends of words in their texts, in UTF-16 units; then 16-bit
-        values of each kind, 65,535 for none.
+        Packed are of each layout the numbers of its points and ``[layer, axis, place]`` their coordinates, from
+        −``limit`` at 0 to ``limit`` at 65,535; by ``[point]`` the number of its text, begin and end of its word there
+        in UTF-16 units, and numbers of values of each kind, −1 for none; and the texts, each with where it stands.
         """
-        query, words, layouts = self.query, self.words[1:], list[dict[str, Any]]()
-        points, kinds, of_kinds = b"", dict[str, list[str]](), b""
+        query, words, layouts, places = self.query, self.words[1:], list[dict[str, Any]](), []
         for one in self.layouts:
-            limit, shares = max(float(np.abs(one.places).max()), 1e-6), one.shares
-            shown = None if shares is None else shares.round(6).tolist()
-            layouts.append({"name": one.name, "n": len(one.points), "limit": limit, "shares": shown})
-            levels = np.round((one.places.astype(np.float64) / limit + 1) / 2 * _LEVELS).astype("<u2")
-            points += one.points.astype("<u4").tobytes() + np.ascontiguousarray(levels.transpose(0, 2, 1)).tobytes()
-        for kind, some in query.text.codes.items():
-            if len(some.categories):
-                kinds[kind], codes = _coded(some, query.own(kind), words)
-                of_kinds += codes.astype("<u2").tobytes()
-        place, numbers, spans = dict[tuple[str, str], int](), [], []
+            limit = max(float(np.abs(one.places).max()), 1e-6)
+            shares = None if one.shares is None else one.shares.round(6).tolist()
+            layouts.append({"name": one.name, "limit": limit, "shares": shares})
+            levels = np.round((one.places.astype(np.float64) / limit + 1) / 2 * _LEVELS).astype(int)
+            places.append({"points": one.points.tolist(), "places": levels.transpose(0, 2, 1).tolist()})
+        coded = {
+            kind: _coded(some, query.own(kind), words)
+            for kind, some in query.text.codes.items()
+            if len(some.categories)
+        }
+        texts, of_points = dict[tuple[str, str], int](), []
         for word in self.words.tolist():
             found = query.occurrence if word < 0 else query.text.occurrence(word)
-            text, (start, end) = found.text, found.span
-            if len(text) > 2 * _WIDTH:
-                before, after = found.context(_WIDTH)
-                text = f"{before}{text[start:end]}{after}"
-                start, end = len(before), len(before) + end - start
+            before, after = found.context(_WIDTH if len(found.text) > 2 * _WIDTH else len(found.text))
             where = f"{found.split} · {found.sentence}" if found.split else ""
-            numbers.append(place.setdefault((text, where), len(place)))
-            spans.append([len(text[:at].encode("utf-16-le")) // 2 for at in (start, end)])
-        points += np.array(numbers, "<u4").tobytes() + np.array(spans, "<u2").T.tobytes() + of_kinds
+            number = texts.setdefault((f"{before}{found.word}{after}", where), len(texts))
+            begin = len(before.encode("utf-16-le")) // 2
+            of_points.append((number, begin, begin + len(found.word.encode("utf-16-le")) // 2))
+        text_of, begin_of, end_of = zip(*of_points, strict=True)
         rows = zip(query.layers, np.searchsorted(words, query.numbers) + 1, query.cosines.round(4), strict=True)
         values = {
             "word": query.word,
             "nPoints": len(self.words),
-            "nTexts": len(place),
+            "nTexts": len(texts),
             "layouts": layouts,
             "layers": [{"layer": layer, "near": near.tolist(), "cosines": some.tolist()} for layer, near, some in rows],
-            "kinds": kinds,
+            "kinds": {kind: names for kind, (names, _) in coded.items()},
             "projection": self.projection,
             "nWords": len(query.text.words),
             "nOfForm": self.n_of_form,
         }
-        texts = json.dumps([list(one) for one in place], ensure_ascii=False, separators=(",", ":")).encode()
-        return values, {"points": points, "texts": texts}
+        packed = {"layouts": places, "textOf": text_of, "begin": begin_of, "end": end_of, "texts": list(texts)}
+        return values, packed | {"values": {kind: numbers for kind, (_, numbers) in coded.items()}}
 
 
-def _coded(some: Any, own: str | None, words: Integers) -> tuple[list[str], Integers]:
+def _coded(some: Any, own: str | None, words: Integers) -> tuple[list[str], list[int]]:
     """The values that points have, the most frequent first, and ``[point]`` their numbers; the query comes first."""
-    codes = some.codes[words]
-    counts = np.bincount(codes[codes >= 0], minlength=len(some.categories))
-    ranked = np.flatnonzero(counts)[np.argsort(-counts[counts > 0], kind="stable")]
-    names, number = [str(some.categories[code]) for code in ranked], np.full(len(counts) + 1, _NONE)
-    number[ranked] = np.arange(len(ranked))
-    if own is not None and own not in names:
-        names.append(own)
-    return names, np.append(_NONE if own is None else names.index(own), number[codes])
+    values = some[words]
+    names = [str(name) for name, _ in Counter(values.dropna()).most_common()]
+    if own not in (None, *names):
+        names.append(str(own))
+    number = {name: place for place, name in enumerate(names)}
+    return names, [number.get(value, -1) for value in (own, *values)]
 
 
 def _unit(vectors: Floats32) -> Floats32:

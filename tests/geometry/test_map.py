@@ -86,9 +86,8 @@ def tagged(words, name=""):
 def unpacked(html):
     """What the script of a page is given."""
     data = json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', html, re.DOTALL)[1])
-    parts = dict(re.findall(r'<script type="text/plain" id="packed-(\w+)">(.*?)</script>', html))
-    content = {name: gzip.decompress(base64.b64decode(text)) for name, text in parts.items()}
-    return data, content["points"], json.loads(content["texts"])
+    packed = re.search(r'<script type="text/plain" id="packed-points">(.*?)</script>', html)[1]
+    return data, json.loads(gzip.decompress(base64.b64decode(packed)))
 
 
 SENTENCES = [tagged(f"the bank {word} 😀 bank", word) for word in ("lends", "opens", "floods", "is")]
@@ -96,32 +95,21 @@ SENTENCES = [tagged(f"the bank {word} 😀 bank", word) for word in ("lends", "o
 
 def test_a_page_holds_places_words_and_values():
     found = found_in(SENTENCES, tagged("my Bank"), 1, k=3)
-    data, points, texts = unpacked(found.map().html)
+    data, packed = unpacked(found.map().html)
     n = data["nPoints"]
     assert n == 21
-    assert [one["n"] for one in data["layouts"]] == [21, 9]
+    assert [len(one["points"]) for one in packed["layouts"]] == [21, 9]
     assert (data["nWords"], data["nOfForm"]) == (20, 8)
-    at = 0
-
-    def take(kind, *shape):
-        nonlocal at
-        made = np.frombuffer(points, kind, int(np.prod(shape)), at).reshape(shape)
-        at += made.nbytes
-        return made
-
-    for layout, drawn in zip(data["layouts"], found.map().layouts, strict=True):
-        numbers = take("<u4", layout["n"])
-        places = (take("<u2", 2, 2, layout["n"]) / 65535 * 2 - 1) * layout["limit"]
-        np.testing.assert_allclose(places.transpose(0, 2, 1), drawn.places, atol=layout["limit"] / 60_000)
-        np.testing.assert_allclose(layout["shares"], drawn.shares, atol=1e-6)
-    of_text, begin, end = take("<u4", n), take("<u2", n), take("<u2", n)
-    words, tags = take("<u2", n), take("<u2", n)
-    assert at == len(points)
+    for about, layout, drawn in zip(data["layouts"], packed["layouts"], found.map().layouts, strict=True):
+        numbers, places = layout["points"], (np.array(layout["places"]) / 65535 * 2 - 1) * about["limit"]
+        np.testing.assert_allclose(places.transpose(0, 2, 1), drawn.places, atol=about["limit"] / 60_000)
+        np.testing.assert_allclose(about["shares"], drawn.shares, atol=1e-6)
+    texts, of_text, words, tags = packed["texts"], packed["textOf"], packed["values"]["word"], packed["values"]["tag"]
 
     def form(point):
         # Places count UTF-16 units.
         text = texts[of_text[point]][0].encode("utf-16-le")
-        return text[2 * begin[point] : 2 * end[point]].decode("utf-16-le")
+        return text[2 * packed["begin"][point] : 2 * packed["end"][point]].decode("utf-16-le")
 
     assert form(0) == "Bank"
     assert [form(point) for point in range(1, 6)] == ["the", "bank", "lends", "😀", "bank"]
@@ -156,7 +144,7 @@ def test_words_cannot_break_out_of_the_page():
     html = found_in([hostile, *SENTENCES], hostile, 1).map().html
     assert html.count("</script>") == html.count("<script")
     assert "<img" not in html
-    assert HOSTILE in json.dumps(unpacked(html)[2], ensure_ascii=False)
+    assert HOSTILE in json.dumps(unpacked(html)[1]["texts"], ensure_ascii=False)
     assert "connect-src" not in html
     assert "default-src 'none'" in html
     assert not re.search(r"(src|href)=\"(?!#)", html)
