@@ -11,10 +11,8 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bertology.activations.layers import ROWS, Floats32, Groups, LayerVectors, group_sums
 from bertology.errors import CorpusError, ModelError
@@ -41,10 +39,7 @@ _CLUSTERED, _SILHOUETTE_WORDS = 2000, 1000  # words that are clustered, and thos
 _LEAST_SILHOUETTE = 0.1  # below it vectors are one cluster
 _ITERATIONS, _TOLERANCE = 100, 1e-4
 """Iterations of k-means at most, and the share of the variance of a dimension by which centres may still move."""
-_MOST_EXPLAINED, _LARGE_GROUP, _LANCZOS_STEPS = 200, 32, 24
-"""Vectors of a group that are decomposed, the size from which on the eigenvalue is found by iteration, and its steps.
-
-Larger groups are filled up with zeros to a multiple of that size."""
+_MOST_EXPLAINED = 200  # vectors of a group that are decomposed
 
 
 class OneLayer:
@@ -531,51 +526,16 @@ def explainable_variance(vectors: Floats32, starts: Integers, order: Integers | 
     """
     sizes = np.minimum(np.diff(starts), _MOST_EXPLAINED)
     shares = np.ones(len(sizes))
-    # The groups that are decomposed together are filled up to as many vectors.
-    widths = np.where(sizes <= _LARGE_GROUP, sizes, -(-sizes // _LARGE_GROUP) * _LARGE_GROUP)
-    same = ((np.flatnonzero(widths == width), width) for width in np.unique(widths).tolist())
-    batches = ((part, width) for of, width in same for part in np.array_split(of, -(-len(of) * width // ROWS)))
-    for which, width in batches:
-        inside = np.arange(width) < sizes[which, None]
-        rows = np.where(inside, starts[which, None] + np.arange(width), starts[which, None])
+    same = ((np.flatnonzero(sizes == size), size) for size in np.unique(sizes).tolist())
+    batches = ((part, size) for of, size in same for part in np.array_split(of, -(-len(of) * size // ROWS)))
+    for which, size in batches:
+        rows = starts[which, None] + np.arange(size)
         groups = vectors[rows if order is None else order[rows]]  # [group, vector, dim]
         scale = (groups[:, 0].astype(np.float64) ** 2).sum(axis=1)
-        groups[~inside] = 0
-        groups -= groups.sum(axis=1, keepdims=True) / sizes[which, None, None].astype(np.float32)
-        groups[~inside] = 0
+        groups -= groups.sum(axis=1, keepdims=True) / np.float32(size)
         turned = groups.transpose(0, 2, 1)
-        products = groups @ turned if width <= groups.shape[2] else turned @ groups
-        total = products.trace(axis1=1, axis2=2, dtype=np.float64)
-        varies = total > 1e-12 * scale * sizes[which]
-        shares[which[varies]] = _largest_eigenvalues(products[varies]) / total[varies]
+        products = (groups @ turned if size <= groups.shape[2] else turned @ groups).astype(np.float64)
+        total = products.trace(axis1=1, axis2=2)
+        varies = total > 1e-12 * scale * size
+        shares[which[varies]] = np.linalg.eigvalsh(products[varies])[:, -1] / total[varies]
     return shares
-
-
-def _largest_eigenvalues(matrices: NDArray[np.floating[Any]]) -> Floats:
-    """``[matrix]`` the largest eigenvalue of symmetric positive matrices ``[matrix, n, n]`` that are not zero.
-
-    Matrices larger than 32 take 24 steps of the method of Lanczos, whose error is far below single precision.
-    """
-    n_matrices, n, _ = matrices.shape
-    if n <= _LARGE_GROUP or not n_matrices:
-        return np.asarray(np.linalg.eigvalsh(matrices.astype(np.float64))[:, -1]) if n_matrices else np.empty(0)
-    bases = np.zeros((n_matrices, _LANCZOS_STEPS, n), dtype=matrices.dtype)
-    reduced = np.zeros((n_matrices, _LANCZOS_STEPS, _LANCZOS_STEPS))
-    # The column of the longest vector is orthogonal to the component sought by accident only.
-    longest = matrices.diagonal(axis1=1, axis2=2).argmax(axis=1)
-    following = matrices[np.arange(n_matrices), longest]
-    least = 16 * np.finfo(matrices.dtype).eps * matrices.trace(axis1=1, axis2=2)
-    for step in range(_LANCZOS_STEPS):
-        length = np.linalg.norm(following, axis=1)
-        # Where nothing but rounding is left to follow, the rest of the matrix stays zero.
-        length = np.where(length > least, length, 0)
-        if step:
-            reduced[:, step, step - 1] = reduced[:, step - 1, step] = length
-        current = np.divide(following, length[:, None], out=np.zeros_like(following), where=length[:, None] > 0)
-        bases[:, step] = current
-        following = (matrices @ current[:, :, None])[:, :, 0]
-        reduced[:, step, step] = np.einsum("mn,mn->m", current, following)
-        known = bases[:, : step + 1]
-        for _ in range(2):  # once would leave what rounding brings back
-            following = following - (known.transpose(0, 2, 1) @ (known @ following[:, :, None]))[:, :, 0]
-    return np.asarray(np.linalg.eigvalsh(reduced)[:, -1])
