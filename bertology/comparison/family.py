@@ -362,43 +362,34 @@ class _Frozen(VectorFamily):
             columns = []
             for frozen, more, fewer in zip(by_control["none"], by_control[one], by_control[less], strict=True):
                 scores = {
-                    seed: difference(more[seed].scores[metric], fewer[seed].scores[metric], metric=name)
+                    seed: {name: difference(more[seed].scores[metric], fewer[seed].scores[metric], metric=name)}
                     for seed in frozen
                 }
-                columns.append(
-                    {seed: replace(of, scores={name: scores[seed]}, by_group={}) for seed, of in frozen.items()}
-                )
+                columns.append({seed: replace(of, scores=scores[seed], by_group={}) for seed, of in frozen.items()})
             yield from run_rows(columns, shared, "none")
 
     def more_comparisons(self, cells: FitCells, columns: Columns, scoring: Scoring) -> Iterator[ComparisonRow]:
         """The four scores of each layer with each other."""
-        pair, metric = scoring.pair, cells.probe.scores[0].name
-        by_control = {
-            control: over_runs([column.scores[metric] for (of, _), column in columns.items() if of == control])
+        pair, metric, reference = scoring.pair, cells.probe.scores[0].name, scoring.pair.reference
+        assert reference is not None
+        scores = [
+            over_runs([column.scores[metric] for (of, _), column in columns.items() if of == control])
             for control in _CONTROLS
-        }
-        scores = list(by_control.values())
-        n = len(cells.layers)
-        pairs = [
-            (a * n + layer, b * n + layer)
-            for layer in range(n)
-            for a, b in itertools.combinations(range(len(_CONTROLS)), 2)
         ]
+        n, places = len(cells.layers), list(itertools.combinations(range(len(_CONTROLS)), 2))
         by_run = [one.by_run for one in scores if one.by_run is not None]
         compared = compare(
             np.concatenate([one.values for one in scores]),
             np.concatenate([one.replicates for one in scores], axis=1),
             n_clusters=scores[0].n_clusters,
             by_run=np.concatenate(by_run, axis=1) if by_run else None,
-            pairs=pairs,
+            pairs=[(a * n + layer, b * n + layer) for layer in range(n) for a, b in places],
         )
-        reference = pair.reference
-        assert reference is not None
         first = min(seed for _, seed in columns)
         family = f"{cells.probe.task} on {pair.corpus.name}: {pair.source.name} and {reference.source.name} by {metric}"
         if len(pair.request.configs_of(cells.probe.task)) > 1:
             family += f", {cells.config.title}"
-        ids = [columns[Problem(control, first)].cells[place].id for control in _CONTROLS for place in range(n)]
+        ids = [cell.id for control in _CONTROLS for cell in columns[Problem(control, first)].cells]
         layers = [layer for _ in _CONTROLS for layer in cells.layers if layer is not None]
         yield from comparison_rows(compared, family=family, metric=metric, cells=ids, layers=layers)
 

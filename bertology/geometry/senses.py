@@ -422,9 +422,8 @@ def read_pairs(sentences: Sentences, column: str) -> SpanItems:
             continue
         label = target.labels[0].casefold()
         if label not in _SAME | _OTHER:
-            known = listed(sorted(_SAME | _OTHER))
-            problem = f"label {quoted(target.labels[0])} in {quoted(column)} is none of {known}"
-            raise CorpusError(f"sentence {sentences.id(number)}: {problem}")
+            problem = f"sentence {sentences.id(number)}: label {quoted(target.labels[0])} in {quoted(column)}"
+            raise CorpusError(f"{problem} is none of {listed(sorted(_SAME | _OTHER))}")
         same.append(label in _SAME)
         clusters.append(number)
     if not same:

@@ -110,8 +110,8 @@ def refused(corpus: Corpus, message: str, model: Path, **settings: Any) -> None:
 def test_what_cannot_be_asked_is_refused(tiny_bert: Path, small: Corpus) -> None:
     flat = {split: Sentences(Sentence.from_words(one.words) for one in text) for split, text in small.splits.items()}
     plain = Corpus("plain", flat)
-    refused(plain, r"has no tree: give a corpus with heads .* or schemes=left_to_right,right_to_left,", tiny_bert)
-    refused(plain, "has no tree: give a corpus with phrases", tiny_bert, trees="constituents")
+    refused(plain, "has no tree of dependencies: give a treebank, or schemes=left_to_right,right_to_left,", tiny_bert)
+    refused(plain, "has no tree of constituents: give a treebank", tiny_bert, trees="constituents")
     refused(small, "unknown scheme of roles 'trees': there are", tiny_bert, schemes="trees")
     refused(small, "fit='sgd': give ridge", tiny_bert, fit="sgd")
     refused(small, "n_roles=1: give 2 or more", tiny_bert, n_roles=1)
