@@ -100,7 +100,11 @@ class WeightChanges:
 
 def _distances(tensors: pd.DataFrame, by: Any) -> pd.DataFrame:
     """Distances of the tensors of each group as of one vector; NaN where one is all 0."""
-    sums = tensors.groupby(by, sort=False)[list(_SUMS)].agg(lambda values: reduce(add, values.tolist()))
+
+    def total(values: pd.Series[Any]) -> Any:
+        return reduce(add, values.tolist())
+
+    sums = tensors.groupby(by, sort=False)[list(_SUMS)].agg(total)
     length, of_a = (np.sqrt(of.where(of > 0)) for of in (sums["squared_a"] * sums["squared_b"], sums["squared_a"]))
     columns = {"relative_l2": np.sqrt(sums["squared_difference"]) / of_a, "cosine": sums["product"] / length}
     columns |= {"changed": sums["n_changed"] / sums["n_weights"].clip(1), "n_weights": sums["n_weights"]}

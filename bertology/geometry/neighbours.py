@@ -74,7 +74,7 @@ class Occurrence(NamedTuple):
         return before, after
 
 
-def annotations(text: Sentences) -> dict[Kind, NDArray[np.object_]]:
+def word_annotations(text: Sentences) -> dict[Kind, NDArray[np.object_]]:
     """``[word]`` forms in lower case, tags and senses, None where there is none.
 
     Tags are of the first of the layers ``upos`` and ``xpos`` that there is; senses of the targets ``sense`` or that
@@ -146,8 +146,8 @@ class SearchedText:
 
     @cached_property
     def codes(self) -> Mapping[Kind, Any]:
-        """``[word]`` categoricals: :func:`annotations` of all words, missing where there is none."""
-        texts = list(map(annotations, self.splits.values()))
+        """``[word]`` categoricals: :func:`word_annotations` of all words, missing where there is none."""
+        texts = list(map(word_annotations, self.splits.values()))
         every = {kind: pd.factorize(np.concatenate([text[kind] for text in texts])) for kind in KINDS}
         return {kind: pd.Categorical.from_codes(codes, pd.Index(values)) for kind, (codes, values) in every.items()}
 
@@ -398,7 +398,7 @@ def find_neighbours(
     n_words = len(text.words) - int(np.isin(itself, text.words).sum())
     if n_words < k:
         raise CorpusError(f"k is {k}, but {name} has {n_words} other words with vectors; give a lower k")
-    here = annotations(Sentences([sentence]))
+    here = word_annotations(Sentences([sentence]))
 
     def own(kind: Literal["tag", "sense"], stated: str | None) -> str | None:
         known = list(text.codes[kind].categories)

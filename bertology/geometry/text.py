@@ -443,9 +443,9 @@ def cluster_means(layer: OneLayer) -> tuple[Floats32, Integers]:
     reduced: Floats32 = np.asarray(some @ directions.T)
     distances = np.sqrt(_squares(some[:_SILHOUETTE_WORDS], some[:_SILHOUETTE_WORDS]))
     np.fill_diagonal(distances, 0)
-    best, centres, first = _LEAST_SILHOUETTE, reduced[:0], _first_centres(reduced, _MOST_CLUSTERS, rng)
-    for k in range(2, len(first) + 1):
-        found = k_means(reduced, first[:k])
+    best, centres, started = _LEAST_SILHOUETTE, reduced[:0], _first_centres(reduced, _MOST_CLUSTERS, rng)
+    for k in range(2, len(started) + 1):
+        found = k_means(reduced, started[:k])
         silhouette = mean_silhouette(distances, _squares(reduced[: len(distances)], found).argmin(axis=0))
         if silhouette > best:
             best, centres = silhouette, found

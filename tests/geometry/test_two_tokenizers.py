@@ -28,10 +28,9 @@ from bertology.measures.sums import LayerSums
 Floats = NDArray[np.float64]
 LAYERS = (1, 3)
 PAIRS = [(1, 3), (3, 1)]
-SUMMED = ("cka", "procrustes", "rsa", "rsa_spearman", "mutual_neighbours")
-PAIRED = ("rsa", "rsa_spearman", "mutual_neighbours", "rbf")
+PAIRED = ("rsa", "mutual_neighbours", "rbf")
 """Of the first 1,000 words."""
-MEASURES = (*SUMMED, "svcca", "pwcca", "rbf", "neuron_matching")
+MEASURES = ("cka", "procrustes", "rsa", "mutual_neighbours", "svcca", "pwcca", "rbf", "neuron_matching")
 
 
 def mean_cosine(x: Floats) -> float:
