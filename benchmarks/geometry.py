@@ -90,10 +90,10 @@ def contextuality_of(text: Sentences, entry: Entry) -> None:
     """All statistics of the task, as its family has them computed."""
     probe = get_probe("contextuality")
     assert isinstance(probe, GeometryProbe)
-    words = probe.words({"test": text})["test"]
-    vectors = LayerVectors.stored(entry, words, entry.manifest.layers, n_threads=torch.get_num_threads())
+    items = probe.items({"test": text})
+    vectors = LayerVectors.stored(entry, items.words["test"], entry.manifest.layers, n_threads=torch.get_num_threads())
     with threadpool_limits(1):
-        list(probe.statistics({"test": vectors}, {"test": text}))
+        list(probe.statistics({"test": vectors}, {"test": text}, items))
 
 
 def _pairs_of_words(arrays: list[NDArray[np.float32]], text: Sentences, repeats: int) -> Line:

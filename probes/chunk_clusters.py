@@ -19,6 +19,7 @@ import numpy as np
 from bertology.corpora import Sentences
 from bertology.errors import CorpusError
 from bertology.geometry import GeometryProbe
+from bertology.geometry.probes import TextItems
 from bertology.geometry.senses import SpanItems, span_clusters, words_of_spans
 from bertology.measures import sum_metric
 from bertology.measures.sums import LayerSums
@@ -42,31 +43,23 @@ class ChunkClusters(GeometryProbe):
     reads = ("train", "test")
     fits = "k-means of spans"
 
-    def words(self, sentences: Splits) -> SplitWords:
+    def items(self, sentences: Splits, words: SplitWords | None = None) -> TextItems:
         """The first and last words of chunks."""
-        items = self._items(sentences)
-        return {split: words_of_spans(some.spans) for split, some in items.items()}
-
-    def counts(self, sentences: Splits, words: SplitWords) -> GeometryCounts:
-        """Chunks of which both ends can be read, and their kinds."""
-        items = {split: some.readable(words[split]) for split, some in self._items(sentences).items()}
-        n_kinds = len(np.unique(items["train"].labels))
-        return GeometryCounts(len(items["test"]), n_train=len(items["train"]), n_classes=n_kinds)
-
-    def statistics(self, vectors: SplitVectors, sentences: Splits) -> Iterator[LayerSums]:
-        """Clusters of all chunks of test."""
-        items = self._items(sentences)
-        return span_clusters(vectors, {name: some.readable(vectors[name].words) for name, some in items.items()})
-
-    def _items(self, sentences: Splits) -> dict[str, SpanItems]:
         kinds: dict[str, int] = {}
         items = {split: _chunks(text, kinds) for split, text in sentences.items()}
         if len(set(items["train"].labels.tolist())) < 2 or not len(items["test"]):
             raise CorpusError("no chunks of two kinds in train, or none in test: give text with a layer 'chunk' (IOB2)")
         rng = np.random.default_rng(0)
-        return {
-            split: some.take(np.sort(rng.permutation(len(some))[: self.most_chunks])) for split, some in items.items()
-        }
+        for split, some in items.items():
+            items[split] = some.take(np.sort(rng.permutation(len(some))[: self.most_chunks]))
+            items[split] = items[split] if words is None else items[split].readable(words[split])
+        n_kinds = len(np.unique(items["train"].labels))
+        counts = GeometryCounts(len(items["test"]), n_train=len(items["train"]), n_classes=n_kinds)
+        return TextItems(words_of_spans(items), counts, items)
+
+    def statistics(self, vectors: SplitVectors, sentences: Splits, items: TextItems) -> Iterator[LayerSums]:
+        """Clusters of all chunks of test."""
+        return span_clusters(vectors, items.data)
 
 
 def _chunks(text: Sentences, kinds: dict[str, int]) -> SpanItems:

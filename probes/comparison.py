@@ -43,6 +43,7 @@ from bertology.comparison import AttentionComparison, EncoderComparison, Encoder
 from bertology.corpora import Corpus, Sentences
 from bertology.errors import CorpusError, ModelError, listed
 from bertology.geometry import similarity
+from bertology.geometry.probes import TextItems
 from bertology.measures import Metric, share_metric, sum_metric
 from bertology.measures.sums import LayerSums, mean_sums, ratio_sums
 from bertology.probing import ProbeFamily, Splits
@@ -141,16 +142,16 @@ class ClustersOfLabels(VectorComparison):
         sum_metric("separable_shuffled", "share of pairs of shuffled labels that a hyperplane separates in the model"),
     )
 
-    def words(self, sentences: Splits) -> SplitWords:
+    def items(self, sentences: Splits, words: SplitWords | None = None) -> TextItems:
         """The labelled words of random sentences."""
-        found = {}
-        for split, words in super().words(sentences).items():
+        found = dict(super().items(sentences, words).words)
+        for split, some in found.items() if words is None else ():
             layers = sentences[split].layers
             if self.labels not in layers:
                 known = listed(tuple(layers)) if layers else "none"
                 raise CorpusError(f"no layer {self.labels} of labels of words in the text; there is {known}")
-            found[split] = words[layers[self.labels].codes[words] >= 0]
-        return found
+            found[split] = some[layers[self.labels].codes[some] >= 0]
+        return super().items(sentences, found)
 
     def statistics(
         self, model: SplitVectors, reference: SplitVectors, sentences: Splits, *, layers: Sequence[tuple[int, int]]
@@ -166,7 +167,7 @@ class ClustersOfLabels(VectorComparison):
             layers=layers,
             most_labels=self.most_labels,
             per_label=self.per_label,
-        ).statistics()
+        )
 
 
 @dataclass(frozen=True)

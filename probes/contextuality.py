@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from bertology.activations.layers import LayerVectors
 from bertology.corpora import Sentences
 from bertology.geometry import GeometryProbe
+from bertology.geometry.probes import TextItems
 from bertology.geometry.text import TextStatistics, WordSample
 from bertology.measures import sum_metric
 from bertology.measures.sums import LayerSums
@@ -77,7 +78,7 @@ class Contextuality(GeometryProbe):
         sum_metric("rogue_share", "share of the mean cosine from three dimensions", higher_is_better=False),
     )
 
-    def statistics(self, vectors: SplitVectors, sentences: Splits) -> Iterator[LayerSums]:
+    def statistics(self, vectors: SplitVectors, sentences: Splits, items: TextItems) -> Iterator[LayerSums]:
         """Statistics by word type, by sentence and of the whole text."""
         return self._statistics(vectors["test"], sentences["test"])
 

@@ -29,9 +29,10 @@ from bertology.activations.layers import LayerVectors
 from bertology.corpora import ParallelText, Sentences
 from bertology.errors import CorpusError, FitError, NameNotFoundError, listed, quoted
 from bertology.geometry import GeometryProbe, alignment, languages
+from bertology.geometry.probes import TextItems
 from bertology.measures import Metric, share_metric, sum_metric
 from bertology.measures.sums import LayerSums, mean_sums
-from bertology.probing import ControlNote, Examples, GeometryCounts, Probe, ProbeFamily, Splits
+from bertology.probing import ControlNote, GeometryCounts, Probe, ProbeFamily, Splits
 from bertology.probing.items import SplitVectors, SplitWords, is_punctuation
 from bertology.probing.probes import labels_of_words
 
@@ -47,34 +48,29 @@ class _OfSentences(GeometryProbe):
     pools = ("mean", "cls")
     _needs_translations = False
 
-    def words(self, sentences: Splits) -> SplitWords:
+    def items(self, sentences: Splits, words: SplitWords | None = None) -> TextItems:
         """All words of the sentences that are read."""
-        text = ParallelText.of(sentences["test"])
-        chosen = languages.sampled_sentences(text, self.most_sentences, only_translated=self._needs_translations)
-        return {"test": np.flatnonzero(chosen[sentences["test"].sentence_of_word])}
-
-    def counts(self, sentences: Splits, words: SplitWords) -> GeometryCounts:
-        """Sentences, and languages; what has no language is left out."""
-        items, text = self._items(sentences["test"], words["test"]), ParallelText.of(sentences["test"])
+        test, text = sentences["test"], ParallelText.of(sentences["test"])
+        if words is None:
+            chosen = languages.sampled_sentences(text, self.most_sentences, only_translated=self._needs_translations)
+            words = {"test": np.flatnonzero(chosen[test.sentence_of_word])}
+        items = languages.LanguageItems.of(text, test.sentence_of_word[words["test"]])
         without = int((text.language < 0).sum())
         skipped = {"sentences whose language is not stated": without} if without else {}
-        return GeometryCounts(len(items), n_classes=len(items.names), skipped=skipped)
+        return TextItems(words, GeometryCounts(len(items), n_classes=len(items.names), skipped=skipped), items)
 
-    def statistics(self, vectors: SplitVectors, sentences: Splits) -> Iterator[LayerSums]:
+    def statistics(self, vectors: SplitVectors, sentences: Splits, items: TextItems) -> Iterator[LayerSums]:
         """Scores by layer."""
-        of_words, cls, test = vectors["test"], vectors.get("cls:test"), sentences["test"]
+        cls, test = vectors.get("cls:test"), sentences["test"]
         if cls is None:
-            return self._statistics(of_words, self._items(test, of_words.words))
-        kept = np.flatnonzero(np.isin(cls.words, np.unique(test.sentence_of_word[of_words.words])))
+            return self._statistics(vectors["test"], items.data)
+        kept = np.flatnonzero(np.isin(cls.words, np.unique(test.sentence_of_word[items.words["test"]])))
         read = LayerVectors.of_arrays(np.stack([cls.of(layer)[kept] for layer in cls.layers]), layers=cls.layers)
         return self._statistics(read, languages.LanguageItems.of(ParallelText.of(test), cls.words[kept]))
 
     @abstractmethod
     def _statistics(self, read: LayerVectors, items: languages.LanguageItems) -> Iterator[LayerSums]:
         """Statistics of vectors of sentences or of their words."""
-
-    def _items(self, sentences: Sentences, words: NDArray[np.int64]) -> languages.LanguageItems:
-        return languages.LanguageItems.of(ParallelText.of(sentences), sentences.sentence_of_word[words])
 
 
 @dataclass(frozen=True)
@@ -101,11 +97,10 @@ class Identity(_OfSentences):
     def _statistics(self, read: LayerVectors, items: languages.LanguageItems) -> Iterator[LayerSums]:
         return languages.language_identity(read, items, folds=self.folds)
 
-    def baseline(self, name: str, sentences: Splits, words: SplitWords) -> Iterator[LayerSums]:
+    def baseline(self, name: str, sentences: Splits, items: TextItems) -> Iterator[LayerSums]:
         """The most frequent language."""
-        items = self._items(sentences["test"], words["test"])
-        right = items.language == np.bincount(items.language).argmax()
-        yield mean_sums("identity", right, items.clusters)
+        right = items.data.language == np.bincount(items.data.language).argmax()
+        yield mean_sums("identity", right, items.data.clusters)
 
 
 @dataclass(frozen=True)
@@ -155,15 +150,15 @@ class Retrieval(_OfSentences):
     def _statistics(self, read: LayerVectors, items: languages.LanguageItems) -> Iterator[LayerSums]:
         return languages.retrieval(read, items, folds=self.folds, neighbours=self.neighbours)
 
-    def baseline(self, name: str, sentences: Splits, words: SplitWords) -> Iterator[LayerSums]:
+    def baseline(self, name: str, sentences: Splits, items: TextItems) -> Iterator[LayerSums]:
         """The nearest sentence by TF-IDF of two to four characters in a row."""
         from sklearn.feature_extraction.text import TfidfVectorizer
 
         test = sentences["test"]
-        numbers = np.unique(test.sentence_of_word[words["test"]])
+        numbers = np.unique(test.sentence_of_word[items.words["test"]])
         weights = TfidfVectorizer(analyzer="char_wb", ngram_range=(2, 4)).fit_transform(map(test.text, numbers))
         similar = np.asarray((weights @ weights.T).toarray(), dtype=np.float32)
-        return languages.retrieval_of(similar, self._items(test, words["test"]))
+        return languages.retrieval_of(similar, items.data)
 
 
 @dataclass(frozen=True)
@@ -194,45 +189,33 @@ class Translation(GeometryProbe):
         ControlNote("word_majority", "most linked", "what the word is most often linked with in other sentences"),
     )
 
-    def words(self, sentences: Splits) -> SplitWords:
+    def items(self, sentences: Splits, words: SplitWords | None = None) -> TextItems:
         """All words of sentences with gold links."""
-        directions = self._translated(sentences["test"])
-        parts = [part for one in directions for part in (one.source, one.candidates["word"])]
-        return {"test": np.unique(np.concatenate(parts))}
-
-    def counts(self, sentences: Splits, words: SplitWords) -> GeometryCounts:
-        """Words asked about, types of candidates; those whose translation is in no other sentence are left out."""
-        whole = [one.readable(words["test"]) for one in self._translated(sentences["test"])]
-        n_answerable = sum(len(one.answerable(self.folds)) for one in whole)
-        rare = sum(map(len, whole)) - n_answerable
-        n_types = sum(one.candidates["type"].nunique() for one in whole)
+        every = alignment.translated_words(sentences["test"], self._types(sentences["test"]))
+        if words is not None:
+            every = [one.readable(words["test"]) for one in every]
+        answerable, dice, asked = [one.answerable(self.folds) for one in every], np.random.default_rng(0), []
+        for one in answerable:
+            chosen = np.sort(dice.permutation(len(one))[: self.most_words])
+            asked.append(replace(one, queries=one.queries.iloc[chosen]))
+        n_answerable = sum(map(len, answerable))
+        rare, n_types = sum(map(len, every)) - n_answerable, sum(one.candidates["type"].nunique() for one in every)
         skipped = {"words whose translation occurs in no other sentence": rare} if rare else {}
-        return GeometryCounts(n_answerable, n_classes=n_types, skipped=skipped)
+        parts = [part for one in every for part in (one.source, one.candidates["word"])]
+        counts = GeometryCounts(n_answerable, n_classes=n_types, skipped=skipped)
+        return TextItems({"test": np.unique(np.concatenate(parts))}, counts, asked)
 
-    def statistics(self, vectors: SplitVectors, sentences: Splits) -> Iterator[LayerSums]:
+    def statistics(self, vectors: SplitVectors, sentences: Splits, items: TextItems) -> Iterator[LayerSums]:
         """Translations by nearest type and nearest occurrence."""
-        read = vectors["test"]
-        return alignment.translation(read, self._asked(sentences["test"], read.words), folds=self.folds)
+        return alignment.translation(vectors["test"], items.data, folds=self.folds)
 
-    def baseline(self, name: str, sentences: Splits, words: SplitWords) -> Iterator[LayerSums]:
+    def baseline(self, name: str, sentences: Splits, items: TextItems) -> Iterator[LayerSums]:
         """The same spelling; or the type that the word's own is most often linked with in other sentences."""
-        some = self._asked(sentences["test"], words["test"])
         if name == "lexical":
-            right = [np.asarray(one.queries["form"] == one.queries["gold"], dtype=np.float64) for one in some]
+            right = [np.asarray(one.queries["form"] == one.queries["gold"], dtype=np.float64) for one in items.data]
         else:
-            right = [alignment.by_dictionary(one, self.folds) for one in some]
-        return alignment.translation_scores("type", right, some)
-
-    def _asked(self, sentences: Sentences, words: NDArray[np.int64]) -> list[alignment.TranslatedWords]:
-        dice, found = np.random.default_rng(0), []
-        for one in self._translated(sentences):
-            asked = one.readable(words).answerable(self.folds)
-            chosen = np.sort(dice.permutation(len(asked))[: self.most_words])
-            found.append(replace(asked, queries=asked.queries.iloc[chosen]))
-        return found
-
-    def _translated(self, sentences: Sentences) -> list[alignment.TranslatedWords]:
-        return alignment.translated_words(sentences, self._types(sentences))
+            right = [alignment.by_dictionary(one, self.folds) for one in items.data]
+        return alignment.translation_scores("type", right, items.data)
 
     def _types(self, sentences: Sentences) -> NDArray[np.int64]:
         if self.by not in ("form", "lemma"):
@@ -280,27 +263,22 @@ class Alignment(GeometryProbe):
             ]
         return tuple(found)
 
-    def words(self, sentences: Splits) -> SplitWords:
+    def items(self, sentences: Splits, words: SplitWords | None = None) -> TextItems:
         """All words of sentences with gold links."""
-        pairs = self._pairs(sentences["test"], np.arange(sentences["test"].n_words))
-        return {"test": np.unique(np.concatenate([side for pair in pairs for side in pair.words]))}
+        test = sentences["test"]
+        read = np.arange(test.n_words) if words is None else words["test"]
+        pairs = alignment.aligned_pairs(ParallelText.of(test), read)
+        found = {"test": read[np.unique(np.concatenate([side for pair in pairs for side in pair.words]))]}
+        return TextItems(found, GeometryCounts(sum(len(one.gold.sure) for one in pairs)), pairs)
 
-    def counts(self, sentences: Splits, words: SplitWords) -> GeometryCounts:
-        """Sure links."""
-        return GeometryCounts(sum(len(one.gold.sure) for one in self._pairs(sentences["test"], words["test"])))
-
-    def statistics(self, vectors: SplitVectors, sentences: Splits) -> Iterator[LayerSums]:
+    def statistics(self, vectors: SplitVectors, sentences: Splits, items: TextItems) -> Iterator[LayerSums]:
         """Scores of every method of alignment."""
-        pairs = self._pairs(sentences["test"], vectors["test"].words)
-        return alignment.alignment_scores(vectors["test"], pairs, distortion=self.distortion)
+        return alignment.alignment_scores(vectors["test"], items.data, distortion=self.distortion)
 
-    def baseline(self, name: str, sentences: Splits, words: SplitWords) -> Iterator[LayerSums]:
+    def baseline(self, name: str, sentences: Splits, items: TextItems) -> Iterator[LayerSums]:
         """Links by spelling or by place."""
-        pairs, by_place = self._pairs(sentences["test"], words["test"]), name == "diagonal"
-        return alignment.links_without_vectors(pairs, sentences["test"], words["test"], by_place=by_place)
-
-    def _pairs(self, sentences: Sentences, words: NDArray[np.int64]) -> list[alignment.AlignedPair]:
-        return alignment.aligned_pairs(ParallelText.of(sentences), words)
+        words, by_place = items.words["test"], name == "diagonal"
+        return alignment.links_without_vectors(items.data, sentences["test"], words, by_place=by_place)
 
 
 @dataclass(frozen=True)
@@ -343,45 +321,36 @@ class Transfer(GeometryProbe):
         """``languages:transfer:`` and the task."""
         return f"languages:transfer:{self.of}"
 
-    def words(self, sentences: Splits) -> SplitWords:
+    def items(self, sentences: Splits, words: SplitWords | None = None) -> TextItems:
         """Words with a label, of sentences drawn at random."""
-        most = {split: self.most_words // (1 + (split != "train")) for split in _SPLITS}
-        return {
-            split: languages.sampled_by_language(sentences[split], self._examples(sentences[split]).words, most[split])
-            for split in _SPLITS
-        }
-
-    def counts(self, sentences: Splits, words: SplitWords) -> GeometryCounts:
-        """Words of test, and those of train."""
-        items = self._items(sentences, words)
-        train, test = items.splits["train"], items.splits["test"]
-        unseen = int((~np.isin(test.codes, train.codes)).sum())
-        return GeometryCounts(len(test.codes), len(train.codes), items.n_labels, unseen)
-
-    def statistics(self, vectors: SplitVectors, sentences: Splits) -> Iterator[LayerSums]:
-        """Scores by source and target language."""
-        words = {split: vectors[split].words for split in _SPLITS}
-        return languages.transfer(vectors, self._items(sentences, words))
-
-    def baseline(self, name: str, sentences: Splits, words: SplitWords) -> Iterator[LayerSums]:
-        """The most frequent label of the language of the fit, of all words or of the same form."""
-        items = self._items(sentences, words)
-        return languages.transfer_by_label(items, sentences, words, by_form=name == "word_majority")
-
-    def _examples(self, sentences: Sentences) -> Examples:
         remedy = "; fit it in one corpus and test it in another by test_on of an experiment"
-        return labels_of_words(self.of, sentences, asked_by="languages:transfer", remedy=remedy)
-
-    def _items(self, sentences: Splits, words: SplitWords) -> languages.TransferItems:
-        examples = {split: self._examples(sentences[split]) for split in _SPLITS}
-        labels = {split: (one.words, one.codes.astype(np.int64), one.values) for split, one in examples.items()}
+        labels = {}
+        for split in _SPLITS:
+            one = labels_of_words(self.of, sentences[split], asked_by="languages:transfer", remedy=remedy)
+            labels[split] = one.words, one.codes.astype(np.int64), one.values
+        if words is None:
+            most = {split: self.most_words // (1 + (split != "train")) for split in _SPLITS}
+            words = {
+                split: languages.sampled_by_language(sentences[split], labels[split][0], most[split])
+                for split in _SPLITS
+            }
         items = languages.transfer_items(sentences, labels, words)
         if not items.sources or len(items.names) < 2 or not len(items.splits["test"].codes):
             raise CorpusError(
                 f"languages:transfer:{self.of}: {len(items.sources)} languages have train words of two labels; give "
                 "multilingual:en=PATH,de=PATH of corpora with train, dev and test"
             )
-        return items
+        train, test = items.splits["train"], items.splits["test"]
+        unseen = int((~np.isin(test.codes, train.codes)).sum())
+        return TextItems(words, GeometryCounts(len(test.codes), len(train.codes), items.n_labels, unseen), items)
+
+    def statistics(self, vectors: SplitVectors, sentences: Splits, items: TextItems) -> Iterator[LayerSums]:
+        """Scores by source and target language."""
+        return languages.transfer(vectors, items.data)
+
+    def baseline(self, name: str, sentences: Splits, items: TextItems) -> Iterator[LayerSums]:
+        """The most frequent label of the language of the fit, of all words or of the same form."""
+        return languages.transfer_by_label(items.data, sentences, items.words, by_form=name == "word_majority")
 
 
 _KINDS = (Identity(), Centroids(), Retrieval(), Translation(), Alignment())

@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from bertology.geometry import GeometryProbe, layer_similarity
+from bertology.geometry.probes import TextItems
 from bertology.geometry.similarity import identity
 from bertology.measures import Metric, share_metric, sum_metric
 from bertology.measures.sums import LayerSums
@@ -61,7 +62,7 @@ class LayerSimilarity(GeometryProbe):
             sum_metric("moved_previous", "mean distance of both, over the length in the one before"),
         )
 
-    def statistics(self, vectors: SplitVectors, sentences: Splits) -> Iterator[LayerSums]:
+    def statistics(self, vectors: SplitVectors, sentences: Splits, items: TextItems) -> Iterator[LayerSums]:
         """Likenesses of all pairs of the layers that are read, and of each with layer 0."""
         read, text = vectors["test"], sentences["test"]
         of_sentence = text.sentence_of_word[read.words]

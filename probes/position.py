@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 from bertology.errors import BertologyError
 from bertology.geometry import GeometryProbe
 from bertology.geometry.position import encoding_effects
+from bertology.geometry.probes import TextItems
 from bertology.measures import Metric, share_metric, sum_metric
 from bertology.measures.sums import LayerSums
 from bertology.probing import Splits
@@ -74,7 +75,7 @@ class Position(GeometryProbe):
             sum_metric("cosine_other_sentence", "mean cosine of a word's vectors in two sentences"),
         )
 
-    def statistics(self, vectors: SplitVectors, sentences: Splits) -> Iterator[LayerSums]:
+    def statistics(self, vectors: SplitVectors, sentences: Splits, items: TextItems) -> Iterator[LayerSums]:
         """Effects of every change."""
         plain, text = vectors["test"], sentences["test"]
         changed = {name: vectors[name] for name in self._names}

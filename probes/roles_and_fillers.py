@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from bertology.corpora import Sentences
 from bertology.errors import FitError, NameNotFoundError, listed, quoted
 from bertology.geometry import GeometryProbe, roles
+from bertology.geometry.probes import TextItems
 from bertology.measures import Metric, sum_metric
 from bertology.measures.sums import LayerSums
 from bertology.probing import GeometryCounts, Splits
@@ -80,32 +81,28 @@ class RolesAndFillers(GeometryProbe):
             *(sum_metric(f"r2_{name}", f"R² of words with {_SCHEMES[name]}") for name in names),
         )
 
-    def words(self, sentences: Splits) -> SplitWords:
+    def items(self, sentences: Splits, words: SplitWords | None = None) -> TextItems:
         """All words of random sentences, which have trees where these are asked about."""
-        self._check()
-        chosen = {split: self._sample(split, text) for split, text in sentences.items()}
-        for split, numbers in chosen.items() if self._has_trees else ():
-            roles.tree_paths(sentences[split], numbers.tolist(), trees=self.trees)
-        return {
-            split: np.flatnonzero(np.isin(sentences[split].sentence_of_word, numbers))
-            for split, numbers in chosen.items()
-        }
-
-    def counts(self, sentences: Splits, words: SplitWords) -> GeometryCounts:
-        """Sentences of which every word can be read."""
+        if words is None:
+            self._check()
+            chosen = {split: self._sample(split, text) for split, text in sentences.items()}
+            for split, numbers in chosen.items() if self._has_trees else ():
+                roles.tree_paths(sentences[split], numbers.tolist(), trees=self.trees)
+            of_words = {split: text.sentence_of_word for split, text in sentences.items()}
+            words = {split: np.flatnonzero(np.isin(of_words[split], numbers)) for split, numbers in chosen.items()}
         n = {split: len(roles.complete_sentences(text, words[split])) for split, text in sentences.items()}
-        return GeometryCounts(n["test"], n["train"])
+        return TextItems(words, GeometryCounts(n["test"], n["train"]))
 
-    def statistics(self, vectors: SplitVectors, sentences: Splits) -> Iterator[LayerSums]:
+    def statistics(self, vectors: SplitVectors, sentences: Splits, items: TextItems) -> Iterator[LayerSums]:
         """Errors of every scheme of roles."""
         layers, has_embeddings = vectors["test"].layers, self.fillers == "embeddings"
         if has_embeddings and 0 not in layers:
             raise FitError("fillers are vectors of layer 0, which is not read: read it too, or set fillers=forms")
         trees = self.trees if self._has_trees else ""
-        items, targets = roles.role_items(
+        fillers, targets = roles.role_items(
             vectors, sentences, self._names, self.n_roles, trees=trees, has_embeddings=has_embeddings, seed=self.seed
         )
-        return roles.role_scores(layers, items, targets, is_trained=self.fit == "low_rank", seed=self.seed)
+        return roles.role_scores(layers, fillers, targets, is_trained=self.fit == "low_rank", seed=self.seed)
 
     @property
     def _names(self) -> list[str]:

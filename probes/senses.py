@@ -33,6 +33,7 @@ import numpy as np
 from bertology.activations.layers import unit_vectors
 from bertology.errors import CorpusError, FitError
 from bertology.geometry import GeometryProbe, senses
+from bertology.geometry.probes import TextItems
 from bertology.measures import share_metric, sum_metric
 from bertology.measures.sums import LayerSums, by_layer
 from bertology.probing import ControlNote, GeometryCounts, ProbeFamily, Splits
@@ -72,23 +73,15 @@ class Senses(GeometryProbe):
         """Whether layers are summed."""
         return self.layers_summed > 1
 
-    def words(self, sentences: Splits) -> SplitWords:
+    def items(self, sentences: Splits, words: SplitWords | None = None) -> TextItems:
         """All words with senses."""
         if self.layers_summed < 1:
             raise FitError(f"layers_summed={self.layers_summed}: give 1 layer or more")
-        data = senses.sense_data(sentences, known="train")
-        return {split: senses.words_of_spans(items.spans) for split, items in data.items.items()}
+        return _sense_items(senses.sense_data(sentences, known="train", words=words))
 
-    def counts(self, sentences: Splits, words: SplitWords) -> GeometryCounts:
-        """Number of occurrences and of senses."""
-        data = senses.sense_data(sentences, known="train", words=words)
-        test, n_train = data.items["test"], len(data.items["train"])
-        return GeometryCounts(len(test), n_train, data.n_senses, int((test.labels < 0).sum()), data.skipped)
-
-    def statistics(self, vectors: SplitVectors, sentences: Splits) -> Iterator[LayerSums]:
+    def statistics(self, vectors: SplitVectors, sentences: Splits, items: TextItems) -> Iterator[LayerSums]:
         """Predictions by nearest centroid and by nearest neighbours."""
-        words = {split: of_split.words for split, of_split in vectors.items()}
-        data, layers = senses.sense_data(sentences, known="train", words=words), vectors["test"].layers
+        data, layers = items.data, vectors["test"].layers
 
         def measure(place: int, layer: int) -> Iterator[LayerSums]:
             of_layer = {}
@@ -100,16 +93,23 @@ class Senses(GeometryProbe):
 
         return by_layer((layer, measure(place, layer)) for place, layer in enumerate(layers))
 
-    def baseline(self, name: str, sentences: Splits, words: SplitWords) -> Iterator[LayerSums]:
+    def baseline(self, name: str, sentences: Splits, items: TextItems) -> Iterator[LayerSums]:
         """The word's most frequent sense, or both rules on the words of the context."""
-        data = senses.sense_data(sentences, known="train", words=words)
-        test = data.items["test"]
+        data, test = items.data, items.data.items["test"]
         if name == "majority":
             always = np.zeros(len(test), dtype=np.int64)
             predicted = senses.SensePredictions(always, always, None)
         else:
             predicted = senses.predict_senses(senses.context_vectors(data.items, sentences), data.items)
         return senses.sense_scores(predicted, test, data.words)
+
+
+def _sense_items(data: senses.SenseData) -> TextItems:
+    """Occurrences with senses; those of the test whose sense training lacks are counted."""
+    test, n_train = data.items["test"], len(data.items.get("train", ()))
+    unseen = int((test.labels < 0).sum())
+    counts = GeometryCounts(len(test), n_train, data.n_senses, unseen, data.skipped)
+    return TextItems(senses.words_of_spans(data.items), counts, data)
 
 
 @dataclass(frozen=True)
@@ -129,20 +129,14 @@ class SenseClusters(GeometryProbe):
         sum_metric("chosen_clusters", "number of clusters that silhouette chooses, mean over words"),
     )
 
-    def words(self, sentences: Splits) -> SplitWords:
+    def items(self, sentences: Splits, words: SplitWords | None = None) -> TextItems:
         """All words with several senses."""
-        return {"test": senses.words_of_spans(senses.sense_data(sentences, known="test").items["test"].spans)}
+        return _sense_items(senses.sense_data(sentences, known="test", words=words))
 
-    def counts(self, sentences: Splits, words: SplitWords) -> GeometryCounts:
-        """Number of occurrences and of senses."""
-        data = senses.sense_data(sentences, known="test", words=words)
-        return GeometryCounts(len(data.items["test"]), n_classes=data.n_senses, skipped=data.skipped)
-
-    def statistics(self, vectors: SplitVectors, sentences: Splits) -> Iterator[LayerSums]:
+    def statistics(self, vectors: SplitVectors, sentences: Splits, items: TextItems) -> Iterator[LayerSums]:
         """Scores by word, and means over words."""
-        read = vectors["test"]
-        data = senses.sense_data(sentences, known="test", words={"test": read.words})
-        return senses.sense_clusters(read, data.items["test"], data.words)
+        data = items.data
+        return senses.sense_clusters(vectors["test"], data.items["test"], data.words)
 
 
 @dataclass(frozen=True)
@@ -168,31 +162,23 @@ class PairsOfSenses(GeometryProbe):
         ControlNote("lexical", "lexical baseline", "the same by the cosine of the words of both contexts (TF-IDF)"),
     )
 
-    def words(self, sentences: Splits) -> SplitWords:
+    def items(self, sentences: Splits, words: SplitWords | None = None) -> TextItems:
         """All words of both spans of all pairs."""
         pairs = {split: senses.read_pairs(text, self.column) for split, text in sentences.items()}
         for split, of_split in pairs.items():
             if of_split.labels.all() or not of_split.labels.any():
                 raise CorpusError(f"all pairs of {split} have the same label: give some of both")
-        return {split: senses.words_of_spans(of_split.spans) for split, of_split in pairs.items()}
+            pairs[split] = of_split if words is None else of_split.readable(words[split])
+        counts = GeometryCounts(len(pairs["test"]), len(pairs["train"]), n_classes=2)
+        return TextItems(senses.words_of_spans(pairs), counts, pairs)
 
-    def counts(self, sentences: Splits, words: SplitWords) -> GeometryCounts:
-        """Pairs."""
-        pairs = self._readable(sentences, words)
-        return GeometryCounts(len(pairs["test"]), len(pairs["train"]), n_classes=2)
-
-    def statistics(self, vectors: SplitVectors, sentences: Splits) -> Iterator[LayerSums]:
+    def statistics(self, vectors: SplitVectors, sentences: Splits, items: TextItems) -> Iterator[LayerSums]:
         """Scores of raw and of standardised vectors."""
-        pairs = self._readable(sentences, {split: read.words for split, read in vectors.items()})
-        return senses.pair_statistics(vectors, pairs, sentences["test"])
+        return senses.pair_statistics(vectors, items.data, sentences["test"])
 
-    def baseline(self, name: str, sentences: Splits, words: SplitWords) -> Iterator[LayerSums]:
+    def baseline(self, name: str, sentences: Splits, items: TextItems) -> Iterator[LayerSums]:
         """The more frequent answer of train, or the cosine of both contexts."""
-        pairs = self._readable(sentences, words)
-        return senses.lexical_pair_statistics(sentences, pairs, by_context=name == "lexical")
-
-    def _readable(self, sentences: Splits, words: SplitWords) -> dict[str, senses.SpanItems]:
-        return {split: senses.read_pairs(text, self.column).readable(words[split]) for split, text in sentences.items()}
+        return senses.lexical_pair_statistics(sentences, items.data, by_context=name == "lexical")
 
 
 @dataclass(frozen=True)
@@ -216,19 +202,16 @@ class SenseConcatenation(GeometryProbe):
     reads = ("train", "test")
     fits = "centroids of senses"
 
-    def words(self, sentences: Splits) -> SplitWords:
+    def items(self, sentences: Splits, words: SplitWords | None = None) -> TextItems:
         """All words with senses in train, and those of the test whose senses train has."""
-        return {split: senses.words_of_spans(one.spans) for split, one in senses.concatenated(sentences).items()}
-
-    def counts(self, sentences: Splits, words: SplitWords) -> GeometryCounts:
-        """Words of the test, and occurrences and senses in train."""
         read = senses.concatenated(sentences, words)
-        return GeometryCounts(len(read["test"]), len(read["train"]), n_classes=int(read["train"].labels.max()) + 1)
+        n_senses = int(read["train"].labels.max()) + 1
+        counts = GeometryCounts(len(read["test"]), len(read["train"]), n_classes=n_senses)
+        return TextItems(senses.words_of_spans(read), counts, read)
 
-    def statistics(self, vectors: SplitVectors, sentences: Splits) -> Iterator[LayerSums]:
+    def statistics(self, vectors: SplitVectors, sentences: Splits, items: TextItems) -> Iterator[LayerSums]:
         """Ratios of cosines in each form of the sentence, and their differences."""
-        words = {split: some.words for split, some in vectors.items()}
-        return senses.concatenation_statistics(vectors, senses.concatenated(sentences, words))
+        return senses.concatenation_statistics(vectors, items.data)
 
 
 PROBE = ProbeFamily.among(

@@ -32,6 +32,7 @@ from bertology.attention.arcs.questions import subject_candidates
 from bertology.corpora import Sentences
 from bertology.errors import CorpusError, NameNotFoundError, quoted
 from bertology.geometry import GeometryProbe
+from bertology.geometry.probes import TextItems
 from bertology.geometry.word_order import OrderItems, by_forms_and_places, marked_words, nth_words, order_scores
 from bertology.measures import share_metric, sum_metric
 from bertology.measures.sums import LayerSums, by_layer, ratio_sums
@@ -78,46 +79,8 @@ class WordOrder(GeometryProbe):
         """The n-th word, or 0."""
         return 0 if self._name in _KINDS else int(self._name)
 
-    def words(self, sentences: Splits) -> SplitWords:
+    def items(self, sentences: Splits, words: SplitWords | None = None) -> TextItems:
         """All words of the sentences that are trained or tested on."""
-        return {split: items.words for split, items in self._items(sentences).items()}
-
-    def counts(self, sentences: Splits, words: SplitWords) -> GeometryCounts:
-        """Numbers of test sentences, of training sentences, and of sentences skipped."""
-        items = self._items(sentences, words)
-        skipped = {}
-        if self._place:
-            skipped[f"sentence of fewer than {self._place} words"] = len(sentences["test"]) - len(items["test"].gold)
-        return GeometryCounts(int(items["test"].asked.sum()), len(items["train"].gold), skipped=skipped)
-
-    def statistics(self, vectors: SplitVectors, sentences: Splits) -> Iterator[LayerSums]:
-        """Predictions of a logistic regression of the vectors of each layer."""
-        items = self._items(sentences, {split: of_split.words for split, of_split in vectors.items()})
-
-        def measure(layer: int) -> Iterator[LayerSums]:
-            of_layer = {
-                split: read.of(layer)[np.searchsorted(read.words, items[split].words)]
-                for split, read in vectors.items()
-            }
-            return self._sums(items["test"].right(order_scores(of_layer, items)), items, sentences)
-
-        return by_layer((layer, measure(layer)) for layer in vectors["test"].layers)
-
-    def baseline(self, name: str, sentences: Splits, words: SplitWords) -> Iterator[LayerSums]:
-        """The first or last word of the kind, the most frequent place, or word forms with their places."""
-        items = self._items(sentences, words)
-        test = items["test"]
-        if name == "lexical":
-            right = by_forms_and_places(items, sentences)
-        elif name == "majority":
-            train = items["train"]
-            right = test.gold - test.starts == Counter((train.gold - train.starts).tolist()).most_common(1)[0][0]
-        else:
-            right = getattr(test, name) == test.gold
-        return self._sums(right, items, sentences)
-
-    def _items(self, sentences: Splits, words: SplitWords | None = None) -> dict[str, OrderItems]:
-        """Sentences used, by split: those of train and dev in which order and structure agree."""
         found = {}
         for split, text in sentences.items():
             items = nth_words(text, self._place) if self._place else marked_words(text, self._name)
@@ -125,7 +88,36 @@ class WordOrder(GeometryProbe):
             if words is not None:
                 items = items.readable(words[split])
             found[split] = items if split == "test" else items.of(items.gold == items.first)
-        return found
+        skipped = {}
+        if self._place:
+            skipped[f"sentence of fewer than {self._place} words"] = len(sentences["test"]) - len(found["test"].gold)
+        counts = GeometryCounts(int(found["test"].asked.sum()), len(found["train"].gold), skipped=skipped)
+        return TextItems({split: some.words for split, some in found.items()}, counts, found)
+
+    def statistics(self, vectors: SplitVectors, sentences: Splits, items: TextItems) -> Iterator[LayerSums]:
+        """Predictions of a logistic regression of the vectors of each layer."""
+        found = items.data
+
+        def measure(layer: int) -> Iterator[LayerSums]:
+            of_layer = {
+                split: read.of(layer)[np.searchsorted(read.words, found[split].words)]
+                for split, read in vectors.items()
+            }
+            return self._sums(found["test"].right(order_scores(of_layer, found)), found, sentences)
+
+        return by_layer((layer, measure(layer)) for layer in vectors["test"].layers)
+
+    def baseline(self, name: str, sentences: Splits, items: TextItems) -> Iterator[LayerSums]:
+        """The first or last word of the kind, the most frequent place, or word forms with their places."""
+        found, test = items.data, items.data["test"]
+        if name == "lexical":
+            right = by_forms_and_places(found, sentences)
+        elif name == "majority":
+            train = found["train"]
+            right = test.gold - test.starts == Counter((train.gold - train.starts).tolist()).most_common(1)[0][0]
+        else:
+            right = getattr(test, name) == test.gold
+        return self._sums(right, found, sentences)
 
     def _check(self, items: OrderItems, split: str) -> None:
         if self._place and not len(items.gold):

@@ -36,9 +36,6 @@ class ComparisonProbe(Probe):
     asks_random_weights = False
     most_draws = 1
 
-    def check(self, sentences: Splits) -> None:
-        """Raise :class:`~bertology.errors.CorpusError` where the text lacks what is asked about."""
-
 
 @dataclass(frozen=True)
 class VectorComparison(WordsProbe, ComparisonProbe):
@@ -62,7 +59,7 @@ class VectorComparison(WordsProbe, ComparisonProbe):
         """The statistics of each layer of the model, or of those that they are defined for.
 
         Args:
-            model: by split, vectors of :meth:`words` without those that one of the models cannot read.
+            model: by split, vectors of the words of :meth:`items` that both models can read.
             reference: by split, vectors of the same words in the reference; depth and width may differ.
             sentences: by split.
             layers: every layer of the model that is read, and the one of the reference that it is compared with.
@@ -122,7 +119,7 @@ class EncoderPair:
 class EncoderComparison(ComparisonProbe):
     """A question put to the two models themselves: their weights, their heads, or what parts of one do in the other."""
 
-    asked_by = "check"
+    asked_by = "measure"
 
     @property
     @abstractmethod

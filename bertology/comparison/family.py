@@ -19,7 +19,6 @@ from threadpoolctl import threadpool_limits
 from bertology._names import name_not_found
 from bertology.comparison._probes import (
     AttentionComparison,
-    ComparisonProbe,
     EncoderComparison,
     EncoderPair,
     ReadoutComparison,
@@ -45,14 +44,13 @@ from bertology.families.request import Init, ReadoutConfig
 from bertology.families.rows import ByControl, Columns, run_rows
 from bertology.families.sums import (
     PACKAGES,
-    SumsFamily,
     head_rows,
     layers_with_heads,
     own_readout,
     write_sums,
 )
 from bertology.families.vectors import CellWriter, VectorFamily, readable, targets_of, vectors_of
-from bertology.geometry.family import words_read
+from bertology.geometry.family import WordsFamily, items_read
 from bertology.geometry.similarity import most_alike
 from bertology.measures import Metric, compare, over_runs
 from bertology.measures.intervals import difference
@@ -66,7 +64,7 @@ from bertology.results.rows import ComparisonRow, comparison_rows, counterpart
 _MATCHES = ("depth", "cka")
 
 
-class _Comparison(SumsFamily):
+class _Comparison(WordsFamily):
     """Family of probes that compare a model with its reference, layer by layer."""
 
     def signals(self, probe: Probe, configs: Sequence[ReadoutConfig]) -> tuple[Signal, ...]:
@@ -87,11 +85,9 @@ class _Comparison(SumsFamily):
         return configs
 
     def check(self, pair: ModelCorpus, probe: Probe, configs: Sequence[ReadoutConfig]) -> None:
-        """The text has what is asked about."""
-        for config in configs:
-            with named_task(probe):
-                cast(ComparisonProbe, self.configured(probe, config)).check(pair.texts(probe.reads))
         reference = pair.reference
+        if isinstance(probe, VectorComparison):
+            super().check(pair, probe, configs)
         if isinstance(probe, AttentionComparison) and reference is not None:
             own, other = pair.shape.n_heads, reference.shape.n_heads
             if own != other:
@@ -108,11 +104,11 @@ class _Comparison(SumsFamily):
         if isinstance(probe, AttentionComparison):
             with_heads = layers_with_heads(pair, layers, f"task {probe.task}: ")
             return CellGrid(with_heads, with_heads, on_long)
-        grid = super().cells(pair, probe, config, init)
+        grid, reference = super().cells(pair, probe, config, init), pair.reference
         asked = cast(VectorComparison, self.configured(probe, config))
-        if pair.reference is None or not (asked.compares_layers or asked.match != "depth"):
+        if reference is None or not (asked.compares_layers or asked.match != "depth"):
             return grid
-        read = {"layers": list(layers), "reference_layers": list(pair.reference.layers)}
+        read = {"layers": list(layers), "reference_layers": list(reference.layers)}
         return replace(grid, identity={**grid.identity, **read})
 
     def compute_cells(self, cells: FitCells, job: Resources) -> None:
@@ -160,6 +156,13 @@ class _Comparison(SumsFamily):
         rows = tuple(row for part in parts for row in part.rows)
         return TaskRows(rows, tuple(row for part in parts for row in part.comparisons))
 
+    def cost(self, pair: ModelCorpus, groups: Sequence[FitGroup]) -> Cost:
+        """That of products of dimensions; or a pass over the text for each layer."""
+        probe = groups[0][0].probe
+        if isinstance(probe, VectorComparison):
+            return super().cost(pair, groups)
+        return Cost(2 * len(pair.layers) * pair.pass_flops(n_words_read(pair, probe)))
+
 
 def _reference(job: Resources) -> Resources:
     """The resources of the reference model."""
@@ -185,9 +188,9 @@ def _measure_vectors(
     """The statistics of the vectors of the same words in both models, of all layers, and which these are."""
     other, texts = _reference(job), job.pair.texts(probe.reads)
     unreadable = {name: ChainMap(*(dict(one.pair.unreadable.get(name, {})) for one in (job, other))) for name in texts}
-    read, counts, n_clusters = words_read(probe, texts, unreadable)
+    items, n_clusters = items_read(probe, texts, unreadable)
     model, reference = (
-        {name: one.vectors(name, layers, words) for name, words in read.items()}
+        {name: one.vectors(name, layers, words) for name, words in items.words.items()}
         for one, layers in ((job, cells.layers_read), (other, other.pair.layers))
     )
     # On one thread every engine computes the same bits.
@@ -195,7 +198,7 @@ def _measure_vectors(
         if probe.match != "depth":  # by likeness on dev, or on test where there is no dev
             split = "dev" if "dev" in model and len(model["dev"]) else "test"
             pairs = most_alike(model[split], reference[split])
-        return list(probe.statistics(model, reference, texts, layers=pairs)), counts, n_clusters, pairs
+        return list(probe.statistics(model, reference, texts, layers=pairs)), items.counts, n_clusters, pairs
 
 
 def _measure_attention(
@@ -352,43 +355,34 @@ class _Frozen(VectorFamily):
             columns = []
             for frozen, more, fewer in zip(by_control["none"], by_control[one], by_control[less], strict=True):
                 scores = {
-                    seed: difference(more[seed].scores[metric], fewer[seed].scores[metric], metric=name)
+                    seed: {name: difference(more[seed].scores[metric], fewer[seed].scores[metric], metric=name)}
                     for seed in frozen
                 }
-                columns.append(
-                    {seed: replace(of, scores={name: scores[seed]}, by_group={}) for seed, of in frozen.items()}
-                )
+                columns.append({seed: replace(of, scores=scores[seed], by_group={}) for seed, of in frozen.items()})
             yield from run_rows(columns, shared, "none")
 
     def more_comparisons(self, cells: FitCells, columns: Columns, scoring: Scoring) -> Iterator[ComparisonRow]:
         """The four scores of each layer with each other."""
-        pair, metric = scoring.pair, cells.probe.scores[0].name
-        by_control = {
-            control: over_runs([column.scores[metric] for (of, _), column in columns.items() if of == control])
+        pair, metric, reference = scoring.pair, cells.probe.scores[0].name, scoring.pair.reference
+        assert reference is not None
+        scores = [
+            over_runs([column.scores[metric] for (of, _), column in columns.items() if of == control])
             for control in _CONTROLS
-        }
-        scores = list(by_control.values())
-        n = len(cells.layers)
-        pairs = [
-            (a * n + layer, b * n + layer)
-            for layer in range(n)
-            for a, b in itertools.combinations(range(len(_CONTROLS)), 2)
         ]
+        n, places = len(cells.layers), list(itertools.combinations(range(len(_CONTROLS)), 2))
         by_run = [one.by_run for one in scores if one.by_run is not None]
         compared = compare(
             np.concatenate([one.values for one in scores]),
             np.concatenate([one.replicates for one in scores], axis=1),
             n_clusters=scores[0].n_clusters,
             by_run=np.concatenate(by_run, axis=1) if by_run else None,
-            pairs=pairs,
+            pairs=[(a * n + layer, b * n + layer) for layer in range(n) for a, b in places],
         )
-        reference = pair.reference
-        assert reference is not None
         first = min(seed for _, seed in columns)
         family = f"{cells.probe.task} on {pair.corpus.name}: {pair.source.name} and {reference.source.name} by {metric}"
         if len(pair.request.configs_of(cells.probe.task)) > 1:
             family += f", {cells.config.title}"
-        ids = [columns[Problem(control, first)].cells[place].id for control in _CONTROLS for place in range(n)]
+        ids = [cell.id for control in _CONTROLS for cell in columns[Problem(control, first)].cells]
         layers = [layer for _ in _CONTROLS for layer in cells.layers if layer is not None]
         yield from comparison_rows(compared, family=family, metric=metric, cells=ids, layers=layers)
 

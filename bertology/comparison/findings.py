@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 from bertology.errors import ResultsError
 from bertology.families.models import kept_tables, metric_of, scored_items, scores_of_cells, shared_items
 from bertology.measures import bootstrap_ratio, compare, over_runs
-from bertology.measures.intervals import Bootstrap, Comparison, over_layers
+from bertology.measures.intervals import Bootstrap, over_layers
 from bertology.results import ResultRow, Results
 from bertology.results.compared import Compared
 from bertology.results.predictions import HeadSums, read_head_sums, read_scores
-from bertology.results.rows import ATTENTION, counterpart, own_init
-from bertology.results.table import interval_of, layers_named, metric_title, number
+from bertology.results.rows import ATTENTION, counterpart, grouped, own_init
+from bertology.results.table import layers_named, metric_title, titled, written
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -108,15 +108,26 @@ def _changes(run: Path, pairs: Sequence[tuple[int, str, str]]) -> pd.DataFrame:
         first = last
     values, compared = paired_ratios(over, under)
     frame["reference_value"], frame["value"] = values[: len(names)], values[len(names) :]
-    columns = {"diff": "difference", "ci_low": "difference_low", "ci_high": "difference_high", "p_adj": "p_adj"}
-    columns["n_pairs"] = "n_sentences"
-    frame = frame.join(pd.DataFrame(compared)[list(columns)].rename(columns=columns))
-    frame = frame.sort_values(["metric", "group", "layer", "head"], kind="stable")
+    frame = frame.join(compared.drop(columns="p_raw")).sort_values(["metric", "group", "layer", "head"], kind="stable")
     groups: list[Any] = [group or None for group in frame["group"]]
     return frame.assign(group=groups)
 
 
-def paired_ratios(over: Floats, under: Floats) -> tuple[Floats, list[Comparison]]:
+def differences(values: Any, replicates: Floats, pairs: Sequence[tuple[int, int]], *, n_clusters: Any) -> pd.DataFrame:
+    """A row for each pair of columns, one family: the first less the second, its 95 % interval and p-values.
+
+    Columns are ``difference``, ``difference_low``, ``difference_high``, ``p_raw``, ``p_adj`` (Benjamini–Hochberg) and
+    ``n_sentences``; arguments are those of :func:`bertology.measures.compare`.
+    """
+    import pandas as pd
+
+    compared = pd.DataFrame(compare(values, replicates, n_clusters=n_clusters, pairs=pairs))
+    named = {"diff": "difference", "ci_low": "difference_low", "ci_high": "difference_high"}
+    named |= {"p_raw": "p_raw", "p_adj": "p_adj", "n_pairs": "n_sentences"}
+    return compared[list(named)].rename(columns=named)
+
+
+def paired_ratios(over: Floats, under: Floats) -> tuple[Floats, pd.DataFrame]:
     """``[2 · statistic]`` ratios of sums over sentences, and the second half's less the first's, one family.
 
     Each difference has the degrees of freedom of the sentences in which there is something to divide by: a relation
@@ -127,7 +138,7 @@ def paired_ratios(over: Floats, under: Floats) -> tuple[Floats, list[Comparison]
     drawn = bootstrap_ratio(over, under, metric="head", n_resamples=_RESAMPLES)
     used = ((under[:n] > 0) | (under[n:] > 0)).sum(axis=1)
     pairs = [(n + place, place) for place in range(n)]
-    return drawn.values, compare(drawn.values, drawn.replicates, n_clusters=used, pairs=pairs)
+    return drawn.values, differences(drawn.values, drawn.replicates, pairs, n_clusters=used)
 
 
 _BITS = "codelength_bits"
@@ -139,8 +150,6 @@ _FLOORS = {"word_majority": "word majority", "majority": "majority"}
 class Retained:
     """Retained knowledge of tasks by layer; returned by :func:`retained`."""
 
-    reference: str
-    model: str
     frame: pd.DataFrame
 
     def table(self) -> pd.DataFrame:
@@ -190,7 +199,7 @@ def retained(reference: Results, model: Results) -> Retained:
             f"models {names[0]} and {names[1]} have no task in common that can be compared: probe both for the same "
             "tasks, on the same corpus, with predictions kept"
         )
-    return Retained(names[0], names[1], pd.DataFrame(rows))
+    return Retained(pd.DataFrame(rows))
 
 
 def _questions(results: Results) -> dict[tuple[object, ...], list[ResultRow]]:
@@ -255,22 +264,17 @@ def _retained_rows(
         surplus = over_layers(together, lambda of: of[..., 0] - of[..., 2:].max(axis=-1), metric="surplus")
         share = over_layers(together, _share, metric="retained")
         is_defined = bool(surplus.ci_low[0] > 0)
-        retained = {"retained": share.values[0], "ci_low": share.ci_low[0], "ci_high": share.ci_high[0]}
+        known = {"reference_value": scores[0], "model_value": scores[1], "floor": floors[best]}
         yield {
-            "task": first.task,
-            "corpus": first.corpus,
-            "reading": first.reading,
-            "metric": first.metric,
-            "layer": layer,
-            "reference_layer": place,
-            "reference_value": float(scores[0].values[0]),
-            "model_value": float(scores[1].values[0]),
-            "floor": float(floors[best].values[0]),
-            "floor_of": best,
-            "surplus": float(surplus.values[0]),
-            "surplus_low": float(surplus.ci_low[0]),
-            "surplus_high": float(surplus.ci_high[0]),
-            **{name: float(value) if is_defined else math.nan for name, value in retained.items()},
+            **{name: getattr(first, name) for name in ("task", "corpus", "reading", "metric")},
+            **{"layer": layer, "reference_layer": place},
+            **{name: float(one.values[0]) for name, one in known.items()},
+            **{"floor_of": best, "surplus": float(surplus.values[0])},
+            **{"surplus_low": float(surplus.ci_low[0]), "surplus_high": float(surplus.ci_high[0])},
+            **{
+                name: float(of[0]) if is_defined else math.nan
+                for name, of in {"retained": share.values, "ci_low": share.ci_low, "ci_high": share.ci_high}.items()
+            },
             "n_items": len(items),
         }
 
@@ -282,15 +286,12 @@ def _share(scores: Floats) -> Floats:
     return np.asarray(np.divide(scores[..., 1] - floor, below, out=np.full(below.shape, np.nan), where=below != 0))
 
 
-def _cells(rows: Sequence[ResultRow], which: str) -> dict[int, list[ResultRow]]:
+def _cells(rows: Sequence[ResultRow], which: str) -> dict[Any, list[ResultRow]]:
     """Rows of the model's own weights, or of its control with random ones, by layer, of each seed and draw."""
     of_layers = [row for row in rows if row.layer is not None]
-    own = "pretrained" if any(row.init == "pretrained" for row in of_layers) else of_layers[0].init
-    found: dict[int, list[ResultRow]] = defaultdict(list)
-    for row in of_layers:
-        if (row.init == own) if which == "own" else (row.init == "random" != own):
-            found[int(row.layer or 0)].append(row)
-    return dict(sorted(found.items()))
+    own = own_init(of_layers)
+    chosen = [row for row in of_layers if (row.init == own if which == "own" else row.init == "random" != own)]
+    return dict(sorted(grouped(chosen, "layer").items()))
 
 
 def _bits(results: Results, row: ResultRow, sentences: Sequence[str], *, is_uniform: bool = False) -> Bootstrap:
@@ -309,7 +310,7 @@ _SAME_BITS = 1e-3  # difference of two masked losses up to which they are the sa
 
 
 def verdicts(models: Sequence[str], every: Sequence[Compared], sizes: Sequence[Mapping[Any, Any]] = ()) -> list[str]:
-    """A verbal summary for each model, as tables call it, without the reference, then its overall values.
+    """A verbal summary for each model, as tables call it, without the reference, then its scores as a whole.
 
     A model has *identical weights* where none of its encoder's differs and neither do vectors and losses; it computes
     the *same function* where the vectors of its last layer and the loss on masked words are the same though weights
@@ -318,24 +319,22 @@ def verdicts(models: Sequence[str], every: Sequence[Compared], sizes: Sequence[M
     reference first.
     """
     found = []
-    for place, model in enumerate(models):
+    for place, model in enumerate(models, 1):
         own = [one for one in every if one.model == model]
         if not own:
             continue
+        several = len({one.corpus for one in own if one.of_model}) > 1
+        whole = [
+            f"{titled(one.metric)}{f' on {one.corpus}' if several else ''} {written(one.of_model, one.metric)}"
+            for one in own
+            if one.of_model
+        ]
+        for size, reference in zip(sizes[place : place + 1], sizes, strict=False):
+            on_disk, of_reference = (one["bytes_on_disk"] / 1e6 for one in (size, reference))
+            whole.append(f"MB on disk {on_disk:.2f} (reference {of_reference:.2f})")
+            whole.append(f"speed-up {size['speedup']:.2f} [{size['speedup_low']:.2f}, {size['speedup_high']:.2f}]")
         found.append(f"{model}: {_verdict(own)}.")
-        numbers = list(_losses(own))
-        for metric, what in (("changed", "of the encoder's weights differ"), ("relative_l2", "of their length apart")):
-            for one in _of(own, "weights", metric)[:1]:
-                if one.of_model is not None:
-                    numbers.append(f"{number(one.of_model.value, metric=metric)} % {what}")
-        if place + 1 < len(sizes):
-            before, after = sizes[0], sizes[place + 1]
-            on_disk, of_reference = (one["bytes_on_disk"] / 1e6 for one in (after, before))
-            numbers.append(f"{on_disk:.2f} MB on disk (reference {of_reference:.2f})")
-            between = f"[{after['speedup_low']:.2f}, {after['speedup_high']:.2f}]"
-            numbers.append(f"{after['speedup']:.2f} {between} times as fast")
-        if numbers:
-            found.append(f"{model} as a whole: {'; '.join(numbers)}.")
+        found += [f"{model} as a whole: {'; '.join(whole)}."] if whole else []
     return found
 
 
@@ -364,27 +363,6 @@ def _verdict(own: Sequence[Compared]) -> str:
         return "differs in nothing that was measured"
     only = ", though no weight of the encoder does" if changed and not any(changed) else ""
     return f"differs in {', '.join(parts)}{only}"
-
-
-def _losses(own: Sequence[Compared]) -> Iterator[str]:
-    """The loss on masked words, and the share of them that is right, on each corpus."""
-    several = len({one.corpus for one in own if not one.of_reference}) > 1
-    for one in _of(own, "masked_loss", "change_bits"):
-        if (change := one.of_model) is None:
-            continue
-        before, after, right, was_right = (
-            next((of.of_model for of in _of(own, "masked_loss", metric) if of.corpus == one.corpus), None)
-            for metric in ("reference_bits", "masked_loss_bits", "accuracy", "accuracy_reference")
-        )
-        signed = f"{'+' if change.value > 0 else ''}{number(change.value, metric=one.metric)}"
-        signed = f"{signed} {interval_of(change, one.metric)}".rstrip()
-        text = f"masked loss {signed} bits a word{f' on {one.corpus}' if several else ''}"
-        if before and after:
-            text += f" ({number(before.value, metric='reference_bits')} → "
-            text += f"{number(after.value, metric='masked_loss_bits')})"
-        if right and was_right:
-            text += f", {number(was_right.value)} → {number(right.value)} % of masked words right"
-        yield text
 
 
 def null_findings(every: Sequence[Compared]) -> Iterator[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import math
 import re
 import warnings
 from collections import defaultdict
@@ -23,6 +22,7 @@ from torch import Tensor
 from bertology._files import given_path
 from bertology._names import name_not_found
 from bertology.activations.layers import LayerVectors
+from bertology.comparison.findings import differences
 from bertology.compression import read_compressed, timed_passes
 from bertology.corpora import Sentences, Texts, as_sentences, load_corpus
 from bertology.encoders import (
@@ -42,7 +42,7 @@ from bertology.encoders.weights import LoadedWeights, StoredWeights, WeightKind,
 from bertology.errors import BertologyError, CorpusError, ModelError
 from bertology.finetuning import FineTuned, TunedModel, load_tuned, read_finetuned, read_record
 from bertology.landscapes import placed
-from bertology.measures import bootstrap_ratio, compare
+from bertology.measures import bootstrap_ratio
 from bertology.measures.intervals import Bootstrap
 from bertology.measures.sums import Floats, LayerSums, by_layer, cluster_sums, left_out_sums, ratio_sums
 
@@ -62,8 +62,6 @@ _SUMS = ("n_weights", "n_changed", "squared_a", "squared_b", "product", "squared
 class WeightChanges:
     """The weights of a model B compared with those of a reference A; returned by :func:`weight_changes`."""
 
-    reference: str
-    model: str
     tensors: pd.DataFrame
     """A row for each tensor that both have, in the order of layers, heads last: ``tensor``, its name without the prefix
     of the class that saved it, such as ``encoder.layer.0.output.dense.weight``; its ``kind``, its ``layers``, and sums
@@ -74,7 +72,8 @@ class WeightChanges:
     @property
     def encoder_change(self) -> Mapping[str, float]:
         """``relative_l2``, ``cosine`` and ``changed`` of all tensors that belong to a layer, as of one vector."""
-        return _distances(self.tensors[self.tensors["layers"].map(bool)])
+        tensors = self.tensors[self.tensors["layers"].map(bool)]
+        return dict(_distances(tensors, np.zeros(len(tensors))).iloc[0])
 
     def table(self, by: By = "layer") -> pd.DataFrame:
         """A row for each tensor, layer, kind of tensor, or both.
@@ -86,33 +85,30 @@ class WeightChanges:
         Raises:
             NameNotFoundError: ``by`` is none of these.
         """
-        import pandas as pd
-
         if by not in get_args(By):
             raise name_not_found("unit of weights", by, get_args(By))
         names = by.split(" and ")
         frame = self.tensors.rename(columns={"layers": "layer"})
         if "layer" in names:
             frame = frame.explode("layer").dropna(subset="layer").astype({"layer": int})
-        groups = frame.groupby(names, sort=False)
-        rows = [dict(zip(names, key, strict=True)) | _distances(part) for key, part in groups]
-        table = pd.DataFrame(rows, columns=[*names, "relative_l2", "cosine", "changed", "n_weights"])
+        table = _distances(frame, names).reset_index()
         if "kind" not in names:
             return table
         ranked = table.sort_values(names, kind="stable", key=lambda of: of.map(_ORDER) if of.name == "kind" else of)
         return ranked.reset_index(drop=True)
 
 
-def _distances(tensors: pd.DataFrame) -> dict[str, float]:
-    """Distances of some tensors as of one vector; NaN where one is all 0."""
-    n, n_changed, a, b, product, difference = (reduce(add, tensors[name].tolist()) for name in _SUMS)
-    length = math.sqrt(a * b)
-    return {
-        "relative_l2": math.sqrt(difference) / math.sqrt(a) if a else math.nan,
-        "cosine": min(1.0, product / length) if length else math.nan,
-        "changed": n_changed / max(1, n),
-        "n_weights": n,
-    }
+def _distances(tensors: pd.DataFrame, by: Any) -> pd.DataFrame:
+    """Distances of the tensors of each group as of one vector; NaN where one is all 0."""
+
+    def total(values: pd.Series[Any]) -> Any:
+        return reduce(add, values.tolist())
+
+    sums = tensors.groupby(by, sort=False)[list(_SUMS)].agg(total)
+    length, of_a = (np.sqrt(of.where(of > 0)) for of in (sums["squared_a"] * sums["squared_b"], sums["squared_a"]))
+    columns = {"relative_l2": np.sqrt(sums["squared_difference"]) / of_a, "cosine": sums["product"] / length}
+    columns |= {"changed": sums["n_changed"] / sums["n_weights"].clip(1), "n_weights": sums["n_weights"]}
+    return sums[[]].assign(**columns).assign(cosine=columns["cosine"].clip(upper=1.0))
 
 
 def weight_changes(reference: Any, model: Any, *, layers: Sequence[tuple[int, int]] | None = None) -> WeightChanges:
@@ -164,8 +160,6 @@ def weight_changes(reference: Any, model: Any, *, layers: Sequence[tuple[int, in
             for name, other in both.items()
         ]
         return WeightChanges(
-            of_a.name,
-            of_b.name,
             pd.DataFrame(rows, columns=["tensor", "kind", "layers", *_SUMS]),
             tuple(name for name in of_a.places if name not in both.values()),
             tuple(name for name in places if name not in both),
@@ -194,8 +188,6 @@ def _compared(
 class MaskedLosses:
     """Losses of a reference A and a model B on the same masked words; returned by :func:`masked_losses`."""
 
-    reference: str
-    model: str
     losses: tuple[MaskedLoss, MaskedLoss]  # losses of A and of B, by sentence and by masked word
     sentences: Sentences
     n_skipped: int
@@ -226,12 +218,13 @@ class MaskedLosses:
         bits = sums[:, :2].reshape(2 * len(groups), -1)
         scores = bootstrap_ratio(bits, np.repeat(n_of, 2, axis=0), metric="masked_loss_bits")
         pairs = [(2 * place + 1, 2 * place) for place in range(len(groups))]
-        compared = compare(scores.values, scores.replicates, n_clusters=(n_of > 0).sum(axis=1), pairs=pairs)
+        compared = differences(scores.values, scores.replicates, pairs, n_clusters=(n_of > 0).sum(axis=1))
         columns = {"words": list(groups), "bits_reference": scores.values[::2], "bits_model": scores.values[1::2]}
-        for name in ("diff", "ci_low", "ci_high", "p_raw", "p_adj"):
-            columns["difference" if name == "diff" else name] = [getattr(one, name) for one in compared]
-        columns |= {f"accuracy_{name}": totals[:, row] / totals[:, 4] for name, row in (("reference", 2), ("model", 3))}
-        return pd.DataFrame({**columns, "n_words": totals[:, 4].astype(int)})
+        frame = pd.DataFrame(columns).join(compared.drop(columns="n_sentences"))
+        frame = frame.rename(columns={"difference_low": "ci_low", "difference_high": "ci_high"})
+        for name, row in (("reference", 2), ("model", 3)):
+            frame[f"accuracy_{name}"] = totals[:, row] / totals[:, 4]
+        return frame.assign(n_words=totals[:, 4].astype(int))
 
     def groups(self, by: str | None) -> dict[str, NDArray[np.bool_]]:
         """``[masked word]`` masks by label of ``by``, the most frequent first after ``all``."""
@@ -293,8 +286,7 @@ def masked_losses(
     if not len(words):
         raise CorpusError("there is no word to mask that both models can read: give other sentences")
     of_a, of_b = (masked_lm_loss(encoder, text, on_long=on_long, words=words) for encoder in encoders)
-    names = [encoder.source.title for encoder in encoders]
-    return MaskedLosses(names[0], names[1], (of_a, of_b), text, int(np.count_nonzero(~readable)))
+    return MaskedLosses((of_a, of_b), text, int(np.count_nonzero(~readable)))
 
 
 def _readable(encoder: Encoder, sentences: Sentences, on_long: OnLong) -> NDArray[np.bool_]:
@@ -367,11 +359,8 @@ Order = Literal["each", "up_to", "from"]  # layers that are restored with a laye
 class Restored:
     """Scores of a fine-tuned model with layers of its reference; returned by :func:`restored_scores`."""
 
-    reference: str
-    model: str
     task: str
     n_layers: int
-    n_items: int
     predictions: Mapping[tuple[int, ...], pd.DataFrame]
     """Predictions by the layers that were restored (none for the model as it is): ``item_id``, ``cluster_id``,
     ``gold``, ``pred`` and ``score``."""
@@ -417,12 +406,11 @@ class Restored:
             | {name: [float(getattr(one, name)[0]) for one in columns] for name in ("ci_low", "ci_high")}
         )
         pairs = [(place, 0) for place in range(1, len(keys))]
-        compared = compare(frame["value"].tolist(), replicates, n_clusters=columns[0].n_clusters, pairs=pairs)
-        differences = pd.DataFrame(compared, range(1, len(keys)))[["diff", "ci_low", "ci_high", "p_raw", "p_adj"]]
-        differences.columns = pd.Index(["difference", "difference_low", "difference_high", "p_raw", "p_adj"])
+        compared = differences(frame["value"], replicates, pairs, n_clusters=columns[0].n_clusters)
+        compared = compared.drop(columns="n_sentences").set_axis(range(1, len(keys)))
         rows = [("none", None), *((order, layer) for order in get_args(Order) for layer in range(self.n_layers + 1))]
         places = [0 if layer is None else keys.index(self.restored(order, layer)) for order, layer in rows]
-        of_rows = frame.join(differences).loc[places].reset_index(drop=True)
+        of_rows = frame.join(compared).loc[places].reset_index(drop=True)
         return pd.DataFrame(rows, columns=["order", "layer"]).astype({"layer": "Int64"}).join(of_rows)
 
 
@@ -471,8 +459,7 @@ def restored_scores(
     encoder = open_encoder(reference, device="cpu")
     variants = _restorations(tuned, encoder)
     predictions = dict(zip(variants, tuned.predictions_under(list(variants.values())), strict=True))
-    facts = encoder.source.title, tuned.encoder.source.title, tuned.record.task, encoder.n_layers
-    return Restored(*facts, len(tuned.inputs.items), predictions, tuned.scores)
+    return Restored(tuned.record.task, encoder.n_layers, predictions, tuned.scores)
 
 
 _Context = Callable[[], contextlib.AbstractContextManager[None]]
@@ -544,90 +531,8 @@ _BLOCKS = 50  # number of blocks of neighbouring sentences, each of which is lef
 _COST = 1e6  # C of a support-vector machine whose margin is hard, as Zhou & Srikumar have it
 _MOST = 0.5
 """Proportion of pairs that have to be separable with shuffled labels for distances to be held against theirs."""
+_A, _B = "reference", "model"
 _STEPS = 20_000  # iterations of its solver; where it separates nothing after them, nothing separates
-
-
-_LEFT_OUT = ("layout", "centroids_model", "centroids_reference", "centroids_change")
-"""Statistics with what leaving out each block changes."""
-
-
-@dataclass(frozen=True, eq=False)
-class LabelClusters:
-    """The clusters of labels in a model B and in its reference A; returned by :func:`label_clusters`.
-
-    What is known of a model are, of all words and without each block of sentences, ``centroids`` ``[layer, 1 + block,
-    pair]``, distances of centroids, the squared ones less what their sampling adds, and ``spread`` ``[layer, 1 +
-    block]``, root mean squared distance of a word from the centroid of its label; and ``hulls`` ``[layer, pair]``,
-    distances of convex hulls of a sample of words, 0 of labels that no hyperplane separates; ``shuffled``, the same of
-    shuffled labels.
-    """
-
-    labels: tuple[str, ...]  # most frequent first
-    layers: tuple[tuple[int, int], ...]  # each layer of B, and the one of A that it is compared with
-    model: Mapping[str, Floats]
-    reference: Mapping[str, Floats]
-    n_words: int
-
-    @property
-    def pairs(self) -> tuple[tuple[str, str], ...]:
-        """Pairs of labels, in the order of distances."""
-        return tuple(itertools.combinations(self.labels, 2))
-
-    @cached_property
-    def _columns(self) -> dict[str, Floats]:
-        """The columns of :meth:`table`, ``[layer, 1 + block]`` where blocks are left out, else ``[layer]``."""
-        columns: dict[str, Floats] = {}
-        for name, layout in (("reference", self.reference), ("model", self.model)):
-            columns[f"separable_{name}"] = (layout["hulls"] > 0).mean(axis=1)
-            columns[f"centroids_{name}"] = layout["centroids"].mean(axis=2) / layout["spread"]
-            known = layout["shuffled"] > 0
-            ratios = _over((layout["hulls"] * known).sum(axis=1), layout["shuffled"].sum(axis=1))
-            columns[f"hulls_{name}"] = np.where(known.mean(axis=1) < _MOST, np.nan, ratios)
-        columns["separable_shuffled"] = (self.model["shuffled"] > 0).mean(axis=1)
-        columns["layout"] = _pearson(self.reference["centroids"], self.model["centroids"])
-        columns["layout_hulls"] = _pearson(self.reference["hulls"], self.model["hulls"])
-        return columns
-
-    def table(self) -> pd.DataFrame:
-        """A row for each layer: means over pairs of labels, of A (``_reference``) and of B (``_model``).
-
-        Columns are ``layer``, ``reference_layer``, ``separable`` (the proportion of pairs that a hyperplane separates),
-        ``separable_shuffled`` (of B with shuffled labels: where this is 1, there are too few words for the dimensions,
-        and ``separable`` means nothing), ``centroids`` (distance of centroids over the spread of words around them),
-        ``hulls`` (distance of hulls over that of shuffled labels, NaN where most of these cannot be separated),
-        ``layout`` (Pearson correlation between A and B of the distances of centroids) and ``layout_hulls``.
-        """
-        import pandas as pd
-
-        layers = pd.DataFrame(self.layers, columns=["layer", "reference_layer"])
-        return layers.assign(**{name: of[:, 0] if of.ndim > 1 else of for name, of in self._columns.items()})
-
-    def pair_table(self) -> pd.DataFrame:
-        """A row for each layer and pair of labels: both distances in both models."""
-        import pandas as pd
-
-        rows = ((layer, *pair) for layer, _ in self.layers for pair in self.pairs)
-        frame = pd.DataFrame(rows, columns=["layer", "label", "other"])
-        for name, layout in (("reference", self.reference), ("model", self.model)):
-            frame[f"centroids_{name}"] = layout["centroids"][:, 0].ravel()
-            frame[f"hulls_{name}"] = layout["hulls"].ravel()
-        return frame
-
-    def statistics(self) -> Iterator[LayerSums]:
-        """The columns of :meth:`table` as statistics of layers; of centroids with what blocks of sentences add."""
-        columns, found = dict(self._columns), []
-        columns["centroids_change"] = columns["centroids_model"] - columns["centroids_reference"]
-        for name in dict.fromkeys([*_LEFT_OUT, *columns]):
-            for (layer, _), values in zip(self.layers, columns[name], strict=True):
-                if np.isfinite(np.atleast_1d(values)[0]):
-                    is_left_out = name in _LEFT_OUT
-                    one = (
-                        left_out_sums(name, values, "blocks")
-                        if is_left_out
-                        else ratio_sums(name, [values], None, "blocks")
-                    )
-                    found.append((layer, [one]))
-        return by_layer(found)
 
 
 def label_clusters(
@@ -640,7 +545,7 @@ def label_clusters(
     most_labels: int = 10,
     per_label: int = 100,
     seed: int = 0,
-) -> LabelClusters:
+) -> Iterator[LayerSums]:
     """The layout of word labels in a model B and in its reference A (Zhou & Srikumar 2022, section 3).
 
     Of every pair of labels the distance of centroids, over all words, and the distance of convex hulls, over a sample
@@ -657,6 +562,14 @@ def label_clusters(
         most_labels: at most so many labels, the most frequent ones.
         per_label: at most so many words of each in hulls, drawn at random.
         seed: of this sample and of shuffled labels.
+
+    Returns:
+        Statistics of layers, means over pairs of labels, of A (``_reference``) and of B (``_model``): ``layout``
+        (Pearson correlation between A and B of the distances of centroids) and ``layout_hulls``, ``centroids``
+        (distance of centroids over the spread of words around them), ``separable`` (the proportion of pairs that a
+        hyperplane separates), ``separable_shuffled`` (of B with shuffled labels: where this is 1, there are too few
+        words for the dimensions, and ``separable`` means nothing) and ``hulls`` (distance of hulls over that of
+        shuffled labels, left out where most of these cannot be separated). Those of centroids leave out blocks.
 
     Raises:
         CorpusError: fewer than three labels have ten words each, or the words of the models are not the same.
@@ -676,12 +589,31 @@ def label_clusters(
     words = np.flatnonzero(rank[codes] >= 0)
     drawn = _Drawn(rank[codes][words], np.asarray(of_sentence)[words], per_label, seed)
     both = [(layer, layer) for layer in model.layers] if layers is None else list(layers)
-    return LabelClusters(
-        tuple(str(values[code]) for code in chosen),
-        tuple(both),
-        _layout((model.of(layer)[words] for layer, _ in both), drawn),
-        _layout((reference.of(layer)[words] for _, layer in both), drawn),
-        len(words),
+    a = _layout((reference.of(layer)[words] for _, layer in both), drawn)
+    b = _layout((model.of(layer)[words] for layer, _ in both), drawn)
+    # Statistics [layer, 1 + block] of all words and without each block, and [layer, 1] of samples.
+    statistics = {
+        "layout": _pearson(a["centroids"], b["centroids"]),
+        **{f"centroids_{name}": of["centroids"].mean(axis=2) / of["spread"] for of, name in ((b, _B), (a, _A))},
+    }
+    statistics["centroids_change"] = statistics[f"centroids_{_B}"] - statistics[f"centroids_{_A}"]
+    for layout, name in ((a, _A), (b, _B)):
+        statistics[f"separable_{name}"] = (layout["hulls"] > 0).mean(axis=1, keepdims=True)
+        known = layout["shuffled"] > 0
+        ratios = _over((layout["hulls"] * known).sum(axis=1), layout["shuffled"].sum(axis=1))
+        statistics[f"hulls_{name}"] = np.where(known.mean(axis=1) < _MOST, np.nan, ratios)[:, None]
+    statistics["separable_shuffled"] = (b["shuffled"] > 0).mean(axis=1, keepdims=True)
+    statistics["layout_hulls"] = _pearson(a["hulls"], b["hulls"])[:, None]
+    return by_layer(
+        (
+            layer,
+            [
+                left_out_sums(name, row, "blocks") if len(row) > 1 else ratio_sums(name, [row], None, "blocks")
+                for name, rows in statistics.items()
+                if np.isfinite((row := rows[place])[0])
+            ],
+        )
+        for place, (layer, _) in enumerate(both)
     )
 
 
@@ -704,6 +636,7 @@ class _Drawn:
 
 
 def _layout(layers: Iterator[NDArray[np.float32]], drawn: _Drawn) -> dict[str, Floats]:
+    """By layer ``centroids`` ``[…, 1 + block, pair]`` and ``spread``; ``[…, pair]`` ``hulls``, and ``shuffled``."""
     found: dict[str, list[Any]] = defaultdict(list)
     for vectors in layers:
         centred = vectors.astype(np.float64) - vectors.mean(axis=0, dtype=np.float64)
@@ -714,7 +647,7 @@ def _layout(layers: Iterator[NDArray[np.float32]], drawn: _Drawn) -> dict[str, F
             # The words of the first label come first, as the sample is by label.
             words = np.flatnonzero((drawn.of_sample == one) | (drawn.of_sample == other))
             of_pair, labels = products[np.ix_(words, words)], (drawn.of_sample[words] == other).astype(int)
-            hulls.append((_hull_distance(of_pair, labels), _hull_distance(of_pair, labels[order])))
+            hulls.append((hull_distance(of_pair, labels), hull_distance(of_pair, labels[order])))
         for name, distances in zip(("hulls", "shuffled"), zip(*hulls, strict=True), strict=True):
             found[name].append(distances)
     return {name: np.array(values, dtype=np.float64) for name, values in found.items()}
@@ -740,7 +673,7 @@ def _centroids(vectors: Floats, drawn: _Drawn) -> tuple[Floats, Floats]:
     return np.sqrt(np.maximum(squared, 0)), spread
 
 
-def _hull_distance(products: Floats, labels: Integers) -> float:
+def hull_distance(products: Floats, labels: Integers) -> float:
     """The distance of the convex hulls of two labels ``[word]``, from inner products ``[word, word]``."""
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.svm import SVC

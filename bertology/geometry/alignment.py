@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 
 import numpy as np
 
-from bertology._names import folder_name, layer_number, name_not_found, place_of_layer
+from bertology._names import aligned, folder_name, layer_label, layer_number, name_not_found, place_of_layer
 from bertology._page import PageAndFigure, full_page
 from bertology.activations.layers import Floats32, Groups, LayerVectors, unit_vectors
 from bertology.corpora import Links, ParallelText, Sentence, Sentences
@@ -41,8 +41,6 @@ _ONE_SIDE_LINKED = 0.9
 """Factor of itermax for the similarity of two words one of which is linked already; it is 0 where both are."""
 _FEW = 2  # words of the shorter sentence up to which itermax adds nothing
 _PAIRS = 128  # pairs of texts that are read at a time
-_HEIGHT, _WIDTH, _GAP = 2.0, 0.095, 0.25
-"""Sizes in a figure, in inches: between the texts, of a character, and between words."""
 _NO_LINKS = "no sentence has gold links of words: give parallel:en=PATH,fr=PATH,links=path/to/gold"
 
 
@@ -399,25 +397,14 @@ class AlignedTexts(PageAndFigure):
         return pd.DataFrame(rows, columns=["layer", "first", "second", "first_word", "second_word", "similarity"])
 
     def plot(self, layer: int | None = None) -> ShownFigure:
-        """Both texts, one above the other, and lines between linked words, the stronger the more similar."""
-        from bertology._figures import BLUE, TEXT, new_figure, write_caption
+        """The words of the first text by those of the second, linked ones in shades of their similarity."""
+        from bertology.encoders import LabelledArray
+        from bertology.results.figures import plot_head
 
-        widths = [np.array([len(word) * _WIDTH for word in one.words]) for one in (self.first, self.second)]
-        ends = [np.cumsum(some + _GAP) for some in widths]
-        middles = [end - _GAP / 2 - some / 2 for some, end in zip(widths, ends, strict=True)]
-        width = max(end[-1] for end in ends)
-        figure = new_figure(max(3.0, width), _HEIGHT)
-        axes = figure.add_subplot()
-        for height, one, centres in zip((1.0, 0.0), (self.first, self.second), middles, strict=True):
-            for word, x in zip(one.words, centres, strict=True):
-                axes.text(x, height, word, ha="center", va="bottom" if height else "top", fontsize=9, color=TEXT)
-        for i, j, similar in self.links(layer):
-            places = [middles[0][i], middles[1][j]]
-            axes.plot(places, [0.97, 0.03], color=BLUE, alpha=max(0.15, similar), linewidth=1.4)
-        axes.set(xlim=(0, width), ylim=(-0.2, 1.2))
-        axes.set_axis_off()
-        write_caption(figure, self._about(layer))
-        return figure
+        place = self._place(layer)
+        shades = (self.similarity[place] * self.linked[place]).astype(np.float32)
+        words = LabelledArray(shades, {"from": self.first.words, "to": self.second.words}, {})
+        return plot_head(words, title=self._about(layer), label="similarity of linked words")
 
     def to_html(self) -> str:
         """A page with both texts, whose links change with a layer that is chosen; it makes no request."""
@@ -442,30 +429,23 @@ class AlignedTexts(PageAndFigure):
 
     def text(self, layer: int | None = None) -> str:
         """A line for each word of the first text with the words linked with it, then words without a link."""
-        of_word: dict[int, list[str]] = {}
-        linked = self.links(layer)
-        for i, j, similar in linked:
-            of_word.setdefault(i, []).append(f"{self.second.words[j]} {similar:.2f}")
-        widest = max(map(len, self.first.words))
-        lines = [
-            f"{place + 1:>3} {word:<{widest}}  {', '.join(of_word.get(place, ['–']))}"
-            for place, word in enumerate(self.first.words)
+        linked, words = self.links(layer), self.second.words
+        rows = [
+            (str(i + 1), word, ", ".join(f"{words[j]} {one:.2f}" for own, j, one in linked if own == i) or "–")
+            for i, word in enumerate(self.first.words)
         ]
-        rest = [word for place, word in enumerate(self.second.words) if place not in {j for _, j, _ in linked}]
-        return "\n".join([*lines, "", f"linked with none: {' '.join(rest) or '–'}", self._about(layer)])
+        rest = " ".join(words[j] for j in range(len(words)) if not self.linked[self._place(layer)][:, j].any())
+        about = f"{self._about(layer)}; similarity is (cosine + 1) / 2"
+        return "\n".join([*aligned(rows), "", f"linked with none: {rest or '–'}", about])
 
     __str__ = text
-
-    def __repr__(self) -> str:
-        return f"AlignedTexts({self.first.text!r}, {self.second.text!r}, layer {self.layer})"
 
     def _place(self, layer: int | None) -> int:
         return place_of_layer(self.layer if layer is None else layer, self.layers, self.n_layers)
 
     def _about(self, layer: int | None) -> str:
-        number = self.layers[self._place(layer)]
-        name = f"layer {number}" if number else "layer 0 (embeddings)"
-        return f"{folder_name(self.model)}, {name}, {self.method}; similarity is (cosine + 1) / 2"
+        name = layer_label(self.layers[self._place(layer)])
+        return f"{folder_name(self.model)}, layer {name}, {self.method}"
 
 
 def aligned_texts(

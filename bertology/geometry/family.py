@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import cast
 
 import numpy as np
@@ -15,14 +16,37 @@ from bertology.encoders import ModelShape
 from bertology.families.contract import CellGrid, FitCells, Resources, named_task
 from bertology.families.model_corpus import Alignment, ModelCorpus, Reasons, Signal
 from bertology.families.request import Init, ReadoutConfig
-from bertology.families.sums import PACKAGES, SumsFamily, own_readout, write_baseline_sums, write_sums
-from bertology.geometry.probes import GeometryProbe, WordsProbe
-from bertology.probing import GeometryCounts, Probe
-from bertology.probing.items import SplitWords
+from bertology.families.sums import PACKAGES, SumsFamily, n_words_read, own_readout, write_baseline_sums, write_sums
+from bertology.geometry.probes import GeometryProbe, TextItems, WordsProbe
+from bertology.probing import Probe
 from bertology.results.predictions import Stopwatch
 
 
-class _Geometry(SumsFamily):
+class WordsFamily(SumsFamily):
+    """Family of probes that are asked by words: their texts are checked, and layers may be compared with each other."""
+
+    def check(self, pair: ModelCorpus, probe: Probe, configs: Sequence[ReadoutConfig]) -> None:
+        """The text has what is asked about."""
+        for config in configs:
+            with named_task(probe):
+                cast(WordsProbe, self.configured(probe, config)).items(pair.texts(probe.reads))
+
+    def cells(self, pair: ModelCorpus, probe: Probe, config: ReadoutConfig, init: Init) -> CellGrid:
+        """Every layer; where layers are compared, the content of a cell depends on which others are read."""
+        grid = super().cells(pair, probe, config, init)
+        is_compared = cast(WordsProbe, self.configured(probe, config)).compares_layers
+        return replace(grid, identity={**grid.identity, "layers": list(grid.columns)}) if is_compared else grid
+
+    def cost(self, pair: ModelCorpus, groups: Sequence[FitGroup]) -> Cost:
+        """Some products of all vectors with one another's dimensions, for each layer or pair of layers."""
+        members = [cast(WordsProbe, self.configured(one.probe, one.config)) for group in groups for one in group]
+        if not any(one.compares_layers for one in members):
+            return super().cost(pair, groups)
+        times, dim = len(pair.layers) ** 2, pair.shape.dim
+        return Cost(2.0 * n_words_read(pair, groups[0][0].probe) * dim**2 * times, 4.0 * dim**2 * times)
+
+
+class _Geometry(WordsFamily):
     """Family of probes that compute statistics of the vectors of a text in each layer."""
 
     has_settings_in_baselines = True
@@ -41,18 +65,9 @@ class _Geometry(SumsFamily):
         return ("words", *dict.fromkeys(others), *pools)
 
     def check(self, pair: ModelCorpus, probe: Probe, configs: Sequence[ReadoutConfig]) -> None:
-        """The text has what is asked about."""
-        for config in configs:
-            with named_task(probe):
-                self.configured(probe, config).check(pair.texts(probe.reads))
+        super().check(pair, probe, configs)
         if any(config.pool == "cls" for config in configs):
             pair.check_cls()
-
-    def cells(self, pair: ModelCorpus, probe: Probe, config: ReadoutConfig, init: Init) -> CellGrid:
-        """Every layer; where layers are compared, the content of a cell depends on which others are read."""
-        grid = super().cells(pair, probe, config, init)
-        is_compared = self.configured(probe, config).compares_layers
-        return replace(grid, identity={**grid.identity, "layers": list(grid.columns)}) if is_compared else grid
 
     def compute_cells(self, cells: FitCells, job: Resources) -> None:
         """Compute the statistics of all layers."""
@@ -62,42 +77,45 @@ class _Geometry(SumsFamily):
         for encoding in others.values():
             unreadable["test"] = {**Alignment.of_entry(job.stored[encoding]["test"]).skipped, **unreadable["test"]}
         with named_task(probe):
-            read, counts, n_clusters = words_read(probe, texts, unreadable)
-            vectors = {name: job.vectors(name, layers, read[name]) for name in texts}
-            vectors |= {name: job.vectors("test", layers, read["test"], signal=one) for name, one in others.items()}
+            items, n_clusters = items_read(probe, texts, unreadable)
+            vectors = {name: job.vectors(name, layers, words) for name, words in items.words.items()}
+            test = items.words["test"]
+            vectors |= {name: job.vectors("test", layers, test, signal=one) for name, one in others.items()}
             if cells.config.pool == "cls":
                 for name, text in texts.items():
                     vectors[f"cls:{name}"] = job.vectors(name, layers, np.arange(len(text)), signal="cls")
             # Decompositions of small matrices on two threads that share a core with another job take 150 times as long;
             # and on one thread every engine computes the same bits.
             with threadpool_limits(1):
-                found = list(probe.statistics(vectors, texts))
+                found = list(probe.statistics(vectors, texts, items))
         aligned = job.pair.alignment_counts()
         provenance = watch.provenance(*PACKAGES, device="cpu", n_cells=len(cells.cells))
-        write_sums(cells, job, found, counts, n_clusters=n_clusters, provenance=provenance, aligned=aligned)
+        write_sums(cells, job, found, items.counts, n_clusters=n_clusters, provenance=provenance, aligned=aligned)
 
     def compute_baselines(self, baselines: FitCells, job: Resources) -> None:
         """Compute what needs no vector, on the words that the model can read."""
         probe = self.configured(baselines.probe, baselines.config)
         texts = job.pair.texts(probe.reads)
         with named_task(probe):
-            read, counts, n_clusters = words_read(probe, texts, baselines.unreadable)
-        packages = "numpy", "scikit-learn"
-        write_baseline_sums(
-            baselines, job, lambda name: probe.baseline(name, texts, read), counts, n_clusters, *packages
-        )
+            items, n_clusters = items_read(probe, texts, baselines.unreadable)
+        measure = partial(probe.baseline, sentences=texts, items=items)
+        write_baseline_sums(baselines, job, measure, items.counts, n_clusters, "numpy", "scikit-learn")
 
 
-def words_read(
+def items_read(
     probe: WordsProbe, texts: Mapping[str, Sentences], unreadable: Mapping[str, Reasons]
-) -> tuple[SplitWords, GeometryCounts, int]:
-    """The words of each split that can be read, counts of items with all that is left out of test, and of sentences."""
-    asked = probe.words(texts)
+) -> tuple[TextItems, int]:
+    """The items and words that can be read, with counts of all that is left out of test, and the number of sentences.
+
+    Their words are all that are asked about and can be read.
+    """
+    asked = probe.items(texts).words
     read = {name: asked[name][~np.isin(asked[name], list(unreadable.get(name, ())))] for name in texts}
-    counts, left_out = probe.counts(texts, read), np.setdiff1d(asked["test"], read["test"]).tolist()
-    skipped = Counter(counts.skipped) + Counter(unreadable["test"][word] for word in left_out)
+    items, left_out = probe.items(texts, read), np.setdiff1d(asked["test"], read["test"]).tolist()
+    skipped = Counter(items.counts.skipped) + Counter(unreadable["test"][word] for word in left_out)
     n_sentences = len(np.unique(texts["test"].sentence_of_word[read["test"]]))
-    return read, replace(counts, skipped=dict(sorted(skipped.items()))), n_sentences
+    counts = replace(items.counts, skipped=dict(sorted(skipped.items())))
+    return replace(items, words=read, counts=counts), n_sentences
 
 
 FAMILY = _Geometry()

@@ -287,9 +287,9 @@ def retrieval(read: LayerVectors, items: LanguageItems, *, folds: int = 5, neigh
         return np.asarray(np.partition(cosines, -n, axis=1)[:, -n:].mean(axis=1))
 
     def measure(_: int, vectors: Floats32) -> Iterator[LayerSums]:
-        means, hits = items.means(vectors), defaultdict[str, dict[Direction, Floats]](dict)
+        means, parts_of = items.means(vectors), defaultdict[str, list[LayerSums]](list)
         spaces = _spaces(means, items.language) | {"_centred": Groups(items.language).centred(means)}
-        for direction, own, other in items.pairs():
+        for pair, own, other in items.pairs():
             both = {}
             for suffix, space in spaces.items():
                 first, second = (unit_vectors(space[some], may_vanish=True) for some in (own, other))
@@ -299,31 +299,27 @@ def retrieval(read: LayerVectors, items: LanguageItems, *, folds: int = 5, neigh
                     both[f"{suffix}_csls"] = scaled, scaled.T
             both["_projected"] = _projected(means[own], means[other], parts[own])
             for suffix, (forth, back) in both.items():
-                hits[f"retrieval{suffix}"] |= {direction: retrieved(forth), direction[::-1]: retrieved(back)}
-        for name, of_directions in hits.items():
-            yield from _direction_sums(name, of_directions, items)
+                name = f"retrieval{suffix}"
+                parts_of[name] += (_hits(name, items, pair, own, forth), _hits(name, items, pair[::-1], other, back))
+        for every in parts_of.values():
+            yield from total_and_groups(every)
 
     return read.statistics(measure)
 
 
 def retrieval_of(similar: Floats32, items: LanguageItems) -> Iterator[LayerSums]:
     """Retrieval scores of similarities ``[item, item]`` that depend on no layer, such as those of spelling."""
-    hits = {}
-    for direction, own, other in items.pairs():
-        hits[direction] = retrieved(similar[np.ix_(own, other)])
-        hits[direction[::-1]] = retrieved(similar[np.ix_(other, own)])
-    return _direction_sums("retrieval", hits, items)
-
-
-def _direction_sums(metric: str, hits: Mapping[Direction, Floats], items: LanguageItems) -> Iterator[LayerSums]:
-    """The share of hits ``[item]`` over all directions and by direction."""
     parts = []
     for pair, own, other in items.pairs():
-        for direction, asked in ((pair, own), (pair[::-1], other)):
-            title = " → ".join(items.names[one] for one in direction)
-            clusters = items.clusters[asked]
-            parts.append(mean_sums(metric, hits[direction], clusters, n_clusters=items.n_clusters, group=title))
+        for direction, asked, candidates in ((pair, own, other), (pair[::-1], other, own)):
+            parts.append(_hits("retrieval", items, direction, asked, similar[np.ix_(asked, candidates)]))
     return total_and_groups(parts)
+
+
+def _hits(metric: str, items: LanguageItems, direction: Direction, asked: Integers, similar: Floats32) -> LayerSums:
+    """The share of items ``asked`` whose translation is the most similar ``[item, candidate]``, of a direction."""
+    title = " → ".join(items.names[one] for one in direction)
+    return mean_sums(metric, retrieved(similar), items.clusters[asked], n_clusters=items.n_clusters, group=title)
 
 
 def retrieved(similar: Floats32) -> Floats:

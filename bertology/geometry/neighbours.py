@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -48,7 +49,7 @@ _HERE = "geometry/assets/"
 _STYLES = "attention/assets/viewer.css", _HERE + "map.css"
 # In this order, for each uses those before it.
 _SCRIPTS = ("assets/drawn.js", *(f"{_HERE}{name}.js" for name in ("start", "view", "paint", "words", "controls")))
-_NONE = _LEVELS = 65_535
+_LEVELS = 65_535
 _WIDTH = 300  # characters of a long sentence that are kept on each side of the word
 
 
@@ -71,6 +72,26 @@ class Occurrence(NamedTuple):
         if len(after) > width:
             after = after[: width - 1] + "…"
         return before, after
+
+
+def word_annotations(text: Sentences) -> dict[Kind, NDArray[np.object_]]:
+    """``[word]`` forms in lower case, tags and senses, None where there is none.
+
+    Tags are of the first of the layers ``upos`` and ``xpos`` that there is; senses of the targets ``sense`` or that
+    layer.
+    """
+
+    def of_layer(name: str) -> NDArray[np.object_]:
+        if name not in text.layers:
+            return np.full(text.n_words, None, dtype=object)
+        return np.array([*text.layers[name].values, None], dtype=object)[text.layers[name].codes]
+
+    senses, targets = of_layer(_SENSE), [(number, one) for number, every in text.targets(_SENSE) for one in every]
+    for number, target in targets:
+        first, last = (int(text.starts[number]) + at for at in target.span1)
+        senses[first:last] = target.labels[0] if target.labels else None
+    forms = np.array([form.lower() for form in text.forms.values], dtype=object)[text.forms.codes]
+    return {"word": forms, "tag": of_layer(next((name for name in _TAGS if name in text.layers), "")), "sense": senses}
 
 
 class SearchedText:
@@ -105,48 +126,29 @@ class SearchedText:
         self.n_skipped = int(self.starts[-1]) - self.n_shared - len(self.words)
         """Number of words without a vector."""
 
-    def chunks(self, words: Integers | None = None) -> Iterator[Block]:
-        """Words with a vector once, in chunks: their numbers ``[m]``, and their vectors ``[layer, m, dim]``.
+    def chunks(self) -> Iterator[Block]:
+        """All words with a vector once, in chunks: their numbers ``[m]``, and their vectors ``[layer, m, dim]``."""
+        for whole, start in zip(self._whole, self.starts, strict=False):
+            for items, values in whole.chunks():
+                yield start + whole.words[items], values
 
-        Of chosen ``words`` their places among these are given instead of numbers.
-        """
-        for whole, name, (start, end) in zip(self._whole, self.splits, pairwise(self.starts), strict=True):
-            if words is None:
-                for items, values in whole.chunks():
-                    yield start + whole.words[items], values
-                continue
+    def layers_of(self, words: Integers) -> Iterator[Floats32]:
+        """``[word, dim]`` vectors of chosen words, layer by layer."""
+        parts = []
+        for name, (start, end) in zip(self.splits, pairwise(self.starts), strict=True):
             here = np.flatnonzero((words >= start) & (words < end))
-            if len(here):
-                for items, values in self._read[name](words[here] - start).chunks():
-                    yield here[items], values
+            parts.append((here, self._read[name](words[here] - start)))
+        for layer in parts[0][1].layers:
+            vectors = np.empty((len(words), parts[0][1].dim), dtype=np.float32)
+            for here, read in parts:
+                vectors[here] = read.of(layer)
+            yield vectors
 
     @cached_property
     def codes(self) -> Mapping[Kind, Any]:
-        """``[word]`` categoricals: word forms in lower case, tags and senses of all words, missing where there is none.
-
-        Tags are of the first of the layers ``upos`` and ``xpos`` that there is; senses of the targets ``sense`` or that
-        layer.
-        """
-        texts = self.splits.values()
-        tags = next((name for name in _TAGS if any(name in one.layers for one in texts)), "")
-        found: dict[Kind, list[Any]] = {"word": [], "tag": [], "sense": []}
-        for text in texts:
-            senses = np.full(text.n_words, None, dtype=object)
-            of_layer = {tags: senses.copy(), _SENSE: senses.copy()} | {
-                name: np.array([*text.layers[name].values, None], dtype=object)[text.layers[name].codes]
-                for name in (tags, _SENSE)
-                if name in text.layers
-            }
-            for number, targets in text.targets(_SENSE):
-                for target in targets:
-                    if target.labels:
-                        first, last = (int(text.starts[number]) + at for at in target.span1)
-                        senses[first:last] = target.labels[0]
-            lowered = np.array([form.lower() for form in text.forms.values], dtype=object)
-            found["word"].append(lowered[text.forms.codes])
-            found["tag"].append(of_layer[tags])
-            found["sense"].append(senses if any(senses) else of_layer[_SENSE])
-        every = {kind: pd.factorize(np.concatenate(parts)) for kind, parts in found.items()}
+        """``[word]`` categoricals: :func:`word_annotations` of all words, missing where there is none."""
+        texts = list(map(word_annotations, self.splits.values()))
+        every = {kind: pd.factorize(np.concatenate([text[kind] for text in texts])) for kind in KINDS}
         return {kind: pd.Categorical.from_codes(codes, pd.Index(values)) for kind, (codes, values) in every.items()}
 
     def value(self, kind: Kind, word: int) -> str | None:
@@ -205,7 +207,7 @@ def nearest_occurrences(
     return np.stack([numbers for numbers, _ in best]), np.stack([cosines for _, cosines in best])
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Neighbours:
     """The nearest occurrences of an occurrence of a word, by layer; shows as a table in a notebook."""
 
@@ -294,10 +296,6 @@ class Neighbours:
             rows.append(line)
         return pd.DataFrame(rows)
 
-    def to_pandas(self, by: Literal["neighbour", "layer"] = "neighbour") -> pd.DataFrame:
-        """The data frame :attr:`frame`, a row a neighbour, or :attr:`shares`, a row a layer."""
-        return self.frame if by == "neighbour" else self.shares
-
     def map(
         self, *, points: int | None = None, others: bool = True, projection: Projection = "pca", seed: int = 0
     ) -> OccurrenceMap:
@@ -332,14 +330,9 @@ class Neighbours:
             words = np.union1d(words, new if len(new) <= room else dice.choice(new, room, replace=False))
 
         def layout(name: str, places: Integers) -> Layout:
-            def blocks() -> Iterator[Block]:
-                yield np.array([0]), _unit(self.vectors[:, None])
-                for items, values in self.text.chunks(words[places]):
-                    yield items + 1, _unit(values)
-
-            n = len(places) + 1
-            project = principal_planes(blocks, n) if projection == "pca" else tsne_planes(blocks, n, seed=seed)
-            return Layout(name, np.append(0, places + 1), *project)
+            both = zip(self.vectors, self.text.layers_of(words[places]), strict=True)
+            layers = (_unit(np.concatenate([own[None], others])) for own, others in both)
+            return Layout(name, np.append(0, places + 1), *planes(layers, projection=projection, seed=seed))
 
         layouts, same = [layout("all", np.arange(len(words)))], np.flatnonzero(is_form[words])
         if _LEAST_OF_FORM <= len(same) + 1 <= len(words):
@@ -357,9 +350,6 @@ class Neighbours:
     def _repr_html_(self) -> str:
         columns = ["layer", "rank", "cosine", "word", "tag", "sense", "text"]
         return str(self.frame[columns].to_html(index=False, float_format="{:.3f}".format, na_rep="–", max_rows=60))
-
-    def __repr__(self) -> str:
-        return f"<Neighbours of {self.word!r}: {self.k} in each of {len(self.layers)} layers, {self.corpus}>"
 
 
 def word_place(sentence: Sentence, word: str, occurrence: int | None = None) -> int:
@@ -408,19 +398,14 @@ def find_neighbours(
     n_words = len(text.words) - int(np.isin(itself, text.words).sum())
     if n_words < k:
         raise CorpusError(f"k is {k}, but {name} has {n_words} other words with vectors; give a lower k")
-    here = {"tag": next((sentence.layers[one][place] for one in _TAGS if one in sentence.layers), None)}
-    of_sense = [one for one in sentence.targets.get(_SENSE, ()) if one.span1[0] <= place < one.span1[1]]
-    if of_sense:
-        here["sense"] = of_sense[0].labels[0] if of_sense[0].labels else None
-    else:
-        here["sense"] = sentence.layers[_SENSE][place] if _SENSE in sentence.layers else None
+    here = word_annotations(Sentences([sentence]))
 
     def own(kind: Literal["tag", "sense"], stated: str | None) -> str | None:
         known = list(text.codes[kind].categories)
         if stated is not None and stated not in known:
             names = f"; there is {', '.join(sorted(known)[:8])}" if known else ", nor any other"
             raise CorpusError(f"no word of {name} has the {kind} {quoted(stated)}{names}")
-        return (stated or here[kind] or next((text.value(kind, one) for one in itself), None)) if known else None
+        return (stated or here[kind][place] or next((text.value(kind, one) for one in itself), None)) if known else None
 
     numbers, cosines = nearest_occurrences(text.chunks(), vectors, k=k, left_out=itself)
     facts = own("tag", tag), own("sense", sense), model, corpus, layers
@@ -441,7 +426,7 @@ class Layout:
     shares: Floats | None  # [layer] share of the variance that the two dimensions hold; None where these are not linear
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class OccurrenceMap:
     """A page on which words of a text lie in two dimensions, by layer; shows itself in a notebook."""
 
@@ -459,10 +444,8 @@ class OccurrenceMap:
         values, packed = self._payload()
         query = self.query.occurrence
         before, after = query.context(_WIDTH)
-        parts = []
-        for name, content in packed.items():
-            text = base64.b64encode(gzip.compress(content, 6, mtime=0)).decode()
-            parts.append(f'<script type="text/plain" id="packed-{name}">{text}</script>')
+        content = json.dumps(packed, ensure_ascii=False, separators=(",", ":")).encode()
+        text = base64.b64encode(gzip.compress(content, 6, mtime=0)).decode()
         return full_page(
             _HERE + "map.html",
             title=f"Neighbours of {query.word}: {query.text[:60]}{'…' if len(query.text) > 60 else ''}",
@@ -472,7 +455,7 @@ class OccurrenceMap:
                 "sentence": f"{escape(before)}<mark>{escape(query.word)}</mark>{escape(after)}",
                 "model": escape(folder_name(self.query.model or "the model")),
                 "corpus": escape(self.query.corpus or "the text"),
-                "packed": "\n".join(parts),
+                "packed": f'<script type="text/plain" id="packed-points">{text}</script>',
             },
             data=values,
         )
@@ -488,140 +471,105 @@ class OccurrenceMap:
     def _repr_html_(self) -> str:
         return framed(self.html, title="Map of occurrences", height=_HEIGHT)
 
-    def __repr__(self) -> str:
-        return f"<OccurrenceMap of {self.query.word!r}: {len(self.words)} points>"
+    def _payload(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The data of the page: values, and what the page has packed by gzip, in base64.
 
-    def _payload(self) -> tuple[dict[str, Any], dict[str, bytes]]:
-        """The data of the page: values, and ``points`` and ``texts``, which the page has packed by gzip, in base64.
-
-        ``points`` is, without gaps and little-endian: of each layout ``[place]`` 32-bit numbers of points and their
-        ``[layer, axis, place]`` coordinates in 16 bits, from −``limit`` at 0 to ``limit`` at 65,535; then ``[point]``
-        32-bit numbers of texts; then 16-bit begins and ends of words in their texts, in UTF-16 units; then 16-bit
-        values of each kind, 65,535 for none.
+        Packed are of each layout the numbers of its points and ``[layer, axis, place]`` their coordinates, from
+        −``limit`` at 0 to ``limit`` at 65,535; by ``[point]`` the number of its text, begin and end of its word there
+        in UTF-16 units, and numbers of values of each kind, −1 for none; and the texts, each with where it stands.
         """
-        query, words, layouts = self.query, self.words[1:], list[dict[str, Any]]()
-        points, kinds, of_kinds = b"", dict[str, list[str]](), b""
+        query, words, layouts, places = self.query, self.words[1:], list[dict[str, Any]](), []
         for one in self.layouts:
-            limit, shares = max(float(np.abs(one.places).max()), 1e-6), one.shares
-            shown = None if shares is None else shares.round(6).tolist()
-            layouts.append({"name": one.name, "n": len(one.points), "limit": limit, "shares": shown})
-            levels = np.round((one.places.astype(np.float64) / limit + 1) / 2 * _LEVELS).astype("<u2")
-            points += one.points.astype("<u4").tobytes() + np.ascontiguousarray(levels.transpose(0, 2, 1)).tobytes()
-        for kind, some in query.text.codes.items():
-            if len(some.categories):
-                kinds[kind], codes = _coded(some, query.own(kind), words)
-                of_kinds += codes.astype("<u2").tobytes()
-        place, numbers, spans = dict[tuple[str, str], int](), [], []
+            limit = max(float(np.abs(one.places).max()), 1e-6)
+            shares = None if one.shares is None else one.shares.round(6).tolist()
+            layouts.append({"name": one.name, "limit": limit, "shares": shares})
+            levels = np.round((one.places.astype(np.float64) / limit + 1) / 2 * _LEVELS).astype(int)
+            places.append({"points": one.points.tolist(), "places": levels.transpose(0, 2, 1).tolist()})
+        coded = {
+            kind: _coded(some, query.own(kind), words)
+            for kind, some in query.text.codes.items()
+            if len(some.categories)
+        }
+        texts, of_points = dict[tuple[str, str], int](), []
         for word in self.words.tolist():
             found = query.occurrence if word < 0 else query.text.occurrence(word)
-            text, (start, end) = found.text, found.span
-            if len(text) > 2 * _WIDTH:
-                before, after = found.context(_WIDTH)
-                text = f"{before}{text[start:end]}{after}"
-                start, end = len(before), len(before) + end - start
+            before, after = found.context(_WIDTH if len(found.text) > 2 * _WIDTH else len(found.text))
             where = f"{found.split} · {found.sentence}" if found.split else ""
-            numbers.append(place.setdefault((text, where), len(place)))
-            spans.append([len(text[:at].encode("utf-16-le")) // 2 for at in (start, end)])
-        points += np.array(numbers, "<u4").tobytes() + np.array(spans, "<u2").T.tobytes() + of_kinds
+            number = texts.setdefault((f"{before}{found.word}{after}", where), len(texts))
+            begin = len(before.encode("utf-16-le")) // 2
+            of_points.append((number, begin, begin + len(found.word.encode("utf-16-le")) // 2))
+        text_of, begin_of, end_of = zip(*of_points, strict=True)
         rows = zip(query.layers, np.searchsorted(words, query.numbers) + 1, query.cosines.round(4), strict=True)
         values = {
             "word": query.word,
             "nPoints": len(self.words),
-            "nTexts": len(place),
+            "nTexts": len(texts),
             "layouts": layouts,
             "layers": [{"layer": layer, "near": near.tolist(), "cosines": some.tolist()} for layer, near, some in rows],
-            "kinds": kinds,
+            "kinds": {kind: names for kind, (names, _) in coded.items()},
             "projection": self.projection,
             "nWords": len(query.text.words),
             "nOfForm": self.n_of_form,
         }
-        texts = json.dumps([list(one) for one in place], ensure_ascii=False, separators=(",", ":")).encode()
-        return values, {"points": points, "texts": texts}
+        packed = {"layouts": places, "textOf": text_of, "begin": begin_of, "end": end_of, "texts": list(texts)}
+        return values, packed | {"values": {kind: numbers for kind, (_, numbers) in coded.items()}}
 
 
-def _coded(some: Any, own: str | None, words: Integers) -> tuple[list[str], Integers]:
+def _coded(some: Any, own: str | None, words: Integers) -> tuple[list[str], list[int]]:
     """The values that points have, the most frequent first, and ``[point]`` their numbers; the query comes first."""
-    codes = some.codes[words]
-    counts = np.bincount(codes[codes >= 0], minlength=len(some.categories))
-    ranked = np.flatnonzero(counts)[np.argsort(-counts[counts > 0], kind="stable")]
-    names, number = [str(some.categories[code]) for code in ranked], np.full(len(counts) + 1, _NONE)
-    number[ranked] = np.arange(len(ranked))
-    if own is not None and own not in names:
-        names.append(own)
-    return names, np.append(_NONE if own is None else names.index(own), number[codes])
+    values = some[words]
+    names = [str(name) for name, _ in Counter(values.dropna()).most_common()]
+    if own not in (None, *names):
+        names.append(str(own))
+    number = {name: place for place, name in enumerate(names)}
+    return names, [number.get(value, -1) for value in (own, *values)]
 
 
 def _unit(vectors: Floats32) -> Floats32:
-    lengths = np.linalg.norm(vectors, axis=2, keepdims=True)
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     return np.asarray(vectors / np.where(lengths > 0, lengths, 1.0))
 
 
-def principal_planes(blocks: Callable[[], Iterable[Block]], n_points: int) -> tuple[Floats32, Floats]:
-    """The two principal components of each layer, from covariances summed over blocks, and ``[layer]`` their variance.
+def planes(
+    layers: Iterable[Floats32], *, projection: Projection = "pca", seed: int = 0
+) -> tuple[Floats32, Floats | None]:
+    """``[layer, point, 2]`` places in each layer, and ``[layer]`` the share of the variance that they hold (not t-SNE).
 
-    Blocks are read twice, and none is kept. The coefficient of largest absolute value of each component is positive,
-    and the plane of each layer is turned (or mirrored) onto the one before by orthogonal Procrustes, so that points
-    move as little as they can from layer to layer.
+    The coefficient of largest absolute value of each principal component is positive. t-SNE (van der Maaten and Hinton
+    2008) is that of scikit-learn and starts at the places of the layer before, the first at principal components. Of
+    one layer after the other the places are of one size, and turned (or mirrored) onto those before by orthogonal
+    Procrustes, so that points move as little as they can from layer to layer.
     """
+    found: list[Floats] = []
+    shares: list[float] = []
+    for vectors in layers:
+        if projection == "pca" or not found:
+            places, share = _principal_plane(vectors)
+            shares.append(share)
+        if projection == "tsne":
+            from sklearn.manifold import TSNE
+
+            # As wide as scikit-learn's own start by principal components.
+            near = (places / max(float(places[:, 0].std()), 1e-12) * 1e-4).astype(np.float32)
+            tsne = TSNE(perplexity=min(_PERPLEXITY, (len(vectors) - 1) / 3), init=near, random_state=seed)
+            places = np.asarray(tsne.fit_transform(vectors), dtype=np.float64)
+        places = places - places.mean(axis=0)
+        size = np.sqrt((places**2).sum(axis=1).mean())
+        placed = places / (size if size > 0 else 1.0)
+        if found:
+            left, _, right = np.linalg.svd(placed.T @ found[-1])
+            placed = placed @ (left @ right)
+        found.append(placed)
+    return np.stack(found).astype(np.float32), np.array(shares) if projection == "pca" else None
+
+
+def _principal_plane(vectors: Floats32) -> tuple[Floats, float]:
+    """``[point, 2]`` places on the two principal components, and the share of the variance that they hold."""
     from scipy.linalg import eigh
 
-    shift: Floats32 | None = None
-    sums: Floats | float = 0.0
-    products: Floats | float = 0.0
-    for _, vectors in blocks():
-        if not np.isfinite(vectors).all():
-            raise ModelError("vectors of words are not finite; give a model that computes them")
-        # Products of single precision are exact enough near the mean, which the first block is.
-        shift = vectors.mean(axis=1, keepdims=True) if shift is None else shift
-        near = vectors - shift
-        sums = sums + near.sum(axis=1, dtype=np.float64)
-        products = products + np.matmul(near.swapaxes(1, 2), near).astype(np.float64)
-    assert shift is not None
-    off = np.asarray(sums) / n_points
-    mean = shift + off[:, None, :]
-    directions, shares = [], []
-    for of_layer in np.asarray(products) / n_points - off[:, :, None] * off[:, None, :]:
-        values, components = eigh(of_layer, subset_by_index=[len(of_layer) - 2, len(of_layer) - 1])
-        first_two = components[:, ::-1]
-        largest = np.abs(first_two).argmax(axis=0)
-        directions.append(first_two * np.sign(first_two[largest, [0, 1]]))
-        total = float(np.trace(of_layer))
-        shares.append(float(np.clip(values, 0, None).sum()) / total if total > 0 else 1.0)
-    axes = np.stack(directions)
-    places = np.empty((len(axes), n_points, 2))
-    for items, vectors in blocks():
-        places[:, items] = (vectors - mean) @ axes
-    return _aligned(places), np.array(shares)
-
-
-def tsne_planes(blocks: Callable[[], Iterable[Block]], n_points: int, *, seed: int = 0) -> tuple[Floats32, None]:
-    """t-SNE of each layer (van der Maaten and Hinton 2008) by scikit-learn, which starts at the places of the layer
-    before.
-    """
-    from sklearn.manifold import TSNE
-
-    start = principal_planes(blocks, n_points)[0][0]
-    found: list[Floats] = []
-    for layer in range(next(len(vectors) for _, vectors in blocks())):
-        # One layer at a time, for all its points are in memory.
-        parts = [(items, vectors[layer]) for items, vectors in blocks()]
-        whole = np.empty((n_points, parts[0][1].shape[1]), dtype=np.float32)
-        for items, vectors in parts:
-            whole[items] = vectors
-        # As wide as scikit-learn's own start by principal components.
-        near = (start / max(float(start[:, 0].std()), 1e-12) * 1e-4).astype(np.float32)
-        tsne = TSNE(perplexity=min(_PERPLEXITY, (n_points - 1) / 3), init=near, random_state=seed)
-        places = np.asarray(tsne.fit_transform(whole), dtype=np.float64)
-        found.append(places - places.mean(axis=0))
-        start = found[-1].astype(np.float32)
-    return _aligned(np.stack(found)), None
-
-
-def _aligned(places: Floats) -> Floats32:
-    """Places ``[layer, point, 2]`` of one size, each layer turned onto the one before."""
-    sizes = np.sqrt((places**2).sum(axis=2).mean(axis=1))
-    places = places / np.where(sizes > 0, sizes, 1.0)[:, None, None]
-    for before, now in pairwise(places):
-        left, _, right = np.linalg.svd(now.T @ before)
-        now[:] = now @ (left @ right)
-    return np.asarray(places, dtype=np.float32)
+    centred, dim = vectors - vectors.mean(axis=0), vectors.shape[1]
+    products = (centred.T @ centred).astype(np.float64)
+    values, axes = eigh(products, subset_by_index=[dim - 2, dim - 1])
+    axes, total = axes[:, ::-1], float(np.trace(products))
+    axes = axes * np.sign(axes[np.abs(axes).argmax(axis=0), [0, 1]])
+    return centred @ axes, float(np.clip(values, 0, None).sum()) / total if total > 0 else 1.0

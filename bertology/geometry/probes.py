@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, ClassVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from bertology.probing import ControlNote, GeometryCounts, Probe, Splits
 from bertology.probing.items import SplitVectors, SplitWords, sampled_words
@@ -15,11 +16,22 @@ if TYPE_CHECKING:
     from bertology.measures.sums import LayerSums
 
 
+@dataclass(frozen=True)
+class TextItems:
+    """The items of a question in a text."""
+
+    words: SplitWords
+    """Numbers of all their words, by split."""
+    counts: GeometryCounts
+    data: Any = None
+    """The items themselves, as statistics and baselines take them."""
+
+
 class WordsProbe(Probe):
     """A question about the vectors of words, of one model or of two; its fields, but for those that say what it is, are
     settings."""
 
-    asked_by = "words"
+    asked_by = "items"
     most_words: int = 50_000
     """Words of running text that are read at most: random sentences of a larger text. A field makes it a setting."""
 
@@ -33,17 +45,17 @@ class WordsProbe(Probe):
         """The splits whose vectors are read."""
         return ("test",)
 
-    def words(self, sentences: Splits) -> SplitWords:
-        """All words of random sentences."""
-        return {one: sampled_words(sentences[one], self.most_words) for one in self.reads if one in sentences}
+    def items(self, sentences: Splits, words: SplitWords | None = None) -> TextItems:
+        """All words of random sentences.
 
-    def check(self, sentences: Splits) -> None:
-        """Raise :class:`~bertology.errors.CorpusError` where the text lacks what is asked about."""
-        self.words(sentences)
+        These are the items of the question, or those of which all words are among ``words``.
 
-    def counts(self, sentences: Splits, words: SplitWords) -> GeometryCounts:
-        """The items of which all words are among ``words``: those of :meth:`words` that can be read."""
-        return GeometryCounts(len(words["test"]))
+        Raises:
+            CorpusError: the text lacks what is asked about.
+        """
+        if words is None:
+            words = {one: sampled_words(sentences[one], self.most_words) for one in self.reads if one in sentences}
+        return TextItems(words, GeometryCounts(len(words["test"])))
 
 
 class GeometryProbe(WordsProbe):
@@ -78,18 +90,19 @@ class GeometryProbe(WordsProbe):
         return {}
 
     @abstractmethod
-    def statistics(self, vectors: SplitVectors, sentences: Splits) -> Iterator[LayerSums]:
+    def statistics(self, vectors: SplitVectors, sentences: Splits, items: TextItems) -> Iterator[LayerSums]:
         """The statistics of each layer; those of one name and group are in as many layers as they are defined for.
 
         Args:
-            vectors: by split, of :meth:`words` without those that the model cannot read; see also :attr:`pools`.
+            vectors: by split, of the words of :meth:`items` that the model can read; see also :attr:`pools`.
             sentences: by split.
+            items: those of these words.
 
         Raises:
             CorpusError: the text is too small.
             ModelError: vectors are zero, constant or not finite.
         """
 
-    def baseline(self, name: str, sentences: Splits, words: SplitWords) -> Iterator[LayerSums]:
-        """The statistics of one of :attr:`baselines`, which reads no layer; ``words`` as in :meth:`counts`."""
+    def baseline(self, name: str, sentences: Splits, items: TextItems) -> Iterator[LayerSums]:
+        """The statistics of one of :attr:`baselines`, which reads no layer; ``items`` as in :meth:`statistics`."""
         return iter(())

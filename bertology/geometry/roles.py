@@ -181,11 +181,9 @@ def tree_paths(sentences: Sentences, numbers: list[int], *, trees: str) -> list[
         elif number in phrases:
             paths.append(constituent_paths(last - first, [one.span1 for one in phrases[number]]))
         else:
-            needed = "phrases (a treebank in brackets, or CoNLL-2012)"
-            needed = "heads (a treebank in CoNLL-U), or set trees=constituents" if has_heads else needed
-            name, others = sentences.id(number) or str(number + 1), "left_to_right,right_to_left,bidirectional"
-            problem = f"sentence {name} has no tree: give a corpus with {needed}"
-            raise CorpusError(f"{problem}, or schemes={others}")
+            problem = f"sentence {sentences.id(number) or number + 1} has no tree of {trees}"
+            remedy = "give a treebank, or schemes=left_to_right,right_to_left,bidirectional"
+            raise CorpusError(f"{problem}: {remedy}")
     return paths
 
 

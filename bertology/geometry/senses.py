@@ -67,9 +67,13 @@ class SpanItems:
         return means.reshape(*self.spans.shape[:2], means.shape[1])
 
 
-def words_of_spans(spans: Integers) -> NDArray[np.int64]:
-    """Numbers of all words of spans ``[…, 2]``, ascending."""
-    return np.unique(np.concatenate([np.zeros(0, np.int64), *(np.arange(*span) for span in spans.reshape(-1, 2))]))
+def words_of_spans(items: Mapping[str, SpanItems]) -> dict[str, NDArray[np.int64]]:
+    """Numbers of all words of spans by split, ascending."""
+
+    def words(spans: Integers) -> NDArray[np.int64]:
+        return np.unique(np.concatenate([np.zeros(0, np.int64), *(np.arange(*span) for span in spans)]))
+
+    return {split: words(of_split.spans.reshape(-1, 2)) for split, of_split in items.items()}
 
 
 def context_vectors(items: Mapping[str, SpanItems], sentences: Mapping[str, Sentences]) -> dict[str, Any]:
@@ -418,9 +422,8 @@ def read_pairs(sentences: Sentences, column: str) -> SpanItems:
             continue
         label = target.labels[0].casefold()
         if label not in _SAME | _OTHER:
-            known = listed(sorted(_SAME | _OTHER))
-            problem = f"label {quoted(target.labels[0])} in {quoted(column)} is none of {known}"
-            raise CorpusError(f"sentence {sentences.id(number)}: {problem}")
+            problem = f"sentence {sentences.id(number)}: label {quoted(target.labels[0])} in {quoted(column)}"
+            raise CorpusError(f"{problem} is none of {listed(sorted(_SAME | _OTHER))}")
         same.append(label in _SAME)
         clusters.append(number)
     if not same:

@@ -571,11 +571,9 @@ def compare_layers(
     """
     from scipy.special import stdtrit
 
-    chosen = find_measure(measure)
-    if len(vectors_a) != len(vectors_b) or len(vectors_a) != len(sentences):
-        sizes = f"{len(vectors_a)}, {len(vectors_b)} and {len(sentences)}"
-        raise CorpusError(f"vectors and sentences of {sizes} words cannot be compared: give those of the same words")
-    both, pairs = _beside(vectors_a, vectors_b)
+    chosen, (both, pairs) = find_measure(measure), _beside(vectors_a, vectors_b)
+    if len(both) != len(sentences):
+        raise CorpusError(f"{len(sentences)} sentences of {len(both)} words: give the sentence of each word")
     n = chosen.n_words(both)
     _, clusters = np.unique(sentences[:n], return_inverse=True)
     if len(clusters) < LEAST or clusters[-1] < 2:

@@ -8,13 +8,11 @@ words.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bertology.activations.layers import ROWS, Floats32, Groups, LayerVectors, group_sums
 from bertology.errors import CorpusError, ModelError
@@ -41,10 +39,7 @@ _CLUSTERED, _SILHOUETTE_WORDS = 2000, 1000  # words that are clustered, and thos
 _LEAST_SILHOUETTE = 0.1  # below it vectors are one cluster
 _ITERATIONS, _TOLERANCE = 100, 1e-4
 """Iterations of k-means at most, and the share of the variance of a dimension by which centres may still move."""
-_MOST_EXPLAINED, _LARGE_GROUP, _LANCZOS_STEPS = 200, 32, 24
-"""Vectors of a group that are decomposed, the size from which on the eigenvalue is found by iteration, and its steps.
-
-Larger groups are filled up with zeros to a multiple of that size."""
+_MOST_EXPLAINED = 200  # vectors of a group that are decomposed
 
 
 class OneLayer:
@@ -446,13 +441,14 @@ def cluster_means(layer: OneLayer) -> tuple[Floats32, Integers]:
     vectors, directions = layer.vectors, layer.principal[1][:_DIMENSIONS].astype(np.float32)
     some: Floats32 = vectors[rng.permutation(len(vectors))[:_CLUSTERED]] - layer.mean
     reduced: Floats32 = np.asarray(some @ directions.T)
-    compared = some[:_SILHOUETTE_WORDS]
-    best, centres = _LEAST_SILHOUETTE, reduced[:0]
-    found = k_means(reduced, _first_centres(reduced, _MOST_CLUSTERS, rng))
-    nearest = [_squares(reduced[: len(compared)], of_k).argmin(axis=0) for of_k in found]
-    for of_k, silhouette in zip(found, silhouettes(compared, nearest), strict=True):
+    distances = np.sqrt(_squares(some[:_SILHOUETTE_WORDS], some[:_SILHOUETTE_WORDS]))
+    np.fill_diagonal(distances, 0)
+    best, centres, started = _LEAST_SILHOUETTE, reduced[:0], _first_centres(reduced, _MOST_CLUSTERS, rng)
+    for k in range(2, len(started) + 1):
+        found = k_means(reduced, started[:k])
+        silhouette = mean_silhouette(distances, _squares(reduced[: len(distances)], found).argmin(axis=0))
         if silhouette > best:
-            best, centres = silhouette, of_k
+            best, centres = silhouette, found
     labels = np.zeros(len(vectors), dtype=np.int64)
     if not len(centres):
         return np.zeros((1, vectors.shape[1]), dtype=np.float32), labels
@@ -486,57 +482,30 @@ def _first_centres(vectors: Floats32, most: int, rng: np.random.Generator) -> Fl
     return vectors[chosen]
 
 
-def k_means(vectors: Floats32, first: Floats32) -> list[Floats32]:
-    """``[k, dim]`` centres for each k from 2 on, by Lloyd's algorithm for all k side by side.
-
-    The first k of the centres ``first`` are those that k clusters of ``[vector, dim]`` start from; a centre without
-    vectors stays where it was.
-    """
-    sizes = range(2, len(first) + 1)
-    bounds = np.cumsum([0, *sizes])
-    centres = np.concatenate([first[:k] for k in sizes]) if len(first) > 1 else first[:0]
+def k_means(vectors: Floats32, centres: Floats32) -> Floats32:
+    """``[centre, dim]`` by Lloyd's algorithm from some centres; one without vectors stays where it was."""
     tolerance = _TOLERANCE * float(vectors.var(axis=0).mean())
-    is_moving = np.ones(len(sizes), dtype=bool)
     for _ in range(_ITERATIONS):
-        moving = np.flatnonzero(is_moving)
-        if not len(moving):
+        near = _squares(vectors, centres).argmin(axis=0)
+        is_in = (near == np.arange(len(centres))[:, None]).astype(np.float32)
+        counts, before = is_in.sum(axis=1)[:, None], centres
+        centres = np.where(counts > 0, (is_in @ vectors) / np.maximum(counts, 1), before)
+        if ((centres - before) ** 2).sum() <= tolerance:
             break
-        columns = np.concatenate([np.arange(bounds[k], bounds[k + 1]) for k in moving])
-        starts = np.cumsum([0, *(sizes[k] for k in moving)])
-        squares = _squares(vectors, centres[columns])  # [centre, vector]
-        least = np.minimum.reduceat(squares, starts[:-1], axis=0)
-        is_in = (squares == np.repeat(least, np.diff(starts), axis=0)).astype(np.float32)
-        counts = is_in.sum(axis=1)[:, None]
-        means = np.where(counts > 0, (is_in @ vectors) / np.maximum(counts, 1), centres[columns])
-        shifts = np.add.reduceat(((means - centres[columns]) ** 2).sum(axis=1), starts[:-1])
-        centres[columns] = means
-        is_moving[moving] = shifts > tolerance
-    return [centres[start:end] for start, end in itertools.pairwise(bounds)]
+    return centres
 
 
-def silhouettes(vectors: Floats32, clusterings: Sequence[Integers]) -> list[float]:
-    """The mean silhouette of each clustering of ``[vector, dim]`` (Rousseeuw 1987); −1 of a single cluster.
-
-    A vector that is a cluster by itself has the silhouette 0.
-    """
-    norms = np.einsum("wd,wd->w", vectors, vectors)
-    distances = np.sqrt(np.maximum(norms[:, None] + norms - 2 * (vectors @ vectors.T), 0))
-    np.fill_diagonal(distances, 0)
-    found = []
-    for labels in clusterings:
-        kinds, numbers, counts = np.unique(labels, return_inverse=True, return_counts=True)
-        if not 1 < len(kinds) < len(labels):
-            found.append(-1.0)
-            continue
-        sums = np.asarray(distances @ np.eye(len(kinds), dtype=np.float32)[numbers], dtype=np.float64)
-        own = (np.arange(len(labels)), numbers)
-        inside = sums[own] / np.maximum(counts[numbers] - 1, 1)
-        outside = sums / counts
-        outside[own] = np.inf
-        nearest = outside.min(axis=1)
-        scores = (nearest - inside) / np.maximum(np.maximum(nearest, inside), np.finfo(np.float64).tiny)
-        found.append(float(np.where(counts[numbers] > 1, scores, 0).mean()))
-    return found
+def mean_silhouette(distances: Floats32, labels: Integers) -> float:
+    """The mean silhouette of clusters (Rousseeuw 1987), 0 of a single vector; −1 where there is one cluster."""
+    kinds, numbers, counts = np.unique(labels, return_inverse=True, return_counts=True)
+    if not 1 < len(kinds) < len(labels):
+        return -1.0
+    sums, own = distances @ np.eye(len(kinds), dtype=np.float32)[numbers], (np.arange(len(labels)), numbers)
+    inside, outside = sums[own] / np.maximum(counts[numbers] - 1, 1), sums / counts
+    outside[own] = np.inf
+    nearest = outside.min(axis=1)
+    scores = (nearest - inside) / np.maximum(np.maximum(nearest, inside), np.finfo(np.float64).tiny)
+    return float(np.where(counts[numbers] > 1, scores, 0).mean())
 
 
 def _squares(vectors: Floats32, centres: Floats32) -> Floats32:
@@ -557,51 +526,16 @@ def explainable_variance(vectors: Floats32, starts: Integers, order: Integers | 
     """
     sizes = np.minimum(np.diff(starts), _MOST_EXPLAINED)
     shares = np.ones(len(sizes))
-    # The groups that are decomposed together are filled up to as many vectors.
-    widths = np.where(sizes <= _LARGE_GROUP, sizes, -(-sizes // _LARGE_GROUP) * _LARGE_GROUP)
-    same = ((np.flatnonzero(widths == width), width) for width in np.unique(widths).tolist())
-    batches = ((part, width) for of, width in same for part in np.array_split(of, -(-len(of) * width // ROWS)))
-    for which, width in batches:
-        inside = np.arange(width) < sizes[which, None]
-        rows = np.where(inside, starts[which, None] + np.arange(width), starts[which, None])
+    same = ((np.flatnonzero(sizes == size), size) for size in np.unique(sizes).tolist())
+    batches = ((part, size) for of, size in same for part in np.array_split(of, -(-len(of) * size // ROWS)))
+    for which, size in batches:
+        rows = starts[which, None] + np.arange(size)
         groups = vectors[rows if order is None else order[rows]]  # [group, vector, dim]
         scale = (groups[:, 0].astype(np.float64) ** 2).sum(axis=1)
-        groups[~inside] = 0
-        groups -= groups.sum(axis=1, keepdims=True) / sizes[which, None, None].astype(np.float32)
-        groups[~inside] = 0
+        groups -= groups.sum(axis=1, keepdims=True) / np.float32(size)
         turned = groups.transpose(0, 2, 1)
-        products = groups @ turned if width <= groups.shape[2] else turned @ groups
-        total = products.trace(axis1=1, axis2=2, dtype=np.float64)
-        varies = total > 1e-12 * scale * sizes[which]
-        shares[which[varies]] = _largest_eigenvalues(products[varies]) / total[varies]
+        products = (groups @ turned if size <= groups.shape[2] else turned @ groups).astype(np.float64)
+        total = products.trace(axis1=1, axis2=2)
+        varies = total > 1e-12 * scale * size
+        shares[which[varies]] = np.linalg.eigvalsh(products[varies])[:, -1] / total[varies]
     return shares
-
-
-def _largest_eigenvalues(matrices: NDArray[np.floating[Any]]) -> Floats:
-    """``[matrix]`` the largest eigenvalue of symmetric positive matrices ``[matrix, n, n]`` that are not zero.
-
-    Matrices larger than 32 take 24 steps of the method of Lanczos, whose error is far below single precision.
-    """
-    n_matrices, n, _ = matrices.shape
-    if n <= _LARGE_GROUP or not n_matrices:
-        return np.asarray(np.linalg.eigvalsh(matrices.astype(np.float64))[:, -1]) if n_matrices else np.empty(0)
-    bases = np.zeros((n_matrices, _LANCZOS_STEPS, n), dtype=matrices.dtype)
-    reduced = np.zeros((n_matrices, _LANCZOS_STEPS, _LANCZOS_STEPS))
-    # The column of the longest vector is orthogonal to the component sought by accident only.
-    longest = matrices.diagonal(axis1=1, axis2=2).argmax(axis=1)
-    following = matrices[np.arange(n_matrices), longest]
-    least = 16 * np.finfo(matrices.dtype).eps * matrices.trace(axis1=1, axis2=2)
-    for step in range(_LANCZOS_STEPS):
-        length = np.linalg.norm(following, axis=1)
-        # Where nothing but rounding is left to follow, the rest of the matrix stays zero.
-        length = np.where(length > least, length, 0)
-        if step:
-            reduced[:, step, step - 1] = reduced[:, step - 1, step] = length
-        current = np.divide(following, length[:, None], out=np.zeros_like(following), where=length[:, None] > 0)
-        bases[:, step] = current
-        following = (matrices @ current[:, :, None])[:, :, 0]
-        reduced[:, step, step] = np.einsum("mn,mn->m", current, following)
-        known = bases[:, : step + 1]
-        for _ in range(2):  # once would leave what rounding brings back
-            following = following - (known.transpose(0, 2, 1) @ (known @ following[:, :, None]))[:, :, 0]
-    return np.asarray(np.linalg.eigvalsh(reduced)[:, -1])

@@ -77,22 +77,3 @@ def test_damaged_models(file: str, folder: Path, tiny_bert: Path, tiny_corpus: P
 def one_line(failure: str) -> None:
     assert "\n" not in failure
     assert not [name for name in ("Error: ", "Exception: ") if name in failure], failure
-
-
-def test_damaged_runs_of_comparisons(tiny_bert: Path, noisy_bert: Path, tiny_corpus: Path, tmp_path: Path) -> None:
-    """What is finished is read again from the folder, whatever has become of its files."""
-    whole, settings = tmp_path / "whole", {"measures": "vectors", "layers": "0,3", "progress": False}
-    call = partial(compare, tiny_bert, noisy_bert, corpus=tiny_corpus, **settings)
-    first = call(out=whole).to_pandas()
-    files = [
-        path.relative_to(whole) for path in sorted(whole.rglob("*")) if path.is_file() and "locks" not in str(path)
-    ]
-    assert len(files) > 8
-    for number, file in enumerate(files):
-        for mutant in mutated_bytes((whole / file).read_bytes(), seed=number, count=times(1)):
-            run = shutil.copytree(whole, tmp_path / "run")
-            (run / file).write_bytes(mutant)
-            found = []
-            if accepted(lambda found=found, run=run: found.append(call(out=run).to_pandas())):  # type: ignore[misc]
-                assert found[0].equals(first), file  # computed again where it was damaged
-            shutil.rmtree(run)

@@ -16,6 +16,7 @@ from bertology.activations.layers import LayerVectors
 from bertology.comparison import EncoderComparison, EncoderPair, VectorComparison
 from bertology.corpora import Sentences
 from bertology.errors import BertologyError
+from bertology.geometry.probes import TextItems
 from bertology.measures import sum_metric
 from bertology.measures.sums import LayerSums
 from bertology.probing.probes import OF_PROCESS
@@ -34,8 +35,8 @@ class Moved(VectorComparison):
     metrics = (sum_metric("distance", "mean distance of a word's vectors"),)
     compares_layers, reads = False, ("dev", "test")
 
-    def words(self, sentences: Mapping[str, Sentences]) -> Mapping[str, Any]:
-        return {name: np.arange(text.n_words) for name, text in sentences.items()}
+    def items(self, sentences: Mapping[str, Sentences], words: Any = None) -> TextItems:
+        return super().items(sentences, words or {name: np.arange(one.n_words) for name, one in sentences.items()})
 
     def statistics(
         self,
@@ -60,9 +61,6 @@ class Depths(EncoderComparison):
     question, reference = "How deep?", "nobody"
     metrics = (sum_metric("depth_layers", "blocks"),)
     columns, reads = "both", ()
-
-    def check(self, sentences: Mapping[str, Sentences]) -> None:
-        """Nothing is read."""
 
     def measure(self, pair: EncoderPair) -> Iterator[LayerSums]:
         assert pair.model.n_layers == 3

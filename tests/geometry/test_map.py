@@ -15,18 +15,9 @@ from sklearn.decomposition import PCA
 from bertology.activations.layers import LayerVectors
 from bertology.corpora import Sentence, Sentences
 from bertology.errors import BertologyError, CorpusError, StoreError
-from bertology.geometry.neighbours import SearchedText, find_neighbours, principal_planes, tsne_planes
+from bertology.geometry.neighbours import SearchedText, find_neighbours, planes
 
 HOSTILE = "</script><img src=x onerror=document.title='owned'>{{data}}"
-
-
-def blocks(vectors, size=7):
-    def read():
-        for first in range(0, vectors.shape[1], size):
-            part = vectors[:, first : first + size]
-            yield np.arange(first, first + part.shape[1]), part
-
-    return read
 
 
 @pytest.fixture
@@ -39,24 +30,23 @@ def vectors():
     return made.astype(np.float32)
 
 
-@pytest.mark.parametrize("size", [1, 7, 200])
-def test_places_are_the_components_of_scikit_learn_turned_onto_the_layer_before(vectors, size):
-    planes, shares = principal_planes(blocks(vectors, size), 90)
-    assert planes.shape == (3, 90, 2)
+def test_places_are_the_components_of_scikit_learn_turned_onto_the_layer_before(vectors):
+    found, shares = planes(vectors)
+    assert found.shape == (3, 90, 2)
     for layer in range(3):
         pca = PCA(2).fit(vectors[layer])
         expected = pca.transform(vectors[layer])
         expected /= np.sqrt((expected**2).sum(axis=1).mean())
         assert shares[layer] == pytest.approx(pca.explained_variance_ratio_.sum(), abs=1e-5)
-        places = planes[layer]
+        places = found[layer]
         if layer == 0:
             signs = np.sign((places * expected).sum(axis=0))
             np.testing.assert_allclose(places, expected * signs, atol=1e-4)
         # Turned or mirrored: all distances are those of the components.
         np.testing.assert_allclose(places @ places.T, expected @ expected.T, atol=1e-3)
     # The same points turned lie where they lay, and no other turn brings the third layer nearer to the second.
-    np.testing.assert_allclose(planes[1], planes[0], atol=1e-3)
-    cross = planes[2].T @ planes[1]
+    np.testing.assert_allclose(found[1], found[0], atol=1e-3)
+    cross = found[2].T @ found[1]
     assert np.trace(cross) == pytest.approx(np.linalg.svd(cross, compute_uv=False).sum(), rel=1e-4)
 
 
@@ -64,13 +54,13 @@ def test_places_are_the_components_of_scikit_learn_turned_onto_the_layer_before(
 def test_tsne_keeps_clusters_apart_and_is_that_of_its_seed():
     dice = np.random.default_rng(1)
     made = (dice.normal(size=(2, 60, 5)) + 30 * (np.arange(60)[:, None] % 2)).astype(np.float32)
-    planes, shares = tsne_planes(blocks(made), 60, seed=3)
+    found, shares = planes(made, projection="tsne", seed=3)
     assert shares is None
-    for places in planes:
+    for places in found:
         middles = [places[start::2].mean(axis=0) for start in (0, 1)]
         spread = max(np.linalg.norm(places[start::2] - middles[start], axis=1).max() for start in (0, 1))
         assert np.linalg.norm(middles[0] - middles[1]) > 2 * spread
-    assert (tsne_planes(blocks(made), 60, seed=3)[0] == planes).all()
+    assert (planes(made, projection="tsne", seed=3)[0] == found).all()
 
 
 def found_in(sentences, query, place, *, k=2, dim=6, n_layers=2):
@@ -96,9 +86,8 @@ def tagged(words, name=""):
 def unpacked(html):
     """What the script of a page is given."""
     data = json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', html, re.DOTALL)[1])
-    parts = dict(re.findall(r'<script type="text/plain" id="packed-(\w+)">(.*?)</script>', html))
-    content = {name: gzip.decompress(base64.b64decode(text)) for name, text in parts.items()}
-    return data, content["points"], json.loads(content["texts"])
+    packed = re.search(r'<script type="text/plain" id="packed-points">(.*?)</script>', html)[1]
+    return data, json.loads(gzip.decompress(base64.b64decode(packed)))
 
 
 SENTENCES = [tagged(f"the bank {word} 😀 bank", word) for word in ("lends", "opens", "floods", "is")]
@@ -106,32 +95,21 @@ SENTENCES = [tagged(f"the bank {word} 😀 bank", word) for word in ("lends", "o
 
 def test_a_page_holds_places_words_and_values():
     found = found_in(SENTENCES, tagged("my Bank"), 1, k=3)
-    data, points, texts = unpacked(found.map().html)
+    data, packed = unpacked(found.map().html)
     n = data["nPoints"]
     assert n == 21
-    assert [one["n"] for one in data["layouts"]] == [21, 9]
+    assert [len(one["points"]) for one in packed["layouts"]] == [21, 9]
     assert (data["nWords"], data["nOfForm"]) == (20, 8)
-    at = 0
-
-    def take(kind, *shape):
-        nonlocal at
-        made = np.frombuffer(points, kind, int(np.prod(shape)), at).reshape(shape)
-        at += made.nbytes
-        return made
-
-    for layout, planes in zip(data["layouts"], found.map().layouts, strict=True):
-        numbers = take("<u4", layout["n"])
-        places = (take("<u2", 2, 2, layout["n"]) / 65535 * 2 - 1) * layout["limit"]
-        np.testing.assert_allclose(places.transpose(0, 2, 1), planes.places, atol=layout["limit"] / 60_000)
-        np.testing.assert_allclose(layout["shares"], planes.shares, atol=1e-6)
-    of_text, begin, end = take("<u4", n), take("<u2", n), take("<u2", n)
-    words, tags = take("<u2", n), take("<u2", n)
-    assert at == len(points)
+    for about, layout, drawn in zip(data["layouts"], packed["layouts"], found.map().layouts, strict=True):
+        numbers, places = layout["points"], (np.array(layout["places"]) / 65535 * 2 - 1) * about["limit"]
+        np.testing.assert_allclose(places.transpose(0, 2, 1), drawn.places, atol=about["limit"] / 60_000)
+        np.testing.assert_allclose(about["shares"], drawn.shares, atol=1e-6)
+    texts, of_text, words, tags = packed["texts"], packed["textOf"], packed["values"]["word"], packed["values"]["tag"]
 
     def form(point):
         # Places count UTF-16 units.
         text = texts[of_text[point]][0].encode("utf-16-le")
-        return text[2 * begin[point] : 2 * end[point]].decode("utf-16-le")
+        return text[2 * packed["begin"][point] : 2 * packed["end"][point]].decode("utf-16-le")
 
     assert form(0) == "Bank"
     assert [form(point) for point in range(1, 6)] == ["the", "bank", "lends", "😀", "bank"]
@@ -166,7 +144,7 @@ def test_words_cannot_break_out_of_the_page():
     html = found_in([hostile, *SENTENCES], hostile, 1).map().html
     assert html.count("</script>") == html.count("<script")
     assert "<img" not in html
-    assert HOSTILE in json.dumps(unpacked(html)[2], ensure_ascii=False)
+    assert HOSTILE in json.dumps(unpacked(html)[1]["texts"], ensure_ascii=False)
     assert "connect-src" not in html
     assert "default-src 'none'" in html
     assert not re.search(r"(src|href)=\"(?!#)", html)
@@ -186,4 +164,3 @@ def test_mistakes_name_the_remedy(tmp_path):
         found.save(tmp_path)
     assert found.save(tmp_path / "page.html").read_text(encoding="utf-8") == found.map().html
     assert "<iframe srcdoc=" in found.map()._repr_html_()
-    assert repr(found.map()) == "<OccurrenceMap of 'bank': 21 points>"

@@ -116,8 +116,7 @@ def test_vectors_of_chosen_words_come_from_their_splits_in_any_order():
     text, arrays = searched({"a": Sentences([MONEY, RIVER]), "b": Sentences([VERB])})
     every = np.concatenate([arrays["a"], arrays["b"]], axis=1)
     words = np.array([8, 0, 5, 7])
-    for places, vectors in text.chunks(words):
-        np.testing.assert_array_equal(vectors, every[:, words[places]])
+    np.testing.assert_array_equal(list(text.layers_of(words)), every[:, words])
     assert text.occurrence(8).word == "bank"
     assert text.occurrence(8).context(3) == ("…y ", " h…")
 

@@ -23,11 +23,12 @@ def tagged(*tags: str) -> Sentence:
 
 def test_chunks_reach_to_the_word_before_the_next_that_is_not_inside() -> None:
     text = Sentences([tagged("B-NP", "I-NP", "B-VP", "O", "B-NP"), tagged("B-PP", "B-NP", "I-NP", "I-NP")])
-    items = PROBE._items({"train": text, "test": text})["test"]
+    found = PROBE.items({"train": text, "test": text})
+    items = found.data["test"]
     assert items.spans[..., 0].tolist() == [[0, 1], [2, 2], [4, 4], [5, 5], [6, 8]]
     assert items.labels.tolist() == [0, 1, 0, 2, 0]
     assert items.clusters.tolist() == [0, 0, 0, 1, 1]
-    assert PROBE.words({"train": text, "test": text})["test"].tolist() == [0, 1, 2, 4, 5, 6, 8]
+    assert found.words["test"].tolist() == [0, 1, 2, 4, 5, 6, 8]
 
 
 def drawn(n: int, *, signal: bool, seed: int) -> tuple[LayerVectors, SpanItems]:

@@ -27,7 +27,6 @@ def measured(task: str, model: Any, reference: Any, text: Any) -> dict[tuple[str
     """The statistics of a comparison of models, without a run."""
     asked: Any = get_probe(f"comparison:{task}")
     layers = [(layer, layer) for layer in range(model.n_layers + 1)]
-    asked.check({"test": text})
     pair = EncoderPair(model, reference, {"test": text}, layers, "window", silent)
     found = asked.measure(pair)
     return {
@@ -48,7 +47,7 @@ def test_a_model_equals_itself(tiny_bert: Path) -> None:
 
 def test_clusters_of_labels(tiny_bert: Path) -> None:
     asked: Any = replace(get_probe("comparison:label_clusters"), per_label=15, most_labels=4)
-    words = asked.words({"test": SMALL["test"]})
+    words = asked.items({"test": SMALL["test"]}).words
     model = load_encoder(str(tiny_bert), device="cpu").vectors(SMALL["test"], layers=[1, 3])
     vectors = {"test": LayerVectors.of_arrays(model.to_numpy()[:, words["test"]], layers=[1, 3])}
     found = list(asked.statistics(vectors, vectors, {"test": SMALL["test"]}, layers=[(1, 1), (3, 1)]))
@@ -58,7 +57,7 @@ def test_clusters_of_labels(tiny_bert: Path) -> None:
     assert by_name["layout"].values[1] < 0.999
     assert by_name["centroids_change"].values[0] == 0
     with pytest.raises(BertologyError, match="no layer sense"):
-        replace(asked, labels="sense").words({"test": SMALL["test"]})
+        replace(asked, labels="sense").items({"test": SMALL["test"]})
 
 
 def test_noise_in_a_layer_is_named(tiny_bert: Path) -> None:

@@ -58,7 +58,10 @@ def test_rows_are_statistics_of_the_encoders_vectors(tiny_bert: Path) -> None:
     results = run_probes(request, corpus=Corpus("small", {"test": text}))
     encoder = load_encoder(str(tiny_bert), device="cpu")
     vectors = LayerVectors.of_arrays(encoder.vectors(text).values)
-    expected = {(one.metric, one.group): one.values for one in PROBE.statistics({"test": vectors}, {"test": text})}
+    expected = {
+        (one.metric, one.group): one.values
+        for one in PROBE.statistics({"test": vectors}, {"test": text}, PROBE.items({"test": text}))
+    }
     rows = results.rows
     assert {(row.metric, row.group or "") for row in rows} == set(expected)
     for row in rows:

@@ -99,7 +99,9 @@ def test_rows_are_statistics_of_the_encoders_vectors(tiny_bert: Path) -> None:
         name: LayerVectors.of_arrays(read_words(encoder, text, layers=range(4), encoding=encoding).numpy())
         for name, encoding in read.items()
     }
-    expected = {one.metric: one.values for one in chosen.statistics(vectors, {"test": text})}
+    expected = {
+        one.metric: one.values for one in chosen.statistics(vectors, {"test": text}, chosen.items({"test": text}))
+    }
     assert {row.metric for row in results.rows} == set(expected)
     for row in results.rows:
         assert row.layer is not None

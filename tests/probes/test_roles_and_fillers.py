@@ -47,7 +47,10 @@ def from_left(text: Sentences) -> Any:
 def test_the_scheme_that_made_the_vectors_is_found(small: Corpus) -> None:
     configured = PROBE.with_settings({"n_roles": 12, "fillers": "embeddings"})
     roles = lambda text: np.minimum(from_left(text), 11)  # noqa: E731
-    found = {one.metric: one.values for one in configured.statistics(planted(small, roles), small.splits)}
+    found = {
+        one.metric: one.values
+        for one in configured.statistics(planted(small, roles), small.splits, configured.items(small.splits))
+    }
     assert found["r2_bag"][0] > 0.8
     gains = {name: values[1] for name, values in found.items() if name.startswith("gain_")}
     assert max(gains, key=lambda name: gains[name]) == "gain_left_to_right"
@@ -64,7 +67,10 @@ def test_trees_of_the_corpus_are_not_those_of_other_sentences(small: Corpus, fil
         places = from_left(text) + 1
         return np.where(text.heads == 0, 0, np.where(text.heads > places, 1, 2))
 
-    found = {one.metric: one.values for one in configured.statistics(planted(small, side), small.splits)}
+    found = {
+        one.metric: one.values
+        for one in configured.statistics(planted(small, side), small.splits, configured.items(small.splits))
+    }
     assert found["tree_over_shuffled_tree"][1] > 0.02
     assert found["gain_tree"][1] > found["gain_random_tree"][1] + 0.02
 
@@ -79,7 +85,7 @@ def test_rows_are_of_the_encoders_vectors_and_the_special_token_is_read(tiny_ber
     configured = PROBE.with_settings(settings)
     expected = {
         one.metric: dict(zip(one.layers, one.values, strict=True))
-        for one in configured.statistics(vectors, small.splits)
+        for one in configured.statistics(vectors, small.splits, configured.items(small.splits))
     }
     is_cls = rows.params_json.str.contains("cls")
     got = rows[~is_cls].set_index(["metric", "layer"]).value
@@ -104,8 +110,8 @@ def refused(corpus: Corpus, message: str, model: Path, **settings: Any) -> None:
 def test_what_cannot_be_asked_is_refused(tiny_bert: Path, small: Corpus) -> None:
     flat = {split: Sentences(Sentence.from_words(one.words) for one in text) for split, text in small.splits.items()}
     plain = Corpus("plain", flat)
-    refused(plain, r"has no tree: give a corpus with heads .* or schemes=left_to_right,right_to_left,", tiny_bert)
-    refused(plain, "has no tree: give a corpus with phrases", tiny_bert, trees="constituents")
+    refused(plain, "has no tree of dependencies: give a treebank, or schemes=left_to_right,right_to_left,", tiny_bert)
+    refused(plain, "has no tree of constituents: give a treebank", tiny_bert, trees="constituents")
     refused(small, "unknown scheme of roles 'trees': there are", tiny_bert, schemes="trees")
     refused(small, "fit='sgd': give ridge", tiny_bert, fit="sgd")
     refused(small, "n_roles=1: give 2 or more", tiny_bert, n_roles=1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -200,7 +201,9 @@ def test_a_following_sentence_pulls_a_word_to_its_sense() -> None:
             value = axis[own] if added is None else (axis[own] + axis[added[0].label.partition(":")[2]]) / 2
             values[0, text.starts[number] + target.span1[0]] = value
         vectors[split] = LayerVectors.of_arrays(values)
-    found = {one.metric: one.values[0] for one in get_probe("senses:concatenation").statistics(vectors, corpus.splits)}
+    asked: Any = get_probe("senses:concatenation")
+    statistics = asked.statistics(vectors, corpus.splits, asked.items(corpus.splits))
+    found = {one.metric: one.values[0] for one in statistics}
     cosine = 0.4 / 1.04
     assert found["ratio_alone"] == found["ratio_same"] == pytest.approx(1 / cosine, rel=1e-4)
     assert found["ratio_other"] == pytest.approx(1, rel=1e-4)

@@ -69,10 +69,10 @@ def values(
     vectors: dict[str, NDArray[np.float32]], text: dict[str, Sentences], name: str = "main_auxiliary"
 ) -> dict[str, NDArray[np.float64]]:
     """By group, the scores of each layer; vectors are ``[layer, word, dim]`` of all words."""
-    read = {}
-    for split, words in task(name).words(text).items():
+    read, items = {}, task(name).items(text)
+    for split, words in items.words.items():
         read[split] = LayerVectors.of_arrays(vectors[split][:, words], words=words)
-    return {sums.group: sums.values for sums in task(name).statistics(read, text)}
+    return {sums.group: sums.values for sums in task(name).statistics(read, text, items)}
 
 
 def test_places_fail_where_order_and_structure_part_and_roles_do_not() -> None:
@@ -121,9 +121,9 @@ def test_the_word_is_that_of_the_highest_logit_of_scikit_learn() -> None:
 
 def test_baselines_by_hand() -> None:
     text = splits()
-    words = task().words(text)
+    items = task().items(text)
     found = {
-        name: {sums.group: sums.values[0] for sums in task().baseline(name, text, words)}
+        name: {sums.group: sums.values[0] for sums in task().baseline(name, text, items)}
         for name, *_ in task().baselines
     }
     assert {name: one[""] for name, one in found.items()} == {
@@ -133,9 +133,9 @@ def test_baselines_by_hand() -> None:
     assert agreeing == {"majority": 0.5, "first": 1, "last": 0.5, "lexical": 1}
     assert found["last"]["last is wrong too"] == 0
     assert task("2").baselines == ()
-    counts = task().counts(text, words)
+    counts = items.counts
     assert (counts.n_items, counts.n_train, dict(counts.skipped)) == (30, 80, {})
-    assert dict(task("7").counts(text, task("7").words(text)).skipped) == {"sentence of fewer than 7 words": 10}
+    assert dict(task("7").items(text).counts.skipped) == {"sentence of fewer than 7 words": 10}
 
 
 def test_a_treebank_from_the_pocket_world(tiny_bert: Path) -> None:

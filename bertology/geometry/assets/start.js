@@ -3,7 +3,8 @@ const atlas = (() => {
   "use strict";
   const { byId, data, element, colour } = drawn;
   const kinds = Object.keys(data.kinds);
-  const NONE = 65535;
+  const NONE = -1;
+  const LEVELS = 65535;
   // Colours in the order in which classes take them: the two blues are far apart.
   const COLOURS = [0, 1, 2, 3, 4, 6, 7, 8, 9, 10, 11, 5];
   const CLASSES = COLOURS.length;
@@ -32,39 +33,24 @@ const atlas = (() => {
   }
   const onChange = (listener) => listeners.push(listener);
 
-  /** What is packed in a part of the page, which is needed no more. */
-  function unpacked(name) {
-    const content = drawn.unpacked(`packed-${name}`);
-    byId(`packed-${name}`).remove();
-    return content;
-  }
-
   /** Places, texts and values of the points, as the page's maker describes them. */
   async function load() {
-    const content = await unpacked("points").arrayBuffer();
-    let at = 0;
-    const take = (Type, length) => {
-      const made = new Type(content.slice(at, at + length * Type.BYTES_PER_ELEMENT));
-      at += made.byteLength;
-      return made;
-    };
-    made.layouts = data.layouts.map((about) => {
-      const points = take(Uint32Array, about.n);
+    const packed = await drawn.unpacked("packed-points").json();
+    byId("packed-points").remove();
+    made.layouts = data.layouts.map((about, number) => {
+      const { points, places } = packed.layouts[number];
       const isThere = new Uint8Array(n);
       for (const point of points) isThere[point] = 1;
       // Points that are not there have no place.
-      const axis = () => {
-        const places = new Float32Array(n).fill(NaN);
-        take(Uint16Array, about.n).forEach((level, at) => { places[points[at]] = ((level / 65535) * 2 - 1) * about.limit; });
-        return places;
+      const axis = (levels) => {
+        const placed = new Float32Array(n).fill(NaN);
+        levels.forEach((level, at) => { placed[points[at]] = ((level / LEVELS) * 2 - 1) * about.limit; });
+        return placed;
       };
-      return { ...about, points, isThere, layers: data.layers.map(() => ({ x: axis(), y: axis() })) };
+      const layers = places.map(([x, y]) => ({ x: axis(x), y: axis(y) }));
+      return { ...about, points: Uint32Array.from(points), isThere, layers };
     });
-    made.textOf = take(Uint32Array, n);
-    made.begin = take(Uint16Array, n);
-    made.end = take(Uint16Array, n);
-    made.values = Object.fromEntries(kinds.map((kind) => [kind, take(Uint16Array, n)]));
-    made.texts = JSON.parse(await unpacked("texts").text());
+    for (const name of ["textOf", "begin", "end", "texts", "values"]) made[name] = packed[name];
   }
 
   /** Values with a colour of their own: the query's own, then the most frequent of its form, then of all words. */
