@@ -100,7 +100,12 @@ class ModelComparison:
     def page(self) -> str:
         """One HTML page with charts and tables, which needs no network."""
         failures = *self.failures, *self.left_out
-        about = {"reference": self.reference, "words": self.findings, "failures": failures, "frames": self._frames}
+        about: dict[str, Any] = {
+            "reference": self.reference,
+            "words": self.findings,
+            "failures": failures,
+            "frames": self._frames,
+        }
         return render_comparison(self.results, self._changes, **about)
 
     def save(self, folder: str | Path) -> Path:

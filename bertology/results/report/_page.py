@@ -27,7 +27,6 @@ from bertology.results.rows import ATTENTION, VECTORS, ResultRow, Score
 from bertology.results.table import (
     NOTHING,
     Cell,
-    Table,
     apart,
     apart_in_groups,
     data_of,
@@ -359,14 +358,15 @@ def label_details(entry: Entry, texts: SentenceTexts, sentences: dict[str, int],
         codes.setdefault(label, len(codes))
 
     def coded(one: Predictions, column: NDArray[np.integer]) -> Integers:
-        return np.array([codes.get(label, 0) for label in one.labels], dtype=np.int64)[column]
+        of_labels: Integers = np.array([codes.get(label, 0) for label in one.labels], dtype=np.int64)
+        return of_labels[column]
 
     gold = coded(predictions[0], predictions[0].gold)
     pred = np.stack([coded(one, one.pred) for one in predictions])
     wrong, first = np.asarray(pred != gold[None]), list(codes)[:_MOST_LABELS]
-    of_labels: dict[str, Any] = {"support": np.bincount(gold, minlength=len(codes))[:_MOST_LABELS].tolist()}
+    per_label: dict[str, Any] = {"support": np.bincount(gold, minlength=len(codes))[:_MOST_LABELS].tolist()}
     for name in ("precision", "recall", "f1"):
-        of_labels[name] = [_rounded(frame[name].reindex(first)) for frame in frames]
+        per_label[name] = [_rounded(frame[name].reindex(first)) for frame in frames]
     chosen = _chosen_items(wrong, most_items)
     ids = [predictions[0].item_ids[item] for item in chosen.tolist()]
     corpus, split = entry.table.about.corpus_fingerprint, entry.table.about.split
@@ -375,7 +375,7 @@ def label_details(entry: Entry, texts: SentenceTexts, sentences: dict[str, int],
         "layers": layers,
         "labels": list(codes),
         "nItems": len(gold),
-        "perLabel": of_labels,
+        "perLabel": per_label,
         "confusion": _confusions(gold, pred, len(codes)),
         "confused": min(_MOST_CONFUSED, len(codes)),
         **_mistakes(wrong),
@@ -574,7 +574,7 @@ def render_report(runs: Sequence[Run], texts: SentenceTexts | None = None) -> st
         for name, column in LAYER_COLUMNS.items()
         if name in shown
     }
-    sections = _tables_of(runs, lambda run: (*run.view.head_tables, *run.view.step_tables))
+    sections = _tables_of(runs, lambda run: (*run.view.head_tables, *run.view.step_tables), of_heads=True)
     return full_page(
         _HERE + "page.html",
         title="bertology report: " + ", ".join(run.name for run in runs),
@@ -621,16 +621,17 @@ def _overview(questions: Sequence[Question]) -> dict[str, Any]:
     return {"rows": rows, "with_model": len(readers) > 1, "baselines": list(baselines)}
 
 
-def _tables_of(runs: Sequence[Run], tables: Callable[[Run], Iterable[Any]]) -> list[dict[str, Any]]:
+def _tables_of(
+    runs: Sequence[Run], tables: Callable[[Run], Iterable[Any]], *, of_heads: bool = False
+) -> list[dict[str, Any]]:
     """Static tables, named by their run if there are several; those of heads hidden with their model and task."""
     found = [(run, table) for run in runs for table in tables(run)]
     several, shown, n_heads = len({run.name for run, _ in found}) > 1, [], 0
     for run, one in found:
-        table, model, task = one if isinstance(one, Table) else one.table(), "", ""
-        if not isinstance(one, Table) or one in run.view.step_tables:
-            model = str(one.about.model)
+        table, task = one, ""
         if isinstance(one, HeadTable):
-            task, n_heads = f"h{n_heads}", n_heads + 1
+            table, task, n_heads = one.table(), f"h{n_heads}", n_heads + 1
+        model = str(table.row.model) if of_heads else ""
         title = " · ".join(filter(None, [table.title, model, run.name if several else ""]))
         shown.append({"title": title, "model": model, "task": task, "table": table})
     return shown

@@ -177,8 +177,7 @@ def _statistics(of_task: Sequence[Compared]) -> Iterator[Table]:
     metrics = list(dict.fromkeys(one.metric for one in of_task))
     for metric in (metric for metric in metrics if _beside(metric) not in metrics):
         same = [one for one in of_task if metric in (one.metric, _beside(one.metric))]
-        known = getattr(probe_of(same[0].about), "scores", ())
-        notes = [Note("measure", score.description) for score in known if score.name == metric]
+        how: dict[str, Any] = {"metric": metric, "about": same[0].about}  # of which the note on the measure is made
         several = len({one.corpus for one in same}) > 1
         names = [f"{one.model}, {one.corpus}" if several else one.model for one in same]
         names = [
@@ -193,21 +192,21 @@ def _statistics(of_task: Sequence[Compared]) -> Iterator[Table]:
                 score, null = one.by_layer.get(layer), " · at its null" * (layer in (one.at_null or ()))
                 cells.append(Cell(NOTHING if score is None else written(score, metric), null, score))
         if rows:
-            yield Table.of(titled(metric), [name for name, _ in by_layer], rows, notes)
+            yield Table.of(titled(metric), [name for name, _ in by_layer], rows, (), **how)
         for name, one in zip(names, same, strict=True):
             if one.by_head:
-                yield _heads(f"{titled(metric)} · {name}", one.by_head, metric, notes)
+                yield _heads(f"{titled(metric)} · {name}", one.by_head, how)
         if wholes := {name: [one.of_model] for name, one in zip(names, same, strict=True) if one.of_model}:
-            yield Table.of(titled(metric), [metric_title(metric)], wholes, notes, metric=metric, corner="Model")
+            yield Table.of(titled(metric), [metric_title(metric)], wholes, (), corner="Model", **how)
 
 
-def _heads(title: str, by_head: Mapping[str, Score], metric: str, notes: Sequence[Note]) -> Table:
+def _heads(title: str, by_head: Mapping[str, Score], how: Mapping[str, Any]) -> Table:
     """Attention heads, the first layer at the bottom."""
     places = {head_place(name): score for name, score in by_head.items()}
     heads = range(1, max(head for _, head in places) + 1)
     layers = sorted({layer for layer, _ in places}, reverse=True)
     rows = {f"L{layer}": [places.get((layer, head)) for head in heads] for layer in layers}
-    return Table.of(title, map(str, heads), rows, notes, metric=metric, corner="Heads")
+    return Table.of(title, map(str, heads), rows, (), corner="Heads", **how)
 
 
 def _provenance(results: Results) -> list[tuple[str, str]]:
