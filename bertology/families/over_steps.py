@@ -137,14 +137,14 @@ def _line(
 ) -> LayerOverSteps:
     """A layer of a table, from its scores and their replicates ``[resample, step]``, whose gains have the sign."""
     values = sign * np.array([score.value for score in scores])
-    gain, p_gain, drawn = float(values[-1] - values[0]), None, dict[float, NDArray[np.float64]]()
+    gain, drawn = float(values[-1] - values[0]), dict[float, NDArray[np.float64]]()
     gain_bounds, mean_bounds, bounds, is_gain = [], [], dict[float, tuple[float, float]](), gain > _LEAST_GAIN
     if replicates is not None:
         signed = sign * replicates
         gains = signed[:, -1] - signed[:, 0]
         gain_bounds = np.quantile(gains, (0.025, 0.975)).tolist()
         mean_bounds = np.quantile(sign * mean_over_steps(signed, steps), (0.025, 0.975)).tolist()
-        p_gain, is_gain = max(float((gains <= 0).mean()), 1 / len(gains)), gain_bounds[0] > 0 and gain > 0
+        is_gain = gain_bounds[0] > 0 and gain > 0
         drawn = {share: step_reached(signed, steps, share) for share in SHARES if is_gain}
         for share, at in drawn.items():
             low, high = np.quantile(at, 0.025, method="lower"), np.quantile(at, 0.975, method="higher")
@@ -154,7 +154,7 @@ def _line(
         for share in SHARES
     }
     mean = Score(sign * float(mean_over_steps(values, steps)), *mean_bounds)
-    return LayerOverSteps(layer, scores, Score(gain, *gain_bounds), p_gain, reached, mean, drawn=drawn)
+    return LayerOverSteps(layer, scores, Score(gain, *gain_bounds), reached, mean, drawn=drawn)
 
 
 def _orders(tables: Sequence[TrainingTable]) -> Iterator[Table]:

@@ -384,7 +384,8 @@ def ratio_intervals(
             found[:, column] = one.values[0], one.stderr[0], one.ci_low[0], one.ci_high[0]
             methods += one.ci_methods
     none = np.empty((0, len(above)))
-    return Bootstrap("", *found, tuple(methods), none, none, above.shape[1], 0.95, seed)
+    values, stderr, low, high = found
+    return Bootstrap("", values, stderr, low, high, tuple(methods), none, none, above.shape[1], 0.95, seed)
 
 
 def _ratio_replicates(above: Floats, below: Floats, n_resamples: int, seed: int) -> tuple[Floats, Floats, Floats]:

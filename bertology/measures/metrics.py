@@ -588,10 +588,11 @@ def _metrics() -> Iterator[Metric]:
         known = (_has_correlation, "correlation") if function is _correlation else (_has_any, "share")
         yield Metric(name, True, description, function, kind, None, *known)  # type: ignore[arg-type]
     for name, (kind, above, below, description) in _CLOZE.items():
-        over, mean = (", over all items", _ratio_of_sums), (", its mean over groups", _mean_of_ratios)
-        of, function = over if name.startswith("micro_") else mean
+        is_micro = name.startswith("micro_")
+        of = ", over all items" if is_micro else ", its mean over groups"
         bounds: Bounds = "correlation" if name == "probability_lost" else "share"
-        yield Metric(name, True, description + of, partial(function, above, below), kind, bounds=bounds)
+        ratios = partial(_ratio_of_sums if is_micro else _mean_of_ratios, above, below)
+        yield Metric(name, True, description + of, ratios, kind, bounds=bounds)
     explained = "share of the variance of the numbers that is predicted (R²)"
     yield Metric("r2", True, explained, _r2, "numbers", bounds="none")
     ranks = "Spearman's rank correlation of true and predicted numbers"

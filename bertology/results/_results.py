@@ -76,6 +76,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _Kind = TypeVar("_Kind", Table, HeadTable)
+_MOST_STEPS = 9
 _MOST_GROUPS = 40
 """Groups that a figure has room for."""
 _VIEWS: Registry[Any] = Registry("view", "bertology.views", "over_steps.v1")
@@ -232,11 +233,11 @@ class OverSteps(Tables):
 
     def shown(self) -> tuple[Table, ...]:
         """The tables, at most nine steps of each."""
-        return (*(one for table in self.tables for one in (table.table(), table.reached())), *self.orders)
+        return (*[table.table().thinned(_MOST_STEPS) for table in self.tables], *self.orders)
 
     def whole(self) -> tuple[Table, ...]:
         """The tables with every step."""
-        return (*(one for table in self.tables for one in (table.table(every=True), table.reached())), *self.orders)
+        return (*[table.table() for table in self.tables], *self.orders)
 
     def to_pandas(self) -> pd.DataFrame:
         """A line for each task, training, layer and step.

@@ -181,7 +181,7 @@ class Table:
         if most >= self.series:
             return self
         shown = [first + round(at * (self.series - 1) / (most - 1)) for at in range(most)] if most > 1 else [last]
-        note = Note("layers", f"{self.series - len(shown)} more in the other formats, for want of room")
+        note = Note("columns", f"{self.series - len(shown)} more in the CSV, for want of room")
         return replace(self.columns([*range(first), *shown]), series=len(shown), notes=(*self.notes, note))
 
     def numbers(self) -> Iterator[dict[str, Any]]:

@@ -73,28 +73,13 @@ class LayerLine:
     """The main metric's score of each seed."""
     in_best_set: bool | None
     """Whether the layer is not separable from the best one; None where layers were not compared."""
-    strengths: tuple[float, ...] = ()
-    """The regularisation chosen on dev, scikit-learn's ``C``, of each seed that has another; of linear readouts."""
+    strength: str = ""
+    """The regularisation chosen on dev, scikit-learn's ``C``, of linear readouts: ``0.01 or 0.1`` if seeds differ."""
 
     def __getattr__(self, name: str) -> Score | None:
         if name in LAYER_COLUMNS:
             return self.scores.get(name)
         raise AttributeError(name)
-
-    @property
-    def strength(self) -> str:
-        """The chosen regularisation as text: ``0.1``, or ``0.01 or 0.1`` where seeds differ."""
-        return " or ".join(map("{:g}".format, self.strengths))
-
-    @property
-    def strength_cell(self) -> Cell:
-        """The same as a cell of a table."""
-        return Cell(self.strength, score=Score(self.strengths[0]) if len(self.strengths) == 1 else None)
-
-    @property
-    def spread(self) -> Score | None:
-        """The standard deviation over seeds as a score."""
-        return None if self.seed_spread is None else Score(self.seed_spread)
 
 
 @dataclass(frozen=True)
@@ -141,11 +126,10 @@ class LayerTable:
     """Label and description of each control that is computed by layer; under ``none``, what the task itself fits."""
     one_of_several: bool
     """Whether the same task, on the same data, was read off the same model in other ways too."""
-
-    @property
-    def compared(self) -> bool:
-        """Whether layers were compared, so that a best set is known."""
-        return any(line.in_best_set is not None for line in self.lines)
+    compared: bool
+    """Whether layers were compared, so that a best set is known."""
+    shown: Mapping[str, str]
+    """The names of the columns in which some layer has a score, and of the main one, with their metrics."""
 
     @property
     def best_line(self) -> LayerLine | None:
@@ -153,12 +137,6 @@ class LayerTable:
         sign = 1 if self.higher_is_better else -1
         scored = [(sign * line.main.value, -line.layer, line) for line in self.lines if line.main]
         return max(scored, key=lambda scores: scores[:2])[2] if scored else None
-
-    @property
-    def shown(self) -> list[str]:
-        """The names of the columns in which some layer has a score, after the main one."""
-        known = {name for line in self.lines for name, score in line.scores.items() if score is not None}
-        return [name for name in LAYER_COLUMNS if name == "main" or name in known]
 
     @property
     def is_frozen(self) -> bool:
@@ -173,25 +151,26 @@ class LayerTable:
     def table(self) -> Table:
         """Layers, then baselines, then the notes that are needed to read them."""
         shown, rows, best = self.shown, dict[str, list[Any]](), list[tuple[str, int]]()
-        metrics = [_metric_of_column(name, self.metric, self.second_metric, self.control_metric) for name in shown]
-        headers = [LAYER_COLUMNS[name].title or metric_title(one) for name, one in zip(shown, metrics, strict=True)]
-        spread = any(line.spread for line in self.lines)
-        strengths = len({line.strength for line in self.lines}) > 1
-        # Columns that are not the task's own are empty in lines of baselines.
-        headers += ["seed s.d."] * spread + ["C"] * strengths
+        spreads = [line.seed_spread for line in self.lines if line.seed_spread is not None]
+        strengths = sorted({line.strength for line in self.lines})
+        more = ["seed s.d."] * bool(spreads) + ["C"] * (len(strengths) > 1)
         for line in self.lines:
             label = layer_label(line.layer)
             rows[label] = [line.scores[name] for name in shown]
-            rows[label] += [line.spread] * spread + [line.strength_cell] * strengths
+            rows[label] += [None if line.seed_spread is None else Score(line.seed_spread)] * bool(spreads)
+            is_one = line.strength and " or " not in line.strength
+            cell = Cell(line.strength, score=Score(float(line.strength)) if is_one else None)
+            rows[label] += [cell] * (len(strengths) > 1)
             best += [(label, 0)] if line.in_best_set else []
         for baseline in self.baselines:
-            rows[baseline.label] = [getattr(baseline, name, "") for name in shown] + [""] * (spread + strengths)
+            # Columns that are not the task's own are empty in lines of baselines.
+            rows[baseline.label] = [getattr(baseline, name, "") for name in shown] + [""] * len(more)
         return Table.of(
             self.title("") + (" · silver labels" if self.about.annotation == "silver" else ""),
-            headers,
+            [*(LAYER_COLUMNS[name].title or metric_title(metric) for name, metric in shown.items()), *more],
             rows,
             _notes(self),
-            metric=metrics + [self.metric] * (spread + strengths),
+            metric=[*shown.values()] + [self.metric] * len(more),
             intervals=[place for place, name in enumerate(shown) if LAYER_COLUMNS[name].with_interval],
             best=best,
             baselines=[line.label for line in self.baselines],
@@ -204,10 +183,10 @@ class LayerTable:
         """Layers by seeds: the main metric of each seed, and how much it varies."""
         seeds = sorted({seed for line in self.lines for seed in line.by_seed})
         headers = [*(f"seed {seed}" for seed in seeds), "mean", "s.d."]
-        rows = {
-            layer_label(line.layer): [*(line.by_seed.get(seed) for seed in seeds), line.main, line.spread]
-            for line in self.lines
-        }
+        rows = {}
+        for line in self.lines:
+            spread = None if line.seed_spread is None else Score(line.seed_spread)
+            rows[layer_label(line.layer)] = [*map(line.by_seed.get, seeds), line.main, spread]
         notes = (
             *data_notes(self.about),
             Note("seeds", "seed 0 trains on all sentences of train, every other one on a resample of them"),
@@ -276,13 +255,6 @@ def refuse_mixtures(rows: Sequence[ResultRow]) -> None:
                 raise ResultsError(f"{place}: rows of {of} {both} cannot stand in one view; keep one with only({of}=…)")
 
 
-def _metric_of_column(name: str, main: str, second: str | None, control: str) -> str:
-    column = LAYER_COLUMNS[name]
-    if name == "second" or column.source in ("metric", "difference"):
-        return second or "" if name == "second" else name
-    return control if column.prefers else main
-
-
 def _layer_table(
     rows: Sequence[ResultRow],
     of_question: Sequence[ResultRow],
@@ -306,11 +278,14 @@ def _layer_table(
     preferred = {column.prefers for column in LAYER_COLUMNS.values()} & {row.metric for row in own}
     control_metric = next(iter(preferred), main)
     random = [row for row in scored if row.init == "random" != init and row.control == ITSELF]
-    columns: dict[str, dict[int, list[ResultRow]]] = {}
+    columns, shown = dict[str, dict[int, list[ResultRow]]](), dict[str, str]()
     for name, one in LAYER_COLUMNS.items():
         of_control = [row for row in of_init if row.control == name] if one.source == "control" else []
         of_source = {"init": random, "difference": of_init, "control": of_control}.get(one.source, own)
-        columns[name] = _by_layer(of_source, _metric_of_column(name, main, second, control_metric))
+        of = name if one.source in ("metric", "difference") else control_metric if one.prefers else main
+        of = second or "" if name == "second" else of
+        columns[name] = _by_layer(of_source, of)
+        shown |= {name: of} if columns[name] or name == "main" else {}
     of_draws = [columns[name].values() for name, one in LAYER_COLUMNS.items() if one.source == "init"]
     about = next((row for row in own if row.metric == main), rows[0])
     higher = next((row.higher_is_better for row in own if row.metric == main), True)
@@ -326,7 +301,7 @@ def _layer_table(
         spread = float(np.std(values, axis=0, ddof=1)[0]) if len(runs) > 1 else None
         by_seed = {row.seed: row.score for row in runs if row.seed is not None}
         strengths = {row.param("strength") for row in runs if row.readout == "linear"} - {None}
-        more = dict(sorted(by_seed.items())), best.get(layer), tuple(sorted(strengths))
+        more = dict(sorted(by_seed.items())), best.get(layer), " or ".join(map("{:g}".format, sorted(strengths)))
         lines.append(LayerLine(layer, scores, spread, *more))
     path_ends: dict[str, set[int]] = defaultdict(set)
     for row in scored:
@@ -350,6 +325,8 @@ def _layer_table(
         reading=about.reading,
         notes={str(row.control): note for row in rows if (note := row.note)[1]},
         one_of_several=not is_one,
+        compared=bool(best),
+        shown=shown,
     )
 
 
@@ -423,7 +400,8 @@ def _notes(table: LayerTable) -> Iterator[Note]:
         if control in LAYER_COLUMNS:
             yield Note(*note)
     if len({line.strength for line in table.lines}) > 1:
-        yield Note("C", "inverse strength of the regularisation, chosen on dev")
+        differences = (f"; {name} depends on it" for name in table.shown if LAYER_COLUMNS[name].source == "difference")
+        yield Note("C", "inverse strength of the regularisation, chosen on dev" + "".join(differences))
     if chances := about.chances:
         yield Note("chance", f"{number(sum(chances.values()) / len(chances))} % of choices are right by chance")
     for baseline in table.baselines:
@@ -492,8 +470,9 @@ def summary_table(tables: Sequence[LayerTable]) -> Table:
     rows |= {label: [of.get(label) for of in of_baselines] for label in labels}
     best = {(layer_label(at), column) for column, of in enumerate(lines) for at in of if of[at].in_best_set}
     notes = [BEST_NOTE] if any(table.compared for table in tables) else []
-    shared = [name for name in ("model", "corpus", "split") if not _differ(tables, name)]
-    notes += [Note(name, str(getattr(tables[0].about, name))) for name in shared]
+    for name in ("model", "corpus", "split"):
+        values = {getattr(table.about, name) for table in tables} - {None}
+        notes += [Note(name, str(next(iter(values))))] if len(values) == 1 else []
     notes += alignment_notes(*(table.about for table in tables))
     metrics, headers = [table.metric for table in tables], summary_headers(tables)
     return Table.of("layers by tasks, %", headers, rows, notes, metric=metrics, best=best, baselines=labels)
@@ -501,18 +480,12 @@ def summary_table(tables: Sequence[LayerTable]) -> Table:
 
 def summary_headers(tables: Sequence[LayerTable]) -> tuple[str, ...]:
     """The task, its metric, and whatever else sets the tables apart."""
-    fields = [name for name in ("model", "corpus", "split", "pooling") if _differ(tables, name)]
-    keys = [(table.task, *(getattr(table.about, name) for name in fields)) for table in tables]
-    headers = []
-    for table, (task, *others) in zip(tables, keys, strict=True):
-        reading = table.reading if keys.count((task, *others)) > 1 else ""
-        headers.append(" ".join(map(str, filter(None, [task, metric_title(table.metric), *others, reading]))))
-    return tuple(headers)
-
-
-def _differ(tables: Sequence[LayerTable], field: str) -> bool:
-    """Whether there are several values of a field; one that does not apply to a table has none there."""
-    return len({getattr(table.about, field) for table in tables} - {None}) > 1
+    described = []
+    for table in tables:
+        about = table.about
+        more = about.model, about.corpus, about.split, about.pooling, table.reading
+        described.append([f"{table.task} {metric_title(table.metric)}", *(one or "" for one in more)])
+    return tuple(apart(described))
 
 
 def model_table(tables: Sequence[LayerTable]) -> Table:
@@ -523,9 +496,7 @@ def model_table(tables: Sequence[LayerTable]) -> Table:
     for model, table in zip(models, tables, strict=True):
         by_question[table.task, table.metric, table.about.corpus, table.about.split][model] = table
     baselines = dict(baseline_rows([list(of.items()) for of in by_question.values()]))
-    # Task and metric, then corpus and split where they differ.
-    differ = [part for part in (2, 3) if len({key[part] for key in by_question}) > 1]
-    headers = [" ".join([key[0], metric_title(key[1]), *(key[part] for part in differ)]) for key in by_question]
+    headers = apart([[f"{key[0]} {metric_title(key[1])}", *key[2:]] for key in by_question])
     rows: dict[str, list[Any]] = {}
     for model in dict.fromkeys(models):
         best = [of[model].best_line if model in of else None for of in by_question.values()]
@@ -616,7 +587,9 @@ def group_tables(
     found = []
     for table in tables:
         about, layers = table.about, [line.layer for line in table.lines]
-        of_task = by_question.get((about.task, about.corpus, about.split), [])
+        of_task = by_question.get((about.task, about.corpus, about.split))
+        if not of_task or (statistics and not about.is_statistic):
+            continue
         by_name, baselines = group_rows(of_task, table, statistics=statistics)
         if not by_name:
             continue
@@ -1107,8 +1080,6 @@ class LayerOverSteps:
     """``[step]``"""
     gain: Score
     """Gain of the last checkpoint over the first, above 0 where it is better, whichever way the metric points."""
-    p_gain: float | None
-    """One-sided: that there is no gain; None where there is no interval."""
     reached: Mapping[float, Score | None]
     """The first checkpoint that has each share of the gain; None where the gain cannot be told from 0."""
     mean: Score
@@ -1150,45 +1121,40 @@ class TrainingTable:
         sign = 1 if self.about.higher_is_better else -1
         return max(self.lines, key=lambda line: (sign * line.scores[-1].value, -line.layer))
 
-    def table(self, *, every: bool = False) -> Table:
-        """Layers by steps; all steps, or as many as fit."""
-        shown = list(range(len(self.steps))) if every else steps_shown(self.steps)
-        rows = {layer_label(line.layer): [line.scores[place] for place in shown] for line in self.lines}
-        rows |= {label: [score] * len(shown) for label, score in self.baselines.items()}
-        title = f"{self.task} · {metric_title(self.metric)} by updates of training{unit(self.metric)}"
-        notes = [*self._about(), Note("intervals", "are in the figure and in the CSV")]
-        if hidden := len(self.steps) - len(shown):
-            notes.append(Note("steps", f"{hidden} more in the CSV, for want of room"))
-        if self.left_out:
-            notes.append(Note("left out", f"steps that not all seeds have: {', '.join(map(str, self.left_out))}"))
-        how: dict[str, Any] = {"intervals": False, "baselines": self.baselines, **self._shared}
-        return Table.of(title, [f"{self.steps[place]:,}" for place in shown], rows, notes, **how)
-
-    def reached(self) -> Table:
-        """Layers by what is known of the whole training: the last score, when most of the gain is reached, the mean."""
-        least, most = (f"{share:.0%}" for share in SHARES)
-        rows = {}
+    def table(self) -> Table:
+        """Layers by steps, after what is known of the whole training: gain, when most of it is reached, mean."""
+        by = [f"{share:.0%} by" for share in SHARES]
+        rows: dict[str, list[Any]] = {}
         for line in self.lines:
-            steps = [formatted_cell(line.reached.get(share), ",.0f") for share in SHARES]
-            rows[layer_label(line.layer)] = [line.scores[-1], *steps, line.mean]
-        reached = f"the first checkpoint with {least} or {most} of the gain of the last one over the first"
-        notes = [
-            *self._about(),
-            Note("by", f"{reached}; {NOTHING} where that gain cannot be told from 0"),
-            Note("mean", "over the training: the area under the curve, divided by the number of updates"),
-            Note(INTERVAL, f"[ ] 95 %, {self.covers()}"),
-        ]
-        if (variance := self.best_line.variance) is not None:
-            parts = zip(variance, ("pretraining seeds", self.about.clusters, "both together"), strict=True)
-            text = ", ".join(f"{share:.0%} {name}" for share, name in parts)
-            notes.append(Note("variance", f"of the last score of layer {self.best_line.layer}: {text}"))
-        title = f"{self.task} · {metric_title(self.metric)}{unit(self.metric)}, and when it is reached"
-        headers = [f"at {self.steps[-1]:,}", f"{least} by", f"{most} by", "mean"]
-        return Table.of(title, headers, rows, notes, intervals={0}, **self._shared)
-
-    @property
-    def _shared(self) -> dict[str, Any]:
-        return {"metric": self.metric, "about": self.about}
+            reached = [formatted_cell(line.reached.get(share), ",.0f") for share in SHARES]
+            rows[layer_label(line.layer)] = [line.gain, *reached, line.mean, *line.scores]
+        before: list[Any] = [""] * (2 + len(by))
+        rows |= {label: [*before, *[score] * len(self.steps)] for label, score in self.baselines.items()}
+        seeds = f", {self.n_seeds} pretraining seeds" if self.n_seeds > 1 else ""
+        shares, of_best = self.best_line.variance, f"of the last score of layer {self.best_line.layer}: "
+        parts = zip(shares or (), ("pretraining seeds", self.about.clusters, "both together"), strict=False)
+        notes = {
+            "training": f"{self.training}{seeds}",
+            **{note.about: note.text for note in data_notes(self.about) if note.about != "model"},
+            "gain": "of the last checkpoint over the first",
+            "by": f"the first checkpoint with that share of the gain; {NOTHING} where it cannot be told from 0",
+            "mean": "over the training: the area under the curve, divided by the number of updates",
+            INTERVAL: f"[ ] 95 %, {self.covers()}; of all steps in the figure and in the CSV",
+            "variance": of_best + ", ".join(f"{share:.0%} {name}" for share, name in parts) if shares else "",
+            "left out": f"steps that not all seeds have: {', '.join(map(str, self.left_out))}" if self.left_out else "",
+        }
+        headers = ["gain", *by, "mean", *(f"{step:,}" for step in self.steps)]
+        return Table.of(
+            f"{self.task} · {metric_title(self.metric)} by updates of training{unit(self.metric)}",
+            headers,
+            rows,
+            [Note(about, text) for about, text in notes.items() if text],
+            metric=self.metric,
+            intervals={len(headers) - 1},
+            baselines=self.baselines,
+            about=self.about,
+            series=len(self.steps),
+        )
 
     def covers(self) -> str:
         """The sampling that intervals cover."""
@@ -1200,11 +1166,6 @@ class TrainingTable:
         alone = "not over pretraining seeds, of which there is one"
         return f"over test {units} ({self.n_resamples:,} replicates); {alone}"
 
-    def _about(self) -> Iterator[Note]:
-        seeds = f", {self.n_seeds} pretraining seeds" if self.n_seeds > 1 else ""
-        yield Note("training", f"{self.training}{seeds}")
-        yield from (note for note in data_notes(self.about) if note.about != "model")
-
 
 def is_score_of_layer(row: ResultRow) -> bool:
     """Whether a row is the main score of a task at one layer of one checkpoint, as curves over steps are made of."""
@@ -1212,12 +1173,7 @@ def is_score_of_layer(row: ResultRow) -> bool:
     return whole and row.main_metric and row.control == ITSELF and row.status == "ok" and row.init != "random"
 
 
-def has_steps(rows: Sequence[ResultRow]) -> bool:
-    """Whether some task has scores of layers at two checkpoints of a training."""
-    return bool(_over_steps(rows))
-
-
-def _over_steps(rows: Sequence[ResultRow]) -> set[tuple[str, str]]:
+def has_steps(rows: Sequence[ResultRow]) -> set[tuple[str, str]]:
     """The tasks and trainings of which there are scores of layers at two checkpoints."""
     first: dict[tuple[str, str], int] = {}
     found = set()
@@ -1231,7 +1187,7 @@ def _over_steps(rows: Sequence[ResultRow]) -> set[tuple[str, str]]:
 
 def beside_steps(rows: Sequence[ResultRow]) -> tuple[ResultRow, ...]:
     """The rows that curves over steps do not show: models without steps, and tasks of heads at the last step."""
-    shown = _over_steps(rows)
+    shown = has_steps(rows)
     left = [row for row in last_steps(rows) if row.step is None or (row.task, row.training) not in shown]
     tasks = {row.task for row in left if row.model is not None}  # the others have baselines alone
     return tuple(row for row in left if row.task in tasks)

@@ -266,8 +266,7 @@ def test_values_and_errors_of_both_sources() -> None:
     assert found.ci_methods == ("run-by-cluster-bootstrap-bca-8000",)
 
 
-@pytest.mark.parametrize(("n_runs", "run_sd"), [(2, 0.01), (3, 0.03)])
-def test_coverage(n_runs: int, run_sd: float) -> None:
+def test_coverage() -> None:
     """The truth, which has neither these runs nor these sentences, lies in about 95 % of the intervals.
 
     Intervals over sentences alone miss it: with three runs that differ by 3 points they hold it in half of the cases.
@@ -275,12 +274,11 @@ def test_coverage(n_runs: int, run_sd: float) -> None:
     rng = np.random.default_rng(7)
     inside = np.zeros((200, 2), dtype=bool)
     for row in inside:
-        runs = measured(simulated(rng, n_runs, run_sd=run_sd), n_resamples=400)
+        runs = measured(simulated(rng, 3, run_sd=0.03), n_resamples=400)
         for place, found in enumerate((over_runs(runs), runs[0])):
             row[place] = found.ci_low[0] <= 0.7 <= found.ci_high[0]
     assert 0.91 <= inside[:, 0].mean() <= 0.995
-    if run_sd == 0.03:
-        assert inside[:, 1].mean() < 0.75
+    assert inside[:, 1].mean() < 0.75
 
 
 def test_bounds_stay_in_what_a_metric_can_be() -> None:

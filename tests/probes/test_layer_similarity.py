@@ -28,6 +28,7 @@ def test_rows_are_the_similarities_of_the_encoders_layers(tiny_bert: Path) -> No
     previous = rows[rows.group.isna()].set_index("layer").value
     assert list(previous.index) == [1, 2, 3]
     assert previous[2] == by_pair[2, "layer 1"]
+    assert set(rows.n_items) == {len(vectors.at(layer=0).values)}, "words, of groups as well"
 
 
 def test_cells_depend_on_the_layers_that_are_read(tmp_path: Path) -> None:

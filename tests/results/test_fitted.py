@@ -76,7 +76,7 @@ QUICK: dict[str, Any] = {"max_epochs": 3, "hidden": 8, "projection": 6}
 PLAIN = {"pooling": "mean", "projection": 0, "classifier": "linear"}
 
 
-@pytest.mark.parametrize("readout", ["linear", "mlp", "lowrank", DEEP])
+@pytest.mark.parametrize("readout", ["linear", "mlp", DEEP])
 def test_it_predicts_what_the_run_predicted(ask: Any, tiny_corpus: Path, readout: str) -> None:
     results = ask("pos", tiny_corpus, readout)
     for layer in (0, 2):
@@ -91,7 +91,6 @@ def test_it_predicts_what_the_run_predicted(ask: Any, tiny_corpus: Path, readout
     [
         ("edge_dependencies", {"name": "edge", "settings": {**QUICK, "pooling": "endpoints", "loss": "sigmoid"}}),
         ("edge_dependencies", {"name": "edge", "settings": PLAIN}),
-        ("edge_dependencies", {"name": "edge_cumulative", "settings": QUICK}),
         ("edge_pos", {"name": "edge_mix", "settings": QUICK}),
     ],
 )

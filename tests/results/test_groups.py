@@ -63,8 +63,8 @@ def test_fewer_layers_run_from_the_first_to_the_last(made_up_cloze, most, kept):
     (groups,) = made_up_cloze(n_layers=12, controls=False).view().groups
     grid = groups.thinned(most)
     assert " ".join(grid.headers[2:]) == kept
-    left_out = [note.text for note in grid.notes if note.about == "layers"]
-    assert left_out == ([f"{13 - most} more in the other formats, for want of room"] if most < 13 else [])
+    left_out = [note.text for note in grid.notes if note.about == "columns"]
+    assert left_out == ([f"{13 - most} more in the CSV, for want of room"] if most < 13 else [])
 
 
 @pytest.mark.parametrize("width", [72, 80, 100, 140, 260])

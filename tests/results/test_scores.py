@@ -63,7 +63,7 @@ def own(row):
 def test_different_strengths_are_named_below_the_table(pos, tmp_path):
     made = with_params(pos, own, strength=lambda row: 1.0 if row.layer in (1, 4) else 0.01)
     (table,) = made.view().tables
-    assert [line.strengths for line in table.lines] == [(0.01,), (1.0,), (0.01,), (0.01,), (1.0,), (0.01,)]
+    assert [line.strength for line in table.lines] == ["0.01", "1", "0.01", "0.01", "1", "0.01"]
     said = notes_of(made.view().shown()[0])["C"]
     assert "chosen on dev" in said
     shown = made.view().shown()[0]
