@@ -121,6 +121,7 @@ def test_the_summary_speaks_of_a_head_that_nobody_trained(cloze_runs):
     for said in (
         "Which word completes a fact? (task lama, v1)",
         "117 items in 59 clusters, 3 skipped (in several pieces 3)",
+        "the model's own head; nothing is fitted",
         f"layer 4: P@1 {100 * last.main.value:.1f} ",
         f"blind {100 * last.blind.value:.1f}",
         f"random init {100 * last.random_init.value:.1f}",
