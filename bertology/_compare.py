@@ -99,14 +99,14 @@ class ModelComparison:
 
     def page(self) -> str:
         """One HTML page with charts and tables, which needs no network."""
-        failures = *self.failures, *self.left_out
-        about: dict[str, Any] = {
-            "reference": self.reference,
-            "words": self.findings,
-            "failures": failures,
-            "frames": self._frames,
-        }
-        return render_comparison(self.results, self._changes, **about)
+        return render_comparison(
+            self.results,
+            self._changes,
+            reference=self.reference,
+            words=self.findings,
+            failures=(*self.failures, *self.left_out),
+            frames=self._frames,
+        )
 
     def save(self, folder: str | Path) -> Path:
         """Write ``comparison.html`` and ``comparison.csv`` to a folder, which is returned.

@@ -52,8 +52,9 @@ def test_markdown(two_layers: Command) -> None:
 def test_csv_and_json_hold_the_same_fractions(two_layers: Command) -> None:
     lines = list(csv.DictReader(io.StringIO(two_layers("--format", "csv").out)))
     (table,) = json.loads(two_layers("-f", "json").out)
-    assert [line["layer"] or line["row"] for line in lines] == ["0", "3", "majority", "word_majority"]
-    assert [float(line["value"]) for line in lines[:2]] == [line["main"]["value"] for line in table["lines"]]
+    main = [line for line in lines if line["column"] == lines[0]["column"]]
+    assert [line["row"] for line in main] == ["0 · embeddings", "3", "majority", "word majority"]
+    assert [float(line["value"]) for line in lines] == [number["value"] for number in table["numbers"]]
     assert all(0 <= float(line["value"]) <= 1 for line in lines)
 
 

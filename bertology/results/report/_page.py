@@ -358,8 +358,8 @@ def label_details(entry: Entry, texts: SentenceTexts, sentences: dict[str, int],
         codes.setdefault(label, len(codes))
 
     def coded(one: Predictions, column: NDArray[np.integer]) -> Integers:
-        of_labels: Integers = np.array([codes.get(label, 0) for label in one.labels], dtype=np.int64)
-        return of_labels[column]
+        numbers: Integers = np.array([codes.get(label, 0) for label in one.labels], dtype=np.int64)[column]
+        return numbers
 
     gold = coded(predictions[0], predictions[0].gold)
     pred = np.stack([coded(one, one.pred) for one in predictions])

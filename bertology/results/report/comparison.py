@@ -149,7 +149,9 @@ def _task(same: Sequence[Compared]) -> Table:
         for layer, row in zip(layers, rows.values(), strict=True):
             row += [score_cell(one.by_layer.get(layer), metric), _difference(one, layer)]
         best |= {(layer_label(layer), len(headers) - 1) for layer in one.sure}
-    return Table.of(f"{_title(first)} · {titled(metric)}", headers, rows, (), best=best)
+    return Table.of(
+        f"{_title(first)} · {titled(metric)}", headers, rows, (), best=best, metric=metric, about=first.about
+    )
 
 
 def _difference(one: Compared, layer: int) -> Cell:
@@ -302,19 +304,17 @@ _MOST_PLAIN = 1e7
 
 def _curves(table: Table) -> dict[str, Any] | None:
     """Positions of ticks, layers and the points of a table's scores with their intervals; None without any score."""
-    layers = [int(line.label.partition(" ")[0]) for line in table.lines]
-    lines = []
-    for column, name in enumerate(table.headers):
-        cells = [(layer, line.cells[column]) for layer, line in zip(layers, table.lines, strict=True)]
-        known = [(layer, cell, cell.score) for layer, cell in cells if cell.score and math.isfinite(cell.score.value)]
-        lines += [(name, known)] if known else []
-    values = [v for _, points in lines for *_, s in points for v in (s.value, s.low, s.high) if v is not None]
+    layers, lines = [int(line.label.partition(" ")[0]) for line in table.lines], []
+    for name in table.headers:
+        known = {int(label.partition(" ")[0]): score for label, score in table.column(name).items()}
+        lines.append((name, {layer: score for layer, score in known.items() if math.isfinite(score.value)}))
+    every = [score for _, known in lines for score in known.values()]
+    values = [value for score in every for value in (score.value, score.low, score.high) if value is not None]
     values = [value for value in values if math.isfinite(value)]
     if not values:
         return None
-    is_fraction = table.title.endswith("%")
     # Round numbers that enclose all values.
-    ends = axis_ends(min(values), max(values), metric="")
+    ends = axis_ends(min(values), max(values), metric=table.metric)
     ticks = [float(tick) for tick in MaxNLocator(_TICKS, steps=[1, 2, 2.5, 5, 10]).tick_values(*ends)]
     depth = layers[-1] - layers[0]
 
@@ -327,16 +327,16 @@ def _curves(table: Table) -> dict[str, Any] | None:
         return _TOP + (_BOTTOM - _TOP) * (ticks[-1] - value) / (ticks[-1] - ticks[0])
 
     drawn = []
-    for name, known in lines:
+    for name, known in ((name, known) for name, known in lines if known):
         points = [
             {"x": x(layer), "y": y(score.value), "low": y(score.low), "high": y(score.high)}
-            | {"title": f"{name}, {layer}: {cell}"}
-            for layer, cell, score in known
+            | {"title": f"{name}, {layer}: {written(score, table.metric)}"}
+            for layer, score in known.items()
         ]
         band = [point for point in points if None not in (point["low"], point["high"])]
         drawn.append({"name": name, "points": points, "band": band if len(band) > 1 else []})
     # Ticks have all the decimals that their steps need; very large and very small ones exponents.
-    scale = 100 if is_fraction else 1
+    scale = 100 if metric_form(table.metric).is_fraction else 1
     step = scale * (ticks[1] - ticks[0])
     digits = next((count for count in range(9) if math.isclose(step, round(step, count), rel_tol=1e-6)), None)
     plain = digits is not None and scale * max(map(abs, ticks)) < _MOST_PLAIN
