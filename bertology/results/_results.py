@@ -232,8 +232,14 @@ class OverSteps(Tables):
     """Orders of the tasks of trainings with several."""
 
     def shown(self) -> tuple[Table, ...]:
-        """The tables, at most nine steps of each."""
-        return (*[table.table().thinned(_MOST_STEPS) for table in self.tables], *self.orders)
+        """Of each table at most nine steps, then what is known of the whole training."""
+        shown: list[Table] = []
+        for table, of in zip((table.table() for table in self.tables), self.tables, strict=True):
+            first, last = len(table.headers) - table.series, len(table.headers) - 1
+            steps, whole = table.columns(range(first, last + 1)), table.columns([*range(first), last])
+            title = f"{of.task} · when most of its gain is reached"
+            shown += [steps.thinned(_MOST_STEPS), replace(whole, title=title, series=0, spare=("gain",))]
+        return (*shown, *self.orders)
 
     def whole(self) -> tuple[Table, ...]:
         """The tables with every step."""

@@ -269,6 +269,8 @@ def plot_groups(table: Table) -> Figure:
     )
     how: dict[str, Any] = {"title": without_folders(table.title), "width": 0.46, "caption": caption}
     figure = draw_cells(_scaled(values), rows=names, columns=list(layers), **how, texts=_numbers(values, table.metric))
+    width, height = figure.get_size_inches()
+    figure.set_size_inches(width + 0.055 * max(map(len, beside)), height)
     right = figure.axes[0].secondary_yaxis("right")
     right.set_yticks(np.arange(len(names)) + 0.5, beside, fontsize=7.5, color=GREY)
     right.tick_params(length=0)
