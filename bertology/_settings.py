@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from operator import attrgetter
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, TypeVar, get_type_hints
+from typing import Annotated, Any, ClassVar, TypeVar, get_args, get_type_hints
 
 import yaml
 from pydantic import BaseModel, Field, GetJsonSchemaHandler, TypeAdapter, ValidationError
@@ -421,7 +421,7 @@ class Checked:
         checked_settings(vars(self), type(self), owner=f"{self.kind} {self.name}")
 
 
-def check_trust(written: Written, *, granted: bool) -> None:
+def check_trust(settings: Any, *, granted: bool, place: Place | None = None) -> None:
     """Refuse a file that asks to run Python code of a model, unless that is granted."""
     if granted or not isinstance(settings, Mapping | list):
         return

@@ -156,13 +156,6 @@ class _Comparison(WordsFamily):
         rows = tuple(row for part in parts for row in part.rows)
         return TaskRows(rows, tuple(row for part in parts for row in part.comparisons))
 
-    def cost(self, pair: ModelCorpus, groups: Sequence[FitGroup]) -> Cost:
-        """That of products of dimensions; or a pass over the text for each layer."""
-        probe = groups[0][0].probe
-        if isinstance(probe, VectorComparison):
-            return super().cost(pair, groups)
-        return Cost(2 * len(pair.layers) * pair.pass_flops(n_words_read(pair, probe)))
-
 
 def _reference(job: Resources) -> Resources:
     """The resources of the reference model."""

@@ -30,7 +30,7 @@ from bertology._settings import (
 )
 from bertology.corpora import kept_name, load_corpus
 from bertology.encoders import model_name
-from bertology.errors import BertologyError, quoted
+from bertology.errors import BertologyError, NameNotFoundError, quoted
 from bertology.finetuning._items import full_name
 
 _LAYERS = re.compile(r"all|none|lora|ia3|frozen:-?[0-9]{1,4}|top:[0-9]{1,4}")
@@ -126,12 +126,16 @@ def recipe_of(layers: str) -> str:
 
 def settings_of(recipe: str | None, given: Mapping[str, Any], changes: Sequence[str] = ()) -> FineTuneSettings:
     """A recipe (None for that of :func:`recipe_of`) with some settings replaced, and ``changes`` as ``key=value``."""
-    written = changed(written_at(Place("finetune"), given), changes)
-    layers = written.value.get("layers")
-    name = recipe if recipe is not None else recipe_of(str(layers.value) if layers is not None else "all")
+    settings = with_recipe(changed(Placed(given, Place("finetune"), {}), changes), recipe)
+    return checked(FineTuneSettings, settings)
+
+
+def with_recipe(settings: Placed, recipe: str | None) -> Placed:
+    """Settings over those of a recipe, as by :func:`settings_of`."""
+    name = recipe if recipe is not None else recipe_of(str(settings.get("layers", "all")))
     if name not in RECIPES:
         raise name_not_found("recipe", name, RECIPES)
-    return checked(FineTuneSettings, merged(written, written_at(written.place, RECIPES[name])))
+    return merged(settings, RECIPES[name])
 
 
 _WHAT = "a file of fine-tunings"
@@ -274,12 +278,19 @@ def _with_names(given: Mapping[str, Any]) -> dict[str, Any]:
     return plain
 
 
-def _with_common(one: Written, common: Written, part: str) -> Written:
-    """A task or run over what is common."""
-    if isinstance(one.value, str) and part == "tasks":
-        one = Written(one.place, {"name": one})
-    if not isinstance(one.value, dict):
+def _with_common(one: Any, place: Place, common: Placed, part: str) -> Any:
+    """A task or run over what is common, and a run over its recipe."""
+    if isinstance(one, str) and part == "tasks":
+        one = Placed({"name": one}, place, {"name": place})
+    if not isinstance(one, Placed):
         return one
-    left_out = {key for owner, keys in _INHERITED_WITH.items() if owner in one.value for key in keys}
-    kept = {key: value for key, value in common.value.items() if key not in left_out}
-    return merged(one, Written(common.place, kept, common.key_places))
+    left_out = {key for owner, keys in _INHERITED_WITH.items() if owner in one for key in keys}
+    kept = {key: value for key, value in common.items() if key not in left_out}
+    whole = merged(one, Placed(kept, common.place, {key: common.place_of((key,)) for key in kept}))
+    if part == "tasks":
+        return whole
+    recipe = whole.get("recipe")
+    try:
+        return with_recipe(whole, recipe if isinstance(recipe, str) else None)
+    except NameNotFoundError as error:
+        raise BertologyError(f"{whole.place_of(('recipe',))}: {error}") from None

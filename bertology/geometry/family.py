@@ -16,7 +16,7 @@ from bertology.encoders import ModelShape
 from bertology.families.contract import CellGrid, FitCells, Resources, named_task
 from bertology.families.model_corpus import Alignment, ModelCorpus, Reasons, Signal
 from bertology.families.request import Init, ReadoutConfig
-from bertology.families.sums import PACKAGES, SumsFamily, n_words_read, own_readout, write_baseline_sums, write_sums
+from bertology.families.sums import PACKAGES, SumsFamily, own_readout, write_baseline_sums, write_sums
 from bertology.geometry.probes import GeometryProbe, TextItems, WordsProbe
 from bertology.probing import Probe
 from bertology.results.predictions import Stopwatch
@@ -36,14 +36,6 @@ class WordsFamily(SumsFamily):
         grid = super().cells(pair, probe, config, init)
         is_compared = cast(WordsProbe, self.configured(probe, config)).compares_layers
         return replace(grid, identity={**grid.identity, "layers": list(grid.columns)}) if is_compared else grid
-
-    def cost(self, pair: ModelCorpus, groups: Sequence[FitGroup]) -> Cost:
-        """Some products of all vectors with one another's dimensions, for each layer or pair of layers."""
-        members = [cast(WordsProbe, self.configured(one.probe, one.config)) for group in groups for one in group]
-        if not any(one.compares_layers for one in members):
-            return super().cost(pair, groups)
-        times, dim = len(pair.layers) ** 2, pair.shape.dim
-        return Cost(2.0 * n_words_read(pair, groups[0][0].probe) * dim**2 * times, 4.0 * dim**2 * times)
 
 
 class _Geometry(WordsFamily):
