@@ -147,10 +147,14 @@ class Registered(Generic[Component]):
         if not isinstance(component, registry.types):
             problem = f"{target} is of type {type(component).__name__}; it should be {registry.expected}"
             raise BertologyError(f"{registry.kind} {self.name}: {problem}")
-        if registry.own_name is not None and (own := registry.own_name(component)) not in (None, self.name):
-            problem = f"{registry.kind} {self.name}: {target} calls itself {own}"
-            raise BertologyError(f"{problem}; register it under that name, or change its own")
+        self.check_name(registry.own_name and registry.own_name(component))
         return component
+
+    def check_name(self, own: str | None) -> None:
+        """Raise :class:`BertologyError` where a component calls itself by its ``own`` name, not the registered one."""
+        if own not in (None, self.name):
+            problem = f"{self.registry.kind} {self.name}: {self.entry_point.value} calls itself {own}"
+            raise BertologyError(f"{problem}; register it under that name, or change its own")
 
 
 @dataclass(frozen=True)

@@ -327,6 +327,7 @@ def get_probe(name: str) -> Probe:
     if probe is None:
         examples = " or ".join(f"{plain}:{instance}" for instance in component.instances[:2])
         raise BertologyError(f"task {quoted(plain)} needs a {component.argument} after a colon, such as {examples}")
+    newest.check_name(_registered_name(probe))
     return probe
 
 
