@@ -604,17 +604,14 @@ def label_clusters(
         statistics[f"hulls_{name}"] = np.where(known.mean(axis=1) < _MOST, np.nan, ratios)[:, None]
     statistics["separable_shuffled"] = (b["shuffled"] > 0).mean(axis=1, keepdims=True)
     statistics["layout_hulls"] = _pearson(a["hulls"], b["hulls"])[:, None]
-    return by_layer(
-        (
-            layer,
-            [
-                left_out_sums(name, row, "blocks") if len(row) > 1 else ratio_sums(name, [row], None, "blocks")
-                for name, rows in statistics.items()
-                if np.isfinite((row := rows[place])[0])
-            ],
-        )
-        for place, (layer, _) in enumerate(both)
-    )
+    found = []
+    for name, rows in statistics.items():
+        for (layer, _), row in zip(both, rows, strict=True):
+            if np.isfinite(row[0]):
+                is_sample = len(row) == 1
+                one = ratio_sums(name, [row], None, "blocks") if is_sample else left_out_sums(name, row, "blocks")
+                found.append((layer, [one]))
+    return by_layer(found)
 
 
 class _Drawn:
