@@ -1,9 +1,9 @@
 """Settings from a strict subset of YAML or the command line, checked against their types; errors are one line.
 
 In this YAML text is text: of the words that YAML 1.1 takes for something else, only ``true``, ``false`` and ``null``
-are left, so that ``no`` is a word, ``2019-06-02`` a text, and ``1e-3`` the number it looks like. Tags and aliases are
-refused, and so are keys written twice and numbers that are not finite or beyond 64 bits. Mappings know the places of
-their keys (:class:`Placed`).
+are left, so that ``no`` is a word, ``2019-06-02`` a text, and ``1e-3`` the number it looks like. Tags are refused, and
+so are keys written twice, numbers that are not finite or beyond 64 bits, and aliases that unfold into more than a
+person would write. Mappings know the places of their keys (:class:`Placed`).
 """
 
 from __future__ import annotations
@@ -57,6 +57,7 @@ _IN_WORDS = {
     "'": "",
 }
 _MOST_BYTES = 1 << 20
+_MOST_VALUES = 100_000
 _MOST_WHOLE = 2.0**63
 _COMMAND = "command"
 _PLAIN = "tag:yaml.org,2002:"
@@ -108,13 +109,6 @@ class _Loader(yaml.SafeLoader):
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012  as in the base class
     yaml_constructors: ClassVar[dict[str | None, Any]] = {None: yaml.SafeLoader.construct_undefined}
     place = Place("")
-
-    def compose_node(self, parent: Any, index: Any) -> Any:
-        """Compose a node that is no alias."""
-        reader: Any = self
-        if reader.check_event(yaml.AliasEvent):
-            raise _refusal(reader.peek_event(), "an alias stands for what is written elsewhere: write it out")
-        return super().compose_node(parent, index)
 
     def place_at(self, node: yaml.Node) -> Place:
         """The place of a node."""
@@ -185,13 +179,27 @@ _Loader.add_constructor(_PLAIN + "seq", _sequence)
 _Loader.add_constructor(_PLAIN + "str", _text)
 
 
+def _n_values(node: yaml.Node, counts: dict[int, float]) -> float:
+    """Number of values that a node unfolds into; infinite where an alias stands in what it names."""
+    if id(node) not in counts:
+        counts[id(node)] = math.inf
+        parts = node.value if isinstance(node, yaml.CollectionNode) else ()
+        below = (one for part in parts for one in (part if isinstance(part, tuple) else (part,)))
+        counts[id(node)] = 1 + sum(_n_values(one, counts) for one in below)
+    return counts[id(node)]
+
+
 def parse_yaml(text: str, place: Place) -> Any:
     """The value of a YAML text; ``place`` is its place in messages, with line 1 where lines are to be named."""
     loader = None
     try:
         loader = _Loader(text)
         loader.place = place
-        return loader.get_single_data()
+        if (node := loader.get_single_node()) is None:
+            return None
+        if _n_values(node, {}) > _MOST_VALUES:
+            raise _refusal(node, f"aliases make over {_MOST_VALUES:,} values of it: write out what is meant")
+        return loader.construct_document(node)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = Place(place.source, mark.line + 1) if mark and place.line else place

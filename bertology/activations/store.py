@@ -294,10 +294,14 @@ def list_stored(*, models: bool = False) -> list[Stored]:
     """
     parent = cache_folder() / MODELS if models else store_folder()
     with explained_write_errors(parent, verb="read", remedy="name another folder in BERTOLOGY_CACHE"):
-        if models:
-            copies = (path for path in sorted(parent.glob("*/*")) if set(path.parent.name) <= set("0123456789abcdef"))
-            return [_stored(path, model=True) for path in copies if (path / "config.json").is_file()]
-        paths = sorted(parent.iterdir()) if parent.exists() else []  # nothing has been stored yet
+        try:
+            paths = sorted(parent.iterdir())
+        except FileNotFoundError:
+            return []  # nothing has been stored yet
+    if models:
+        copies = (path for of_name in paths for path in sorted(of_name.glob("*")))
+        copies = (path for path in copies if set(path.parent.name) <= set("0123456789abcdef"))
+        return [_stored(path, model=True) for path in copies if (path / "config.json").is_file()]
     return [_stored(path) for path in paths if path.suffix != ".lock"]
 
 

@@ -110,7 +110,7 @@ def find_part(block: nn.Module, family: str, site: str) -> nn.Module:
     paths = {known: parts[_PART_OF_SITE[site]] for known, parts in sorted(_PARTS.items())}
     if (path := paths.get(family)) is None:
         known = ", ".join(name for name, path in paths.items() if path)
-        raise ModelError(f"the {site.replace('_', ' ')}s of {family} models are not known, only those of {known}")
+        raise ModelError(f"site {site}: not known of {family} models, only of {known}")
     return block.get_submodule(path)
 
 

@@ -402,7 +402,7 @@ class AlignedTexts(PageAndFigure):
         from bertology.results.figures import plot_head
 
         place = self._place(layer)
-        shades = (self.similarity[place] * self.linked[place]).astype(np.float32)
+        shades = np.where(self.linked[place], self.similarity[place], np.nan).astype(np.float32)
         words = LabelledArray(shades, {"from": self.first.words, "to": self.second.words}, {})
         return plot_head(words, title=self._about(layer), label="similarity of linked words")
 

@@ -327,7 +327,7 @@ def plot_head(
     names = [(list(one.labels["from"]), list(one.labels["to"])) for one in maps]
     breaks = [(one.breaks.get("from", ()), one.breaks.get("to", ())) for one in maps]
     values = [np.asarray(one.values, dtype=np.float64) for one in maps]
-    most = max(float(one.max()) for one in values) or 1.0
+    most = max(float(np.nan_to_num(one).max()) for one in values) or 1.0
     axes = "from (rows)", "to (columns)"
     return draw_matrices(values, names, titles, label=label, most=most, axes=axes, breaks=breaks)
 

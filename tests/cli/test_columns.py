@@ -53,7 +53,7 @@ def test_columns_of_the_command_line(probe: Command, corpus: Path, tmp_path: Pat
         ("form,upos", "columns: found 'form,upos'; expected form (the words)"),
         ("form,_,_,_", "task pos, train split: no word has a label in layer 'upos'"),
         ("form,upos,upos,xpos", "columns: found 'form,upos,upos,xpos'; expected"),
-        ("", "columns: should not be empty"),
+        ("", "columns: should be a text that is not empty"),
     ],
 )
 def test_columns_that_are_wrong(probe: Command, corpus: Path, columns: str, message: str) -> None:

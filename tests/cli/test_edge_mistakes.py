@@ -36,7 +36,7 @@ def write_examples(folder: Path, **splits: list[dict[str, Any]]) -> Path:
     ("target", "message"),
     [
         ({"span1": [2, 3], "span2": [3, 5]}, "(targets.1.label: Field required); write an object"),
-        ({"span1": [2, 3], "label": "A0"}, "targets[1] has one span and a string where that of"),
+        ({"span1": [2, 3], "label": "A0"}, "targets[1]: found 'one span and a string'; expected two spans"),
     ],
     ids=["without label", "one span and two"],
 )
@@ -52,7 +52,7 @@ def test_an_annotation_of_another_name(probe: Command, tmp_path: Path) -> None:
     line = probe("--corpus", f"{folder}#roles", "--task", "edge_srl").one_line()
     assert "no span has a label in layer 'srl': the layers of spans are roles" in line
     line = probe("--corpus", folder, "--task", "edge_srl").one_line()
-    assert line.endswith(f"files of edge JSONL do not say what their targets are; write {folder}#layer")
+    assert f"{folder}: name of the targets: found nothing; expected small letters" in line
 
 
 # What is counted and left out

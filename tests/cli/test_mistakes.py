@@ -121,8 +121,8 @@ def word_line(number: str = "1", head: str = "0", form: str = "run") -> str:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("1\trun\trun\tVERB\n\n", ".conllu:1: 4 columns where CoNLL-U has 10"),
-        (word_line("1", "2") + "\n" + word_line("2", "1") + "\n\n", ".conllu:1: heads in a circle: 1 → 2 → 1"),
+        ("1\trun\trun\tVERB\n\n", ".conllu:1: found '4 columns'; expected 10"),
+        (word_line("1", "2") + "\n" + word_line("2", "1") + "\n\n", ".conllu:1: found 'heads in a circle: 1 → 2 → 1'"),
         ("", ".conllu: no sentence in it"),
     ],
     ids=["too few columns", "cycle", "empty"],

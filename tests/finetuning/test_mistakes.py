@@ -62,7 +62,7 @@ LABELS = [("the dog", "a"), ("the cat", "b")] * 8
         ({"task": "pair_number"}, "pair_number:score"),
         ({"recipe": "devlin"}, "unknown recipe 'devlin': did you mean devlin-2019"),
         ({"leyers": "all"}, "unknown key 'leyers'"),
-        ({"layers": "frozen:9"}, "layer 9: model .* has 3"),
+        ({"layers": "frozen:9"}, "layer 9: the model has 3"),
         ({"layers": "bottom:1"}, "write all, none, frozen:6"),
         ({"layers": "none", "features": "sum_last_four"}, "has 3 layers; choose another"),
         ({"features": "sum_all"}, "set layers to none"),

@@ -67,7 +67,7 @@ def test_what_both_models_share_is_the_same(found: Results) -> None:
     assert (value(found, "cka", 0), value(found, "anisotropy_change", 0)) == (pytest.approx(1), 0)
     assert value(found, "procrustes_distance", 0) == pytest.approx(0, abs=1e-6)
     assert value(found, "cka", 3) < 0.9
-    assert "reference  other" in found.view().to_text()
+    assert "reference   other" in found.view().to_text()
 
 
 def test_the_report_shows_sums(found: Results, run: Path, tmp_path: Path) -> None:

@@ -94,4 +94,4 @@ def test_what_belongs_to_no_layer_is_shown(tiny_bert: Path) -> None:
     assert grid.title == "comparison:masked_loss · the whole model"
     assert grid.lines[0].label == "all"
     assert grid.headers[1] == "change bits"
-    assert "beside" in str(found)
+    assert "reference  " in str(found)

@@ -70,7 +70,7 @@ def test_mistakes_in_minimal_pairs_are_named(tmp_path: Path) -> None:
     with pytest.raises(BertologyError, match="no minimal pair of islands: the source has own"):
         probe("patching:minimal_pairs:islands", corpus=path)
     path.write_text("own\tplural\tThe guards walk.\tThe guards walks.\nown\tplural\n", encoding="utf-8")
-    with pytest.raises(BertologyError, match=r"own\.tsv:2: 2 values where the table has 4 columns"):
+    with pytest.raises(BertologyError, match=r"own\.tsv:2: found '2 values'; expected 4"):
         probe("patching:minimal_pairs", corpus=path)
     path.write_text("own\tplural\tThe guards walk.\tThe guards.\n", encoding="utf-8")
     with pytest.raises(BertologyError, match="none of 1 minimal pairs can be patched"):

@@ -64,7 +64,7 @@ def test_random_weights_are_drawn_three_times(request_of: ProbeRequest, tmp_path
     assert trained["mean"].isna().all()
     assert trained.init_seed.isna().all()
     text = results.view().to_text()
-    assert "mean of 3 draws of random weights, ±" in text
+    assert "mean of 3 random initialisations, ±" in text
     assert "test sentences (BCa, 10,000 resamples); not over seeds of the fit" in " ".join(text.split())
     again = read_results(tmp_path / "out")
     assert again.view().to_text() == text

@@ -59,7 +59,7 @@ def test_each_sentence_is_tested_once_and_no_group_is_seen(n_folds: int, documen
 
 
 def test_too_few_for_so_many_folds() -> None:
-    with pytest.raises(CorpusError, match="mine: 6 documents are too few for 8 folds; ask for at most 6 folds"):
+    with pytest.raises(CorpusError, match="mine: found '6 documents'; expected more for 8 folds"):
         choose_folds(one_piece(in_documents(document=12)), 8, train="train", test="test")
     # two documents are none to speak of: sentences are divided, and tables say so
     read, _ = choose_folds(one_piece(in_documents(document=36)), 4, train="train", test="test")
@@ -197,7 +197,7 @@ def test_a_run_goes_on_in_the_fold_where_it_was_stopped(
         ("agreement", {}, "task agreement: nothing is fitted"),
         ("pos", {"readout": {"codelength": "online"}}, "a codelength is of the training split, and has no folds"),
         ("pos", {"folds": 1}, "folds: should be at least 2, not 1"),
-        ("pos", {"folds": 40}, "18 documents are too few for 40 folds; ask for at most 18 folds"),
+        ("pos", {"folds": 40}, "found '18 documents'; expected more for 40 folds"),
     ],
 )
 def test_what_has_no_folds(tiny_bert: Path, corpus: Corpus, task: str, settings: dict[str, Any], message: str) -> None:

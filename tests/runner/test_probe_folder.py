@@ -53,9 +53,9 @@ def test_what_a_killed_process_left_is_no_obstacle(request_: ProbeRequest, tmp_p
     from bertology._files import temporary_affixes
 
     prefix, suffix = temporary_affixes("run.json")
-    host, pid, start = prefix.rstrip(".").rpartition(".")[2].split("-")[0], 2**22 + 1, 1
+    host, pid = prefix.rstrip(".").rpartition(".")[2].split("-")[0], 2**22 + 1
     (tmp_path / "run").mkdir()
-    left = tmp_path / "run" / f".run.json.{host}-{pid}-{start}.abc{suffix}"
+    left = tmp_path / "run" / f".run.json.{host}-{pid}.abc{suffix}"
     left.write_text("{")
     run_probes(but(request_, tasks=("pos",), configs={}, layers="0"), out=tmp_path / "run")
     assert not left.exists()

@@ -122,7 +122,7 @@ def test_times_of_rows_add_up_to_what_was_taken(
             clock = replace(self, clock=time.perf_counter() - taken[-1])
             return Stopwatch.provenance(clock, *packages, device=device, **more)
 
-    for module in ("families.labels", "families.trees", "attention.family", "cloze.family"):
+    for module in ("families.labels", "families.trees", "attention.family", "results.predictions"):
         monkeypatch.setattr(f"bertology.{module}.Stopwatch", Timed)
     found = run_probes(but(few, tasks=tasks, layers="1,2", **given), out=tmp_path / "run")
     assert taken

@@ -166,6 +166,12 @@ class ItemForm(Form):
     same: str = ""
     """Reason why an item cannot be scored in which two of its columns are the same."""
 
+    def recognised(self, names: Collection[str]) -> Columns | None:
+        """As of every form; a table with a column ``good`` and a column ``answer`` is refused."""
+        if "good" in self.keys and {"good", "answer"} <= {name.lower() for name in names}:
+            raise wrong("columns", "good and answer", f"one of them; {self.remedy}")
+        return super().recognised(names)
+
 
 def _form(needs: str, may: str = "", masked: str = "", same: str = "") -> ItemForm:
     return ItemForm(

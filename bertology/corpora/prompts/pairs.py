@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -181,10 +182,16 @@ def _closed(sentence: str) -> str:
 
 
 def _is_stimuli(path: Path, names: Sequence[str]) -> bool:
-    """Whether a table, by its first row, has Marvin & Linzen's items: in JSON lines, or with a known case or a mask."""
+    """Whether a table, by its first row, has Marvin & Linzen's items: in JSON lines, or with a known case or a mask.
+
+    Of a set of one's own there are four columns, of which the last two are sentences that hardly differ.
+    """
     if suffix_of(path) in JSON_SUFFIXES:
         return not {"case", "sentences"}.isdisjoint(names)
-    return len(names) >= 4 and (_construction(names[0]) is not None or _STARRED in names[-3].split())
+    if len(names) < 4 or _construction(names[0]) is not None or _STARRED in names[-3].split():
+        return len(names) >= 4
+    good, bad = (Counter(re.findall(r"\w+", name.lower())) for name in names[2:4])
+    return len(names) == 4 and len(names[0].split()) == 1 and 2 * (good & bad).total() > max(good.total(), bad.total())
 
 
 def _stimuli(path: Path) -> Iterator[_Stimulus]:

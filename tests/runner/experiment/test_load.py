@@ -97,7 +97,7 @@ def test_text_stays_text(text: str, value: object) -> None:
             8,
             "could not determine a constructor for the tag 'tag:yaml.org,2002:python/object",
         ),
-        ("seeds: 2", "x: &a [*a]", 8, "an alias stands for what is written elsewhere: write it out"),
+        ("seeds: 2", "x: &a [*a]", 1, "aliases make over 100,000 values of it: write out what is meant"),
         ("seeds: 2", "x: [", 9, "not valid YAML (expected the node content, but found '<stream end>')"),
         ("seeds: 2", "include: none.yaml", 8, "include: no file"),
         (TEXT, "", None, "empty; an experiment has name, models, corpora and tasks"),
@@ -206,3 +206,12 @@ def test_experiments_that_ship_are_well_formed(name: str) -> None:
     path = EXPERIMENTS / f"{name}.yaml"
     assert load_experiment(path).name == name
     assert f"bertology run experiments/{name}.yaml" in path.read_text()
+
+
+def test_aliases_stand_for_what_they_name(tmp_path: Path) -> None:
+    from bertology._settings import Place, parse_yaml
+
+    assert parse_yaml("base: &a {x: [1, 2]}\nsame: *a", Place("t.yaml", 1)) == {
+        "base": {"x": [1, 2]},
+        "same": {"x": [1, 2]},
+    }
