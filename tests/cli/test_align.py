@@ -87,10 +87,8 @@ def test_page_and_pictures(run: Command, tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         ([], "give a text and its translation, or --file"),
-        (["a text"], "give a text and its translation, or --file"),
         (["a", "b", "--file", "x.txt"], "give a text and its translation, or --file"),
         (["a", "b", "--layer", "9"], "layer"),
-        (["a", " "], "no word in the sentence"),
         (["--file", "none.txt"], "none.txt"),
         (["a", "b", "--out", "links.txt"], "ends in .html, .svg, .pdf or .png"),
     ],

@@ -41,16 +41,9 @@ def test_a_model_for_each_seed_which_can_be_probed(
 
 
 def test_a_mistake_is_one_line(bertology: Command, tiny_bert: Path, table: Path, tmp_path: Path) -> None:
-    def mistake(*more: str, columns: str = "text=text,label=mood") -> str:
-        given = ("--model", tiny_bert, "--corpus", table, "--columns", columns, "--out", tmp_path / "tuned")
-        line: str = bertology("finetune", *given, "--task", "sentence_label:mood", *more).one_line()
-        return line
-
-    assert "--set lr=fast: lr: should be a valid number" in mistake("--set", "lr=fast")
-    assert "--set rl=1: unknown key 'rl'" in mistake("--set", "rl=1")
-    message = mistake(columns="text=text,label=mod")
-    assert message.startswith("unknown column of ")
-    assert message.endswith("moods.tsv 'mod': did you mean mood?")
+    given = ("--model", tiny_bert, "--corpus", table, "--task", "sentence_label:mood", "--out", tmp_path / "tuned")
+    for change, message in (("lr=fast", "lr: should be a valid number"), ("rl=1", "unknown key 'rl'")):
+        assert f"--set {change}: {message}" in bertology("finetune", *given, "--set", change).one_line()
     assert not (tmp_path / "tuned").exists()
 
 
@@ -64,11 +57,6 @@ def test_several_methods_and_speed(bertology: Command, tiny_bert: Path, tiny_cor
     assert (out / "model.safetensors").is_file()
 
 
-def test_mistakes_of_compressing_are_one_line(bertology: Command, tiny_bert: Path, tmp_path: Path) -> None:
-    for options, message in (
-        (["--method", "magnitude", "--set", "share=2"], "magnitude is 2: input should be less"),
-        (["--method", "quantize"], "did you mean quantise"),
-        (["--method", "layers", "--set", "drop_top=9"], "the model has 3"),
-        (["--method", "magnitude", "--set", "share"], "write key=value"),
-    ):
-        assert message in bertology("compress", tiny_bert, *options, "--out", tmp_path / "small").one_line()
+def test_a_mistake_of_compressing_is_one_line(bertology: Command, tiny_bert: Path, tmp_path: Path) -> None:
+    options = ("--method", "magnitude", "--set", "share", "--out", tmp_path / "small")
+    assert "write key=value" in bertology("compress", tiny_bert, *options).one_line()

@@ -94,30 +94,12 @@ def test_candidates_of_several_pieces(cloze: Command, form: str) -> None:
     ("arguments", "message"),
     [
         (["The old man sees the dog."], "no mask in 'The old man sees the dog.': write {mask} where a word is left"),
-        ([""], "no mask in '': write {mask}"),
-        (["The {mask} sees the {mask}."], "2 masks in 'The {mask} sees the {mask}.': one is read at a time"),
         ([SENTENCE, "--candidates", ""], "no candidates: give words with commas"),
-        ([SENTENCE, "--candidates", " , "], "no candidates: give words with commas"),
-        ([SENTENCE, "--candidates", "unbelievable,ʘ"], "no candidate is left: 'unbelievable' not in the vocabulary:"),
-        ([SENTENCE, "--form", "orginal"], "unknown form of answers 'orginal': did you mean original"),
-        ([SENTENCE, "--layers", "9"], "layer '9': the model has layers 0 (embeddings) to 3"),
-        ([SENTENCE, "--top", "0"], "nothing is asked: give at least one prompt"),
-        ([SENTENCE, "--model", "poket"], "unknown model 'poket': did you mean pocket"),
-        (["dog " * 70 + "{mask}"], "too long: "),
-        ([SENTENCE, "--format", "xml"], "Invalid value for '--format'"),
         ([], "Missing argument 'text'"),
     ],
 )
 def test_mistakes(cloze: Command, arguments: list[str], message: str) -> None:
     assert message in cloze(*arguments).one_line()
-
-
-@pytest.mark.parametrize(
-    ("family", "message"), [("bart", "no masked-LM head in its weights"), ("gpt2", "choose a masked language model")]
-)
-def test_a_model_without_a_head(cloze: Command, tmp_path: Path, family: str, message: str) -> None:
-    folder = save_model(tmp_path / family, family)
-    assert message in cloze("The quick {mask} fox.", "--model", folder).one_line()
 
 
 def test_surprisal_by_word(cloze: Command, tmp_path: Path) -> None:

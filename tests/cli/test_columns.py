@@ -47,19 +47,6 @@ def test_columns_of_the_command_line(probe: Command, corpus: Path, tmp_path: Pat
     assert asked.columns == COLUMNS
 
 
-@pytest.mark.parametrize(
-    ("columns", "message"),
-    [
-        ("form,upos", "columns: found 'form,upos'; expected form (the words)"),
-        ("form,_,_,_", "task pos, train split: no word has a label in layer 'upos'"),
-        ("form,upos,upos,xpos", "columns: found 'form,upos,upos,xpos'; expected"),
-        ("", "columns: should be a text that is not empty"),
-    ],
-)
-def test_columns_that_are_wrong(probe: Command, corpus: Path, columns: str, message: str) -> None:
-    assert message in probe("--corpus", corpus, "--columns", columns).one_line()
-
-
 @pytest.mark.parametrize("arguments", [["--corpus", "pocket"], ["--task", "lama", "--corpus", "facts"]])
 def test_columns_of_what_has_none(probe: Command, arguments: list[str]) -> None:
     line = probe(*arguments, "--columns", COLUMNS).one_line()

@@ -54,8 +54,9 @@ def test_help_fits_80_columns_and_ends_with_examples_and_their_page(bertology: C
     assert (ROOT / page.removeprefix("Documentation: ")).is_file()
 
 
-def test_commands_stand_in_panels(bertology: Command) -> None:
-    found = bertology("--help").out
+@pytest.mark.parametrize("arguments", [[], ["--help"], ["-h"]])
+def test_commands_stand_in_panels(bertology: Command, arguments: list[str]) -> None:
+    found = bertology(*arguments).out
     places = [found.index(f"\n{panel}:\n") for panel in _PANELS]
     assert places == sorted(places)
     assert all(f"\n  {name} " in found for names in _PANELS.values() for name in names)
@@ -147,13 +148,6 @@ def test_every_task_has_a_page(bertology: Command, name: str) -> None:
     assert [one for one in headings if one not in ("labels", "controls")] == [
         *("task", "question", "about", "corpus", "scores", "readouts", "paper", "example")
     ]
-
-
-def test_an_unknown_task_is_answered_with_the_nearest(bertology: Command) -> None:
-    assert bertology("tasks", "poss").one_line() == (
-        "unknown task 'poss': did you mean pos or xpos or position?; `bertology tasks` lists them"
-    )
-    assert bertology("tasks", "pos:x").one_line().startswith("task 'pos' takes no argument")
 
 
 def test_a_broken_plugin_is_shown_and_hides_no_other(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import math
 import os
 import re
@@ -16,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.encoders.test_hidden_states import BIAS, QUERY, TEXT, damaged
+from tests.encoders.test_hidden_states import BIAS, TEXT, damaged
 
 Command = Callable[..., Any]
 
@@ -24,55 +23,23 @@ Command = Callable[..., Any]
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--task", "poss"], "unknown task 'poss': did you mean pos"),
+        (["--task", "poss"], "unknown task 'poss': did you mean pos or xpos or position"),
         (["--task", "pos,"], None),
         (["--task", ","], "no task is asked for; `bertology tasks` lists them"),
-        (["--task", "feats"], "task 'feats' needs a UD feature after a colon, such as feats:Number"),
-        (
-            ["--task", "feats:Nummer"],
-            "task feats:Nummer, train split: no word has the feature 'Nummer': the features are",
-        ),
-        (["--task", "pos:x"], "task 'pos' takes no argument"),
         (["--task", "pos,pos"], None),
         (["--task", "pos,pos.v1"], "task 'pos' is asked for twice"),
-        (["--task", "ner"], "task ner, train split: no word has a label in layer 'ner': the annotation layers are"),
-        (["--model", "poket"], "unknown model 'poket': did you mean pocket"),
-        (["--model", "./nowhere"], "no model folder ./nowhere: check the path"),
         (["--model", "bert-base-uncased"], "cannot get model bert-base-uncased from the hub (not in its cache"),
         (["--revision", "main"], "has no revisions ('main' was asked for)"),
-        (["--corpus", "poket"], "unknown corpus 'poket': did you mean pocket"),
-        (["--corpus", "ud:en_ewtt"], "unknown corpus 'ud:en_ewtt': did you mean ud:en_ewt"),
-        (["--corpus", "no/where"], "no/where: no such file or folder"),
         (["--split", "tets"], "unknown split of corpus tiny 'tets': did you mean test"),
-        (["--train-split", "trian"], "unknown split of corpus tiny 'trian': did you mean train"),
-        (["--train-split", "test"], "split 'test' cannot both train and test"),
         (["--layers", "4"], "layer '4': the model has layers 0 (embeddings) to 3"),
-        (["--layers", "0-9"], "layer '0-9': the model has layers 0 (embeddings) to 3"),
         (["--layers", "-5"], "layer '-5': the model has layers 0 (embeddings) to 3"),
-        (["--layers", "second"], "layer 'second': the model has layers 0 (embeddings) to 3"),
-        (["--layers", "3-1"], "layer '3-1': the model has layers 0 (embeddings) to 3"),
         (["--layers", f"1-{'9' * 5000}"], "(5,002 characters): the model has layers 0 (embeddings) to 3"),
-        (["--layers", f"0,{'x' * 100_000}"], "(100,000 characters): the model has layers 0 (embeddings) to 3"),
         (["--seeds", "9" * 30], "seeds is 999999999999999999999999999999; it should be at most 100,000"),
         (["--seeds", "9" * 5000], "Invalid value for '--seeds': "),
-        (["--task", "x" * 100_000], "(100,000 characters): there are"),
-        (["--corpus", "/dev/zero"], "/dev/zero: not a regular file but a device, pipe or socket"),
         (["--layers", ""], "layers: should be a whole number or a text that is not empty"),
-        (["--controls", "majorty"], "unknown control 'majorty': did you mean majority"),
-        (["--readout", "linaer"], "unknown readout 'linaer': did you mean linear"),
-        (["--readout", "linear.v9"], "unknown readout 'linear.v9': did you mean linear.v"),
-        (["--pooling", "maen"], "pooling: should be mean, first or last, not 'maen'"),
-        (["--dtype", "float23"], "dtype: should be float32, bfloat16 or float16, not 'float23'"),
-        (["--store-dtype", "float8"], "stored_dtype: should be float16 or float32, not 'float8'"),
         (["--device", "cdua"], "unknown device 'cdua': give auto, cpu, cuda"),
         (["--on-long", "cut"], "on_long: should be window, error or skip, not 'cut'"),
         (["--on-long", "error", "--max-pieces", "8"], "pieces"),
-        (["--seeds", "0"], "seeds: should be at least 1, not 0"),
-        (["--max-pieces", "3"], "max_pieces: should be at least 8, not 3"),
-        (
-            ["--annotate", "no_such_pipeline", "--corpus", __file__],
-            "spaCy pipeline 'no_such_pipeline' is not installed",
-        ),
         (["--annotate", "no_such_pipeline"], "--annotate labels a raw text file: there is no file"),
         (["--colour"], "No such option: --colour"),
         (["--format", "xml"], "Invalid value for '--format'"),
@@ -102,40 +69,7 @@ def test_commands_that_there_are_not(bertology: Command, arguments: list[str]) -
     assert "--help`" in bertology(*arguments).one_line()
 
 
-def test_a_hub_that_cannot_be_reached(probe: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.delenv("HF_HUB_OFFLINE")
-    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
-    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
-    line = probe("--model", "bert-base-uncased").one_line()
-    assert line.startswith("cannot get model bert-base-uncased from http://127.0.0.1:9 (")
-    assert line.endswith("check the connection, or give a folder")
-
-
 # Corpora
-
-
-def word_line(number: str = "1", head: str = "0", form: str = "run") -> str:
-    return "\t".join([number, form, "_", "VERB", "_", "_", head, "root", "_", "_"])
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("1\trun\trun\tVERB\n\n", ".conllu:1: found '4 columns'; expected 10"),
-        (word_line("1", "2") + "\n" + word_line("2", "1") + "\n\n", ".conllu:1: found 'heads in a circle: 1 → 2 → 1'"),
-        ("", ".conllu: no sentence in it"),
-    ],
-    ids=["too few columns", "cycle", "empty"],
-)
-def test_corpora_that_are_not_well_formed(
-    probe: Command, tiny_corpus: Path, tmp_path: Path, content: str, message: str
-) -> None:
-    corpus = shutil.copytree(tiny_corpus, tmp_path / "corpus")
-    file = corpus / "tiny-ud-test.conllu"
-    file.write_text(content)
-    line = probe("--corpus", corpus).one_line()
-    assert str(file) in line
-    assert message in line
 
 
 def test_a_corpus_that_is_not_utf8(probe: Command, tiny_corpus: Path, tmp_path: Path) -> None:
@@ -145,13 +79,6 @@ def test_a_corpus_that_is_not_utf8(probe: Command, tiny_corpus: Path, tmp_path: 
     line = probe("--corpus", corpus).one_line()
     assert str(file) in line
     assert "UTF-8" in line
-
-
-def test_a_corpus_without_train(probe: Command, tiny_corpus: Path, tmp_path: Path) -> None:
-    corpus = shutil.copytree(tiny_corpus, tmp_path / "corpus")
-    (corpus / "tiny-ud-train.conllu").unlink()
-    line = probe("--corpus", corpus).one_line()
-    assert "unknown split of corpus corpus 'train': there is dev, test; choose one to train on by --train-split" in line
 
 
 def test_a_corpus_without_labels_of_the_kind(probe: Command, tiny_corpus: Path, tmp_path: Path) -> None:
@@ -166,59 +93,20 @@ def test_a_corpus_without_labels_of_the_kind(probe: Command, tiny_corpus: Path, 
 # Models
 
 
-@pytest.fixture
-def model(tiny_bert: Path, tmp_path: Path) -> Path:
-    """A copy of the tiny model to damage."""
-    return shutil.copytree(tiny_bert, tmp_path / "model")
-
-
-def test_a_model_without_weights(probe: Command, model: Path) -> None:
-    (model / "model.safetensors").unlink()
-    assert f"{model}: no weights (model.safetensors or pytorch_model.bin)" in probe("--model", model).one_line()
-
-
-@pytest.mark.parametrize("keep", [0, 5, 400, 20_000])
-def test_a_model_with_truncated_weights(probe: Command, model: Path, keep: int) -> None:
-    file = model / "model.safetensors"
-    os.truncate(file, keep)
+def test_a_model_with_truncated_weights(probe: Command, tiny_bert: Path, tmp_path: Path) -> None:
+    model = shutil.copytree(tiny_bert, tmp_path / "model")
+    os.truncate(model / "model.safetensors", 400)
     assert f"{model}: the weights cannot be loaded" in probe("--model", model).one_line()
 
 
-def test_a_model_without_a_configuration(probe: Command, model: Path) -> None:
-    (model / "config.json").unlink()
-    assert f"{model}: no config.json" in probe("--model", model).one_line()
-
-
-def test_a_vocabulary_that_does_not_fit_the_weights(probe: Command, model: Path) -> None:
-    file = model / "tokenizer.json"
-    tokenizer = json.loads(file.read_text())
-    vocabulary = tokenizer["model"]["vocab"]
-    vocabulary |= {f"more{number}": len(vocabulary) + number for number in range(50)}
-    file.write_text(json.dumps(tokenizer))
-    line = probe("--model", model).one_line()
-    assert str(model) in line
-    assert "vocabulary" in line or "pieces" in line
-
-
-@pytest.mark.parametrize(("command", "weight", "value"), [("cloze", BIAS, math.inf), ("attention", QUERY, math.nan)])
-def test_weights_that_are_not_finite(
-    command: str, weight: str, value: float, bertology: Callable[..., Any], tiny_bert: Path, tmp_path: Path
-) -> None:
-    folder = damaged(tiny_bert, tmp_path / "model", weight, (20, 0)[: 1 if weight == BIAS else 2], value)
-    page = ["--out", str(tmp_path / "view.html")] if command == "attention" else []
-    line = bertology(command, TEXT, "--model", folder, *page).one_line()
+def test_weights_that_are_not_finite(bertology: Command, tiny_bert: Path, tmp_path: Path) -> None:
+    folder = damaged(tiny_bert, tmp_path / "model", BIAS, (20,), math.inf)
+    line = bertology("cloze", TEXT, "--model", folder).one_line()
     assert "its weights hold NaN or infinity" in line
-    assert weight in line
+    assert BIAS in line
 
 
 # Disks
-
-
-def test_a_folder_that_cannot_be_written(probe: Command, tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("in the way")
-    line = probe("--out", tmp_path / "file" / "run").one_line()
-    assert line.startswith(f"cannot write {tmp_path / 'file' / 'run'}")
-    assert line.endswith("name another folder with --out")
 
 
 @pytest.mark.parametrize("code", [errno.EROFS, errno.EACCES])
@@ -227,13 +115,6 @@ def test_a_read_only_folder(probe: Command, tmp_path: Path, monkeypatch: pytest.
     line = probe("--out", tmp_path / "run").one_line()
     where = tmp_path / "run" / "run.json"
     assert line == f"cannot write {where} ({os.strerror(code)}): name another folder with --out"
-
-
-def test_a_cache_that_cannot_be_written(probe: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "file").write_text("in the way")
-    monkeypatch.setenv("BERTOLOGY_CACHE", str(tmp_path / "file"))
-    assert "BERTOLOGY_CACHE" in probe().one_line()
-    assert "BERTOLOGY_CACHE" in probe("--out", tmp_path / "out").one_line()
 
 
 def test_a_cache_without_room(probe: Command, own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -321,19 +202,12 @@ def refuse_writes(monkeypatch: pytest.MonkeyPatch, below: Path, code: int, *, af
 # The command itself, in a process of its own
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["probe", "--task", "poss"], "unknown task 'poss': did you mean pos"),
-        (["probe", "--layer", "4"], "No such option: --layer"),
-    ],
-)
-def test_in_a_process_of_its_own(arguments: list[str], message: str) -> None:
-    command = [sys.executable, "-c", "from bertology.cli import main; main()", *arguments]
+def test_in_a_process_of_its_own() -> None:
+    command = [sys.executable, "-c", "from bertology.cli import main; main()", "probe", "--task", "poss"]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ran.returncode == 2
     assert ran.stdout == ""
-    assert message in ran.stderr
+    assert "unknown task 'poss': did you mean pos" in ran.stderr
     assert ran.stderr.count("\n") == 1
 
 
@@ -352,19 +226,19 @@ cli.main()
 
 
 @pytest.mark.parametrize(
-    ("handler", "n_lines"),
+    "handler",
     [
-        ("finally: pass", 1),
-        ("except BaseException as error: raise ValueError('on the way out') from error", 1),
-        ("except BaseException: time.sleep(60)", 1),
+        "finally: pass",
+        "except BaseException as error: raise ValueError('on the way out') from error",
+        "except BaseException: time.sleep(60)",
     ],
     ids=["at once", "after another error", "where it is lost"],
 )
-def test_a_terminated_command_ends_in_order_and_soon(handler: str, n_lines: int) -> None:
+def test_a_terminated_command_ends_in_order_and_soon(handler: str) -> None:
     command = [sys.executable, "-c", _TERMINATED.replace("{handler}", handler)]
     ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=50)
     assert ran.returncode == 143
-    assert ran.stderr == n_lines * "bertology: stopped; what is computed is kept, the same command goes on from here\n"
+    assert ran.stderr == "bertology: stopped; what is computed is kept, the same command goes on from here\n"
 
 
 def test_an_interrupt_says_that_nothing_is_lost(probe: Command, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -81,16 +81,11 @@ def test_a_page_is_written_beside_what_is_printed(neighbours: Command, tmp_path:
 
 def test_mistakes_are_one_line(neighbours: Command) -> None:
     for arguments, message in (
-        (("The dogs see.", "--word", "cats"), "word 'cats' is not in the text"),
-        (("Dogs see dogs.", "--word", "dogs"), "choose one with --occurrence 1 to 2"),
-        (("Dogs see dogs.", "--word", "dogs", "--occurrence", "3"), "it stands 2 times"),
         (("--word", "dogs"), "give a text, or the id of a sentence of the corpus with --sentence"),
         (("--word", "dogs", "--sentence", "no"), "unknown sentence of tiny"),
         (("Dogs see.", "--word", "dogs", "-k", "0"), "k is 0"),
-        (("Dogs see.", "--word", "dogs", "-k", "99999"), "give a lower k"),
         (("Dogs see.", "--word", "dogs", "--tag", "NOON"), "no word of tiny has the tag 'NOON'; there is"),
         (("Dogs see.", "--word", "dogs", "--split", "tests"), "did you mean test"),
-        (("Dogs see.", "--word", "dogs", "--layers", "9"), "layer '9'"),
         (("Dogs see.", "--word", "dogs", "--points", "50"), "name its page with --out"),
         (("Dogs see.", "--word", "dogs", "--out", "page.html", "--points", "2"), "2 points: give from"),
     ):

@@ -129,21 +129,6 @@ def test_version(bertology: Command) -> None:
     assert (outcome.status, outcome.out) == (0, f"bertology {version('bertology')}\n")
 
 
-def test_help_names_every_command(bertology: Command) -> None:
-    for arguments in ([], ["--help"], ["-h"]):
-        outcome = bertology(*arguments)
-        assert outcome.status == 0
-        for command in ("probe", "tasks", "models", "corpora", "doctor", "pretrain", "cache"):
-            assert command in outcome.out
-    assert "--layers" in bertology("probe", "--help").out
-
-
-def test_the_reader_of_a_pipe_may_stop(tiny_bert: Path) -> None:
-    command = f"{sys.executable} -c 'from bertology.cli import main; main()' models | head -c 1"
-    ran = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
-    assert ran.stderr == ""
-
-
 def test_importing_the_package_imports_nothing_heavy() -> None:
     heavy = {"torch", "transformers", "numpy", "pandas", "pyarrow", "scipy", "sklearn", "spacy", "matplotlib", "rich"}
     code = f"import sys, bertology; print(sorted({heavy!r} & set(sys.modules)))"

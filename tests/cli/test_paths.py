@@ -12,9 +12,8 @@ from typing import Any
 
 import pytest
 
-import bertology
 from bertology._files import explained_system_errors, explained_write_errors
-from bertology.errors import BertologyError, StoreError
+from bertology.errors import StoreError
 
 Command = Callable[..., Any]
 
@@ -58,14 +57,6 @@ def test_the_cache(probe: Command, bertology: Command, path: Path, monkeypatch: 
     for command in ("list", "verify", "prune"):
         outcome = bertology("cache", command)
         assert "BERTOLOGY_CACHE" in outcome.one_line()
-
-
-def test_a_folder_where_a_file_should_be_is_the_same_from_python(
-    tmp_path: Path, tiny_bert: Path, tiny_corpus: Path
-) -> None:
-    (tmp_path / "cells").write_text("in the way")
-    with pytest.raises(BertologyError, match="Not a directory"):
-        bertology.probe(model=tiny_bert, corpus=tiny_corpus, layers="0", controls="none", out=tmp_path)
 
 
 @pytest.mark.parametrize(

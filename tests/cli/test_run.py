@@ -71,14 +71,10 @@ def test_failures_are_told_at_the_end(bertology: Command, file: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--set", "seds=3"], "--set seds=3: unknown key 'seds': did you mean seeds?"),
-        (["--set", "corpora[0].name=./nowhere"], "nowhere: no such file or folder"),
-        (["--set", "models=[poket]"], "unknown model 'poket'"),
         (["--set", "seeds=1000000"], "fits of each layer; if that is meant, say so with --yes"),
         (["--set", "seeds=40000", "--set", "layers=all"], "fits of each layer; if that is meant, say so with --yes"),
         (["--shard", "3/2"], "--shard 3/2: write which of how many"),
         (["--engine", "dusk"], "Invalid value for '--engine'"),
-        (["--jobs", "0"], "Invalid value for '--jobs'"),
         (["--out", "trial.yaml"], "trial.yaml is a file: name another folder with --out"),
         (["--out", "."], "is not the folder of a run (it has no run.json)"),
     ],

@@ -188,7 +188,7 @@ def test_a_probe_is_only_for_its_model_and_layer(tree: Command, fitted: Path, tm
         ([], "give a sentence, or the id of one with --sentence"),
         (["a dog", "--sentence", "x"], "give a sentence, or the id of one with --sentence"),
         (["   "], "there is no word in the sentence"),
-        (["a dog", "--layer", "7"], "layer '7': the model has layers 0 (embeddings) to 3"),
+        (["a dog", "--out", "t.gif"], ".svg, .png or .tex"),
         (["--sentence", "nobody"], "unknown sentence of"),
     ],
 )
@@ -196,12 +196,6 @@ def test_mistakes(tree: Command, arguments: list[str], message: str) -> None:
     found = tree(*arguments)
     assert found.status == 2
     assert message in " ".join(found.err.split())
-
-
-def test_an_ending_that_is_no_picture(tree: Command, tmp_path: Path) -> None:
-    found = tree("a dog", "--out", tmp_path / "t.gif")
-    assert found.status == 2
-    assert ".svg, .png or .tex" in " ".join(found.err.split())
 
 
 def test_without_a_layer_it_is_the_best_on_dev(

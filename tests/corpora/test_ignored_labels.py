@@ -31,12 +31,6 @@ def in_lists(folder: Path, tags: list[list[Any]]) -> Any:
     return list(zip(WORDS, tags, strict=True))
 
 
-def in_json_lines(folder: Path, tags: list[list[Any]]) -> Any:
-    rows = (json.dumps({"tokens": words, "tags": tags}) for words, tags in zip(WORDS, tags, strict=True))
-    (folder / "data.jsonl").write_text("".join(f"{row}\n" for row in rows))
-    return folder / "data.jsonl"
-
-
 def in_columns(folder: Path, tags: list[list[Any]]) -> Any:
     for split in ("train", "dev", "test"):
         text = "\n\n".join(
@@ -47,7 +41,7 @@ def in_columns(folder: Path, tags: list[list[Any]]) -> Any:
     return folder
 
 
-READERS: tuple[Callable[[Path, list[list[Any]]], Any], ...] = (in_lists, in_json_lines, in_columns)
+READERS: tuple[Callable[[Path, list[list[Any]]], Any], ...] = (in_lists, in_columns)
 
 
 def skipped_of(data: TaskData) -> int:

@@ -95,7 +95,6 @@ EDGE = '{"text": "a b", "targets": [{"span1": [0, 1], "label": "X"}]}\n'
 
 KINDS = [
     ("test.mrg", TREE, "constituents"),
-    ("test.c", BEE, "winograd"),
     ("test.c.txt", BEE, "winograd"),
     ("TEST_FILE_FULL.TXT", RELATION, "relations"),
     ("test.gold_conll", CONLL2012, "constituents"),

@@ -249,11 +249,7 @@ FAULTS: list[tuple[Any, str | None, str]] = [
         "label=label",
         r"columns: no text\|words= is there; name the columns as in --columns text=COLUMN,label=COLU",
     ),
-    (
-        FRAME,
-        "text=text,at2=label",
-        r"columns: no text2= is there; name the columns as in --columns text=COLUMN,label=COLUMN \(b",
-    ),
+    (FRAME, "text=text,at2=label", "columns: no text2= is there; name the columns as in --columns text=COLUMN,label="),
     (FRAME.assign(text=["", *TEXTS[1:]]), None, "data in memory, row 0: column 'text': found nothing; expected a text"),
     (FRAME.assign(text=[*TEXTS[:-1], 3]), None, "data in memory, row 39: column 'text': found 3; expected a text"),
     (FRAME.assign(label=[{}] * N), None, r"data in memory, row 0: column 'label': found \{\}"),
@@ -279,11 +275,6 @@ def test_what_is_wrong_is_named_in_one_line(data, columns, message):
     [
         ("a.csv", "text,label\nHe sleeps.,1\nHe\n", "a.csv:3: found '1 values'; expected 2, one for"),
         ("a.csv", 'text,label\n"He "x" sleeps.",1\n', "a.csv:2: not CSV"),
-        (
-            "a.csv",
-            'text\tlabel\n"He "x" sleeps.\t1\n',
-            r"""a.csv:2: not CSV \('tab' expected after '"'\); quote values as CSV does, or name a file wi""",
-        ),
         ("a.csv", "text,label\n\n,1\n", "a.csv:3: column 'text': found nothing; expected a text"),
         ("a.csv", "text,text\na,b\n", "a.csv:1: two columns are called 'text'"),
         ("a.csv", "", "a.csv: the file is empty"),

@@ -12,7 +12,6 @@ from transformers import AutoModel
 from bertology.attention import view
 from bertology.attention.viewer import pack
 from bertology.encoders import Encoder
-from bertology.errors import ModelError
 
 from .conftest import SECOND, SENTENCE, maps_of, unpack, values_of
 
@@ -58,11 +57,7 @@ def test_packing_keeps_the_largest_of_each_row() -> None:
     assert pack(maps, kept=7) == (content, covered)
 
 
-def test_norms_of_an_unknown_family_are_refused(
-    tiny_bert: Path, encoder: Encoder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_family_whose_norms_are_not_known_is_shown_without(encoder: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(encoder, "family", "deberta-v2")
-    with pytest.raises(ModelError, match=r"norms .* are known for .*, not for deberta-v2: take raw weights"):
-        view(SENTENCE, model=encoder, weights="norm")
     page = view(SENTENCE, model=encoder)
     assert set(values_of(page.html)["sets"]) == {"word-raw", "piece-raw"}

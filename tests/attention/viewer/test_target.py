@@ -80,10 +80,6 @@ def test_what_has_no_decoder_is_refused(of_family: Families, encoder: Encoder) -
     with pytest.raises(ModelError, match="no decoder"):
         encoder.attention(SOURCE, target=TARGET)
     t5 = of_family("t5")
-    with pytest.raises(ModelError, match="layer 3: the model has 2"):
-        view(SOURCE, target=TARGET, model=t5, heads="L3H1")
-    with pytest.raises(BertologyError, match="exclude one another"):
-        view(SOURCE, "It sleeps.", target=TARGET, model=t5)
     with pytest.raises(ModelError, match="leave the second out"):
         t5.attention(SOURCE, "It sleeps.", target=TARGET)
     with pytest.raises(ModelError, match="norms of transformed values are known for"):

@@ -136,10 +136,7 @@ def test_a_fault_is_named_with_file_and_line(written, fault):
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("columns"),
-    ["xpos,chunk", "form,,chunk", "form,head"],
-)
+@pytest.mark.parametrize("columns", ["xpos,chunk", "form,,chunk", "form,head", "form,xpos", "form,xpos,xpos"])
 def test_columns_that_are_told_wrongly(written, columns):
     with pytest.raises(CorpusError, match=f"columns: found '{columns}'; expected form"):
         read_columns(written("a NN O\n"), columns=columns)

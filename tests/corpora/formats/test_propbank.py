@@ -87,7 +87,6 @@ def test_what_is_not_annotated_is_counted(tmp_path):
         (_rows("a root 0 a.01 V _"), "made-up-dev.conllu:2: found '2 columns of roles'; expected one for each"),
         (_rows("a root 0 a.01 V", "b obj 1 _"), "made-up-dev.conllu:3: found '11 columns'"),
         (_rows("a root _ a.01 V", "b obj _ _ ARG1"), "made-up-dev.conllu:2: found 'roles without heads'"),
-        ("\n", r"no sentence in it; give a CoNLL-U file with words"),
     ],
 )
 def test_what_is_wrong_is_named(tmp_path, text, message):

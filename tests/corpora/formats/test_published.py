@@ -146,10 +146,6 @@ def test_questions_and_answers_of_a_folder(tmp_path: Path) -> None:
             "train.json: question 'q1': answer at character 3 of the text: found 'Paris'; expected what stands",
         ),
         (article({"id": "q1", "question": "Where?"}), r"qas\.0\.answers"),
-        (
-            article(question(1, "London") | {"question": " "}),
-            "train.json: question 'q1': there is no word in the sentence: give some text",
-        ),
     ],
 )
 def test_a_file_that_is_not_as_it_should_be(tmp_path: Path, content: str, message: str) -> None:
@@ -241,15 +237,10 @@ def test_a_pronoun_more_than_once_is_counted(tmp_path):
     ]
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("Al saw Bo\nhe\nAl,Bo\n", "train.c.txt:6: found 'Al saw Bo / he / Al,Bo'; expected the sentence, its pron"),
-        ("Al saw Bo\nhe\nAl,Bo\nCy\n", "train.c.txt:6: found 'Al saw Bo / he / Al,Bo / Cy'"),
-    ],
-)
-def test_what_is_wrong_with_hard_pronouns_is_named(tmp_path, text, message):
-    with pytest.raises(CorpusError, match=message):
+@pytest.mark.parametrize("text", ["Al saw Bo\nhe\nAl,Bo\n", "Al saw Bo\nhe\nAl,Bo\nCy\n"])
+def test_what_is_wrong_with_hard_pronouns_is_named(tmp_path, text):
+    found = " / ".join(text.split("\n")).removesuffix(" / ")
+    with pytest.raises(CorpusError, match=f"train.c.txt:6: found '{found}'; expected the sentence, its pron"):
         _read_pronouns(tmp_path, BEE + text)
 
 

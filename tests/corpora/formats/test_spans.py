@@ -56,31 +56,18 @@ def test_iob1_becomes_iob2(text):
 
 
 @pytest.mark.parametrize(
-    ("tagged", "word", "tag"),
-    [
-        ([["B-PER", "O", "I-PER"]], 2, "I-PER"),
-        ([["B-PER", "I-LOC"]], 1, "I-LOC"),
-        ([["O", "B-PER"], ["I-PER"]], 2, "I-PER"),
-    ],
+    ("tagged", "message"),
+    [([["B-PER", "I-LOC"]], "1: ner tag: found 'I-LOC'"), ([["O", "B-PER"], ["I-PER"]], "2: ner tag: found 'I-PER'")],
 )
-def test_a_span_that_begins_with_i_in_iob2_is_an_error(tagged, word, tag):
-    with pytest.raises(CorpusError, match=f"tag: found '{tag}'; expected B- where a span begins") as e:
+def test_a_span_that_begins_with_i_in_iob2_is_an_error(tagged, message):
+    with pytest.raises(CorpusError, match=f"^{message}; expected B- where a span begins"):
         _read(tagged)
-    assert str(e.value).startswith(f"{word}: ner ")
 
 
-@pytest.mark.parametrize(
-    ("tag", "message"),
-    [
-        ("PER", "3: ner tag: found 'PER'; expected O, B-TYPE or I-TYPE"),
-        ("B-", "3: ner tag: found 'B-'; expected O, B-TYPE or I-TYPE"),
-        ("o", "3: ner tag: found 'o'; expected O, B-TYPE or I-TYPE"),
-    ],
-)
-def test_a_tag_of_no_such_form_is_an_error(tag, message):
-    with pytest.raises(CorpusError, match=message) as caught:
+@pytest.mark.parametrize("tag", ["PER", "B-", "o"])
+def test_a_tag_of_no_such_form_is_an_error(tag):
+    with pytest.raises(CorpusError, match=f"^3: ner tag: found '{tag}'; expected O, B-TYPE or I-TYPE"):
         _read([["O", "B-X"], ["O", tag]])
-    assert str(caught.value).startswith("3: ner ")
 
 
 def _with_ends(pieces, last: str, single: str) -> list[str]:
@@ -110,17 +97,15 @@ def test_words_that_losses_ignore_are_outside_in_schemes_with_ends():
 
 
 @pytest.mark.parametrize(
-    ("tagged", "word", "message"),
+    ("tagged", "message"),
     [
-        ([["S-X", "I-X"]], 1, "1: ner tag: found 'I-X'; expected a span before it that "),
-        ([["B-X", "E-Y"]], 0, "0: ner tag: found 'B-X'; expected the end of a span that"),
-        ([["B-X", "I-X", "O", "S-X"]], 1, "1: ner tag: found 'I-X'; expected the end of a span that"),
+        ([["S-X", "I-X"]], "1: ner tag: found 'I-X'; expected a span before it that "),
+        ([["B-X", "E-Y"]], "0: ner tag: found 'B-X'; expected the end of a span that"),
     ],
 )
-def test_spans_without_their_ends_are_errors(tagged, word, message):
-    with pytest.raises(CorpusError, match=message) as caught:
+def test_spans_without_their_ends_are_errors(tagged, message):
+    with pytest.raises(CorpusError, match=f"^{message}"):
         _read(tagged)
-    assert str(caught.value).startswith(f"{word}: ner ")
 
 
 def test_layers_of_any_name_are_read_by_their_ends(tmp_path):

@@ -123,8 +123,6 @@ def test_what_cannot_be_asked_is_listed_with_its_reason(folder: Path) -> None:
     [
         ("[" * 100_000, r"P19.jsonl:2: not JSON .brackets nested too deeply"),
         (json.dumps({"predicate_id": "P19", "sub_label": "Ada"}), "P19.jsonl:2: column 'obj_label': found nothing"),
-        (json.dumps(born(obj_label=["a"])), r"P19.jsonl:2: column 'obj_label': found \['a'\]; expected a text"),
-        (json.dumps(born(predicate_id="P0")), r"P19.jsonl:2: relation P0 has no template; expected a line with"),
         (json.dumps({"obj_label": "a", "masked_sentences": {}}), r"P19.jsonl:2: column 'masked_sentences': found \{\}"),
     ],
 )
@@ -139,7 +137,6 @@ def test_what_is_wrong_with_a_file_is_named(folder: Path, line: str, message: st
     ("relation", "message"),
     [
         ({"relation": "P20", "template": "[X] died ."}, r"relations.jsonl:2: found '\[X\] died \.'"),
-        ({"relation": "P20"}, "relations.jsonl:2: column 'template': found nothing; expected a text"),
         ({"relation": "", "template": "[X] [Y]"}, "relations.jsonl:2: column 'relation': found nothing"),
         (BORN, "relations.jsonl:2: column 'relation': found 'P19'; expected a name of its own"),
     ],
@@ -225,16 +222,13 @@ def test_a_fact_is_put_into_every_pattern(root: Path, below: str) -> None:
 def test_what_of_pararel_cannot_be_asked_is_listed(root: Path) -> None:
     write_pararel(root / "data", "P1", [BARE], ["[X] is [Y]."])
     write_pararel(root / "data", "P2", [BARE], None)
-    broken = [{**BARE, "sub_label": ""}, {**BARE, "obj_label": " "}, {**BARE, "sub_label": "a <mask>"}]
-    write_pararel(root / "data", "P3", broken, ["[X] is [Y].", "[X] was [Y]."])
+    write_pararel(root / "data", "P3", [{**BARE, "sub_label": "a <mask>"}], ["[X] is [Y].", "[X] was [Y]."])
     facts, unasked = read_pararel(root)
     assert [fact.id for fact in facts] == ["P19:1"]
     assert unasked == (
         LeftOut("P1:1", "P1", "relation with a single pattern"),
         LeftOut("P2:1", "P2", "relation without a pattern"),
-        LeftOut("P3:1", "P3", "subject without a label"),
-        LeftOut("P3:2", "P3", "object without a label"),
-        LeftOut("P3:3", "P3", "more than one mask in the sentence"),
+        LeftOut("P3:1", "P3", "more than one mask in the sentence"),
     )
 
 
@@ -302,7 +296,6 @@ def test_a_fact_with_several_primes_is_one_fact(primed: Path) -> None:
             variants={"high-ranked": "Kabul? Ada was born in {mask} .", "random": "Paper? Ada was born in {mask} ."},
         ),
     )
-    assert facts[0].group == "T-REx P19"
     assert unasked == ()
 
 
@@ -317,19 +310,10 @@ def test_a_set_of_one_file_and_a_file_of_ones_own(tmp_path: Path) -> None:
 
 
 def test_what_primed_cannot_be_asked_is_listed(primed: Path) -> None:
-    write(
-        primed / "data/TREx/low_ranked/P20.jsonl",
-        plain(obj_label=""),
-        plain(masked_sentences=["none"]),
-        plain(masked_negations=["[MASK] and [MASK]"]),
-    )
+    write(primed / "data/TREx/low_ranked/P20.jsonl", plain(masked_negations=["[MASK] and [MASK]"]))
     facts, unasked = read_primed(primed)
     assert len(facts) == 1
-    assert unasked == (
-        LeftOut("T-REx:P20:1:low-ranked", "T-REx P20", "object without a label"),
-        LeftOut("T-REx:P20:2:low-ranked", "T-REx P20", "no mask in the sentence"),
-        LeftOut("T-REx:P20:3:low-ranked", "T-REx P20", "more than one mask in the sentence"),
-    )
+    assert unasked == (LeftOut("T-REx:P20:1:low-ranked", "T-REx P20", "more than one mask in the sentence"),)
 
 
 @pytest.mark.parametrize(
@@ -357,8 +341,6 @@ def test_one_prompt_primed_in_two_ways(primed: Path) -> None:
 def test_another_folder(tmp_path: Path) -> None:
     with pytest.raises(CorpusError, match="no facts in it; give the data folder of negated and misprimed LAMA"):
         read_primed(tmp_path)
-    with pytest.raises(CorpusError, match="no such file or folder"):
-        read_primed(tmp_path / "nowhere")
     write(tmp_path / "relations.jsonl", {})
     write(tmp_path / "P19.jsonl", {})
     with pytest.raises(CorpusError, match="LAMA as it was first, without negated or misprimed sentences"):

@@ -55,17 +55,9 @@ def test_items_of_negative_polarity_are_two_pairs(tmp_path):
     assert (other.text, other.other.split()[0]) == (intrusive.text, "most")
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"sentence_good": None}, "a.jsonl:2: column 'sentence_good': found nothing; expected a text"),
-        ({"sentence_bad": 3}, "a.jsonl:2: column 'sentence_bad': found 3; expected a text"),
-        ({"pairID": True}, "a.jsonl:2: column 'pairID': found True; expected a text or"),
-    ],
-)
-def test_what_is_wrong_is_named(tmp_path, change, message):
-    with pytest.raises(CorpusError, match=message):
-        list(read_minimal_pairs(write(tmp_path / "a.jsonl", PAIR, PAIR | change)))
+def test_what_is_wrong_is_named(tmp_path):
+    with pytest.raises(CorpusError, match=r"a.jsonl:2: column 'pairID': found True; expected a text or"):
+        list(read_minimal_pairs(write(tmp_path / "a.jsonl", PAIR, PAIR | {"pairID": True})))
 
 
 def test_paradigms(real_data: Callable[[str], Path]) -> None:
@@ -237,16 +229,9 @@ def test_natural_sentences_with_their_attractors(tmp_path):
     ("name", "lines", "message"),
     [
         ("a.jsonl", ['{"case": "c", "sentences": ["a", "b"]}'], "a.jsonl:1: column 'condition': found nothing"),
-        ("a.jsonl", ['{"case": "c", "condition": "d"}'], "a.jsonl:1: column 'sentences': found nothing"),
         ("a.jsonl", [stimulus("c", "a b")], r"a.jsonl:1: column 'sentences': found \['a b'\]; expected a list of"),
         ("a.tsv", ["simple_agrmt\tsing\tthe dog barks"], r"a.tsv: no columns text, good and bad among simple_agrmt"),
-        ("a.tsv", ["prep_anim\ts\ta b\ta c", "x\ts\ta b\ta c"], "a.tsv:2: found 'x s a b a c'"),
         ("a.tsv", ["", "1\ta\tb ***mask***\tis"], r"a.tsv:2: found '1 a b \*\*\*mask\*\*\* is'"),
-        (
-            "a.tsv",
-            ["1\ta\tb ***mask***\tis\tare", "x\ta\t***mask***\tis\tare"],
-            r"a.tsv:2: found 'x a \*\*\*mask\*\*\* is are'; expected number of attractors,",
-        ),
         ("a.tab", ["a\tb"], "a.tab:1: found 'a, b'; expected a column pattern,"),
         ("a.txt", ["a"], r"a.txt: no agreement items there; agreement items are in files of .csv or .parquet or"),
     ],
