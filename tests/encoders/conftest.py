@@ -14,6 +14,7 @@ from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, pr
 
 from bertology.corpora import Sentence
 from bertology.encoders import Encoder, load_encoder
+from bertology.pocket import model_folder
 
 TEXTS = [
     "The quick brown fox doesn't jump over the lazy dogs, and nobody knows why they'd care.",
@@ -229,6 +230,12 @@ def encoder(tiny: Callable[[str], Path]) -> Callable[[str], Encoder]:
         return loaded[family]
 
     return load
+
+
+@pytest.fixture(scope="session")
+def tokenizer() -> Any:
+    """The tokenizer of the embedded model."""
+    return transformers.AutoTokenizer.from_pretrained(model_folder())
 
 
 @pytest.fixture(params=FAMILIES)

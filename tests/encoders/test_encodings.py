@@ -3,36 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-import transformers
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bertology import BertologyError
 from bertology.activations import Recipe, read_words
 from bertology.corpora import as_sentences
 from bertology.encoders import Encoder, Encoding
 from bertology.encoders.batching import join_batches, plan_batches
 from bertology.errors import ModelError
-from bertology.families.request import parse_layers
+from tests.encoders.test_hidden_states import reference
 
 Encoders = Callable[[str], Encoder]
 TEXTS = ["nobody knows the lazy fox and why they jump", "she said a day", "the dogs"]
 FIRST = "what a day"
 RELATIVE = ("deberta-v3", "modernbert", "t5")
 ABSOLUTE = ("bert", "roberta", "distilbert", "albert", "electra", "deberta-v2", "mpnet", "gpt2")
-
-
-@cache
-def reference(folder: Path) -> Any:
-    model = transformers.AutoModel.from_pretrained(folder, dtype=torch.float32).eval()
-    return model.get_encoder() if model.config.is_encoder_decoder else model
 
 
 def read(encoder: Encoder, encoding: Encoding | None = None) -> torch.Tensor:
@@ -179,13 +170,3 @@ def test_joined_batches_keep_the_order_of_windows(lengths: list[int], pieces: in
         assert batch.is_padded == (own.min() < own.max())
         assert own.min() >= 0.75 * own.max()
         assert batch.length * len(own) <= max(pieces, 64, batch.length)
-
-
-@pytest.mark.parametrize(
-    ("spec", "layers"),
-    [("-1", (4,)), ("-3--1", (2, 3, 4)), ("0--2", (0, 1, 2, 3)), ("0,-1", (0, 4)), ([-1, 0], (0, 4)), ("-5", (0,))],
-)
-def test_on_the_command_line_and_in_files(spec: Any, layers: tuple[int, ...]) -> None:
-    assert parse_layers(spec, 4) == layers
-    with pytest.raises(BertologyError, match="the model has layers 0"):
-        parse_layers("-6", 4)

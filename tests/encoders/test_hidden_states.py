@@ -205,7 +205,6 @@ def test_one_word_in_several_texts(pocket: Encoder) -> None:
         found.at(layer=0).to_numpy(), np.asarray(pocket.vectors(TEXTS, pooling="first"))[0, places]
     )
     for wrong, error, message in (
-        ({"layers": 4}, ModelError, "layer 4: the model has 3, so layers are 0…3"),
         ({"layers": []}, ModelError, "no layer"),
         ({"word": "horse"}, CorpusError, "word 'horse' stands in none of the texts"),
     ):

@@ -161,7 +161,6 @@ def test_gradients_reach_the_gates(family: str, encoder: Encoders) -> None:
     ("head", "gate", "message"),
     [
         ((4, 1), 0.0, "head L4H1: the model has 3 layers of 4 heads"),
-        ((0, 1), 0.0, "head L0H1"),
         ((1, 5), 0.0, "head L1H5: the model has 3 layers of 4 heads"),
         ((1, 1), torch.ones(2, 2), "one number"),
         ((1, 1), torch.ones(3), "layer 1: gates of 3 rows"),

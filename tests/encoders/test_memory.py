@@ -12,7 +12,7 @@ from unittest.mock import patch
 import pytest
 import torch
 from torch import nn
-from transformers import AutoModel, AutoModelForMaskedLM, AutoModelForPreTraining, AutoTokenizer
+from transformers import AutoModel, AutoModelForMaskedLM, AutoModelForPreTraining
 
 from bertology import Corpus, Encoder, load_corpus, load_encoder, probe
 from bertology.encoders import ModuleAdapter, model_fingerprint, model_name, resolve_model
@@ -20,16 +20,6 @@ from bertology.encoders import sources as resolve
 from bertology.errors import BertologyError, ModelError
 from bertology.pocket import model_folder
 from bertology.runner import rerun
-
-
-@pytest.fixture(autouse=True)
-def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("BERTOLOGY_CACHE", str(tmp_path / "cache"))
-
-
-@pytest.fixture(scope="module")
-def tokenizer() -> Any:
-    return AutoTokenizer.from_pretrained(model_folder())
 
 
 @pytest.fixture
@@ -60,11 +50,11 @@ def test_a_model_as_it_was_loaded_is_its_folder(model: Any, tokenizer: Any) -> N
         assert Path(model_name((part, tokenizer))).name == "model (in memory)"
 
 
-def test_a_changed_model_is_kept_by_its_content(changed: Any, tokenizer: Any, tmp_path: Path) -> None:
+def test_a_changed_model_is_kept_by_its_content(changed: Any, tokenizer: Any, own_cache: Path, tmp_path: Path) -> None:
     name = model_name((changed, tokenizer))
     assert name == model_name((changed, tokenizer))
-    assert Path(name).is_relative_to(tmp_path / "cache" / "models")
-    assert not list((tmp_path / "cache" / "models").glob(".*"))
+    assert Path(name).is_relative_to(own_cache / "models")
+    assert not list((own_cache / "models").glob(".*"))
     assert Path(model_name((changed, tokenizer), name="my model")).name == "my-model"
     changed.save_pretrained(tmp_path / "saved")
     tokenizer.save_pretrained(tmp_path / "saved")

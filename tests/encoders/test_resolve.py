@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
 import socket
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -30,9 +27,6 @@ Tiny = Callable[[str], Path]
 
 def test_a_folder(tiny: Tiny) -> None:
     assert resolve_model(str(tiny("bert"))) == ModelSource(str(tiny("bert")), tiny("bert"), None)
-
-
-def test_a_folder_has_no_revisions(tiny: Tiny) -> None:
     with pytest.raises(ModelError, match="no revisions"):
         resolve_model(str(tiny("bert")), revision="main")
 
@@ -49,7 +43,6 @@ def test_the_embedded_model(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
         ("poket", "unknown model 'poket': did you mean pocket"),
         ("bert-base-uncasd", "did you mean bert-base-uncased"),
         ("./no/such/model", "no model folder ./no/such/model"),
-        ("/no/such/model", "no model folder /no/such/model"),
         ("what is this", "unknown model 'what is this'"),
     ],
 )
@@ -337,23 +330,3 @@ def test_models_that_are_not_encoders_of_text(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text('{"model_type": "clip"}')
     with pytest.raises(ModelError, match="not an encoder of text"):
         model_shape(ModelSource("any", tmp_path))
-
-
-def test_nothing_heavy_is_imported(tiny: Tiny) -> None:
-    """Names, hashes and shapes cost no import of torch or transformers."""
-    code = (
-        "import sys\n"
-        "from bertology.encoders import model_fingerprint, model_shape, resolve_model\n"
-        "from bertology.encoders.sources import known_models\n"
-        f"source = resolve_model({str(tiny('bert'))!r})\n"
-        "model_fingerprint(source), model_fingerprint(source, init='random'), model_shape(source), known_models()\n"
-        "print([name for name in ('torch', 'transformers', 'pandas', 'spacy') if name in sys.modules])"
-    )
-    run = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        check=True,
-        env={**os.environ, "HF_HUB_OFFLINE": "1"},
-    )
-    assert run.stdout.strip() == "[]"

@@ -183,8 +183,3 @@ def test_what_does_not_fit_is_told() -> None:
         lexical_labels(train, np.zeros(3, int), dev=dev, dev_labels=np.zeros(10, int), test=dev)
     with pytest.raises(ValueError, match="train has fewer than two labels"):
         lexical_labels(train, np.zeros(20, int), dev=dev, dev_labels=np.zeros(10, int), test=dev)
-
-
-def test_word_majority_breaks_ties_by_overall_frequency():
-    assert word_majority([0, 0, 1, 1], [1, 2, 2, 2], [0], n_words=2).tolist() == [2]
-    assert word_majority([0, 0], [2, 1], [0], n_words=1).tolist() == [1]

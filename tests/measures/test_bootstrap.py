@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import stats
 from scipy.stats import binomtest
 
-from bertology.measures import bootstrap, bootstrap_ratio, count_labels, multibootstrap, over_runs
+from bertology.measures import bootstrap, bootstrap_ratio, count_labels, multibootstrap, over_runs, sum_metric
 from bertology.measures.baselines import fraction_mask
 from bertology.measures.intervals import (
     Bootstrap,
@@ -350,8 +351,6 @@ def scores(n_seeds: int, n_items: int, spread: tuple[float, float, float]) -> ND
 
 def of_scores(values: NDArray[np.float64]) -> list[Bootstrap]:
     """Means of numbers, as bootstraps of a ratio of sums."""
-    from bertology.measures import sum_metric
-
     counts = np.stack([values, np.ones_like(values), np.zeros_like(values)], axis=-1)[:, :, None]
     every = bootstrap(counts, [sum_metric("mean_words", "a mean")], n_resamples=400)["mean_words"]
     columns = range(len(values))
@@ -359,8 +358,6 @@ def of_scores(values: NDArray[np.float64]) -> list[Bootstrap]:
 
 
 def _column(every: Bootstrap, place: int) -> Bootstrap:
-    from dataclasses import replace
-
     return replace(
         every,
         values=every.values[[place]],

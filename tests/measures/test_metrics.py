@@ -380,13 +380,6 @@ def test_means_by_word_and_of_all_for_unknown_words() -> None:
     assert by_word.tolist() == [2, 8, 4]
 
 
-def test_a_label_training_never_saw_counts_as_missed():
-    counts = count_labels([0, 2], [[0, 1]], [0, 0], n_labels=3, n_clusters=1)[0, 0]
-    np.testing.assert_array_equal(counts, [[1, 0, 0], [0, 1, 0], [0, 0, 1]])
-    assert METRICS["accuracy"](counts) == 0.5
-    assert METRICS["macro_f1"](counts) == 0.5
-
-
 def test_an_edge_to_punctuation_does_not_count():
     """The second word hangs from a comma in gold: one edge is left."""
     found = scores([0], [[1]], ("0 3 _ 1", "0 1 _ 1"), np.zeros((1, 1)), count_kind="edges")

@@ -65,11 +65,3 @@ def test_missing_predictions_are_one_line(pos):
         dataclasses.replace(pos, kept={}).per_label("pos", 2)
     with pytest.raises(ResultsError, match="no results with task 'pos', layer 9"):
         pos.per_label("pos", 9)
-
-
-def test_predictions_of_two_models_must_be_told_apart(pos):
-    other = [dataclasses.replace(r, model="other", cell_id=f"o-{r.cell_id}") for r in pos.rows if r.model]
-    both = dataclasses.replace(pos, rows=(*pos.rows, *other))
-    with pytest.raises(ResultsError, match="2 cells fit; choose one by model"):
-        both.per_label("pos", 1)
-    assert both.per_label("pos", 1, model="pocket").equals(pos.per_label("pos", 1))

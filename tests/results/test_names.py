@@ -35,11 +35,9 @@ def of_model(results, model, fingerprint="beef"):
         ([HERE, THERE], ["models/minilm", "me/minilm"]),
         ([HERE, "minilm"], ["models/minilm", "minilm"]),
         ([HERE, THERE, "/srv/me/minilm", "gpt2"], ["shared/models/minilm", "home/me/minilm", "srv/me/minilm", "gpt2"]),
-        (["runs/cola/seed-1", "runs/cola/seed-2", "runs/sst2/seed-1"], ["cola/seed-1", "cola/seed-2", "sst2/seed-1"]),
         (["runs/cola/seed-1", "runs/cola/seed-2", "google/electra-base"], ["seed-1", "seed-2", "google/electra-base"]),
         (["/m/bert", "/n/m/bert"], ["/m/bert", "n/m/bert"]),
         (["bert", "./bert", "/data/models/minilm"], ["bert", "./bert", "minilm"]),
-        (["bert", "./bert"], ["bert", "./bert"]),
         ([".", "/"], [".", "/"]),
     ],
 )

@@ -12,7 +12,6 @@ from bertology.activations.progress import Progress
 from bertology.attention import GateProbe
 from bertology.attention.probes import BestHeadProbe, ReadText
 from bertology.corpora import Sentences
-from bertology.errors import CorpusError
 from bertology.measures import Metric, share_metric, sum_metric
 from bertology.measures.sums import HeadRatios
 from bertology.probing import ControlNote
@@ -36,13 +35,10 @@ class LooksAt(BestHeadProbe):
     pairs: bool = False
     norms: bool = False
     baselines = (ControlNote("offset", "best offset", "the word before"),)
-    least_words: int = 1
 
     def statistics(self, sentences: Sentences) -> Sequence[MakeStatistic]:
         from bertology.attention.measured import Masses
 
-        if sentences.n_words < self.least_words:
-            raise CorpusError(f"only {sentences.n_words} words: give {self.least_words}")
         return (Masses,)
 
     def baseline(self, name: str, text: ReadText, chosen_on: ReadText) -> Sequence[HeadRatios]:

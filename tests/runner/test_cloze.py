@@ -107,17 +107,6 @@ def test_places_of_answers_are_those_of_a_plain_loop(asking: Asking, facts: Path
     assert json.loads(rows["mrr"].skip_reasons) == {"not in the vocabulary": 1}
 
 
-def test_the_subject_is_masked_in_the_blind_control(asking: Asking, facts: Path, tmp_path: Path) -> None:
-    found = asking("lama", facts, controls=("blind",), layers="-1")
-    (cell,) = {row.cell_id for row in found.only(control="blind").rows}
-    kept = read_predictions(tmp_path / "run", cell)
-    log_probs = own_log_probs("The {mask} sees the {mask} .")
-    for place, reason in enumerate(kept.extra["reason"]):
-        if not reason:
-            answer = entry(kept.labels[kept.gold[place]])
-            assert kept.extra["rank"][place] == 1 + int((log_probs > log_probs[answer]).sum())
-
-
 def test_the_majority_answer_of_each_group(asking: Asking, facts: Path) -> None:
     found = asking("lama", facts, controls=("majority",), layers="-1")
     rows = majorities(found, None)

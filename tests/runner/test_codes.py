@@ -122,8 +122,6 @@ def test_what_is_planted_is_told_shortly_and_noise_is_not(
     assert by_metric(told, 0, "control_task")["compression"].value == pytest.approx(planted.value, rel=0.35)
 
 
-# Items of any number of labels
-
 SETS = (("awareness", "volition"), ("moved",), ())
 
 
@@ -141,6 +139,3 @@ def test_what_cannot_be_coded_is_said_in_a_line(
     for name in ("linear", "edge", "mlp"):
         with pytest.raises(BertologyError, match=r"^task pos: \w+\.v\d has no variational code: take readout bayes"):
             run_probes(asking(ReadoutConfig(name, codelength="variational"), layers="0"), corpus=toy)
-
-
-# In an experiment

@@ -17,8 +17,7 @@ from tests.runner.requests import but
 
 
 @pytest.fixture
-def request_of(tiny_bert: Path, tiny_corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ProbeRequest:
-    monkeypatch.setenv("BERTOLOGY_CACHE", str(tmp_path / "cache"))
+def request_of(tiny_bert: Path, tiny_corpus: Path) -> ProbeRequest:
     return ProbeRequest(model=str(tiny_bert), corpus=str(tiny_corpus), layers="0,1", controls=("random",))
 
 

@@ -68,8 +68,3 @@ def test_a_baseline_of_what_a_model_can_read_names_it(tiny_bert: Path, tiny_corp
         assert not {"<NA>", "nan", "None"} & set(explain_cell(tmp_path / "run", cell_id).split())
     text = " ".join(explain_cell(tmp_path / "run", rows[rows["control"] == "majority"]["cell_id"].iloc[0]).split())
     assert f"scored on the items that {tiny_bert} can read" in text
-
-
-def test_a_folder_without_results_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(BertologyError, match=r"results\.parquet"):
-        explain_cell(tmp_path, "pos@1")

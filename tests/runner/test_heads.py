@@ -32,9 +32,7 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def asking(tiny_bert: Path, tiny_corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Asking:
-    monkeypatch.setenv("BERTOLOGY_CACHE", str(tmp_path / "cache"))
-
+def asking(tiny_bert: Path, tiny_corpus: Path) -> Asking:
     def run(tasks: str = "looks_at", *, out: Path | None = None, **chosen: Any) -> Results:
         given: dict[str, Any] = {"model": str(tiny_bert), "corpus": str(tiny_corpus), "controls": (), **chosen}
         return run_probes(ProbeRequest(tasks=tuple(tasks.split(",")), **given), out=out)

@@ -18,7 +18,6 @@ import pytest
 from tests.commands import Commands, Running, assert_same
 
 SEED = 20190709
-N_MOMENTS = 2
 N_WRITES = 2
 
 Start = Callable[..., Running]
@@ -37,19 +36,17 @@ def start(arguments: list[str], forked: Commands) -> Start:
 
 
 @pytest.fixture(scope="module")
-def undisturbed(start: Start, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, float]:
-    """A run that nobody kills, and how long it took."""
-    assert start(tmp_path_factory.mktemp("first")).wait() == 0
+def undisturbed(start: Start, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run that nobody kills."""
     run = start(tmp_path_factory.mktemp("undisturbed"))
     assert run.wait() == 0
-    return run.folder / "out", run.seconds
+    return run.folder / "out"
 
 
-def test_killed_while_a_file_is_put_in_its_place(start: Start, undisturbed: tuple[Path, float], tmp_path: Path) -> None:
-    whole, _ = undisturbed
+def test_killed_while_a_file_is_put_in_its_place(start: Start, undisturbed: Path, tmp_path: Path) -> None:
     written = [
         path
-        for folder in (whole, whole.parent / "cache")
+        for folder in (undisturbed, undisturbed.parent / "cache")
         for path in folder.rglob("*")
         if path.is_file() and path.suffix != ".lock"
     ]
@@ -59,17 +56,16 @@ def test_killed_while_a_file_is_put_in_its_place(start: Start, undisturbed: tupl
         assert start(folder, die_at_write=place).wait() == -signal.SIGKILL
         assert not (folder / "out" / "results.parquet").exists()
         assert start(folder).wait() == 0
-        assert_same(folder / "out", whole)
+        assert_same(folder / "out", undisturbed)
 
 
 def test_a_plain_command_killed_from_outside(
     start: Start,
     arguments: list[str],
-    undisturbed: tuple[Path, float],
+    undisturbed: Path,
     one_thread: dict[str, str],
     tmp_path: Path,
 ) -> None:
-    whole, _ = undisturbed
     command = [
         sys.executable,
         "-c",
@@ -87,4 +83,4 @@ def test_a_plain_command_killed_from_outside(
     assert process.returncode == -signal.SIGKILL
     assert not (tmp_path / "out" / "results.parquet").exists()
     assert start(tmp_path).wait() == 0
-    assert_same(tmp_path / "out", whole)
+    assert_same(tmp_path / "out", undisturbed)

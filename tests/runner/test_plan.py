@@ -145,7 +145,6 @@ def test_where_a_run_is_kept_follows_from_its_cells(request_: ProbeRequest) -> N
         ({"tasks": ("pos", "pos.v1")}, "task 'pos' is asked for twice"),
         ({"layers": "7"}, r"layer '7': the model has layers 0 \(embeddings\) to 3"),
         ({"test_split": "tets"}, "unknown split of corpus tiny 'tets': did you mean test.*--test-split"),
-        ({"train_split": "trian"}, "unknown split of corpus tiny 'trian': did you mean train.*--train-split"),
         ({"train_split": "test"}, "split 'test' cannot both train and test"),
         ({"annotate": "en_core_web_sm", "corpus": "nowhere.txt"}, "there is no file nowhere.txt"),
     ],

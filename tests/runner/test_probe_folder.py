@@ -46,16 +46,3 @@ def test_it_is_verified_and_repeated_as_a_run_of_an_experiment(request_: ProbeRe
 def test_the_version_of_a_task_that_was_asked_for_is_kept(request_: ProbeRequest, tmp_path: Path) -> None:
     run_probes(but(request_, tasks=("pos.v1",), configs={}, layers="0"), out=tmp_path / "run")
     assert [task.name for task in load_experiment(tmp_path / "run" / "experiment.yaml").tasks] == ["pos.v1"]
-
-
-def test_what_a_killed_process_left_is_no_obstacle(request_: ProbeRequest, tmp_path: Path) -> None:
-    """It had made the folder and begun to write the record."""
-    from bertology._files import temporary_affixes
-
-    prefix, suffix = temporary_affixes("run.json")
-    host, pid = prefix.rstrip(".").rpartition(".")[2].split("-")[0], 2**22 + 1
-    (tmp_path / "run").mkdir()
-    left = tmp_path / "run" / f".run.json.{host}-{pid}.abc{suffix}"
-    left.write_text("{")
-    run_probes(but(request_, tasks=("pos",), configs={}, layers="0"), out=tmp_path / "run")
-    assert not left.exists()

@@ -56,9 +56,7 @@ def frame_of(request: ProbeRequest, corpus: Corpus) -> pd.DataFrame:
         ("pos", {"on_long": "window"}),
         ("pos", {"on_long": "skip", "max_pieces": 14}),
         ("edge_dependencies", {"on_long": "window"}),
-        ("structural_distance", {"on_long": "window"}),
         ("structural_distance", {"on_long": "skip", "max_pieces": 14}),
-        ("structural_depth", {"on_long": "window"}),
         ("structural_parse", {"on_long": "window"}),
     ],
 )
@@ -80,9 +78,6 @@ def test_all_rows_of_a_task_are_of_the_same_items(
     assert set(frame[frame.control.isin(["majority", "word_majority", "lexical", "linear_chain"])].model) == {
         str(tiny_bert)
     }
-
-
-"""By task its readout, settings and baselines."""
 
 
 def test_models_that_read_other_words_have_baselines_of_their_own(

@@ -61,19 +61,9 @@ def params_of(frame: pd.DataFrame) -> list[dict[str, Any]]:
             FitError,
             "setting hidden of readout mlp.v1 is 'many': input should be",
         ),
-        (
-            ReadoutConfig("linear", {"strengths": 1.0}),
-            FitError,
-            "setting strengths of readout linear.v1 is 1.0: input should",
-        ),
         (ReadoutConfig("linear", erase="poss"), NameNotFoundError, "unknown task 'poss': did you mean pos"),
-        (
-            ReadoutConfig("linear", codelength="variational"),
-            BertologyError,
-            "task pos: linear.v1 has no variational code: take readout bayes, or online",
-        ),
     ],
-    ids=["readout", "setting", "kind", "list", "erased task", "variational"],
+    ids=["readout", "setting", "kind", "erased task"],
 )
 def test_what_is_not_there_is_found_before_anything_is_computed(
     asking: Callable[..., ProbeRequest],

@@ -120,6 +120,3 @@ def test_baselines_of_sets_are_those_counted_by_hand(
         assert (pred == np.array(expected)).all(), control
         (row,) = frame[(frame.control == control) & (frame.metric == "micro_f1")].itertuples()
         assert row.value == pytest.approx(f1_score(gold, np.array(expected), average="micro", zero_division=0))
-
-
-# What was left out of a corpus

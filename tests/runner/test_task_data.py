@@ -15,10 +15,7 @@ from bertology.probing import get_probe
 
 
 def sentence(name: str, words: str, tags: Sequence[str | None]) -> Sentence:
-    forms = tuple(words.split())
-    starts = np.cumsum([0, *(len(form) + 1 for form in forms[:-1])]).tolist()
-    spans = tuple((start, start + len(form)) for start, form in zip(starts, forms, strict=True))
-    return Sentence(name, words, forms, spans, layers={"upos": tuple(tags)})
+    return Sentence.from_words(words.split(), id=name, layers={"upos": tuple(tags)})
 
 
 @pytest.fixture

@@ -93,10 +93,6 @@ def test_chart_tells_numbers_on_hover_and_by_keys(shown, files):
     assert "layer 0 · embeddings" in tip.inner_text()
 
 
-def drawn(page):
-    return page.locator("#chart").inner_html()
-
-
 def test_a_score_leads_to_what_is_behind_it(shown, run):
     page = shown("one")
     questions = page.evaluate("report.data.questions.map(q => q.task)")

@@ -1,15 +1,11 @@
 """What is not a run, or cannot be written, is one line."""
 
-import os
 import re
 import sys
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from bertology.cli import main
-from bertology.results.rows import SCHEMA_VERSION
 
 
 @pytest.fixture
@@ -55,47 +51,10 @@ def test_a_folder_that_is_not_a_run(report, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_half_written_table(report, run, tmp_path):
-    folder = copied(run, tmp_path / "half")
-    whole = (folder / "results.parquet").read_bytes()
-    (folder / "results.parquet").write_bytes(whole[: len(whole) // 2])
-    assert "results.parquet: not readable as the scores of a run" in one_line(report(folder))
-    assert not (folder / "report.html").exists()
-
-
-@pytest.mark.parametrize("schema", [0, 2, 5, 99])
-@pytest.mark.parametrize("lacking", [[], ["pooling"]])
-def test_a_run_in_another_schema(report, run, tmp_path, schema, lacking):
-    folder = copied(run, tmp_path / "other")
-    table = pq.read_table(folder / "results.parquet")
-    place = table.column_names.index("schema_version")
-    other = table.set_column(place, "schema_version", pa.array([schema] * len(table), pa.int64()))
-    pq.write_table(other.drop_columns(lacking), folder / "results.parquet")
-    known = f"this version of bertology reads schema {SCHEMA_VERSION}"
-    assert f"written in schema {schema}, {known}: run it again" in one_line(report(folder))
-
-
-def test_predictions_that_are_broken(report, run, tmp_path):
-    folder = copied(run, tmp_path / "broken")
-    (folder / "predictions").mkdir()
-    for path in (run / "predictions").iterdir():
-        (folder / "predictions" / path.name).write_bytes(path.read_bytes()[:200])
-    assert "not readable as the predictions of a cell" in one_line(report(folder))
-
-
 def test_a_file_that_cannot_be_written(report, run, tmp_path):
     assert "it is a folder; name a file in --out" in one_line(report(run, "--out", tmp_path))
     (tmp_path / "file").write_text("")
     assert "name another file with --out" in one_line(report(run, "--out", tmp_path / "file" / "report.html"))
-
-
-def test_a_folder_that_may_not_be_written(report, run, tmp_path):
-    folder = tmp_path / "closed"
-    folder.mkdir()
-    folder.chmod(0o500)
-    if os.access(folder, os.W_OK):
-        pytest.skip("this user may write everywhere")
-    assert "name another file with --out" in one_line(report(run, "--out", folder / "report.html"))
 
 
 def test_a_corpus_that_there_is_not(report, run, tmp_path):

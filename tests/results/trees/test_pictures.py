@@ -32,12 +32,6 @@ def test_distances_share_one_scale(make):
         assert low > high, "the first word is on top, as on the left"
 
 
-def bar(figure):
-    """Whether the bar of shades goes on beyond its end."""
-    meshes = [mesh for ax in figure.axes for mesh in ax.collections]
-    return next(mesh.colorbar.extend for mesh in meshes if mesh.colorbar)
-
-
 def test_distances_without_gold_have_their_own_scale(raw):
     figure = plot_distances(raw)
     (mesh,) = figure.axes[0].collections

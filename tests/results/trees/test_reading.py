@@ -1,8 +1,6 @@
 """A reading checks that its parts fit, and knows what was found."""
 
 import dataclasses
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -50,17 +48,9 @@ def test_one_word_has_no_score(make):
     assert make((0,)).uuas is None
 
 
-@pytest.mark.parametrize(
-    ("gold", "message"),
-    [
-        ((2, 1, 4, 2, 6, 0, 8, 6, 6), "gold: the heads of word 1 lead in a circle"),
-        ((2, 6, 4, 2, 0, 0, 8, 6, 6), "gold: several roots, words 5, 6"),
-        ((2, 6, 4, 2, 6, 0, 8, 6, 10), "gold: head 10 of word 9"),
-    ],
-)
-def test_gold_heads_that_are_no_tree_are_refused(chef, gold, message):
-    with pytest.raises(ValueError, match=message):
-        dataclasses.replace(chef, gold=gold)
+def test_gold_heads_that_are_no_tree_are_refused(chef):
+    with pytest.raises(ValueError, match="gold: the heads of word 1 lead in a circle"):
+        dataclasses.replace(chef, gold=(2, 1, 4, 2, 6, 0, 8, 6, 6))
 
 
 def test_heads_of_words_not_scored_say_nothing(directed):
@@ -71,8 +61,3 @@ def test_heads_of_words_not_scored_say_nothing(directed):
 
 def test_a_notebook_shows_the_arcs(chef):
     assert "<svg" in chef._repr_svg_()
-
-
-def test_importing_draws_nothing():
-    code = "import sys, bertology.results.trees; print(*[m for m in ('matplotlib', 'torch') if m in sys.modules])"
-    assert subprocess.check_output([sys.executable, "-c", code], text=True).split() == []

@@ -76,7 +76,6 @@ def test_one_worker_for_a_gpu(profile: Write) -> None:
         ("queue: short", "que: short", ":4: unknown key 'que': did you mean queue?"),
         ("cores: 4", "cores: many", ":2: cores: should be a whole number, not 'many'"),
         ("jobs: 2", "jobs: {maximum: 2, minimum: 3}", ":1: jobs: minimum is 3 and maximum 2"),
-        ("jobs: 2", "jobs: {most: 3}", ":1: unknown key 'most' in jobs: known are minimum, maximum"),
         ("['--gres=gpu:1']", "--gres=gpu:1", ":6: job_extra_directives: should be a list, such as [a, b]"),
         (PROFILE, "[]", ":1: a profile of Slurm jobs is a mapping of keys to values"),
     ],

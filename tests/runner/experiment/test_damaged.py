@@ -142,11 +142,6 @@ def flip(path: Path, place: float = 0.3) -> None:
     path.write_bytes(content)
 
 
-def make_folder(path: Path) -> None:
-    path.unlink(missing_ok=True)
-    path.mkdir()
-
-
 def make_link(path: Path, target: Path) -> None:
     path.unlink(missing_ok=True)
     path.symlink_to(target)
@@ -165,10 +160,6 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], dict[str, str]]] = {
         lambda run: make_link(run / "cells" / "spare.json", run / "run.json"),
         {"verify": "cells/spare.json: a link among the files of cells"},
     ),
-    "a record with another fingerprint": (
-        lambda run: rewrite(run / "run.json", lambda found: {**found, "content": {"models": {}, "corpora": {}}}),
-        {"verify": "run.json: altered", "merge": "run.json: altered", "resume": "run.json: altered", "report": ""},
-    ),
     "a record without its checksum": (
         lambda run: rewrite(run / "run.json", unsigned),
         {"verify": "sha256: Field required", "merge": "sha256: Field required", "resume": "sha256: Field required"},
@@ -183,10 +174,6 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], dict[str, str]]] = {
             ("results", "verify", "merge"),
             "head of a row is '{}': String should match pattern '^L[0-9]{1,4}H[0-9]{1,4}$'",
         ),
-    ),
-    "flipped bits in scores": (
-        lambda run: flip(run / "results.parquet"),
-        dict.fromkeys(("results", "verify", "report", "merge"), "results.parquet"),
     ),
     "flipped bits in predictions": (
         lambda run: [flip(path) for path in (run / "predictions").iterdir()],

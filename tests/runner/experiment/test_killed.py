@@ -11,7 +11,6 @@ import pytest
 from tests.commands import Commands, Running, assert_same
 
 Start = Callable[[Path], Running]
-Alone = tuple[Path, float]
 
 
 @pytest.fixture(scope="module")
@@ -22,18 +21,17 @@ def start(write_experiment: Callable[..., Path], forked: Commands, tmp_path_fact
 
 
 @pytest.fixture(scope="module")
-def alone(start: Start, tmp_path_factory: pytest.TempPathFactory) -> Alone:
-    """The folder and duration of a run that nobody disturbs."""
+def alone(start: Start, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run that nobody disturbs."""
     run = start(tmp_path_factory.mktemp("alone"))
     assert run.wait() == 0
-    return run.folder / "run", run.seconds
+    return run.folder / "run"
 
 
-def test_two_at_once_share_the_work(start: Start, alone: Alone, tmp_path: Path) -> None:
-    whole, _ = alone
+def test_two_at_once_share_the_work(start: Start, alone: Path, tmp_path: Path) -> None:
     both = start(tmp_path), start(tmp_path)
     assert [run.wait() for run in both] == [0, 0]
-    assert_same(tmp_path / "run", whole)
+    assert_same(tmp_path / "run", alone)
     sessions = json.loads((tmp_path / "run" / "run.json").read_text())["sessions"]
     n_cells = len(list((tmp_path / "run" / "cells").glob("*.json")))
     assert sum(session["cells_computed"] for session in sessions) == n_cells

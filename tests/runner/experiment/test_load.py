@@ -82,14 +82,7 @@ def test_text_stays_text(text: str, value: object) -> None:
         ("[pocket]", "[3]", 3, "corpora[0]: should be a mapping of keys to values, not 3"),
         ("corpora: [pocket]", "", 1, "key 'corpora' is missing"),
         ("readout: mlp", "corpora: [pocet]", 1, "task ner asks for corpus 'pocet': there is pocket"),
-        (
-            "seeds: 2",
-            "controls: [majorty]",
-            8,
-            "controls: unknown control 'majorty': did you mean majority",
-        ),
         ("seeds: 2", "controls: majority,randm", 8, "controls: unknown control 'randm': did you mean random?"),
-        ("0-2", "[a]", 7, "layers[0]: should be a whole number, not 'a'"),
         ("seeds: 2", "seeds: 2\nseeds: 3", 9, "key 'seeds' is written twice (first in line 8)"),
         (
             "seeds: 2",
@@ -160,7 +153,6 @@ def test_changes_from_the_command_line(write: Callable[..., Path]) -> None:
         ("seeds", "write key=value"),
         ("models[5].dtype=float16", "there is no [5]; the list has 2"),
         ("seeds.x=1", "'x' is a key, but there is 2 in its place"),
-        ("seeds=!!python/name:os.system", "could not determine a constructor for the tag"),
     ],
 )
 def test_changes_that_are_wrong(write: Callable[..., Path], change: str, message: str) -> None:
@@ -201,7 +193,7 @@ def test_the_resolved_file_says_the_same(write: Callable[..., Path]) -> None:
 EXPERIMENTS = Path(__file__).resolve().parents[3] / "experiments"
 
 
-@pytest.mark.parametrize("name", ["quickstart", "layers-pos", "liu-2019-transferability"])
+@pytest.mark.parametrize("name", ["quickstart", "encoders-side-by-side", "liu-2019-transferability"])
 def test_experiments_that_ship_are_well_formed(name: str) -> None:
     path = EXPERIMENTS / f"{name}.yaml"
     assert load_experiment(path).name == name
@@ -209,8 +201,6 @@ def test_experiments_that_ship_are_well_formed(name: str) -> None:
 
 
 def test_aliases_stand_for_what_they_name(tmp_path: Path) -> None:
-    from bertology._settings import Place, parse_yaml
-
     assert parse_yaml("base: &a {x: [1, 2]}\nsame: *a", Place("t.yaml", 1)) == {
         "base": {"x": [1, 2]},
         "same": {"x": [1, 2]},

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -12,7 +10,6 @@ import pandas as pd
 import pytest
 
 from bertology import load_corpus, load_encoder, probe, register_probe
-from bertology._settings import to_yaml
 from bertology.corpora import Corpus
 from bertology.corpora._named import _KEPT
 from bertology.errors import BertologyError
@@ -72,15 +69,6 @@ def test_rerun_takes_the_data_again_or_says_so(frame: pd.DataFrame, tiny_bert: P
         with pytest.raises(BertologyError, match="it was in memory"):
             rerun(tmp_path / "run", tmp_path / "lost", options=SERIAL, corpora=[other])
         assert not rerun(tmp_path / "run", tmp_path / "given", options=SERIAL, corpora=[corpus]).moved
-    code = "from bertology.cli import main; main()"
-    done = subprocess.run(
-        [sys.executable, "-c", code, "rerun", tmp_path / "run", "--out", tmp_path / "new"],
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 2
-    assert done.stderr.startswith("bertology: corpus data in memory #")
-    assert done.stderr.count("\n") == 1
 
 
 def test_rerun_of_an_own_probe(tiny_bert: Path, tiny_corpus: Path, tmp_path: Path) -> None:
@@ -107,10 +95,3 @@ def test_rerun_of_an_own_probe(tiny_bert: Path, tiny_corpus: Path, tmp_path: Pat
             rerun(tmp_path / "run", tmp_path / "lost", options=SERIAL)
         register_probe(Long)
         assert not rerun(tmp_path / "run", tmp_path / "third", options=SERIAL).moved
-
-
-def test_files_take_no_objects(tmp_path: Path) -> None:
-    path = tmp_path / "e.yaml"
-    path.write_text(to_yaml({"name": "e", "models": ["pocket"], "corpora": ["mine #0123abcd"], "tasks": ["pos"]}))
-    with pytest.raises(BertologyError, match="corpus mine #0123abcd: it was in memory where it was named, and is not"):
-        run_experiment(load_experiment(path), tmp_path / "run")

@@ -14,10 +14,10 @@ import pytest
 from bertology.errors import BertologyError
 from bertology.families import labels
 from bertology.results import read_results
-from bertology.runner import ProbeRequest, RunOptions, run_experiment, run_probes
+from bertology.runner import RunOptions, run_experiment
 from bertology.runner.estimate import estimate
 from bertology.runner.experiment import load_experiment
-from bertology.runner.plan import Shard, resolve_work
+from bertology.runner.plan import resolve_work
 from bertology.runner.run import RunSummary
 
 Scores = Callable[[Path], pa.Table]
@@ -57,21 +57,6 @@ def test_the_grid_is_what_was_asked(trial: tuple[Path, RunSummary]) -> None:
     assert comparisons.groupby("family").size().tolist() == [1, 1, 1, 1]
 
 
-def test_a_probe_gives_the_same_bytes(trial: tuple[Path, RunSummary], tiny_bert: Path, tmp_path: Path) -> None:
-    from bertology.corpora import Corpus, load_corpus
-
-    whole = load_corpus("pocket")
-    corpus = Corpus("small", {name: split[:40] for name, split in whole.splits.items()})
-    request = ProbeRequest(model=str(tiny_bert), layers="0-1", controls=("majority", "word_majority", "control_task"))
-    out = tmp_path / "probe"
-    probed = run_probes(request, corpus=corpus, out=out).to_pandas().set_index(["cell_id", "metric"])
-    ran = read_results(trial[1].folder).to_pandas().set_index(["cell_id", "metric"])
-    assert len(probed) == 2 * 4 + 2 * 2
-    assert probed.value.tolist() == ran.loc[probed.index].value.tolist()
-    own, kept = predictions(out), predictions(trial[1].folder)
-    assert own == {name: kept[name] for name in own}
-
-
 def test_a_second_run_computes_nothing(mine: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     path, run = mine
     before = {file: file.stat().st_mtime_ns for file in run.rglob("*.*") if file.suffix != ".lock"}
@@ -83,34 +68,10 @@ def test_a_second_run_computes_nothing(mine: tuple[Path, Path], monkeypatch: pyt
     assert changed <= {"experiment.yaml"}
 
 
-def test_what_is_lost_is_computed_again_with_the_same_scores(
-    mine: tuple[Path, Path], trial: tuple[Path, RunSummary], scores: Scores
-) -> None:
-    path, run = mine
-    lost, half, *_ = sorted((run / "cells").glob("*.json"))
-    lost.unlink()
-    half.write_bytes(half.read_bytes()[:100])
-    (run / "results.parquet").unlink()
-    again = run_experiment(load_experiment(path), run, options=SERIAL)
-    assert 2 <= again.n_computed < again.n_cells
-    assert scores(run).equals(scores(trial[1].folder))
-    assert predictions(run) == predictions(trial[1].folder)
-
-
 def test_engines_give_the_same_bytes(trial: tuple[Path, RunSummary], tmp_path: Path, scores: Scores) -> None:
     run_experiment(load_experiment(trial[0]), tmp_path / "run", options=RunOptions(engine="joblib", jobs=2))
     assert scores(tmp_path / "run").equals(scores(trial[1].folder))
     assert predictions(tmp_path / "run") == predictions(trial[1].folder)
-
-
-def test_shards_cover_everything_once(trial: tuple[Path, RunSummary]) -> None:
-    work = resolve_work(load_experiment(trial[0]))
-    for n in (1, 2, 3, 4, 7):
-        parts = [work.shard(Shard(number, n)) for number in range(1, n + 1)]
-        assert [unit.key for part in parts for unit in part] == [unit.key for unit in work.units]
-        # Baselines are next to no work.
-        fits = [sum(not unit.is_baseline for unit in part) for part in parts]
-        assert max(fits) - min(fits) <= 1
 
 
 # What fails
@@ -164,26 +125,6 @@ def test_what_is_mended_is_computed(
     assert mended.failures == ()
     assert not list((run / "cells").glob("*.failed.json"))
     assert set(read_results(run).to_pandas().status) == {"ok"}
-
-
-def test_a_model_that_cannot_be_read_fails_in_its_own_cells(
-    write_experiment: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from bertology.runner import engines
-
-    real = engines.extract_splits
-
-    def extract_splits(pair: Any, *rest: Any, **how: Any) -> Any:
-        if pair.source.name == "tiny":
-            raise BertologyError("out of order")
-        return real(pair, *rest, **how)
-
-    monkeypatch.setattr(engines, "extract_splits", extract_splits)
-    summary = run_experiment(load_experiment(write_experiment(tmp_path)), tmp_path / "run", options=SERIAL)
-    assert summary.failures == ("pos on small, tiny: out of order", "chunk on small, tiny: out of order")
-    frame = read_results(tmp_path / "run").to_pandas()
-    assert set(frame[frame.status == "failed"].model) == {"tiny"}
-    assert set(frame[(frame.status == "ok") & frame.model.notna()].model) == {"fresh"}
 
 
 def test_a_process_that_is_killed_is_told_in_one_line(
@@ -255,12 +196,6 @@ def test_folders_that_are_no_run_of_ours(
     with pytest.raises(BertologyError, match=message):
         run_experiment(load_experiment(write_experiment(tmp_path)), tmp_path / "run")
     assert (tmp_path / "run" / "note.txt").read_text() == "mine"
-
-
-def test_one_model_under_two_names_is_told(write_experiment: Callable[..., Path], tmp_path: Path) -> None:
-    path = write_experiment(tmp_path, ", init: random", "")
-    with pytest.raises(BertologyError, match="'pos on small, tiny' and 'pos on small, fresh' are the same but for"):
-        run_experiment(load_experiment(path), tmp_path / "run")
 
 
 # Estimates

@@ -164,7 +164,6 @@ def test_a_plan_of_very_many_cells_names_none_of_them(
 ) -> None:
     from bertology.results.predictions import Cell
 
-    monkeypatch.setenv("BERTOLOGY_CACHE", str(tmp_path / "cache"))
     work = resolve_work(many(fresh(tiny_bert, 10), seeds=100))
     named = []
     monkeypatch.setattr(Cell, "id", property(lambda cell: named.append(cell) or f"{id(cell)}"))
