@@ -53,11 +53,11 @@ class Attribution(CausalProbe):
     reference = "Jain & Wallace 2019; Wiegreffe & Pinter 2019; DeYoung et al. 2020"
     metrics = (
         share_metric("top_is_cause", "share of texts in which the word with the highest score is the subject"),
-        sum_metric("rank_correlation", "Kendall's τ with leave-one-out, mean of texts"),
-        sum_metric("comprehensiveness", "probability lost when the one to three highest words are masked"),
-        sum_metric("sufficiency", "probability lost when all other words are masked", higher_is_better=False),
-        share_metric("cause_by_distance", "top_is_cause of integrated gradients; groups are distances to the mask"),
-        sum_metric("completeness_error", "share that integrated gradients miss", higher_is_better=False),
+        sum_metric("rank_correlation", "Kendall's τ of word scores with those of leave-one-out, mean over texts"),
+        sum_metric("comprehensiveness", "fall of the correct word's probability when the 1 to 3 top words are masked"),
+        sum_metric("sufficiency", "fall of probability when only the 1 to 3 top words stay", higher_is_better=False),
+        share_metric("cause_by_distance", "share of subjects with top integrated gradients, by distance to the mask"),
+        sum_metric("completeness_error", "share of the effect that integrated gradients miss", higher_is_better=False),
     )
 
     @property

@@ -39,7 +39,7 @@ class HeadPatterns(AttentionProbe):
     task = "head_patterns"
     question = "What does each head's map look like: vertical, diagonal, both, block, or none of these?"
     reference = "Kovaleva et al. 2019, §4.1"
-    metrics = (share_metric("pattern_share", "maps of one class, divided by all maps of the head"),)
+    metrics = (share_metric("pattern_share", "share of the head's maps that have a pattern, such as vertical"),)
     level = "piece"
 
     @property
