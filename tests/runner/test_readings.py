@@ -70,7 +70,7 @@ def params_of(frame: pd.DataFrame) -> list[dict[str, Any]]:
         (
             ReadoutConfig("linear", codelength="variational"),
             BertologyError,
-            "task pos: linear.v1 has no variational code: take readout bayes, or online",
+            "task pos: linear.v1 has no variational code: choose readout bayes, or the online code",
         ),
     ],
     ids=["readout", "setting", "kind", "list", "erased task", "variational"],
