@@ -66,7 +66,7 @@ class Attribution(CausalProbe):
         return f"attribution:{self.of}"
 
     def items(self, source: str, *, columns: str | None = None) -> CausalItems:
-        """Pairs of texts, of which the first is asked about."""
+        """Pairs of texts; words of the first are scored."""
         pairs = causal.agreement_pairs if self.of == "agreement" else fact_pairs
         return CausalItems(tuple(pairs(source, columns=columns)))
 
@@ -111,4 +111,4 @@ def _title(method: str) -> str:
     return method.replace("_times_", " × ").replace("_", " ")
 
 
-PROBE = ProbeFamily.among([Attribution(), Attribution(of="facts")], argument="what texts are about")
+PROBE = ProbeFamily.among([Attribution(), Attribution(of="facts")], argument="kind of texts")

@@ -320,7 +320,7 @@ class RestoredLayers(EncoderComparison):
 
 PROBE = ProbeFamily.among(
     [ComparedVectors(), ComparedAttention(), ClustersOfLabels(), ComparedWeights(), ComparedLosses(), RestoredLayers()],
-    argument="what is compared",
+    argument="quantity to compare",
     question="What differs between a model and its reference, layer by layer?",
     reference="Kornblith et al. 2019; Merchant et al. 2020",
 )

@@ -83,9 +83,9 @@ class EraseAndPredict(CausalProbe):
     of: str = "pos"
     """The task whose labels are erased."""
     method: Literal["leace", "inlp"] = "leace"
-    """How: least-squares concept erasure, or iterative null-space projection."""
+    """Method of erasure: least-squares concept erasure (LEACE) or iterative null-space projection (INLP)."""
     oracle: str = "linear"
-    """Readout that looks for what is left; ``mlp`` finds what is not linear, too."""
+    """Readout fitted after the erasure to measure what is left; ``mlp`` also finds what is not linear."""
     within: str | None = None
     """The layer of labels within whose values the property is erased, so that these stay apart: ``upos`` for features
     when left out, as the number of nouns lies in another direction than that of verbs, and for other tasks none."""
@@ -96,8 +96,8 @@ class EraseAndPredict(CausalProbe):
     by: str = "upos"
     """The layer of labels that groups of masked words are made of, where the text has it."""
     most_words: int = 8_000
-    """Words of train that erasures are fitted to at most; of dev and test half as many. All are random sentences. Their
-    states are held in memory, of BERT-base about 1 GB."""
+    """Maximum number of words of train that erasures are fitted to, in random sentences; half as many of dev and test.
+    Their states are held in memory, of BERT-base about 1 GB."""
     question = "What can a model no longer predict when a property is erased from a layer?"
     reference = "Elazar et al. 2021; Belrose et al. 2023; Canby et al. 2024"
     reads = ("train", "dev", "test")

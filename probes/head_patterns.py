@@ -44,7 +44,7 @@ class HeadPatterns(AttentionProbe):
 
     @property
     def pairs(self) -> bool:
-        """Whether pairs were asked for."""
+        """Whether neighbouring sentences are read as pairs."""
         return self.texts == "pairs"
 
     def statistics(self, sentences: Sentences) -> Sequence[MakeStatistic]:

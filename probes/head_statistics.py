@@ -44,7 +44,7 @@ class Statistics(AttentionProbe):
 
     @property
     def norms(self) -> bool:
-        """Whether norms were asked for."""
+        """Whether ‖αf(x)‖ is computed."""
         return self.with_norms
 
     def statistics(self, sentences: Sentences) -> Sequence[MakeStatistic]:

@@ -161,7 +161,7 @@ class Parser(GateProbe):
 
 PROBE = ProbeFamily.among(
     [Trees(), Coreference(), Parser()],
-    argument="what is asked",
+    argument="question about syntax",
     reference="Clark et al. 2019, §4; Htut et al. 2019",
     default=Relations(),
 )

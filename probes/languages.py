@@ -1,7 +1,7 @@
 """Languages: what does an encoder share between them, and in which layer?
 
 Pires, Schlinger & Garrette (2019), *How Multilingual is Multilingual BERT?*, and Libovický, Rosa & Fraser (2019), *How
-Language-Neutral is Multilingual BERT?*. They ask the test split of a corpus of several languages,
+Language-Neutral is Multilingual BERT?*. They use the test split of a corpus of several languages,
 ``parallel:en=PATH,de=PATH``, or ``multilingual:…`` where no translations are needed.
 What is fitted is fitted to other folds of its sentences.
 
@@ -163,10 +163,10 @@ class Retrieval(_OfSentences):
 
 @dataclass(frozen=True)
 class Translation(GeometryProbe):
-    """What is a word translated by?
+    """Which word translates a word?
 
     Words are of one type if they are spelled alike, capitals aside, or with ``by: lemma`` have the same lemma;
-    punctuation is left out. Asked is about words with one sure link, whose translation has no other one.
+    punctuation is left out. Words are tested that have a single link, a sure one, to a word that has no other link.
     """
 
     by: str = "form"
@@ -174,7 +174,7 @@ class Translation(GeometryProbe):
     folds: int = 5
     """Parts into which sentences are divided; candidates are in other parts than the word."""
     most_words: int = 2000
-    """Words of each language that are asked about at most, drawn at random."""
+    """Maximum number of words tested in each language, drawn at random."""
     task = "languages:translation"
     subject = "languages"
     question = "Is the nearest word of another language what a word is translated by?"
@@ -293,7 +293,7 @@ class Transfer(GeometryProbe):
     """
 
     of: str = "pos"
-    """The task whose labels are asked for."""
+    """The task whose labels are predicted."""
     most_words: int = 5000
     """Words of each language that are read at most, of train; of dev and test half as many."""
     subject = "languages"

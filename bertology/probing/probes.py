@@ -73,7 +73,7 @@ class Probe(ABC):
     @property
     @abstractmethod
     def question(self) -> str:
-        """One line: what is asked."""
+        """Research question of the task, in one line."""
 
     @property
     @abstractmethod
