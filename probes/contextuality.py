@@ -53,7 +53,10 @@ class Contextuality(GeometryProbe):
     question = "How much of a word's vector is the word, and how much its context?"
     reference = "Ethayarajh 2019"
     metrics = (
-        sum_metric("self_similarity_adjusted", "mean cosine of a word's occurrences minus that of random words"),
+        sum_metric(
+            "self_similarity_adjusted",
+            "mean cosine of a word's occurrences minus that of random words; groups: word types by frequency and tags",
+        ),
         sum_metric("self_similarity", "mean cosine of two occurrences of a word, mean over words"),
         sum_metric("self_similarity_baseline", "baseline: mean cosine of as many occurrences of random words"),
         sum_metric("anisotropy", "mean cosine of two words' vectors, over all pairs of words", higher_is_better=False),

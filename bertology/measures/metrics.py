@@ -184,7 +184,7 @@ def micro_f1(*, without: Collection[str]) -> Metric:
         return _f1(counts[..., keep, :].sum(axis=-2))
 
     left_out = " and ".join(sorted(without))
-    return Metric("micro_f1", True, f"F1 over all items' labels, the label {left_out} left out", score)
+    return Metric("micro_f1", True, f"F1 over the labels of all items, any label {left_out} left out", score)
 
 
 def grouped_macro_f1(name: str, description: str, *, group: Callable[[str], str | None]) -> Metric:
@@ -803,13 +803,9 @@ LAYER_COLUMNS: Mapping[str, LayerColumn] = {
     "completeness": LayerColumn(
         "gone",
         "metric",
-        note=("gone", "completeness: share of the property, beyond chance, that a readout fitted anew no longer finds"),
+        note=("gone", "completeness, of what a readout finds of the property beyond chance (the most frequent label)"),
     ),
-    "others_kept": LayerColumn(
-        "others kept",
-        "metric",
-        note=("others kept", "selectivity: share of other properties that readouts fitted anew still find"),
-    ),
+    "others_kept": LayerColumn("others kept", "metric"),
 }
 """The columns of a table of layers by the names that its lines have for them, in order."""
 DRAWN_COLUMNS = ("control_task", "blind", "random_init", "rescaled", "refit", "reference")
