@@ -196,7 +196,7 @@ class Registry(Generic[Component]):
 
 
 def imported(entry_point: EntryPoint, kind: str) -> Any:
-    """The object that an entry point of some ``kind`` of component names."""
+    """Import the object that an entry point names; ``kind`` is what error messages call the component."""
     try:
         return entry_point.load()
     except Exception as error:

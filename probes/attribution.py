@@ -53,11 +53,11 @@ class Attribution(CausalProbe):
     reference = "Jain & Wallace 2019; Wiegreffe & Pinter 2019; DeYoung et al. 2020"
     metrics = (
         share_metric("top_is_cause", "share of texts in which the word with the highest score is the subject"),
-        sum_metric("rank_correlation", "Kendall's τ with leave-one-out, mean of texts"),
-        sum_metric("comprehensiveness", "probability lost when the one to three highest words are masked"),
-        sum_metric("sufficiency", "probability lost when all other words are masked", higher_is_better=False),
-        share_metric("cause_by_distance", "top_is_cause of integrated gradients; groups are distances to the mask"),
-        sum_metric("completeness_error", "share that integrated gradients miss", higher_is_better=False),
+        sum_metric("rank_correlation", "Kendall's τ of word scores with those of leave-one-out, mean over texts"),
+        sum_metric("comprehensiveness", "fall of the correct word's probability when the 1 to 3 top words are masked"),
+        sum_metric("sufficiency", "fall of probability when only the 1 to 3 top words stay", higher_is_better=False),
+        share_metric("cause_by_distance", "share of subjects with top integrated gradients, by distance to the mask"),
+        sum_metric("completeness_error", "share of the effect that integrated gradients miss", higher_is_better=False),
     )
 
     @property
@@ -66,7 +66,7 @@ class Attribution(CausalProbe):
         return f"attribution:{self.of}"
 
     def items(self, source: str, *, columns: str | None = None) -> CausalItems:
-        """Pairs of texts, of which the first is asked about."""
+        """Pairs of texts; words of the first are scored."""
         pairs = causal.agreement_pairs if self.of == "agreement" else fact_pairs
         return CausalItems(tuple(pairs(source, columns=columns)))
 
@@ -111,4 +111,4 @@ def _title(method: str) -> str:
     return method.replace("_times_", " × ").replace("_", " ")
 
 
-PROBE = ProbeFamily.among([Attribution(), Attribution(of="facts")], argument="what texts are about")
+PROBE = ProbeFamily.among([Attribution(), Attribution(of="facts")], argument="kind of texts")

@@ -37,8 +37,8 @@ class ChunkClusters(GeometryProbe):
     question = "Do the kinds of shallow phrases form clusters?"
     reference = "Jawahar et al. 2019, §3"
     metrics = (
-        sum_metric("v_measure", "normalised mutual information of clusters and kinds of chunks"),
-        sum_metric("adjusted_rand", "agreement of clusters with kinds of chunks, 0 at random"),
+        sum_metric("v_measure", "V-measure: normalised mutual information of clusters and kinds of chunks"),
+        sum_metric("adjusted_rand", "adjusted Rand index of clusters and kinds of chunks, 0 at random"),
     )
     reads = ("train", "test")
     fits = "k-means of spans"

@@ -51,8 +51,8 @@ from bertology.probing.items import SplitVectors, SplitWords, sampled_words
 
 Floats = NDArray[np.float64]
 _ABOUT = {
-    "procrustes": "half the squared distance after the best rotation, of vectors of length 1 in all",
-    "mutual_neighbours": "share of a word's ten nearest words that are the same in both",
+    **similarity.DESCRIPTIONS,
+    "procrustes": "Procrustes distance, 1 minus the similarity after the best rotation",
 }
 
 
@@ -88,18 +88,21 @@ class ComparedVectors(VectorComparison):
             *(
                 sum_metric(
                     metric,
-                    _ABOUT.get(name, f"{name} with the reference"),
+                    f"{_ABOUT.get(name, name)}, of model and reference",
                     higher_is_better=name != "procrustes",
                     bounds="share" if name == "mutual_neighbours" else "none",
                 )
                 for metric, name in shown
             ),
-            *(sum_metric(f"{metric}_null", f"{metric} with words in random order") for metric, _ in shown),
-            sum_metric("anisotropy", "mean cosine of two words, of all pairs of words"),
-            sum_metric("anisotropy_reference", "mean cosine of two words, of all pairs of words, in the reference"),
-            sum_metric("anisotropy_change", "the former less the latter"),
-            sum_metric("cosine_reference", "mean cosine of a word's vector with that of the reference"),
-            sum_metric("moved_reference", "mean distance of a word's two vectors, over the length of the reference's"),
+            *(
+                sum_metric(f"{metric}_null", f"{metric} of unrelated vectors: words in random order")
+                for metric, _ in shown
+            ),
+            sum_metric("anisotropy", "mean cosine of the vectors of two words, over all pairs of words"),
+            sum_metric("anisotropy_reference", "mean cosine of two words' vectors in the reference, over all pairs"),
+            sum_metric("anisotropy_change", "anisotropy of the model minus that of the reference"),
+            sum_metric("cosine_reference", "mean cosine of a word's vectors in model and reference"),
+            sum_metric("moved_reference", "mean ‖x − y‖ / ‖y‖, x a word's vector in the model, y in the reference"),
         )
 
     def statistics(
@@ -130,14 +133,14 @@ class ClustersOfLabels(VectorComparison):
     question = "Do the clusters of labels lie to each other as in the reference, layer by layer?"
     reference = "Zhou & Srikumar 2022"
     metrics = (
-        sum_metric("layout", "correlation with the reference of distances between labels"),
-        sum_metric("layout_hulls", "correlation with the reference of distances between convex hulls of labels"),
-        sum_metric("centroids_model", "mean distance of two labels' centroids, over the spread of their words"),
-        sum_metric("centroids_reference", "distance of centroids, over the spread of words, in the reference"),
-        sum_metric("centroids_change", "distance of centroids in the model less that in the reference"),
-        sum_metric("hulls_model", "mean distance of two labels' convex hulls, over that of shuffled labels"),
-        sum_metric("hulls_reference", "distance of hulls, over that of shuffled labels, in the reference"),
-        sum_metric("separable_model", "share of pairs of labels that a hyperplane separates"),
+        sum_metric("layout", "Pearson's r of model and reference over distances of two labels' centroids"),
+        sum_metric("layout_hulls", "Pearson's r of model and reference over distances of two labels' hulls"),
+        sum_metric("centroids_model", "mean distance of two labels' centroids, divided by the spread of words"),
+        sum_metric("centroids_reference", "distance of centroids, divided by the spread of words, in the reference"),
+        sum_metric("centroids_change", "distance of centroids in the model minus that in the reference"),
+        sum_metric("hulls_model", "mean distance of two labels' convex hulls, divided by that of shuffled labels"),
+        sum_metric("hulls_reference", "distance of hulls, divided by that of shuffled labels, in the reference"),
+        sum_metric("separable_model", "share of pairs of labels that a hyperplane separates in the model"),
         sum_metric("separable_reference", "share of pairs of labels that a hyperplane separates in the reference"),
         sum_metric("separable_shuffled", "share of pairs of shuffled labels that a hyperplane separates in the model"),
     )
@@ -179,8 +182,8 @@ class ComparedAttention(AttentionComparison):
     reference = "Kovaleva et al. 2019; Hao et al. 2020"
     asks_random_weights = True
     metrics = (
-        sum_metric("divergence_bits", "Jensen–Shannon divergence of attention from a word, mean over words"),
-        sum_metric("map_cosine", "cosine of the maps of a sentence, mean over sentences", higher_is_better=False),
+        sum_metric("divergence_bits", "Jensen–Shannon divergence of a word's attention from that in the reference"),
+        sum_metric("map_cosine", "mean cosine of a sentence's attention maps in both models", higher_is_better=False),
     )
 
     def of_sentence(self, model: Floats, reference: Floats) -> Mapping[str, tuple[Floats, float]]:
@@ -210,9 +213,9 @@ class ComparedWeights(EncoderComparison):
     question = "How far are a model's weights from those of its reference, layer by layer?"
     reference = "cf. Radiya-Dixit & Wang 2020"
     metrics = (
-        sum_metric("relative_l2", "length of the difference over that of the reference", higher_is_better=False),
-        sum_metric("cosine", "cosine with the weights of the reference"),
-        sum_metric("changed", "share of the weights that differ", higher_is_better=False),
+        sum_metric("relative_l2", "‖B − A‖ / ‖A‖ of weights B and the reference's A", higher_is_better=False),
+        sum_metric("cosine", "cosine of a layer's weights, as one vector, with those of the reference"),
+        sum_metric("changed", "share of weights that differ from the reference's", higher_is_better=False),
     )
     columns: Literal["both"] = "both"
     reads = ()
@@ -235,7 +238,7 @@ class ComparedWeights(EncoderComparison):
 
 @dataclass(frozen=True)
 class ComparedLosses(EncoderComparison):
-    """How many bits more does a masked word cost?"""
+    """Is the cross-entropy of masked words higher than in the reference?"""
 
     by: str = "upos"
     """The layer of labels of words that groups are made of, where the text has it."""
@@ -247,11 +250,11 @@ class ComparedLosses(EncoderComparison):
     question = "How well does a model predict masked words, beside its reference?"
     reference = "Devlin et al. 2019"
     metrics = (
-        sum_metric("change_bits", "bits of a masked word more than in the reference", higher_is_better=False),
-        sum_metric("masked_loss_bits", "bits of a masked word", higher_is_better=False),
-        sum_metric("reference_bits", "bits of a masked word in the reference", higher_is_better=False),
-        share_metric("accuracy", "share of masked words whose pieces are all predicted"),
-        share_metric("accuracy_reference", "accuracy of the reference"),
+        sum_metric("change_bits", "cross-entropy of a masked word minus the reference's", higher_is_better=False),
+        sum_metric("masked_loss_bits", "cross-entropy of a masked word, mean over words", higher_is_better=False),
+        sum_metric("reference_bits", "cross-entropy of a masked word in the reference", higher_is_better=False),
+        share_metric("accuracy", "share of masked words whose subwords are all predicted"),
+        share_metric("accuracy_reference", "share of masked words that the reference predicts"),
     )
     columns: Literal["model"] = "model"
     about = "Any text will do."
@@ -285,11 +288,11 @@ class RestoredLayers(EncoderComparison):
     question = "What does a fine-tuned task lose with layers as they were before?"
     reference = "Hao et al. 2019"
     metrics = (
-        sum_metric("restored_alone", "accuracy with this layer of the reference put back, less the model's accuracy"),
-        sum_metric("restored_up_to", "accuracy with all layers up to this one put back, less the model's accuracy"),
-        sum_metric("restored_from", "accuracy with all layers from this one on put back, less the model's accuracy"),
-        share_metric("accuracy", "accuracy of the model"),
-        share_metric("accuracy_reference", "accuracy of the reference"),
+        sum_metric("restored_alone", "change of accuracy with the reference's weights in this layer alone"),
+        sum_metric("restored_up_to", "change of accuracy with the reference's weights in layers up to this one"),
+        sum_metric("restored_from", "change of accuracy with the reference's weights from this layer on"),
+        share_metric("accuracy", "share of items whose label the fine-tuned model predicts"),
+        share_metric("accuracy_reference", "accuracy with the reference's weights in all layers"),
     )
     columns: Literal["both"] = "both"
     about = "The labels are known when the model is open."
@@ -317,7 +320,7 @@ class RestoredLayers(EncoderComparison):
 
 PROBE = ProbeFamily.among(
     [ComparedVectors(), ComparedAttention(), ClustersOfLabels(), ComparedWeights(), ComparedLosses(), RestoredLayers()],
-    argument="what is compared",
+    argument="quantity to compare",
     question="What differs between a model and its reference, layer by layer?",
     reference="Kornblith et al. 2019; Merchant et al. 2020",
 )

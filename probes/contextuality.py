@@ -53,29 +53,32 @@ class Contextuality(GeometryProbe):
     question = "How much of a word's vector is the word, and how much its context?"
     reference = "Ethayarajh 2019"
     metrics = (
-        sum_metric("self_similarity_adjusted", "self-similarity less its baseline of random words"),
-        sum_metric("self_similarity", "mean cosine of a word's occurrences, mean over words"),
-        sum_metric("self_similarity_baseline", "mean cosine of as many occurrences of any of these words"),
-        sum_metric("anisotropy", "mean cosine of two words, of all pairs of words", higher_is_better=False),
-        sum_metric("self_similarity_ratio", "(self-similarity − its baseline) / (1 − its baseline)"),
-        sum_metric("self_similarity_by_token", "self-similarity less its baseline, words weighted by occurrences"),
-        sum_metric("self_similarity_standardised", "self-similarity less its baseline, in standardised dimensions"),
         sum_metric(
-            "self_similarity_without_top", "self-similarity less its baseline, without the top principal components"
+            "self_similarity_adjusted",
+            "mean cosine of a word's occurrences minus that of random words; groups: word types by frequency and tags",
         ),
-        sum_metric("self_similarity_cluster_centred", "self-similarity less its baseline, without cluster means"),
-        sum_metric("self_similarity_cluster_centred_baseline", "mean cosine of random words, without cluster means"),
-        sum_metric("intra_sentence_similarity", "mean cosine of words with the mean of their sentence"),
-        sum_metric("intra_sentence_similarity_adjusted", "intra-sentence similarity less that of random words"),
-        sum_metric("explainable_variance", "share of a word's variance on its first principal component"),
-        sum_metric("explainable_variance_adjusted", "explainable variance less that of as many random words"),
-        sum_metric("variance_between_types", "share of variance between word types"),
-        sum_metric("variance_between_tags", "share of variance between the tags of a type"),
-        sum_metric("variance_within", "share of variance within the tags of a type"),
-        sum_metric("iso_score", "use of all dimensions, 0 to 1"),
-        sum_metric("effective_rank_dimensions", "(Σλ)² / Σλ² of the covariance"),
-        sum_metric("matrix_entropy_bits", "entropy of the spectrum of the covariance"),
-        sum_metric("rogue_share", "share of the mean cosine from three dimensions", higher_is_better=False),
+        sum_metric("self_similarity", "mean cosine of two occurrences of a word, mean over words"),
+        sum_metric("self_similarity_baseline", "baseline: mean cosine of as many occurrences of random words"),
+        sum_metric("anisotropy", "mean cosine of two words' vectors, over all pairs of words", higher_is_better=False),
+        sum_metric("self_similarity_ratio", "(self-similarity − its baseline) / (1 − its baseline)"),
+        sum_metric("self_similarity_by_token", "self-similarity minus baseline, words weighted by frequency"),
+        sum_metric("self_similarity_standardised", "self-similarity minus baseline, every dimension standardised"),
+        sum_metric(
+            "self_similarity_without_top", "self-similarity minus baseline, largest principal components removed"
+        ),
+        sum_metric("self_similarity_cluster_centred", "self-similarity minus baseline, cluster means subtracted"),
+        sum_metric("self_similarity_cluster_centred_baseline", "mean cosine of random words, cluster means subtracted"),
+        sum_metric("intra_sentence_similarity", "mean cosine of a word's vector with the mean vector of its sentence"),
+        sum_metric("intra_sentence_similarity_adjusted", "intra-sentence similarity minus that of random words"),
+        sum_metric("explainable_variance", "share of variance of a word's vectors on their first principal component"),
+        sum_metric("explainable_variance_adjusted", "explainable variance minus that of as many random words"),
+        sum_metric("variance_between_types", "share of the variance of vectors that lies between word types"),
+        sum_metric("variance_between_tags", "share of the variance that lies between the tags of one word type"),
+        sum_metric("variance_within", "share of the variance that lies within one tag of a word type"),
+        sum_metric("iso_score", "IsoScore: 0 if only one dimension varies, 1 (100 %) if all vary alike"),
+        sum_metric("effective_rank_dimensions", "effective rank (Σλ)² / Σλ² of the eigenvalues λ of the covariance"),
+        sum_metric("matrix_entropy_bits", "entropy in bits of the eigenvalues of the covariance, as shares"),
+        sum_metric("rogue_share", "share of anisotropy from the top three dimensions", higher_is_better=False),
     )
 
     def statistics(self, vectors: SplitVectors, sentences: Splits, items: TextItems) -> Iterator[LayerSums]:

@@ -251,12 +251,12 @@ class PsycholinguisticDiagnostics(ClozeProbe):
 
     @property
     def asks(self) -> ClozeAsks:
-        """Kind of question about a text."""
+        """Kind of question that the model answers about each text, such as the word at a mask."""
         return _KINDS[self.kind].asks
 
     @property
     def question(self) -> str:
-        """The question of its kind."""
+        """The research question of the diagnostics named by ``kind``."""
         return _KINDS[self.kind].question
 
     @property

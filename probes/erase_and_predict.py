@@ -50,29 +50,32 @@ _KINDS = ("", "_masked", "_visible")
 
 
 def _metrics(prefix: str, what: str) -> Iterator[Metric]:
-    yield sum_metric(f"{prefix}beyond_random_bits", f"bits of {what} more than without as many random directions")
-    yield sum_metric(f"{prefix}loss_increase_bits", f"bits of {what} more once the property is erased")
-    yield sum_metric(f"{prefix}random_increase_bits", f"bits of {what} more without as many random directions")
-    yield sum_metric(f"{prefix}shuffled_increase_bits", f"bits of {what} more once shuffled labels are erased")
-    yield sum_metric(f"{prefix}moved_increase_bits", f"bits of {what} more after random moves of the same length")
-    yield sum_metric(f"{prefix}loss_bits", f"bits of {what}, nothing erased", higher_is_better=False)
+    yield sum_metric(f"{prefix}beyond_random_bits", f"loss of {what}: property erased minus as many random directions")
+    yield sum_metric(f"{prefix}loss_increase_bits", f"increase of the loss of {what}, property erased")
+    yield sum_metric(f"{prefix}random_increase_bits", f"increase of the loss of {what}, random directions erased")
+    yield sum_metric(f"{prefix}shuffled_increase_bits", f"increase of the loss of {what}, shuffled labels erased")
+    yield sum_metric(f"{prefix}moved_increase_bits", f"increase of the loss of {what}, states moved as far at random")
+    yield sum_metric(f"{prefix}loss_bits", f"mean cross-entropy of {what}, nothing erased", higher_is_better=False)
     yield share_metric(f"{prefix}accuracy_plain", f"share of {what} predicted with nothing erased")
-    yield share_metric(f"{prefix}accuracy_erased", f"share of {what} predicted once the property is erased")
-    yield share_metric(f"{prefix}accuracy_random", f"share of {what} predicted without as many random directions")
+    yield share_metric(f"{prefix}accuracy_erased", f"share of {what} predicted with the property erased")
+    yield share_metric(f"{prefix}accuracy_random", f"share of {what} predicted, as many random directions erased")
     yield sum_metric(f"{prefix}divergence_erased_bits", "KL divergence of predictions after erasure from those before")
     yield sum_metric(
-        f"{prefix}divergence_random_bits", "KL divergence of predictions without as many random directions"
+        f"{prefix}divergence_random_bits",
+        "KL divergence of predictions with as many random directions erased from those before",
     )
 
 
 def _judgements(kind: str) -> Iterator[Metric]:
-    of = f" in {kind[1:]} pieces" if kind else ""
-    yield sum_metric(f"completeness{kind}", f"share of what an oracle finds of the property{of} that is gone")
-    yield sum_metric(f"others_kept{kind}", f"share of what oracles find of other properties{of} that is still there")
-    yield sum_metric(f"reliability{kind}", "harmonic mean of completeness and of what is kept of others")
+    of = f" in {kind[1:]} subwords" if kind else ""
+    yield sum_metric(f"completeness{kind}", f"share of the property{of} that a readout fitted anew no longer finds")
+    yield sum_metric(
+        f"others_kept{kind}", f"share of other properties{of} that fresh readouts still find (selectivity)"
+    )
+    yield sum_metric(f"reliability{kind}", "harmonic mean of completeness and others kept")
     if kind:
         name = f"directions{kind}_dimensions"
-        yield sum_metric(name, "number of directions that are removed", higher_is_better=False)
+        yield sum_metric(name, "number of dimensions of the state that are erased", higher_is_better=False)
 
 
 @dataclass(frozen=True)
@@ -82,9 +85,9 @@ class EraseAndPredict(CausalProbe):
     of: str = "pos"
     """The task whose labels are erased."""
     method: Literal["leace", "inlp"] = "leace"
-    """How: least-squares concept erasure, or iterative null-space projection."""
+    """Method of erasure: least-squares concept erasure (LEACE) or iterative null-space projection (INLP)."""
     oracle: str = "linear"
-    """Readout that looks for what is left; ``mlp`` finds what is not linear, too."""
+    """Readout fitted after the erasure to measure what is left; ``mlp`` also finds what is not linear."""
     within: str | None = None
     """The layer of labels within whose values the property is erased, so that these stay apart: ``upos`` for features
     when left out, as the number of nouns lies in another direction than that of verbs, and for other tasks none."""
@@ -95,8 +98,8 @@ class EraseAndPredict(CausalProbe):
     by: str = "upos"
     """The layer of labels that groups of masked words are made of, where the text has it."""
     most_words: int = 8_000
-    """Words of train that erasures are fitted to at most; of dev and test half as many. All are random sentences. Their
-    states are held in memory, of BERT-base about 1 GB."""
+    """Maximum number of words of train that erasures are fitted to, in random sentences; half as many of dev and test.
+    Their states are held in memory, of BERT-base about 1 GB."""
     question = "What can a model no longer predict when a property is erased from a layer?"
     reference = "Elazar et al. 2021; Belrose et al. 2023; Canby et al. 2024"
     reads = ("train", "dev", "test")
@@ -105,10 +108,10 @@ class EraseAndPredict(CausalProbe):
         *(metric for kind in _KINDS for metric in _judgements(kind)),
         *_metrics("visible_", "words that are not masked"),
         share_metric("choice_accuracy", "share of agreement items in which the correct form is more probable"),
-        share_metric("choice_accuracy_erased", "accuracy of choices once the property is erased"),
-        share_metric("choice_accuracy_random", "accuracy of choices without as many random directions"),
-        share_metric("choice_accuracy_shuffled", "accuracy of choices once shuffled labels are erased"),
-        share_metric("choice_accuracy_moved", "accuracy of choices after random moves of the same length"),
+        share_metric("choice_accuracy_erased", "share of correct choices with the property erased"),
+        share_metric("choice_accuracy_random", "share of correct choices, as many random directions erased"),
+        share_metric("choice_accuracy_shuffled", "share of correct choices with shuffled labels erased"),
+        share_metric("choice_accuracy_moved", "share of correct choices, states moved as far at random"),
     )
 
     @property
@@ -228,9 +231,9 @@ class ErasedAgreement(CausalProbe):
     about = "Pairs; which of them the model cannot read is seen when it reads them."
     reference = "Elazar et al. 2021; Lasri et al. 2022"
     metrics = (
-        share_metric("accuracy_erased", "accuracy of choices once the number is erased", higher_is_better=False),
-        share_metric("accuracy_random", "accuracy of choices without as many random directions"),
-        share_metric("accuracy_plain", "accuracy of choices with nothing erased"),
+        share_metric("accuracy_erased", "share of correct verb forms, number erased", higher_is_better=False),
+        share_metric("accuracy_random", "share of correct verb forms, as many random directions erased"),
+        share_metric("accuracy_plain", "share of correct verb forms, nothing erased"),
     )
 
     def items(self, source: str, *, columns: str | None = None) -> CausalItems:

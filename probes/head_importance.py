@@ -4,7 +4,7 @@ After Michel et al. (2019), *Are Sixteen Heads Really Better than One?*, asked o
 every sentence are masked, always the same ones, and the loss is that of restoring them.
 
 - ``importance`` (their equation 2): the expected magnitude of the loss's gradient at a gate on the head, divided by the
-  ℓ2 norm of its layer; ``gradient_bits`` is the same undivided.
+  ℓ2 norm of its layer; ``gradient_bits`` is that magnitude undivided.
 - ``delta_loss_bits`` and ``delta_accuracy`` (their §3.2): what changes when the head is off, or attends to every piece
   alike (Kovaleva et al. 2019, §4.4); and of whole layers, when all heads are off or all but the most important one
   (their §3.3; it is named by the same sentences, which flatters it a little).
@@ -44,16 +44,16 @@ class HeadImportance(GateProbe):
     question = "What does the model lose, in restoring masked words, without each of its heads?"
     reference = "Michel et al. 2019"
     metrics = (
-        sum_metric("importance", "mean |gradient| of the loss at the head's gate, over the layer's ℓ2 norm"),
-        sum_metric("gradient_bits", "mean |gradient| of the loss at the head's gate"),
-        sum_metric("delta_loss_bits", "loss of a masked word without the head, less that with it"),
+        sum_metric("importance", "mean |gradient| of the loss by the head's gate, divided by its layer's ℓ2 norm"),
+        sum_metric("gradient_bits", "mean |gradient| of the loss by a gate of 1 on the head"),
+        sum_metric("delta_loss_bits", "loss of a masked word without the head, minus that with it"),
         sum_metric(
-            "delta_accuracy", "masked words restored without the head, less those with it", higher_is_better=False
+            "delta_accuracy", "share of masked words predicted, without minus with the head", higher_is_better=False
         ),
-        sum_metric("loss_bits", "loss of a masked word with some heads off", higher_is_better=False),
-        share_metric("accuracy", "masked words restored with some heads off"),
-        sum_metric("attention_gradient_bits", "mean |gradient| of the loss at an attention weight"),
-        sum_metric("attention_effect_bits", "mean |gradient| of the loss at a gate on attention to a kind of piece"),
+        sum_metric("loss_bits", "cross-entropy of a masked word with some heads off", higher_is_better=False),
+        share_metric("accuracy", "share of masked words predicted with some heads off"),
+        sum_metric("attention_gradient_bits", "mean |gradient| of the loss by an attention weight"),
+        sum_metric("attention_effect_bits", "mean |gradient| of the loss by a gate on attention to a kind of subword"),
     )
     share: float = 0.15
     """Share of the words of a sentence that are masked."""

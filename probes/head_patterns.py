@@ -39,12 +39,12 @@ class HeadPatterns(AttentionProbe):
     task = "head_patterns"
     question = "What does each head's map look like: vertical, diagonal, both, block, or none of these?"
     reference = "Kovaleva et al. 2019, §4.1"
-    metrics = (share_metric("pattern_share", "maps of one class, divided by all maps of the head"),)
+    metrics = (share_metric("pattern_share", "share of the head's maps that have a pattern, such as vertical"),)
     level = "piece"
 
     @property
     def pairs(self) -> bool:
-        """Whether pairs were asked for."""
+        """Whether neighbouring sentences are read as pairs."""
         return self.texts == "pairs"
 
     def statistics(self, sentences: Sentences) -> Sequence[MakeStatistic]:

@@ -61,7 +61,7 @@ class Roles(ArcProbe):
     task = "head_roles"
     question = "Does a head look at a neighbour, along one relation, or at rare words?"
     reference = "Voita et al. 2019, §5"
-    metrics = (share_metric("role_share", "share of words whose maximum lies where the role has it"),)
+    metrics = (share_metric("role_share", "share of words that attend most to the word that the role names"),)
     self_competes = True
     baselines = (OFFSET,)
 

@@ -33,18 +33,18 @@ class Statistics(AttentionProbe):
     question = "What does each head look at, how sharply, and how far away?"
     reference = "Clark et al. 2019, §3"
     metrics = (
-        share_metric("attention_mass", "mean attention of words to a kind of unit, over words that have such a unit"),
-        share_metric("argmax_share", "share of words whose most attended word stands at an offset, in words"),
-        share_metric("confidence", "mean over words of the largest weight to a word"),
-        sum_metric("entropy_nats", "mean entropy of the attention of words, in nats", higher_is_better=False),
-        sum_metric("cls_entropy_nats", "mean entropy of attention of the first token, in nats", higher_is_better=False),
-        sum_metric("distance", "mean distance of attention between words, in words, weighted by attention"),
-        share_metric("norm_share", "share of ‖αf(x)‖ of words that comes from a kind of unit"),
+        share_metric("attention_mass", "mean attention to a kind of unit, such as [SEP], over words that have one"),
+        share_metric("argmax_share", "share of words whose most attended word is at an offset, such as one ahead"),
+        share_metric("confidence", "largest attention weight on a single word, mean over attending words"),
+        sum_metric("entropy_nats", "mean entropy of a word's attention, in nats", higher_is_better=False),
+        sum_metric("cls_entropy_nats", "mean entropy of the first token's attention, in nats", higher_is_better=False),
+        sum_metric("distance", "mean distance in words from attending to attended word, weighted by attention"),
+        share_metric("norm_share", "share of what the head adds to words, ‖αf(x)‖, from one kind of unit"),
     )
 
     @property
     def norms(self) -> bool:
-        """Whether norms were asked for."""
+        """Whether ‖αf(x)‖ is computed."""
         return self.with_norms
 
     def statistics(self, sentences: Sentences) -> Sequence[MakeStatistic]:

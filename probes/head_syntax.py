@@ -70,7 +70,7 @@ class Relations(ArcProbe):
     task = "head_syntax"
     question = "Does a head look at the syntactic head, or at a dependent in one relation?"
     reference = "Clark et al. 2019, §4.2"
-    metrics = (share_metric("relation_accuracy", "share of words whose maximum is the word that the relation joins"),)
+    metrics = (share_metric("relation_accuracy", "share of words that attend most to their partner in the relation"),)
     baselines = (OFFSET,)
 
     def arcs(self, sentences: Sentences, use: str) -> Sequence[Arcs]:
@@ -89,7 +89,7 @@ class Trees(BestHeadProbe):
     task = "head_syntax:trees"
     question = "Do the edges that a head's weights make form the tree?"
     reference = "Htut et al. 2019, §3"
-    metrics = (share_metric("head_uuas", "share of undirected edges that the head finds, punctuation left out"),)
+    metrics = (share_metric("head_uuas", "share of undirected tree edges that the head finds, no punctuation"),)
     baselines = (OFFSET,)
 
     def statistics(self, sentences: Sentences) -> Sequence[MakeStatistic]:
@@ -116,7 +116,7 @@ class Coreference(ArcProbe):
     task = "head_syntax:coreference"
     question = "Does a mention look at its antecedent more than at other mentions?"
     reference = "Clark et al. 2019, §4.3"
-    metrics = (share_metric("antecedent_accuracy", "share of mentions that look at an antecedent most"),)
+    metrics = (share_metric("antecedent_accuracy", "share of mentions that attend most to one of their antecedents"),)
     baselines = (
         ControlNote("nearest", "nearest", "the candidate that stands nearest"),
         ControlNote("head_match", "same word", "the nearest candidate with the same word, else the nearest"),
@@ -139,7 +139,7 @@ class Parser(GateProbe):
     task = "head_syntax:parser"
     question = "Do all heads together say which word hangs from which?"
     reference = "Clark et al. 2019, §5"
-    metrics = (share_metric("attention_uas", "share of words whose head is named, roots and punctuation left out"),)
+    metrics = (share_metric("attention_uas", "share of words whose syntactic head is found, no roots or punctuation"),)
 
     def measure(
         self, encoder: Encoder, sentences: Sentences, *, layers: Sequence[int], on_long: str, progress: Progress
@@ -161,7 +161,7 @@ class Parser(GateProbe):
 
 PROBE = ProbeFamily.among(
     [Trees(), Coreference(), Parser()],
-    argument="what is asked",
+    argument="question about syntax",
     reference="Clark et al. 2019, §4; Htut et al. 2019",
     default=Relations(),
 )

@@ -29,7 +29,7 @@ from bertology.probing import LeftOut, ProbeFamily
 _BY_TYPE = tuple(
     mean_over_groups(
         f"p_at_1 {kind}",
-        f"share of answers that come first, its mean over {kind} relations",
+        f"share of answers that are predicted first, mean over {kind} relations",
         of=find_metric("p_at_1"),
         which=lambda group, kind=kind: group.startswith(f"{kind} "),  # type: ignore[misc]
     )

@@ -1,7 +1,7 @@
 """Languages: what does an encoder share between them, and in which layer?
 
 Pires, Schlinger & Garrette (2019), *How Multilingual is Multilingual BERT?*, and Libovický, Rosa & Fraser (2019), *How
-Language-Neutral is Multilingual BERT?*. They ask the test split of a corpus of several languages,
+Language-Neutral is Multilingual BERT?*. They use the test split of a corpus of several languages,
 ``parallel:en=PATH,de=PATH``, or ``multilingual:…`` where no translations are needed.
 What is fitted is fitted to other folds of its sentences.
 
@@ -83,13 +83,13 @@ class Identity(_OfSentences):
     question = "Does a linear classifier find the language of a sentence, before and after it is removed?"
     metrics = (
         share_metric("identity", "share of sentences whose language a linear classifier identifies"),
-        share_metric("identity_centred", "identity without each language's mean vector", higher_is_better=False),
-        share_metric("identity_erased", "identity after LEACE of the language", higher_is_better=False),
-        share_metric("same_language", "share of sentences with a nearest sentence, no translation, in their language"),
         share_metric(
-            "same_language_centred", "same_language without each language's mean vector", higher_is_better=False
+            "identity_centred", "identity with each language's mean vector subtracted", higher_is_better=False
         ),
-        share_metric("same_language_erased", "same_language after LEACE of the language", higher_is_better=False),
+        share_metric("identity_erased", "identity after erasure (LEACE) of language", higher_is_better=False),
+        share_metric("same_language", "share of sentences whose nearest one, no translation, is in their language"),
+        share_metric("same_language_centred", "same language, language means subtracted", higher_is_better=False),
+        share_metric("same_language_erased", "same language after erasure (LEACE) of language", higher_is_better=False),
     )
     fits = "a linear classifier of language, fitted and scored on different parts of the test split"
     baselines = (ControlNote("majority", "majority", "the most frequent language"),)
@@ -112,11 +112,11 @@ class Centroids(_OfSentences):
     metrics = (
         sum_metric(
             "between_languages",
-            "share of the variance of sentences that lies between languages",
+            "share of the variance of sentence vectors that lies between languages",
             higher_is_better=False,
         ),
-        sum_metric("merged_at", "height at which the dendrogram joins two languages, divided by its greatest height"),
-        sum_metric("family_v_measure", "V-measure of clusters of language centroids against language families"),
+        sum_metric("merged_at", "height at which clustering of mean vectors joins two languages / greatest height"),
+        sum_metric("family_v_measure", "V-measure (agreement) of clusters of languages with language families"),
     )
 
     def _statistics(self, read: LayerVectors, items: languages.LanguageItems) -> Iterator[LayerSums]:
@@ -135,11 +135,11 @@ class Retrieval(_OfSentences):
     question = "Is the nearest sentence of another language the translation?"
     metrics = (
         share_metric("retrieval", "share of sentences whose nearest one in the other language translates them (P@1)"),
-        share_metric("retrieval_centred", "retrieval without each language's mean vector"),
-        share_metric("retrieval_erased", "retrieval after LEACE of the language"),
-        share_metric("retrieval_projected", "retrieval after an orthogonal map that is fitted to other sentences"),
-        share_metric("retrieval_csls", "retrieval by CSLS: cosine less the mean cosine to the nearest neighbours"),
-        share_metric("retrieval_centred_csls", "retrieval_csls without each language's mean vector"),
+        share_metric("retrieval_centred", "retrieval with each language's mean vector subtracted"),
+        share_metric("retrieval_erased", "retrieval after linear erasure (LEACE) of the language"),
+        share_metric("retrieval_projected", "retrieval after an orthogonal map fitted to other sentences"),
+        share_metric("retrieval_csls", "retrieval by CSLS: cosine minus the mean cosine to nearest neighbours"),
+        share_metric("retrieval_centred_csls", "retrieval by CSLS with each language's mean vector subtracted"),
     )
     fits = "none but the orthogonal map of `retrieval_projected`, fitted to other parts of the test split"
     baselines = (
@@ -163,10 +163,10 @@ class Retrieval(_OfSentences):
 
 @dataclass(frozen=True)
 class Translation(GeometryProbe):
-    """What is a word translated by?
+    """Which word translates a word?
 
     Words are of one type if they are spelled alike, capitals aside, or with ``by: lemma`` have the same lemma;
-    punctuation is left out. Asked is about words with one sure link, whose translation has no other one.
+    punctuation is left out. Words are tested that have a single link, a sure one, to a word that has no other link.
     """
 
     by: str = "form"
@@ -174,15 +174,15 @@ class Translation(GeometryProbe):
     folds: int = 5
     """Parts into which sentences are divided; candidates are in other parts than the word."""
     most_words: int = 2000
-    """Words of each language that are asked about at most, drawn at random."""
+    """Maximum number of words tested in each language, drawn at random."""
     task = "languages:translation"
     subject = "languages"
     question = "Is the nearest word of another language what a word is translated by?"
     reference = "cf. Dufter & Schütze 2020"
     metrics = (
         share_metric("type", "share of words whose nearest word type in the other language is their translation (P@1)"),
-        share_metric("type_raw", "type of vectors from which no language mean is subtracted"),
-        share_metric("occurrence", "share of words whose nearest occurrence elsewhere is of their translation"),
+        share_metric("type_raw", "the share named type, without subtraction of each language's mean vector"),
+        share_metric("occurrence", "share of words whose nearest word in other sentences is their translation"),
     )
     baselines = (
         ControlNote("lexical", "same spelling", "the word of the other language that is spelled alike"),
@@ -255,11 +255,11 @@ class Alignment(GeometryProbe):
         found = []
         for method in alignment.METHODS:
             found += [
-                sum_metric(f"{method}_f1", f"F1 of links of {method}: precision of possible, recall of sure links"),
+                sum_metric(f"{method}_f1", f"F1 of links by {method}: precision of possible, recall of sure links"),
                 share_metric(f"{method}_precision", "share of predicted links that are possible gold links"),
                 share_metric(f"{method}_recall", "share of sure gold links that are predicted"),
-                sum_metric(f"{method}_error", "alignment error rate (AER)", higher_is_better=False),
-                sum_metric(f"{method}_centred_f1", "F1 of links without each language's mean vector"),
+                sum_metric(f"{method}_error", "alignment error rate (AER) of the links", higher_is_better=False),
+                sum_metric(f"{method}_centred_f1", "F1 of links with each language's mean vector subtracted"),
             ]
         return tuple(found)
 
@@ -293,7 +293,7 @@ class Transfer(GeometryProbe):
     """
 
     of: str = "pos"
-    """The task whose labels are asked for."""
+    """The task whose labels are predicted."""
     most_words: int = 5000
     """Words of each language that are read at most, of train; of dev and test half as many."""
     subject = "languages"
@@ -311,8 +311,8 @@ class Transfer(GeometryProbe):
     )
     metrics = (
         share_metric("transfer", "accuracy in a language that the readout was not fitted to"),
-        share_metric("transfer_centred", "transfer of vectors moved to the mean of the language of the fit"),
-        share_metric("transfer_standardised", "transfer of vectors with mean and variance of the language of the fit"),
+        share_metric("transfer_centred", "transfer, vectors moved to the mean of the language of the fit"),
+        share_metric("transfer_standardised", "transfer, vectors given mean and variance of the language of the fit"),
         share_metric("own", "accuracy in the language that the readout was fitted to"),
     )
 

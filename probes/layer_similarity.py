@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from bertology.geometry import GeometryProbe, layer_similarity
 from bertology.geometry.probes import TextItems
-from bertology.geometry.similarity import identity
+from bertology.geometry.similarity import DESCRIPTIONS, identity
 from bertology.measures import Metric, share_metric, sum_metric
 from bertology.measures.sums import LayerSums
 from bertology.probing import Splits
@@ -48,18 +48,18 @@ class LayerSimilarity(GeometryProbe):
             *(
                 sum_metric(
                     name,
-                    f"{name} with the layer read before; by group with each other",
+                    f"{DESCRIPTIONS.get(name, name)}, with the layer read before or that of the group",
                     bounds="share" if name == "mutual_neighbours" else "none",
                 )
                 for name in self._names
             ),
             *(
-                sum_metric(f"{name}_null", f"{name} with the words of one layer in random order")
+                sum_metric(f"{name}_null", f"{name} of unrelated vectors: words of one layer in random order")
                 for name in self._names
             ),
-            share_metric("identity", "share of words whose type has the nearest mean vector of layer 0"),
-            sum_metric("cosine_previous", "mean cosine of a word's vectors in this layer and the one before"),
-            sum_metric("moved_previous", "mean distance of both, over the length in the one before"),
+            share_metric("identity", "share of words nearest to the mean vector that their type has in layer 0"),
+            sum_metric("cosine_previous", "mean cosine of a word's vectors in this layer and the one read before"),
+            sum_metric("moved_previous", "mean ‖x − y‖ / ‖y‖, x a word's vector in this layer, y in the one before"),
         )
 
     def statistics(self, vectors: SplitVectors, sentences: Splits, items: TextItems) -> Iterator[LayerSums]:

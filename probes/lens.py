@@ -29,15 +29,15 @@ if TYPE_CHECKING:
     from bertology.encoders import Encoder
     from bertology.encoders.alignment import OnLong
 
-_NAMES = {"tuned": "through the tuned lens", "logit": "as the head reads the layer itself"}
+_NAMES = {"tuned": "with the tuned lens", "logit": "with the logit lens"}
 
 
 def _metrics(lens: str) -> Iterator[Metric]:
     how = _NAMES[lens]
-    yield sum_metric(f"{lens}_divergence_bits", f"KL from the final prediction {how}", higher_is_better=False)
-    yield share_metric(f"{lens}_agreement", f"share of masked subwords whose first guess is the final one, {how}")
-    yield share_metric(f"{lens}_settled", f"share of masked subwords whose first guess stays from here on, {how}")
-    yield sum_metric(f"{lens}_bits", f"bits of a masked subword {how}", higher_is_better=False)
+    yield sum_metric(f"{lens}_divergence_bits", f"KL divergence from final prediction, {how}", higher_is_better=False)
+    yield share_metric(f"{lens}_agreement", f"share of masked subwords whose top prediction is the final one, {how}")
+    yield share_metric(f"{lens}_settled", f"share of masked subwords whose top prediction no longer changes, {how}")
+    yield sum_metric(f"{lens}_bits", f"mean cross-entropy of a masked subword, {how}", higher_is_better=False)
 
 
 @dataclass(frozen=True)

@@ -66,15 +66,15 @@ _HEADS, _ALL = "head", "all"
 
 
 def _metrics() -> Iterator[Metric]:
-    yield sum_metric("effect", "share of what the whole text changes that states of the words that differ carry")
-    yield sum_metric("unrelated_effect", "effect with states of an unrelated text of the other value")
-    yield sum_metric("same_value_effect", "effect with states of an unrelated text of the same value (null)")
-    yield sum_metric("moved_effect", "effect with states moved by the difference of means")
-    yield share_metric("accuracy", "share of texts in which the word is chosen that the new states call for")
-    yield share_metric("interchange_accuracy", "accuracy with states of unrelated texts of either value")
-    yield share_metric("moved_accuracy", "accuracy with states moved by the difference of means")
-    yield sum_metric("fall_nats", "fall of the masked word's log-probability in minimal pairs")
-    yield sum_metric("rise_nats", "largest rise of log-probability of another shared word", higher_is_better=False)
+    yield sum_metric("effect", "share of the other text's effect that its states of the differing words carry")
+    yield sum_metric("unrelated_effect", "effect of states from an unrelated text of the other value, such as plural")
+    yield sum_metric("same_value_effect", "effect of states from an unrelated text of the same value: 0 expected")
+    yield sum_metric("moved_effect", "effect of moving states by the difference of the means of both values")
+    yield share_metric("accuracy", "share of texts whose choice is the word that fits the patched states")
+    yield share_metric("interchange_accuracy", "share of choices that fit states from unrelated texts of either value")
+    yield share_metric("moved_accuracy", "share of choices that fit states moved by the difference of means")
+    yield sum_metric("fall_nats", "fall of the masked word's log-probability from correct to wrong sentence")
+    yield sum_metric("rise_nats", "largest rise of another shared word's log-probability", higher_is_better=False)
 
 
 @dataclass(frozen=True)

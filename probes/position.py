@@ -71,7 +71,7 @@ class Position(GeometryProbe):
         """The metrics of each change, and of a word in two sentences."""
         return (
             *(metric for name in self._names for metric in _metrics(name)),
-            sum_metric("moved_other_sentence", "mean distance of a word in two sentences, over the length in one"),
+            sum_metric("moved_other_sentence", "mean ‖x − y‖ / ‖y‖ of a word's vectors x and y in two sentences"),
             sum_metric("cosine_other_sentence", "mean cosine of a word's vectors in two sentences"),
         )
 
@@ -95,17 +95,17 @@ class Position(GeometryProbe):
 
 def _metrics(change: str) -> tuple[Metric, ...]:
     return (
-        sum_metric(f"moved_{change}", "mean distance from the plain vector, over its length", higher_is_better=False),
-        sum_metric(f"cosine_{change}", "mean cosine with the plain vector"),
+        sum_metric(f"moved_{change}", "mean ‖x − y‖ / ‖y‖, y the vector without the change", higher_is_better=False),
+        sum_metric(f"cosine_{change}", "mean cosine with the vector without the change"),
         share_metric(
             f"neighbours_changed_{change}", "share of the ten nearest word types that change", higher_is_better=False
         ),
         sum_metric(
             f"across_within_{change}",
-            "distance of a word's occurrences across encodings less within one",
+            "distance of a word's occurrences with and without the change minus that within one",
             higher_is_better=False,
         ),
-        sum_metric(f"across_within_p_{change}", "share of permutations with as large a difference"),
+        sum_metric(f"across_within_p_{change}", "p-value: share of permutations with as large a difference"),
     )
 
 

@@ -35,12 +35,12 @@ from bertology.probing.items import SplitVectors, SplitWords
 Integers = NDArray[np.int64]
 _TREES = ("tree", "shuffled_tree", "random_tree")
 _SCHEMES = {
-    "tree": "places in the tree",
-    "shuffled_tree": "places in the tree of another sentence",
-    "random_tree": "places in a random tree",
-    "left_to_right": "positions from the first word on",
-    "right_to_left": "positions from the last word on",
-    "bidirectional": "positions from both ends",
+    "tree": "the tree as roles",
+    "shuffled_tree": "another sentence's tree as roles",
+    "random_tree": "a random tree as roles",
+    "left_to_right": "places from the left as roles",
+    "right_to_left": "places from the right as roles",
+    "bidirectional": "places from both ends as roles",
 }
 
 
@@ -75,10 +75,10 @@ class RolesAndFillers(GeometryProbe):
         names = self._names
         trees = [other for other in _TREES[1:] if other in names and "tree" in names]
         return (
-            *(sum_metric(f"gain_{name}", f"R² with {_SCHEMES[name]} less that of the bag of words") for name in names),
-            *(sum_metric(f"tree_over_{name}", f"R² with tree less that with {_SCHEMES[name]}") for name in trees),
+            *(sum_metric(f"gain_{name}", f"R² with {_SCHEMES[name]} minus that of a bag of words") for name in names),
+            *(sum_metric(f"tree_over_{name}", f"R² with the tree minus that with {_SCHEMES[name]}") for name in trees),
             sum_metric("r2_bag", "share of the variance of sentence vectors that a bag of words predicts"),
-            *(sum_metric(f"r2_{name}", f"R² of words with {_SCHEMES[name]}") for name in names),
+            *(sum_metric(f"r2_{name}", f"R² of sentence vectors by words with {_SCHEMES[name]}") for name in names),
         )
 
     def items(self, sentences: Splits, words: SplitWords | None = None) -> TextItems:

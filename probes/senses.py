@@ -53,13 +53,13 @@ class Senses(GeometryProbe):
     metrics = (
         share_metric("accuracy_by_centroid", "share of occurrences nearest to their sense's centroid, mean over words"),
         share_metric("macro_f1_by_centroid", "F1 of senses by nearest centroid, mean over senses, then over words"),
-        share_metric("micro_accuracy_by_centroid", "share of occurrences nearest to their sense's centroid, of all"),
-        share_metric("accuracy_by_occurrences", "share of occurrences with most neighbours' sense, mean over words"),
+        share_metric("micro_accuracy_by_centroid", "share of all occurrences nearest to their sense's centroid"),
+        share_metric("accuracy_by_occurrences", "share of occurrences right by nearest neighbours, mean over words"),
         share_metric(
             "macro_f1_by_occurrences", "F1 of senses by nearest neighbours, mean over senses, then over words"
         ),
-        share_metric("micro_accuracy_by_occurrences", "share of occurrences with most neighbours' sense, of all"),
-        sum_metric("chosen_neighbours", "number of neighbours that did best on dev"),
+        share_metric("micro_accuracy_by_occurrences", "share of all occurrences right by nearest neighbours"),
+        sum_metric("chosen_neighbours", "number of nearest neighbours that scored best on dev"),
     )
     reads = ("train", "dev", "test")
     fits = "centroids of senses, and nearest occurrences"
@@ -121,12 +121,12 @@ class SenseClusters(GeometryProbe):
     question = "Do the occurrences of a word form clusters, and are these its senses?"
     reference = "Wiedemann et al. 2019"
     metrics = (
-        sum_metric("adjusted_rand", "agreement of clusters with senses, 0 at random, mean over words"),
-        share_metric("v_measure", "harmonic mean of homogeneity and completeness, mean over words"),
-        sum_metric("silhouette", "mean silhouette of the clusters, mean over words"),
-        sum_metric("adjusted_rand_chosen", "adjusted Rand index with the number of clusters that silhouette chooses"),
-        share_metric("v_measure_chosen", "V-measure with the number of clusters that silhouette chooses"),
-        sum_metric("chosen_clusters", "number of clusters that silhouette chooses, mean over words"),
+        sum_metric("adjusted_rand", "adjusted Rand index of clusters and senses, 0 at random, mean over words"),
+        share_metric("v_measure", "V-measure: agreement of clusters with senses, mean over words"),
+        sum_metric("silhouette", "silhouette: how far the clusters lie apart, mean over words"),
+        sum_metric("adjusted_rand_chosen", "adjusted Rand index with the number of clusters of highest silhouette"),
+        share_metric("v_measure_chosen", "V-measure with the number of clusters of highest silhouette"),
+        sum_metric("chosen_clusters", "number of clusters of highest silhouette, mean over words"),
     )
 
     def items(self, sentences: Splits, words: SplitWords | None = None) -> TextItems:
@@ -150,10 +150,10 @@ class PairsOfSenses(GeometryProbe):
     question = "Does a word have the same sense in two contexts, by the cosine of its vectors?"
     reference = "Pilehvar & Camacho-Collados 2019"
     metrics = (
-        share_metric("accuracy", "share of pairs on the right side of the threshold from train"),
-        sum_metric("area_under_curve", "area under the ROC curve of cosines"),
-        share_metric("accuracy_standardised", "accuracy in standardised dimensions"),
-        sum_metric("area_under_curve_standardised", "area under the ROC curve of cosines in standardised dimensions"),
+        share_metric("accuracy", "share of pairs that a threshold of cosines from train classifies correctly"),
+        sum_metric("area_under_curve", "area under the ROC curve of cosines, for the same sense"),
+        share_metric("accuracy_standardised", "accuracy with every dimension standardised"),
+        sum_metric("area_under_curve_standardised", "area under the ROC curve, every dimension standardised"),
     )
     reads = ("train", "test")
     fits = "a threshold of cosines"
@@ -190,13 +190,13 @@ class SenseConcatenation(GeometryProbe):
     question = "What does a sentence with another sense of a word do to the vector of the word before it?"
     reference = "Reif et al. 2019"
     metrics = (
-        sum_metric("fall", "ratio of sentences alone less the ratio with another sense following"),
-        sum_metric("fall_beyond_same", "ratio with the same sense following less that with another sense"),
-        sum_metric("ratio_alone", "cosine to the own sense's centroid over that to the other, sentences alone"),
-        sum_metric("ratio_other", "ratio of words followed by a sentence with another sense"),
-        sum_metric("ratio_same", "ratio of words followed by a sentence with the same sense"),
+        sum_metric("fall", "fall of the ratio of cosines (own / other sense) when the other sense follows"),
+        sum_metric("fall_beyond_same", "fall when the other sense follows minus fall when the same sense follows"),
+        sum_metric("ratio_alone", "cosine to the own sense's centroid / to the other's, sentences alone"),
+        sum_metric("ratio_other", "ratio of cosines (own / other sense), the other sense following"),
+        sum_metric("ratio_same", "ratio of cosines (own / other sense), the same sense following"),
         share_metric("own_share_alone", "share of words nearer to their own sense, in sentences alone"),
-        share_metric("own_share_other", "share of words nearer to their own sense, another sense following"),
+        share_metric("own_share_other", "share of words nearer to their own sense, the other sense following"),
         share_metric("own_share_same", "share of words nearer to their own sense, the same sense following"),
     )
     reads = ("train", "test")

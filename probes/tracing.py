@@ -49,12 +49,12 @@ class Tracing(CausalProbe):
     about = "At most so many facts; which ones the model knows is seen when it reads them."
     reference = "Meng et al. 2022"
     metrics = (
-        sum_metric("effect", "share of what noise takes away that hidden states of the subject bring back"),
-        sum_metric("attention_effect", "effect of restoring what attention adds to states of the subject"),
-        sum_metric("feed_forward_effect", "effect of restoring what feed-forward layers add to states of the subject"),
-        share_metric("known", "share of the facts read that the model knows"),
-        sum_metric("probability_plain", "probability of the object"),
-        sum_metric("probability_noised", "probability of the object with the subject noised", higher_is_better=False),
+        sum_metric("effect", "share of the lost probability that the subject's hidden states restore"),
+        sum_metric("attention_effect", "share of the lost probability that the subject's attention outputs restore"),
+        sum_metric("feed_forward_effect", "share that the subject's feed-forward outputs restore"),
+        share_metric("known", "share of facts whose object is the model's first prediction"),
+        sum_metric("probability_plain", "probability of the fact's object"),
+        sum_metric("probability_noised", "probability of the fact's object, subject noised", higher_is_better=False),
     )
 
     def items(self, source: str, *, columns: str | None = None) -> CausalItems:

@@ -53,7 +53,7 @@ class WordOrder(GeometryProbe):
     subject = "syntax"
     question = "Is a word found by its place in the sentence, or by its place in the tree?"
     reference = "Lin et al. 2019"
-    metrics = (share_metric("accuracy", "share of sentences whose word is found, where order and structure part"),)
+    metrics = (share_metric("accuracy", "share of sentences whose word is found where order and structure disagree"),)
     reads = ("train", "dev", "test")
     fits = "a logistic regression on vectors of words"
 
@@ -160,8 +160,8 @@ class SubjectAttention(AttentionProbe):
     question = "How much of the main auxiliary's attention to nouns misses the subject?"
     reference = "Lin et al. 2019"
     metrics = (
-        sum_metric("confusion_bits", "mean of −log₂ of the subject's share of attention", higher_is_better=False),
-        sum_metric("confusion_above_chance_bits", "confusion less that of uniform attention", higher_is_better=False),
+        sum_metric("confusion_bits", "mean −log₂ of the subject's share of attention to nouns", higher_is_better=False),
+        sum_metric("confusion_above_chance_bits", "confusion minus that of uniform attention", higher_is_better=False),
     )
 
     def statistics(self, sentences: Sentences) -> Sequence[MakeStatistic]:

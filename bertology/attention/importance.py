@@ -138,7 +138,7 @@ def head_importance(task: MaskedWords, *, progress: Progress = silent) -> HeadRa
         with torch.enable_grad():
             losses, has_items = _row_loss(answers, n_rows)
             if not losses.requires_grad:
-                raise ModelError("no head has a say in the loss: the task reads the model below its first block")
+                raise ModelError("no head affects the loss: the task reads the model below its first block")
             losses.sum().backward()  # type: ignore[no-untyped-call]
         assert gates.grad is not None, "the loss depends on some gate"
         gradients, counted = np.abs(_numpy(gates.grad)) / math.log(2), has_items.cpu().numpy()  # [layer, row, head]

@@ -366,7 +366,7 @@ class MapNorms:
 
     @cached_property
     def kept(self) -> Tensor:
-        """``[sentence, head]`` what the words whose rows count add to themselves, summed."""
+        """``[sentence, head]`` sum of ‖αf(x)‖ from words that count to themselves."""
         rows, columns, weights = self.inputs.own_cells
         n_pieces = self.maps.shape[-1]
         cells = (rows * n_pieces + columns)[:, None].expand(-1, self.maps.shape[1], -1)

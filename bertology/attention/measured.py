@@ -115,7 +115,7 @@ class Sharpness(SumsStatistic):
     names = ("entropy_nats", "cls_entropy_nats", "confidence")
 
     def sums(self, batch: MapBatch) -> Iterator[BatchSums]:
-        """Entropies and largest weights, and numbers of rows."""
+        """Sums of entropies and of largest weights over attending words, and the numbers of these words."""
         units = batch.units
         entropy = row_entropy(batch.maps)
         opening = units.is_cls & units.counts

@@ -70,7 +70,7 @@ class AttentionProbe(HeadProbe):
         """Statistics summed over the maps of a text; each finishes to a tuple of :class:`HeadRatios`.
 
         Raises:
-            CorpusError: the text lacks what is asked about.
+            CorpusError: the text lacks the annotation that the task needs.
         """
 
 

@@ -38,7 +38,7 @@ class _Causal(SumsFamily):
         return None if items is None else items.some(most)
 
     def check(self, pair: ModelCorpus, probe: Probe, configs: Sequence[ReadoutConfig]) -> None:
-        """The text has what is asked about."""
+        """Check that the text has the annotation that the task needs."""
         for config in configs:
             with named_task(probe):
                 self.configured(probe, config).counts(pair.texts(probe.reads), _items(pair, probe))

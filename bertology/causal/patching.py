@@ -275,7 +275,7 @@ class Target:
         return chosen[:, 0] - chosen[:, 1]
 
     def of_texts(self, ids: Tensor) -> Tensor:
-        """``[row]`` scores of texts ``[row, piece]`` as they are."""
+        """``[row]`` scores of texts ``[row, piece]``, with no state exchanged."""
         return self(last_states(self.encoder, ids))
 
 

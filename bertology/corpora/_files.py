@@ -131,7 +131,7 @@ def text_lines(path: Path) -> Iterator[str]:
                     raise CorpusError(f"{path}:{number}: {byte} {problem}; save the file as UTF-8")
                 yield line
         except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-            raise CorpusError(f"{path}: not a whole gzip file ({error}); pack it again") from None
+            raise CorpusError(f"{path}: not a complete gzip file ({error}); pack it again") from None
 
 
 def first_line(path: Path) -> str:

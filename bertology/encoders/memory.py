@@ -65,7 +65,7 @@ _Returned = dict[str, Tensor]  # hidden states and logits ``[piece, …]`` by na
 
 
 def model_name(model: object, *, name: str | None = None) -> str:
-    """The name by which a model is found again in this process: its folder, of a model in memory that files hold.
+    """Name that loads a model again in this process; for one in memory that equals its saved files, their folder.
 
     Args:
         model: a name or folder, which is returned as it is; an :class:`Encoder`; a transformers model and its

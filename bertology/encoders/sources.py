@@ -354,7 +354,7 @@ def pretrained(kind: Any, source: ModelSource, **options: Any) -> tuple[Any, fro
 
 
 def check_complete(source: ModelSource, missing: Collection[str], *, all_count: bool = False) -> None:
-    """Raise a ModelError for weights that are ``missing``, except those of a pooler unless all of them count."""
+    """Raise a ModelError if weights are ``missing``; a missing pooler is an error only if ``all_count``."""
     if lost := sorted(name for name in missing if all_count or "pooler." not in name):
         more = f" and {len(lost) - 1} more" if len(lost) > 1 else ""
         problem = f"the weights lack {lost[0]}{more}, which would be random"

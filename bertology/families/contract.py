@@ -216,7 +216,7 @@ class Family(ABC):
     # Cells.
 
     def signals(self, probe: Probe, configs: Sequence[ReadoutConfig]) -> tuple[Signal, ...]:
-        """The stored vectors that configurations read, extracted before anything is computed, of the reference too."""
+        """Kinds of stored vectors that configurations need, of model and reference; extracted first."""
         return ()
 
     def identity(self, pair: ModelCorpus, probe: Probe) -> dict[str, Any]:

@@ -80,7 +80,7 @@ class _Labels(VectorFamily):
 
     def config_problem(self, kind: ReadoutKind, config: ReadoutConfig) -> str:
         if config.codelength == "variational" and not kind.has_posterior:
-            return f"{kind.name} has no variational code: take readout bayes, or online"
+            return f"{kind.name} has no variational code: choose readout bayes, or the online code"
         if config.pool != "mean" and kind.reads == "spans":
             return f"{kind.name} reads all words of a span: leave pool out, or take readout linear or mlp"
         if config.pool == "cls" and config.erase is not None:

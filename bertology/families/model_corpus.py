@@ -273,7 +273,7 @@ class ModelCorpus:
 
     @property
     def columns(self) -> dict[str, Any]:
-        """Columns of rows about the sentences of the corpus."""
+        """Columns of result rows that describe the corpus and the split tested on."""
         corpus, splits = self.corpus, self.splits
         left_out = dict(zip(corpus.skipped, map(len, corpus.skipped.values()), strict=True))
         return {

@@ -440,7 +440,7 @@ class Experiment(_Settings):
     `nearest`, `head_match` (the same head word) and `rule` (the nearest that agrees); of numbers `mean` and
     `word_mean`; of word order `first` and `last`; of word alignments `diagonal` (the same relative place)."""
     random_draws: Literal["auto"] | Count = "auto"
-    """Draws of random weights that the control `random` is the mean of; `auto`: one, and none for choices between
+    """Number of random initialisations whose mean is the control `random`; `auto`: one, and none for choices between
     given answers, whose chance level is known, unless `controls` names some, `random` among them."""
     statistics: StatisticsSettings = StatisticsSettings()
     """Computation of intervals and comparisons."""

@@ -57,7 +57,7 @@ class TaskData:
 
     @classmethod
     def of(cls, probe: RepresentationProbe, splits: Splits) -> TaskData:
-        """The checked items of every split."""
+        """Items of every split; a CorpusError if those of two splits differ in kind."""
         items, occurring = dict[str, Examples](), dict[str, list[str]]()
         for split in splits.by_name:
             examples = items[split] = _items_of(probe, split, splits)
@@ -534,7 +534,7 @@ class VectorFamily(Family):
         check_pools(pair, task_data(probe, pair.splits), configs)
 
     def configured(self, probe: Probe, config: ReadoutConfig) -> Probe:
-        """The question itself: settings are those of the readout."""
+        """The probe unchanged, since the settings of a configuration are those of its readout."""
         return probe
 
     def signals(self, probe: Probe, configs: Sequence[ReadoutConfig]) -> tuple[Signal, ...]:

@@ -215,7 +215,7 @@ class TranslatedWords:
 
     @classmethod
     def of(cls, text: ParallelText, source: str, target: str, types: Integers) -> TranslatedWords | None:
-        """The words of a text with one sure link, which is their link's only one; None where no link is known."""
+        """Words with exactly one link, a sure one, to a word that has no other; None if no links are annotated."""
         import pandas as pd
 
         starts, rows = text.sentences.starts, []
@@ -397,7 +397,7 @@ class AlignedTexts(PageAndFigure):
         return pd.DataFrame(rows, columns=["layer", "first", "second", "first_word", "second_word", "similarity"])
 
     def plot(self, layer: int | None = None) -> ShownFigure:
-        """The words of the first text by those of the second, linked ones in shades of their similarity."""
+        """Draw the words of the first text by those of the second; linked words are shaded by their similarity."""
         from bertology.encoders import LabelledArray
         from bertology.results.figures import plot_head
 

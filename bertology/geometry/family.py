@@ -26,7 +26,7 @@ class WordsFamily(SumsFamily):
     """Family of probes that are asked by words: their texts are checked, and layers may be compared with each other."""
 
     def check(self, pair: ModelCorpus, probe: Probe, configs: Sequence[ReadoutConfig]) -> None:
-        """The text has what is asked about."""
+        """Check that the text has the annotation that the task needs."""
         for config in configs:
             with named_task(probe):
                 cast(WordsProbe, self.configured(probe, config)).items(pair.texts(probe.reads))

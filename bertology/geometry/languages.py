@@ -347,7 +347,7 @@ def _projected(own: Floats32, other: Floats32, folds: Integers) -> tuple[Floats3
 
 
 class LabelledWords(NamedTuple):
-    """Words of a split that have a label, ``[item]`` each."""
+    """Labelled words of a split, as arrays ``[item]``."""
 
     places: Integers  # the place of the word's vector among those that are read
     language: Integers

@@ -51,7 +51,7 @@ class WordsProbe(Probe):
         These are the items of the question, or those of which all words are among ``words``.
 
         Raises:
-            CorpusError: the text lacks what is asked about.
+            CorpusError: the text lacks the annotation that the task needs.
         """
         if words is None:
             words = {one: sampled_words(sentences[one], self.most_words) for one in self.reads if one in sentences}

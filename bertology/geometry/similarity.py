@@ -273,6 +273,18 @@ MEASURES: Mapping[str, Measure] = {
     "rbf": Measure(_rbf_gram, gram_cka, LEAST, is_paired=True, settings=("bandwidth",)),
     "neuron_matching": Measure(_standardised, _matching, 3),
 }
+DESCRIPTIONS: Mapping[str, str] = {
+    "cka": "CKA, centred kernel alignment (100: alike up to rotation and scale; 0: unrelated)",
+    "procrustes": "Procrustes similarity after the best rotation (100: alike)",
+    "rsa": "RSA, Pearson's r of the cosines of all pairs of words",
+    "rsa_spearman": "RSA of ranks, Spearman's ρ of the cosines of all pairs of words",
+    "mutual_neighbours": "share of a word's ten nearest words that are common",
+    "svcca": "mean canonical correlation of principal components (SVCCA)",
+    "pwcca": "weighted mean canonical correlation (PWCCA)",
+    "rbf": "CKA, centred kernel alignment, with Gaussian kernels",
+    "neuron_matching": "mean of the largest |r| of a dimension with one of the other set",
+}
+"""What each measure compares, in percent, as notes under tables describe it."""
 
 
 def layer_similarity(

@@ -307,7 +307,7 @@ class TextStatistics:
         yield ratio_sums("variance_within", within, total, self._kind)
 
     def spectrum(self, layer: OneLayer) -> Iterator[LayerSums]:
-        """Isotropy of all words of a text.
+        """How evenly the vectors of all words of a text spread over directions (isotropy).
 
         About the covariance of vectors, with variances λ on principal components, are IsoScore (Rudman et al. 2022), 1
         if all dimensions vary alike, 0 if one alone varies, which clusters make smaller (Mickus et al. 2024); effective

@@ -70,7 +70,7 @@ def placed(module: nn.Module, weights: Mapping[str, Tensor]) -> Iterator[None]:
 
 
 def point_of(module: nn.Module) -> Tensor:
-    """``[weight]`` a copy of a module's weights."""
+    """All parameters of a module, copied into one vector ``[weight]``."""
     return parameters_to_vector(module.parameters()).detach()
 
 

@@ -184,7 +184,7 @@ def micro_f1(*, without: Collection[str]) -> Metric:
         return _f1(counts[..., keep, :].sum(axis=-2))
 
     left_out = " and ".join(sorted(without))
-    return Metric("micro_f1", True, f"F1 over all items' labels, the label {left_out} left out", score)
+    return Metric("micro_f1", True, f"F1 over the labels of all items, any label {left_out} left out", score)
 
 
 def grouped_macro_f1(name: str, description: str, *, group: Callable[[str], str | None]) -> Metric:
@@ -549,22 +549,22 @@ def _normal(answer: str) -> list[str]:
 
 _SHARE, _LABELLED = partial(_ratio_of_sums, 0, 1), partial(_ratio_of_sums, 2, 1)
 _PLACE = partial(_correlation_of, _RANK, _OTHER, _BOTH)
-_BY_LENGTH = "its mean over lengths of 5 to 50 words"
+_BY_LENGTH = "mean over sentence lengths of 5 to 50 words"
 _CLOZE: Mapping[str, tuple[CountKind, int, int, str]] = {
-    "p_at_1": ("answers", 1, 0, "share of answers that come first"),
-    "p_at_5": ("answers", 2, 0, "share of answers among the first 5"),
-    "p_at_10": ("answers", 3, 0, "share of answers among the first 10"),
-    "p_at_100": ("answers", 4, 0, "share of answers among the first 100"),
-    "mrr": ("answers", 5, 0, "one over the answer's place"),
-    "micro_p_at_1": ("answers", 1, 0, "share of answers that come first"),
-    "micro_mrr": ("answers", 5, 0, "one over the answer's place"),
-    "choice_accuracy": ("choices", 1, 0, "share of choices that are right, ties left out"),
-    "micro_choice_accuracy": ("choices", 1, 0, "share of choices that are right"),
-    "sensitivity": ("choices", 3, 2, "share of items whose answer is more probable by over 0.01"),
-    "consistency": ("agreement", 1, 0, "share of pairs of phrasings that are answered alike"),
-    "all_right": ("agreement", 3, 2, "share of facts that are right in all phrasings"),
-    "moved": ("changes", 1, 0, "share of items whose best word is another one in the changed text"),
-    "probability_lost": ("changes", 2, 0, "probability that the best word loses in the changed text"),
+    "p_at_1": ("answers", 1, 0, "share of answers that are predicted first"),
+    "p_at_5": ("answers", 2, 0, "share of answers among the first 5 predictions"),
+    "p_at_10": ("answers", 3, 0, "share of answers among the first 10 predictions"),
+    "p_at_100": ("answers", 4, 0, "share of answers among the first 100 predictions"),
+    "mrr": ("answers", 5, 0, "mean reciprocal rank of the answer"),
+    "micro_p_at_1": ("answers", 1, 0, "share of answers that are predicted first"),
+    "micro_mrr": ("answers", 5, 0, "mean reciprocal rank of the answer"),
+    "choice_accuracy": ("choices", 1, 0, "share of correct choices, ties left out"),
+    "micro_choice_accuracy": ("choices", 1, 0, "share of correct choices, ties left out"),
+    "sensitivity": ("choices", 3, 2, "share of items whose correct word is more probable by over 0.01"),
+    "consistency": ("agreement", 1, 0, "share of pairs of phrasings of a fact with the same prediction"),
+    "all_right": ("agreement", 3, 2, "share of facts that are predicted in all their phrasings"),
+    "moved": ("changes", 1, 0, "share of items whose first prediction differs in the changed text"),
+    "probability_lost": ("changes", 2, 0, "probability that the first prediction loses in the changed text"),
 }
 """Metrics of cloze tasks: the kind of counts, two places in them, of which one is divided by the other, and what the
 quotient is; over all items where the name begins with ``micro_``, else its mean over groups."""
@@ -577,23 +577,23 @@ def _metrics() -> Iterator[Metric]:
     yield micro_f1(without=(OUTSIDE,))
     yield Metric("matthews", True, matthews, _matthews, bounds="correlation")
     trees: Sequence[tuple[str, CountKind, str, _Score]] = (
-        ("uuas", "edges", "share of undirected edges found, punctuation left out", _SHARE),
-        ("dspr", "edges", f"Spearman correlation of distances, by word, {_BY_LENGTH}", _correlation),
-        ("root_accuracy", "roots", "share of sentences whose root is least deep", _SHARE),
-        ("nspr", "roots", f"Spearman correlation of depths, by sentence, {_BY_LENGTH}", _correlation),
+        ("uuas", "edges", "share of undirected tree edges found, punctuation left out", _SHARE),
+        ("dspr", "edges", f"Spearman's ρ of predicted and true tree distances from a word, {_BY_LENGTH}", _correlation),
+        ("root_accuracy", "roots", "share of sentences whose root is predicted to be least deep", _SHARE),
+        ("nspr", "roots", f"Spearman's ρ of predicted and true tree depths of words, {_BY_LENGTH}", _correlation),
         ("uas", "arcs", "share of words with the right head, punctuation left out", _SHARE),
-        ("las", "arcs", "share of words with the right head and relation", _LABELLED),
+        ("las", "arcs", "share of words with the right head and relation, punctuation left out", _LABELLED),
     )
     for name, kind, description, function in trees:
         known = (_has_correlation, "correlation") if function is _correlation else (_has_any, "share")
         yield Metric(name, True, description, function, kind, None, *known)  # type: ignore[arg-type]
     for name, (kind, above, below, description) in _CLOZE.items():
         is_micro = name.startswith("micro_")
-        of = ", over all items" if is_micro else ", its mean over groups"
+        of = ", over all items" if is_micro else ", mean over groups"
         bounds: Bounds = "correlation" if name == "probability_lost" else "share"
         ratios = partial(_ratio_of_sums if is_micro else _mean_of_ratios, above, below)
         yield Metric(name, True, description + of, ratios, kind, bounds=bounds)
-    explained = "share of the variance of the numbers that is predicted (R²)"
+    explained = "share of the variance of the true numbers that is predicted (R²)"
     yield Metric("r2", True, explained, _r2, "numbers", bounds="none")
     ranks = "Spearman's rank correlation of true and predicted numbers"
     yield Metric("spearman", True, ranks, _PLACE, "numbers", bounds="correlation")
@@ -803,13 +803,9 @@ LAYER_COLUMNS: Mapping[str, LayerColumn] = {
     "completeness": LayerColumn(
         "gone",
         "metric",
-        note=("gone", "completeness: share of what an oracle finds of the property, beyond guessing, that is gone"),
+        note=("gone", "completeness, of what a readout finds of the property beyond chance (the most frequent label)"),
     ),
-    "others_kept": LayerColumn(
-        "others kept",
-        "metric",
-        note=("others", "selectivity: share of what oracles find of other properties that is kept"),
-    ),
+    "others_kept": LayerColumn("others kept", "metric"),
 }
 """The columns of a table of layers by the names that its lines have for them, in order."""
 DRAWN_COLUMNS = ("control_task", "blind", "random_init", "rescaled", "refit", "reference")

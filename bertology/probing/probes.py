@@ -73,7 +73,7 @@ class Probe(ABC):
     @property
     @abstractmethod
     def question(self) -> str:
-        """One line: what is asked."""
+        """Research question of the task, in one line."""
 
     @property
     @abstractmethod
@@ -135,7 +135,7 @@ class Probe(ABC):
 
     @property
     def scores(self) -> tuple[Metric, ...]:
-        """The metrics themselves, the main one first.
+        """Metrics of the task as :class:`Metric` objects, the main one first.
 
         Raises:
             NameNotFoundError: one of them is not registered.

@@ -119,7 +119,7 @@ def variational_codelength(
     _uniform_item_bits(targets)
     fitted = readout.fit(train, targets, dev=dev, dev_targets=dev_targets, **settings)
     if not isinstance(fitted, FittedBayes):
-        raise FitError(f"{readout.name} has no variational code: take readout bayes, or online")
+        raise FitError(f"{readout.name} has no variational code: choose readout bayes, or the online code")
     return codelength_of(fitted, train, targets, clusters=clusters)
 
 

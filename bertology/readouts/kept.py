@@ -53,7 +53,7 @@ def load_fit(path: Path, form: type[Origin]) -> tuple[Origin, dict[str, Tensor]]
         origin = parse_json(content, where=str(about), what="a probe", form=form, remedy="fit it anew")
         return origin, load_file(weights)
     except (OSError, ValueError, AttributeError, SafetensorError) as error:
-        raise ResultsError(f"{about}: no whole probe there ({error}); fit it anew") from error
+        raise ResultsError(f"{about}: not a complete probe ({error}); fit it anew") from error
 
 
 @dataclass(frozen=True)
@@ -216,4 +216,4 @@ class TreeProbe:
         try:
             return cls(origin, **tensors)
         except TypeError as error:
-            raise ResultsError(f"{path}.json: no whole probe there ({error}); fit it anew") from error
+            raise ResultsError(f"{path}.json: not a complete probe ({error}); fit it anew") from error

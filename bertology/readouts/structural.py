@@ -331,7 +331,7 @@ class FittedStructural:
 
     @property
     def n_params(self) -> int:
-        """Trained parameters of one layer's map for one problem."""
+        """Number of trained parameters of one layer's map for one problem."""
         return self.dim * self.rank
 
     def read(self, source: SpanSource) -> Iterator[tuple[int, NDArray[np.float32]]]:

@@ -381,7 +381,7 @@ def plot_head_table(table: HeadTable) -> Figure:
 
 
 def plot_step_table(table: Table) -> Figure:
-    """Draw what becomes of the model with each step, a line for each order, with 95 % intervals."""
+    """Draw the score of the model after each step of a change, a line for each order of steps, with 95 % intervals."""
     figure = new_figure(6.4, 4.2)
     ax = figure.subplots()
     labels = [line.label for line in table.lines]

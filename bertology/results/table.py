@@ -491,7 +491,7 @@ def alignment_notes(*rows: ResultRow | TextCounts) -> Iterator[Note]:
         why = f" ({', '.join(f'{reason} {number:,}' for reason, number in reasons.items())})" if reasons else ""
         text = (
             f"words with unknown subwords {row.n_unknown:,}, "
-            f"sharing all subwords {row.n_shared or 0:,}{treatment if row.n_shared else ''}, "
+            f"sharing all subwords with another word {row.n_shared or 0:,}{treatment if row.n_shared else ''}, "
             f"in sentences over the length limit {row.n_long or 0:,}, "
             f"{'' if row.n_repeated is None else f'texts of test also in train {row.n_repeated:,}, '}"
             f"sentences left out {sum(reasons.values()):,}{why}"

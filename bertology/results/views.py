@@ -403,7 +403,7 @@ def _notes(table: LayerTable) -> Iterator[Note]:
         differences = (f"; {name} depends on it" for name in table.shown if LAYER_COLUMNS[name].source == "difference")
         yield Note("C", "inverse strength of the regularisation, chosen on dev" + "".join(differences))
     if chances := about.chances:
-        yield Note("chance", f"{number(sum(chances.values()) / len(chances))} % of choices are right by chance")
+        yield Note("chance", f"{number(sum(chances.values()) / len(chances))} % of choices are correct at random")
     for baseline in table.baselines:
         of_other_items = f"over all {baseline.n_items:,} items" if baseline.n_items != about.n_items else ""
         if text := "; ".join(filter(None, [baseline.note, of_other_items])):
@@ -451,7 +451,7 @@ def _intervals(table: LayerTable) -> str:
     texts = [_METHODS.get(name, name).format(units, int(resamples or 0)) for name, resamples in names]
     over_seeds = any(name == CiMethod.RUNS_BCA for name, _ in names)
     if over_seeds and table.n_seeds < _FEW_RUNS:
-        texts.append(f"{table.n_seeds} seeds say little of how much seeds differ")
+        texts.append(f"{table.n_seeds} seeds are too few to estimate how much seeds differ")
     not_over = [SEEDS] if is_fitted and not over_seeds else []
     not_over += [] if about.init in (None, "pretrained") else ["draws of random weights"]
     if not_over and any(name != CiMethod.NONE for name, _ in names):
@@ -506,7 +506,7 @@ def model_table(tables: Sequence[LayerTable]) -> Table:
         Note("data", "; ".join(dict.fromkeys(data_of(table.about) for table in tables))),
         *alignment_notes(*(table.about for table in tables)),
         Note(INTERVAL, f"[ ] 95 %, {covered([table.n_seeds for table in tables])}"),
-        Note("score", "of the layer that scores best in the split shown, which flatters every model a little"),
+        Note("score", "of the best layer, chosen on the split shown, which makes it a little too high"),
         Note("models", "were not compared in pairs: overlapping intervals do not say that they are alike"),
     )
     percent = ", %" if all(metric_form(table.metric).is_fraction for table in tables) else ""
@@ -635,7 +635,7 @@ def group_names(rows: Sequence[ResultRow]) -> list[str]:
 STATISTIC = "Statistic"
 """The corner of a table of further statistics."""
 _NAMED_ON_TEST = "†"
-_OVER_TEST = "[ ] 95 %, bootstrap over test sentences (over 1,000: of blocks of neighbouring ones)"
+_OVER_TEST = "[ ] 95 %, bootstrap over test sentences (over blocks of neighbours if more than 1,000)"
 
 
 @dataclass(frozen=True)
@@ -649,7 +649,7 @@ class HeadScore:
 
 @dataclass(frozen=True)
 class HeadLine:
-    """One measure of all heads."""
+    """Scores of all heads by one metric on one group of items: a line of a table of heads."""
 
     name: str
     """The group that it is about, such as a relation; the metric itself where it is about everything."""
@@ -736,9 +736,9 @@ class HeadTable:
         flatters = "by the scores shown, which flatters the best of them"
         how = flatters if self.chosen_on == self.about.split else f"on {self.chosen_on}, scored on {self.about.split}"
         notes = {
-            STAR: "better than all that the head stands beside, the intervals apart" if starred else "",
+            STAR: "better than baselines and random weights: intervals do not overlap" if starred else "",
             "→": "from the attending word to the attended word" if any("→" in line.name for line in self.lines) else "",
-            "heads": f"are chosen {how}",
+            "heads": f"are chosen {how}; next: the second best; mean: of all heads",
             _NAMED_ON_TEST: "" if apart else f"too few items on {self.chosen_on}: chosen {flatters}",
             INTERVAL: _OVER_TEST,
             **dict(self.baselines.values()),
@@ -754,7 +754,7 @@ class HeadTable:
             best=starred,
             labels=labels,
             about=self.about,
-            corner="Asked",
+            corner="Measured",
             spare=("next", "mean"),
         )
 
@@ -1051,8 +1051,8 @@ def pipeline_table(lines: Sequence[PipelineLine]) -> Table:
     pace = next((line.pace for line, _ in gravity if line.pace), None)
     faster = f"; the weights are learned {pace:g} times as fast as others, on which it depends" if pace else ""
     notes = {
-        "layer 0": "the embeddings alone: what the words themselves say",
-        "which": "layers not separable from the best (paired bootstrap, Benjamini–Hochberg q < .05)",
+        "layer 0": "the embeddings alone, before any context",
+        "which": "layers statistically tied with the best (paired bootstrap, Benjamini–Hochberg q < .05)",
         _GRAVITY: "mean layer under the weights of the learned mixture; "
         f"KL: how far they are from equal; {over}{faster}",
         _EXPECTED: "mean layer at which mixtures of layers 0…ℓ gain (Tenney et al. 2019b); "

@@ -78,7 +78,7 @@ def run_experiment(
     """Compute what an experiment asks, or find it in the folder, and write its tables.
 
     Args:
-        experiment: what is asked.
+        experiment: the experiment to run.
         out: the run's folder. Several processes may work in it at once.
         work: the experiment resolved, if that has been done.
         options: how to run it.
@@ -121,7 +121,7 @@ def run_probes(
     Cells are written as they are finished, so that a killed run goes on where it was.
 
     Args:
-        request: what is asked.
+        request: models, corpora, tasks and settings of the run.
         corpus: the corpus itself, instead of the one the request names.
         out: the run's folder; a folder in the cache, named by the content of the run, when left out.
         progress: gives the progress display of a job from its label.

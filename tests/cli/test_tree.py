@@ -176,7 +176,7 @@ def test_a_probe_is_only_for_its_model_and_layer(tree: Command, fitted: Path, tm
         "no probe of distances in layer 1 of pocket" in tree(SENTENCE, "--probe", run, "--model", "pocket").one_line()
     )
     shutil.copy(file, tmp_path / "half.json")
-    assert "half.json: no whole probe there" in tree(SENTENCE, "--probe", tmp_path / "half.json").one_line()
+    assert "half.json: not a complete probe" in tree(SENTENCE, "--probe", tmp_path / "half.json").one_line()
     (tmp_path / "empty").mkdir()
     assert "no probe is kept there" in tree(SENTENCE, "--probe", tmp_path / "empty").one_line()
     assert "nowhere.json: no such file; fit" in tree(SENTENCE, "--probe", tmp_path / "nowhere.json").one_line()

@@ -82,9 +82,9 @@ def test_its_tables_have_the_line_on_alignment(tune: Tune, french: Corpus) -> No
     tuned = tune(corpus=french, task="pos")
     shared = n_shared(french["test"])
     expected = (
-        f"words with unknown subwords 0, sharing all subwords {shared} (left out), in sentences over the length "
-        "limit 0, texts of test also in train 1, sentences left out 2 (sentences with two roots 2)"
+        f"words with unknown subwords 0, sharing all subwords with another word {shared} (left out), in sentences "
+        "over the length limit 0, texts of test also in train 1, sentences left out 2 (sentences with two roots 2)"
     )
     assert [note.text for note in tuned.shown()[0].notes if note.about == "alignment"] == [expected]
     for written in (tuned.to_markdown(), tuned.to_latex(), (tuned.folder() / "README.md").read_text()):
-        assert f"sharing all subwords {shared} (left out)" in written
+        assert f"sharing all subwords with another word {shared} (left out)" in written

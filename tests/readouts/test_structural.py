@@ -238,16 +238,16 @@ def test_files_that_are_missing_or_broken(probe: TreeProbe, tmp_path: Path) -> N
 
     refused("no such file; fit the probe anew")
     weights.unlink()
-    refused("no whole probe there")
+    refused("not a complete probe")
     weights.write_bytes(weights.read_bytes()[:-10])
-    refused("no whole probe there")
+    refused("not a complete probe")
     plain = json.loads(about.read_text())
     about.write_text(json.dumps({**plain, "format": 99}))
     refused(r"a probe of format 99, this version reads \d+; fit it anew")
     about.write_text(json.dumps({**plain, "relations": None}))
     refused("not readable as a probe")
     save_file({**load_file(weights), "more": torch.zeros(2, 2)}, weights)
-    refused("no whole probe there")
+    refused("not a complete probe")
 
 
 ASKS = ["distances", "depths"]

@@ -19,7 +19,9 @@ from bertology.results.report import write_report
 from bertology.runner import ProbeRequest, run_probes
 from bertology.runner.plan import make_plan
 
-WORDS = "words with unknown subwords 1, sharing all subwords 2 ({}), in sentences over the length limit 0"
+WORDS = (
+    "words with unknown subwords 1, sharing all subwords with another word 2 ({}), in sentences over the length limit 0"
+)
 OF_CORPUS = "texts of test also in train 1, sentences left out 2 (sentences with two roots 2)"
 TASKS = {
     "pos": "ridge",
@@ -106,8 +108,8 @@ def test_cloze_tasks_count_the_words_of_their_texts(tmp_path: Path) -> None:
     assert {(row.n_unknown, row.n_shared, row.n_long, row.n_repeated) for row in rows} == {(0, 0, 0, None)}
     for grid in results.view().shown():
         assert [note.text for note in grid.notes if note.about == "alignment"] == [
-            "words with unknown subwords 0, sharing all subwords 0, in sentences over the length limit 0, sentences "
-            "left out 0"
+            "words with unknown subwords 0, sharing all subwords with another word 0, in sentences over the length "
+            "limit 0, sentences left out 0"
         ]
 
 

@@ -137,5 +137,5 @@ def test_what_cannot_be_coded_is_said_in_a_line(
     with pytest.raises(FitError, match=r"^readout ridge\.v1 gives no probabilities: choose one that does"):
         run_probes(asking(ReadoutConfig("ridge", codelength="online"), layers="0"), corpus=toy)
     for name in ("linear", "edge", "mlp"):
-        with pytest.raises(BertologyError, match=r"^task pos: \w+\.v\d has no variational code: take readout bayes"):
+        with pytest.raises(BertologyError, match=r"^task pos: \w+\.v\d has no variational code: choose readout bayes"):
             run_probes(asking(ReadoutConfig(name, codelength="variational"), layers="0"), corpus=toy)

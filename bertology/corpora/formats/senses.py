@@ -50,7 +50,7 @@ class Senses(Format):
         return corpus_at(path, splits, language=None if reference == _TSV else "en", reference=reference)
 
     def read(self, file: Path, oddities: Oddities) -> Iterator[Sentence]:
-        """One sentence a line."""
+        """Sentences of a file, one a line, with the senses of their marked words."""
         if file.name.endswith(_EXAMPLES):
             # Pairs of a word in context and a definition; the hypernyms that come with it are a comment.
             others = [f"_{kind}.txt" for kind in ("definitions", "labels", "hypernyms")]

@@ -203,7 +203,7 @@ def read_primed(path: str | Path) -> Found:
     """
     path, files = _files(path, _PRIMED_LAYOUT)
     if any(file.name == _RELATIONS for file in files):
-        raise CorpusError(f"{path}: LAMA as it was first, without negated or misprimed sentences; {_PRIMED_LAYOUT}")
+        raise CorpusError(f"{path}: the original LAMA, without negated or misprimed sentences; {_PRIMED_LAYOUT}")
     facts: dict[tuple[str, ...], ClozeItem] = {}
     left_out: list[LeftOut] = []
     for where, fact in (one for file in files for one in _primed_facts(file)):

@@ -187,7 +187,7 @@ def test_a_packed_file_is_the_file(sample, tmp_path):
     assert load_corpus(packed).name == plain.name
     for content in (packed.read_bytes()[:-20], b"text", packed.read_bytes()[:40] + b"zzzz"):
         packed.write_bytes(content)
-        with pytest.raises(CorpusError, match=r"dev.conllu.gz: not a whole gzip file \(.*\); pack it again$"):
+        with pytest.raises(CorpusError, match=r"dev.conllu.gz: not a complete gzip file \(.*\); pack it again$"):
             load_corpus(packed)
 
 

@@ -343,7 +343,7 @@ def test_another_folder(tmp_path: Path) -> None:
         read_primed(tmp_path)
     write(tmp_path / "relations.jsonl", {})
     write(tmp_path / "P19.jsonl", {})
-    with pytest.raises(CorpusError, match="LAMA as it was first, without negated or misprimed sentences"):
+    with pytest.raises(CorpusError, match="the original LAMA, without negated or misprimed sentences"):
         read_primed(tmp_path)
 
 
