@@ -49,8 +49,8 @@ ABOVE_ALL = ("__init__", "__main__", "_api", "_compare", "_explain", "parsing")
 """Modules of ``bertology/`` itself that may import any package; all others there are leaves, which import none."""
 LIMITS = {"lines": 52_000, "files": 300, "exported names": 320, "lines of tests": 45_000}
 """Of ``bertology/`` and ``probes/`` together."""
-REACHED = {"lines": 68_600, "lines of tests": 46_800}
-"""What is reached on the way to the limits that are not met; these numbers only ever become smaller."""
+REACHED = {"lines": 66_100}
+"""What is reached on the way to the limit that is not met; this number only ever becomes smaller."""
 HEAVY = ("torch", "transformers", "spacy", "pandas", "matplotlib", "sklearn")
 
 

@@ -185,11 +185,6 @@ def test_settings_that_only_training_finds_wrong(tmp_path: Path, change: dict[st
     assert not (tmp_path / "model.safetensors").exists()
 
 
-def test_a_device_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(BertologyError, match="unknown device 'cdua': give auto, cpu, cuda"):
-        pretrain(MICRO, tmp_path, device="cdua", threads=1, echo=silent)
-
-
 def test_a_killed_run_resumes_to_the_same_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     loss, taken = pretraining.pretraining_loss, count()
 
