@@ -319,7 +319,7 @@ def test_batches_do_not_matter(encoder: Encoders, monkeypatch: pytest.MonkeyPatc
 
 
 def test_the_probabilities_of_all_continuations_sum_to_one(tiny: Tiny) -> None:
-    encoder = load_encoder(str(tiny("gpt2")))
+    encoder = load_encoder(str(tiny("gpt2")), device="cpu")
     assert encoder.causal_head is not None
     states = encoder.hidden_states(torch.tensor([[0, 5, 9]]), layers=[encoder.n_layers])[encoder.n_layers][0]
     n_entries = encoder.causal_head.n_entries

@@ -159,7 +159,7 @@ def test_a_module_is_probed_layer_by_layer_with_a_random_baseline(tokenizer: Any
         for layer in module.eval().layers:
             expected.append(layer(expected[-1]))
     for layer, states in encoder.hidden_states(ids, layers=range(3)).items():
-        assert torch.allclose(states, expected[layer], atol=1e-6)
+        assert torch.allclose(states.cpu(), expected[layer].cpu(), atol=1e-6)
     rows = probe("pos", model=encoder, corpus=corpus, controls="random", random_draws=1, progress=False).to_pandas()
     assert set(rows.model) == {"own-module"}
     assert {(row.init, row.layer) for row in rows.itertuples()} >= {
