@@ -232,7 +232,7 @@ class OverSteps(Tables):
     """Orders of the tasks of trainings with several."""
 
     def shown(self) -> tuple[Table, ...]:
-        """Of each table at most nine steps, then what is known of the whole training."""
+        """The tables, thinned to at most nine steps, each followed by when most of its gain is reached."""
         shown: list[Table] = []
         for table, of in zip((table.table() for table in self.tables), self.tables, strict=True):
             first, last = len(table.headers) - table.series, len(table.headers) - 1
