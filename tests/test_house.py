@@ -42,6 +42,7 @@ ORDER = (
     "landscapes",
     "comparison",
     "runner",
+    "primer",
     "cli",
 )
 """Packages of ``bertology``: each imports only from those before it, and from the leaf modules."""

@@ -359,6 +359,10 @@ class TaskSettings(_Named):
     """Registered readouts instead of the task's own: a name, a mapping, or a list of them."""
     corpora: tuple[Text, ...] | None = None
     """Only these corpora, by id or name; all of the experiment's when left out."""
+    models: tuple[Text, ...] | None = None
+    """Only these models, by id or name; all of the experiment's when left out."""
+    random: Truth = True
+    """Whether random weights are a control of this task, where they are a control of the experiment."""
 
     @property
     def title(self) -> str:
@@ -465,13 +469,14 @@ class Experiment(_Settings):
         return settings
 
     @model_validator(mode="after")
-    def _corpora_of_tasks(self) -> Experiment:
-        known = {*map(attrgetter("id"), self.corpora), *map(attrgetter("name"), self.corpora)} - {None}
-        for task in self.tasks:
-            for name in task.corpora or ():
+    def _parts_of_tasks(self) -> Experiment:
+        parts: Any = {"corpora": ("corpus", self.corpora), "models": ("model", self.models)}
+        for task, (kind, (what, every)) in itertools.product(self.tasks, parts.items()):
+            known = {name for one in every for name in (one.id, one.name) if name}
+            for name in getattr(task, kind) or ():
                 if name not in known:
                     names = cut(", ".join(sorted(known)))
-                    raise ValueError(f"task {cut(task.name)} asks for corpus {quoted(name)}: there is {names}")
+                    raise ValueError(f"task {cut(task.name)} asks for {what} {quoted(name)}: there is {names}")
         return self
 
     @property
@@ -489,15 +494,20 @@ class Experiment(_Settings):
         """Whether readouts are fitted to control tasks as well."""
         return "control_task" in self.controls
 
-    def configs_of(self, task: str) -> tuple[ReadoutConfig, ...]:
-        """The readout configurations of a task, at least one."""
+    def settings_of(self, task: str) -> TaskSettings | None:
+        """The settings of a task, by its title or registered name."""
         from bertology.probing import get_probe
 
         for name in (attrgetter("title"), lambda one: get_probe(one.name).task):
             for one in self.tasks:
                 if name(one) == task:
-                    return one.configs or (ReadoutConfig(),)
-        return (ReadoutConfig(),)
+                    return one
+        return None
+
+    def configs_of(self, task: str) -> tuple[ReadoutConfig, ...]:
+        """The readout configurations of a task, at least one."""
+        settings = self.settings_of(task)
+        return (settings.configs if settings else ()) or (ReadoutConfig(),)
 
     def reference_of(self, model: ModelSettings) -> ModelSettings | None:
         """The reference that a model names: another model of the experiment by id or name, else one by itself."""

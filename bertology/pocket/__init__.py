@@ -40,6 +40,8 @@ __all__ = [
 ]
 
 
+EMBEDDED = ("pocket", "bilingual", "bilingual-apart")
+"""Names of the embedded models."""
 _MODELS = {"pocket": "model", "bilingual": "bilingual/model", "bilingual-apart": "bilingual/model_apart"}
 
 

@@ -334,10 +334,12 @@ def make_plan(request: ProbeRequest, *, corpus: Corpus | None = None) -> Plan:
 
 def _is_run(experiment: Experiment, model: ModelSettings, probe: Probe, init: Init) -> bool:
     """Whether a task is put to a model under weights of an initialisation: its own, or those of a control."""
-    if probe.needs_reference and model.reference is None:
+    task, controls = experiment.settings_of(probe.task), experiment.controls
+    is_left_out = task is not None and task.models is not None and {model.id, model.name}.isdisjoint(task.models)
+    if is_left_out or (probe.needs_reference and model.reference is None):
         return False
-    controls = experiment.controls
     is_control = RANDOM in controls and model.init == "pretrained" and probe.asks_random_weights
+    is_control = is_control and (task is None or task.random)
     # Where chance is known by construction, random weights are run only if they are asked for.
     is_asked = not probe.knows_chance or experiment.random_draws != "auto" or not controls.are_all
     return init == model.init or (init == RANDOM and is_control and is_asked)
@@ -626,6 +628,24 @@ def resolve_work(
             if names.setdefault(name, place.corpus) != place.corpus:
                 raise BertologyError(f"two corpora are called {quoted(name)}: give each an id of its own")
     return Work(experiment, part, plans)
+
+
+def refusals(experiment: Experiment) -> dict[tuple[str, str, str], str]:
+    """Why tasks of an experiment cannot be put to a model on a corpus, by the titles of model, corpus and task.
+
+    As far as that can be known without the model's weights.
+    """
+    resolver, found = _Resolver(), dict[tuple[str, str, str], str]()
+    for model, (corpus, tasks) in itertools.product(experiment.models, _tasks_by_corpus(experiment)):
+        settings = model.model_copy(update={"id": model.training, "reference": experiment.reference_of(model)})
+        for task in tasks:
+            try:
+                plan = resolver.plan(experiment.of_one(settings, corpus, (task,)))
+                for probe in plan.probes if plan.fits else ():
+                    family_of(probe).check(plan.pair, probe, plan.configs_of(probe))
+            except BertologyError as error:
+                found[model.title, corpus.title, task.title] = str(error)
+    return found
 
 
 def with_checkpoints(experiment: Experiment, resolver: _Resolver | None = None) -> Experiment:

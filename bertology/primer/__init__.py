@@ -1,0 +1,17 @@
+"""The executable primer: claims about BERT-like encoders as tests, with a verdict for the encoder in hand.
+
+Start with :mod:`bertology.primer.claims`, what a claim is; :mod:`bertology.primer.rules` turns intervals into verdicts,
+:mod:`bertology.primer.run` plans and runs the experiment that the claims need.
+"""
+
+from typing import TYPE_CHECKING
+
+from bertology._lazy import lazy_attributes
+
+if TYPE_CHECKING:
+    from bertology.primer.claims import load_claims
+    from bertology.primer.run import Primer, primer
+
+__getattr__, __dir__ = lazy_attributes(__name__)
+
+__all__ = ["Primer", "load_claims", "primer"]

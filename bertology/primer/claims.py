@@ -1,0 +1,304 @@
+"""Claims as data: the statement, its measurement, and the rule that was fixed before the data were seen.
+
+A claims file is YAML: ``claims``, a list of :class:`Claim`; and ``roles``, the corpora that stand for ``treebank``,
+``facts`` and other roles, by language.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+
+from bertology import _settings
+from bertology._names import name_not_found
+from bertology._settings import Text
+from bertology.errors import BertologyError, NameNotFoundError, quoted
+from bertology.families.contract import family_of
+from bertology.families.request import RANDOM, CorpusSettings, ReadoutSettings
+from bertology.measures.metrics import CONTROLS, METRICS
+from bertology.probing import get_probe
+
+DEFAULT = Path(__file__).with_name("claims.yaml")
+"""The claims of *A Primer in BERTology*."""
+ENCODER = "encoder"
+"""The model role of the encoder that is tested."""
+PLACE = "{x}"
+"""Stands in names of tasks and groups for each of the values of ``over``."""
+RuleName = Literal[
+    "above", "below", "difference", "equal", "rises", "falls", "exists", "peak", "order", "share", "correlation"
+]
+_NEED_MARGIN = ("above", "below", "difference", "equal", "exists", "share")
+_NEED_AGAINST = ("above", "below", "exists")
+_Depth = Annotated[float, Field(ge=0, le=1)]
+
+
+class _Settings(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, populate_by_name=True)
+
+
+class Measurement(_Settings):
+    """What is measured: a score of a task, at some layers or heads of a model."""
+
+    task: Text | None = None
+    """Name of a task, as `bertology tasks` lists it."""
+    on: Text | None = None
+    """Role of the corpus that the task reads, such as `treebank`."""
+    readout: ReadoutSettings | None = None
+    """Readout configuration; the task's own when left out."""
+    metric: Text | None = None
+    """Metric of the task; the main one when left out."""
+    group: Text | None = None
+    """A group of items, such as a relation or paradigm; all items when left out."""
+    control: Text = "none"
+    """`none` for the task itself, `random` for random weights, or a baseline of the task."""
+    at: Literal["best", "all", "whole"] | tuple[_Depth, _Depth] = "best"
+    """Layers or heads: `best` (whether there is one, with intervals for all at once), `all` of them, `whole` for a
+    score of the whole model, or the mean over layers between two relative depths (0 embeddings, 1 last layer)."""
+    model: Text = ENCODER
+    """Role of the model: `encoder`, or a model trained for the claims."""
+
+    def over(self, other: Measurement) -> Measurement:
+        """This measurement, with what it leaves out taken from another."""
+        return other.model_copy(update={name: getattr(self, name) for name in self.model_fields_set})
+
+    def at_value(self, value: str) -> Measurement:
+        """The measurement of one value of ``over``."""
+        named = {name: getattr(self, name) for name in ("task", "group", "metric", "on")}
+        return self.model_copy(update={name: text.replace(PLACE, value) for name, text in named.items() if text})
+
+
+class Rule(_Settings):
+    """The rule by which an interval becomes a verdict; ``bertology.primer.rules`` defines each."""
+
+    name: RuleName
+    """`above`, `below`: the score against baselines or values; `difference`, `equal`: of `a` and `b`; `rises`, `falls`
+    between two depths; `exists`: a head chosen on dev; `peak`: the best layers lie between two depths; `order`: of
+    expected layers; `share`: of heads, groups or tasks; `correlation`: of two scores over tasks and layers."""
+    measured_by: Measurement = Measurement()
+    """What differs from the measurement of the claim."""
+    against: Annotated[
+        tuple[float | Text, ...], BeforeValidator(lambda one: one if isinstance(one, list) else [one])
+    ] = ()
+    """Baselines of the task, `random`, or values; the rule is put to each of them."""
+    a: Measurement = Measurement()
+    b: Measurement = Measurement()
+    """The two measurements that are compared, as far as they differ from the measurement of the claim."""
+    from_: Annotated[_Depth, Field(alias="from")] = 0.0
+    to: _Depth = 1.0
+    """Relative depths that bound the layers that are looked at."""
+    over: tuple[Text, ...] = ()
+    """Values that `{x}` stands for in task, metric, group or role."""
+    least: _Depth | None = None
+    """The share that `share` compares with, or the correlation that `correlation` has to stay below."""
+    margin: float | None = None
+    """The margin of this rule, if it is not that of the claim."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_name(cls, given: Any) -> Any:
+        return {"name": given} if isinstance(given, str) else given
+
+    @model_validator(mode="after")
+    def _is_whole(self) -> Rule:
+        lacking = {
+            "against": self.name in _NEED_AGAINST and not self.against,
+            "over": self.name in ("order", "correlation") and len(self.over) < 2,  # noqa: PLR2004
+            "least": self.name in ("share", "correlation") and self.least is None,
+            "a and b": self.name in ("difference", "equal", "correlation") and self.a == self.b,
+        }
+        for name, is_lacking in lacking.items():
+            if is_lacking:
+                raise ValueError(f"rule {self.name} needs {name}")
+        if self.from_ >= self.to:
+            raise ValueError(f"from is {self.from_:g}, which should be below to, {self.to:g}")
+        return self
+
+
+class Margin(_Settings):
+    """The smallest difference that would matter to a reader, stated in advance."""
+
+    value: float
+    """A fraction, not a percentage, where the metric is one."""
+    reason: Text
+    """Why a smaller difference would not matter."""
+
+
+class Published(_Settings):
+    """A published figure that was read in its source."""
+
+    value: Text
+    """The figure with its unit, as it is shown."""
+    model: Text
+    """The encoder that it is about."""
+    source: Text
+    """Paper and table, or the file that it was read in."""
+
+
+class Claim(_Settings):
+    """One claim about BERT-like encoders, and how the encoder in hand decides it."""
+
+    id: Annotated[str, Field(strict=True, pattern=r"^[a-z0-9][a-z0-9-]*\.v[0-9]+$", max_length=60)]
+    """Short and stable, with a version that changes with the rule: `syntax-middle.v1`."""
+    section: Text
+    """Section of the primer: `4.3`."""
+    statement: Text
+    """What is claimed, in one plain sentence."""
+    sources: Annotated[tuple[Text, ...], Field(min_length=1)]
+    """Papers that the claim is attributed to."""
+    measured_by: Measurement = Measurement()
+    """What its rules measure, unless they say otherwise."""
+    rule: Annotated[tuple[Rule, ...], BeforeValidator(lambda one: one if isinstance(one, list) else [one])]
+    """One rule, or several that have to hold together."""
+    margin: Margin | None = None
+    """The margin of its rules; of `rises`, `falls`, `peak`, `order` and `correlation` there is none."""
+    how: Text
+    """How it is measured, in plain words, for a reader who does not know the task."""
+    published: Published | None = None
+    """A published figure."""
+    caveat: Text
+    """What the measurement cannot show, in one sentence."""
+
+    @model_validator(mode="after")
+    def _has_margins(self) -> Claim:
+        for number, rule in enumerate(self.rule):
+            if rule.name in _NEED_MARGIN and rule.margin is None and self.margin is None:
+                raise ValueError(f"rule {rule.name} of claim {self.id} has no margin")
+            for one in self.measurements(rule):
+                if one.task is None or one.on is None:
+                    missing = "task" if one.task is None else "on (the role of a corpus)"
+                    raise ValueError(f"rule {number + 1} of claim {self.id} has no {missing} in measured_by")
+        return self
+
+    def measurements(self, rule: Rule) -> tuple[Measurement, ...]:
+        """All measurements that a rule compares, with controls and values of ``over`` written out."""
+        base = rule.measured_by.over(self.measured_by)
+        two = rule.name in ("difference", "equal", "correlation")
+        found = [rule.a.over(base), rule.b.over(base)] if two else [base]
+        names = [name for name in rule.against if isinstance(name, str)]
+        found += [one.model_copy(update={"control": name}) for one in found[:1] for name in names]
+        if rule.over:
+            found = [one.at_value(value) for value in rule.over for one in found]
+        return tuple(dict.fromkeys(found))
+
+    def margin_of(self, rule: Rule) -> float:
+        """The margin of a rule; 0 of one without."""
+        if rule.margin is not None:
+            return rule.margin
+        return self.margin.value if self.margin is not None and rule.name in _NEED_MARGIN else 0.0
+
+
+def _corpora(given: Any) -> Any:
+    """Roles with the names of corpora as their settings."""
+    return {role: {"name": one} if isinstance(one, str) else one for role, one in given.items()}
+
+
+Roles = Annotated[Mapping[str, CorpusSettings | None], BeforeValidator(_corpora)]
+
+
+class Claims(_Settings):
+    """A file of claims, and the corpora that they are tested on."""
+
+    claims: Annotated[tuple[Claim, ...], Field(min_length=1)]
+    """The claims, in the order in which they are shown."""
+    sections: Mapping[str, Text] = {}
+    """Titles of the sections."""
+    roles: Mapping[str, Roles] = {}
+    """By language, or `pocket` for the embedded world: the corpus of each role; null where there is none."""
+
+    @field_validator("claims")
+    @classmethod
+    def _no_id_twice(cls, claims: tuple[Claim, ...]) -> tuple[Claim, ...]:
+        known = set[str]()
+        for claim in claims:
+            if claim.id in known:
+                raise ValueError(f"two claims are called {quoted(claim.id)}: give each an id of its own")
+            known.add(claim.id)
+        return claims
+
+
+@cache
+def _read(path: Path, stamp: tuple[int, int]) -> Claims:
+    return _load(path)
+
+
+def load_claims(path: str | Path = DEFAULT) -> Claims:
+    """Read and check a file of claims; those of the primer when left out.
+
+    A file without ``roles`` has those of the primer.
+
+    Raises:
+        BertologyError: the file is missing or invalid: an unknown key, task, metric, control or role, or a rule without
+            its margin; the message names file, line, claim and field.
+    """
+    path = Path(path)
+    return _read(path, (path.stat().st_mtime_ns, path.stat().st_size)) if path == DEFAULT else _load(path)
+
+
+def _load(path: Path) -> Claims:
+    written = _settings.read_yaml(path, what="a file of claims", example="claims: [...]", command="primer")
+    if path != DEFAULT and "roles" not in written:
+        own = _settings.read_yaml(DEFAULT, what="a file of claims", example="claims: [...]", command="primer")
+        written = _settings.merged(written, {name: own[name] for name in ("roles", "sections") if name in own})
+    claims = _settings.checked(Claims, written)
+    known = {role for roles in claims.roles.values() for role in roles}
+    for number, claim in enumerate(claims.claims):
+        for rule in claim.rule:
+            for one in claim.measurements(rule):
+                try:
+                    _check(one, known)
+                except BertologyError as error:
+                    place = written.place_of(("claims", number))
+                    raise BertologyError(f"{place}: claim {claim.id}: {error}") from None
+    return claims
+
+
+def _check(one: Measurement, roles: set[str]) -> None:
+    """Raise what is wrong with the names in a measurement."""
+    assert one.task is not None and one.on is not None
+    probe = get_probe(one.task)
+    family = family_of(probe)
+    if one.on not in roles:
+        raise NameNotFoundError(f"on: {name_not_found('role of a corpus', one.on, roles)}")
+    probe = probe if one.readout is None else family.configured(probe, one.readout.configs[0])
+    if one.metric is not None:
+        known = {metric.name for metric in probe.scores} | {str(metric) for metric in METRICS}
+        if one.metric not in known and not re.fullmatch(r"[a-z][a-z0-9_]*", one.metric):
+            raise NameNotFoundError(f"metric: {name_not_found('metric', one.metric, known)}")
+    notes = {note.name for note in (*family.baselines(probe), *family.controls(probe))}
+    known = {"none", RANDOM, "control_task", *notes}
+    if one.control not in known:
+        raise NameNotFoundError(
+            f"against: {name_not_found(f'baseline of {probe.task}', one.control, known | {*CONTROLS})}"
+        )
+
+
+def chosen(claims: Claims, sections: Sequence[str], ids: Sequence[str]) -> Claims:
+    """The claims of some sections (``4`` is all of section 4) or with some ids, with or without their version.
+
+    Raises:
+        NameNotFoundError: there is no such section or claim.
+    """
+    known_sections = {claim.section for claim in claims.claims}
+    for name in sections:
+        if not any(own == name or own.startswith(f"{name}.") for own in known_sections):
+            raise name_not_found("section of the primer", name, known_sections)
+    known = {claim.id.rpartition(".")[0]: claim.id for claim in claims.claims}
+    for name in ids:
+        if name not in known and name not in known.values():
+            raise name_not_found("claim", name, known)
+    kept = []
+    for claim in claims.claims:
+        is_in = any(claim.section == name or claim.section.startswith(f"{name}.") for name in sections)
+        if is_in or {claim.id, claim.id.rpartition(".")[0]} & {*ids} or not (sections or ids):
+            kept.append(claim)
+    return claims.model_copy(update={"claims": tuple(kept)})
+
+
+def claims_schema() -> Mapping[str, Any]:
+    """JSON Schema of a file of claims, by which editors complete and check."""
+    return _settings.file_schema(Claims, "primer", title="claims")

@@ -1,0 +1,383 @@
+"""Rules: how an estimate with its interval becomes a verdict, never a bare point.
+
+Every rule compares a contrast (a score less a baseline, one score less another, upper less lower layers) with a
+threshold that was fixed in advance. Where one interval decides, it is a 95 % interval, so that a true claim is called
+*fails*, or a false one *holds*, in at most 2.5 % of samples; where one of several layers or heads is enough, their
+intervals cover all of them at once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+from bertology.measures.metrics import metric_form
+from bertology.primer.claims import Claim, Measurement, Rule
+from bertology.primer.scores import LEVEL, Curve, Floats, Key, NotTested
+
+Verdict = Literal["holds", "fails", "mixed", "undecided", "not tested"]
+VERDICTS: tuple[Verdict, ...] = ("holds", "mixed", "undecided", "fails", "not tested")
+GetCurve = Callable[..., Curve]
+"""The scores of a measurement; with ``split="dev"`` those by which heads are chosen."""
+
+
+@dataclass(frozen=True, eq=False)
+class Finding:
+    """The outcome of one rule for one comparison."""
+
+    about: str
+    """The comparison in words: ``above word majority``."""
+    verdict: Verdict
+    threshold: float
+    contrast: Curve
+    """The contrast that decides, of one key, with its resamples."""
+    low: float
+    high: float
+    where: str = ""
+    """The layer or head that decides."""
+    score: Curve | None = None
+    """The scores themselves by layer or head, for figures."""
+    baseline: Curve | None = None
+    detail: str = ""
+    """Further words, such as which layers are in the best set."""
+    is_sampled: bool = True
+    """Whether the interval narrows as clusters become more."""
+
+    @property
+    def value(self) -> float:
+        """The estimate that decides."""
+        return float(self.contrast.values[0])
+
+    @property
+    def n_needed(self) -> int | None:
+        """Clusters that would decide in all, if the estimate stays what it is; None where it is decided."""
+        distance = abs(self.value - self.threshold)
+        reach = (self.high - self.low) / 2
+        if self.verdict != "undecided" or not self.is_sampled or not distance > 0 or not math.isfinite(reach):
+            return None
+        return math.ceil(self.contrast.n * (reach / distance) ** 2)
+
+
+def decide(
+    contrast: Curve, threshold: float, mode: Literal["any", "every", "all"] = "any"
+) -> tuple[Verdict, int, tuple[float, float]]:
+    """Whether a contrast lies above a threshold, at one of its keys or at all of them.
+
+    ``any``: holds where one of the intervals, which cover all keys at once, lies above the threshold; fails where every
+    interval lies below it. ``every``: holds where every interval lies above it, fails where one that covers all keys at
+    once lies below it. ``all``: as ``every``, but mixed where other keys lie above it.
+
+    Returns:
+        The verdict, the place of the key that decides, and its interval.
+    """
+    low, high = contrast.bounds()
+    low_at_once, high_at_once = contrast.bounds(at_once=True)
+    if mode == "any":
+        place = int(np.argmax(low_at_once))
+        verdict: Verdict = "holds" if low_at_once[place] > threshold else "undecided"
+        if (high < threshold).all():
+            verdict, place = "fails", int(np.argmax(high))
+        return verdict, place, (float(low_at_once[place]), float(high[place]))
+    place = int(np.argmin(low))
+    if (low > threshold).all():
+        verdict = "holds"
+    elif (high_at_once < threshold).any():
+        place = int(np.argmin(high_at_once))
+        verdict = "mixed" if mode == "all" and (low > threshold).any() else "fails"
+    else:
+        verdict = "undecided"
+    return verdict, place, (float(low[place]), float(high_at_once[place] if verdict != "holds" else high[place]))
+
+
+def best_layers(curve: Curve, *, higher_is_better: bool = True) -> list[int]:
+    """Places of the layers that may be the best one: a 97.5 % confidence set.
+
+    A layer is left out where some other layer is better by more than the largest studentised deviation of its
+    differences over the resamples (multiple comparisons with the best; Hsu 1996).
+    """
+    inside = []
+    for place in range(len(curve.keys)):
+        others = [other for other in range(len(curve.keys)) if other != place]
+        if not others:
+            return [place]
+        gain = curve.take(others).less(curve.take([place]))
+        gain = gain if higher_is_better else gain.combined(-np.eye(len(others)), keys=gain.keys)
+        if not (gain.bounds(at_once=True)[0] > 0).any():
+            inside.append(place)
+    return inside
+
+
+def apply(claim: Claim, rule: Rule, curve: GetCurve) -> list[Finding]:
+    """The findings of one rule of a claim.
+
+    Raises:
+        NotTested: something that it compares is not there.
+    """
+    base, margin = rule.measured_by.over(claim.measured_by), claim.margin_of(rule)
+    if rule.over and rule.name not in ("order", "share", "correlation", "peak"):
+        return [one for value in rule.over for one in _one(rule, base.at_value(value), margin, curve, value)]
+    return list(_one(rule, base, margin, curve))
+
+
+def _one(rule: Rule, base: Measurement, margin: float, curve: GetCurve, value: str = "") -> Iterator[Finding]:
+    named = f"{value}: " if value else ""
+    match rule.name:
+        case "above" | "below":
+            for name in rule.against:
+                found = _against(rule, base, margin, curve, name)
+                yield replace(found, about=named + found.about)
+        case "exists":
+            for name in rule.against:
+                found = _head(base, margin, curve, name)
+                yield replace(found, about=named + found.about)
+        case "difference" | "equal":
+            a, b = (_best(side.over(base).at_value(value), curve) for side in (rule.a, rule.b))
+            yield _difference(a, b, margin, named, is_equal=rule.name == "equal")
+        case "rises" | "falls":
+            yield _trend(rule, base, curve, named)
+        case "peak":
+            yield _peak(rule, base, curve)
+        case "order":
+            yield from _order(rule, base, curve)
+        case "share":
+            yield _share(rule, base, margin, curve)
+        case "correlation":
+            yield _correlation(rule, base, curve)
+
+
+def _reduced(score: Curve, at: object) -> Curve:
+    """The mean over a range of depths, where a measurement asks for one."""
+    return score.between(*at).mean() if isinstance(at, tuple) else score
+
+
+def _against(rule: Rule, base: Measurement, margin: float, curve: GetCurve, name: float | str) -> Finding:
+    """``above``: the score exceeds a baseline or value by the margin; ``below``: it stays below it."""
+    score = curve(base)
+    baseline = curve(base.model_copy(update={"control": name})) if isinstance(name, str) else name
+    contrast = _reduced(score.less(baseline), base.at)
+    is_above = rule.name == "above"
+    threshold = margin if is_above else -margin
+    if is_above:
+        mode: Literal["any", "every", "all"] = "all" if base.at == "all" else "any"
+        verdict, place, (low, high) = decide(contrast, threshold, mode)
+    else:
+        opposite = contrast.combined(-np.eye(len(contrast.keys)), keys=contrast.keys)
+        verdict, place, (low, high) = decide(opposite, -threshold, "all" if base.at == "all" else "every")
+        low, high = -high, -low
+    text = name.replace("_", " ") if isinstance(name, str) else written(name, score.rows[0].metric)
+    where = _where(contrast.keys[place], base)
+    kept = baseline if isinstance(baseline, Curve) else None
+    about = f"{rule.name} {'random weights' if text == 'random' else text}"
+    return Finding(about, verdict, threshold, contrast.take([place]), low, high, where, score, kept)
+
+
+def _head(base: Measurement, margin: float, curve: GetCurve, name: float | str) -> Finding:
+    """The head that is best on dev, on test; the claim fails only where no head reaches the margin."""
+    dev, score = curve(base, split="dev"), curve(base)
+    baseline = curve(base.model_copy(update={"control": name})) if isinstance(name, str) else name
+    contrast = score.less(baseline)
+    place = score.keys.index(dev.keys[int(np.argmax(dev.values))])
+    low, high = contrast.bounds()
+    verdict: Verdict = "undecided"
+    if low[place] > margin:
+        verdict = "holds"
+    elif (high < margin).all():
+        verdict = "fails"
+    text = name.replace("_", " ") if isinstance(name, str) else written(name, score.rows[0].metric)
+    kept = baseline if isinstance(baseline, Curve) else None
+    where, interval = f"{score.keys[place]}, chosen on dev", (float(low[place]), float(high[place]))
+    return Finding(f"a head above {text}", verdict, margin, contrast.take([place]), *interval, where, score, kept)
+
+
+def _best(one: Measurement, curve: GetCurve) -> Curve:
+    """One score: at the best layer, or the mean over the layers that are asked about."""
+    score = _reduced(curve(one), one.at)
+    sign = 1 if score.rows[0].higher_is_better else -1
+    return score.take([int(np.argmax(sign * score.values))])
+
+
+def _difference(a: Curve, b: Curve, margin: float, named: str, *, is_equal: bool) -> Finding:
+    """``a`` exceeds ``b`` by the margin, or both are equal within it."""
+    contrast = a.less(b)
+    (low,), (high,) = contrast.bounds()
+    verdict: Verdict = "undecided"
+    if (low > margin) if not is_equal else (low > -margin and high < margin):
+        verdict = "holds"
+    elif (high < margin) if not is_equal else (low > margin or high < -margin):
+        verdict = "fails"
+    where = " and ".join(dict.fromkeys(_where(side.keys[0], None) for side in (a, b) if side.keys[0] is not None))
+    about = f"{named}{'equal within' if is_equal else 'difference above'} {written(margin, a.rows[0].metric)}"
+    return Finding(about, verdict, margin, contrast, float(low), float(high), where, a, b)
+
+
+def _thirds(curve: Curve) -> Curve:
+    """The mean over the upper third of the layers less that over the lower third."""
+    n = len(curve.keys)
+    if n < 2:  # noqa: PLR2004
+        raise NotTested("one layer alone: nothing can rise or fall")
+    size = max(1, round(n / 3))
+    weights = np.zeros((n, 1))
+    weights[:size], weights[-size:] = -1 / size, 1 / size
+    return curve.combined(weights, keys=[None])
+
+
+def _trend(rule: Rule, base: Measurement, curve: GetCurve, named: str) -> Finding:
+    """Upper less lower third of the layers between two depths; of a curve less its baseline where one is named."""
+    score = curve(base)
+    for name in rule.against:
+        score = score.less(curve(base.model_copy(update={"control": name})) if isinstance(name, str) else name)
+    score = score.by_layer()
+    contrast = _thirds(score.between(rule.from_, rule.to))
+    (low,), (high,) = contrast.bounds()
+    is_up, is_down = low > 0, high < 0
+    holds, fails = (is_up, is_down) if rule.name == "rises" else (is_down, is_up)
+    verdict: Verdict = "holds" if holds else "fails" if fails else "undecided"
+    span = "" if (rule.from_, rule.to) == (0.0, 1.0) else f" between depths {rule.from_:g} and {rule.to:g}"
+    about = f"{named}upper less lower third{span}"
+    return Finding(about, verdict, 0.0, contrast, float(low), float(high), "", score)
+
+
+def _peak(rule: Rule, base: Measurement, curve: GetCurve) -> Finding:
+    """Every layer of the best set lies between two depths; of several tasks by the mean of ranks."""
+    if rule.over:
+        score = _mean_rank([curve(base.at_value(value)) for value in rule.over])
+        higher = False
+    else:
+        score = curve(base).by_layer()
+        higher = score.rows[0].higher_is_better
+    best = best_layers(score, higher_is_better=higher)
+    inside = [rule.from_ - 1e-9 <= score.depths[place] <= rule.to + 1e-9 for place in best]
+    verdict: Verdict = "holds" if all(inside) else "undecided" if any(inside) else "fails"
+    place = max(best, key=lambda at: score.values[at] if higher else -score.values[at])
+    low, high = score.bounds()
+    layers = ", ".join(str(score.keys[at]) for at in best)
+    about = f"best layers between depths {rule.from_:g} and {rule.to:g}"
+    where, detail = f"layer {score.keys[place]}", f"best set: layer{'s' * (len(best) > 1)} {layers}"
+    interval = float(low[place]), float(high[place])
+    return Finding(about, verdict, math.nan, score.take([place]), *interval, where, score, None, detail)
+
+
+def _mean_rank(curves: Sequence[Curve]) -> Curve:
+    """The mean over tasks of the ranks of layers, 1 the best, with the ranks of each resample."""
+    from scipy.stats import rankdata
+
+    keys = curves[0].keys
+    if any(one.keys != keys for one in curves):
+        raise NotTested("tasks have scores of different layers")
+    signs = [-1.0 if one.rows[0].higher_is_better else 1.0 for one in curves]
+    values = np.mean([rankdata(sign * one.values) for one, sign in zip(curves, signs, strict=True)], axis=0)
+    drawn = [rankdata(sign * one.replicates, axis=1) for one, sign in zip(curves, signs, strict=True)]
+    n = min(one.n for one in curves)
+    return Curve(keys, values, np.mean(drawn, axis=0), n, curves[0].depths, curves[0].rows, None, np.zeros(len(keys)))
+
+
+def _order(rule: Rule, base: Measurement, curve: GetCurve) -> Iterator[Finding]:
+    """Each score lies below the next one; one reversed pair is enough for the claim to fail."""
+    scores = {value: _best(base.at_value(value), curve) for value in rule.over}
+    steps = list(zip(rule.over, rule.over[1:], strict=False))
+    findings = []
+    for lower, upper in steps:
+        contrast = scores[upper].less(scores[lower])
+        (low,), (high,) = contrast.bounds()
+        (_,), (strict,) = contrast.bounds(n_others=len(steps))
+        verdict: Verdict = "holds" if low > 0 else "fails" if strict < 0 else "undecided"
+        about = f"{upper} less {lower}"
+        findings.append(
+            Finding(about, verdict, 0.0, contrast, float(low), float(high), "", scores[upper], scores[lower])
+        )
+    yield from findings
+
+
+def _share(rule: Rule, base: Measurement, margin: float, curve: GetCurve) -> Finding:
+    """The share of heads, or of the values of ``over``, whose score exceeds a baseline or 0 by the margin.
+
+    Its interval runs from the share of those that lie above it to that of those that do not lie below it, at a level
+    corrected for their number.
+    """
+    assert rule.least is not None
+    against = rule.against or (0.0,)
+    above = below = 0
+    if rule.over:
+        n = len(rule.over)
+        values = []
+        for value in rule.over:
+            one = base.at_value(value)
+            found = _head(one, margin, curve, against[0])
+            low, high = (float(bound[0]) for bound in found.contrast.bounds(n_others=n))
+            above, below = above + (low > margin), below + (high < margin)
+            values.append(found.value > margin)
+            score: Curve = found.contrast
+    else:
+        score = curve(base)
+        baseline = curve(base.model_copy(update={"control": name})) if isinstance(name := against[0], str) else name
+        contrast = score.less(baseline)
+        low_at_once, high_at_once = contrast.bounds(at_once=True)
+        n = len(contrast.keys)
+        above, below = int((low_at_once > margin).sum()), int((high_at_once < margin).sum())
+        values = [float(one) > margin for one in contrast.values]
+    share = replace(score.take([0]), values=np.array([np.mean(values)]), keys=(None,))
+    low, high = above / n, 1 - below / n
+    verdict: Verdict = "holds" if low > rule.least else "fails" if high < rule.least else "undecided"
+    about, detail = f"share above {rule.least:.0%}", f"{above} of {n} above the margin, {below} below it"
+    return Finding(about, verdict, rule.least, share, low, high, "", score, None, detail, False)
+
+
+def _correlation(rule: Rule, base: Measurement, curve: GetCurve) -> Finding:
+    """Spearman's correlation of two scores over tasks and their layers stays below a value."""
+    from scipy.stats import rankdata
+
+    assert rule.least is not None
+    pairs = [tuple(curve(side.over(base).at_value(value)) for side in (rule.a, rule.b)) for value in rule.over]
+    sides = []
+    for side in range(2):
+        parts = []
+        for pair in pairs:
+            keys = [key for key in pair[0].keys if key in pair[1].keys]
+            parts.append(pair[side].take([pair[side].keys.index(key) for key in keys]))
+        values = np.concatenate([one.values for one in parts])
+        sides.append((values, np.concatenate([one.replicates for one in parts], axis=1)))
+
+    def spearman(a: Floats, b: Floats) -> Floats:
+        ranks = [rankdata(one, axis=-1) - (one.shape[-1] + 1) / 2 for one in (a, b)]
+        squares = [(one**2).sum(axis=-1) for one in ranks]
+        return np.asarray((ranks[0] * ranks[1]).sum(axis=-1) / np.sqrt(squares[0] * squares[1]))
+
+    value, drawn = (spearman(sides[0][part], sides[1][part]) for part in range(2))
+    first = pairs[0][0].take([0])
+    found = replace(first, values=np.atleast_1d(value), replicates=drawn[:, None], keys=(None,), slack=np.zeros(1))
+    (low,), (high,) = found.bounds()
+    verdict: Verdict = "holds" if high < rule.least else "fails" if low > rule.least else "undecided"
+    about, detail = f"rank correlation below {rule.least:g}", f"over {len(sides[0][0])} pairs of task and layer"
+    return Finding(about, verdict, rule.least, found, float(low), float(high), "", None, None, detail)
+
+
+def _where(key: Key, base: Measurement | None) -> str:
+    if base is not None and isinstance(base.at, tuple):
+        return f"mean over depths {base.at[0]:g} to {base.at[1]:g}"
+    return "" if key is None else str(key) if isinstance(key, str) else f"layer {key}"
+
+
+def written(value: float, metric: str) -> str:
+    """A value of a metric as text, fractions in percent."""
+    form = metric_form(metric)
+    return f"{100 * value:g} %" if form.is_fraction else f"{value:g}"
+
+
+def combined(findings: Sequence[Finding], rules: Sequence[str]) -> Verdict:
+    """The verdict on a claim from its findings: all have to hold; of ``order`` one reversed pair is enough to fail."""
+    verdicts = [one.verdict for one in findings]
+    if any(rule == "order" and verdict == "fails" for rule, verdict in zip(rules, verdicts, strict=True)):
+        return "fails"
+    for verdict in ("holds", "fails"):
+        if all(one == verdict for one in verdicts):
+            return verdict  # type: ignore[return-value]
+    has_part = "holds" in verdicts or "mixed" in verdicts
+    return "mixed" if has_part and ("fails" in verdicts or "mixed" in verdicts) else "undecided"
+
+
+CHANCE = 1 - LEVEL
+"""Largest share of false claims that are called *holds* by chance."""

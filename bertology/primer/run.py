@@ -1,0 +1,531 @@
+"""The claims put to encoders: one experiment is planned from them and run, then each rule looks at its scores."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bertology._files import cache_folder, canonical_json, digest, explained_system_errors, read_json, write_derived
+from bertology._machine import explained_shortage
+from bertology._names import name_not_found, short_names
+from bertology.activations.progress import BarProgress, can_show, silent
+from bertology.errors import BertologyError, ModelError, NameNotFoundError
+from bertology.families.request import RANDOM, CorpusSettings, Experiment, ReadoutSettings
+from bertology.measures.intervals import compare
+from bertology.measures.metrics import metric_form
+from bertology.pocket import EMBEDDED
+from bertology.primer.claims import DEFAULT, ENCODER, Claim, Claims, Measurement, chosen, load_claims
+from bertology.primer.rules import CHANCE, VERDICTS, Finding, NotTested, Verdict, apply, combined, written
+from bertology.primer.scores import Curve, Scores
+from bertology.probing import get_probe
+from bertology.results import Results, read_results
+from bertology.results.rows import RESULTS, Score
+from bertology.results.table import NOTHING, Cell, Note, Table, Tables, interval_of, number
+from bertology.runner import RunOptions, run_experiment
+from bertology.runner.experiment import experiment_of
+from bertology.runner.plan import refusals, resolve_work
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+QUICK = {"sentences": 200, "items": 40}
+"""Most sentences of a split, and items of a group, of a quick run."""
+N_RANDOM = 3
+"""Random initialisations that stand for random weights."""
+_RECORD = "primer.json"
+"""The file of a run with the claims, and what could not be asked."""
+_BARS = "▁▂▃▄▅▆▇█"
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """One claim, and what the encoder in hand shows of it."""
+
+    claim: Claim
+    model: str
+    verdict: Verdict
+    findings: tuple[Finding, ...] = ()
+    reason: str = ""
+    """Why it was not tested."""
+    passes_at_random: bool = False
+    """Whether the claim holds of the same encoder with random weights, so that it says nothing about training."""
+
+    @property
+    def deciding(self) -> Finding | None:
+        """The finding that the verdict rests on: the first that shares it, else the first that is undecided."""
+        for verdict in (self.verdict, "fails", "undecided"):
+            for finding in self.findings:
+                if finding.verdict == verdict:
+                    return finding
+        return self.findings[0] if self.findings else None
+
+    @property
+    def text(self) -> str:
+        """What was found, in one sentence for each comparison."""
+        if self.verdict == "not tested":
+            return self.reason
+        return "; ".join(map(described, self.findings))
+
+
+def described(one: Finding) -> str:
+    """A finding in words, with its numbers."""
+    metric = one.contrast.rows[0].metric
+    interval = interval_of(Score(one.value, one.low, one.high), metric)
+    parts = [f"{one.about}: {number(one.value, metric=metric)} {interval}", one.where, one.detail]
+    if one.n_needed:
+        parts.append(f"undecided; about {one.n_needed:,} {one.contrast.rows[0].clusters} in all would decide")
+    else:
+        parts.append(one.verdict)
+    return ", ".join(filter(None, parts))
+
+
+@dataclass(frozen=True, repr=False)
+class Primer(Tables):
+    """Verdicts on claims for one or several encoders: prints as tables, has ``.to_pandas()``, ``.page()``, ``.save()``."""
+
+    outcomes: tuple[Outcome, ...]
+    models: tuple[str, ...]
+    sections: Mapping[str, str]
+    results: Results | None
+    """All scores behind the verdicts; None where no claim could be tested."""
+    folder: Path
+    """Run directory."""
+    notes: tuple[Note, ...] = field(default=())
+
+    def of(self, model: str, claim: str) -> Outcome:
+        """The outcome of a claim, by its id with or without the version, for a model."""
+        for one in self.outcomes:
+            if one.model == model and claim in (one.claim.id, one.claim.id.rpartition(".")[0]):
+                return one
+        raise NameNotFoundError(
+            f"{model} has no claim {claim}: there is {', '.join(self.models)} with claims by their ids"
+        )
+
+    def shown(self) -> tuple[Table, ...]:
+        """A table for each section; of several encoders one matrix of verdicts, and the pairs that differ."""
+        return tuple(self._by_section() if len(self.models) == 1 else self._matrix())
+
+    def whole(self) -> tuple[Table, ...]:
+        """The tables of every encoder."""
+        return tuple(self._by_section())
+
+    def _by_section(self) -> Iterator[Table]:
+        headers = ("verdict", "estimate", "threshold", "published", "by layer")
+        places = list(itertools.product(self.models, dict.fromkeys(one.claim.section for one in self.outcomes)))
+        for place, (model, section) in enumerate(places):
+            rows = {}
+            for one in self.outcomes:
+                if one.model == model and one.claim.section == section:
+                    rows[one.claim.statement] = _cells(one)
+            title = f"{section} {self.sections.get(section, '')} · {model}".replace("  ", " ")
+            notes = self._legend() if place == len(places) - 1 else ()
+            yield Table.of(title, headers, rows, notes, corner="Claim", spare=("published", "threshold"))
+
+    def _matrix(self) -> Iterator[Table]:
+        rows = {}
+        for same in self._by_claim():
+            rows[f"{same[0].claim.section} {same[0].claim.statement}"] = [_marked(one) for one in same]
+        yield Table.of("verdicts", self.models, rows, self._legend(), corner="Claim")
+        if differences := self.differences():
+            headers = ("models", "difference", "p (adjusted)")
+            metric = {key: of.contrast.rows[0].metric for key, (_, of, _) in differences.items()}
+            lines = {}
+            for key, (pair, _, (score, p_adj)) in differences.items():
+                lines[key] = [" − ".join(pair), _score_cell(score, metric[key]), f"{p_adj:.3f}"]
+            note = Note(
+                "difference", "of the estimates that decide, on the same items; Benjamini–Hochberg over all pairs"
+            )
+            yield Table.of("encoders that differ", headers, lines, [note], corner="Claim")
+
+    def _by_claim(self) -> list[list[Outcome]]:
+        ids = dict.fromkeys(one.claim.id for one in self.outcomes)
+        return [[one for one in self.outcomes if one.claim.id == name] for name in ids]
+
+    def _legend(self) -> list[Note]:
+        counts = {verdict: sum(one.verdict == verdict for one in self.outcomes) for verdict in VERDICTS}
+        tested = sum(counts.values()) - counts["not tested"]
+        listed = ", ".join(f"{n} {verdict}" for verdict, n in counts.items() if n)
+        expected = f"{CHANCE * tested:.1f} of {tested} would hold by chance if none did"
+        return [
+            Note("claims", f"{listed}; {expected}"),
+            Note("verdict", "of the 95 % interval of the estimate against its threshold, which was fixed in advance"),
+            *self.notes,
+        ]
+
+    def differences(self) -> dict[str, tuple[tuple[str, str], Finding, tuple[Score, float]]]:
+        """Claims whose deciding estimates differ between two encoders: the pair, and difference with adjusted p."""
+        found = []
+        for same in self._by_claim():
+            for a, b in itertools.combinations(same, 2):
+                one, other = a.deciding, b.deciding
+                if one is None or other is None or one.about != other.about:
+                    continue
+                columns = np.stack([of.contrast.replicates[:, 0] for of in (one, other)], axis=1)
+                values = [one.value, other.value]
+                n = min(one.contrast.n, other.contrast.n)
+                (pair,) = compare(values, columns, n_clusters=n)
+                key = f"{a.claim.section} {a.claim.statement} ({a.model}, {b.model})"
+                found.append((key, (a.model, b.model), one, pair))
+        p_adj = _adjusted([pair.p_raw for *_, pair in found])
+        kept = {}
+        for (key, models, one, pair), p in zip(found, p_adj, strict=True):
+            if p < 0.05:  # noqa: PLR2004
+                kept[key] = models, one, (Score(pair.diff, pair.ci_low, pair.ci_high), p)
+        return kept
+
+    def to_pandas(self) -> pd.DataFrame:
+        """A row for each claim and encoder: verdict, estimate, interval, threshold, margin, n and the cells behind it.
+
+        Fractions, not percentages. ``passes_at_random``: holds of random weights as well.
+        """
+        import pandas as pd
+
+        return pd.DataFrame([_record(one) for one in self.outcomes])
+
+    def page(self) -> str:
+        """One HTML page that opens from disk: sections, claims, figures, items, and the commands that repeat them."""
+        return self.to_html()
+
+    def save(self, folder: str | Path) -> Path:
+        """Write ``claims.parquet``, ``primer.html``, ``primer.md`` and ``primer.tex`` to a folder, which is returned."""
+        import io
+
+        folder, out = Path(folder), io.BytesIO()
+        self.to_pandas().to_parquet(out, index=False)
+        files = {"claims.parquet": out.getvalue(), "primer.html": self.page().encode()}
+        files |= {"primer.md": self.to_markdown().encode(), "primer.tex": self.to_latex().encode()}
+        write_derived(folder, files, remedy="name another folder")
+        return folder
+
+    def __repr__(self) -> str:
+        return self.to_markdown()
+
+
+def _adjusted(p_raw: Sequence[float]) -> list[float]:
+    """P-values adjusted for all of them (Benjamini & Hochberg 1995)."""
+    from scipy.stats import false_discovery_control
+
+    return [float(p) for p in false_discovery_control(p_raw)] if p_raw else []
+
+
+def _record(one: Outcome) -> dict[str, Any]:
+    finding = one.deciding
+    known = {
+        "claim": one.claim.id,
+        "section": one.claim.section,
+        "statement": one.claim.statement,
+        "model": one.model,
+        "verdict": one.verdict,
+        "passes_at_random": one.passes_at_random,
+        "estimate": finding.value if finding else None,
+        "ci_low": finding.low if finding else None,
+        "ci_high": finding.high if finding else None,
+        "threshold": finding.threshold if finding else None,
+        "margin": one.claim.margin.value if one.claim.margin else None,
+        "metric": finding.contrast.rows[0].metric if finding else None,
+        "n": finding.contrast.n if finding else 0,
+        "unit": finding.contrast.rows[0].clusters if finding else None,
+        "where": finding.where if finding else None,
+        "found": one.text,
+    }
+    cells = {cell for of in one.findings for part in (of.score, of.contrast) if part is not None for cell in part.cells}
+    return {**known, "cells": sorted(cells)}
+
+
+def _score_cell(score: Score, metric: str) -> Cell:
+    return Cell(number(score.value, metric=metric), interval_of(score, metric), score)
+
+
+def _marked(one: Outcome) -> str:
+    return f"{one.verdict} (also at random)" if one.passes_at_random else one.verdict
+
+
+def _cells(one: Outcome) -> list[Any]:
+    """The cells of a claim in the table of its section."""
+    published = f"{one.claim.published.value} ({one.claim.published.model})" if one.claim.published else NOTHING
+    finding = one.deciding
+    if finding is None:
+        return [one.verdict, Cell(NOTHING), NOTHING, published, NOTHING]
+    metric = finding.contrast.rows[0].metric
+    threshold = NOTHING if np.isnan(finding.threshold) else written(finding.threshold, metric)
+    estimate = _score_cell(Score(finding.value, finding.low, finding.high), metric)
+    return [_marked(one), estimate, threshold, published, curve_strip(finding.score)]
+
+
+def curve_strip(curve: Curve | None) -> str:
+    """A curve by layer as block characters; a dash where there is none."""
+    if curve is None or len(curve.keys) < 2 or any(row.layer is None for row in curve.rows):  # noqa: PLR2004
+        return NOTHING
+    values = curve.by_layer().values
+    low, high = float(values.min()), float(values.max())
+    scale = (len(_BARS) - 1) / (high - low) if high > low else 0.0
+    return "".join(_BARS[round((value - low) * scale)] for value in values.tolist())
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What claims need: the experiment, the corpora of their roles, and what cannot be computed, and why."""
+
+    experiment: Experiment | None
+    corpora: Mapping[str, str]
+    """The title of the corpus of each role."""
+    unbound: Mapping[str, str]
+    """Roles without a corpus, and why."""
+    refused: Mapping[tuple[str, str, str], str]
+    """Why a task cannot be put to a model on a corpus, by their titles."""
+    models: tuple[str, ...] = ()
+    """The titles of the models."""
+    random: tuple[str, ...] = ()
+    """Those of models with random weights."""
+
+    def reason(self, one: Measurement, model: str) -> str | None:
+        """Why a measurement cannot be made of a model; None where it can."""
+        role, task = str(one.on), get_probe(str(one.task)).task
+        if role in self.unbound:
+            return self.unbound[role]
+        return self.refused.get((model, self.corpora[role], task))
+
+
+def _bound(claims: Claims, roles: Mapping[str, Any], language: str, *, quick: bool) -> dict[str, CorpusSettings | None]:
+    """The corpus of each role: those of the language, changed by those that are given."""
+    if language not in claims.roles:
+        raise name_not_found("language with corpora for its roles", language, claims.roles)
+    bound = dict(claims.roles[language])
+    known = {role for of_language in claims.roles.values() for role in of_language}
+    for role, given in roles.items():
+        if role not in known:
+            raise name_not_found("role of a corpus", role, known)
+        bound[role] = CorpusSettings.model_validate({"name": given} if isinstance(given, str) else given)
+    if quick:
+        for role, corpus in bound.items():
+            if corpus is not None:
+                most = {name: min(n, getattr(corpus, name) or n) for name, n in QUICK.items()}
+                bound[role] = corpus.model_copy(update=most)
+    return bound
+
+
+def _plan(
+    claims: Claims, models: Sequence[Mapping[str, Any]], bound: Mapping[str, CorpusSettings | None], **settings: Any
+) -> _Plan:
+    """The experiment that the claims need of these models."""
+    needed: dict[tuple[str, str], list[Measurement]] = {}
+    for claim in claims.claims:
+        for one in itertools.chain.from_iterable(map(claim.measurements, claim.rule)):
+            needed.setdefault((get_probe(str(one.task)).task, str(one.on)), []).append(one)
+    corpora, titles, unbound = list[CorpusSettings](), dict[str, str](), dict[str, str]()
+    for role in dict.fromkeys(role for _, role in needed):
+        corpus = bound.get(role)
+        if corpus is None:
+            unbound[role] = f"no corpus is bound to the role {role}: give one with --role {role}=CORPUS"
+            continue
+        same = next(
+            (one for one in corpora if one.model_copy(update={"id": None}) == corpus.model_copy(update={"id": None})),
+            None,
+        )
+        if same is None:
+            title = corpus.id or PurePath(corpus.name).name
+            title = f"{title} ({role})" if any(one.title == title for one in corpora) else title
+            same = corpus.model_copy(update={"id": title})
+            corpora.append(same)
+        titles[role] = same.title
+    by_task: dict[str, dict[str, Any]] = {}
+    for (task, role), every in needed.items():
+        if role not in titles:
+            continue
+        one = by_task.setdefault(task, {"name": task, "corpora": [], "readout": [], "random": False})
+        one["corpora"] += [titles[role]] if titles[role] not in one["corpora"] else []
+        one["random"] = one["random"] or any(of.control == RANDOM for of in every)
+        for of in every:
+            readout = of.readout or ReadoutSettings()
+            one["readout"] += [readout] if readout not in one["readout"] else []
+    controls = sorted({of.control for every in needed.values() for of in every} - {"none"})
+    named = (
+        tuple(str(model["id"]) for model in models),
+        tuple(str(one["id"]) for one in models if one.get("init") == RANDOM),
+    )
+    if not by_task:
+        return _Plan(None, titles, unbound, {}, *named)
+    for one in by_task.values():
+        readouts = one.pop("readout")
+        if readouts != [ReadoutSettings()]:
+            one["readout"] = readouts
+    plain = {
+        "name": "primer",
+        "models": list(models),
+        "corpora": [corpus.model_dump() for corpus in corpora],
+        "tasks": list(by_task.values()),
+        "controls": controls,
+        "random_draws": N_RANDOM,
+        "statistics": {"compare_layers": False, "resamples": 1000},
+        "outputs": {"tables": ["md"], "plots": []},
+        **settings,
+    }
+    whole = experiment_of(plain, where="primer")
+    refused = refusals(whole)
+    kept = []
+    for task in whole.tasks:
+        of_corpora = [title for title in task.corpora or () if _models_of(whole, task.title, title, refused)]
+        # A task goes to the models that can answer it; one that they can answer on some corpora alone goes there.
+        for_models = [
+            of.title for of in whole.models if any((of.title, title, task.title) not in refused for title in of_corpora)
+        ]
+        if of_corpora:
+            kept.append(task.model_copy(update={"corpora": tuple(of_corpora), "models": tuple(for_models)}))
+    experiment = whole.model_copy(update={"tasks": tuple(kept)}) if kept else None
+    return _Plan(experiment, titles, unbound, refused, *named)
+
+
+def _models_of(
+    experiment: Experiment, task: str, corpus: str, refused: Mapping[tuple[str, str, str], str]
+) -> list[str]:
+    return [model.title for model in experiment.models if (model.title, corpus, task) not in refused]
+
+
+def _judged(claims: Claims, plan: _Plan, scores: Scores | None, model: str) -> Iterator[Outcome]:
+    """The outcome of each claim for one model, from finished scores."""
+
+    @functools.cache
+    def curve(one: Measurement, *, split: str | None = None) -> Curve:
+        if one.control == RANDOM and model in plan.random:  # random weights are their own control
+            one = one.model_copy(update={"control": "none"})
+        if (reason := plan.reason(one, model)) is not None:
+            raise NotTested(reason)
+        if scores is None:
+            raise NotTested("nothing was computed")
+        return scores.curve(one, model, split=split)
+
+    for claim in claims.claims:
+        findings: list[Finding] = []
+        names: list[str] = []
+        reasons: list[str] = []
+        for rule in claim.rule:
+            try:
+                found = apply(claim, rule, curve)
+            except NotTested as error:
+                reasons.append(str(error))
+                continue
+            findings += found
+            names += [rule.name] * len(found)
+        if reasons:
+            # A claim of several parts is tested as a whole or not at all.
+            yield Outcome(claim, model, "not tested", tuple(findings), "; ".join(dict.fromkeys(reasons)))
+        else:
+            yield Outcome(claim, model, combined(findings, names), tuple(findings))
+
+
+@explained_system_errors()
+@explained_shortage("these claims")
+def primer(
+    model: Any = "pocket",
+    *,
+    sections: str | Sequence[str] = (),
+    claims: str | Sequence[str] = (),
+    file: str | Path | None = None,
+    roles: Mapping[str, Any] | None = None,
+    language: str | None = None,
+    random: bool = False,
+    quick: bool = False,
+    out: str | Path | None = None,
+    options: RunOptions | None = None,
+    progress: bool | None = None,
+    **settings: Any,
+) -> Primer:
+    """Put the claims of *A Primer in BERTology* to an encoder: what holds of it, what does not, and how sure that is.
+
+    >>> from bertology import primer
+    >>> found = primer("pocket", sections="3.1")  # doctest: +SKIP
+
+    One experiment is planned from the claims and run like any other, so that an interrupted run resumes. A claim whose
+    corpus is not bound, or which the encoder cannot be asked, is *not tested*, with the reason.
+
+    Args:
+        model: ``pocket``, a folder, a hub id, an encoder or (model, tokenizer); or a list of such.
+        sections: sections of the primer, in a sequence or with commas: ``"3.1"``, ``"4"`` for all of section 4.
+        claims: ids of claims, with or without their version: ``"syntax-middle"``.
+        file: a YAML file of claims in place of those of the primer.
+        roles: corpora by role, such as ``{"treebank": "ud:en_ewt"}``; a name, or settings of a corpus.
+        language: whose corpora the other roles have: ``en``; of embedded models ``pocket``.
+        random: whether the first model with random weights is tested as a further model; claims that it passes say
+            nothing about training.
+        quick: at most 200 sentences of a split and 40 items of a group: wider intervals.
+        out: a folder to keep the run in; one in the cache when left out.
+        options: how to run it.
+        progress: whether to draw bars; by default in a notebook, and if standard error is a terminal.
+        settings: of the models (``dtype``, ``pooling``, ``revision`` …), and ``seeds``, ``layers`` and ``device``.
+
+    Raises:
+        BertologyError: a model, corpus, claim or section does not exist, or the file of claims is invalid.
+    """
+    from bertology.encoders import model_name
+    from bertology.families.request import parse_names
+
+    of_file = load_claims(DEFAULT if file is None else file)
+    asked = chosen(of_file, parse_names(sections), parse_names(claims))
+    names = [str(model_name(one)) for one in (model if isinstance(model, list) else [model])]
+    titles = short_names(names)
+    if not names or len(titles) < len(names):
+        raise ModelError("primer: give different models, each once" if names else "primer: give a model")
+    shared = {key: settings.pop(key) for key in list(settings) if key in ("seeds", "layers", "device", "statistics")}
+    models = [{"name": name, "id": titles[name], **settings} for name in names]
+    models += [{**models[0], "init": RANDOM, "id": f"{models[0]['id']}-random"}] if random else []
+    is_embedded = all(name in EMBEDDED for name in names)
+    language = language or ("pocket" if is_embedded and "pocket" in of_file.roles else "en")
+    bound = _bound(asked, roles or {}, language, quick=quick)
+    plan = _plan(asked, models, bound, **shared)
+    show = can_show() if progress is None else progress
+    bars = RunOptions(retry_failed=True, progress=BarProgress if show else lambda _: silent)
+    key = digest([canonical_json([plan.experiment.plain() if plan.experiment else {}, asked.model_dump(mode="json")])])
+    folder = Path(out) if out is not None else cache_folder() / "runs" / key
+    if plan.experiment is not None:
+        work = resolve_work(plan.experiment)
+        run_experiment(work.experiment, folder, work=work, options=options or bars)
+    record = {
+        "models": plan.models,
+        "random": plan.random,
+        "corpora": dict(plan.corpora),
+        "unbound": dict(plan.unbound),
+        "refused": [[*key, reason] for key, reason in plan.refused.items()],
+        "quick": quick,
+        "claims": asked.model_dump(mode="json", by_alias=True, exclude_defaults=True),
+    }
+    write_derived(
+        folder, {_RECORD: json.dumps(record, indent=1, ensure_ascii=False).encode()}, remedy="name another folder"
+    )
+    found = read_primer(folder)
+    found.save(folder)
+    return found
+
+
+def read_primer(folder: str | Path) -> Primer:
+    """The verdicts of a run, from its scores and the claims that are kept with it.
+
+    Raises:
+        BertologyError: the folder is not that of a run of the primer.
+    """
+    folder = Path(folder)
+    record = read_json(folder / _RECORD, what="the claims of a run", form=dict[str, Any], remedy="run it again")
+    claims = Claims.model_validate(record["claims"])
+    refused = {(model, corpus, task): reason for model, corpus, task, reason in record["refused"]}
+    names = tuple(record["models"]), tuple(record["random"])
+    plan = _Plan(None, record["corpora"], record["unbound"], refused, *names)
+    results = read_results(folder) if (folder / RESULTS).is_file() else None
+    scores = None if results is None else Scores(results, folder, record["corpora"])
+    outcomes = [one for model in plan.models for one in _judged(claims, plan, scores, model)]
+    at_random = {one.claim.id for one in outcomes if one.model in plan.random and one.verdict == "holds"}
+    marked = []
+    for one in outcomes:
+        is_same = one.verdict == "holds" and one.model not in plan.random and one.claim.id in at_random
+        marked.append(replace(one, passes_at_random=is_same))
+    corpora = ", ".join(f"{role}: {title}" for role, title in record["corpora"].items())
+    notes = [Note("corpora", corpora)]
+    if record["quick"]:
+        limits = f"{QUICK['sentences']} sentences of a split and {QUICK['items']} items of a group"
+        notes.append(Note("quick", f"at most {limits}: intervals are wider than those of a whole run"))
+    return Primer(tuple(marked), plan.models, claims.sections, results, folder, tuple(notes))
