@@ -107,7 +107,7 @@ class Rule(_Settings):
     def _is_whole(self) -> Rule:
         lacking = {
             "against": self.name in _NEED_AGAINST and not self.against,
-            "over": self.name in ("order", "correlation") and len(self.over) < 2,  # noqa: PLR2004
+            "over": self.name in ("order", "correlation") and len(self.over) < 2,
             "least": self.name in ("share", "correlation") and self.least is None,
             "a and b": self.name in ("difference", "equal", "correlation") and self.a == self.b,
         }

@@ -17,7 +17,7 @@ import numpy as np
 
 from bertology.measures.metrics import metric_form
 from bertology.primer.claims import Claim, Measurement, Rule
-from bertology.primer.scores import LEVEL, Curve, Floats, Key, NotTested
+from bertology.primer.scores import LEVEL, Curve, Floats, Key, NotTestedError
 
 Verdict = Literal["holds", "fails", "mixed", "undecided", "not tested"]
 VERDICTS: tuple[Verdict, ...] = ("holds", "mixed", "undecided", "fails", "not tested")
@@ -115,7 +115,7 @@ def apply(claim: Claim, rule: Rule, curve: GetCurve) -> list[Finding]:
     """The findings of one rule of a claim.
 
     Raises:
-        NotTested: something that it compares is not there.
+        NotTestedError: something that it compares is not there.
     """
     base, margin = rule.measured_by.over(claim.measured_by), claim.margin_of(rule)
     if rule.over and rule.name not in ("order", "share", "correlation", "peak"):
@@ -217,8 +217,8 @@ def _difference(a: Curve, b: Curve, margin: float, named: str, *, is_equal: bool
 def _thirds(curve: Curve) -> Curve:
     """The mean over the upper third of the layers less that over the lower third."""
     n = len(curve.keys)
-    if n < 2:  # noqa: PLR2004
-        raise NotTested("one layer alone: nothing can rise or fall")
+    if n < 2:
+        raise NotTestedError("one layer alone: nothing can rise or fall")
     size = max(1, round(n / 3))
     weights = np.zeros((n, 1))
     weights[:size], weights[-size:] = -1 / size, 1 / size
@@ -267,7 +267,7 @@ def _mean_rank(curves: Sequence[Curve]) -> Curve:
 
     keys = curves[0].keys
     if any(one.keys != keys for one in curves):
-        raise NotTested("tasks have scores of different layers")
+        raise NotTestedError("tasks have scores of different layers")
     signs = [-1.0 if one.rows[0].higher_is_better else 1.0 for one in curves]
     values = np.mean([rankdata(sign * one.values) for one, sign in zip(curves, signs, strict=True)], axis=0)
     drawn = [rankdata(sign * one.replicates, axis=1) for one, sign in zip(curves, signs, strict=True)]

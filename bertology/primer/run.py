@@ -16,13 +16,12 @@ from bertology._files import cache_folder, canonical_json, digest, explained_sys
 from bertology._machine import explained_shortage
 from bertology._names import name_not_found, short_names
 from bertology.activations.progress import BarProgress, can_show, silent
-from bertology.errors import BertologyError, ModelError, NameNotFoundError
+from bertology.errors import ModelError, NameNotFoundError
 from bertology.families.request import RANDOM, CorpusSettings, Experiment, ReadoutSettings
 from bertology.measures.intervals import compare
-from bertology.measures.metrics import metric_form
 from bertology.pocket import EMBEDDED
-from bertology.primer.claims import DEFAULT, ENCODER, Claim, Claims, Measurement, chosen, load_claims
-from bertology.primer.rules import CHANCE, VERDICTS, Finding, NotTested, Verdict, apply, combined, written
+from bertology.primer.claims import DEFAULT, Claim, Claims, Measurement, chosen, load_claims
+from bertology.primer.rules import CHANCE, VERDICTS, Finding, NotTestedError, Verdict, apply, combined, written
 from bertology.primer.scores import Curve, Scores
 from bertology.probing import get_probe
 from bertology.results import Results, read_results
@@ -176,7 +175,7 @@ class Primer(Tables):
         p_adj = _adjusted([pair.p_raw for *_, pair in found])
         kept = {}
         for (key, models, one, pair), p in zip(found, p_adj, strict=True):
-            if p < 0.05:  # noqa: PLR2004
+            if p < 0.05:
                 kept[key] = models, one, (Score(pair.diff, pair.ci_low, pair.ci_high), p)
         return kept
 
@@ -261,7 +260,7 @@ def _cells(one: Outcome) -> list[Any]:
 
 def curve_strip(curve: Curve | None) -> str:
     """A curve by layer as block characters; a dash where there is none."""
-    if curve is None or len(curve.keys) < 2 or any(row.layer is None for row in curve.rows):  # noqa: PLR2004
+    if curve is None or len(curve.keys) < 2 or any(row.layer is None for row in curve.rows):
         return NOTHING
     values = curve.by_layer().values
     low, high = float(values.min()), float(values.max())
@@ -396,9 +395,9 @@ def _judged(claims: Claims, plan: _Plan, scores: Scores | None, model: str) -> I
         if one.control == RANDOM and model in plan.random:  # random weights are their own control
             one = one.model_copy(update={"control": "none"})
         if (reason := plan.reason(one, model)) is not None:
-            raise NotTested(reason)
+            raise NotTestedError(reason)
         if scores is None:
-            raise NotTested("nothing was computed")
+            raise NotTestedError("nothing was computed")
         return scores.curve(one, model, split=split)
 
     for claim in claims.claims:
@@ -408,7 +407,7 @@ def _judged(claims: Claims, plan: _Plan, scores: Scores | None, model: str) -> I
         for rule in claim.rule:
             try:
                 found = apply(claim, rule, curve)
-            except NotTested as error:
+            except NotTestedError as error:
                 reasons.append(str(error))
                 continue
             findings += found

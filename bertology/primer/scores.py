@@ -35,7 +35,7 @@ LEVEL = 0.975
 """One-sided confidence of a verdict: 95 % intervals."""
 
 
-class NotTested(BertologyError):
+class NotTestedError(BertologyError):
     """A claim cannot be tested with what there is; the message says why."""
 
 
@@ -77,7 +77,7 @@ class Curve:
         """The keys between two relative depths."""
         inside = np.flatnonzero((self.depths >= low - 1e-9) & (self.depths <= high + 1e-9))
         if not len(inside):
-            raise NotTested(f"no layer lies between the relative depths {low:g} and {high:g}")
+            raise NotTestedError(f"no layer lies between the relative depths {low:g} and {high:g}")
         return self.take(inside.tolist())
 
     def combined(self, weights: Floats, *, keys: Sequence[Key]) -> Curve:
@@ -111,7 +111,7 @@ class Curve:
         elif other.keys != self.keys and not len(self.keys) == len(other.keys) == 1:
             known = {key: place for place, key in enumerate(other.keys)}
             if missing := [key for key in self.keys if key not in known]:
-                raise NotTested(f"what it is compared with has no score at {missing[0]}")
+                raise NotTestedError(f"what it is compared with has no score at {missing[0]}")
             other = other.take([known[key] for key in self.keys])
         by_run = None
         if self.by_run is not None or other.by_run is not None:
@@ -144,8 +144,8 @@ class Curve:
         """
         from scipy.special import stdtrit
 
-        if self.n < 2:  # noqa: PLR2004
-            raise NotTested("one cluster of items alone: it has no interval")
+        if self.n < 2:
+            raise NotTestedError("one cluster of items alone: it has no interval")
         reach = np.broadcast_to(stdtrit(self.degrees, 1 - (1 - LEVEL) / n_others), len(self.values))
         low = high = reach
         if at_once and len(self.values) > 1:
@@ -176,7 +176,7 @@ class Scores:
         """The scores that a measurement is about, of one model.
 
         Raises:
-            NotTested: there is none, or none with an interval; the message says why.
+            NotTestedError: there is none, or none with an interval; the message says why.
         """
         probe = get_probe(str(one.task))
         of_task = self._rows.get((probe.task, self.corpora.get(str(one.on), "")), [])
@@ -186,7 +186,7 @@ class Scores:
         wanted = RANDOM if one.control == RANDOM else own
         rows = [row for row in of_task if self._is_of(row, one, model, config) and row.init in (None, wanted)]
         if failed := next((row for row in rows if row.status == "failed"), None):
-            raise NotTested(f"{probe.task} could not be computed: {self._reason(failed)}")
+            raise NotTestedError(f"{probe.task} could not be computed: {self._reason(failed)}")
         rows = [row for row in rows if row.metric == metric]
         in_group = [row for row in rows if row.group == one.group]
         rows = in_group or [row for row in rows if row.group is None]
@@ -194,22 +194,22 @@ class Scores:
         if len(splits := {row.split for row in rows}) > 1:
             rows = [row for row in rows if (row.split == "dev") == (split == "dev")]
         elif split == "dev" and splits != {"dev"}:
-            raise NotTested(f"{probe.task} has no scores on dev to choose by")
+            raise NotTestedError(f"{probe.task} has no scores on dev to choose by")
         if one.at != "whole" and any(row.layer is not None for row in rows):
             rows = [row for row in rows if row.layer is not None]
         elif one.at == "whole":
             rows = [row for row in rows if row.layer is None and row.head is None] or rows
         if not rows:
             group = f" of {one.group}" if one.group else ""
-            raise NotTested(f"{probe.task} has no {metric}{group} here" + self._of_control(one))
+            raise NotTestedError(f"{probe.task} has no {metric}{group} here" + self._of_control(one))
         runs = [self._run(same, metric, one.group, split) for same in grouped(rows, *_RUNS).values()]
         keys, of_keys, _ = runs[0]
         if any(other != keys for other, *_ in runs):
-            raise NotTested(f"{probe.task}: its runs have scores of different layers")
+            raise NotTestedError(f"{probe.task}: its runs have scores of different layers")
         joined = over_runs([scores for *_, scores in runs])
         known = np.flatnonzero(np.isfinite(joined.values) & np.isfinite(joined.stderr)).tolist()
         if not known:
-            raise NotTested(f"{metric} of {probe.task} has no interval here")
+            raise NotTestedError(f"{metric} of {probe.task} has no interval here")
         layers = [int(str(row.layer)) if row.layer is not None else np.nan for row in of_keys]
         depths = np.array(layers) / float(of_keys[0].n_layers or 1)
         arrays = joined.values, joined.replicates, joined.n_clusters, depths
@@ -279,7 +279,7 @@ class Scores:
         for one in self._kept_sums[row.cell_id]:
             if (one.split, one.metric, one.group) == wanted and number < len(one.over):
                 return one, number
-        raise NotTested(f"{row.task}: what is kept has no {metric}")
+        raise NotTestedError(f"{row.task}: what is kept has no {metric}")
 
 
 def _slack(scores: Bootstrap) -> Floats:
