@@ -155,7 +155,8 @@ def test_the_treebank_sample_equals_a_walk_over_its_brackets(n: int, real_data: 
     path = real_data("treebank_sample") / "wsj_sample.mrg"
     whole = [one for split in load_corpus(path).splits.values() for one in split]
     ours = labels(Sentences(sorted(whole, key=lambda one: int(one.id.rpartition("-")[2]))), n)
-    nested = re.sub(r"\(\s*([^\s()]*)", r'["\1",', re.sub(r"([^\s()]+)\s*\)", r'"\1"],', path.read_text().replace("\\", "")))
+    text = re.sub(r"([^\s()]+)\s*\)", r'"\1"],', path.read_text().replace("\\", ""))
+    nested = re.sub(r"\(\s*([^\s()]*)", r'["\1",', text)
     trees = map(pruned, ast.literal_eval(f"[{nested.replace(')', '],')}]"))
     assert ours == [label for tree in trees if tree is not None for label in above(tree, n)]
     assert len(ours) == 94_084
