@@ -1,4 +1,4 @@
-"""Choices between words that a model knows from text alone, in items made by rule: physical common sense, and numbers.
+"""Items made by rule, for what a model knows from text alone: physical common sense, and numbers.
 
 - ``comparisons``: which of two things is larger or heavier, and what can one do with a thing? After Forbes & Choi
   (2017), *Verb Physics*, and Forbes et al. (2019), *Do Neural Language Representations Learn Physical Commonsense?*
@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from bertology.cloze import ClozeItem, ClozeItems, ClozeProbe
+from bertology.corpora import Sentences
 from bertology.corpora.prompts.sets import (
     addition_items,
     affordance_items,
@@ -22,7 +23,8 @@ from bertology.corpora.prompts.sets import (
     decode_items,
     maximum_items,
 )
-from bertology.probing import ProbeFamily
+from bertology.errors import CorpusError
+from bertology.probing import Examples, ProbeFamily, RepresentationProbe, layer_examples
 
 
 @dataclass(frozen=True)
@@ -80,13 +82,31 @@ class Numeracy(_Made):
     pocket = "the pocket world has no numbers but two, three, four and five, which count nothing"
 
 
+@dataclass(frozen=True)
+class NumberValue(RepresentationProbe):
+    """How much of the value of a number can be predicted from its vector?"""
+
+    task = "numeracy:value"
+    question = "How much of the value of a number can be predicted from its vector?"
+    reference = "Wallace et al. 2019, §3"
+    readout = "ridge_regression.v1"
+    metrics = ("r2", "rmse")
+
+    def examples(self, sentences: Sentences) -> Examples:
+        """Every number of the corpus with its value."""
+        if "number" not in sentences.layers:
+            remedy = "give numbers:digits or numbers:words, or a corpus with a layer number"
+            raise CorpusError(f"no word has the value of a number: {remedy}")
+        return layer_examples(sentences, "number")
+
+
 COMPARISONS = ProbeFamily.among(
     [Comparisons(task=name) for name in _KINDS if name.startswith("comparisons:")],
     argument="kind of question",
     question="Does it know how large and heavy things are, and what one does with them?",
 )
 NUMERACY = ProbeFamily.among(
-    [Numeracy(task=name) for name in _KINDS if name.startswith("numeracy:")],
+    [*(Numeracy(task=name) for name in _KINDS if name.startswith("numeracy:")), NumberValue()],
     argument="kind of question",
-    question="Does it know numbers: their digits, which is the largest, their sum?",
+    question="Does it know numbers: their digits, which is the largest, their sum, their value?",
 )

@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
-import pytest
+import json
+from pathlib import Path
+from typing import Any
 
+import numpy as np
+import pytest
+from sklearn.linear_model import Ridge
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from bertology import Results, load_corpus, load_encoder, probe
+from bertology.encoders.encoder import WindowReader
 from bertology.errors import BertologyError, CorpusError
 from bertology_probes.made import COMPARISONS, NUMERACY
 
@@ -42,3 +52,45 @@ def test_unknown_kinds_and_sources_of_numbers():
         NUMERACY.make("product")
     with pytest.raises(CorpusError, match=r"items are made by rule and read from no file; give made"):
         NUMERACY.make("addition").items("some/file")
+
+
+def value_of(results: Results, metric: str, **where: Any) -> float:
+    (row,) = (
+        row
+        for row in results.rows
+        if row.metric == metric and all(getattr(row, name) == value for name, value in where.items())
+    )
+    assert row.value is not None
+    return row.value
+
+
+@pytest.mark.parametrize("split", ["test", "outside"])
+def test_values_are_read_as_by_ridge_regression_of_scikit_learn(tiny_bert: Path, split: str) -> None:
+    settings: Any = {"controls": ["mean"], "stored_dtype": "float32", "test_split": split}
+    found = probe("numeracy:value", model=tiny_bert, corpus="numbers:words:199", layers="0,2", **settings)
+    corpus, encoder = load_corpus("numbers:words:199"), load_encoder(tiny_bert)
+    vectors, values = {}, {}
+    for name in ("train", "dev", split):
+        values[name] = np.array(list(map(int, corpus[name].layers["number"].decoded(0, corpus[name].n_words))))
+        vectors[name] = WindowReader(encoder, corpus[name]).read_all([0, 2]).numpy().astype(np.float64)
+    train = values["train"]
+    for place, layer in enumerate((0, 2)):
+        (record,) = {row.params_json for row in found.rows if row.layer == layer and row.control == "none"}
+        strengths = json.loads(record)["strengths"]
+        fits = [make_pipeline(StandardScaler(), Ridge(alpha=one * len(train))) for one in strengths]
+        for fit in fits:
+            fit.fit(vectors["train"][place], train)
+        best = max(fits, key=lambda fit: fit.score(vectors["dev"][place], values["dev"]))
+        predicted = best.predict(vectors[split][place])
+        rmse = np.sqrt(np.mean((predicted - values[split]) ** 2))
+        where = {"layer": layer, "control": "none", "init": "pretrained"}
+        assert value_of(found, "rmse", **where) == pytest.approx(rmse, rel=1e-4)
+        explained = 1 - rmse**2 / np.var(values[split])
+        assert value_of(found, "r2", **where) == pytest.approx(explained, rel=1e-4)
+    mean = np.sqrt(np.mean((values[split] - train.mean()) ** 2))
+    assert value_of(found, "rmse", control="mean") == pytest.approx(mean, rel=1e-6)
+
+
+def test_values_of_numbers_need_numbers() -> None:
+    with pytest.raises(CorpusError, match="no word has the value of a number: give numbers:digits or numbers:words"):
+        NUMERACY.make("value").examples(load_corpus("pocket")["dev"])
