@@ -96,6 +96,8 @@ class Primer(Tables):
     """All scores behind the verdicts; None where no claim could be tested."""
     folder: Path
     """Run directory."""
+    corpora: tuple[CorpusSettings, ...] = ()
+    """The corpora that were read."""
     notes: tuple[Note, ...] = field(default=())
 
     def of(self, model: str, claim: str) -> Outcome:
@@ -124,14 +126,14 @@ class Primer(Tables):
                 if one.model == model and one.claim.section == section:
                     rows[one.claim.statement] = _cells(one)
             title = f"{section} {self.sections.get(section, '')} · {model}".replace("  ", " ")
-            notes = self._legend() if place == len(places) - 1 else ()
+            notes = self.legend() if place == len(places) - 1 else ()
             yield Table.of(title, headers, rows, notes, corner="Claim", spare=("published", "threshold"))
 
     def _matrix(self) -> Iterator[Table]:
         rows = {}
         for same in self._by_claim():
             rows[f"{same[0].claim.section} {same[0].claim.statement}"] = [_marked(one) for one in same]
-        yield Table.of("verdicts", self.models, rows, self._legend(), corner="Claim")
+        yield Table.of("verdicts", self.models, rows, self.legend(), corner="Claim")
         if differences := self.differences():
             headers = ("models", "difference", "p (adjusted)")
             metric = {key: of.contrast.rows[0].metric for key, (_, of, _) in differences.items()}
@@ -147,7 +149,8 @@ class Primer(Tables):
         ids = dict.fromkeys(one.claim.id for one in self.outcomes)
         return [[one for one in self.outcomes if one.claim.id == name] for name in ids]
 
-    def _legend(self) -> list[Note]:
+    def legend(self) -> list[Note]:
+        """Numbers of verdicts, how many would hold by chance, and what was read."""
         counts = {verdict: sum(one.verdict == verdict for one in self.outcomes) for verdict in VERDICTS}
         tested = sum(counts.values()) - counts["not tested"]
         listed = ", ".join(f"{n} {verdict}" for verdict, n in counts.items() if n)
@@ -190,7 +193,9 @@ class Primer(Tables):
 
     def page(self) -> str:
         """One HTML page that opens from disk: sections, claims, figures, items, and the commands that repeat them."""
-        return self.to_html()
+        from bertology.primer.page import render_primer
+
+        return render_primer(self)
 
     def save(self, folder: str | Path) -> Path:
         """Write ``claims.parquet``, ``primer.html``, ``primer.md`` and ``primer.tex`` to a folder, which is returned."""
@@ -491,6 +496,7 @@ def primer(
         "corpora": dict(plan.corpora),
         "unbound": dict(plan.unbound),
         "refused": [[*key, reason] for key, reason in plan.refused.items()],
+        "read": [corpus.model_dump() for corpus in plan.experiment.corpora] if plan.experiment else [],
         "quick": quick,
         "claims": asked.model_dump(mode="json", by_alias=True, exclude_defaults=True),
     }
@@ -514,6 +520,7 @@ def read_primer(folder: str | Path) -> Primer:
     refused = {(model, corpus, task): reason for model, corpus, task, reason in record["refused"]}
     names = tuple(record["models"]), tuple(record["random"])
     plan = _Plan(None, record["corpora"], record["unbound"], refused, *names)
+    read = tuple(CorpusSettings.model_validate(one) for one in record["read"])
     results = read_results(folder) if (folder / RESULTS).is_file() else None
     scores = None if results is None else Scores(results, folder, record["corpora"])
     outcomes = [one for model in plan.models for one in _judged(claims, plan, scores, model)]
@@ -527,4 +534,4 @@ def read_primer(folder: str | Path) -> Primer:
     if record["quick"]:
         limits = f"{QUICK['sentences']} sentences of a split and {QUICK['items']} items of a group"
         notes.append(Note("quick", f"at most {limits}: intervals are wider than those of a whole run"))
-    return Primer(tuple(marked), plan.models, claims.sections, results, folder, tuple(notes))
+    return Primer(tuple(marked), plan.models, claims.sections, results, folder, read, tuple(notes))
