@@ -45,7 +45,8 @@ class Measurement(_Settings):
     """What is measured: a score of a task, at some layers or heads of a model."""
 
     task: Text | None = None
-    """Name of a task, as `bertology tasks` lists it."""
+    """Name of a task, as `bertology tasks` lists it. Left out next to `model` and `metric`: the score of the training
+    itself, on the test split of what the model was tuned on."""
     on: Text | None = None
     """Role of the corpus that the task reads, such as `treebank`."""
     readout: ReadoutSettings | None = None
@@ -63,7 +64,7 @@ class Measurement(_Settings):
     """Role of the model: `encoder`, or a model trained for the claims."""
 
     def over(self, other: Measurement) -> Measurement:
-        """This measurement, with what it leaves out taken from another."""
+        """The measurement, with what it leaves out taken from another."""
         return other.model_copy(update={name: getattr(self, name) for name in self.model_fields_set})
 
     def at_value(self, value: str) -> Measurement:
@@ -169,7 +170,8 @@ class Claim(_Settings):
             if rule.name in _NEED_MARGIN and rule.margin is None and self.margin is None:
                 raise ValueError(f"rule {rule.name} of claim {self.id} has no margin")
             for one in self.measurements(rule):
-                if one.task is None or one.on is None:
+                is_own = one.task is None and one.model != ENCODER and one.metric is not None
+                if not is_own and (one.task is None or one.on is None):
                     missing = "task" if one.task is None else "on (the role of a corpus)"
                     raise ValueError(f"rule {number + 1} of claim {self.id} has no {missing} in measured_by")
         return self
@@ -192,6 +194,27 @@ class Claim(_Settings):
         return self.margin.value if self.margin is not None and rule.name in _NEED_MARGIN else 0.0
 
 
+class Training(_Settings):
+    """A model that is made for claims: pretrained by a recipe, or the encoder fine-tuned or compressed."""
+
+    of: Text = ENCODER
+    """Role of the model that it starts from, which is trained first."""
+    pretrain: Mapping[str, Any] | None = None
+    """Settings that differ from the recipe of the file, which begins from random weights."""
+    finetune: Mapping[str, Any] | None = None
+    """Settings of `bertology finetune`, such as `task`; `on` is the role of its corpus."""
+    compress: Mapping[str, Any] | None = None
+    """Settings of `bertology compress`, such as `method` and `share`."""
+    seeds: _settings.Count = 3
+    """Number of trainings, which are the runs that intervals cover; compressed models have those of their source."""
+
+    @model_validator(mode="after")
+    def _is_one_kind(self) -> Training:
+        if sum(one is not None for one in (self.pretrain, self.finetune, self.compress)) != 1:
+            raise ValueError("give one of pretrain, finetune and compress")
+        return self
+
+
 def _corpora(given: Any) -> Any:
     """Roles with the names of corpora as their settings."""
     return {role: {"name": one} if isinstance(one, str) else one for role, one in given.items()}
@@ -209,6 +232,10 @@ class Claims(_Settings):
     """Titles of the sections."""
     roles: Mapping[str, Roles] = {}
     """By language, or `pocket` for the embedded world: the corpus of each role; null where there is none."""
+    models: Mapping[str, Training] = {}
+    """Models that are trained for the claims, by the role that measurements name."""
+    recipe: Mapping[str, Any] = {}
+    """The pretraining recipe whose variants `models` name, as `bertology pretrain` reads it."""
 
     @field_validator("claims")
     @classmethod
@@ -250,7 +277,10 @@ def _load(path: Path) -> Claims:
         for rule in claim.rule:
             for one in claim.measurements(rule):
                 try:
-                    _check(one, known)
+                    if one.model not in (ENCODER, *claims.models):
+                        raise name_not_found("model: role of a model", one.model, (ENCODER, *claims.models))
+                    if one.task is not None:
+                        _check(one, known)
                 except BertologyError as error:
                     place = written.place_of(("claims", number))
                     raise BertologyError(f"{place}: claim {claim.id}: {error}") from None
@@ -259,7 +289,8 @@ def _load(path: Path) -> Claims:
 
 def _check(one: Measurement, roles: set[str]) -> None:
     """Raise what is wrong with the names in a measurement."""
-    assert one.task is not None and one.on is not None
+    assert one.task is not None
+    assert one.on is not None
     probe = get_probe(one.task)
     family = family_of(probe)
     if one.on not in roles:

@@ -1,9 +1,10 @@
-"""The page of verdicts: claims by section, how each was measured, figures, examples, and the commands that repeat them."""
+"""The page of verdicts: claims by section, how each was measured, figures, examples, and the command for it."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from bertology._page import full_page
@@ -11,7 +12,7 @@ from bertology.errors import BertologyError
 from bertology.families.contract import family_of
 from bertology.families.request import CorpusSettings
 from bertology.primer.claims import Claim, Rule
-from bertology.primer.rules import VERDICTS, Finding, written
+from bertology.primer.rules import VERDICTS, Finding
 from bertology.primer.run import Outcome, Primer, described
 from bertology.primer.scores import Curve
 from bertology.probing import get_probe
@@ -24,17 +25,16 @@ _HERE = "primer/assets/"
 _REPORT = "results/report/assets/"
 _N_EXAMPLES = 3
 _RULES = {
-    "above": "holds where the interval of the score less the comparison lies above the margin, fails where it lies below",
-    "below": "holds where the interval of the score less the comparison lies below minus the margin, fails where it lies "
-    "above",
+    "above": "holds where the interval of the score less the comparison lies above the margin, fails where below",
+    "below": "holds where the interval of the score less the comparison lies below minus the margin, fails where above",
     "difference": "holds where the interval of the difference lies above the margin, fails where it lies below",
-    "equal": "holds where the interval of the difference lies within the margin on both sides, fails where it lies outside",
-    "rises": "holds where the interval of upper less lower third of the layers lies above 0, fails where it lies below",
-    "falls": "holds where the interval of upper less lower third of the layers lies below 0, fails where it lies above",
-    "exists": "the head that is best on dev is scored on test: holds where its interval lies above the margin, fails where "
-    "no head reaches the margin",
-    "peak": "holds where every layer that may be the best one (97.5 % confidence set) lies between these relative depths, "
-    "fails where none does",
+    "equal": "holds where the interval of the difference lies within the margin, fails where it lies outside",
+    "rises": "holds where the interval of upper less lower third of the layers lies above 0, fails where below",
+    "falls": "holds where the interval of upper less lower third of the layers lies below 0, fails where above",
+    "exists": "the head that is best on dev is scored on test; holds where its interval lies above the margin, fails "
+    "where no head reaches it",
+    "peak": "holds where every layer that may be the best one (97.5 % confidence set) lies between these depths, fails "
+    "where none does",
     "order": "holds where each step is in order by its interval, fails where one is reversed",
     "share": "holds where more than this share lies above the margin, fails where fewer can, at a level corrected for "
     "their number",
@@ -86,7 +86,7 @@ def _claim(primer: Primer, same: Sequence[Outcome], examples: _Examples) -> dict
         deciding = one.deciding
         summary = described(deciding) if deciding and one.verdict != "not tested" else one.reason
         outcomes.append({"model": one.model, "verdict": one.verdict, "lines": lines, "mark": mark, "summary": summary})
-    command = f"bertology primer --model {','.join(primer.models)} --claim {claim.id.rpartition('.')[0]}"
+    command = f"bertology primer --out {primer.folder} --claim {claim.id.rpartition('.')[0]}"
     return {
         "claim": claim,
         "outcomes": outcomes,
@@ -98,7 +98,7 @@ def _claim(primer: Primer, same: Sequence[Outcome], examples: _Examples) -> dict
 
 
 def _rule_in_words(claim: Claim, rule: Rule) -> str:
-    parts = [rule.name]
+    parts: list[str] = [rule.name]
     if rule.against:
         parts.append(
             "against "
@@ -162,7 +162,7 @@ def _chart(lines: dict[str, Curve], *, is_relative: bool) -> Table:
         ]
         scores = [Score(*map(float, one)) for one in zip(line.values, low, high, strict=True)]
         for key, score in zip(keys, scores, strict=True):
-            if key is not None and key == key:  # noqa: PLR0124 - a baseline has no layer
+            if key is not None and math.isfinite(key):  # a baseline has no layer
                 rows.setdefault(int(key), [None] * len(lines))[place] = score
     for place, line in enumerate(lines.values()):
         if len(line.keys) == 1:  # a baseline of no layer is a level line
@@ -198,13 +198,13 @@ class _Examples:
             prompts = self._prompts(row.task, row.corpus)
             parts = {}
             for is_right, name in ((True, "right"), (False, "wrong")):
-                some = frame[frame["right"] == is_right].head(_N_EXAMPLES)
+                some = frame[frame["right"] == is_right].drop_duplicates("sentence").head(_N_EXAMPLES)
                 parts[name] = [self._example(of, prompts) for of in some.to_dict("records")]
             title = f"{row.task} at layer {row.layer}, {one.model}"
             return {"title": title, **parts} if any(parts.values()) else None
         return None
 
-    def _example(self, of: dict[str, Any], prompts: dict[str, str]) -> dict[str, str]:
+    def _example(self, of: Mapping[Any, Any], prompts: dict[str, str]) -> dict[str, str]:
         text = of.get("text") if isinstance(of.get("text"), str) else prompts.get(str(of["sentence"]), "")
         word = of.get("word") if isinstance(of.get("word"), str) else ""
         return {
@@ -227,8 +227,3 @@ class _Examples:
         probe, settings = get_probe(task), self._settings[title]
         found = family_of(probe).items(probe, settings.name, most=settings.items, columns=settings.columns)
         return {} if found is None else {item.id: item.text.replace("{mask}", "[MASK]") for item in found.items}
-
-
-def threshold_in_words(one: Finding) -> str:
-    """The threshold of a finding as text."""
-    return written(one.threshold, one.contrast.rows[0].metric)
