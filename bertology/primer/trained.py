@@ -10,14 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from bertology._folder import MODELS
 from bertology._settings import checked
 from bertology.errors import BertologyError
 from bertology.families.request import CorpusSettings
 from bertology.measures.intervals import Bootstrap
 from bertology.primer.claims import ENCODER, Claims, Training
-
-FOLDER = "models"
-"""The folder of a run in which its models are."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +71,7 @@ def train(
         training = claims.models[role]
         is_own = training.pretrain is not None
         own_title = role if is_own else f"{title}/{role}"
-        where = folder / FOLDER / (role if is_own else f"{Path(title).name}-{role}")
+        where = folder / MODELS / (role if is_own else f"{Path(title).name}-{role}")
         try:
             folders = _made(claims, training, made[training.of].folders, corpora, where, device=device, show=show)
         except BertologyError as error:
