@@ -132,6 +132,7 @@ def primer(
     section: str = "",
     claim: str = "",
     claims: Path | None = None,
+    set_: list[str] | None = None,
     treebank: str | None = None,
     role: list[str] | None = None,
     language: str | None = None,
@@ -154,6 +155,7 @@ def primer(
         section: Sections of the primer, with commas: 3.1,4.3; 4 is all of section 4.
         claim: Claims by their ids, with commas: syntax-middle.
         claims: YAML file of claims in place of those of the primer.
+        set_: Replace a setting of the file of claims: recipe.steps=100; may be repeated.
         treebank: Corpus for the role treebank: ud:en_ewt, a folder or a file.
         role: Corpus for another role, ROLE=CORPUS, such as facts=lama/; may be repeated.
         language: Language whose corpora the other roles have: en; of embedded models pocket.
@@ -173,7 +175,14 @@ def primer(
             raise BertologyError(f"--role {one}: write ROLE=CORPUS, such as facts=lama/")
         roles[name.strip()] = corpus.strip()
     options = RunOptions(jobs=jobs, retry_failed=True, progress=bars(quiet))
-    asked: dict[str, Any] = {"sections": section, "claims": claim, "file": claims, "roles": roles, "language": language}
+    asked: dict[str, Any] = {
+        "sections": section,
+        "claims": claim,
+        "file": claims,
+        "changes": set_ or (),
+        "roles": roles,
+        "language": language,
+    }
     asked |= {"random": random, "quick": quick, "train": train}
     models = list(parse_names(settings.pop("model")))
     settings = {name: value for name, value in settings.items() if value is not None}

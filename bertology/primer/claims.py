@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -248,29 +247,25 @@ class Claims(_Settings):
         return claims
 
 
-@cache
-def _read(path: Path, stamp: tuple[int, int]) -> Claims:
-    return _load(path)
-
-
-def load_claims(path: str | Path = DEFAULT) -> Claims:
+def load_claims(path: str | Path | None = None, *, changes: Sequence[str] = ()) -> Claims:
     """Read and check a file of claims; those of the primer when left out.
 
     A file without ``roles`` has those of the primer.
+
+    Args:
+        path: the file.
+        changes: settings to replace, each as ``key=value``: ``recipe.steps=100``.
 
     Raises:
         BertologyError: the file is missing or invalid: an unknown key, task, metric, control or role, or a rule without
             its margin; the message names file, line, claim and field.
     """
-    path = Path(path)
-    return _read(path, (path.stat().st_mtime_ns, path.stat().st_size)) if path == DEFAULT else _load(path)
-
-
-def _load(path: Path) -> Claims:
-    written = _settings.read_yaml(path, what="a file of claims", example="claims: [...]", command="primer")
-    if path != DEFAULT and "roles" not in written:
-        own = _settings.read_yaml(DEFAULT, what="a file of claims", example="claims: [...]", command="primer")
+    about: dict[str, Any] = {"what": "a file of claims", "example": "claims: [...]", "command": "primer"}
+    written = _settings.read_yaml(DEFAULT if path is None else Path(path), **about)
+    if path is not None and "roles" not in written:
+        own = _settings.read_yaml(DEFAULT, **about)
         written = _settings.merged(written, {name: own[name] for name in ("roles", "sections") if name in own})
+    written = _settings.changed(written, changes)
     claims = _settings.checked(Claims, written)
     known = {role for roles in claims.roles.values() for role in roles}
     for number, claim in enumerate(claims.claims):

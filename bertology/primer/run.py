@@ -23,7 +23,7 @@ from bertology.errors import ModelError, NameNotFoundError
 from bertology.families.request import RANDOM, CorpusSettings, parse_names
 from bertology.measures.intervals import compare
 from bertology.pocket import EMBEDDED
-from bertology.primer.claims import DEFAULT, Claim, Claims, Measurement, chosen, load_claims
+from bertology.primer.claims import Claim, Claims, Measurement, chosen, load_claims
 from bertology.primer.plan import QUICK, Plan, bound_corpora, plan_claims
 from bertology.primer.rules import CHANCE, VERDICTS, Finding, Verdict, apply, combined, written
 from bertology.primer.scores import Curve, NotTestedError, Scores
@@ -307,6 +307,7 @@ def primer(
     sections: str | Sequence[str] = (),
     claims: str | Sequence[str] = (),
     file: str | Path | None = None,
+    changes: Sequence[str] = (),
     roles: Mapping[str, Any] | None = None,
     language: str | None = None,
     random: bool = False,
@@ -330,6 +331,7 @@ def primer(
         sections: sections of the primer, in a sequence or with commas: ``"3.1"``, ``"4"`` for all of section 4.
         claims: ids of claims, with or without their version: ``"syntax-middle"``.
         file: a YAML file of claims in place of those of the primer.
+        changes: settings of the file to replace, ``"recipe.steps=100"``.
         roles: corpora by role, such as ``{"treebank": "ud:en_ewt"}``; a name, or settings of a corpus.
         language: whose corpora the other roles have: ``en``; of embedded models ``pocket``.
         random: whether the first model with random weights is tested as a further model; claims that it passes say
@@ -344,7 +346,7 @@ def primer(
     Raises:
         BertologyError: a model, corpus, claim or section does not exist, or the file of claims is invalid.
     """
-    of_file = load_claims(DEFAULT if file is None else file)
+    of_file = load_claims(file, changes=changes)
     asked = chosen(of_file, parse_names(sections), parse_names(claims))
     names = [str(model_name(one)) for one in (model if isinstance(model, list) else [model])]
     titles = short_names(names)

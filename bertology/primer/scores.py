@@ -130,7 +130,8 @@ class Curve:
     @cached_property
     def stderr(self) -> Floats:
         """``[key]`` standard errors, with the small-sample factor."""
-        return np.nanstd(self.replicates, axis=0, ddof=1) * np.sqrt(self.n / max(1, self.n - 1))
+        deviations: Floats = np.nanstd(self.replicates, axis=0, ddof=1)
+        return deviations * float(np.sqrt(self.n / max(1, self.n - 1)))
 
     @cached_property
     def degrees(self) -> Any:
