@@ -345,6 +345,7 @@ def tree_examples(sentences: Sentences, asks: Literal["distances", "depths", "ar
             marks = [f"{head}{RELATION}{relation}" for head, relation in zip(heads, relations, strict=True)]
         trees.append(_written(map(str, marks), scored[first:last]))
         kept.append(number)
+    assert sentences.heads is not None  # else there were no trees
     places = np.array(kept, dtype=np.int64)
     codes, values = coded(trees)
     return TreeExamples(
