@@ -32,7 +32,6 @@ from bertology.errors import CorpusError, quoted
 from bertology.geometry import GeometryProbe
 from bertology.geometry.probes import TextItems
 from bertology.measures import share_metric, sum_metric
-from bertology.measures.metrics import ratio
 from bertology.measures.sums import LayerSums, mean_sums, ratio_sums
 from bertology.probing import Examples, GeometryCounts, ProbeFamily, RepresentationProbe, Splits, layer_examples
 from bertology.probing.items import SplitVectors, SplitWords
@@ -180,13 +179,11 @@ class NumberSubwords(GeometryProbe):
             sums.append((of_group.over, of_group.under))
             if of_group.under.any():
                 yield replace(of_group, group=name)
-        # In each range the difference of both means, with the weight of a difference of so many numbers.
-        (over, under), (other_over, other_under) = sums
-        weight = ratio(under * other_under, under + other_under)
-        difference = ratio(over, under) - ratio(other_over, other_under)
-        has_both = np.nan_to_num(weight) > 0
-        weighted = np.where(has_both, weight * difference, 0.0)
-        yield ratio_sums("additional_error", weighted, np.where(has_both, weight, 0.0), "ranges", layers=layers)
+        # In each range the difference of both means, weighted as such a difference of so many numbers is certain.
+        (over, n_uneven), (other_over, n_even) = sums
+        n = np.maximum(n_uneven + n_even, 1)
+        additional = over - n_uneven * (over + other_over) / n
+        yield ratio_sums("additional_error", additional, n_uneven * n_even / n, "ranges", layers=layers)
 
 
 def _predicted(vectors: SplitVectors, values: Mapping[str, NDArray[np.int64]]) -> NDArray[np.float64]:

@@ -289,10 +289,10 @@ def test_names_of_pocket_are_replaced() -> None:
             assert all(any(word in name.split() for group, name in known if group == item.group) for word in words)
 
 
-SCHEMAS = """Anna saw Rose and {} was sad.
+SCHEMAS = """Mary helps Lucy but {} sleeps.
 {}
-Anna,Rose
-Anna
+Mary,Lucy
+Mary
 
 Tom likes Adam, as {} and Tom work.
 {}
@@ -312,15 +312,13 @@ def test_two_names_change_places_and_choices_are_compared_by_place(tiny_bert: Pa
     path.write_text(SCHEMAS.format(*("she", "she", "he", "he", "she", "she")))
     items = ReplacedNames().items(str(path))
     assert items.clusters == "pairs of names"
-    assert [(item.text, item.other, item.rivals, item.accepted) for item in items.items] == [
-        ("Anna saw Rose and {mask} was sad.", "Rose saw Anna and {mask} was sad.", ("Anna", "Rose"), ("Rose", "Anna")),
-        (
-            "Tom likes Adam, as {mask} and Tom work.",
-            "Adam likes Tom, as {mask} and Adam work.",
-            ("Tom", "Adam"),
-            ("Adam", "Tom"),
-        ),
-    ]
+    women, men = items.items
+    assert (women.text, women.other) == ("Mary helps Lucy but {mask} sleeps.", "Lucy helps Mary but {mask} sleeps.")
+    assert (men.text, men.other) == (
+        "Tom likes Adam, as {mask} and Tom work.",
+        "Adam likes Tom, as {mask} and Adam work.",
+    )
+    assert (women.rivals, women.accepted) == (("Mary", "Lucy"), ("Lucy", "Mary"))
     for model, last in ((tiny_bert, 3), (model_folder(), 4)):
         found = probe("diagnostics:replaced_names", model=model, corpus=str(path), layers=[0, last], controls=[])
         moved = {row.layer: row.value for row in found.rows if row.metric == "moved" and row.group is None}
@@ -339,6 +337,7 @@ def test_two_names_change_places_and_choices_are_compared_by_place(tiny_bert: Pa
                 places.append(int(logits[entries].argmax()))
             changes.append(places[0] != places[1])
         assert moved[last] == sum(changes) / len(changes)
+    assert moved[last] == 0.5  # as the pocket model reads these two
 
 
 def test_corpora_without_names_are_refused(tmp_path: Path) -> None:
