@@ -369,8 +369,8 @@ def _exchanged(sentence: Sentence, name: str) -> _Found:
         parts = ((*span, other[word]) for span, word in places if word in other)
         texts = _written(sentence, mask), _written(sentence, mask, *parts)
         cluster, names = " ".join(sorted(other)), (first, second)
-        more = {"rivals": names, "accepted": names[::-1], "other": texts[1]}
-        yield ClozeItem(f"{name}-pronoun", cluster, "coreference", texts[0], **more)
+        item = ClozeItem(f"{name}-pronoun", cluster, "coreference", texts[0], other=texts[1])
+        yield replace(item, rivals=names, accepted=names[::-1])
 
 
 def _written(sentence: Sentence, *parts: _Part) -> str:

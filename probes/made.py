@@ -117,9 +117,7 @@ class NumberSubwords(GeometryProbe):
 
     task = "numeracy:subwords"
     subject = "meaning"
-    question = (
-        "Do tokenizers cut neighbouring numbers differently, and is the value of such numbers harder to read off?"
-    )
+    question = "Are neighbouring numbers cut unlike each other, and is the value of such numbers harder to read off?"
     reference = "cf. Wallace et al. 2019, §3"
     reads = ("train", "dev", "test")
     counts_subwords = True
