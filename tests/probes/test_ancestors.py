@@ -31,18 +31,6 @@ TREEBANK = """# sent_id = fr
 5.1\tqui\t_\tPRON\t_\t_\t_\t_\t_\t_
 6\tperdu\t_\tVERB\t_\t_\t5\tacl\t_\t_
 
-# sent_id = crossing
-1\tA\t_\tDET\t_\t_\t2\tdet\t_\t_
-2\thearing\t_\tNOUN\t_\t_\t4\tnsubj:pass\t_\t_
-3\tis\t_\tAUX\t_\t_\t4\taux\t_\t_
-4\tscheduled\t_\tVERB\t_\t_\t0\troot\t_\t_
-5\tthe\t_\tDET\t_\t_\t6\tdet\t_\t_
-6\tissue\t_\tNOUN\t_\t_\t2\tnmod\t_\t_
-
-# sent_id = roots
-1\tNo\t_\tINTJ\t_\t_\t0\troot\t_\t_
-2\ttree\t_\tNOUN\t_\t_\t0\troot\t_\t_
-
 """
 
 
@@ -71,32 +59,35 @@ def test_constituents_above_each_word(tmp_path: Path) -> None:
     assert by_n[3] == [NONE, NONE, NONE, "S", NONE, NONE, NONE]
 
 
+def of_heads(words: str, heads: tuple[int, ...], relations: str) -> Sentence:
+    return Sentence.from_words(words.split(), heads=heads, layers={"deprel": relations.split()})
+
+
 def test_relations_above_each_word(tmp_path: Path) -> None:
-    # Two words of one token, an empty node, crossing arcs; and two roots.
-    sentences = read(tmp_path / "fr_x-ud-test.conllu", TREEBANK)
+    # Two words of one token and an empty node; crossing arcs; two roots and a circle.
+    french = read(tmp_path / "fr_x-ud-test.conllu", TREEBANK)
+    crossing = of_heads("A hearing is set the issue", (2, 4, 4, 0, 6, 2), "det nsubj:pass aux root det nmod")
+    roots, circle = of_heads("No tree", (0, 0), "root root"), of_heads("No tree here", (2, 1, 0), "dep dep root")
+    sentences = Sentences([*french, crossing, roots, circle])
     by_n = [labels(sentences, n) for n in (1, 2, 3)]
     assert by_n[0] == ["root", NONE, "obl", "obl", "root", "obl", "nsubj", "root", "root", NONE, "nmod", "nsubj"]
     assert by_n[1] == [NONE, NONE, "root", "root", NONE, "root", "root", NONE, NONE, NONE, "nsubj", "root"]
     assert by_n[2] == [NONE] * 10 + ["root", NONE]
-    circle = Sentence.from_words(["No", "tree", "here"], heads=(2, 1, 0), layers={"deprel": ["dep", "dep", "root"]})
-    found = get_probe("ancestors:1").examples(Sentences([*sentences, circle]))
+    found = get_probe("ancestors:1").examples(sentences)
     assert found.words.tolist() == list(range(12))
     assert found.skipped == {"word of a sentence whose heads make no tree": 5}
 
 
 def test_constituents_are_preferred_where_there_are_both() -> None:
     test = load_corpus("pocket")["test"][:1]
-    words = ["They", "'re", "eating", "the", "oil", "from", "black", "markets", "with", "the", "irons", "."]
-    assert list(test[0].words) == words
+    assert test.text(0) == "They're eating the oil from black markets with the irons."
     assert labels(test, 1) == ["NP", "VP", "VP", "NP", "NP", "PP", "NP", "NP", "PP", "NP", "NP", "S"]
     assert labels(test, 1, tree="dependencies")[:4] == ["root", "root", NONE, "obj"]
 
 
 def of_phrases(*phrases: tuple[int, int, Any]) -> Sentences:
-    targets = [Target((start, end), label) for start, end, label in phrases]
-    whole = Sentence.from_words(["a", "b", "c", "d"], id="s", targets={"constituents": targets})
-    bare = Sentence.from_words(["e"], id="t")
-    return Sentences([whole, bare])
+    targets = {"constituents": [Target((start, end), label) for start, end, label in phrases]}
+    return Sentences([Sentence.from_words(["a", "b", "c", "d"], targets=targets), Sentence.from_words(["e"])])
 
 
 def test_what_is_no_constituent_tree() -> None:
