@@ -23,7 +23,8 @@ ClozeAsks = Literal["answers", "choices", "contexts", "sentences", "changes", "n
 - ``choices``: whether the answer is more probable at the mask than each of the rivals.
 - ``contexts``: whether the answer is more probable at the mask of the text than at that of the other one.
 - ``sentences``: whether the text is more probable than the other one, as whole sentences.
-- ``changes``: what becomes, at the mask of the other text, of the word that is the most probable one in the text.
+- ``changes``: what becomes, at the mask of the other text, of the word that is the most probable one in the text; of
+  an item with ``rivals`` the most probable of these, in the other text of the words ``accepted``, place by place.
 - ``next_sentence``: whether the other text follows the text; the answer is ``next`` or ``other``.
 """
 

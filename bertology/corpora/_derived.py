@@ -1,9 +1,9 @@
-"""Corpora made of others: pairs taken apart, pseudowords, sentences joined, order against structure."""
+"""Corpora made of others (pairs taken apart, pseudowords, sentences joined, order against structure) or by rule."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import chain, zip_longest
 from typing import Final
@@ -13,7 +13,7 @@ import numpy as np
 from bertology._files import digest
 from bertology.corpora._corpus import SENSE, TEXTS, Corpus
 from bertology.corpora._sentences import Sentence, Sentences, Target, as_one, part_of
-from bertology.errors import CorpusError
+from bertology.errors import CorpusError, quoted
 
 MAIN_AUXILIARY, SUBJECT_NOUN = "main_auxiliary", "subject_noun"
 """Names of the targets over auxiliaries and nouns, with the label ``yes`` for the main or the subject one, or ``no``.
@@ -209,3 +209,55 @@ def concatenated(corpus: Corpus, *, seed: int = 0) -> Corpus:
     if not made:
         raise CorpusError(f"{name}: no word has two senses in test; give CoarseWSD-20, or pseudowords:CORPUS")
     return replace(corpus, name=name, splits={**corpus.splits, "test": Sentences(made)})
+
+
+_NUMBER_WORDS, _TENS = (
+    words.split()
+    for words in (
+        "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
+        "seventeen eighteen nineteen",
+        "twenty thirty forty fifty sixty seventy eighty ninety",
+    )
+)
+_WRITTEN: Final[Mapping[str, Callable[[int], str]]] = {"digits": str, "words": lambda value: number_word(value)}
+_LARGEST = 4_999
+_FEWEST_NUMBERS, _MOST_NUMBERS = 99, 99_999
+_PARTS = ("train",) * 7 + ("dev",) + ("test",) * 2
+
+
+def number_word(value: int) -> str:
+    """The English words of a whole number from 0 to 999,999: *two thousand three hundred forty-five*."""
+    for unit, name in ((1000, "thousand"), (100, "hundred")):
+        if value >= unit:
+            rest = f" {number_word(value % unit)}" if value % unit else ""
+            return f"{number_word(value // unit)} {name}{rest}"
+    if value < len(_NUMBER_WORDS):
+        return _NUMBER_WORDS[value]
+    return f"{_TENS[value // 10 - 2]}-{_NUMBER_WORDS[value % 10]}".removesuffix("-zero")
+
+
+def number_corpus(name: str) -> Corpus:
+    """Whole numbers, each as a text of its own: ``numbers:digits`` (or ``numbers``), ``numbers:words:999``.
+
+    A text is one word, the number in digits or in English words (a word that may hold spaces), with its value in the
+    layer ``number``. The numbers from 0 to 4,999, or to the one that is stated last, are divided at random into train
+    (70 %), dev (10 %) and test (20 %), and as many that follow are the split ``outside``: 5,000 to 9,999 have as many
+    digits as most of those in train, so that a readout that fails there does not fail for another length. After
+    Wallace et al. 2019, §3, whose ranges end at 99, 999 and 9,999.
+
+    Raises:
+        CorpusError: the name is of another form.
+    """
+    _, written, *limit = name.split(":") if ":" in name else (name, "digits")
+    largest = int(limit[0]) if len(limit) == 1 and limit[0].isdecimal() and len(limit[0]) < 6 else _LARGEST
+    if written not in _WRITTEN or limit not in ([], [str(largest)]) or not _FEWEST_NUMBERS <= largest <= _MOST_NUMBERS:
+        due = f"numbers:digits or numbers:words, and the largest number, {_FEWEST_NUMBERS} to {_MOST_NUMBERS}"
+        raise CorpusError(f"corpus {quoted(name)}: write {due}, such as numbers:digits:999")
+    splits: dict[str, list[Sentence]] = {split: [] for split in ("train", "dev", "test", "outside")}
+    order = np.random.default_rng(0)
+    for first, parts in ((0, _PARTS), (largest + 1, ("outside",))):
+        for place, value in enumerate((first + order.permutation(largest + 1)).tolist()):
+            word, layers = _WRITTEN[written](value), {"number": [str(value)]}
+            splits[parts[place % len(parts)]].append(Sentence.from_words([word], id=str(value), layers=layers))
+    made = {split: Sentences(some) for split, some in splits.items()}
+    return Corpus(name, made, language="en", reference="cf. Wallace et al. 2019, §3")

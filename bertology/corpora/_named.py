@@ -16,7 +16,7 @@ from typing import Any, Final
 from bertology._files import cache_folder, exists, explained_write_errors, given_path, is_numeral
 from bertology._names import name_not_found
 from bertology.corpora._corpus import Corpus, Format, join_corpora
-from bertology.corpora._derived import apart, concatenated, pseudowords, word_order
+from bertology.corpora._derived import apart, concatenated, number_corpus, pseudowords, word_order
 from bertology.corpora._files import corpus_name
 from bertology.corpora._languages import LanguageParts
 from bertology.corpora._tables import DIGITS, Stated, Tables, corpus_of_data, is_of_table, no_columns
@@ -107,14 +107,17 @@ _KEPT: dict[str, Corpus] = {}
 """Corpora in memory that this process knows by name."""
 
 
+_NUMBERS: Final = "numbers"
 _EMBEDDED = {
     "pocket": "the pocket world: embedded, made by a grammar, its truth known (train, dev, test, unseen); "
     "pocket:20000 has so many training sentences",
     "bilingual": "sentences of the pocket world with translations into a made-up language, trees and word links known "
     "(train, dev, test); bilingual:20000 has so many training pairs, bilingual:joined=3 texts of so many sentences, "
     "bilingual:order=reversed,anchors=0.2 another second language",
+    _NUMBERS: "numbers:digits and numbers:words, whole numbers with their values, each a text of its own: 0 to 4,999 "
+    "(train, dev, test) and 5,000 to 9,999 (outside); numbers:digits:999 ends at 999, and outside at 1,999",
 }
-"""Corpora that come with the package, each with a line on it; ``bertology.pocket`` makes them."""
+"""Corpora that come with the package, each with a line on it; ``bertology.pocket`` makes those of its world."""
 _JOIN, _LAYER = "+", "#"
 _CHANGES: Final[Mapping[str, Callable[[Corpus], Corpus]]] = {
     "sentence_tasks:": sentence_tasks,
@@ -150,6 +153,7 @@ def load_corpus(corpus: Any, *, columns: Stated | None = None, name: str | None 
     - ``pseudowords:pocket``: two unrelated nouns as two senses of one word (:func:`pseudowords`).
     - ``concatenated:path/to/CoarseWSD-20``: test sentences alone, and followed by others (:func:`concatenated`).
     - ``word_order:ud:en_ewt``: test on what parts order from structure, train on the rest (:func:`word_order`).
+    - ``numbers:digits``, ``numbers:words``: whole numbers with their values (:func:`number_corpus`).
     - ``parallel:en=path/to/one,de=path/to/other``: sentences that translate each other (:func:`parallel_corpus`):
       treebanks with the same ``sent_id``, or texts of one sentence a line (``.txt``, ``.en``). ``fr+en=path/to/both``
       is a file with ``|||`` between, and ``links=path/to/gold`` has word alignments of the first two languages
@@ -242,6 +246,8 @@ def _by_name(name_or_path: str | Path, columns: Stated | None, *, joined: bool =
             remedy = "any other treebank can be given by the path of its folder"
             raise name_not_found("corpus", text, known_corpora(), remedy=remedy)
         return load_treebank(text, treebank)
+    if kind == "name" and text.partition(":")[0] == _NUMBERS:
+        return number_corpus(text)
     if kind == "name":
         load: Callable[[str], Corpus] = resolve_name("bertology.pocket:corpus_by_name")
         return load(text)

@@ -440,16 +440,16 @@ def mean_over_groups(name: str, description: str, *, of: Metric, which: Callable
     return Metric(name, of.higher_is_better, description, score, of.count_kind, which, bounds=of.bounds)
 
 
-_N, _GOLD, _GOLD_SQUARED, _ERROR_SQUARED, _RANK, _RANK_SQUARED, _OTHER, _OTHER_SQUARED, _BOTH = range(9)
+_N, _GOLD, _GOLD_SQUARED, _ERROR_SQUARED, _RANK, _RANK_SQUARED, _OTHER, _OTHER_SQUARED, _BOTH, _UNSCALED = range(10)
 
 
 def count_numbers(gold: ArrayLike, pred: ArrayLike, cluster: ArrayLike, *, n_clusters: int) -> Floats:
     """Sums by layer and cluster from which R² and Spearman's correlation follow, for the data and its resamples.
 
     True numbers are ``[item]``, predicted ones ``[layer, item]``, with the number of the cluster of each item. Ranks
-    are those among all items; a resample keeps them. Returns ``[layer, cluster, 1, 9]``: items, sums of gold and its
+    are those among all items; a resample keeps them. Returns ``[layer, cluster, 1, 10]``: items, sums of gold and its
     square and of the squared error (in standard deviations of gold), sums of the ranks of gold and of predictions, of
-    their squares and of their product.
+    their squares and of their product, and the sum of the squared error in the unit of the numbers.
     """
     from scipy.stats import rankdata
 
@@ -461,9 +461,9 @@ def count_numbers(gold: ArrayLike, pred: ArrayLike, cluster: ArrayLike, *, n_clu
     for numbers in pred:
         others, errors = _centred(rankdata(numbers)), (numbers - gold) / spread
         of_ranks = (ranks, ranks**2, others, others**2, ranks * others)
-        terms = (np.ones_like(gold), scaled, scaled**2, errors**2, *of_ranks)
+        terms = (np.ones_like(gold), scaled, scaled**2, errors**2, *of_ranks, (numbers - gold) ** 2)
         layers.append(_sums_by_cluster(terms, cluster, n_clusters))
-    return np.concatenate(layers) if layers else np.empty((0, n_clusters, 1, 9))
+    return np.concatenate(layers) if layers else np.empty((0, n_clusters, 1, 10))
 
 
 def _sums_by_cluster(terms: Iterable[Floats], cluster: ArrayLike, n_clusters: int) -> Floats:
@@ -500,6 +500,10 @@ def _variance(sums: NDArray[Any], total: int) -> Floats:
 def _r2(counts: NDArray[Any], labels: Sequence[str]) -> Floats:
     sums = counts.sum(axis=-2)
     return 1 - ratio(sums[..., _ERROR_SQUARED], _variance(sums, _GOLD))
+
+
+def _rmse(counts: NDArray[Any], labels: Sequence[str]) -> Floats:
+    return np.sqrt(_ratio_of_sums(_UNSCALED, _N, counts, labels))
 
 
 def _correlation_of(first: int, second: int, product: int, counts: NDArray[Any], labels: Sequence[str]) -> Floats:
@@ -597,6 +601,8 @@ def _metrics() -> Iterator[Metric]:
     yield Metric("r2", True, explained, _r2, "numbers", bounds="none")
     ranks = "Spearman's rank correlation of true and predicted numbers"
     yield Metric("spearman", True, ranks, _PLACE, "numbers", bounds="correlation")
+    error = "root mean squared error of predicted numbers, in their own unit"
+    yield Metric("rmse", False, error, _rmse, "numbers", bounds="none")
 
 
 METRICS: Mapping[str, Metric] = MappingProxyType({metric.name: metric for metric in _metrics()})
@@ -742,6 +748,8 @@ _FORMS: Mapping[str, MetricForm] = {
     "relative_l2": MetricForm("relative L2 distance"),
     "mutual_neighbours": MetricForm("mutual neighbours"),
     "codelength_bits": MetricForm("codelength bits", "number"),
+    "rmse": MetricForm("RMSE", "number"),
+    **{f"{name}_error": MetricForm(f"{name} error", "number") for name in ("absolute", "additional")},
     **{name: MetricForm(name.replace("_", " "), "number") for name in ("compression", "distance")},
     "selectivity": MetricForm("selectivity", is_difference=True),
     "center_of_gravity": MetricForm("center of gravity", depth="mean"),

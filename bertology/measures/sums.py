@@ -17,9 +17,9 @@ Integers = NDArray[np.integer[Any]]
 Bools = NDArray[np.bool_]
 Layers = tuple[int | None, ...]
 """Numbers of layers; None for a statistic of no layer."""
-Clusters = Literal["sentences", "types", "blocks", "documents", "frames"]
+Clusters = Literal["sentences", "types", "blocks", "documents", "frames", "ranges"]
 """Units that are resampled: sentences (of large texts, neighbours together), word types, blocks of neighbouring
-sentences, blocks of whole documents, or frames from which pairs of texts are made."""
+sentences, blocks of whole documents, frames from which pairs of texts are made, or ranges of 100 numbers."""
 
 
 @dataclass(frozen=True, eq=False)

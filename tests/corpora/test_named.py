@@ -19,6 +19,7 @@ import pytest
 
 from bertology._files import cache_folder
 from bertology.corpora import Corpus, Sentence, Sentences, _named, corpus_is_available, known_corpora, load_corpus
+from bertology.corpora._derived import number_word
 from bertology.corpora._named import Treebank, treebanks
 from bertology.errors import CorpusError, NameNotFoundError, StoreError
 
@@ -47,7 +48,16 @@ def test_a_folder_called_as_a_name_is_meant_by_its_path(made_pocket, tmp_path, m
 
 def test_every_name_has_one_line():
     known = known_corpora()
-    assert {"pocket", "bilingual", "ud:en_ewt", "ud:en_pud", "ud:fr_sequoia", "ud:de_gsd", "ud:es_gsd"} == set(known)
+    assert {
+        "pocket",
+        "bilingual",
+        "numbers",
+        "ud:en_ewt",
+        "ud:en_pud",
+        "ud:fr_sequoia",
+        "ud:de_gsd",
+        "ud:es_gsd",
+    } == set(known)
     assert all(line and "\n" not in line for line in known.values())
     assert "(train, dev, test; CC BY-SA 4.0)" in known["ud:en_ewt"]
     assert "(test; " in known["ud:en_pud"]
@@ -58,7 +68,10 @@ def test_every_name_has_one_line():
     [
         ("pockte", r"unknown corpus 'pockte': did you mean pocket\?; or give the path of one"),
         ("ud:en_etw", r"unknown corpus 'ud:en_etw': did you mean ud:en_ewt .*; any other treebank can be given by"),
-        ("qqqqq", r"unknown corpus 'qqqqq': there is bilingual, pocket, ud:de_gsd, .*; or give the path of one"),
+        (
+            "qqqqq",
+            r"unknown corpus 'qqqqq': there is bilingual, numbers, pocket, ud:de_gsd, .*; or give the path of one",
+        ),
     ],
 )
 def test_an_unknown_name_is_answered_by_the_nearest(name, message):
@@ -361,3 +374,35 @@ def test_a_cached_file_that_was_changed_is_downloaded_again(mirror: Mirror):
     _cached().write_bytes(b"spoilt")
     assert load_corpus("ud:xx_up")["test"].text(0) == "test"
     assert _cached().read_bytes() == FILES["test"]
+
+
+@pytest.mark.parametrize(
+    ("name", "largest", "text"),
+    [("numbers", 4999, "1234"), ("numbers:words:999", 999, "one thousand two hundred thirty-four")],
+)
+def test_numbers_and_their_values(name: str, largest: int, text: str) -> None:
+    corpus = load_corpus(name)
+    n = largest + 1
+    assert [len(corpus[split]) for split in ("train", "dev", "test", "outside")] == [n * 7 // 10, n // 10, n // 5, n]
+    values = {split: [int(one.layers["number"][0] or "") for one in some] for split, some in corpus.splits.items()}
+    assert sorted(values["train"] + values["dev"] + values["test"]) == list(range(largest + 1))
+    assert sorted(values["outside"]) == list(range(largest + 1, 2 * largest + 2))
+    (one,) = (one for some in corpus.splits.values() for one in some if one.id == "1234")
+    assert one.words == (text,)
+    assert one.text == text
+
+
+@pytest.mark.parametrize("name", ["numbers:roman", "numbers:digits:98", "numbers:digits:099", "numbers:digits:999:1"])
+def test_numbers_of_another_form_are_refused(name: str) -> None:
+    with pytest.raises(CorpusError, match=f"corpus '{name}': write numbers:digits or numbers:words, and the largest"):
+        load_corpus(name)
+
+
+def test_number_words() -> None:
+    words = {0: "zero", 13: "thirteen", 40: "forty", 99: "ninety-nine", 110: "one hundred ten"}
+    words |= {
+        1005: "one thousand five",
+        20_000: "twenty thousand",
+        217_208: "two hundred seventeen thousand two hundred eight",
+    }
+    assert {value: number_word(value) for value in words} == words

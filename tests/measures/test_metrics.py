@@ -360,10 +360,11 @@ def test_values_are_those_of_scikit_learn_and_scipy() -> None:
     gold = np.round(rng.normal(1e4, 3, size=300), 1)  # far from zero, with ties
     pred = np.stack([gold + rng.normal(0, scale, size=300) for scale in (0.1, 2, 50)])
     cluster = rng.integers(0, 40, size=300)
-    scores = bootstrap(count_numbers(gold, pred, cluster, n_clusters=40), ("r2", "spearman"), n_resamples=400)
+    scores = bootstrap(count_numbers(gold, pred, cluster, n_clusters=40), ("r2", "spearman", "rmse"), n_resamples=400)
     for layer, numbers in enumerate(pred):
         assert scores["r2"].values[layer] == pytest.approx(r2_score(gold, numbers), abs=1e-9)
         assert scores["spearman"].values[layer] == pytest.approx(spearmanr(gold, numbers).statistic, abs=1e-9)
+        assert scores["rmse"].values[layer] == pytest.approx(np.sqrt(np.mean((gold - numbers) ** 2)), abs=1e-9)
     for name, score in scores.items():
         assert (score.ci_low[:2] < score.values[:2]).all(), name
         assert (score.values[:2] < score.ci_high[:2]).all(), name

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from bertology._files import given_path
+from bertology.corpora._derived import number_word
 from bertology.corpora._files import T, line_blocks, suffix_of
 from bertology.corpora._named import load_corpus
 from bertology.corpora._tables import JSON_SUFFIXES, Tables, names_of_columns, read_table
@@ -131,14 +132,6 @@ def read_documents(source: str | Path) -> tuple[Document, ...]:
     return tuple(documents)
 
 
-_WORDS, _TENS = (
-    words.split()
-    for words in (
-        "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
-        "seventeen eighteen nineteen",
-        "twenty thirty forty fifty sixty seventy eighty ninety",
-    )
-)
 _SIZES = ((0, 10, "0 to 9"), (10, 20, "10 to 19"), (20, 100, "20 to 99"))
 _DECODE = (
     "In digits, the number {word} is {mask}.",
@@ -149,13 +142,6 @@ _ADDITION = ("{one} plus {other} equals {mask}.", "The sum of {one} and {other} 
 _LENGTHS, _LISTS_OF_A_LENGTH = (2, 3, 5), 60
 _MOST_SUMS_OF_A_SIZE = 50
 _N_RIVALS = 3
-
-
-def number_word(value: int) -> str:
-    """The English word of a whole number from 0 to 99."""
-    if value < len(_WORDS):
-        return _WORDS[value]
-    return f"{_TENS[value // 10 - 2]}-{_WORDS[value % 10]}".removesuffix("-zero")
 
 
 def _worded(
