@@ -47,6 +47,7 @@ _CLUSTERS = {
     "blocks": "blocks of neighbouring sentences",
     "documents": "blocks of whole documents",
     "frames": "frames of pairs",
+    "pairs": "pairs",
 }
 """Display names of what is resampled."""
 
