@@ -101,7 +101,8 @@ class _Cloze(Family):
         if cells.config.readout == _TUNED_LENS:
             name, text = _lens_text(cells.config, job.pair)
             encoder, lens = encoder.through(_kept_lens(encoder, text, job)), {"lens": folder_name(name)}
-        whole, layers = _items_of(job.pair, probe), tuple(layer for layer in cells.layers if layer is not None)
+        whole = probe.regrouped(_items_of(job.pair, probe), encoder)
+        layers = tuple(layer for layer in cells.layers if layer is not None)
         ranked = any(metric.count_kind in ("answers", "agreement") for metric in probe.scores)
         words = read_vocabulary(probe.vocabulary) if probe.vocabulary else ()
         asked = Asked(encoder, layers, probe.form, ranked=ranked, vocabulary=words)
