@@ -63,7 +63,9 @@ class _Cloze(Family):
             raise CorpusError(f"task {probe.task}: {error}") from error
         if most is None:
             return items
-        as_wholes = any(metric.count_kind == "agreement" for metric in probe.scores)
+        # Wordings of a fact are compared with each other: those of the same facts are taken in each group.
+        is_worded = any(metric.count_kind == "agreement" for metric in probe.scores)
+        as_wholes = is_worded or probe.asks == "statements"
         return items.some_of_each_group(most, whole_clusters=as_wholes)
 
     def configs(self, probe: Probe, asked: Sequence[ReadoutConfig], shape: ModelShape) -> tuple[ReadoutConfig, ...]:
@@ -99,7 +101,8 @@ class _Cloze(Family):
         if cells.config.readout == _TUNED_LENS:
             name, text = _lens_text(cells.config, job.pair)
             encoder, lens = encoder.through(_kept_lens(encoder, text, job)), {"lens": folder_name(name)}
-        whole, layers = _items_of(job.pair, probe), tuple(layer for layer in cells.layers if layer is not None)
+        whole = probe.regrouped(_items_of(job.pair, probe), encoder)
+        layers = tuple(layer for layer in cells.layers if layer is not None)
         ranked = any(metric.count_kind in ("answers", "agreement") for metric in probe.scores)
         words = read_vocabulary(probe.vocabulary) if probe.vocabulary else ()
         asked = Asked(encoder, layers, probe.form, ranked=ranked, vocabulary=words)
@@ -122,7 +125,8 @@ class _Cloze(Family):
                 chances = {group: round(sum(values) / len(values), 6) for group, values in by_group.items()}
                 params["chance"] = chances  # the mean probability of a correct random choice
             if probe.asks != "next_sentence":
-                params["form"] = probe.form or ("original" if probe.asks == "sentences" else "one_piece")
+                is_whole = probe.asks in ("sentences", "statements")
+                params["form"] = probe.form or ("original" if is_whole else "one_piece")
             params |= lens
             if cells.config.changes:
                 params["settings"] = cells.config.changes
@@ -351,7 +355,9 @@ class Asked:
         progress.start(len(items), unit="items")
         for (group, *_), of_words in by_words.items():
             words = items.vocabularies.get(group, self.vocabulary)
-            for some in (of_words[start : start + _AT_ONCE] for start in range(0, len(of_words), _AT_ONCE)):
+            n_texts = 1 + max(len(items.items[place].rivals) for place in of_words) if asks == "statements" else 1
+            step = max(1, _AT_ONCE // n_texts)
+            for some in (of_words[start : start + step] for start in range(0, len(of_words), step)):
                 fields, excluded = self._found(asks, [items.items[place] for place in some], words)
                 for name, values in fields.items():
                     getattr(answers, name)[:, some] = values
@@ -379,6 +385,8 @@ class Asked:
             return self._ranked(items, entries)
         if asks in ("choices", "contexts"):
             return self._chosen(items, entries, of_texts=asks == "contexts")
+        if asks == "statements":
+            return self._stated(items)
         if asks == "changes":
             return self._rechosen(items) if items[0].rivals else self._changed(items)
         if asks == "next_sentence":
@@ -436,6 +444,22 @@ class Asked:
             fields["rank"] = scores.ranks[:, starts[:-1:2]]
         return fields, excluded
 
+    def _stated(self, items: Sequence[ClozeItem]) -> _Found:
+        """The place of each correct answer among its candidates, by the probability of the whole sentences."""
+        starts = np.cumsum([0, *(1 + len(item.rivals) for item in items)])
+        texts = [_filled(item.text, word) for item in items for word in (item.answer, *item.rivals)]
+        found = pseudo_log_likelihood(self.encoder, texts, layers=self.layers, form=self.form or "original")
+        totals, shape = found.totals, (len(self.layers), len(items))
+        fields = {"score": np.empty(shape), "rival": np.empty(shape), "rank": np.zeros(shape, dtype=np.int64)}
+        fields["first"] = np.full(shape, "", dtype=object)
+        for place, (item, start) in enumerate(zip(items, starts.tolist(), strict=False)):
+            values = totals[:, start : starts[place + 1]]  # [layer, candidate] the correct one first
+            fields["score"][:, place], fields["rival"][:, place] = values[:, 0], values[:, 1:].max(axis=1)
+            fields["rank"][:, place] = 1 + (values[:, 1:] > values[:, :1]).sum(axis=1)
+            fields["first"][:, place] = _strings((item.answer, *item.rivals))[values.argmax(axis=1)]
+        numbers = [(int(np.searchsorted(starts, one.item, side="right")) - 1, one) for one in found.excluded]
+        return fields, numbers
+
     def _changed(self, items: Sequence[ClozeItem]) -> _Found:
         """Ranks and values, in another text, of the word that each layer ranks first."""
         before = ask(self.encoder, [Prompt(item.text) for item in items], layers=self.layers, top=1)
@@ -492,6 +516,12 @@ def _of_texts(items: Sequence[ClozeItem], score: Floats, rival: Floats) -> dict[
     texts, others = _strings([item.text for item in items]), _strings([item.other for item in items])
     gold = np.broadcast_to(texts, score.shape)
     return {"score": score, "rival": rival, "gold": gold, "first": np.where(score > rival, texts, others)}
+
+
+def _filled(text: str, word: str) -> str:
+    """A text with a word in place of its mask, its first letter a capital one."""
+    filled = word.join(Prompt(text).segments)
+    return filled[:1].upper() + filled[1:]
 
 
 def _before(item: ClozeItem) -> str:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from bertology._files import canonical_json, digest
 from bertology.cloze.prompts import AnswerForm
@@ -16,13 +16,18 @@ from bertology.errors import CorpusError, quoted
 from bertology.probing import ControlNote, Probe
 from bertology.probing.probes import Subject
 
-ClozeAsks = Literal["answers", "choices", "contexts", "sentences", "changes", "next_sentence"]
+if TYPE_CHECKING:
+    from bertology.encoders import Encoder
+
+ClozeAsks = Literal["answers", "choices", "contexts", "sentences", "statements", "changes", "next_sentence"]
 """The questions put to a text.
 
 - ``answers``: at which place of the vocabulary the answer stands at the mask.
 - ``choices``: whether the answer is more probable at the mask than each of the rivals.
 - ``contexts``: whether the answer is more probable at the mask of the text than at that of the other one.
 - ``sentences``: whether the text is more probable than the other one, as whole sentences.
+- ``statements``: whether the text with the answer at its mask is more probable, as a whole sentence, than with each of
+  the rivals, which may have any number of subwords.
 - ``changes``: what becomes, at the mask of the other text, of the word that is the most probable one in the text; of
   an item with ``rivals`` the most probable of these, in the other text of the words ``accepted``, place by place.
 - ``next_sentence``: whether the other text follows the text; the answer is ``next`` or ``other``.
@@ -123,14 +128,14 @@ def _problem(item: ClozeItem, asks: ClozeAsks) -> str:
     """The mistake in an item; empty if there is none."""
     if not item.text.strip():
         return "has no text"
-    masked = [item.text] if asks in ("answers", "choices", "contexts", "changes") else []
+    masked = [item.text] if asks in ("answers", "choices", "contexts", "statements", "changes") else []
     if asks in ("contexts", "changes") or (asks == "choices" and item.other):
         masked.append(item.other)
     if any(text.strip() and text.count("{mask}") != 1 for text in masked):
         return "should have one {mask} in each of its texts"
-    if asks in ("answers", "choices", "contexts", "next_sentence") and not item.answer:
+    if asks in ("answers", "choices", "contexts", "statements", "next_sentence") and not item.answer:
         return "has no answer"
-    if asks == "choices" and not item.rivals:
+    if asks in ("choices", "statements") and not item.rivals:
         return "has no rival to choose from"
     if asks in ("contexts", "sentences", "changes", "next_sentence") and not item.other.strip():
         return "has no other text to compare with"
@@ -177,11 +182,15 @@ class ClozeProbe(Probe):
     @property
     def knows_chance(self) -> bool:
         """Whether the answer is a choice among given words, or between two texts."""
-        return self.asks in ("choices", "sentences", "next_sentence")
+        return self.asks in ("choices", "sentences", "statements", "next_sentence")
 
     @abstractmethod
     def items(self, source: str) -> ClozeItems:
         """The items of a source, ``pocket`` or the path of a file or folder; a :class:`CorpusError` without any."""
+
+    def regrouped(self, items: ClozeItems, encoder: Encoder) -> ClozeItems:
+        """The items in groups that depend on what the model itself predicts of them; by default as they are."""
+        return items
 
     def read_items(self, source: Any, *, columns: str | None = None) -> ClozeItems:
         """Items from the rows of a table; from any other source, the items of :meth:`items`.

@@ -48,6 +48,7 @@ _CLUSTERS = {
     "documents": "blocks of whole documents",
     "frames": "frames of pairs",
     "ranges": "ranges of 100 numbers",
+    "pairs": "pairs",
 }
 """Display names of what is resampled."""
 

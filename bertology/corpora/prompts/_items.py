@@ -124,7 +124,7 @@ class ClozeItem:
     ignored: tuple[str, ...] = ()
     """Words that are right in another item (for ``answers``), which are left out of ranks."""
     rivals: tuple[str, ...] = ()
-    """The distractors at the mask, for ``choices``."""
+    """The distractors at the mask, for ``choices`` and ``statements``."""
     other: str = ""
     """The text that it is compared with; of ``choices`` the one in which the rivals are asked, if it is another."""
     blind: str = ""
@@ -187,6 +187,7 @@ def _form(needs: str, may: str = "", masked: str = "", same: str = "") -> ItemFo
 ITEM_FORMS: Mapping[str, ItemForm] = {
     "sentences": _form("good bad", same="the two sentences are the same"),
     "choices": _form("text good bad", "other blind subject", "text other", "the two forms are the same"),
+    "statements": _form("text good bad", "subject", "text", "the two answers are the same"),
     "answers": _form("text good", "blind subject", "text"),
     "facts": _form("text good subject", "blind", "text"),
     "contexts": _form("text other good", "blind subject", "text other", "the two texts are the same"),
