@@ -146,7 +146,8 @@ def card_of(record: Record) -> bytes:
     body = [
         f"`{record.model}` (fingerprint `{record.model_fingerprint}`) trained further on `{record.task}` of "
         f"`{record.corpus}` (fingerprint `{record.corpus_fingerprint}`), {record.n_items['train']:,} items, seed "
-        f"{record.seed}, by `bertology finetune`: {record.n_trained:,} of {record.n_weights:,} weights.\n",
+        f"{record.seed}, by `bertology finetune`: {record.n_trained:,} of {record.n_weights:,} weights "
+        f"({100 * record.n_trained / record.n_weights:.3g} %).\n",
         table.to_markdown(),
         f"Recipe `{record.recipe}` with these settings:\n",
         f"```yaml\n{to_yaml(record.settings.model_dump(mode='json'))}```\n",
@@ -389,7 +390,8 @@ def finetune(
             SQuAD.
         out: folder for the models, ``out/seed-1`` and so on.
         columns: of a table or column file, as of :func:`bertology.load_corpus`.
-        recipe: ``devlin-2019``, ``mosbach-2021``, ``frozen`` or ``hu-2022``; by ``layers`` when left out.
+        recipe: ``devlin-2019``, ``mosbach-2021``, ``frozen``, ``hu-2022`` or ``houlsby-2019``; by ``layers`` when left
+            out.
         seeds: how many, or which: of the head's first weights, the order of inputs and dropout.
         sentences: at most so many of each split, the first ones.
         train_split: the split to learn.

@@ -20,6 +20,7 @@ from bertology._files import explained_write_errors, real_path
 from bertology._machine import explained_shortage, quiet_loading
 from bertology._names import layer_number
 from bertology.encoders import Encoder, ModelSource
+from bertology.encoders.architectures import ADAPTER_SIZE, AdaptedLinear, add_adapters
 from bertology.encoders.loading import TunableModel, load_tunable
 from bertology.encoders.sources import merge_adapters, one_line, save_model
 from bertology.errors import BertologyError, ModelError
@@ -224,6 +225,8 @@ def build(
         tunable.freeze_to(int(number) if how == "frozen" else encoder.n_layers - int(number))
     elif how in ("lora", "ia3"):
         model = _with_adapters(tunable, encoder.source, task, settings, seed=seed)
+    elif how == "adapters":
+        _add_bottlenecks(tunable, settings.adapter_size, seed=seed)
     return Trained(model, encoder, settings)
 
 
@@ -270,6 +273,22 @@ def _with_adapters(
         if is_kept and not path.endswith(_TRAINED):
             weight.requires_grad_(False)
     return adapted
+
+
+def _add_bottlenecks(tunable: TunableModel, size: int, *, seed: int) -> None:
+    """Put adapters into a model, which are trained with all norms and with what was drawn anew."""
+    model = tunable.model
+    if (present := getattr(model.config, ADAPTER_SIZE, size)) != size:
+        raise ModelError(f"model {tunable.name}: it has adapters of size {present}: set adapter_size to this")
+    if not hasattr(model.config, ADAPTER_SIZE):
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            add_adapters(model, size)
+    model.requires_grad_(False)
+    new = [getattr(model if hasattr(model, name) else model.base_model, name) for name in tunable.drawn]
+    parts = [one.bottleneck for one in model.modules() if isinstance(one, AdaptedLinear)]
+    for module in (*new, *parts, *(one for one in model.modules() if type(one).__name__.endswith("Norm"))):
+        module.requires_grad_(True)
 
 
 def reload(folder: Path, encoder: Encoder, task: TuningTask, settings: FineTuneSettings, items: Items) -> Any:
