@@ -194,6 +194,22 @@ class Method(Checked, ABC):
         """Change a model in memory; returns what was done in values of JSON, or raises where it cannot be done."""
 
 
+def smallest_weights(matrices: Sequence[Tensor], share: float) -> list[Tensor]:
+    """Bool masks of some matrices that mark their weights of smallest magnitude, compared across all of them.
+
+    Exactly the nearest whole number to ``share`` × weights is marked; of equal magnitudes the first ones.
+    """
+    magnitudes = torch.cat([matrix.detach().abs().flatten() for matrix in matrices])
+    chosen = torch.zeros_like(magnitudes, dtype=torch.bool)
+    if n := round(share * len(magnitudes)):
+        threshold = magnitudes.kthvalue(n).values
+        chosen = magnitudes < threshold
+        equal = (magnitudes == threshold).nonzero()[:, 0]
+        chosen[equal[: n - int(chosen.sum())]] = True
+    parts = torch.split(chosen, [matrix.numel() for matrix in matrices])
+    return [part.view_as(matrix) for part, matrix in zip(parts, matrices, strict=True)]
+
+
 @dataclass(frozen=True)
 class Magnitude(Method):
     """Set the weights of smallest magnitude to zero (Han et al. 2015; of BERT, Gordon et al. 2020).
@@ -216,16 +232,9 @@ class Magnitude(Method):
         matrices = compressed.matrices(embeddings=self.embeddings)
         n_zero = 0
         for group in [matrices] if self.scope == "global" else [[matrix] for matrix in matrices]:
-            magnitudes = torch.cat([matrix.abs().flatten() for matrix in group])
-            if not (n := round(self.share * len(magnitudes))):
-                continue
-            threshold = magnitudes.kthvalue(n).values
-            chosen = magnitudes < threshold
-            equal = (magnitudes == threshold).nonzero()[:, 0]
-            chosen[equal[: n - int(chosen.sum())]] = True
-            for matrix, part in zip(group, torch.split(chosen, [one.numel() for one in group]), strict=True):
-                matrix.masked_fill_(part.view_as(matrix), 0.0)
-            n_zero += n
+            for matrix, smallest in zip(group, smallest_weights(group, self.share), strict=True):
+                matrix.masked_fill_(smallest, 0.0)
+                n_zero += int(smallest.sum())
         for matrix in matrices if n_zero else []:  # no longer the product of two smaller ones
             compressed.storage[id(matrix)] = Storage(compressed.storage.get(id(matrix), Storage()).bits)
         return {"zero_weights": n_zero, "of_weights": sum(matrix.numel() for matrix in matrices)}

@@ -82,6 +82,20 @@ class FineTuneSettings(BaseModel):
     """They are scaled by this over the rank."""
     adapter_size: Annotated[Whole, Field(ge=1)] = 64
     """Inner size of the bottlenecks of ``layers: adapters``."""
+    sparsity: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    """Share of the weights of the blocks' matrices that are held at zero, with ``layers: all``: a lottery ticket (Chen
+    et al. 2020). The model is fine-tuned to find the mask, then all other weights and the head go back to what they
+    were, and it is fine-tuned again; 0 for none."""
+    mask: Literal["magnitude", "random"] = "magnitude"
+    """The weights that ``sparsity`` masks: those of smallest magnitude in all matrices after fine-tuning; or random
+    ones by the seed, with which winning tickets are compared."""
+    mask_rounds: Annotated[Whole, Field(ge=1)] = 1
+    """Fine-tunings to find a mask; in each of them the share of masked weights rises by as much (iterative pruning)."""
+    gate_penalty: Annotated[float, Field(ge=0)] | None = None
+    """Penalty for the expected number of open heads, with ``layers: all``: each head has a hard concrete gate that is
+    learned (Louizos et al. 2018; Voita et al. 2019, §6), and is closed for good in the end where the gate is 0."""
+    gate_lr: Annotated[float, Field(gt=0)] = 0.1
+    """Highest learning rate of the gates."""
     positive: Text | None = None
     """The one of two labels whose F1 is reported; the second in alphabetical order when left out (1 of 0 and 1)."""
     keep_checkpoints: Literal["all", "none"] = "all"
@@ -94,6 +108,13 @@ class FineTuneSettings(BaseModel):
     def _layers(cls, value: str) -> str:
         if not _LAYERS.fullmatch(value):
             raise ValueError(f"is {quoted(value)}; write all, none, frozen:6, top:2, lora, ia3 or adapters")
+        return value
+
+    @field_validator("sparsity", "gate_penalty")
+    @classmethod
+    def _of_all(cls, value: float | None, info: Any) -> float | None:
+        if value and info.data.get("layers", "all") != "all":
+            raise ValueError(f"is {value}, which needs layers all, not {info.data['layers']}")
         return value
 
     @field_validator("features")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from transformers import AutoModelForSequenceClassification, Trainer
 
 from bertology import Corpus, load_encoder
 from bertology._machine import quiet_loading
+from bertology.finetuning._training import HeadGates
 from tests.finetuning.conftest import Tune
 
 
@@ -74,7 +76,7 @@ def test_adapters_begin_near_the_identity(tune: Tune, tiny_bert: Path) -> None:
         tune(model=tuned.folder(), layers="adapters", adapter_size=8, out=tuned.path / "more")
 
 
-@pytest.mark.parametrize("settings", [{"layers": "adapters"}], ids=str)
+@pytest.mark.parametrize("settings", [{"layers": "adapters"}, {"gate_penalty": 0.1}, {"sparsity": 0.5}], ids=str)
 def test_a_stopped_run_ends_with_the_same_weights(
     tune: Tune, settings: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -94,3 +96,61 @@ def test_a_stopped_run_ends_with_the_same_weights(
     one, other = weights(whole.folder()), weights(halves.folder())
     assert one.keys() == other.keys()
     assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+@pytest.mark.parametrize("mask", ["magnitude", "random"])
+def test_a_ticket_is_masked_rewound_and_kept_at_zero(tune: Tune, tiny_bert: Path, mask: str, tmp_path: Path) -> None:
+    """The mask is that of the weights after fine-tuning by the same seed; all else begins as the model was."""
+    settings: dict[str, Any] = {"lr": 1e-3, "epochs": 2}
+    full = weights(tune(**settings, out=tmp_path / "full").folder())
+    tuned = tune(**settings, sparsity=0.6, mask=mask)
+    after, before = weights(tuned.folder()), weights(tiny_bert)
+    names = [name for name in before if "encoder.layer" in name and before[name].ndim == 2]
+    zero = torch.cat([(after[name] == 0).flatten() for name in names])
+    n = round(0.6 * len(zero))
+    assert int(zero.sum()) == n == tuned.record.n_zero
+    smallest = torch.cat([full[name].flatten() for name in names]).abs().argsort()[:n]
+    agreeing = float(zero[smallest].double().mean())
+    assert agreeing == 1 if mask == "magnitude" else 0.5 < agreeing < 0.7
+    near = torch.cat([(after[name] - before[name]).flatten() for name in names])[~zero]
+    assert 0 < near.abs().max() < 0.05  # begun from the weights of the model
+    assert tuned.record.n_trained == tuned.record.n_weights - n
+    assert not (tuned.folder() / "masks").exists()
+    nearly = weights(tune(sparsity=0.6, mask=mask, lr=1e-12, out=tmp_path / "rewound").folder())
+    kept = nearly[names[0]] != 0
+    torch.testing.assert_close(nearly[names[0]][kept], before[names[0]][kept])
+
+
+def test_gates_are_the_formula_by_hand_and_are_closed_for_good(tune: Tune, tiny_bert: Path, subjects: Corpus) -> None:
+    tuned = tune(gate_penalty=0.05, gate_lr=0.3, epochs=6, lr=1e-3)
+    gates = tuned.record.gates
+    assert gates is not None
+    assert list(gates) == [f"L{layer}H{head}" for layer in (1, 2, 3) for head in (1, 2, 3, 4)]
+    closed = {name for name, gate in gates.items() if gate == 0}
+    assert 0 < len(closed) < 12
+    assert set(tuned.gates.query("gate == 0")["head"]) == closed
+    assert not any("gates" in name for name in weights(tuned.folder()))
+    encoder, ids = tuned.encoder(device="cpu"), torch.arange(5, 25)[None]
+    with encoder.gated_heads({(int(name[1]), int(name[3])): 0.0 for name in closed}):
+        again = encoder.hidden_states(ids, layers=[3])[3]
+    torch.testing.assert_close(again, encoder.hidden_states(ids, layers=[3])[3])
+    score = tuned.evaluate(subjects, device="cpu").set_index("metric").loc["accuracy", "value"]
+    assert score == tuned.frame.set_index(["split", "metric"]).loc[("test", "accuracy"), "value"]
+    free = tune(gate_penalty=0.0, gate_lr=1e-6, out=tuned.path.parent / "free").record.gates
+    assert free is not None
+    assert list(free.values()) == pytest.approx([1.2 / (1 + math.exp(-2)) - 0.1] * 12, abs=1e-3)
+
+
+def test_gates_have_the_distribution_of_the_paper(tiny_bert: Path) -> None:
+    encoder = load_encoder(str(tiny_bert), device="cpu")
+    gates = HeadGates(encoder.model.blocks, encoder.family, 4)
+    with torch.no_grad():
+        gates.log_alpha.copy_(torch.linspace(-3, 3, 12).view(3, 4))
+    torch.manual_seed(0)
+    seen, linear = torch.zeros(4), torch.nn.Identity()
+    for _ in range(2000):
+        (scaled,) = gates._scale(1, linear, (torch.ones(1, 1, 32),))
+        seen += (scaled[0, 0, ::8] > 0).float() / 2000
+    expected = (gates.log_alpha.detach() - 2 / 3 * math.log(0.1 / 1.1)).sigmoid()
+    torch.testing.assert_close(seen, expected[1], atol=0.04, rtol=0)
+    torch.testing.assert_close(gates.n_open().detach(), expected.sum())
