@@ -333,6 +333,8 @@ def load_config(source: ModelSource, trust_remote_code: bool) -> Any:
 
     path = source.folder / "config.json"
     raw = read_config(source.folder)
+    if raw["model_type"] == "bertology_lstm":
+        import_module("bertology.encoders.architectures")  # registers it
     if raw["model_type"] not in CONFIG_MAPPING and not trust_remote_code:
         if "auto_map" not in raw:
             raise ModelError(f"{path}: model_type {raw['model_type']!r} is not known to transformers")

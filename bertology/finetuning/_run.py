@@ -35,7 +35,7 @@ from bertology.activations.progress import BarProgress, Progress, can_show, sile
 from bertology.corpora import Corpus, Sentences, load_corpus
 from bertology.encoders import Encoder, load_encoder, model_fingerprint, model_name, resolve_model
 from bertology.encoders.sources import code_fingerprint
-from bertology.errors import BertologyError, FitError, ResultsError, listed, quoted
+from bertology.errors import BertologyError, FitError, ModelError, ResultsError, listed, quoted
 from bertology.families.model_corpus import Alignment
 from bertology.finetuning._items import (
     Collator,
@@ -54,7 +54,17 @@ from bertology.finetuning._items import (
     values,
 )
 from bertology.finetuning._settings import FineTuneSettings, load_grid, recipe_of, settings_of
-from bertology.finetuning._training import ADAMW, FrozenStates, Trained, build, find_mask, hold, layers_read, reload
+from bertology.finetuning._training import (
+    ADAMW,
+    FrozenStates,
+    Trained,
+    build,
+    find_mask,
+    hold,
+    layers_read,
+    load_teacher,
+    reload,
+)
 from bertology.measures.intervals import Bootstrap, difference
 from bertology.results.predictions import versions
 from bertology.results.rows import Score, frame_to_parquet, read_parquet
@@ -341,7 +351,7 @@ def read_finetuned(path: str | Path) -> FineTuned:
     return FineTuned(folder, tuple(sorted(map(int, filter(str.isdecimal, names)))))
 
 
-_CHECKPOINTS, _MASKS = "checkpoints", "masks"
+_CHECKPOINTS, _BEFORE = "checkpoints", "before"
 _VERSIONS = ("torch", "transformers", "tokenizers", "accelerate")
 
 
@@ -457,7 +467,7 @@ def finetune(
         "task": f"{items.name}.v{items.version}",
         "model": model_fingerprint(source),
         "data": data,
-        "settings": chosen.model_dump(mode="json", exclude={"keep_checkpoints"}),
+        "settings": chosen.model_dump(mode="json", exclude={"keep_checkpoints", "teacher"}),
     }
     show = can_show() if progress is None else progress
     is_finished = all(RECORD.is_in(folder / f"seed-{seed}") for seed in numbers)
@@ -484,19 +494,43 @@ def finetune(
     for seed in numbers:
         where = folder / f"seed-{seed}"
         unplanned = "a model that was not fine-tuned here" if (where / "config.json").exists() else None
-        with own_folder(where, "fine-tunes into this folder", {**identity, "seed": seed}, unplanned=unplanned):
+        of_seed = {**identity, "seed": seed}
+        if chosen.teacher is not None:
+            teacher = _teacher_folder(chosen.teacher, items, seed)
+            of_seed["teacher"] = model_fingerprint(resolve_model(str(teacher)))
+        with own_folder(where, "fine-tunes into this folder", of_seed, unplanned=unplanned):
             if not RECORD.is_in(where):
                 bar = BarProgress(f"{source.title} learns {items.name}, seed {seed}") if show else silent
                 make = partial(build, encoder, items, chosen, seed=seed, trust_remote_code=trust_remote_code)
+                if chosen.teacher is not None:
+                    learned = load_teacher(teacher, encoder, items, read_record(teacher).settings)
+                    make = partial(_taught, make, learned)
                 _train_seed(make, items, inputs, collator, where, seed, facts, bar)
             # A model without its gates is another one.
             keep = chosen.keep_checkpoints == "all" and chosen.gate_penalty is None
             tidy_checkpoints(where / _CHECKPOINTS, keep=keep)
-            tidy_checkpoints(where / _MASKS, keep=False)
+            tidy_checkpoints(where / _BEFORE, keep=False)
     tuned = FineTuned(folder, numbers)
     frame = tuned.frame.assign(model=source.title, task=items.name)
     write_atomically(folder / "scores.parquet", frame_to_parquet(frame))
     return tuned
+
+
+def _teacher_folder(name: str, task: TuningTask, seed: int) -> Path:
+    """The folder of a teacher, that of the seed where there are several; ModelError where it learned other labels."""
+    folder = given_path(name)
+    folder = folder if RECORD.is_in(folder) else folder / f"seed-{seed}"
+    record = read_record(folder)
+    if (record.kind, tuple(record.labels)) != (task.kind, task.labels):
+        raise ModelError(
+            f"teacher {folder}: it predicts {record.task}, with other labels than {task.name}: give another"
+        )
+    return folder
+
+
+def _taught(make: Callable[[], Trained], teacher: Any) -> Trained:
+    """A model to train, with a teacher whose logits it learns."""
+    return replace(make(), teacher=teacher)
 
 
 def _fit(
@@ -521,7 +555,7 @@ def _fit(
         clip_norm=settings.clip_norm,
         checkpoint_every=settings.checkpoint_every,
         remedy="set lr or clip_norm lower, or look for numbers in the data that are out of range",
-        loss=None if trained.gates is None else trained.loss,
+        loss=trained.loss if trained.has_own_loss else None,
         per_device_train_batch_size=settings.batch_size // settings.accumulate,
         gradient_accumulation_steps=settings.accumulate,
         num_train_epochs=settings.epochs,
@@ -554,8 +588,11 @@ def _train_seed(
     trained = make()
     encoder, model, settings = trained.encoder, trained.model.to(trained.encoder.device), trained.settings
     n_zero = 0
+    if settings.gate_penalty is not None:
+        fit(trained, folder=folder / _BEFORE)
+        trained = trained.gated()
     if settings.sparsity:
-        mask = find_mask(folder / _MASKS, settings, seed, make=make, fit=fit)
+        mask = find_mask(folder / _BEFORE, settings, seed, make=make, fit=fit)
         hold(model, mask)
         n_zero = sum(int(one.sum()) for one in mask.values())
 
@@ -747,6 +784,8 @@ def finetune_grid(
         where = folder / run.id / task.folder
         try:
             of_run = run.model_dump(exclude={"id"}, exclude_unset=True)
+            if run.teacher in models:
+                of_run["teacher"] = str(folder / str(run.teacher) / task.folder)
             models[run.id][task.title] = finetune(out=where, **of_run, **data[task.title], **common)
         except BertologyError as error:
             raise type(error)(f"run {run.id}, task {task.title}: {error}") from error

@@ -33,7 +33,7 @@ from bertology.encoders import model_name
 from bertology.errors import BertologyError, NameNotFoundError, quoted
 from bertology.finetuning._items import full_name
 
-_LAYERS = re.compile(r"all|none|lora|ia3|adapters|frozen:-?[0-9]{1,4}|top:[0-9]{1,4}")
+_LAYERS = re.compile(r"all|none|lora|ia3|adapters|lstm|frozen:-?[0-9]{1,4}|top:[0-9]{1,4}")
 _FEATURES = re.compile(r"last|second_to_last|embeddings|sum_last_four|concat_last_four|sum_all|layer:-?[0-9]{1,4}")
 
 
@@ -69,7 +69,8 @@ class FineTuneSettings(BaseModel):
     layers: Text = "all"
     """Layers that are trained: ``all``; ``frozen:K``, those above layer K (0 is the embeddings, -2 the last but one);
     ``top:K``, the last K blocks; ``none`` but a head on a frozen encoder; ``lora`` or ``ia3``, adapters of peft;
-    ``adapters``, two bottlenecks in every block, with all norms (Houlsby et al. 2019)."""
+    ``adapters``, two bottlenecks in every block, with all norms (Houlsby et al. 2019); ``lstm``, two layers of a
+    bidirectional LSTM in the place of the blocks, with the model's embeddings (Tang et al. 2019)."""
     features: Text = "last"
     """Input of the head with ``layers: none``, as in table 7 of Devlin et al. (2019): ``embeddings``,
     ``second_to_last``, ``last``, ``sum_last_four`` and ``sum_all`` (a learned mix of the last four blocks, or of all),
@@ -92,10 +93,16 @@ class FineTuneSettings(BaseModel):
     mask_rounds: Annotated[Whole, Field(ge=1)] = 1
     """Fine-tunings to find a mask; in each of them the share of masked weights rises by as much (iterative pruning)."""
     gate_penalty: Annotated[float, Field(ge=0)] | None = None
-    """Penalty for the expected number of open heads, with ``layers: all``: each head has a hard concrete gate that is
-    learned (Louizos et al. 2018; Voita et al. 2019, §6), and is closed for good in the end where the gate is 0."""
+    """Penalty for the expected number of open heads, with ``layers: all``: the model is fine-tuned, and once again with
+    a hard concrete gate on each head that is learned with it (Louizos et al. 2018; Voita et al. 2019, §6.1); heads
+    whose gates are 0 in the end are closed for good."""
     gate_lr: Annotated[float, Field(gt=0)] = 0.1
     """Highest learning rate of the gates."""
+    teacher: Text | None = None
+    """Folder of a model that was fine-tuned for the same labels with the same tokenizer, whose logits are learned; or
+    one that holds such a ``seed-N`` for each seed. In a file of runs also the id of a run before this one."""
+    teacher_weight: Annotated[float, Field(gt=0, le=1)] = 1.0
+    """Weight w of the teacher in the loss: w · MSE of the logits + (1 − w) · loss of the labels (Tang et al. 2019)."""
     positive: Text | None = None
     """The one of two labels whose F1 is reported; the second in alphabetical order when left out (1 of 0 and 1)."""
     keep_checkpoints: Literal["all", "none"] = "all"
@@ -107,13 +114,13 @@ class FineTuneSettings(BaseModel):
     @classmethod
     def _layers(cls, value: str) -> str:
         if not _LAYERS.fullmatch(value):
-            raise ValueError(f"is {quoted(value)}; write all, none, frozen:6, top:2, lora, ia3 or adapters")
+            raise ValueError(f"is {quoted(value)}; write all, none, frozen:6, top:2, lora, ia3, adapters or lstm")
         return value
 
     @field_validator("sparsity", "gate_penalty")
     @classmethod
     def _of_all(cls, value: float | None, info: Any) -> float | None:
-        if value and info.data.get("layers", "all") != "all":
+        if value not in (None, 0) and info.data.get("layers", "all") != "all":
             raise ValueError(f"is {value}, which needs layers all, not {info.data['layers']}")
         return value
 
@@ -141,13 +148,13 @@ RECIPES: Mapping[str, Mapping[str, Any]] = {
     "houlsby-2019": {"lr": 3e-4, "epochs": 20},
 }
 """Settings by name: BERT's own (Devlin et al. 2019, §A.3); those that made small data sets stable (Mosbach et al. 2021,
-§6); ours for heads on a frozen encoder; those of LoRA (Hu et al. 2022, table 9); and of bottleneck adapters (Houlsby et
-al. 2019, §3.1 and §3.2, the middle one of their learning rates)."""
+§6); ours for heads on a frozen encoder, and for an LSTM; those of LoRA (Hu et al. 2022, table 9); and of bottleneck
+adapters (Houlsby et al. 2019, §3.1 and §3.2, the middle one of their learning rates)."""
 
 
 def recipe_of(layers: str) -> str:
     """The recipe where none is named, by what is trained."""
-    own = {"none": "frozen", "lora": "hu-2022", "ia3": "hu-2022", "adapters": "houlsby-2019"}
+    own = {"none": "frozen", "lstm": "frozen", "lora": "hu-2022", "ia3": "hu-2022", "adapters": "houlsby-2019"}
     return own.get(layers, "devlin-2019")
 
 

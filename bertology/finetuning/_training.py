@@ -6,7 +6,7 @@ import importlib.util
 import math
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -23,11 +23,18 @@ from bertology._machine import explained_shortage, quiet_loading
 from bertology._names import layer_number
 from bertology._training import Batch, weight_groups
 from bertology.compression import smallest_weights
-from bertology.encoders import Encoder, ModelSource
-from bertology.encoders.architectures import ADAPTER_SIZE, AdaptedLinear, add_adapters
+from bertology.encoders import Encoder, ModelSource, load_encoder
+from bertology.encoders.architectures import (
+    ADAPTER_SIZE,
+    AdaptedLinear,
+    LstmConfig,
+    LstmForSequenceClassification,
+    LstmForTokenClassification,
+    add_adapters,
+)
 from bertology.encoders.interventions import head_projection
 from bertology.encoders.loading import TunableModel, blocks_of, load_tunable
-from bertology.encoders.sources import load_config, merge_adapters, one_line, save_model
+from bertology.encoders.sources import merge_adapters, one_line, save_model
 from bertology.errors import BertologyError, ModelError
 from bertology.finetuning._items import IGNORED, Collator, Inputs, Items, Kind, Row, TuningTask
 from bertology.finetuning._settings import FineTuneSettings
@@ -186,11 +193,32 @@ class Trained:
     settings: FineTuneSettings
     gates: HeadGates | None = None
     """Gates on its heads that are trained with it."""
+    teacher: Any = None
+    """A model whose logits are learned."""
+
+    @property
+    def has_own_loss(self) -> bool:
+        """Whether :meth:`loss` is more than that of the model."""
+        return self.gates is not None or self.teacher is not None
 
     def loss(self, batch: Batch) -> Tensor:
-        """The loss of a batch: that of the model, and the penalty for open heads."""
-        found: Tensor = self.model(**batch)["loss"]
+        """The loss of a batch: that of the model, the difference from a teacher, and the penalty for open heads."""
+        output, weight = self.model(**batch), self.settings.teacher_weight
+        found: Tensor = output["loss"]
+        if self.teacher is not None:
+            labels, inputs = batch["labels"], {name: value for name, value in batch.items() if name != "labels"}
+            with torch.no_grad():
+                wanted = self.teacher(**inputs)["logits"]
+            asked = labels != IGNORED
+            found = weight * mse_loss(output["logits"][asked], wanted[asked]) + (1 - weight) * found
         return found if self.gates is None else found + self.settings.gate_penalty * self.gates.n_open()
+
+    def gated(self) -> Trained:
+        """The same model with gates on its heads, which are learned with it."""
+        model, encoder = self.model, self.encoder
+        gates = HeadGates(blocks_of(model, encoder.n_layers, encoder.family), encoder.family, encoder.n_heads)
+        model.head_gates = gates.to(encoder.device)
+        return replace(self, gates=gates)
 
     def groups(self) -> list[dict[str, Any]]:
         """The weights that are trained as groups of an optimizer, gates with a learning rate of their own."""
@@ -236,24 +264,51 @@ def build(
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             return Trained(_frozen_head(encoder, task, settings, task.splits["train"]), encoder, settings)
+    if how == "lstm":
+        return Trained(_lstm(encoder, task, seed=seed), encoder, settings)
     if settings.features != "last" or settings.head != "linear":
         raise BertologyError("features and head are those of a frozen encoder: set layers to none, or leave them out")
-    labels, config = task.labels or None, load_config(encoder.source, trust_remote_code)
-    # Gates are learned on a model that has learned the task, where it has: its head stays.
-    has_head = task.kind in ("labels", "tags") and list(config.id2label.values()) == list(task.labels)
-    drawn = None if has_head and settings.gate_penalty is not None else seed
+    labels = task.labels or None
     with explained_shortage(f"loading model {encoder.name}"):
-        tunable = load_tunable(encoder, head=task.head, labels=labels, seed=drawn, trust_remote_code=trust_remote_code)
-    model, gates = tunable.model, None
+        tunable = load_tunable(encoder, head=task.head, labels=labels, seed=seed, trust_remote_code=trust_remote_code)
+    model = tunable.model
     if how in ("frozen", "top"):
         tunable.freeze_to(int(number) if how == "frozen" else encoder.n_layers - int(number))
     elif how in ("lora", "ia3"):
         model = _with_adapters(tunable, encoder.source, task, settings, seed=seed)
     elif how == "adapters":
         _add_bottlenecks(tunable, settings.adapter_size, seed=seed)
-    if settings.gate_penalty is not None:
-        gates = model.head_gates = HeadGates(tunable.blocks, encoder.family, encoder.n_heads)
-    return Trained(model, encoder, settings, gates)
+    return Trained(model, encoder, settings)
+
+
+def _lstm(encoder: Encoder, task: TuningTask, *, seed: int) -> Any:
+    """An encoder of LSTMs with a head for a task, and the embeddings of a model."""
+    kinds: dict[str, Any] = {"sentence": LstmForSequenceClassification, "words": LstmForTokenClassification}
+    if task.head not in kinds:
+        raise ModelError(f"layers lstm: an LSTM has no head for {task.name}: give labels or numbers")
+    body: Any = encoder.model.body
+    table = body.get_input_embeddings().weight
+    config = LstmConfig(*table.shape, max_position_embeddings=encoder.max_pieces, pad_token_id=encoder.pad_id)
+    config.id2label = dict(enumerate(task.labels or ("number",)))
+    config.label2id = {label: number for number, label in config.id2label.items()}
+    config.problem_type = None if task.labels else "regression"
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = kinds[task.head](config)
+    with torch.no_grad():
+        model.lstm.embeddings.weight.copy_(table)
+    return model
+
+
+def load_teacher(folder: Path, encoder: Encoder, task: TuningTask, settings: FineTuneSettings) -> Any:
+    """The model of a teacher that was fine-tuned with ``settings`` for a task, which reads what ``encoder`` reads."""
+    own = load_encoder(str(folder), device=encoder.device)
+    if own.tokenizer.get_vocab() != encoder.tokenizer.get_vocab():
+        raise ModelError(f"teacher {folder}: it reads other subwords than {encoder.name}: give one with its tokenizer")
+    if settings.layers == "none" or task.kind == "answers":
+        which = "a head on a frozen encoder" if settings.layers == "none" else "answers"
+        raise ModelError(f"teacher {folder}: nothing is learned from {which}: give a tuned model of labels or numbers")
+    return reload(folder, own, task, settings, task.splits["train"]).to(encoder.device).requires_grad_(False).eval()
 
 
 def _frozen_head(encoder: Encoder, task: TuningTask, settings: FineTuneSettings, items: Items) -> FrozenHead:

@@ -13,9 +13,12 @@ from safetensors.torch import load_file
 from torch.nn import functional
 from transformers import AutoModelForSequenceClassification, Trainer
 
-from bertology import Corpus, load_encoder
+from bertology import BertologyError, Corpus, compress, load_encoder, probe
 from bertology._machine import quiet_loading
-from bertology.finetuning._training import HeadGates
+from bertology.encoders.loading import load_classifier
+from bertology.finetuning import FineTuneSettings
+from bertology.finetuning._items import tuning_task
+from bertology.finetuning._training import HeadGates, Trained, build
 from tests.finetuning.conftest import Tune
 
 
@@ -76,7 +79,9 @@ def test_adapters_begin_near_the_identity(tune: Tune, tiny_bert: Path) -> None:
         tune(model=tuned.folder(), layers="adapters", adapter_size=8, out=tuned.path / "more")
 
 
-@pytest.mark.parametrize("settings", [{"layers": "adapters"}, {"gate_penalty": 0.1}, {"sparsity": 0.5}], ids=str)
+@pytest.mark.parametrize(
+    "settings", [{"layers": "adapters"}, {"gate_penalty": 0.1}, {"sparsity": 0.5}, {"layers": "lstm"}], ids=str
+)
 def test_a_stopped_run_ends_with_the_same_weights(
     tune: Tune, settings: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -115,14 +120,14 @@ def test_a_ticket_is_masked_rewound_and_kept_at_zero(tune: Tune, tiny_bert: Path
     near = torch.cat([(after[name] - before[name]).flatten() for name in names])[~zero]
     assert 0 < near.abs().max() < 0.05  # begun from the weights of the model
     assert tuned.record.n_trained == tuned.record.n_weights - n
-    assert not (tuned.folder() / "masks").exists()
+    assert not (tuned.folder() / "before").exists()
     nearly = weights(tune(sparsity=0.6, mask=mask, lr=1e-12, out=tmp_path / "rewound").folder())
     kept = nearly[names[0]] != 0
     torch.testing.assert_close(nearly[names[0]][kept], before[names[0]][kept])
 
 
 def test_gates_are_the_formula_by_hand_and_are_closed_for_good(tune: Tune, tiny_bert: Path, subjects: Corpus) -> None:
-    tuned = tune(gate_penalty=0.05, gate_lr=0.3, epochs=6, lr=1e-3)
+    tuned = tune(gate_penalty=0.003, gate_lr=0.3, epochs=6, lr=1e-3)
     gates = tuned.record.gates
     assert gates is not None
     assert list(gates) == [f"L{layer}H{head}" for layer in (1, 2, 3) for head in (1, 2, 3, 4)]
@@ -154,3 +159,68 @@ def test_gates_have_the_distribution_of_the_paper(tiny_bert: Path) -> None:
     expected = (gates.log_alpha.detach() - 2 / 3 * math.log(0.1 / 1.1)).sigmoid()
     torch.testing.assert_close(seen, expected[1], atol=0.04, rtol=0)
     torch.testing.assert_close(gates.n_open().detach(), expected.sum())
+
+
+def test_an_lstm_learns_its_teacher_and_is_a_model_like_any_other(tune: Tune, subjects: Corpus, tmp_path: Path) -> None:
+    teacher = tune(out=tmp_path / "teacher", epochs=2)
+    settings: dict[str, Any] = {"layers": "lstm", "lr": 0.01, "epochs": 6}
+    tuned = tune(**settings, teacher=str(teacher.path))
+    wanted, learned = (one.predictions()["pred"].to_numpy() for one in (teacher, tuned))
+    assert (wanted == learned).mean() > 0.8
+    encoder = tuned.encoder(device="cpu")
+    assert (encoder.n_layers, encoder.dim, encoder.has_masked_lm_head) == (2, 32, False)
+    stored = weights(tuned.folder())
+    assert tuned.record.n_weights == sum(value.numel() for value in stored.values())
+    lstm = torch.nn.LSTM(32, 16, num_layers=2, bidirectional=True, batch_first=True)
+    for number in range(2):
+        for name, value in stored.items():
+            if name.startswith(start := f"lstm.layers.{number}.lstm."):
+                getattr(lstm, name.removeprefix(start).replace("_l0", f"_l{number}")).data.copy_(value)
+    ids = torch.randint(5, 300, (2, 9), generator=torch.Generator().manual_seed(1))
+    mask = torch.ones_like(ids)
+    mask[1, 6:] = 0
+    states = encoder.hidden_states(ids, mask, layers=[0, 1, 2])
+    with torch.no_grad():
+        for row, length in enumerate((9, 6)):
+            vectors = stored["lstm.embeddings.weight"][ids[row, :length]][None]
+            torch.testing.assert_close(states[0][row, :length], vectors[0])
+            expected, (last, _) = lstm(vectors)
+            torch.testing.assert_close(states[2][row, :length], expected[0], rtol=1e-5, atol=1e-6)
+            inner = (
+                torch.cat([last[2], last[3]], dim=-1) @ stored["classifier.0.weight"].T + stored["classifier.0.bias"]
+            )
+            logits = inner.relu() @ stored["classifier.2.weight"].T + stored["classifier.2.bias"]
+            found = load_classifier(str(tuned.folder()), device="cpu").class_logits(ids, mask)[row]
+            torch.testing.assert_close(found, logits[0], rtol=1e-5, atol=1e-6)
+    score = tuned.evaluate(subjects, device="cpu").set_index("metric").loc["accuracy", "value"]
+    assert score == tuned.frame.set_index(["split", "metric"]).loc[("test", "accuracy"), "value"]
+    assert probe("pos", model=tuned.folder(), layers=[0, 2], sentences=40, controls="none", device="cpu").rows
+
+
+def test_a_teacher_is_learned_by_the_formula(tune: Tune, tiny_bert: Path, subjects: Corpus) -> None:
+    encoder = load_encoder(str(tiny_bert), device="cpu")
+    task = tuning_task("sentence_label:number", subjects)
+    model = build(encoder, task, FineTuneSettings(layers="all"), seed=2).model.eval()
+    teacher = build(encoder, task, FineTuneSettings(layers="all"), seed=3).model.eval()
+    settings = FineTuneSettings(teacher="x", teacher_weight=0.25)
+    batch = {"input_ids": torch.arange(5, 35).view(3, 10), "labels": torch.tensor([0, 1, 1])}
+    with torch.no_grad():
+        found = Trained(model, encoder, settings, teacher=teacher).loss(batch)
+        own, wanted = model(batch["input_ids"]).logits, teacher(batch["input_ids"]).logits
+    expected = 0.25 * ((own - wanted) ** 2).mean() + 0.75 * functional.cross_entropy(own, batch["labels"])
+    torch.testing.assert_close(found, expected)
+
+
+def test_mistakes_are_one_line(tune: Tune, tmp_path: Path) -> None:
+    other = tune(task="pos", corpus="pocket", sentences=30, out=tmp_path / "other")
+    for changes, message in (
+        ({"teacher": str(other.path)}, "it predicts pos, with other labels than sentence_label:number: give another"),
+        ({"teacher": str(tmp_path)}, "no such file"),
+        ({"sparsity": 0.5, "layers": "top:1"}, "which needs layers all, not top:1"),
+        ({"gate_penalty": 0.1, "layers": "lora"}, "which needs layers all, not lora"),
+    ):
+        with pytest.raises(BertologyError, match=message):
+            tune(**changes)
+    small = tune(layers="lstm")
+    with pytest.raises(BertologyError, match="LstmForSequenceClassification is no class of transformers"):
+        compress(small.folder(), "magnitude", share=0.5, out=tmp_path / "pruned")
