@@ -68,7 +68,7 @@ class Measurement(_Settings):
 
     def at_value(self, value: str) -> Measurement:
         """The measurement of one value of ``over``."""
-        named = {name: getattr(self, name) for name in ("task", "group", "metric", "on")}
+        named = {name: getattr(self, name) for name in ("task", "group", "metric", "on", "model")}
         return self.model_copy(update={name: text.replace(PLACE, value) for name, text in named.items() if text})
 
 
@@ -202,6 +202,8 @@ class Training(_Settings):
     """Settings that differ from the recipe of the file, which begins from random weights."""
     finetune: Mapping[str, Any] | None = None
     """Settings of `bertology finetune`, such as `task`; `on` is the role of its corpus."""
+    fresh: _settings.Truth = False
+    """Whether fine-tuning starts from random weights of the same architecture."""
     compress: Mapping[str, Any] | None = None
     """Settings of `bertology compress`, such as `method` and `share`."""
     seeds: _settings.Count = 3

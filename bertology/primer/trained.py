@@ -17,6 +17,9 @@ from bertology.families.request import CorpusSettings
 from bertology.measures.intervals import Bootstrap
 from bertology.primer.claims import ENCODER, Claims, Training
 
+_SPREAD = "sd_"
+"""Begins the name of the standard deviation of a score over seeds: ``sd_accuracy``."""
+
 
 @dataclass(frozen=True)
 class Trained:
@@ -113,6 +116,7 @@ def _made(
         for seed in seeds:
             # Each training starts from the source of its seed, where there are several.
             source = sources.get(seed, next(iter(sources.values())))
+            source = _fresh(source, where / f"fresh-{seed}", seed) if training.fresh else source
             tuned = finetune(source, corpus.name, out=where, seeds=[seed], **{**shared, **settings})
             found[seed] = str(tuned.folder(seed))
         return found
@@ -126,10 +130,27 @@ def _made(
     return found
 
 
+def _fresh(source: str, folder: Path, seed: int) -> str:
+    """A model folder with random weights of the architecture of a model, and its tokenizer."""
+    from transformers import AutoModelForMaskedLM, AutoTokenizer, set_seed
+
+    from bertology.encoders import resolve_model
+    from bertology.encoders.sources import load_config
+
+    if not (folder / "config.json").is_file():
+        found = resolve_model(source)
+        set_seed(seed)
+        model = AutoModelForMaskedLM.from_config(load_config(found, trust_remote_code=False))
+        AutoTokenizer.from_pretrained(found.folder).save_pretrained(folder)
+        model.save_pretrained(folder)
+    return str(folder)
+
+
 def own_scores(folders: Sequence[str], metric: str, *, n_resamples: int, seed: int) -> list[Bootstrap]:
     """The score of trainings themselves on test, by run: of fine-tuned models with resamples of the items.
 
-    Of pretrained models it is a figure of ``training.json``, and the runs are all that varies.
+    ``sd_accuracy`` is the standard deviation of ``accuracy`` over seeds, ``closed_heads`` the share of heads whose gates
+    were learned to be 0; of pretrained models it is a figure of ``training.json``. Of these the runs are what varies.
 
     Raises:
         BertologyError: the models have no such score.
@@ -139,6 +160,13 @@ def own_scores(folders: Sequence[str], metric: str, *, n_resamples: int, seed: i
     first = Path(folders[0])
     if (first / "finetune.json").is_file():
         known = read_finetuned(first.parent)
+        if metric == "closed_heads":
+            gates = [record.gates or {} for record in known.records.values()]
+            return _of_runs(
+                metric, [float(np.mean([not gate for gate in of.values()])) for of in gates], n_resamples, seed
+            )
+        if metric.startswith(_SPREAD):
+            return [_spread(known, metric, n_resamples, seed)]
         runs = known.bootstraps.get("test") or known.bootstraps["dev"]
         if metric not in runs[0]:
             raise BertologyError(f"fine-tuned models have {', '.join(runs[0])}, and no {metric}")
@@ -151,10 +179,27 @@ def own_scores(folders: Sequence[str], metric: str, *, n_resamples: int, seed: i
         if not isinstance(record, int | float):
             raise BertologyError(f"{folder}/training.json has no figure {metric}")
         values.append(float(record))
+    return _of_runs(metric, values, n_resamples, seed)
+
+
+def _of_runs(metric: str, values: Sequence[float], n_resamples: int, seed: int) -> list[Bootstrap]:
+    """The mean of one figure a run, with the runs as what is resampled."""
     drawn = np.random.default_rng(seed).integers(len(values), size=(n_resamples, len(values)))
     column = np.array(values)[drawn].mean(axis=1, keepdims=True)
-    whole = np.array([np.mean(values)])
-    parts = np.array(values)[:, None], len(values), 0.95, seed
-    return [
-        Bootstrap(metric, whole, column.std(axis=0, ddof=1), whole, whole, ("none",), column, *parts, bounds="none")
-    ]
+    return [_figure(metric, float(np.mean(values)), column, len(values), seed)]
+
+
+def _spread(known: Any, metric: str, n_resamples: int, seed: int) -> Bootstrap:
+    """The standard deviation of a score over seeds, with the seeds as what is resampled."""
+    runs = known.bootstraps.get("test") or known.bootstraps["dev"]
+    values = np.array([float(run[metric.removeprefix(_SPREAD)].values[0]) for run in runs])
+    drawn = values[np.random.default_rng(seed).integers(len(values), size=(n_resamples, len(values)))]
+    # A resample of n runs repeats some, so that its deviation is smaller by the root of (n − 1) / n.
+    column = drawn.std(axis=1, ddof=1, keepdims=True) * np.sqrt(len(values) / (len(values) - 1))
+    return _figure(metric, float(values.std(ddof=1)), column, len(values), seed)
+
+
+def _figure(metric: str, value: float, column: Any, n: int, seed: int) -> Bootstrap:
+    whole = np.array([value])
+    spread = column.std(axis=0, ddof=1)
+    return Bootstrap(metric, whole, spread, whole, whole, ("none",), column, column[:n], n, 0.95, seed, bounds="none")
