@@ -21,6 +21,9 @@ CARD = "README.md"
 _PLAN = "plan.json"
 _LOCK = ".lock"
 
+MODELS = "models"
+"""The folder of a run in which the models are that were trained for it, before anything else is there."""
+
 
 @dataclass(frozen=True)
 class RecordFile(Generic[Form]):

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from bertology._figures import ShownFigure
 
 _HEAD, _STYLE, _THEME = "assets/head.html", "assets/page.css", "assets/theme.js"
-_COMMON = {"top": "assets/top.html", "end": "assets/end.html"}
+_COMMON = {"top": "assets/top.html", "charts": "assets/charts.html", "end": "assets/end.html"}
 _IN_SCRIPT = {ord(character): f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"}
 
 
@@ -97,7 +97,8 @@ def full_page(
 
     Args:
         body: path of a Jinja template from ``<body>`` on, with a place for ``version``, ``data`` and ``script``. Its
-            places ``top`` and ``end`` are taken by what pages have in common there, the end with data and script.
+            places ``top``, ``charts`` and ``end`` are taken by what pages have in common there, the end with data and
+            script; ``charts`` are macros that draw a table by layer, which use ``chart_of`` of the context.
         title: plain text.
         styles: paths of style sheets that follow the common one.
         scripts: paths of scripts, each before those that use it.

@@ -179,6 +179,8 @@ def train(
                 callbacks=[Record],
             )
             trainer.remove_callback(PrinterCallback)
+            if loss is not None:
+                trainer.loss_is_scaled_for_ga = False  # a mean over the part of a batch
             trainer.train(resume_from_checkpoint=None if last is None else str(last))
     finally:
         if progress is not None:

@@ -5,7 +5,8 @@ Knowledge and Transferability of Contextual Representations*, §4, who ask for t
 
 - In a corpus with constituents, such as bracketed trees, ``ancestors:1`` is the category of the constituent next above
   the word's own part of speech, ``ancestors:2`` that of the one above it, and so on. Of constituents over the same
-  words the one that comes first in the corpus is above the others; each of them counts.
+  words the one that comes first in the corpus is above the others; each of them counts. Several labels of one
+  constituent are one, joined by ``+``.
 - In a corpus with dependencies only, ``ancestors:1`` is the relation of the word's head to its own head,
   ``ancestors:2`` the relation of the head's head to its own, and so on: universal relations, the part before the colon.
   The word's own relation is the task ``deprel``.
@@ -16,19 +17,15 @@ in train, random weights, and a control task. The higher the ancestor, the more 
 have none: compare the scores of different N only with the most frequent label of each.
 """
 
-import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Literal
 
-import numpy as np
-
-from bertology.corpora import Sentences, Target
+from bertology.corpora import Sentence, Sentences
 from bertology.errors import CorpusError, NameNotFoundError, listed
+from bertology.measures.trees import check_tree
 from bertology.probing import Examples, ProbeFamily, RepresentationProbe, word_examples
-from bertology.probing.items import trees_of
 
 NO_ANCESTOR = "no ancestor"
 """The label of a word that has no N-th ancestor."""
@@ -57,88 +54,65 @@ class Ancestors(RepresentationProbe):
     def examples(self, sentences: Sentences) -> Examples:
         """Every word with the label of its N-th ancestor: the category of a constituent, or a dependency relation.
 
-        Sentences without a tree, or with constituents that cross, are counted as skipped, word by word.
+        Words of sentences without a tree, or with constituents that cross, are counted as skipped.
 
         Raises:
             CorpusError: the split has no trees of the kind.
         """
-        has_constituents = "constituents" in sentences.target_layers
-        if not has_constituents and (self.tree == "constituents" or sentences.heads is None):
+        labels_of = _categories if "constituents" in sentences.target_layers else _relations
+        if self.tree is not None:
+            labels_of = _categories if self.tree == "constituents" else _relations
+        labels, skipped = list[str | None](), Counter[str]()
+        for sentence in sentences:
+            try:
+                labels += labels_of(sentence, self.distance)
+            except CorpusError as error:
+                labels += [None] * len(sentence)
+                skipped[f"word of a sentence {error}"] += len(sentence)
+        if not any(labels):
             known = listed(sorted({*sentences.layers, *sentences.target_layers}))
-            what = "constituents" if self.tree == "constituents" else "constituents or heads"
-            raise CorpusError(f"no sentence has {what}: give a treebank with them; the annotation layers are {known}")
-        of_tree = _relations if self.tree == "dependencies" or not has_constituents else _categories
-        labels, skipped = of_tree(sentences, self.distance)
+            why = listed([reason.removeprefix("word of a ") for reason in skipped])
+            raise CorpusError(f"no tree ({why}): give a treebank; the annotation layers are {known}")
+        if n_without := labels.count(None) - skipped.total():
+            skipped["ancestor without a relation"] = n_without
         return replace(word_examples(sentences, labels), skipped=dict(skipped))
 
 
-_Labels = tuple[list[str | None], Counter[str]]
-"""``[word]`` labels, None for words that are not asked about; and the numbers of these by reason."""
-
-
-def _categories(sentences: Sentences, distance: int) -> _Labels:
+def _categories(sentence: Sentence, distance: int) -> Iterator[str]:
     """The category of the constituent that is ``distance`` above the part of speech of each word."""
-    labels: list[str | None] = [None] * sentences.n_words
-    skipped: Counter[str] = Counter()
-    targets = dict(sentences.targets("constituents"))
-    for number, (first, last) in enumerate(pairwise(sentences.starts.tolist())):
-        above = _constituents_above(targets.get(number, ()), last - first)
-        if above is None or number not in targets:
-            skipped[f"word of a sentence {'with crossing' if above is None else 'without'} constituents"] += (
-                last - first
-            )
-        else:
-            labels[first:last] = [own[-distance] if distance <= len(own) else NO_ANCESTOR for own in above]
-    return labels, skipped
-
-
-def _constituents_above(constituents: Sequence[Target], n_words: int) -> list[list[str]] | None:
-    """The categories above each word of a sentence from the top downwards; None where two constituents cross.
-
-    Raises:
-        CorpusError: a constituent has several labels.
-    """
-    above: list[list[str]] = [[] for _ in range(n_words)]
-    lowest = [-1] * n_words  # the number of the constituent that is lowest of those above each word so far
-    in_order = sorted(constituents, key=lambda target: target.span1[0] - target.span1[1])  # the largest first, stably
-    for number, target in enumerate(in_order):
-        if not isinstance(target.label, str):
-            raise CorpusError(f"a constituent has the labels {listed(target.label)}: give one category each")
-        start, end = target.span1
+    above: list[list[str]] = [[] for _ in sentence.words]  # categories above each word, from the top downwards
+    lowest = [-1] * len(sentence)  # number of the constituent that is the lowest above each word so far
+    constituents = sentence.targets.get("constituents", ())
+    if not constituents:
+        raise CorpusError("without constituents")
+    for number, target in enumerate(sorted(constituents, key=lambda one: one.span1[0] - one.span1[1])):  # largest first
+        (start, end), label = target.span1, "+".join(target.labels)
         if len(set(lowest[start:end])) > 1:
-            return None
+            raise CorpusError("with constituents that cross")
         lowest[start:end] = [number] * (end - start)
         for word in range(start, end):
-            above[word].append(target.label)
-    return above
+            above[word].append(label)
+    return (own[-distance] if distance <= len(own) else NO_ANCESTOR for own in above)
 
 
-def _relations(sentences: Sentences, distance: int) -> _Labels:
+def _relations(sentence: Sentence, distance: int) -> Iterator[str | None]:
     """The relation to its own head of the ``distance``-th head above each word."""
-    if "deprel" not in sentences.layers:
-        raise CorpusError("no word has a relation to its head: give a treebank with a deprel column")
-    layer, skipped = sentences.layers["deprel"], Counter[str]()
-    # Codes of the split's relations without subtypes; none (−1) reads the last place.
-    relations = np.array([*(value.partition(":")[0] for value in layer.values), None], dtype=object)[layer.codes]
-    heads, is_tree = np.full(sentences.n_words, -1), np.zeros(sentences.n_words, dtype=np.bool_)
-    for _, first, last, of_sentence, problem in trees_of(sentences):
-        if problem:
-            skipped[f"word of a {problem}"] += last - first
-            continue
-        is_tree[first:last] = True
-        heads[first:last] = [first + head - 1 if head else -1 for head in of_sentence]
-    ancestors = np.arange(sentences.n_words)
+    relations, heads = sentence.layers.get("deprel"), sentence.heads
+    if heads is None or relations is None:
+        raise CorpusError("without heads and relations")
+    try:
+        check_tree(heads)
+    except ValueError as error:
+        raise CorpusError("whose heads make no tree") from error
+    ancestors = list(range(1, len(heads) + 1))  # 0 above the root
     for _ in range(distance):
-        ancestors = np.where(ancestors >= 0, heads[ancestors], -1)
-    labels = np.where(ancestors >= 0, relations[ancestors], NO_ANCESTOR)
-    labels[~is_tree] = None
-    if n_without := int((is_tree & (labels == None)).sum()):  # noqa: E711
-        skipped["ancestor without a deprel label"] = n_without
-    return labels.tolist(), skipped
+        ancestors = [heads[word - 1] if word else 0 for word in ancestors]
+    found = (relations[word - 1] if word else NO_ANCESTOR for word in ancestors)
+    return (label and label.partition(":")[0] for label in found)
 
 
 def _at_distance(argument: str) -> Ancestors:
-    if not re.fullmatch(r"[0-9]{1,2}", argument) or not 1 <= int(argument) <= _HIGHEST:
+    if argument not in map(str, range(1, _HIGHEST + 1)):
         raise NameNotFoundError(f"task ancestors:{argument}: it should be a number of steps from 1 to {_HIGHEST}")
     return Ancestors(int(argument))
 

@@ -7,6 +7,9 @@ role is taken out, a sentence is negated. NEG-136 is not shuffled or cut short: 
 there, a full stop follows the word that is asked for. Words of NEG-136-SIMP that take different articles (*an insect*,
 *a vegetable*) are asked for after their own.
 
+``replaced_names`` exchanges names for others of their type (Balasubramanian et al. 2020, *What's in a Name? Are BERT
+Named Entity Representations just as Good for any other Name?*), where a corpus has names: see :class:`ReplacedNames`.
+
 On ``pocket`` the pocket world gives facts and their negations, and verbs whose roles cannot be exchanged.
 """
 
@@ -18,7 +21,8 @@ from functools import partial
 from bertology import pocket
 from bertology.cloze import ClozeItem, ClozeItems, ClozeProbe
 from bertology.cloze.probes import ClozeAsks
-from bertology.corpora.prompts.sets import Diagnostics, read_diagnostics, shuffled_words, with_article
+from bertology.corpora import Sentence, load_corpus
+from bertology.corpora.prompts.sets import Diagnostics, drawn_order, read_diagnostics, shuffled_words, with_article
 from bertology.errors import CorpusError
 from bertology.probing import LeftOut, ProbeFamily
 
@@ -280,8 +284,105 @@ class PsycholinguisticDiagnostics(ClozeProbe):
         return ClozeItems.of(found, clusters=kind.clusters)
 
 
+@dataclass(frozen=True)
+class ReplacedNames(ClozeProbe):
+    """How often does a prediction change when names are exchanged for others of their type?"""
+
+    task = "diagnostics:replaced_names"
+    asks = "changes"
+    subject = "meaning"
+    question = "How often does a prediction change when names are exchanged for others of their type?"
+    reference = "Balasubramanian et al. 2020"
+    metrics = _CHANGE
+
+    def items(self, source: str) -> ClozeItems:
+        """Sentences of a corpus with names, of which all of one type are replaced; a word that is no name is predicted.
+
+        Names are entities that begin with a capital; a type is their label and number of words, and new names are drawn
+        from those of the corpus. The mask is drawn from nouns, verbs, adjectives and adverbs, or without parts of
+        speech from words of four small letters and more. Where a corpus has no entities but coreference items, such as
+        DPR, those whose candidates are two capitalised words are taken: these change places, which keeps their gender,
+        the mask is the pronoun, and the prediction is the place whose name is the more probable one there.
+        """
+        corpus = load_corpus(source)
+        split = next((name for name in ("test", "dev") if name in corpus), next(iter(corpus.splits)))
+        pools: dict[_Type, dict[str, None]] = {}
+        for kind, (_, _, name) in (one for text in corpus.splits.values() for some in text for one in _names(some)):
+            pools.setdefault(kind, {})[name] = None
+        numbered = [(sentence, f"{split}-{number}") for number, sentence in enumerate(corpus[split], 1)]
+        if pools:
+            found = [one for sentence, name in numbered for one in _replaced(sentence, name, pools)]
+        else:
+            found = [one for sentence, name in numbered for one in _exchanged(sentence, name)]
+        if not found:
+            remedy = "give a corpus with entities, or coreference items between names"
+            raise CorpusError(f"{source}, split {split}: no sentence has names to replace; {remedy}")
+        return ClozeItems.of(found, clusters="sentences" if pools else "pairs of names", language=corpus.language)
+
+
+_Type = tuple[str, int]
+_Part = tuple[int, int, str]
+"""First character and end of a part of a text, and what stands there, or is to stand there."""
+_MASK, _CONTENT = "{mask}", ("NOUN", "VERB", "ADJ", "ADV")
+
+
+def _names(sentence: Sentence) -> Iterator[tuple[_Type, _Part]]:
+    """The type and the place of each name of a sentence."""
+    for target in sentence.targets.get("entities", ()):
+        (first, last), spans = target.span1, sentence.spans
+        name = sentence.text[spans[first][0] : spans[last - 1][1]]
+        if name[0].isupper():
+            yield (target.labels[0], last - first), (spans[first][0], spans[last - 1][1], name)
+
+
+def _replaced(sentence: Sentence, name: str, pools: Mapping[_Type, Mapping[str, None]]) -> _Found:
+    """An item for each type of names of a sentence."""
+    names, tags = list(_names(sentence)), sentence.layers.get("upos")
+    inside = {place for target in sentence.targets.get("entities", ()) for place in range(*target.span1)}
+    words = [
+        (*sentence.spans[place], _MASK)
+        for place, word in enumerate(sentence.words)
+        if place not in inside and (tags[place] in _CONTENT if tags else re.fullmatch("[a-z]{4,}", word))
+    ]
+    for kind in dict.fromkeys(kind for kind, _ in names):
+        item, parts = f"{name}-{kind[0]}-{kind[1]}", [part for of_kind, part in names if of_kind == kind]
+        old = dict.fromkeys(form for *_, form in parts)
+        new = dict(zip(old, drawn_order([form for form in pools[kind] if form not in old], item), strict=False))
+        if not words or len(new) < len(old):
+            yield LeftOut(item, kind[0], "too few other names of its type" if words else "no word to predict")
+            continue
+        mask = drawn_order(words, item)[0]
+        other = _written(sentence, mask, *((start, end, new[form]) for start, end, form in parts))
+        yield ClozeItem(item, name, kind[0], _written(sentence, mask), other=other)
+
+
+def _exchanged(sentence: Sentence, name: str) -> _Found:
+    """An item for two names that a pronoun may mean; those of one pair of names, as both of a schema, are a cluster."""
+    targets = sentence.targets.get("winograd", ())
+    if len(targets) != 2 or any(one.span1[1] - one.span1[0] > 1 for one in targets):
+        return
+    first, second = (sentence.words[one.span1[0]] for one in targets)
+    if targets[0].span2 is not None and first[0].isupper() and second[0].isupper() and first != second:
+        start, end = targets[0].span2
+        mask, other = (sentence.spans[start][0], sentence.spans[end - 1][1], _MASK), {first: second, second: first}
+        places = zip(sentence.spans, sentence.words, strict=True)
+        parts = ((*span, other[word]) for span, word in places if word in other)
+        texts = _written(sentence, mask), _written(sentence, mask, *parts)
+        cluster, names = " ".join(sorted(other)), (first, second)
+        item = ClozeItem(f"{name}-pronoun", cluster, "coreference", texts[0], other=texts[1])
+        yield replace(item, rivals=names, accepted=names[::-1])
+
+
+def _written(sentence: Sentence, *parts: _Part) -> str:
+    """The text of a sentence with some parts replaced."""
+    text = sentence.text
+    for start, end, form in sorted(parts, reverse=True):
+        text = text[:start] + form + text[end:]
+    return text
+
+
 PROBE = ProbeFamily.among(
-    [PsycholinguisticDiagnostics(name) for name in _KINDS],
+    [*map(PsycholinguisticDiagnostics, _KINDS), ReplacedNames()],
     argument="name of a diagnostic",
     question="Does it predict what people expect: by common sense, by who did what to whom, under negation?",
 )

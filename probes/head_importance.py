@@ -15,20 +15,24 @@ every sentence are masked, always the same ones, and the loss is that of restori
   ``[SEP]``, to other special tokens, to punctuation and to everything else; ``attention_effect_bits``: with a gate on
   the attention that there is to them.
 
+``head_importance:one_head`` leaves each layer one head alone, in turn (their §3.3): ``delta_accuracy`` and
+``delta_loss_bits`` of every head on dev, and on test those of the layer with the head whose loss on dev is the lowest.
+
 A head that is not missed alone may be missed together with another that does the same, which is what the curves are
 for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from bertology.attention import GateProbe
 from bertology.corpora import Sentences
 from bertology.measures import share_metric, sum_metric
 from bertology.measures.sums import HeadRatios
+from bertology.probing import ProbeFamily
 
 if TYPE_CHECKING:
     from bertology.activations.progress import Progress
@@ -88,4 +92,47 @@ class HeadImportance(GateProbe):
         )
 
 
-PROBE = HeadImportance()
+@dataclass(frozen=True)
+class OneHead(GateProbe):
+    """What does the model lose when a layer keeps its best head alone?"""
+
+    reads = ("dev", "test")
+    task = "head_importance:one_head"
+    question = "What does the model lose, in restoring masked words, when one layer keeps its best head alone?"
+    reference = "Michel et al. 2019, §3.3"
+    metrics = (
+        sum_metric("delta_accuracy", "share of masked words predicted with one head in the layer, minus with all"),
+        sum_metric(
+            "delta_loss_bits",
+            "loss of a masked word with one head in the layer, minus with all",
+            higher_is_better=False,
+        ),
+    )
+    share: float = 0.15
+    """Share of the words of a sentence that are masked."""
+    seed: int = 0
+    """Seed of the choice of words."""
+
+    def measure(
+        self,
+        encoder: Encoder,
+        sentences: Sentences,
+        *,
+        layers: Sequence[int],
+        on_long: str,
+        progress: Progress,
+        dev: Sentences | None = None,
+    ) -> Mapping[str, Sequence[HeadRatios]]:
+        """The head of each of ``layers`` that is kept is chosen on ``dev``; on the sentences themselves without it."""
+        from bertology.attention import importance
+
+        how: dict[str, Any] = {"share": self.share, "seed": self.seed, "on_long": on_long}
+        texts = (sentences if dev is None else dev, sentences)
+        tasks = [importance.MaskedWords(encoder, text, **how) for text in texts]
+        of_heads, of_layers = importance.one_head_layers(*tasks, layers=layers, progress=progress)
+        return {"dev": of_heads, "test": of_layers}
+
+
+PROBE = ProbeFamily.among(
+    [OneHead()], argument="question about heads", reference="Michel et al. 2019", default=HeadImportance()
+)

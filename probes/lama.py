@@ -1,8 +1,14 @@
 """Facts: which word does the model put where the object of a fact is left out?
 
 ``lama`` is the probe of Petroni et al. (2019), *Language Models as Knowledge Bases?*: facts of T-REx and Google-RE put
-into one template a relation, and the sentences of SQuAD and ConceptNet. Three others ask how firm such knowledge is:
+into one template a relation, and the sentences of SQuAD and ConceptNet. Four others ask how firm such knowledge is:
 
+- ``lama:uhn``: how much of it is no more than a guess from a name? Poerner et al. (2020), *E-BERT: Efficient-Yet-
+  Effective Entity Embeddings for BERT*, §3 (LAMA-UHN): the same facts, scored without those whose object is part of the
+  subject's name, and those about a person whose object is among the model's first three words for a part of the name:
+  *Jean is a common name in the following language:* (city, country). ``p_at_1`` is of the facts that are left,
+  ``p_at_1 all`` of all, and ``p_at_1 lost`` the difference, with an interval over the same subjects. What a filter
+  leaves out are groups of their own. The authors asked one model, BERT-base cased; here the model in question is asked.
 - ``lama:paraphrases``: is the answer the same in other words? ParaRel, Elazar et al. (2021), *Measuring and Improving
   Consistency in Pretrained Language Models*. As there, answers are chosen among all objects of the relation.
 - ``lama:negated``: does the best word change when the sentence is negated? Kassner & Schütze (2020), *Negated and
@@ -15,16 +21,23 @@ so that its table is recall by exposure. What is never stated cannot be known.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from bertology import pocket
-from bertology.cloze import MASK, ClozeItem, ClozeItems, ClozeProbe
+from bertology.cloze import MASK, ClozeItem, ClozeItems, ClozeProbe, Prompt, ask
 from bertology.cloze.probes import with_ignored
 from bertology.corpora.prompts.lama import read_lama, read_pararel, read_primed
-from bertology.measures import find_metric
-from bertology.measures.metrics import mean_over_groups
+from bertology.measures import Metric, find_metric
+from bertology.measures.metrics import Bounds, mean_over_groups
 from bertology.probing import LeftOut, ProbeFamily
+
+if TYPE_CHECKING:
+    from bertology.encoders import Encoder
 
 _BY_TYPE = tuple(
     mean_over_groups(
@@ -62,6 +75,77 @@ class Lama(ClozeProbe):
             return ClozeItems.of(exposed, clusters="subjects")
         found, unasked = read_lama(source)
         return ClozeItems.of([*with_ignored(found), *unasked], clusters="subjects")
+
+
+_GUESSABLE = {
+    **dict.fromkeys(("place_of_birth", "place_of_death", "P19", "P20"), "city"),
+    **{"P27": "country", "P1412": "language", "P103": "language"},
+}
+"""Relations of persons whose objects a name may give away, and the kind of the objects."""
+_FIRST = 3  # of the model's words for a name
+_LEFT_OUT = (", object in the subject", ", guessed from the name")
+"""Ends of the names of groups that the filters leave out."""
+_P_AT_1 = find_metric("p_at_1")
+
+
+def _is_kept(group: str) -> bool:
+    return not group.endswith(_LEFT_OUT)
+
+
+def _of_kept(counts: NDArray[Any], labels: Sequence[str]) -> NDArray[np.float64]:
+    """P@1 over the groups that no filter leaves out; of such a group alone its own."""
+    kept = [number for number, label in enumerate(labels) if _is_kept(label)]
+    return _P_AT_1(counts[..., kept or range(len(labels)), :])
+
+
+def _of_all(counts: NDArray[Any], labels: Sequence[str]) -> NDArray[np.float64]:
+    """P@1 with the facts that filters leave out in the groups that they belong to."""
+    places: dict[str, list[int]] = {}
+    for number, label in enumerate(labels):
+        end = next(filter(label.endswith, _LEFT_OUT), "")
+        places.setdefault(label.removesuffix(end), []).append(number)
+    return _P_AT_1(np.stack([counts[..., some, :].sum(axis=-2) for some in places.values()], axis=-2))
+
+
+def _lost(counts: NDArray[Any], labels: Sequence[str]) -> NDArray[np.float64]:
+    return _of_all(counts, labels) - _of_kept(counts, labels)
+
+
+def _filtered(name: str, description: str, score: Any, bounds: Bounds, which: Any = None) -> Metric:
+    return Metric(name, True, description, score, "answers", which, bounds=bounds)
+
+
+@dataclass(frozen=True)
+class Unguessed(Lama):
+    """Which word completes a fact that its name does not give away?"""
+
+    task = "lama:uhn"
+    question = "Which word completes a fact that the subject's name does not give away?"
+    reference = "Poerner et al. 2020"
+    metrics = (
+        _filtered("p_at_1", "share of answers predicted first, without guessable facts", _of_kept, "share", _is_kept),
+        _filtered("p_at_1 lost", "share in all facts minus that without guessable ones", _lost, "none"),
+        _filtered("p_at_1 all", "share of answers predicted first, mean over relations of all facts", _of_all, "share"),
+    )
+    baselines = ()
+    most_draws = 1
+
+    def regrouped(self, items: ClozeItems, encoder: "Encoder") -> ClozeItems:
+        """Facts that a filter leaves out in groups of their own; the name is asked about those that the first keeps."""
+        is_part = [bool(item.subject) and item.answer.lower() in item.subject.lower() for item in items.items]
+        prompts, owners = list[Prompt](), list[int]()
+        for number, item in enumerate(items.items):
+            if (kind := _GUESSABLE.get(item.id.partition(":")[0])) and not is_part[number]:
+                for name in item.subject.split():
+                    text = f"{name} is a common name in the following {kind}: {MASK}."
+                    prompts.append(Prompt(text, (item.answer,), at=-1))
+                    owners.append(number)
+        scores = ask(encoder, prompts, ranks=True) if prompts else None
+        ranks = scores.ranks[0] if scores is not None and scores.ranks is not None else np.zeros(0)
+        guessed = set(np.array(owners, dtype=np.int64)[(ranks > 0) & (ranks <= _FIRST)].tolist())
+        ends = [_LEFT_OUT[0] if part else _LEFT_OUT[1] if n in guessed else "" for n, part in enumerate(is_part)]
+        marked = (replace(item, group=item.group + end) for item, end in zip(items.items, ends, strict=True))
+        return replace(items, items=tuple(marked))
 
 
 @dataclass(frozen=True)
@@ -196,4 +280,6 @@ def _not(text: str) -> str:
     return negated if copulas else re.sub(r"\b(lives|comes|works|rules)\b", r"never \1", text, count=1)
 
 
-PROBE = ProbeFamily.among([Paraphrases(), Negated(), Misprimed()], argument="way of asking", default=Lama())
+PROBE = ProbeFamily.among(
+    [Paraphrases(), Negated(), Misprimed(), Unguessed()], argument="way of asking", default=Lama()
+)

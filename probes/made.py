@@ -10,8 +10,13 @@
   still represent: scores are not to be compared with theirs, and low ones do not contradict them.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from bertology.cloze import ClozeItem, ClozeItems, ClozeProbe
 from bertology.corpora import Sentences
@@ -23,8 +28,13 @@ from bertology.corpora.prompts.sets import (
     decode_items,
     maximum_items,
 )
-from bertology.errors import CorpusError
-from bertology.probing import Examples, ProbeFamily, RepresentationProbe, layer_examples
+from bertology.errors import CorpusError, quoted
+from bertology.geometry import GeometryProbe
+from bertology.geometry.probes import TextItems
+from bertology.measures import share_metric, sum_metric
+from bertology.measures.sums import LayerSums, mean_sums, ratio_sums
+from bertology.probing import Examples, GeometryCounts, ProbeFamily, RepresentationProbe, Splits, layer_examples
+from bertology.probing.items import SplitVectors, SplitWords
 
 
 @dataclass(frozen=True)
@@ -36,6 +46,7 @@ class _Kind:
 
 
 _OBJECTS = "pairs of objects"
+_RANGE = 100  # numbers that are compared with each other, and resampled together
 _KINDS = {
     "comparisons:size": _Kind("Which of two things is larger?", lambda: comparison_items("size"), _OBJECTS),
     "comparisons:weight": _Kind("Which of two things is heavier?", lambda: comparison_items("weight"), _OBJECTS),
@@ -100,13 +111,100 @@ class NumberValue(RepresentationProbe):
         return layer_examples(sentences, "number")
 
 
+@dataclass(frozen=True)
+class NumberSubwords(GeometryProbe):
+    """Are neighbouring numbers cut into different numbers of subwords, and is their value harder to read off?"""
+
+    task = "numeracy:subwords"
+    subject = "meaning"
+    question = "Are neighbouring numbers cut unlike each other, and is the value of such numbers harder to read off?"
+    reference = "cf. Wallace et al. 2019, §3"
+    reads = ("train", "dev", "test")
+    counts_subwords = True
+    fits = "ridge regression of the values of numbers on their vectors, as in numeracy:value"
+    metrics = (
+        sum_metric(
+            "additional_error",
+            "mean absolute error of numbers with another number of subwords than their successor, less that of other "
+            "numbers of the same hundred, in the unit of the numbers",
+            higher_is_better=False,
+        ),
+        sum_metric(
+            "absolute_error", "mean absolute error of predicted values, in the unit of the numbers",
+            higher_is_better=False,
+        ),
+        share_metric(
+            "uneven_neighbours",
+            "share of integers with another number of subwords than their successor; of the tokenizer, whatever layer",
+            higher_is_better=False,
+        ),
+    )  # fmt: skip
+
+    def items(self, sentences: Splits, words: SplitWords | None = None) -> TextItems:
+        """Every number of the corpus with its value, a whole number."""
+        examples = {split: NumberValue().examples(text) for split, text in sentences.items()}
+        for split, of_split in examples.items():
+            if wrong := next((value for value in of_split.values if not re.fullmatch(r"-?\d+", value)), None):
+                raise CorpusError(f"{split} split, layer number: found {quoted(wrong)}; give whole numbers")
+        words = words or {split: of_split.words for split, of_split in examples.items()}
+        values = {
+            split: np.array(list(map(int, of_split.values)))[of_split.codes[np.isin(of_split.words, words[split])]]
+            for split, of_split in examples.items()
+        }
+        return TextItems(words, GeometryCounts(len(words["test"]), len(words["train"])), values)
+
+    def statistics(self, vectors: SplitVectors, sentences: Splits, items: TextItems) -> Iterator[LayerSums]:
+        """Errors of each layer, by whether a number has as many subwords as its successor."""
+        values, lengths = items.data, dict[int, int]()
+        for split, of_split in values.items():
+            of_words = items.n_subwords[split][items.words[split]]
+            lengths |= zip(of_split.tolist(), of_words.tolist(), strict=True)
+        layers, test = vectors["test"].layers, values["test"]
+        pairs = np.array([value for value in lengths if value + 1 in lengths], dtype=np.int64)
+        if not len(pairs):
+            raise CorpusError("no number of the corpus has its successor there: give neighbouring numbers")
+        uneven = np.array([lengths[value] != lengths[value + 1] for value in pairs.tolist()])
+        _, ranges = np.unique(pairs // _RANGE, return_inverse=True)
+        yield mean_sums("uneven_neighbours", np.tile(uneven, (len(layers), 1)), ranges, kind="ranges", layers=layers)
+        errors = np.abs(_predicted(vectors, values) - test)
+        _, ranges = np.unique(test // _RANGE, return_inverse=True)
+        about: Any = {"n_clusters": int(ranges.max()) + 1, "kind": "ranges", "layers": layers}
+        yield mean_sums("absolute_error", errors, ranges, **about)
+        groups = {"another number of subwords than n + 1": pairs[uneven], "as many subwords as n + 1": pairs[~uneven]}
+        sums = []
+        for name, members in groups.items():
+            of_group = mean_sums("absolute_error", errors, ranges, weights=np.isin(test, members), **about)
+            sums.append((of_group.over, of_group.under))
+            if of_group.under.any():
+                yield replace(of_group, group=name)
+        # In each range the difference of both means, weighted as such a difference of so many numbers is certain.
+        (over, n_uneven), (other_over, n_even) = sums
+        n = np.maximum(n_uneven + n_even, 1)
+        additional = over - n_uneven * (over + other_over) / n
+        yield ratio_sums("additional_error", additional, n_uneven * n_even / n, "ranges", layers=layers)
+
+
+def _predicted(vectors: SplitVectors, values: Mapping[str, NDArray[np.int64]]) -> NDArray[np.float64]:
+    """``[layer, item]`` values of the numbers of test, by ridge regression whose strength does best on dev."""
+    from bertology.readouts import ArrayFeatures  # imports torch
+    from bertology.readouts.linear import NumberTargets, RidgeRegression
+
+    predicted = []
+    targets, numbers = NumberTargets(values["train"][None].astype(np.float64)), values["dev"][None].astype(np.float64)
+    for layer in vectors["test"].layers:
+        train, dev, test = (ArrayFeatures(vectors[split].of(layer)[None]) for split in ("train", "dev", "test"))
+        fitted = RidgeRegression().fit(train, targets, dev=dev, dev_values=numbers, device="cpu")
+        predicted.append(fitted.predict(test)[0, 0])
+    return np.stack(predicted)
+
+
 COMPARISONS = ProbeFamily.among(
     [Comparisons(task=name) for name in _KINDS if name.startswith("comparisons:")],
     argument="kind of question",
     question="Does it know how large and heavy things are, and what one does with them?",
 )
 NUMERACY = ProbeFamily.among(
-    [*(Numeracy(task=name) for name in _KINDS if name.startswith("numeracy:")), NumberValue()],
+    [*(Numeracy(task=name) for name in _KINDS if name.startswith("numeracy:")), NumberValue(), NumberSubwords()],
     argument="kind of question",
     question="Does it know numbers: their digits, which is the largest, their sum, their value?",
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
@@ -102,12 +102,14 @@ class _Heads(SumsFamily):
         probe = self.configured(cells.probe, cells.config)
         assert isinstance(probe, GateProbe)
         watch, sentences, on_long = Stopwatch(), job.pair.splits.test, job.pair.request.on_long
-        layers = _layers(cells)
-        ratios = probe.measure(job.get_encoder(), sentences, layers=layers, on_long=on_long, progress=job.progress)
+        how: dict[str, Any] = {"layers": _layers(cells), "on_long": on_long, "progress": job.progress}
+        if "dev" in probe.reads:
+            how["dev"] = job.pair.splits.dev if len(job.pair.splits.dev) else sentences
+        found = probe.measure(job.get_encoder(), sentences, **how)
         write_sums(
             cells,
             job,
-            {"test": ratios},
+            found if isinstance(found, Mapping) else {"test": found},
             GeometryCounts(sentences.n_words),
             n_clusters=len(sentences),
             provenance=watch.provenance(*PACKAGES, device=job.device, n_cells=len(cells.cells)),

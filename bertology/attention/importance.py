@@ -336,6 +336,33 @@ def without_heads(
     return tuple(found)
 
 
+def one_head_layers(
+    dev: MaskedWords, test: MaskedWords, *, layers: Sequence[int] | None = None, progress: Progress = silent
+) -> tuple[tuple[HeadRatios, ...], tuple[HeadRatios, ...]]:
+    """What a task loses when a layer keeps one head alone (Michel et al. 2019, section 3.3), one layer at a time.
+
+    Returns:
+        ``delta_loss_bits`` and ``delta_accuracy`` on ``dev``, of each head that is kept alone in its layer; and on
+        ``test``, of each layer that keeps the head whose loss on ``dev`` is the lowest, in the order of the layers.
+    """
+    chosen, numbers = checked_layers(dev.encoder.n_layers, layers), range(1, dev.encoder.n_heads + 1)
+
+    def alone(layer: int, kept: int) -> Without:
+        return Without(frozenset((layer, head) for head in numbers if head != kept))
+
+    def deltas(task: MaskedWords, states: Sequence[Without], unit: Literal["head", "layer"]) -> tuple[HeadRatios, ...]:
+        *scores, items = scores_without(task, [Without(), *states], progress=progress)
+        shape = (1, len(chosen), -1, task.n_clusters)
+        under = np.broadcast_to(items, (1, 1, 1, task.n_clusters))
+        changes = zip(DELTAS, ((of[1:] - of[0]).reshape(shape) for of in scores), strict=True)
+        return tuple(HeadRatios(("one head",), chosen, over, under, metric, unit) for metric, over in changes)
+
+    of_heads = deltas(dev, [alone(layer, head) for layer, head in product(chosen, numbers)], "head")
+    best = of_heads[0].of("one head").argmin(-1) + 1
+    of_layers = deltas(test, [alone(layer, int(kept)) for layer, kept in zip(chosen, best, strict=True)], "layer")
+    return of_heads, of_layers
+
+
 class Without(NamedTuple):
     """A state of a model in which the given heads are disabled; without heads, the complete model."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
@@ -127,12 +127,14 @@ class GateProbe(HeadProbe):
     @abstractmethod
     def measure(
         self, encoder: Encoder, sentences: Sentences, *, layers: Sequence[int], on_long: str, progress: Progress
-    ) -> Sequence[HeadRatios]:
+    ) -> Sequence[HeadRatios] | Mapping[str, Sequence[HeadRatios]]:
         """Effects of the heads of ``layers`` (numbered from 1) on the model's predictions.
+
+        A probe whose :attr:`reads` have ``dev`` takes these sentences as one more keyword, ``dev``.
 
         Returns:
             Ratios for each head and, if the probe measures them, for whole layers or for the model with a growing
-            number of heads closed.
+            number of heads closed; by the name of the split where they are of several.
 
         Raises:
             ModelError: the model has no head or gate that the measurement needs.

@@ -14,7 +14,7 @@ from bertology.cli._options import COMMANDS, closing
 # Typer itself names only one of the errors of a command that is not written as it should be; this is what all are.
 UsageError = cast(type[typer.BadParameter], typer.BadParameter.__base__)
 _PANELS = {
-    "Ask": ("probe", "compare", "run"),
+    "Ask": ("probe", "compare", "primer", "run"),
     "Look at one text": ("cloze", "attention", "tree", "patch", "attribute", "align", "neighbours", "tokenize"),
     "Change a model": ("finetune", "compress", "pretrain", "landscape"),
     "Keep": ("plan", "merge", "verify", "rerun", "report", "explain", "cache"),

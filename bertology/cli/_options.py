@@ -54,6 +54,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "out": {"flags": "--out -o"},
     "patience": {"metavar": "SECONDS", "min": 1},
     "quiet": {"flags": "--quiet -q", "help": "No progress bar."},
+    "role": {"metavar": "ROLE=CORPUS"},
     "run": {"help": "Folder of a run."},
     "runs": {"metavar": "RUN"},
     "scheduler": {"metavar": "ADDRESS|FILE"},

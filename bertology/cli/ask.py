@@ -1,4 +1,4 @@
-"""``bertology probe``, ``compare`` and ``run``: questions put to encoders."""
+"""``bertology probe``, ``compare``, ``primer`` and ``run``: questions put to encoders."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any, Literal
 import typer
 
 from bertology.cli._options import bars, command, confirm, shows_progress
+from bertology.errors import BertologyError
 
 MOST_FITS = 20_000
 
@@ -117,6 +118,86 @@ def compare(
         typer.echo(line, err=True)
     typer.echo(f"page and tables in {found.folder}", err=True)
     raise typer.Exit(1 if found.failures else 0)
+
+
+@command(
+    "how-to/primer",
+    "bertology primer --model pocket --section 3.1",
+    "bertology primer --model bert-base-cased,roberta-base --treebank ud:en_ewt --out runs/primer",
+    settings="model layers seeds dtype device revision trust_remote_code",
+    model="pocket",
+)
+def primer(
+    *,
+    section: str = "",
+    claim: str = "",
+    claims: Path | None = None,
+    set_: list[str] | None = None,
+    treebank: str | None = None,
+    role: list[str] | None = None,
+    language: str | None = None,
+    random: bool = False,
+    quick: bool = False,
+    train: bool = False,
+    out: Path | None = None,
+    jobs: int | None = None,
+    format: Literal["table", "md", "csv", "json", "latex"] = "table",
+    quiet: bool = False,
+    **settings: Any,
+) -> None:
+    """Test the claims of A Primer in BERTology on encoders: what holds, what does not, and how sure that is.
+
+    Prints a table of verdicts, and writes primer.html, a page that shows how each claim was measured, and
+    claims.parquet into the run's folder. If it is stopped, the same command resumes. Several --model with commas are
+    compared. Claims whose corpus is not bound or which an encoder cannot be asked are not tested, with the reason.
+
+    Args:
+        section: Sections of the primer, with commas: 3.1,4.3; 4 is all of section 4.
+        claim: Claims by their ids, with commas: syntax-middle.
+        claims: YAML file of claims in place of those of the primer.
+        set_: Replace a setting of the file of claims: recipe.steps=100; may be repeated.
+        treebank: Corpus for the role treebank: ud:en_ewt, a folder or a file.
+        role: Corpus for another role, ROLE=CORPUS, such as facts=lama/; may be repeated.
+        language: Language whose corpora the other roles have: en; of embedded models pocket.
+        random: Test the first model with random weights as a further model.
+        quick: At most 200 sentences of a split and 40 items of a group, so that intervals are wider.
+        train: Train models for the claims that need some, such as those on fine-tuning; takes long.
+        out: Folder of the run; one in the cache when left out.
+    """
+    from bertology.families.request import parse_names
+    from bertology.primer import primer as test_claims
+    from bertology.runner import RunOptions
+
+    roles = {} if treebank is None else {"treebank": treebank}
+    for one in role or ():
+        name, separator, corpus = one.partition("=")
+        if not separator:
+            raise BertologyError(f"--role {one}: write ROLE=CORPUS, such as facts=lama/")
+        roles[name.strip()] = corpus.strip()
+    options = RunOptions(jobs=jobs, retry_failed=True, progress=bars(quiet))
+    asked: dict[str, Any] = {
+        "sections": section,
+        "claims": claim,
+        "file": claims,
+        "changes": set_ or (),
+        "roles": roles,
+        "language": language,
+    }
+    asked |= {"random": random, "quick": quick, "train": train}
+    models = list(parse_names(settings.pop("model")))
+    settings = {name: value for name, value in settings.items() if value is not None}
+    shown = shows_progress(quiet)
+    found = test_claims(models, **asked, out=out, options=options, progress=shown, **settings)
+    if format == "table" and sys.stdout.isatty():
+        from rich.console import Console
+
+        Console().print(found)
+    else:
+        form = {"table": "to_text", "md": "to_markdown", "csv": "to_csv", "latex": "to_latex", "json": "to_json"}[
+            format
+        ]
+        typer.echo(getattr(found, form)(), nl=False)
+    typer.echo(f"page and tables in {found.folder}", err=True)
 
 
 @command(

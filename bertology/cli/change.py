@@ -51,7 +51,7 @@ def finetune(
         task: sentence_label:COLUMN, pair_label:COLUMN, sentence_number:COLUMN, pair_number:COLUMN, pos, ner,
             word_label:COLUMN, or span: answers as in SQuAD.
         out: Folder for the models, in sub-folders seed-1, …; by default runs/NAME with a FILE.
-        recipe: devlin-2019, mosbach-2021, frozen or hu-2022; chosen by --layers when left out.
+        recipe: devlin-2019, mosbach-2021, frozen, hu-2022 or houlsby-2019; chosen by --layers when left out.
         layers: What is trained: all, frozen:6, top:2, none, lora or ia3.
         features: With --layers none: embeddings, second_to_last, last, sum_last_four, concat_last_four, sum_all,
             layer:6.

@@ -85,16 +85,18 @@ def rerun(run: Path, *, out: Path | None = None, jobs: int | None = None, trust_
     """
     from bertology import runner
     from bertology._files import real_path
+    from bertology.primer import changed_verdicts
 
     out = out or run.with_name(f"{real_path(run).name}-again")
     options = runner.RunOptions(jobs=jobs)
     repeated = runner.rerun(run, out, options=options, trust_remote_code=trust_remote_code)
-    n_more = len(repeated.moved) - _MOST_LINES
-    for line in [*repeated.moved[:_MOST_LINES], *([f"… and {n_more} more"] if n_more > 0 else [])]:
+    lines = *repeated.moved, *changed_verdicts(run, out)
+    n_more = len(lines) - _MOST_LINES
+    for line in [*lines[:_MOST_LINES], *([f"… and {n_more} more"] if n_more > 0 else [])]:
         typer.echo(line)
     moved = f"{len(repeated.moved):,} moved" if repeated.moved else "none moved"
     typer.echo(f"{repeated.n_scores:,} scores compared, {moved} ({repeated.summary.wall_s:.1f} s); in {out}")
-    raise typer.Exit(1 if repeated.moved else 0)
+    raise typer.Exit(1 if lines else 0)
 
 
 @command(

@@ -153,7 +153,7 @@ def _show(lines: Iterable[tuple[str, str]], *, is_cut: bool = False, width: int 
 
 
 @command("how-to/experiments", "bertology schema > run.json", "bertology schema finetune > finetune.json")
-def schema(command: Literal["run", "finetune", "landscape", "pretrain"] = "run") -> None:
+def schema(command: Literal["run", "finetune", "landscape", "pretrain", "primer"] = "run") -> None:
     """Print the JSON Schema of the YAML files of a command, by which editors complete and check them.
 
     Args:
@@ -162,9 +162,11 @@ def schema(command: Literal["run", "finetune", "landscape", "pretrain"] = "run")
     from bertology.finetuning import grid_schema
     from bertology.landscapes import landscape_schema
     from bertology.pocket import recipe_schema
+    from bertology.primer import claims_schema
     from bertology.runner.experiment import experiment_schema
 
     made = {"run": experiment_schema, "finetune": grid_schema, "landscape": landscape_schema, "pretrain": recipe_schema}
+    made["primer"] = claims_schema
     typer.echo(json.dumps(made[command](), indent=2, ensure_ascii=False))
 
 

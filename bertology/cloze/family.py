@@ -101,7 +101,8 @@ class _Cloze(Family):
         if cells.config.readout == _TUNED_LENS:
             name, text = _lens_text(cells.config, job.pair)
             encoder, lens = encoder.through(_kept_lens(encoder, text, job)), {"lens": folder_name(name)}
-        whole, layers = _items_of(job.pair, probe), tuple(layer for layer in cells.layers if layer is not None)
+        whole = probe.regrouped(_items_of(job.pair, probe), encoder)
+        layers = tuple(layer for layer in cells.layers if layer is not None)
         ranked = any(metric.count_kind in ("answers", "agreement") for metric in probe.scores)
         words = read_vocabulary(probe.vocabulary) if probe.vocabulary else ()
         asked = Asked(encoder, layers, probe.form, ranked=ranked, vocabulary=words)
@@ -346,13 +347,13 @@ class Asked:
         answers = Answers.none(len(self.layers), items.items)
         # Asked together are items whose answers have a place among the same words; where there are such words, what
         # stands before the mask decides which entries they are.
-        by_words: dict[tuple[str, str], list[int]] = {}
+        by_words: dict[tuple[str, str, bool], list[int]] = {}
         for place, item in enumerate(items.items):
             group = item.group if item.group in items.vocabularies else ""
             before = anchor_of(_before(item)) if group or self.vocabulary else ""
-            by_words.setdefault((group, before), []).append(place)
+            by_words.setdefault((group, before, asks == "changes" and bool(item.rivals)), []).append(place)
         progress.start(len(items), unit="items")
-        for (group, _), of_words in by_words.items():
+        for (group, *_), of_words in by_words.items():
             words = items.vocabularies.get(group, self.vocabulary)
             n_texts = 1 + max(len(items.items[place].rivals) for place in of_words) if asks == "statements" else 1
             step = max(1, _AT_ONCE // n_texts)
@@ -387,7 +388,7 @@ class Asked:
         if asks == "statements":
             return self._stated(items)
         if asks == "changes":
-            return self._changed(items)
+            return self._rechosen(items) if items[0].rivals else self._changed(items)
         if asks == "next_sentence":
             following = next_sentence(self.encoder, [(item.text, item.other) for item in items], layers=self.layers)
             right, places = np.array([item.answer != "next" for item in items], dtype=np.int64), np.arange(len(items))
@@ -477,6 +478,26 @@ class Asked:
             excluded += [(kept[one.item], one) for one in after.excluded]
         rival = before.top_values[:, before.mask_starts[1:] - 1, 0]
         return {"score": score, "rival": rival, "rank": rank, "first": first, "gold": self._spelled(ids)}, excluded
+
+    def _rechosen(self, items: Sequence[ClozeItem]) -> _Found:
+        """Which of the words ``rivals`` each layer chooses, and what becomes of it among those of another text."""
+        texts = (
+            (text, words) for item in items for text, words in ((item.text, item.rivals), (item.other, item.accepted))
+        )
+        scores = ask(self.encoder, [Prompt(text, words, at=-1) for text, words in texts], layers=self.layers)
+        shape, layers = (len(self.layers), len(items)), np.arange(len(self.layers))
+        fields: dict[str, Any] = {"score": np.full(shape, np.nan), "rival": np.full(shape, np.nan)}
+        fields |= {"rank": np.zeros(shape, dtype=np.int64)}
+        fields |= {name: np.full(shape, "", dtype=object) for name in ("first", "gold")}
+        for place, item in enumerate(items):
+            before, after = scores.of(2 * place), scores.of(2 * place + 1)
+            chosen = before.argmax(axis=1)
+            kept = after[layers, chosen]
+            fields["score"][:, place], fields["rival"][:, place] = kept, before[layers, chosen]
+            fields["rank"][:, place] = 1 + (after > kept[:, None]).sum(axis=1)
+            fields["gold"][:, place] = _strings(item.rivals)[chosen]
+            fields["first"][:, place] = _strings(item.accepted)[after.argmax(axis=1)]
+        return fields, [(one.item // 2, one) for one in scores.excluded]
 
     def _spelled(self, ids: NDArray[np.int64]) -> NDArray[np.object_]:
         """``[layer, item]`` entries as text; empty for none."""

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from bertology._files import canonical_json, digest
 from bertology.cloze.prompts import AnswerForm
@@ -15,6 +15,9 @@ from bertology.corpora.prompts import ClozeItem, LeftOut, read_item_table
 from bertology.errors import CorpusError, quoted
 from bertology.probing import ControlNote, Probe
 from bertology.probing.probes import Subject
+
+if TYPE_CHECKING:
+    from bertology.encoders import Encoder
 
 ClozeAsks = Literal["answers", "choices", "contexts", "sentences", "statements", "changes", "next_sentence"]
 """The questions put to a text.
@@ -25,7 +28,8 @@ ClozeAsks = Literal["answers", "choices", "contexts", "sentences", "statements",
 - ``sentences``: whether the text is more probable than the other one, as whole sentences.
 - ``statements``: whether the text with the answer at its mask is more probable, as a whole sentence, than with each of
   the rivals, which may have any number of subwords.
-- ``changes``: what becomes, at the mask of the other text, of the word that is the most probable one in the text.
+- ``changes``: what becomes, at the mask of the other text, of the word that is the most probable one in the text; of
+  an item with ``rivals`` the most probable of these, in the other text of the words ``accepted``, place by place.
 - ``next_sentence``: whether the other text follows the text; the answer is ``next`` or ``other``.
 """
 
@@ -183,6 +187,10 @@ class ClozeProbe(Probe):
     @abstractmethod
     def items(self, source: str) -> ClozeItems:
         """The items of a source, ``pocket`` or the path of a file or folder; a :class:`CorpusError` without any."""
+
+    def regrouped(self, items: ClozeItems, encoder: Encoder) -> ClozeItems:
+        """The items in groups that depend on what the model itself predicts of them; by default as they are."""
+        return items
 
     def read_items(self, source: Any, *, columns: str | None = None) -> ClozeItems:
         """Items from the rows of a table; from any other source, the items of :meth:`items`.

@@ -9,7 +9,18 @@ from typing import TYPE_CHECKING
 from bertology._lazy import lazy_attributes
 
 if TYPE_CHECKING:
-    from bertology.compression._methods import Distil, Heads, Layers, LowRank, Magnitude, Method, Neurons, Quantise
+    from bertology.compression._methods import (
+        Distil,
+        Heads,
+        Layers,
+        LowRank,
+        Magnitude,
+        Method,
+        Neurons,
+        Quantise,
+        Theseus,
+    )
+    from bertology.compression._methods import smallest_weights as smallest_weights
     from bertology.compression._run import Compressed, compress, dynamic_int8, pieces_per_second, read_compressed
     from bertology.compression._run import timed_passes as timed_passes
     from bertology.compression._run import weight_bytes as weight_bytes
@@ -26,6 +37,7 @@ __all__ = [
     "Method",
     "Neurons",
     "Quantise",
+    "Theseus",
     "compress",
     "dynamic_int8",
     "pieces_per_second",

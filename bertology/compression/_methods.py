@@ -194,6 +194,22 @@ class Method(Checked, ABC):
         """Change a model in memory; returns what was done in values of JSON, or raises where it cannot be done."""
 
 
+def smallest_weights(matrices: Sequence[Tensor], share: float) -> list[Tensor]:
+    """Bool masks of some matrices that mark their weights of smallest magnitude, compared across all of them.
+
+    Exactly the nearest whole number to ``share`` × weights is marked; of equal magnitudes the first ones.
+    """
+    magnitudes = torch.cat([matrix.detach().abs().flatten() for matrix in matrices])
+    chosen = torch.zeros_like(magnitudes, dtype=torch.bool)
+    if n := round(share * len(magnitudes)):
+        threshold = magnitudes.kthvalue(n).values
+        chosen = magnitudes < threshold
+        equal = (magnitudes == threshold).nonzero()[:, 0]
+        chosen[equal[: n - int(chosen.sum())]] = True
+    parts = torch.split(chosen, [matrix.numel() for matrix in matrices])
+    return [part.view_as(matrix) for part, matrix in zip(parts, matrices, strict=True)]
+
+
 @dataclass(frozen=True)
 class Magnitude(Method):
     """Set the weights of smallest magnitude to zero (Han et al. 2015; of BERT, Gordon et al. 2020).
@@ -216,16 +232,9 @@ class Magnitude(Method):
         matrices = compressed.matrices(embeddings=self.embeddings)
         n_zero = 0
         for group in [matrices] if self.scope == "global" else [[matrix] for matrix in matrices]:
-            magnitudes = torch.cat([matrix.abs().flatten() for matrix in group])
-            if not (n := round(self.share * len(magnitudes))):
-                continue
-            threshold = magnitudes.kthvalue(n).values
-            chosen = magnitudes < threshold
-            equal = (magnitudes == threshold).nonzero()[:, 0]
-            chosen[equal[: n - int(chosen.sum())]] = True
-            for matrix, part in zip(group, torch.split(chosen, [one.numel() for one in group]), strict=True):
-                matrix.masked_fill_(part.view_as(matrix), 0.0)
-            n_zero += n
+            for matrix, smallest in zip(group, smallest_weights(group, self.share), strict=True):
+                matrix.masked_fill_(smallest, 0.0)
+                n_zero += int(smallest.sum())
         for matrix in matrices if n_zero else []:  # no longer the product of two smaller ones
             compressed.storage[id(matrix)] = Storage(compressed.storage.get(id(matrix), Storage()).bits)
         return {"zero_weights": n_zero, "of_weights": sum(matrix.numel() for matrix in matrices)}
@@ -466,23 +475,17 @@ class Layers(Method):
 _HELD_OUT_SENTENCES = 200
 _MASKED, _SHOWN = 0.8, 0.9
 Rows = dict[str, Tensor]
-"""A batch with some of its pieces masked, ``[row, piece]``: ``input_ids``, ``attention_mask`` (0 at padding), and
-``places``, bool, the pieces to predict."""
+"""A batch with some of its pieces masked, ``[row, piece]``: ``input_ids``, ``attention_mask`` (0 at padding),
+``places``, bool, the pieces to predict, and ``wanted``, the pieces before they were masked."""
 
 
 @dataclass(frozen=True)
-class Distil(Method):
-    """Train a student of fewer layers on what its teacher, the model as it is, predicts (Sanh et al. 2019).
+class Student(Method):
+    """A way to train a student of fewer layers on text; the teacher is the model as it is.
 
-    The student begins as the teacher's embeddings, head and layers at even distances (1, 3, 5, 8, 10 and 12 for six of
-    twelve, as DistilBERT). Its loss is KL(teacher ‖ student) of the masked-LM predictions at masked pieces, at a
-    temperature T and times T², plus ``hidden_weight`` times the mean squared difference of hidden states: of its layer
-    i of n and the teacher's layer round(i · L / n). Pieces are masked as by Devlin et al. (2019), nothing is dropped
-    out; AdamW with a linear warm-up over a tenth of the steps and a linear decay. A stopped run goes on from its last
-    state.
+    Pieces are masked as by Devlin et al. (2019), nothing is dropped out; AdamW with a linear warm-up over a tenth of
+    the steps and a linear decay. A stopped run goes on from its last state.
     """
-
-    name = "distil"
 
     layers: Count
     """Layers of the student."""
@@ -497,35 +500,39 @@ class Distil(Method):
     """Pieces in a batch, padding included."""
     mask_rate: Fraction = 0.15
     """Share of pieces that are predicted."""
-    temperature: Positive = 2.0
-    """Both distributions are those of logits divided by it."""
-    hidden_weight: Annotated[float, Field(ge=0)] = 1.0
-    """Weight of the difference of hidden states in the loss; 0 leaves it out."""
     checkpoint_every: Count = 200
     """Steps between states from which a stopped run goes on."""
     seed: int = 0
     """Decides batches and masks."""
 
+    @abstractmethod
+    def first_layers(self, n_layers: int) -> list[int]:
+        """The layers of the teacher, of so many, that the student begins as."""
+
+    @abstractmethod
+    def lesson(self, teacher: Encoder, student: Encoder) -> Lesson:
+        """What the student is trained on."""
+
     def apply(self, compressed: CompressedModel) -> dict[str, Any]:
         n_layers = len(compressed.blocks)
         if self.layers > n_layers:
-            raise ModelError(f"distil: the model has {n_layers} layers, so a student cannot have {self.layers}")
+            raise ModelError(f"{self.name}: the model has {n_layers} layers, so a student cannot have {self.layers}")
         text, held_out = self._text()
         with compressed.encoder() as teacher:
             if not teacher.has_masked_lm_head:
                 remedy = "choose a masked language model, or methods such as layers and neurons"
                 lacking = "no masked-LM head in its weights, which distillation needs"
                 raise ModelError(f"model {teacher.name}: {lacking}; {remedy}")
-            keep = np.linspace(1, n_layers, self.layers).round().astype(int).tolist()
+            keep = self.first_layers(n_layers)
             compressed.keep_layers(keep)
             identity = {"settings": asdict(self), "teacher": teacher.fingerprint, "text": text.text_fingerprint}
             plain = json.loads(json.dumps(identity))
             with compressed.encoder() as student, own_folder(compressed.state, "trains here", plain):
-                lesson, others = Lesson(self, teacher, student), Examples(self, teacher, held_out)
+                lesson, others = self.lesson(teacher, student), Examples(self, teacher, held_out)
                 before = lesson.mean_loss(others)
                 lesson.train(Examples(self, teacher, text), compressed)
                 after = lesson.mean_loss(others)
-        compressed.adopt(lesson.model.to("cpu").requires_grad_(False))
+        compressed.adopt(lesson.finished().to("cpu").requires_grad_(False))
         compressed.storage.clear()
         outcome = {"started_from_layers": keep, "loss_before": before, "loss_after": after}
         return {**outcome, "sentences": len(text), "text_fingerprint": text.text_fingerprint}
@@ -542,14 +549,69 @@ class Distil(Method):
         return others, train[9::10][:_HELD_OUT_SENTENCES]
 
 
+@dataclass(frozen=True)
+class Distil(Student):
+    """Train a student of fewer layers on what its teacher, the model as it is, predicts (Sanh et al. 2019).
+
+    The student begins as the teacher's embeddings, head and layers at even distances (1, 3, 5, 8, 10 and 12 for six of
+    twelve, as DistilBERT). Its loss is KL(teacher ‖ student) of the masked-LM predictions at masked pieces, at a
+    temperature T and times T², plus ``hidden_weight`` times the mean squared difference of hidden states, and
+    ``attention_weight`` times that of attention scores: of its layer i of n and the teacher's layer round(i · L / n).
+    """
+
+    name = "distil"
+
+    temperature: Positive = 2.0
+    """Both distributions are those of logits divided by it."""
+    hidden_weight: Annotated[float, Field(ge=0)] = 1.0
+    """Weight of the difference of hidden states in the loss; 0 leaves it out."""
+    attention_weight: Annotated[float, Field(ge=0)] = 0.0
+    """Weight of the difference of attention scores, before the softmax, in the loss (Jiao et al. 2020, eq. 7)."""
+
+    def first_layers(self, n_layers: int) -> list[int]:
+        return [int(layer) for layer in np.linspace(1, n_layers, self.layers).round()]
+
+    def lesson(self, teacher: Encoder, student: Encoder) -> Lesson:
+        if self.attention_weight and teacher.family not in _SCORED:
+            raise ModelError(
+                f"distil: attention_weight is known for {', '.join(_SCORED)} models, not {teacher.family}: leave it out"
+            )
+        return Imitation(self, teacher, student)
+
+
+@dataclass(frozen=True)
+class Theseus(Student):
+    """Replace groups of layers by single ones that learn to do the same in their place (Xu et al. 2020).
+
+    The student begins as the teacher's embeddings, head and lowest layers. In each step each of its layers stands in
+    for its group of the teacher's with some probability, one at least, and the loss is that of the masked pieces that
+    this mixed model predicts; only the student's layers are trained. The probability rises linearly from ``rate`` to 1
+    over half of the steps, and the student is trained alone in the other half (their sections 3.2 and 3.3).
+    """
+
+    name = "theseus"
+
+    rate: Fraction = 0.5
+    """Probability of a replacement at first."""
+
+    def first_layers(self, n_layers: int) -> list[int]:
+        return list(range(1, self.layers + 1))
+
+    def lesson(self, teacher: Encoder, student: Encoder) -> Lesson:
+        if teacher.family == "albert" or getattr(teacher.model.body.config, "layer_types", None):
+            what = "share weights" if teacher.family == "albert" else "are of several kinds"
+            raise ModelError(f"theseus: the layers of {teacher.family} models {what}; choose distil")
+        return Replacement(self, teacher, student)
+
+
 class Examples:
     """Batches of a text with masked pieces; each depends on the seed and its number alone."""
 
-    def __init__(self, method: Distil, encoder: Encoder, sentences: Sentences) -> None:
+    def __init__(self, method: Student, encoder: Encoder, sentences: Sentences) -> None:
         self._method, self._encoder = method, encoder
         self._pieces: Pieces = encoder.tokenize(sentences)
         if not self._pieces.n_windows:
-            raise CorpusError("distil: there is no text that the model can read; give another corpus")
+            raise CorpusError(f"{method.name}: there is no text that the model can read; give another corpus")
         self.batches = plan_batches(self._pieces.window_lengths, pieces=method.batch_pieces)
         special = set(encoder.tokenizer.all_special_ids)
         self._ordinary = np.array([i for i in range(len(encoder.tokenizer)) if i not in special])
@@ -566,7 +628,7 @@ class Examples:
 
     def _masked(self, batch: Batch, chance: np.random.Generator) -> Rows:
         encoder = self._encoder
-        ids = self._pieces.batch_ids(batch.windows, batch.length)
+        ids = wanted = self._pieces.batch_ids(batch.windows, batch.length)
         lengths = self._pieces.window_lengths[batch.windows][:, None]
         column = np.arange(batch.length)
         text = (column >= encoder.n_prefix) & (column < lengths - encoder.n_suffix)
@@ -578,40 +640,43 @@ class Examples:
         ids = np.where(places & (kind < _MASKED), encoder.mask_id, ids)
         ids = np.where(places & (kind >= _MASKED) & (kind < _SHOWN), other, ids)
         rows = {"input_ids": ids, "attention_mask": (column < lengths).astype(np.int64), "places": places}
+        rows["wanted"] = wanted.astype(np.int64)
         return {name: torch.from_numpy(values).to(encoder.device) for name, values in rows.items()}
 
 
-class Lesson:
-    """A teacher, a student, and what the student is to predict."""
+class Lesson(ABC):
+    """A teacher, a student, and what the student is to learn."""
 
-    def __init__(self, method: Distil, teacher: Encoder, student: Encoder) -> None:
+    def __init__(self, method: Student, teacher: Encoder, student: Encoder) -> None:
         self.method, self.teacher, self.student = method, teacher, student
         self.model = cast(Any, student.model.with_head)
-        size = student.n_layers
-        self.pairs = [(i, round(i * teacher.n_layers / size)) for i in range(1, size + 1)]
 
+    @abstractmethod
     def loss(self, rows: Rows) -> Tensor:
         """The loss of one batch, with gradients for the student unless these are off."""
-        self.model.eval()  # nothing is dropped out
-        with torch.no_grad():
-            wanted, target = self._outputs(self.teacher, rows)
-        (states, logits), heat = self._outputs(self.student, rows), self.method.temperature
-        own, other = ((one / heat).log_softmax(-1) for one in (logits, target))
-        loss = heat**2 * functional.kl_div(own, other, reduction="batchmean", log_target=True)
-        if self.method.hidden_weight:
-            real = rows["attention_mask"].bool()
-            parts = [functional.mse_loss(states[i][real], wanted[j][real]) for i, j in self.pairs]
-            loss = loss + self.method.hidden_weight * torch.stack(parts).mean()
-        return loss
 
-    def _outputs(self, encoder: Encoder, rows: Rows) -> tuple[tuple[Tensor, ...], Tensor]:
-        """``[row, piece, dim]`` by layer from 0, the last as the head reads it; and ``[place, piece]`` logits."""
+    def trained(self) -> Sequence[nn.Module]:
+        """The modules that are trained: what a student does not need in prediction gets no gradient and stays."""
+        return [self.model]
+
+    def drawn(self, examples: Examples, step: int) -> Rows:
+        """The batch of a step."""
+        return examples.drawn(step)
+
+    def finished(self) -> Any:
+        """The student as a model of transformers."""
+        return self.model
+
+    def outputs(self, encoder: Encoder, rows: Rows, *, states: bool) -> tuple[tuple[Tensor, ...], Tensor]:
+        """``[row, piece, dim]`` by layer from 0 (of all, if ``states``), the last as the head reads it; and ``[place,
+        piece]`` logits."""
         body, head, mask = cast(Any, encoder.model.body), encoder.masked_head, rows["attention_mask"]
         # Attention without a mask is faster.
         inputs = {"input_ids": rows["input_ids"]} | ({} if bool(mask.all()) else {"attention_mask": mask})
-        output = body(**inputs, output_hidden_states=True, return_dict=True)
-        states = (*output.hidden_states[: encoder.n_layers], output.last_hidden_state)
-        return states, head.logits(head.features(states[-1][rows["places"]]))
+        output = body(**inputs, output_hidden_states=states, return_dict=True)
+        last = output.last_hidden_state
+        logits = head.logits(head.features(last[rows["places"]]))
+        return (*(output.hidden_states[: encoder.n_layers] if states else ()), last), logits
 
     @torch.no_grad()
     def mean_loss(self, examples: Examples) -> float:
@@ -622,13 +687,12 @@ class Lesson:
         """Train the student to the last step, from the last checkpoint where there is one."""
         method = self.method
         warm = max(1, method.steps // 10)
-
-        # What a student does not need in prediction, such as a pooler, gets no gradient and stays.
-        self.model.requires_grad_(True)
+        for module in self.trained():
+            module.requires_grad_(True)
         train(
             self.model,
             range(method.steps),
-            lambda steps: examples.drawn(steps[0]),
+            lambda steps: self.drawn(examples, steps[0]),
             torch.optim.AdamW(weight_groups(self.model, 0.01)),
             folder=compressed.state,
             device=self.student.device,
@@ -643,6 +707,119 @@ class Lesson:
         )
 
 
-_KINDS: tuple[type[Method], ...] = (Magnitude, Heads, Neurons, Layers, LowRank, Quantise, Distil)
+_SCORED = tuple(family for family in _INPUTS if family != "deberta-v2")
+"""Families whose attention scores are products of queries and keys alone."""
+
+
+class Imitation(Lesson):
+    """The student predicts what its teacher predicts."""
+
+    method: Distil
+
+    def __init__(self, method: Distil, teacher: Encoder, student: Encoder) -> None:
+        super().__init__(method, teacher, student)
+        size = student.n_layers
+        self.pairs = [(i, round(i * teacher.n_layers / size)) for i in range(1, size + 1)]
+
+    def loss(self, rows: Rows) -> Tensor:
+        self.model.eval()  # nothing is dropped out
+        method = self.method
+        with torch.no_grad(), self._scores(self.teacher) as wanted_scores:
+            wanted, target = self.outputs(self.teacher, rows, states=True)
+        with self._scores(self.student) as scores:
+            (states, logits), heat = self.outputs(self.student, rows, states=True), method.temperature
+        own, other = ((one / heat).log_softmax(-1) for one in (logits, target))
+        loss = heat**2 * functional.kl_div(own, other, reduction="batchmean", log_target=True)
+        real = rows["attention_mask"].bool()
+        if method.hidden_weight:
+            parts = [functional.mse_loss(states[i][real], wanted[j][real]) for i, j in self.pairs]
+            loss = loss + method.hidden_weight * torch.stack(parts).mean()
+        if method.attention_weight:
+            both = (real[:, :, None] & real[:, None, :])[:, None]  # [row, 1, piece, piece]
+            squares = [(scores[i - 1] - wanted_scores[j - 1]).square() for i, j in self.pairs]
+            means = [(one * both).sum() / (both.sum() * one.shape[1]) for one in squares]
+            loss = loss + method.attention_weight * torch.stack(means).mean()
+        return loss
+
+    @contextlib.contextmanager
+    def _scores(self, encoder: Encoder) -> Iterator[list[Tensor]]:
+        """Attention scores ``[row, head, piece, piece]`` by layer of the pass inside, where the loss needs them."""
+        found: list[Tensor] = []
+        queries: list[Tensor] = []
+        heads = (encoder.n_heads, -1)
+
+        def keep_query(module: Any, args: Any, output: Tensor) -> None:
+            queries.append(output.unflatten(-1, heads).transpose(1, 2))
+
+        def keep_scores(module: Any, args: Any, output: Tensor) -> None:
+            query, key = queries.pop(), output.unflatten(-1, heads).transpose(1, 2)
+            found.append(query @ key.transpose(2, 3) * query.shape[-1] ** -0.5)
+
+        with contextlib.ExitStack() as stack:
+            for block in dict.fromkeys(encoder.model.blocks) if self.method.attention_weight else ():
+                query, key, _ = (block.get_submodule(path) for path in _INPUTS[encoder.family])
+                stack.callback(query.register_forward_hook(keep_query).remove)
+                stack.callback(key.register_forward_hook(keep_scores).remove)
+            yield found
+
+
+class Replaceable(nn.Module):
+    """A layer of a student, and the layers of its teacher that run in its place while ``is_replaced`` is false."""
+
+    def __init__(self, own: nn.Module, group: Sequence[nn.Module]) -> None:
+        super().__init__()
+        self.own, self.group, self.is_replaced = own, nn.ModuleList(group), True
+
+    def forward(self, hidden: Tensor, *args: Any, **kwargs: Any) -> Any:
+        """What the layer, or the last of its teacher's, returns for hidden states ``[row, piece, dim]``."""
+        output: Any = hidden
+        for block in [self.own] if self.is_replaced else self.group:
+            output = block(output[0] if isinstance(output, tuple) else output, *args, **kwargs)
+        return output
+
+
+class Replacement(Lesson):
+    """The layers of the student stand in for groups of the teacher's."""
+
+    method: Theseus
+
+    def __init__(self, method: Theseus, teacher: Encoder, student: Encoder) -> None:
+        super().__init__(method, teacher, student)
+        numbers = np.array_split(np.arange(teacher.n_layers), student.n_layers)
+        groups = [[teacher.model.blocks[number] for number in group] for group in numbers]
+        pairs = zip(student.model.blocks, groups, strict=True)
+        self.parts = [Replaceable(own, group) for own, group in pairs]
+        lists = (one for one in self.model.modules() if isinstance(one, nn.ModuleList))
+        self._layers = next(one for one in lists if list(one) == student.model.blocks)
+        self._put(self.parts)
+
+    def _put(self, layers: Sequence[nn.Module]) -> None:
+        for place, layer in enumerate(layers):
+            self._layers[place] = layer
+
+    def trained(self) -> Sequence[nn.Module]:
+        return [part.own for part in self.parts]
+
+    def drawn(self, examples: Examples, step: int) -> Rows:
+        share = min(1.0, self.method.rate + (1 - self.method.rate) * 2 * step / self.method.steps)
+        chance = np.random.default_rng([self.method.seed, 2, step])
+        replaced = chance.random(len(self.parts)) < share
+        replaced[chance.integers(len(self.parts))] |= not replaced.any()
+        return {**examples.drawn(step), "replaced": torch.from_numpy(replaced)}
+
+    def loss(self, rows: Rows) -> Tensor:
+        self.model.eval()  # nothing is dropped out
+        replaced = rows["replaced"].tolist() if "replaced" in rows else [True] * len(self.parts)
+        for part, is_replaced in zip(self.parts, replaced, strict=True):
+            part.is_replaced = is_replaced
+        _, logits = self.outputs(self.student, rows, states=False)
+        return functional.cross_entropy(logits, rows["wanted"][rows["places"]])
+
+    def finished(self) -> Any:
+        self._put(self.trained())
+        return self.model
+
+
+_KINDS: tuple[type[Method], ...] = (Magnitude, Heads, Neurons, Layers, LowRank, Quantise, Distil, Theseus)
 METHODS: Mapping[str, type[Method]] = {kind.name: kind for kind in _KINDS}
 """Ways to compress a model, by name."""

@@ -24,15 +24,15 @@ from bertology.corpora.formats.columns import Columns, Text
 from bertology.corpora.formats.conllu import CoNLLU, PropBank
 from bertology.corpora.formats.edge_jsonl import EdgeJsonl
 from bertology.corpora.formats.penn import OntoNotes, Trees
-from bertology.corpora.formats.published import OpenSesame, SemEval, SentEval, Squad, Winograd
+from bertology.corpora.formats.published import OpenSesame, SemEval, SentEval, Squad, Sts, Winograd
 from bertology.corpora.formats.senses import Senses, Senseval
 from bertology.corpora.formats.spacy_docs import DocBins
 from bertology.corpora.sentence_tasks import sentence_tasks
 from bertology.errors import CorpusError, cut, cut_path
 
 FORMATS: tuple[Format, ...] = (
-    *(PropBank(), CoNLLU(), DocBins(), Senses(), OpenSesame(), Senseval(), Tables(), EdgeJsonl(), Trees(), OntoNotes()),
-    *(SemEval(), SentEval(), Winograd(), Squad(), Text(), Columns()),
+    *(PropBank(), CoNLLU(), DocBins(), Senses(), OpenSesame(), Senseval(), Sts(), Tables(), EdgeJsonl(), Trees()),
+    *(OntoNotes(), SemEval(), SentEval(), Winograd(), Squad(), Text(), Columns()),
 )
 """All formats; a file or folder is of the first that recognises it."""
 _HOME: Final = "https://raw.githubusercontent.com/UniversalDependencies"

@@ -340,7 +340,8 @@ def load_whole(source: ModelSource) -> WholeModel:
         name = config.architectures[0] if config.architectures else "AutoModel"
         kind = getattr(transformers, name, None)
         if not hasattr(kind, "from_pretrained"):
-            raise broken(source.folder / "config.json", f"{name} is no class of transformers, so it cannot be changed")
+            what = f"{name} is no class of transformers, so it cannot be changed"
+            raise broken(source.folder / "config.json", what, "give a model of transformers")
         model, absent = pretrained(kind, source, config=config, dtype=torch.float32)
     check_complete(source, absent)
     no_parameters_learn(model)

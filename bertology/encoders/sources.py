@@ -333,6 +333,8 @@ def load_config(source: ModelSource, trust_remote_code: bool) -> Any:
 
     path = source.folder / "config.json"
     raw = read_config(source.folder)
+    if raw["model_type"] == "bertology_lstm":
+        import_module("bertology.encoders.architectures")  # registers it
     if raw["model_type"] not in CONFIG_MAPPING and not trust_remote_code:
         if "auto_map" not in raw:
             raise ModelError(f"{path}: model_type {raw['model_type']!r} is not known to transformers")
@@ -350,7 +352,22 @@ def pretrained(kind: Any, source: ModelSource, **options: Any) -> tuple[Any, fro
     remedy = "check that they belong to its config.json, or download the model again"
     with quiet_loading(), one_line(f"{source.folder}: the weights cannot be loaded", remedy=remedy):
         model, report = kind.from_pretrained(source.folder, output_loading_info=True, **options)
-    return model, frozenset(report["missing_keys"])
+        missing = frozenset(report["missing_keys"])
+        if add_own_parts(model):
+            from bertology.encoders.architectures import load_adapters
+
+            missing |= load_adapters(model, weight_files(source.folder))
+    return model, missing
+
+
+def add_own_parts(model: Any) -> bool:
+    """Put bottleneck adapters into a model whose configuration has them; returns whether it has."""
+    if (size := getattr(model.config, "bertology_adapter_size", None)) is None:
+        return False
+    from bertology.encoders.architectures import add_adapters
+
+    add_adapters(model, size)
+    return True
 
 
 def check_complete(source: ModelSource, missing: Collection[str], *, all_count: bool = False) -> None:
@@ -370,7 +387,9 @@ def drawn(kind: Any, config: Any, seed: int, dtype: Any, **options: Any) -> Any:
 
     with quiet_loading(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return kind.from_config(config, dtype=torch.float32, **options).to(dtype)
+        model = kind.from_config(config, dtype=torch.float32, **options)
+        add_own_parts(model)
+        return model.to(dtype)
 
 
 def claims_masked_lm_head(config: Any) -> bool:

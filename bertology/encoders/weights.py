@@ -18,6 +18,7 @@ from bertology.encoders.loading import check_files
 from bertology.encoders.sources import (
     AGAIN,
     ModelSource,
+    add_own_parts,
     load_config,
     model_shape,
     one_line,
@@ -76,6 +77,7 @@ class StoredWeights:
                 kind = transformers.MODEL_MAPPING[type(config)]
             with torch.device("meta"):
                 model = kind._from_config(config)
+                add_own_parts(model)
         body, tied = model.base_model, frozenset(getattr(model, "all_tied_weights_keys", None) or {})
         own = {name for name, _ in body.named_parameters(remove_duplicate=False)}
         self._readers: dict[str, Callable[[], Tensor]] = {}

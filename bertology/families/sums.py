@@ -47,6 +47,8 @@ _CLUSTERS = {
     "blocks": "blocks of neighbouring sentences",
     "documents": "blocks of whole documents",
     "frames": "frames of pairs",
+    "ranges": "ranges of 100 numbers",
+    "pairs": "pairs",
 }
 """Display names of what is resampled."""
 

@@ -7,11 +7,11 @@ import json
 import math
 import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -30,12 +30,12 @@ from bertology._files import (
 from bertology._folder import CARD, RecordFile, model_card, own_folder
 from bertology._machine import explained_shortage
 from bertology._settings import to_yaml
-from bertology._training import tidy_checkpoints, train, weight_groups
+from bertology._training import tidy_checkpoints, train
 from bertology.activations.progress import BarProgress, Progress, can_show, silent
 from bertology.corpora import Corpus, Sentences, load_corpus
 from bertology.encoders import Encoder, load_encoder, model_fingerprint, model_name, resolve_model
 from bertology.encoders.sources import code_fingerprint
-from bertology.errors import BertologyError, FitError, ResultsError, listed, quoted
+from bertology.errors import BertologyError, FitError, ModelError, ResultsError, listed, quoted
 from bertology.families.model_corpus import Alignment
 from bertology.finetuning._items import (
     Collator,
@@ -54,7 +54,17 @@ from bertology.finetuning._items import (
     values,
 )
 from bertology.finetuning._settings import FineTuneSettings, load_grid, recipe_of, settings_of
-from bertology.finetuning._training import ADAMW, FrozenStates, Trained, build, layers_read, reload
+from bertology.finetuning._training import (
+    ADAMW,
+    FrozenStates,
+    Trained,
+    build,
+    find_mask,
+    hold,
+    layers_read,
+    load_teacher,
+    reload,
+)
 from bertology.measures.intervals import Bootstrap, difference
 from bertology.results.predictions import versions
 from bertology.results.rows import Score, frame_to_parquet, read_parquet
@@ -108,6 +118,10 @@ class Record:
     """Alignment of the scored texts with subwords and with train."""
     code: str | None = None
     """Hash of the Python code that came with the model and was run."""
+    n_zero: int = 0
+    """Weights of the blocks that were held at zero."""
+    gates: dict[str, float] | None = None
+    """The learned gate of each head of each block, 0 where the head is closed for good; None where none was learned."""
 
     @property
     def task_of_labels(self) -> TuningTask:
@@ -141,12 +155,16 @@ def card_of(record: Record) -> bytes:
     notes += [Note("note", note) for note in (*record.warnings, *record.notes)]
     notes += alignment_notes(*filter(None, [record.texts]))
     notes += [Note(split, f"{n:,} texts were cut at their end") for split, n in record.n_cut.items() if n]
+    more = f", {record.n_zero:,} of the others held at zero" if record.n_zero else ""
+    if record.gates is not None:
+        more += f", {sum(not gate for gate in record.gates.values())} of {len(record.gates)} heads closed for good"
     headers = ("value", "majority", "items")
     table = Table.of(f"Scores on {record.task}", headers, rows, notes, metric=metrics, corner="Split and metric")
     body = [
         f"`{record.model}` (fingerprint `{record.model_fingerprint}`) trained further on `{record.task}` of "
         f"`{record.corpus}` (fingerprint `{record.corpus_fingerprint}`), {record.n_items['train']:,} items, seed "
-        f"{record.seed}, by `bertology finetune`: {record.n_trained:,} of {record.n_weights:,} weights.\n",
+        f"{record.seed}, by `bertology finetune`: {record.n_trained:,} of {record.n_weights:,} weights "
+        f"({100 * record.n_trained / record.n_weights:.3g} %){more}.\n",
         table.to_markdown(),
         f"Recipe `{record.recipe}` with these settings:\n",
         f"```yaml\n{to_yaml(record.settings.model_dump(mode='json'))}```\n",
@@ -274,6 +292,12 @@ class FineTuned(Tables):
             for entry in record.history
         )
 
+    @property
+    def gates(self) -> pd.DataFrame:
+        """A row for each seed and head whose gate was learned: ``seed``, ``head``, ``gate`` (0 where it is closed)."""
+        rows = [(seed, *gate) for seed, one in self.records.items() for gate in (one.gates or {}).items()]
+        return pd.DataFrame(rows, columns=["seed", "head", "gate"])
+
     def evaluate(
         self, corpus: Any, *, split: str = "test", seed: int | None = None, device: str = "auto"
     ) -> pd.DataFrame:
@@ -327,7 +351,7 @@ def read_finetuned(path: str | Path) -> FineTuned:
     return FineTuned(folder, tuple(sorted(map(int, filter(str.isdecimal, names)))))
 
 
-_CHECKPOINTS = "checkpoints"
+_CHECKPOINTS, _BEFORE = "checkpoints", "before"
 _VERSIONS = ("torch", "transformers", "tokenizers", "accelerate")
 
 
@@ -389,7 +413,8 @@ def finetune(
             SQuAD.
         out: folder for the models, ``out/seed-1`` and so on.
         columns: of a table or column file, as of :func:`bertology.load_corpus`.
-        recipe: ``devlin-2019``, ``mosbach-2021``, ``frozen`` or ``hu-2022``; by ``layers`` when left out.
+        recipe: ``devlin-2019``, ``mosbach-2021``, ``frozen``, ``hu-2022`` or ``houlsby-2019``; by ``layers`` when left
+            out.
         seeds: how many, or which: of the head's first weights, the order of inputs and dropout.
         sentences: at most so many of each split, the first ones.
         train_split: the split to learn.
@@ -442,7 +467,7 @@ def finetune(
         "task": f"{items.name}.v{items.version}",
         "model": model_fingerprint(source),
         "data": data,
-        "settings": chosen.model_dump(mode="json", exclude={"keep_checkpoints"}),
+        "settings": chosen.model_dump(mode="json", exclude={"keep_checkpoints", "teacher"}),
     }
     show = can_show() if progress is None else progress
     is_finished = all(RECORD.is_in(folder / f"seed-{seed}") for seed in numbers)
@@ -469,20 +494,86 @@ def finetune(
     for seed in numbers:
         where = folder / f"seed-{seed}"
         unplanned = "a model that was not fine-tuned here" if (where / "config.json").exists() else None
-        with own_folder(where, "fine-tunes into this folder", {**identity, "seed": seed}, unplanned=unplanned):
+        of_seed = {**identity, "seed": seed}
+        if chosen.teacher is not None:
+            teacher = _teacher_folder(chosen.teacher, items, seed)
+            of_seed["teacher"] = model_fingerprint(resolve_model(str(teacher)))
+        with own_folder(where, "fine-tunes into this folder", of_seed, unplanned=unplanned):
             if not RECORD.is_in(where):
                 bar = BarProgress(f"{source.title} learns {items.name}, seed {seed}") if show else silent
-                trained = build(encoder, items, chosen, seed=seed, trust_remote_code=trust_remote_code)
-                _train_seed(trained, items, inputs, collator, where, seed, facts, bar)
-            tidy_checkpoints(where / _CHECKPOINTS, keep=chosen.keep_checkpoints == "all")
+                make = partial(build, encoder, items, chosen, seed=seed, trust_remote_code=trust_remote_code)
+                if chosen.teacher is not None:
+                    learned = load_teacher(teacher, encoder, items, read_record(teacher).settings)
+                    make = partial(_taught, make, learned)
+                _train_seed(make, items, inputs, collator, where, seed, facts, bar)
+            # A model without its gates is another one.
+            keep = chosen.keep_checkpoints == "all" and chosen.gate_penalty is None
+            tidy_checkpoints(where / _CHECKPOINTS, keep=keep)
+            tidy_checkpoints(where / _BEFORE, keep=False)
     tuned = FineTuned(folder, numbers)
     frame = tuned.frame.assign(model=source.title, task=items.name)
     write_atomically(folder / "scores.parquet", frame_to_parquet(frame))
     return tuned
 
 
-def _train_seed(
+def _teacher_folder(name: str, task: TuningTask, seed: int) -> Path:
+    """The folder of a teacher, that of the seed where there are several; ModelError where it learned other labels."""
+    folder = given_path(name)
+    folder = folder if RECORD.is_in(folder) else folder / f"seed-{seed}"
+    record = read_record(folder)
+    if (record.kind, tuple(record.labels)) != (task.kind, task.labels):
+        raise ModelError(
+            f"teacher {folder}: it predicts {record.task}, with other labels than {task.name}: give another"
+        )
+    return folder
+
+
+def _taught(make: Callable[[], Trained], teacher: Any) -> Trained:
+    """A model to train, with a teacher whose logits it learns."""
+    return replace(make(), teacher=teacher)
+
+
+def _fit(
     trained: Trained,
+    task: TuningTask,
+    inputs: Mapping[str, Inputs],
+    collator: Collator,
+    seed: int,
+    progress: Progress,
+    *,
+    folder: Path,
+) -> list[dict[str, Any]]:
+    """Train a model in place, with its checkpoints in a folder; returns a record of each epoch."""
+    settings, rows = trained.settings, [row for row in inputs["train"].rows if row.is_learnable]
+    model, encoder = trained.model.to(trained.encoder.device), trained.encoder
+    n_steps = math.ceil(len(rows) / settings.batch_size) * settings.epochs
+    return train(
+        model,
+        rows,
+        collator,
+        ADAMW[settings.bias_correction](trained.groups(), lr=settings.lr),
+        clip_norm=settings.clip_norm,
+        checkpoint_every=settings.checkpoint_every,
+        remedy="set lr or clip_norm lower, or look for numbers in the data that are out of range",
+        loss=trained.loss if trained.has_own_loss else None,
+        per_device_train_batch_size=settings.batch_size // settings.accumulate,
+        gradient_accumulation_steps=settings.accumulate,
+        num_train_epochs=settings.epochs,
+        learning_rate=settings.lr,
+        lr_scheduler_type="constant_with_warmup" if settings.schedule == "constant" else settings.schedule,
+        warmup_steps=round(settings.warmup * n_steps),
+        bf16=settings.precision == "bfloat16",
+        progress=progress,
+        seed=seed,
+        folder=folder,
+        device=encoder.device,
+        tokenizer=encoder.tokenizer,
+        measure=lambda: values(predictions(model, task, inputs["dev"], collator)[0], task),
+    )
+
+
+def _train_seed(
+    make: Callable[[], Trained],
     task: TuningTask,
     inputs: Mapping[str, Inputs],
     collator: Collator,
@@ -493,35 +584,25 @@ def _train_seed(
 ) -> None:
     """Train a model from a seed, and write its folder with its record, of which ``facts`` are what seeds share."""
     started, began = datetime.now(UTC), time.monotonic()
-    encoder, model = trained.encoder, trained.model.to(trained.encoder.device)
+    fit = partial(_fit, task=task, inputs=inputs, collator=collator, seed=seed, progress=progress)
+    trained = make()
+    encoder, model, settings = trained.encoder, trained.model.to(trained.encoder.device), trained.settings
+    n_zero = 0
+    if settings.gate_penalty is not None:
+        fit(trained, folder=folder / _BEFORE)
+        trained = trained.gated()
+    if settings.sparsity:
+        mask = find_mask(folder / _BEFORE, settings, seed, make=make, fit=fit)
+        hold(model, mask)
+        n_zero = sum(int(one.sum()) for one in mask.values())
 
     def predicted(split: str) -> pd.DataFrame:
         return predictions(model, task, inputs[split], collator)[0]
 
-    settings, rows = trained.settings, [row for row in inputs["train"].rows if row.is_learnable]
-    n_steps = math.ceil(len(rows) / settings.batch_size) * settings.epochs
-    history = train(
-        model,
-        rows,
-        collator,
-        ADAMW[settings.bias_correction](weight_groups(model, settings.weight_decay), lr=settings.lr),
-        clip_norm=settings.clip_norm,
-        checkpoint_every=settings.checkpoint_every,
-        remedy="set lr or clip_norm lower, or look for numbers in the data that are out of range",
-        per_device_train_batch_size=settings.batch_size // settings.accumulate,
-        gradient_accumulation_steps=settings.accumulate,
-        num_train_epochs=settings.epochs,
-        learning_rate=settings.lr,
-        lr_scheduler_type="constant_with_warmup" if settings.schedule == "constant" else settings.schedule,
-        warmup_steps=round(settings.warmup * n_steps),
-        bf16=settings.precision == "bfloat16",
-        progress=progress,
-        seed=seed,
-        folder=folder / _CHECKPOINTS,
-        device=encoder.device,
-        tokenizer=encoder.tokenizer,
-        measure=lambda: values(predicted("dev"), task),
-    )
+    history = fit(trained, folder=folder / _CHECKPOINTS)
+    gates = None if trained.gates is None else trained.gates.close()
+    if gates is not None:
+        del model.head_gates
     frames = {name: predicted(name) for name in task.splits if name != "train"}
     weights = list(model.parameters())
     frozen = list(encoder.model.outermost.parameters()) if trained.is_frozen else []
@@ -534,7 +615,9 @@ def _train_seed(
     record = Record(
         format=1,
         seed=seed,
-        n_trained=sum(weight.numel() for weight in weights if weight.requires_grad),
+        n_trained=sum(weight.numel() for weight in weights if weight.requires_grad) - n_zero,
+        n_zero=n_zero,
+        gates=gates,
         n_weights=sum(weight.numel() for weight in weights + frozen),
         history=history,
         mix_weights=trained.mix_weights(),
@@ -701,6 +784,8 @@ def finetune_grid(
         where = folder / run.id / task.folder
         try:
             of_run = run.model_dump(exclude={"id"}, exclude_unset=True)
+            if run.teacher in models:
+                of_run["teacher"] = str(folder / str(run.teacher) / task.folder)
             models[run.id][task.title] = finetune(out=where, **of_run, **data[task.title], **common)
         except BertologyError as error:
             raise type(error)(f"run {run.id}, task {task.title}: {error}") from error

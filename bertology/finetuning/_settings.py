@@ -33,7 +33,7 @@ from bertology.encoders import model_name
 from bertology.errors import BertologyError, NameNotFoundError, quoted
 from bertology.finetuning._items import full_name
 
-_LAYERS = re.compile(r"all|none|lora|ia3|frozen:-?[0-9]{1,4}|top:[0-9]{1,4}")
+_LAYERS = re.compile(r"all|none|lora|ia3|adapters|lstm|frozen:-?[0-9]{1,4}|top:[0-9]{1,4}")
 _FEATURES = re.compile(r"last|second_to_last|embeddings|sum_last_four|concat_last_four|sum_all|layer:-?[0-9]{1,4}")
 
 
@@ -68,7 +68,9 @@ class FineTuneSettings(BaseModel):
     """Precision of matrix products; weights are float32."""
     layers: Text = "all"
     """Layers that are trained: ``all``; ``frozen:K``, those above layer K (0 is the embeddings, -2 the last but one);
-    ``top:K``, the last K blocks; ``none`` but a head on a frozen encoder; ``lora`` or ``ia3``, adapters of peft."""
+    ``top:K``, the last K blocks; ``none`` but a head on a frozen encoder; ``lora`` or ``ia3``, adapters of peft;
+    ``adapters``, two bottlenecks in every block, with all norms (Houlsby et al. 2019); ``lstm``, two layers of a
+    bidirectional LSTM in the place of the blocks, with the model's embeddings (Tang et al. 2019)."""
     features: Text = "last"
     """Input of the head with ``layers: none``, as in table 7 of Devlin et al. (2019): ``embeddings``,
     ``second_to_last``, ``last``, ``sum_last_four`` and ``sum_all`` (a learned mix of the last four blocks, or of all),
@@ -79,6 +81,28 @@ class FineTuneSettings(BaseModel):
     """Rank of the changes to query and value matrices (Hu et al. 2022)."""
     lora_alpha: Annotated[float, Field(gt=0)] = 16.0
     """They are scaled by this over the rank."""
+    adapter_size: Annotated[Whole, Field(ge=1)] = 64
+    """Inner size of the bottlenecks of ``layers: adapters``."""
+    sparsity: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    """Share of the weights of the blocks' matrices that are held at zero, with ``layers: all``: a lottery ticket (Chen
+    et al. 2020). The model is fine-tuned to find the mask, then all other weights and the head go back to what they
+    were, and it is fine-tuned again; 0 for none."""
+    mask: Literal["magnitude", "random"] = "magnitude"
+    """The weights that ``sparsity`` masks: those of smallest magnitude in all matrices after fine-tuning; or random
+    ones by the seed, with which winning tickets are compared."""
+    mask_rounds: Annotated[Whole, Field(ge=1)] = 1
+    """Fine-tunings to find a mask; in each of them the share of masked weights rises by as much (iterative pruning)."""
+    gate_penalty: Annotated[float, Field(ge=0)] | None = None
+    """Penalty for the expected number of open heads, with ``layers: all``: the model is fine-tuned, and once again with
+    a hard concrete gate on each head that is learned with it (Louizos et al. 2018; Voita et al. 2019, §6.1); heads
+    whose gates are 0 in the end are closed for good."""
+    gate_lr: Annotated[float, Field(gt=0)] = 0.1
+    """Highest learning rate of the gates."""
+    teacher: Text | None = None
+    """Folder of a model that was fine-tuned for the same labels with the same tokenizer, whose logits are learned; or
+    one that holds such a ``seed-N`` for each seed. In a file of runs also the id of a run before this one."""
+    teacher_weight: Annotated[float, Field(gt=0, le=1)] = 1.0
+    """Weight w of the teacher in the loss: w · MSE of the logits + (1 − w) · loss of the labels (Tang et al. 2019)."""
     positive: Text | None = None
     """The one of two labels whose F1 is reported; the second in alphabetical order when left out (1 of 0 and 1)."""
     keep_checkpoints: Literal["all", "none"] = "all"
@@ -90,7 +114,14 @@ class FineTuneSettings(BaseModel):
     @classmethod
     def _layers(cls, value: str) -> str:
         if not _LAYERS.fullmatch(value):
-            raise ValueError(f"is {quoted(value)}; write all, none, frozen:6, top:2, lora or ia3")
+            raise ValueError(f"is {quoted(value)}; write all, none, frozen:6, top:2, lora, ia3, adapters or lstm")
+        return value
+
+    @field_validator("sparsity", "gate_penalty")
+    @classmethod
+    def _of_all(cls, value: float | None, info: Any) -> float | None:
+        if value not in (None, 0) and info.data.get("layers", "all") != "all":
+            raise ValueError(f"is {value}, which needs layers all, not {info.data['layers']}")
         return value
 
     @field_validator("features")
@@ -114,14 +145,17 @@ RECIPES: Mapping[str, Mapping[str, Any]] = {
     "mosbach-2021": {"epochs": 20, "bias_correction": True},
     "frozen": {"lr": 1e-3, "epochs": 20, "bias_correction": True},
     "hu-2022": {"lr": 5e-4, "epochs": 20, "batch_size": 16, "warmup": 0.06, "bias_correction": True, "lora_alpha": 8.0},
+    "houlsby-2019": {"lr": 3e-4, "epochs": 20},
 }
 """Settings by name: BERT's own (Devlin et al. 2019, §A.3); those that made small data sets stable (Mosbach et al. 2021,
-§6); ours for heads on a frozen encoder; and those of LoRA (Hu et al. 2022, table 9)."""
+§6); ours for heads on a frozen encoder, and for an LSTM; those of LoRA (Hu et al. 2022, table 9); and of bottleneck
+adapters (Houlsby et al. 2019, §3.1 and §3.2, the middle one of their learning rates)."""
 
 
 def recipe_of(layers: str) -> str:
     """The recipe where none is named, by what is trained."""
-    return {"none": "frozen", "lora": "hu-2022", "ia3": "hu-2022"}.get(layers, "devlin-2019")
+    own = {"none": "frozen", "lstm": "frozen", "lora": "hu-2022", "ia3": "hu-2022", "adapters": "houlsby-2019"}
+    return own.get(layers, "devlin-2019")
 
 
 def settings_of(recipe: str | None, given: Mapping[str, Any], changes: Sequence[str] = ()) -> FineTuneSettings:
@@ -198,7 +232,7 @@ class GridRun(FineTuneSettings):
     """Branch, tag or commit of a hub model; inherited only together with the model, as is the next."""
     trust_remote_code: Truth = False
     """Run code that comes with a hub model."""
-    recipe: Literal["devlin-2019", "mosbach-2021", "frozen", "hu-2022"] | None = None
+    recipe: Literal["devlin-2019", "mosbach-2021", "frozen", "hu-2022", "houlsby-2019"] | None = None
     """Published recipe, whose settings hold where no others are given; chosen by ``layers`` when left out."""
 
 

@@ -3,24 +3,37 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import math
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save, save_file
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, mse_loss
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from bertology._files import explained_write_errors, real_path
+from bertology._files import explained_write_errors, real_path, write_atomically
 from bertology._machine import explained_shortage, quiet_loading
 from bertology._names import layer_number
-from bertology.encoders import Encoder, ModelSource
-from bertology.encoders.loading import TunableModel, load_tunable
+from bertology._training import Batch, weight_groups
+from bertology.compression import smallest_weights
+from bertology.encoders import Encoder, ModelSource, load_encoder
+from bertology.encoders.architectures import (
+    ADAPTER_SIZE,
+    AdaptedLinear,
+    LstmConfig,
+    LstmForSequenceClassification,
+    LstmForTokenClassification,
+    add_adapters,
+)
+from bertology.encoders.interventions import head_projection
+from bertology.encoders.loading import TunableModel, blocks_of, load_tunable
 from bertology.encoders.sources import merge_adapters, one_line, save_model
 from bertology.errors import BertologyError, ModelError
 from bertology.finetuning._items import IGNORED, Collator, Inputs, Items, Kind, Row, TuningTask
@@ -178,6 +191,43 @@ class Trained:
     encoder: Encoder
     """The encoder as it was before."""
     settings: FineTuneSettings
+    gates: HeadGates | None = None
+    """Gates on its heads that are trained with it."""
+    teacher: Any = None
+    """A model whose logits are learned."""
+
+    @property
+    def has_own_loss(self) -> bool:
+        """Whether :meth:`loss` is more than that of the model."""
+        return self.gates is not None or self.teacher is not None
+
+    def loss(self, batch: Batch) -> Tensor:
+        """The loss of a batch: that of the model, the difference from a teacher, and the penalty for open heads."""
+        output, weight = self.model(**batch), self.settings.teacher_weight
+        found: Tensor = output["loss"]
+        if self.teacher is not None:
+            labels, inputs = batch["labels"], {name: value for name, value in batch.items() if name != "labels"}
+            with torch.no_grad():
+                wanted = self.teacher(**inputs)["logits"]
+            asked = labels != IGNORED
+            found = weight * mse_loss(output["logits"][asked], wanted[asked]) + (1 - weight) * found
+        return found if self.gates is None else found + self.settings.gate_penalty * self.gates.n_open()
+
+    def gated(self) -> Trained:
+        """The same model with gates on its heads, which are learned with it."""
+        model, encoder = self.model, self.encoder
+        gates = HeadGates(blocks_of(model, encoder.n_layers, encoder.family), encoder.family, encoder.n_heads)
+        model.head_gates = gates.to(encoder.device)
+        return replace(self, gates=gates)
+
+    def groups(self) -> list[dict[str, Any]]:
+        """The weights that are trained as groups of an optimizer, gates with a learning rate of their own."""
+        groups = weight_groups(self.model, self.settings.weight_decay)
+        if self.gates is not None:
+            gates = self.gates.log_alpha
+            groups[0]["params"] = [weight for weight in groups[0]["params"] if weight is not gates]
+            groups.append({"params": [gates], "weight_decay": 0.0, "lr": self.settings.gate_lr})
+        return groups
 
     @property
     def is_frozen(self) -> bool:
@@ -214,6 +264,8 @@ def build(
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             return Trained(_frozen_head(encoder, task, settings, task.splits["train"]), encoder, settings)
+    if how == "lstm":
+        return Trained(_lstm(encoder, task, seed=seed), encoder, settings)
     if settings.features != "last" or settings.head != "linear":
         raise BertologyError("features and head are those of a frozen encoder: set layers to none, or leave them out")
     labels = task.labels or None
@@ -224,7 +276,39 @@ def build(
         tunable.freeze_to(int(number) if how == "frozen" else encoder.n_layers - int(number))
     elif how in ("lora", "ia3"):
         model = _with_adapters(tunable, encoder.source, task, settings, seed=seed)
+    elif how == "adapters":
+        _add_bottlenecks(tunable, settings.adapter_size, seed=seed)
     return Trained(model, encoder, settings)
+
+
+def _lstm(encoder: Encoder, task: TuningTask, *, seed: int) -> Any:
+    """An encoder of LSTMs with a head for a task, and the embeddings of a model."""
+    kinds: dict[str, Any] = {"sentence": LstmForSequenceClassification, "words": LstmForTokenClassification}
+    if task.head not in kinds:
+        raise ModelError(f"layers lstm: an LSTM has no head for {task.name}: give labels or numbers")
+    body: Any = encoder.model.body
+    table = body.get_input_embeddings().weight
+    config = LstmConfig(*table.shape, max_position_embeddings=encoder.max_pieces, pad_token_id=encoder.pad_id)
+    config.id2label = dict(enumerate(task.labels or ("number",)))
+    config.label2id = {label: number for number, label in config.id2label.items()}
+    config.problem_type = None if task.labels else "regression"
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = kinds[task.head](config)
+    with torch.no_grad():
+        model.lstm.embeddings.weight.copy_(table)
+    return model
+
+
+def load_teacher(folder: Path, encoder: Encoder, task: TuningTask, settings: FineTuneSettings) -> Any:
+    """The model of a teacher that was fine-tuned with ``settings`` for a task, which reads what ``encoder`` reads."""
+    own = load_encoder(str(folder), device=encoder.device)
+    if own.tokenizer.get_vocab() != encoder.tokenizer.get_vocab():
+        raise ModelError(f"teacher {folder}: it reads other subwords than {encoder.name}: give one with its tokenizer")
+    if settings.layers == "none" or task.kind == "answers":
+        which = "a head on a frozen encoder" if settings.layers == "none" else "answers"
+        raise ModelError(f"teacher {folder}: nothing is learned from {which}: give a tuned model of labels or numbers")
+    return reload(folder, own, task, settings, task.splits["train"]).to(encoder.device).requires_grad_(False).eval()
 
 
 def _frozen_head(encoder: Encoder, task: TuningTask, settings: FineTuneSettings, items: Items) -> FrozenHead:
@@ -272,6 +356,22 @@ def _with_adapters(
     return adapted
 
 
+def _add_bottlenecks(tunable: TunableModel, size: int, *, seed: int) -> None:
+    """Put adapters into a model, which are trained with all norms and with what was drawn anew."""
+    model = tunable.model
+    if (present := getattr(model.config, ADAPTER_SIZE, size)) != size:
+        raise ModelError(f"model {tunable.name}: it has adapters of size {present}: set adapter_size to this")
+    if not hasattr(model.config, ADAPTER_SIZE):
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            add_adapters(model, size)
+    model.requires_grad_(False)
+    new = [getattr(model if hasattr(model, name) else model.base_model, name) for name in tunable.drawn]
+    parts = [one.bottleneck for one in model.modules() if isinstance(one, AdaptedLinear)]
+    for module in (*new, *parts, *(one for one in model.modules() if type(one).__name__.endswith("Norm"))):
+        module.requires_grad_(True)
+
+
 def reload(folder: Path, encoder: Encoder, task: TuningTask, settings: FineTuneSettings, items: Items) -> Any:
     """The module that :meth:`Trained.save` wrote, for predictions of items; ModelError where the head is missing."""
     if settings.layers != "none":
@@ -281,6 +381,105 @@ def reload(folder: Path, encoder: Encoder, task: TuningTask, settings: FineTuneS
         raise ModelError(f"{path}: no such file, the head of this model; fine-tune it again")
     head.load_state_dict(load_file(path))
     return head
+
+
+_LOW, _HIGH, _HEAT = -0.1, 1.1, 2 / 3
+"""Bounds γ and ζ to which gates are stretched, and temperature β (Louizos et al. 2018, §4)."""
+_OPEN = 2.0
+
+
+class HeadGates(nn.Module):
+    """A gate from 0 to 1 on the output of each head of each block, of a hard concrete distribution.
+
+    In training a gate is drawn anew in each pass (Louizos et al. 2018, equations 10 and 11), else it is that of
+    equation 13. At first a gate is open with a probability of 0.97.
+    """
+
+    def __init__(self, blocks: Sequence[nn.Module], family: str, n_heads: int) -> None:
+        super().__init__()
+        outputs: list[Any] = [head_projection(block, family) for block in dict.fromkeys(blocks)]
+        self.log_alpha = nn.Parameter(torch.full((len(outputs), n_heads), _OPEN))
+        self._outputs = tuple(outputs)  # no modules of this one
+        hooks = enumerate(outputs)
+        self._hooks = [output.register_forward_pre_hook(partial(self._scale, number)) for number, output in hooks]
+
+    def n_open(self) -> Tensor:
+        """The expected number of gates that are not 0 (equation 12)."""
+        return (self.log_alpha - _HEAT * math.log(-_LOW / _HIGH)).sigmoid().sum()
+
+    def values(self) -> Tensor:
+        """``[block, head]`` the gates that are used in prediction."""
+        return self._stretched(self.log_alpha)
+
+    def _stretched(self, logits: Tensor) -> Tensor:
+        return (logits.sigmoid() * (_HIGH - _LOW) + _LOW).clamp(0, 1)
+
+    def _scale(self, block: int, module: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        logits = self.log_alpha[block]
+        if self.training:
+            logits = (logits + torch.rand_like(logits).logit(eps=1e-6)) / _HEAT
+        heads: Tensor = args[0].unflatten(-1, (len(logits), -1))
+        return ((heads * self._stretched(logits)[:, None]).flatten(-2), *args[1:])
+
+    @torch.no_grad()
+    def close(self) -> dict[str, float]:
+        """Multiply the gates into the weights that read the heads, for good; returns them by the names of heads."""
+        values = self.values()
+        for output, gates, hook in zip(self._outputs, values, self._hooks, strict=True):
+            hook.remove()
+            output.weight.mul_(gates.repeat_interleave(output.in_features // len(gates)))
+        named = enumerate(values.tolist(), 1)
+        return {f"L{layer}H{head}": gate for layer, gates in named for head, gate in enumerate(gates, 1)}
+
+
+def _block_matrices(model: Any) -> dict[str, nn.Parameter]:
+    """The matrices of the linear layers in the blocks of a model, by name."""
+    blocks = blocks_of(model, model.config.num_hidden_layers, model.config.model_type)
+    linear = {id(one.weight) for block in blocks for one in block.modules() if isinstance(one, nn.Linear)}
+    found = {name: weight for name, weight in model.named_parameters() if id(weight) in linear}
+    if not found:
+        raise ModelError(f"sparsity: the blocks of {model.config.model_type} models have no linear layers to prune")
+    return found
+
+
+def find_mask(
+    folder: Path, settings: FineTuneSettings, seed: int, *, make: Callable[[], Trained], fit: Callable[..., Any]
+) -> dict[str, Tensor]:
+    """The mask of a lottery ticket: bool tensors by name of weight, true where it is held at zero.
+
+    ``make`` gives the model as it is before fine-tuning, ``fit`` fine-tunes it with a folder for checkpoints. What is
+    found is kept in ``folder``, from which a stopped run goes on.
+    """
+    mask = dict[str, Tensor]()
+    n_rounds = settings.mask_rounds if settings.mask == "magnitude" else 1
+    for number in range(1, n_rounds + 1):
+        path = folder / f"{number}.safetensors"
+        if path.is_file():
+            mask = load_file(path)
+            continue
+        trained = make()
+        if settings.mask == "magnitude":
+            hold(trained.model, mask)
+            fit(trained, folder=folder / f"round-{number}")
+        matrices: dict[str, Tensor] = {name: one.detach().cpu() for name, one in _block_matrices(trained.model).items()}
+        if settings.mask == "random":
+            chance = torch.Generator().manual_seed(seed)
+            matrices = {name: torch.rand(one.shape, generator=chance) for name, one in matrices.items()}
+        found = smallest_weights([*matrices.values()], settings.sparsity * number / n_rounds)
+        mask = dict(zip(matrices, found, strict=True))
+        write_atomically(path, save(mask))
+        shutil.rmtree(folder / f"round-{number}", ignore_errors=True)
+    return mask
+
+
+def hold(model: Any, mask: Mapping[str, Tensor]) -> None:
+    """Set masked weights to zero, and their gradients in every backward pass, so that they stay zero."""
+    for name, weight in model.named_parameters():
+        if name in mask:
+            kept = ~mask[name].to(weight.device)
+            with torch.no_grad():
+                weight.mul_(kept)
+            weight.register_hook(partial(torch.mul, kept))
 
 
 _EPS = 1e-6

@@ -70,6 +70,10 @@ class _Geometry(WordsFamily):
             unreadable["test"] = {**Alignment.of_entry(job.stored[encoding]["test"]).skipped, **unreadable["test"]}
         with named_task(probe):
             items, n_clusters = items_read(probe, texts, unreadable)
+            if probe.counts_subwords:
+                pieces = {name: job.get_encoder().tokenize(text) for name, text in texts.items()}
+                lengths = {name: (one.word_last - one.word_first).astype(np.int64) for name, one in pieces.items()}
+                items = replace(items, n_subwords=lengths)
             vectors = {name: job.vectors(name, layers, words) for name, words in items.words.items()}
             test = items.words["test"]
             vectors |= {name: job.vectors("test", layers, test, signal=one) for name, one in others.items()}

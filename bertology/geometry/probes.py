@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from bertology.probing import ControlNote, GeometryCounts, Probe, Splits
-from bertology.probing.items import SplitVectors, SplitWords, sampled_words
+from bertology.probing.items import Integers, SplitVectors, SplitWords, sampled_words
 from bertology.probing.probes import SplitName, Subject
 
 if TYPE_CHECKING:
@@ -25,6 +25,8 @@ class TextItems:
     counts: GeometryCounts
     data: Any = None
     """The items themselves, as statistics and baselines take them."""
+    n_subwords: Mapping[str, Integers] = field(default_factory=dict)
+    """``[word]`` numbers of subwords of all words by split, for statistics whose probe :attr:`counts_subwords`."""
 
 
 class WordsProbe(Probe):
@@ -70,6 +72,9 @@ class GeometryProbe(WordsProbe):
     pools: ClassVar[tuple[str, ...]] = ("mean",)
     """Vectors of sentences that can be asked for. Where ``cls`` is, :meth:`statistics` gets the vectors of the special
     token before each sentence as well, under ``cls:train``, ``cls:test`` …; their words are numbers of sentences."""
+
+    counts_subwords: ClassVar[bool] = False
+    """Whether :meth:`statistics` get the numbers of subwords of words."""
 
     @property
     def fits(self) -> str:

@@ -749,6 +749,7 @@ _FORMS: Mapping[str, MetricForm] = {
     "mutual_neighbours": MetricForm("mutual neighbours"),
     "codelength_bits": MetricForm("codelength bits", "number"),
     "rmse": MetricForm("RMSE", "number"),
+    **{f"{name}_error": MetricForm(f"{name} error", "number") for name in ("absolute", "additional")},
     **{name: MetricForm(name.replace("_", " "), "number") for name in ("compression", "distance")},
     "selectivity": MetricForm("selectivity", is_difference=True),
     "center_of_gravity": MetricForm("center of gravity", depth="mean"),

@@ -17,9 +17,10 @@ Integers = NDArray[np.integer[Any]]
 Bools = NDArray[np.bool_]
 Layers = tuple[int | None, ...]
 """Numbers of layers; None for a statistic of no layer."""
-Clusters = Literal["sentences", "types", "blocks", "documents", "frames"]
+Clusters = Literal["sentences", "types", "blocks", "documents", "frames", "pairs", "ranges"]
 """Units that are resampled: sentences (of large texts, neighbours together), word types, blocks of neighbouring
-sentences, blocks of whole documents, or frames from which pairs of texts are made."""
+sentences, blocks of whole documents, frames from which pairs of texts are made, pairs of texts themselves, or ranges of
+100 numbers."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,6 +134,22 @@ def jackknife_sums(
 def left_out_sums(metric: str, values: Floats, kind: Clusters, *, group: str = "") -> LayerSums:
     """:func:`jackknife_sums` from the statistic ``[1 + cluster]`` on all data and without each cluster."""
     return jackknife_sums(metric, values[0], values[0] - values[1:], kind, group=group)
+
+
+def rank_correlation_sums(metric: str, first: ArrayLike, second: ArrayLike, kind: Clusters) -> LayerSums:
+    """Spearman's correlation of two numbers ``[item]``, each item a cluster, by :func:`left_out_sums`.
+
+    Without an item those above it are one rank lower, and those equal to it half a rank.
+    """
+    from scipy.stats import rankdata
+
+    pair = [np.asarray(some, dtype=np.float64) for some in (first, second)]
+    ranks = [rankdata(some) for some in pair]
+    values = [np.corrcoef(ranks)[0, 1]]
+    for item in range(len(pair[0])):
+        left = [one - (some > some[item]) - (some == some[item]) / 2 for one, some in zip(ranks, pair, strict=True)]
+        values.append(np.corrcoef(np.delete(left, item, axis=1))[0, 1])
+    return left_out_sums(metric, np.array(values), kind)
 
 
 def item_jackknife(metric: str, found: tuple[float, Floats], clusters: Integers, *, group: str = "") -> LayerSums:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from bertology.pocket._items import agreement_items
     from bertology.pocket._items import fact_prompts as fact_prompts
     from bertology.pocket._items import role_prompts as role_prompts
+    from bertology.pocket._pretrain import PretrainSettings as PretrainSettings
     from bertology.pocket._pretrain import load_settings, pretrain
     from bertology.pocket._pretrain import recipe_schema as recipe_schema
     from bertology.pocket._texts import load_corpus

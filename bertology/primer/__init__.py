@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING
 from bertology._lazy import lazy_attributes
 
 if TYPE_CHECKING:
+    from bertology.primer.claims import claims_schema as claims_schema
     from bertology.primer.claims import load_claims
     from bertology.primer.run import Primer, primer
+    from bertology.primer.run import changed_verdicts as changed_verdicts
+    from bertology.primer.run import read_primer as read_primer
 
 __getattr__, __dir__ = lazy_attributes(__name__)
 

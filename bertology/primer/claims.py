@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -45,7 +44,8 @@ class Measurement(_Settings):
     """What is measured: a score of a task, at some layers or heads of a model."""
 
     task: Text | None = None
-    """Name of a task, as `bertology tasks` lists it."""
+    """Name of a task, as `bertology tasks` lists it. Left out next to `model` and `metric`: the score of the training
+    itself, on the test split of what the model was tuned on."""
     on: Text | None = None
     """Role of the corpus that the task reads, such as `treebank`."""
     readout: ReadoutSettings | None = None
@@ -67,12 +67,12 @@ class Measurement(_Settings):
         return hash(self.model_dump_json())  # settings of readouts are mappings
 
     def over(self, other: Measurement) -> Measurement:
-        """This measurement, with what it leaves out taken from another."""
+        """The measurement, with what it leaves out taken from another."""
         return other.model_copy(update={name: getattr(self, name) for name in self.model_fields_set})
 
     def at_value(self, value: str) -> Measurement:
         """The measurement of one value of ``over``."""
-        named = {name: getattr(self, name) for name in ("task", "group", "metric", "on")}
+        named = {name: getattr(self, name) for name in ("task", "group", "metric", "on", "model")}
         return self.model_copy(update={name: text.replace(PLACE, value) for name, text in named.items() if text})
 
 
@@ -181,7 +181,8 @@ class Claim(_Settings):
             if rule.name in _NEED_MARGIN and rule.margin is None and self.margin is None:
                 raise ValueError(f"rule {rule.name} of claim {self.id} has no margin")
             for one in self.measurements(rule):
-                if one.task is None or one.on is None:
+                is_own = one.task is None and one.model != ENCODER and one.metric is not None
+                if not is_own and (one.task is None or one.on is None):
                     missing = "task" if one.task is None else "on (the role of a corpus)"
                     raise ValueError(f"rule {number + 1} of claim {self.id} has no {missing} in measured_by")
         return self
@@ -204,6 +205,29 @@ class Claim(_Settings):
         return self.margin.value if self.margin is not None and rule.name in _NEED_MARGIN else 0.0
 
 
+class Training(_Settings):
+    """A model that is made for claims: pretrained by a recipe, or the encoder fine-tuned or compressed."""
+
+    of: Text = ENCODER
+    """Role of the model that it starts from, which is trained first."""
+    pretrain: Mapping[str, Any] | None = None
+    """Settings that differ from the recipe of the file, which begins from random weights."""
+    finetune: Mapping[str, Any] | None = None
+    """Settings of `bertology finetune`, such as `task`; `on` is the role of its corpus."""
+    fresh: _settings.Truth = False
+    """Whether fine-tuning starts from random weights of the same architecture."""
+    compress: Mapping[str, Any] | None = None
+    """Settings of `bertology compress`, such as `method` and `share`."""
+    seeds: _settings.Count = 3
+    """Number of trainings, which are the runs that intervals cover; compressed models have those of their source."""
+
+    @model_validator(mode="after")
+    def _is_one_kind(self) -> Training:
+        if sum(one is not None for one in (self.pretrain, self.finetune, self.compress)) != 1:
+            raise ValueError("give one of pretrain, finetune and compress")
+        return self
+
+
 def _corpora(given: Any) -> Any:
     """Roles with the names of corpora as their settings."""
     return {role: {"name": one} if isinstance(one, str) else one for role, one in given.items()}
@@ -221,6 +245,10 @@ class Claims(_Settings):
     """Titles of the sections."""
     roles: Mapping[str, Roles] = {}
     """By language, or `pocket` for the embedded world: the corpus of each role; null where there is none."""
+    models: Mapping[str, Training] = {}
+    """Models that are trained for the claims, by the role that measurements name."""
+    recipe: Mapping[str, Any] = {}
+    """The pretraining recipe whose variants `models` name, as `bertology pretrain` reads it."""
 
     @field_validator("claims")
     @classmethod
@@ -233,36 +261,35 @@ class Claims(_Settings):
         return claims
 
 
-@cache
-def _read(path: Path, stamp: tuple[int, int]) -> Claims:
-    return _load(path)
-
-
-def load_claims(path: str | Path = DEFAULT) -> Claims:
+def load_claims(path: str | Path | None = None, *, changes: Sequence[str] = ()) -> Claims:
     """Read and check a file of claims; those of the primer when left out.
 
     A file without ``roles`` has those of the primer.
+
+    Args:
+        path: the file.
+        changes: settings to replace, each as ``key=value``: ``recipe.steps=100``.
 
     Raises:
         BertologyError: the file is missing or invalid: an unknown key, task, metric, control or role, or a rule without
             its margin; the message names file, line, claim and field.
     """
-    path = Path(path)
-    return _read(path, (path.stat().st_mtime_ns, path.stat().st_size)) if path == DEFAULT else _load(path)
-
-
-def _load(path: Path) -> Claims:
-    written = _settings.read_yaml(path, what="a file of claims", example="claims: [...]", command="primer")
-    if path != DEFAULT and "roles" not in written:
-        own = _settings.read_yaml(DEFAULT, what="a file of claims", example="claims: [...]", command="primer")
+    about: dict[str, Any] = {"what": "a file of claims", "example": "claims: [...]", "command": "primer"}
+    written = _settings.read_yaml(DEFAULT if path is None else Path(path), **about)
+    if path is not None and "roles" not in written:
+        own = _settings.read_yaml(DEFAULT, **about)
         written = _settings.merged(written, {name: own[name] for name in ("roles", "sections") if name in own})
+    written = _settings.changed(written, changes)
     claims = _settings.checked(Claims, written)
     known = {role for roles in claims.roles.values() for role in roles}
     for number, claim in enumerate(claims.claims):
         for rule in claim.rule:
             for one in claim.measurements(rule):
                 try:
-                    _check(one, known)
+                    if one.model not in (ENCODER, *claims.models):
+                        raise name_not_found("model: role of a model", one.model, (ENCODER, *claims.models))
+                    if one.task is not None:
+                        _check(one, known)
                 except BertologyError as error:
                     place = written.place_of(("claims", number))
                     raise BertologyError(f"{place}: claim {claim.id}: {error}") from None
@@ -271,7 +298,8 @@ def _load(path: Path) -> Claims:
 
 def _check(one: Measurement, roles: set[str]) -> None:
     """Raise what is wrong with the names in a measurement."""
-    assert one.task is not None and one.on is not None
+    assert one.task is not None
+    assert one.on is not None
     probe = get_probe(one.task)
     family = family_of(probe)
     if one.on not in roles:

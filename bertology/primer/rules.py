@@ -384,9 +384,10 @@ def combined(findings: Sequence[Finding], rules: Sequence[str]) -> Verdict:
     verdicts = [one.verdict for one in findings]
     if any(rule == "order" and verdict == "fails" for rule, verdict in zip(rules, verdicts, strict=True)):
         return "fails"
-    for verdict in ("holds", "fails"):
+    whole: tuple[Verdict, ...] = ("holds", "fails")
+    for verdict in whole:
         if all(one == verdict for one in verdicts):
-            return verdict  # type: ignore[return-value]
+            return verdict
     has_part = "holds" in verdicts or "mixed" in verdicts
     return "mixed" if has_part and ("fails" in verdicts or "mixed" in verdicts) else "undecided"
 

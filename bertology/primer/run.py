@@ -3,41 +3,41 @@
 from __future__ import annotations
 
 import functools
+import io
 import itertools
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from pydantic import TypeAdapter
 
 from bertology._files import cache_folder, canonical_json, digest, explained_system_errors, read_json, write_derived
 from bertology._machine import explained_shortage
-from bertology._names import name_not_found, short_names
+from bertology._names import short_names
 from bertology.activations.progress import BarProgress, can_show, silent
+from bertology.encoders import model_name
 from bertology.errors import ModelError, NameNotFoundError
-from bertology.families.request import RANDOM, CorpusSettings, Experiment, ReadoutSettings
+from bertology.families.request import RANDOM, CorpusSettings, parse_names
 from bertology.measures.intervals import compare
 from bertology.pocket import EMBEDDED
-from bertology.primer.claims import DEFAULT, Claim, Claims, Measurement, chosen, load_claims
-from bertology.primer.rules import CHANCE, VERDICTS, Finding, NotTestedError, Verdict, apply, combined, written
-from bertology.primer.scores import Curve, Scores
-from bertology.probing import get_probe
+from bertology.primer.claims import Claim, Claims, Measurement, chosen, load_claims
+from bertology.primer.plan import QUICK, Plan, bound_corpora, plan_claims
+from bertology.primer.rules import CHANCE, VERDICTS, Finding, Verdict, apply, combined, written
+from bertology.primer.scores import Curve, NotTestedError, Scores
+from bertology.primer.trained import Trained
+from bertology.primer.trained import train as train_models
 from bertology.results import Results, read_results
 from bertology.results.rows import RESULTS, Score
 from bertology.results.table import NOTHING, Cell, Note, Table, Tables, interval_of, number
 from bertology.runner import RunOptions, run_experiment
-from bertology.runner.experiment import experiment_of
-from bertology.runner.plan import refusals, resolve_work
+from bertology.runner.plan import resolve_work
 
 if TYPE_CHECKING:
     import pandas as pd
 
-QUICK = {"sentences": 200, "items": 40}
-"""Most sentences of a split, and items of a group, of a quick run."""
-N_RANDOM = 3
-"""Random initialisations that stand for random weights."""
 _RECORD = "primer.json"
 """The file of a run with the claims, and what could not be asked."""
 _BARS = "▁▂▃▄▅▆▇█"
@@ -87,7 +87,7 @@ def described(one: Finding) -> str:
 
 @dataclass(frozen=True, repr=False)
 class Primer(Tables):
-    """Verdicts on claims for one or several encoders: prints as tables, has ``.to_pandas()``, ``.page()``, ``.save()``."""
+    """Verdicts on claims for encoders: prints as tables; has ``.to_pandas()``, ``.page()`` and ``.save(folder)``."""
 
     outcomes: tuple[Outcome, ...]
     models: tuple[str, ...]
@@ -96,6 +96,8 @@ class Primer(Tables):
     """All scores behind the verdicts; None where no claim could be tested."""
     folder: Path
     """Run directory."""
+    corpora: tuple[CorpusSettings, ...] = ()
+    """The corpora that were read."""
     notes: tuple[Note, ...] = field(default=())
 
     def of(self, model: str, claim: str) -> Outcome:
@@ -124,14 +126,14 @@ class Primer(Tables):
                 if one.model == model and one.claim.section == section:
                     rows[one.claim.statement] = _cells(one)
             title = f"{section} {self.sections.get(section, '')} · {model}".replace("  ", " ")
-            notes = self._legend() if place == len(places) - 1 else ()
+            notes = self.legend() if place == len(places) - 1 else ()
             yield Table.of(title, headers, rows, notes, corner="Claim", spare=("published", "threshold"))
 
     def _matrix(self) -> Iterator[Table]:
         rows = {}
         for same in self._by_claim():
             rows[f"{same[0].claim.section} {same[0].claim.statement}"] = [_marked(one) for one in same]
-        yield Table.of("verdicts", self.models, rows, self._legend(), corner="Claim")
+        yield Table.of("verdicts", self.models, rows, self.legend(), corner="Claim")
         if differences := self.differences():
             headers = ("models", "difference", "p (adjusted)")
             metric = {key: of.contrast.rows[0].metric for key, (_, of, _) in differences.items()}
@@ -147,7 +149,8 @@ class Primer(Tables):
         ids = dict.fromkeys(one.claim.id for one in self.outcomes)
         return [[one for one in self.outcomes if one.claim.id == name] for name in ids]
 
-    def _legend(self) -> list[Note]:
+    def legend(self) -> list[Note]:
+        """Numbers of verdicts, how many would hold by chance, and what was read."""
         counts = {verdict: sum(one.verdict == verdict for one in self.outcomes) for verdict in VERDICTS}
         tested = sum(counts.values()) - counts["not tested"]
         listed = ", ".join(f"{n} {verdict}" for verdict, n in counts.items() if n)
@@ -190,12 +193,12 @@ class Primer(Tables):
 
     def page(self) -> str:
         """One HTML page that opens from disk: sections, claims, figures, items, and the commands that repeat them."""
-        return self.to_html()
+        from bertology.primer.page import render_primer
+
+        return render_primer(self)
 
     def save(self, folder: str | Path) -> Path:
-        """Write ``claims.parquet``, ``primer.html``, ``primer.md`` and ``primer.tex`` to a folder, which is returned."""
-        import io
-
+        """Write ``claims.parquet``, ``primer.html``, ``.md`` and ``.tex`` to a folder, which is returned."""
         folder, out = Path(folder), io.BytesIO()
         self.to_pandas().to_parquet(out, index=False)
         files = {"claims.parquet": out.getvalue(), "primer.html": self.page().encode()}
@@ -268,155 +271,32 @@ def curve_strip(curve: Curve | None) -> str:
     return "".join(_BARS[round((value - low) * scale)] for value in values.tolist())
 
 
-@dataclass(frozen=True)
-class _Plan:
-    """What claims need: the experiment, the corpora of their roles, and what cannot be computed, and why."""
-
-    experiment: Experiment | None
-    corpora: Mapping[str, str]
-    """The title of the corpus of each role."""
-    unbound: Mapping[str, str]
-    """Roles without a corpus, and why."""
-    refused: Mapping[tuple[str, str, str], str]
-    """Why a task cannot be put to a model on a corpus, by their titles."""
-    models: tuple[str, ...] = ()
-    """The titles of the models."""
-    random: tuple[str, ...] = ()
-    """Those of models with random weights."""
-
-    def reason(self, one: Measurement, model: str) -> str | None:
-        """Why a measurement cannot be made of a model; None where it can."""
-        role, task = str(one.on), get_probe(str(one.task)).task
-        if role in self.unbound:
-            return self.unbound[role]
-        return self.refused.get((model, self.corpora[role], task))
-
-
-def _bound(claims: Claims, roles: Mapping[str, Any], language: str, *, quick: bool) -> dict[str, CorpusSettings | None]:
-    """The corpus of each role: those of the language, changed by those that are given."""
-    if language not in claims.roles:
-        raise name_not_found("language with corpora for its roles", language, claims.roles)
-    bound = dict(claims.roles[language])
-    known = {role for of_language in claims.roles.values() for role in of_language}
-    for role, given in roles.items():
-        if role not in known:
-            raise name_not_found("role of a corpus", role, known)
-        bound[role] = CorpusSettings.model_validate({"name": given} if isinstance(given, str) else given)
-    if quick:
-        for role, corpus in bound.items():
-            if corpus is not None:
-                most = {name: min(n, getattr(corpus, name) or n) for name, n in QUICK.items()}
-                bound[role] = corpus.model_copy(update=most)
-    return bound
-
-
-def _plan(
-    claims: Claims, models: Sequence[Mapping[str, Any]], bound: Mapping[str, CorpusSettings | None], **settings: Any
-) -> _Plan:
-    """The experiment that the claims need of these models."""
-    needed: dict[tuple[str, str], list[Measurement]] = {}
-    for claim in claims.claims:
-        for one in itertools.chain.from_iterable(map(claim.measurements, claim.rule)):
-            needed.setdefault((get_probe(str(one.task)).task, str(one.on)), []).append(one)
-    corpora, titles, unbound = list[CorpusSettings](), dict[str, str](), dict[str, str]()
-    for role in dict.fromkeys(role for _, role in needed):
-        corpus = bound.get(role)
-        if corpus is None:
-            unbound[role] = f"no corpus is bound to the role {role}: give one with --role {role}=CORPUS"
-            continue
-        same = next(
-            (one for one in corpora if one.model_copy(update={"id": None}) == corpus.model_copy(update={"id": None})),
-            None,
-        )
-        if same is None:
-            title = corpus.id or PurePath(corpus.name).name
-            title = f"{title} ({role})" if any(one.title == title for one in corpora) else title
-            same = corpus.model_copy(update={"id": title})
-            corpora.append(same)
-        titles[role] = same.title
-    by_task: dict[str, dict[str, Any]] = {}
-    for (task, role), every in needed.items():
-        if role not in titles:
-            continue
-        one = by_task.setdefault(task, {"name": task, "corpora": [], "readout": [], "random": False})
-        one["corpora"] += [titles[role]] if titles[role] not in one["corpora"] else []
-        one["random"] = one["random"] or any(of.control == RANDOM for of in every)
-        for of in every:
-            readout = of.readout or ReadoutSettings()
-            one["readout"] += [readout] if readout not in one["readout"] else []
-    controls = sorted({of.control for every in needed.values() for of in every} - {"none"})
-    named = (
-        tuple(str(model["id"]) for model in models),
-        tuple(str(one["id"]) for one in models if one.get("init") == RANDOM),
-    )
-    if not by_task:
-        return _Plan(None, titles, unbound, {}, *named)
-    for one in by_task.values():
-        readouts = one.pop("readout")
-        if readouts != [ReadoutSettings()]:
-            one["readout"] = readouts
-    plain = {
-        "name": "primer",
-        "models": list(models),
-        "corpora": [corpus.model_dump() for corpus in corpora],
-        "tasks": list(by_task.values()),
-        "controls": controls,
-        "random_draws": N_RANDOM,
-        "statistics": {"compare_layers": False, "resamples": 1000},
-        "outputs": {"tables": ["md"], "plots": []},
-        **settings,
-    }
-    whole = experiment_of(plain, where="primer")
-    refused = refusals(whole)
-    kept = []
-    for task in whole.tasks:
-        of_corpora = [title for title in task.corpora or () if _models_of(whole, task.title, title, refused)]
-        # A task goes to the models that can answer it; one that they can answer on some corpora alone goes there.
-        for_models = [
-            of.title for of in whole.models if any((of.title, title, task.title) not in refused for title in of_corpora)
-        ]
-        if of_corpora:
-            kept.append(task.model_copy(update={"corpora": tuple(of_corpora), "models": tuple(for_models)}))
-    experiment = whole.model_copy(update={"tasks": tuple(kept)}) if kept else None
-    return _Plan(experiment, titles, unbound, refused, *named)
-
-
-def _models_of(
-    experiment: Experiment, task: str, corpus: str, refused: Mapping[tuple[str, str, str], str]
-) -> list[str]:
-    return [model.title for model in experiment.models if (model.title, corpus, task) not in refused]
-
-
-def _judged(claims: Claims, plan: _Plan, scores: Scores | None, model: str) -> Iterator[Outcome]:
-    """The outcome of each claim for one model, from finished scores."""
+def _judged(claims: Claims, plan: Plan, scores: Scores | None, encoder: str) -> Iterator[Outcome]:
+    """The outcome of each claim for one encoder, from finished scores."""
 
     @functools.cache
     def curve(one: Measurement, *, split: str | None = None) -> Curve:
-        if one.control == RANDOM and model in plan.random:  # random weights are their own control
+        if one.control == RANDOM and encoder in plan.random:  # random weights are their own control
             one = one.model_copy(update={"control": "none"})
-        if (reason := plan.reason(one, model)) is not None:
+        if (reason := plan.reason(one, encoder)) is not None:
             raise NotTestedError(reason)
         if scores is None:
             raise NotTestedError("nothing was computed")
-        return scores.curve(one, model, split=split)
+        return scores.curve(one, str(plan.title(one, encoder)), split=split)
 
     for claim in claims.claims:
-        findings: list[Finding] = []
-        names: list[str] = []
-        reasons: list[str] = []
+        findings, names, reasons = list[Finding](), list[str](), dict[str, None]()
         for rule in claim.rule:
             try:
                 found = apply(claim, rule, curve)
             except NotTestedError as error:
-                reasons.append(str(error))
+                reasons[str(error)] = None
                 continue
             findings += found
             names += [rule.name] * len(found)
-        if reasons:
-            # A claim of several parts is tested as a whole or not at all.
-            yield Outcome(claim, model, "not tested", tuple(findings), "; ".join(dict.fromkeys(reasons)))
-        else:
-            yield Outcome(claim, model, combined(findings, names), tuple(findings))
+        # A claim of several parts is tested as a whole or not at all.
+        verdict = "not tested" if reasons else combined(findings, names)
+        yield Outcome(claim, encoder, verdict, tuple(findings), "; ".join(reasons))
 
 
 @explained_system_errors()
@@ -427,10 +307,12 @@ def primer(
     sections: str | Sequence[str] = (),
     claims: str | Sequence[str] = (),
     file: str | Path | None = None,
+    changes: Sequence[str] = (),
     roles: Mapping[str, Any] | None = None,
     language: str | None = None,
     random: bool = False,
     quick: bool = False,
+    train: bool = False,
     out: str | Path | None = None,
     options: RunOptions | None = None,
     progress: bool | None = None,
@@ -438,7 +320,7 @@ def primer(
 ) -> Primer:
     """Put the claims of *A Primer in BERTology* to an encoder: what holds of it, what does not, and how sure that is.
 
-    >>> from bertology import primer
+    >>> from bertology.primer import primer
     >>> found = primer("pocket", sections="3.1")  # doctest: +SKIP
 
     One experiment is planned from the claims and run like any other, so that an interrupted run resumes. A claim whose
@@ -449,11 +331,13 @@ def primer(
         sections: sections of the primer, in a sequence or with commas: ``"3.1"``, ``"4"`` for all of section 4.
         claims: ids of claims, with or without their version: ``"syntax-middle"``.
         file: a YAML file of claims in place of those of the primer.
+        changes: settings of the file to replace, ``"recipe.steps=100"``.
         roles: corpora by role, such as ``{"treebank": "ud:en_ewt"}``; a name, or settings of a corpus.
         language: whose corpora the other roles have: ``en``; of embedded models ``pocket``.
         random: whether the first model with random weights is tested as a further model; claims that it passes say
             nothing about training.
         quick: at most 200 sentences of a split and 40 items of a group: wider intervals.
+        train: whether models are trained for the claims that need them; otherwise these are not tested.
         out: a folder to keep the run in; one in the cache when left out.
         options: how to run it.
         progress: whether to draw bars; by default in a notebook, and if standard error is a terminal.
@@ -462,10 +346,7 @@ def primer(
     Raises:
         BertologyError: a model, corpus, claim or section does not exist, or the file of claims is invalid.
     """
-    from bertology.encoders import model_name
-    from bertology.families.request import parse_names
-
-    of_file = load_claims(DEFAULT if file is None else file)
+    of_file = load_claims(file, changes=changes)
     asked = chosen(of_file, parse_names(sections), parse_names(claims))
     names = [str(model_name(one)) for one in (model if isinstance(model, list) else [model])]
     titles = short_names(names)
@@ -474,29 +355,28 @@ def primer(
     shared = {key: settings.pop(key) for key in list(settings) if key in ("seeds", "layers", "device", "statistics")}
     models = [{"name": name, "id": titles[name], **settings} for name in names]
     models += [{**models[0], "init": RANDOM, "id": f"{models[0]['id']}-random"}] if random else []
-    is_embedded = all(name in EMBEDDED for name in names)
-    language = language or ("pocket" if is_embedded and "pocket" in of_file.roles else "en")
-    bound = _bound(asked, roles or {}, language, quick=quick)
-    plan = _plan(asked, models, bound, **shared)
+    language = language or ("pocket" if set(names) <= {*EMBEDDED} and "pocket" in of_file.roles else "en")
+    bound = bound_corpora(asked, roles or {}, language, quick=quick)
     show = can_show() if progress is None else progress
     bars = RunOptions(retry_failed=True, progress=BarProgress if show else lambda _: silent)
-    key = digest([canonical_json([plan.experiment.plain() if plan.experiment else {}, asked.model_dump(mode="json")])])
-    folder = Path(out) if out is not None else cache_folder() / "runs" / key
-    if plan.experiment is not None:
-        work = resolve_work(plan.experiment)
+    key = [names, models, asked.model_dump(mode="json"), {role: of and of.model_dump() for role, of in bound.items()}]
+    folder = Path(out) if out is not None else cache_folder() / "runs" / digest([canonical_json(key)])
+    made: dict[str, dict[str, Trained]] = {}
+    for name in names if train else ():
+        device = str(shared.get("device", "auto"))
+        made[titles[name]] = train_models(asked, name, titles[name], bound, folder, device=device, show=show)
+    plan, experiment = plan_claims(asked, models, bound, made, **shared)
+    if experiment is not None:
+        work = resolve_work(experiment)
         run_experiment(work.experiment, folder, work=work, options=options or bars)
     record = {
-        "models": plan.models,
-        "random": plan.random,
-        "corpora": dict(plan.corpora),
-        "unbound": dict(plan.unbound),
-        "refused": [[*key, reason] for key, reason in plan.refused.items()],
+        "plan": plan.plain(),
+        "read": [corpus.model_dump() for corpus in experiment.corpora] if experiment else [],
         "quick": quick,
         "claims": asked.model_dump(mode="json", by_alias=True, exclude_defaults=True),
     }
-    write_derived(
-        folder, {_RECORD: json.dumps(record, indent=1, ensure_ascii=False).encode()}, remedy="name another folder"
-    )
+    content = json.dumps(record, indent=1, ensure_ascii=False).encode()
+    write_derived(folder, {_RECORD: content}, remedy="name another folder")
     found = read_primer(folder)
     found.save(folder)
     return found
@@ -510,21 +390,35 @@ def read_primer(folder: str | Path) -> Primer:
     """
     folder = Path(folder)
     record = read_json(folder / _RECORD, what="the claims of a run", form=dict[str, Any], remedy="run it again")
-    claims = Claims.model_validate(record["claims"])
-    refused = {(model, corpus, task): reason for model, corpus, task, reason in record["refused"]}
-    names = tuple(record["models"]), tuple(record["random"])
-    plan = _Plan(None, record["corpora"], record["unbound"], refused, *names)
+    claims, plan = Claims.model_validate(record["claims"]), TypeAdapter(Plan).validate_python(record["plan"])
+    read = tuple(CorpusSettings.model_validate(one) for one in record["read"])
     results = read_results(folder) if (folder / RESULTS).is_file() else None
-    scores = None if results is None else Scores(results, folder, record["corpora"])
-    outcomes = [one for model in plan.models for one in _judged(claims, plan, scores, model)]
+    scores = None if results is None else Scores(results, folder, plan.corpora, plan.folders)
+    outcomes = [one for encoder in plan.models for one in _judged(claims, plan, scores, encoder)]
     at_random = {one.claim.id for one in outcomes if one.model in plan.random and one.verdict == "holds"}
     marked = []
     for one in outcomes:
         is_same = one.verdict == "holds" and one.model not in plan.random and one.claim.id in at_random
         marked.append(replace(one, passes_at_random=is_same))
-    corpora = ", ".join(f"{role}: {title}" for role, title in record["corpora"].items())
-    notes = [Note("corpora", corpora)]
+    notes = [Note("corpora", ", ".join(f"{role}: {title}" for role, title in plan.corpora.items()))]
     if record["quick"]:
         limits = f"{QUICK['sentences']} sentences of a split and {QUICK['items']} items of a group"
         notes.append(Note("quick", f"at most {limits}: intervals are wider than those of a whole run"))
-    return Primer(tuple(marked), plan.models, claims.sections, results, folder, tuple(notes))
+    return Primer(tuple(marked), plan.models, claims.sections, results, folder, read, tuple(notes))
+
+
+def changed_verdicts(run: Path, repeated: Path) -> tuple[str, ...]:
+    """Judge the scores of a repeated run by the claims of the first one: a line for each claim that came out otherwise.
+
+    Of a run without claims there is none.
+    """
+    if not (run / _RECORD).is_file():
+        return ()
+    write_derived(repeated, {_RECORD: (run / _RECORD).read_bytes()}, remedy="name another folder")
+    first, again = read_primer(run), read_primer(repeated)
+    again.save(repeated)
+    lines = []
+    for before, after in zip(first.outcomes, again.outcomes, strict=True):
+        if (before.verdict, before.text) != (after.verdict, after.text):
+            lines.append(f"claim {before.claim.id}, {before.model}: {before.verdict} → {after.verdict} ({after.text})")
+    return tuple(lines)

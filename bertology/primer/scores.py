@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -19,7 +19,9 @@ from bertology.families.models import metric_of, scores_of_cells
 from bertology.families.request import RANDOM, ReadoutConfig
 from bertology.measures import bootstrap_ratio, over_runs
 from bertology.measures.intervals import Bootstrap, exact_bounds, freedom
+from bertology.measures.metrics import Bounds
 from bertology.primer.claims import Measurement
+from bertology.primer.trained import own_scores
 from bertology.probing import get_probe
 from bertology.results import ResultRow, Results
 from bertology.results.predictions import HeadSums, read_head_sums
@@ -129,7 +131,8 @@ class Curve:
     @cached_property
     def stderr(self) -> Floats:
         """``[key]`` standard errors, with the small-sample factor."""
-        return np.nanstd(self.replicates, axis=0, ddof=1) * np.sqrt(self.n / max(1, self.n - 1))
+        deviations: Floats = np.nanstd(self.replicates, axis=0, ddof=1)
+        return deviations * float(np.sqrt(self.n / max(1, self.n - 1)))
 
     @cached_property
     def degrees(self) -> Any:
@@ -164,8 +167,10 @@ class Scores:
 
     results: Results
     folder: Path
-    corpora: dict[str, str]
+    corpora: Mapping[str, str]
     """The name in the rows of the corpus of each role."""
+    folders: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """The folders of trained models by what the rows call them."""
     seed: int = 0
     _kept_sums: dict[str, tuple[HeadSums, ...]] = field(default_factory=dict, repr=False)
 
@@ -179,7 +184,9 @@ class Scores:
         Raises:
             NotTestedError: there is none, or none with an interval; the message says why.
         """
-        probe = get_probe(str(one.task))
+        if one.task is None:
+            return self._own(one, model)
+        probe = get_probe(one.task)
         of_task = self._rows.get((probe.task, self.corpora.get(str(one.on), "")), [])
         config = ReadoutConfig() if one.readout is None else one.readout.configs[0]
         metric = one.metric or family_of(probe).configured(probe, config).scores[0].name
@@ -244,6 +251,20 @@ class Scores:
             else "no reason kept"
         )
 
+    def _own(self, one: Measurement, model: str) -> Curve:
+        """The score of a training itself, which stands in the folders of its models."""
+        try:
+            runs = own_scores(self.folders[model], str(one.metric), n_resamples=N_RESAMPLES, seed=self.seed)
+        except BertologyError as error:
+            raise NotTestedError(str(error)) from error
+        joined = over_runs([_with_resamples(run) for run in runs])
+        about: dict[str, Any] = {"experiment": "primer", "model": model, "task": "training", "metric": str(one.metric)}
+        about |= dict.fromkeys(("cell_id", "task_version", "corpus", "corpus_fingerprint"), "")
+        about |= dict.fromkeys(("n_train", "n_items", "n_classes"), 0)
+        row = ResultRow(**about, split="test", n_clusters=joined.n_clusters)
+        arrays = joined.values, joined.replicates, joined.n_clusters, np.array([np.nan])
+        return Curve((None,), *arrays, (row,), joined.by_run, _slack(joined))
+
     def _run(
         self, rows: Sequence[ResultRow], metric: str, group: str | None, split: str | None
     ) -> tuple[list[Key], list[ResultRow], Bootstrap]:
@@ -263,7 +284,7 @@ class Scores:
             for place, (one, number) in enumerate(sums):
                 columns = np.searchsorted(clusters, one.clusters)
                 over[place, columns], under[place, columns] = one.over[number], one.under[number]
-            bounds = next((one.bounds for one in probe.scores if one.name == metric), "none")
+            bounds: Bounds = next((one.bounds for one in probe.scores if one.name == metric), "none")
             return keys, of_keys, bootstrap_ratio(over, under, metric=metric, bounds=bounds, **resampling)
         return keys, of_keys, _from_errors(of_keys, self.seed)
 
@@ -287,6 +308,11 @@ class Scores:
             if (one.split, one.metric, one.group) == wanted and number < len(one.over):
                 return one, number
         raise NotTestedError(f"{row.task}: what is kept has no {metric}")
+
+
+def _with_resamples(scores: Bootstrap) -> Bootstrap:
+    """The scores with as many resamples as those of a run have."""
+    return replace(scores, replicates=scores.replicates[:N_RESAMPLES])
 
 
 def _slack(scores: Bootstrap) -> Floats:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -316,14 +316,28 @@ def tree_examples(sentences: Sentences, asks: Literal["distances", "depths", "ar
         CorpusError: the split has no heads, none make a tree, one is outside of its sentence, or (for arcs) a word has
             no relation.
     """
+    if sentences.heads is None:
+        layers = listed(sorted(sentences.layers))
+        raise CorpusError(f"no word has a head: give a treebank; the annotation layers are {layers}")
     scored = scored_words(sentences)
     trees: list[str] = []
     kept: list[int] = []
     skipped: Counter[str] = Counter()
-    for number, first, last, heads, problem in trees_of(sentences):
-        name = sentences.id(number) or number + 1
-        if problem:
-            skipped[problem] += 1
+    no_tree: list[str] = []
+    for number, (first, last) in enumerate(itertools.pairwise(sentences.starts.tolist())):
+        heads, name = sentences.heads[first:last].tolist(), sentences.id(number) or number + 1
+        if heads and heads[0] < 0:
+            skipped["sentence without heads"] += 1
+            continue
+        try:
+            check_tree(heads)
+        except ValueError as error:
+            no_tree.append(f"sentence {name}: {error}")
+            if max(heads) > len(heads):
+                raise CorpusError(no_tree[-1]) from error
+            n_roots = heads.count(0)
+            several = "with several roots" if n_roots else "without a root"
+            skipped[f"sentence {'whose heads form a circle' if n_roots == 1 else several}"] += 1
             continue
         if len(heads) < _SHORTEST:
             skipped["sentence of one word" if len(heads) == 1 else "sentence of two words"] += 1
@@ -336,15 +350,15 @@ def tree_examples(sentences: Sentences, asks: Literal["distances", "depths", "ar
             layer = sentences.layers.get("deprel")
             labels = [None] * len(heads) if layer is None else layer.decoded(first, last)
             if None in labels:
-                word = f"word {labels.index(None) + 1}"
-                raise CorpusError(
-                    f"sentence {name}: {word} has no relation to its head: give a treebank with a deprel column"
-                )
+                problem = f"word {labels.index(None) + 1} has no relation to its head"
+                raise CorpusError(f"sentence {name}: {problem}: give a treebank with a deprel column")
             # Without what languages add to a relation after a colon.
             relations = (str(label).partition(RELATION)[0] for label in labels)
             marks = [f"{head}{RELATION}{relation}" for head, relation in zip(heads, relations, strict=True)]
         trees.append(_written(map(str, marks), scored[first:last]))
         kept.append(number)
+    if no_tree and not kept:
+        raise CorpusError(no_tree[0])
     places = np.array(kept, dtype=np.int64)
     codes, values = coded(trees)
     return TreeExamples(
@@ -358,38 +372,6 @@ def tree_examples(sentences: Sentences, asks: Literal["distances", "depths", "ar
         scored=scored,
         read=np.ones(sentences.n_words, dtype=np.bool_),
     )
-
-
-def trees_of(sentences: Sentences) -> Iterator[tuple[int, int, int, list[int], str]]:
-    """The number, the first word, the end and the heads of each sentence, and why its heads are no tree.
-
-    The last is empty for a tree, else a reason such as ``sentence with several roots``.
-
-    Raises:
-        CorpusError: the split has no heads, none make a tree, or one is outside of its sentence.
-    """
-    if sentences.heads is None:
-        layers = listed(sorted(sentences.layers))
-        raise CorpusError(f"no word has a head: give a treebank; the annotation layers are {layers}")
-    no_tree, n_trees = "", 0
-    for number, (first, last) in enumerate(itertools.pairwise(sentences.starts.tolist())):
-        heads, problem = sentences.heads[first:last].tolist(), ""
-        try:
-            if heads and heads[0] < 0:
-                problem = "sentence without heads"
-            else:
-                check_tree(heads)
-                n_trees += 1
-        except ValueError as error:
-            what = f"sentence {sentences.id(number) or number + 1}: {error}"
-            if max(heads) > len(heads):
-                raise CorpusError(what) from error
-            n_roots, no_tree = heads.count(0), no_tree or what
-            several = "with several roots" if n_roots else "without a root"
-            problem = f"sentence {'whose heads form a circle' if n_roots == 1 else several}"
-        yield number, first, last, heads, problem
-    if no_tree and not n_trees:
-        raise CorpusError(no_tree)
 
 
 def _written(marks: Iterable[str], scored: NDArray[np.bool_]) -> str:

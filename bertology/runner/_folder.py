@@ -15,6 +15,7 @@ from typing import Any
 from filelock import FileLock
 
 from bertology import __version__, _files
+from bertology._folder import MODELS
 from bertology._machine import is_out_of_memory, shortage
 from bertology._settings import to_yaml
 from bertology.errors import BertologyError
@@ -55,7 +56,7 @@ class RunFolder:
         if self.path.exists() and not self.path.is_dir():
             raise BertologyError(f"{self.path} is a file: {_REMEDY}")
         _files.sweep(self.path)  # A process that was killed before it had made a record leaves a temporary file.
-        if self.path.is_dir() and any(self.path.iterdir()):
+        if self.path.is_dir() and any(path.name != MODELS for path in self.path.iterdir()):
             record = self.record()
             if record["bertology"] != __version__:
                 made = f"made by bertology {record['bertology']}, this is {__version__}"

@@ -130,7 +130,7 @@ class _Resolver:
         for probe in probes:
             needed.update(probe.splits_needed)
         train, test = settings.train_split, settings.test_split
-        corpus, splits = _corpus(settings, self._whole, reads_sentences=bool(needed)), Splits()
+        corpus, splits = read_corpus(settings, self._whole, reads_sentences=bool(needed)), Splits()
         if settings.folds is not None:
             for probe in probes:
                 problem = ""
@@ -157,7 +157,7 @@ def reads_sentences(tasks: Sequence[str]) -> bool:
     return any(get_probe(task).splits_needed for task in tasks)
 
 
-def _corpus(settings: CorpusSettings, whole: Corpus | None, *, reads_sentences: bool) -> Corpus:
+def read_corpus(settings: CorpusSettings, whole: Corpus | None = None, *, reads_sentences: bool = True) -> Corpus:
     """A corpus as its settings describe it; of probes that find their items in a source of texts only its name."""
     if whole is not None and settings.annotate:
         raise BertologyError("annotate labels a raw text file: name the file as the corpus, or leave annotate out")

@@ -13,15 +13,15 @@ from torch.nn import functional
 
 from bertology import BertologyError, Compressed, compress, load_corpus, load_encoder
 from bertology._folder import own_folder
-from bertology.compression import Distil
+from bertology.compression import Distil, Theseus
 from bertology.compression import _methods as _distil
 
 STEPS = 12
 
 
-def distil(model: Any, out: Path, **changes: Any) -> Compressed:
+def distil(model: Any, out: Path, method: str = "distil", **changes: Any) -> Compressed:
     settings = {"layers": 2, "steps": STEPS, "batch_pieces": 256, "checkpoint_every": 5, "lr": 2e-3} | changes
-    return compress(model, "distil", out=out, device="cpu", progress=False, **settings)
+    return compress(model, method, out=out, device="cpu", progress=False, **settings)
 
 
 @pytest.fixture(scope="module")
@@ -33,23 +33,27 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_the_student_comes_closer_to_its_teacher(tiny_bert: Path, text: Path, tmp_path: Path) -> None:
-    made = distil(tiny_bert, tmp_path / "student", corpus=str(text))
+@pytest.mark.parametrize(("method", "layers"), [("distil", [1, 3]), ("theseus", [1, 2])])
+def test_the_student_comes_closer_to_its_teacher(
+    tiny_bert: Path, text: Path, tmp_path: Path, method: str, layers: list[int]
+) -> None:
+    made = distil(tiny_bert, tmp_path / "student", method, corpus=str(text))
     outcome = made.steps[0]["outcome"]
-    assert outcome["started_from_layers"] == [1, 3]
+    assert outcome["started_from_layers"] == layers
     assert outcome["sentences"] == 54
-    assert outcome["loss_after"] < 0.9 * outcome["loss_before"]
+    assert outcome["loss_after"] < {"distil": 0.9, "theseus": 0.98}[method] * outcome["loss_before"]
     student = made.encoder(device="cpu")
     assert (student.n_layers, student.has_masked_lm_head) == (2, True)
     assert not (made.path / "training").exists()
     assert made.steps[0]["corpus"] == "some.txt"
 
 
+@pytest.mark.parametrize(("method", "kind"), [("distil", _distil.Imitation), ("theseus", _distil.Replacement)])
 def test_a_stopped_run_ends_with_the_same_weights(
-    tiny_bert: Path, text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tiny_bert: Path, text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str, kind: Any
 ) -> None:
-    whole = distil(tiny_bert, tmp_path / "whole", corpus=str(text))
-    loss, taken = _distil.Lesson.loss, itertools.count()
+    whole = distil(tiny_bert, tmp_path / "whole", method, corpus=str(text))
+    loss, taken = kind.loss, itertools.count()
 
     def stop(lesson: Any, rows: Any) -> torch.Tensor:
         if torch.is_grad_enabled() and next(taken) == 7:
@@ -57,13 +61,13 @@ def test_a_stopped_run_ends_with_the_same_weights(
         return loss(lesson, rows)
 
     with monkeypatch.context() as patched:
-        patched.setattr(_distil.Lesson, "loss", stop)
+        patched.setattr(kind, "loss", stop)
         with pytest.raises(KeyboardInterrupt):
-            distil(tiny_bert, tmp_path / "halves", corpus=str(text))
+            distil(tiny_bert, tmp_path / "halves", method, corpus=str(text))
     assert [path.name for path in (tmp_path / "halves").iterdir()] == ["training"]
     with pytest.raises(BertologyError, match="a run with other seed"):
-        distil(tiny_bert, tmp_path / "halves", corpus=str(text), seed=1)
-    halves = distil(tiny_bert, tmp_path / "halves", corpus=str(text))
+        distil(tiny_bert, tmp_path / "halves", method, corpus=str(text), seed=1)
+    halves = distil(tiny_bert, tmp_path / "halves", method, corpus=str(text))
     one, other = (load_file(made.path / "model.safetensors") for made in (whole, halves))
     assert one.keys() == other.keys()
     assert all(torch.equal(one[name], other[name]) for name in one)
@@ -75,9 +79,9 @@ def test_the_loss_is_the_formula_by_hand(tiny_bert: Path) -> None:
     with torch.no_grad():
         for weight in student.model.outermost.parameters():
             weight.mul_(1.1)
-    method = Distil(layers=3, temperature=3.0, hidden_weight=0.5)
+    method = Distil(layers=3, temperature=3.0, hidden_weight=0.5, attention_weight=0.7)
     examples = _distil.Examples(method, teacher, load_corpus("pocket")["train"][:6])
-    lesson = _distil.Lesson(method, teacher, student)
+    lesson = _distil.Imitation(method, teacher, student)
     rows = examples.drawn(0)
     real = rows["attention_mask"].bool()
     with torch.no_grad():
@@ -94,7 +98,54 @@ def test_the_loss_is_the_formula_by_hand(tiny_bert: Path) -> None:
             for one, other in zip(*(output.hidden_states[1:] for output in outputs), strict=True)
         ]
         expected = 9 * divergence + 0.5 * torch.stack(differences).mean()
+        both, layers = real[:, None, :, None] & real[:, None, None, :], []
+        for layer in range(3):
+            parts = []
+            for encoder, output in zip((teacher, student), outputs, strict=True):
+                own: Any = encoder.model.blocks[layer].attention.self  # type: ignore[union-attr]
+                query, key = (
+                    part(output.hidden_states[layer]).view(*real.shape, 4, 8).transpose(1, 2)
+                    for part in (own.query, own.key)
+                )
+                parts.append(query @ key.transpose(2, 3) / 8**0.5)
+            layers.append(((parts[0] - parts[1]) ** 2)[both.expand_as(parts[0])].mean())
+        expected = expected + 0.7 * torch.stack(layers).mean()
     assert float(lesson.loss(rows).detach()) == pytest.approx(float(expected), rel=1e-4)
+
+
+def test_a_replacement_runs_through_both_models(tiny_bert: Path) -> None:
+    """Layer 1 of the student for layers 1 and 2 of the teacher, then the teacher's layer 3; and all of its own."""
+    teacher, student = load_encoder(str(tiny_bert), device="cpu"), load_encoder(str(tiny_bert), device="cpu")
+    blocks = student.model.blocks
+    with torch.no_grad():
+        for weight in blocks[0].parameters():
+            weight.mul_(1.3)
+    body, head = student.model.body, student.masked_head
+    del body.encoder.layer[2]  # type: ignore[union-attr, operator]
+    del blocks[2]
+    body.config.num_hidden_layers = 2  # type: ignore[union-attr]
+    object.__setattr__(student, "n_layers", 2)
+    method = Theseus(layers=2)
+    examples = _distil.Examples(method, teacher, load_corpus("pocket")["train"][:6])
+    lesson = _distil.Replacement(method, teacher, student)
+    rows = examples.drawn(0)
+    mask = rows["attention_mask"][:, None, None].bool()
+    with torch.no_grad():
+        for replaced, run in (
+            ([True, False], [blocks[0], teacher.model.blocks[2]]),
+            ([False, True], [*teacher.model.blocks[:2], blocks[1]]),
+            (None, blocks),
+        ):
+            state = body.embeddings(rows["input_ids"])  # type: ignore[operator]
+            for block in run:
+                output = block(state, mask)
+                state = output[0] if isinstance(output, tuple) else output
+            logits = head.logits(head.features(state[rows["places"]]))
+            expected = functional.cross_entropy(logits, rows["wanted"][rows["places"]])
+            given = rows if replaced is None else {**rows, "replaced": torch.tensor(replaced)}
+            assert float(lesson.loss(given)) == pytest.approx(float(expected), rel=1e-5)
+    lesson.loss({**rows, "replaced": torch.tensor([False, True])})
+    assert list(lesson.finished().base_model.encoder.layer) == blocks
 
 
 def test_mistakes_are_one_line(tiny_bert: Path, text: Path, tmp_path: Path) -> None:

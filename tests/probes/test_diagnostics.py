@@ -5,12 +5,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
+from transformers import AutoModelForMaskedLM, AutoTokenizer
 
+from bertology import probe
 from bertology.cloze import ClozeItem, Prompt, ask
 from bertology.encoders import load_encoder
 from bertology.errors import BertologyError, CorpusError
 from bertology.pocket import model_folder
-from bertology_probes.diagnostics import PROBE
+from bertology_probes.diagnostics import PROBE, ReplacedNames
 
 SETS = {
     "cprag": """item\tcontext_s1\tcontext_s2\texpected\twithin_category\tbetween_category\tconstraint
@@ -213,3 +216,94 @@ def test_pocket_bert_knows_facts_and_roles_and_passes_over_a_not() -> None:
     assert known["affirmative"] > 0.95
     assert known["negated"] < 0.05
     assert _right("role", model_folder())["role reversal"] > 0.9
+
+
+NAMED = "Anna/B-PER saw/O Tom/B-PER ,/O and/O Anna/B-PER thanked/O him/O|the/O farmers/O like/O Mary/B-PER Ann/I-PER|"
+NAMED += "Rose/B-PER sold/O it/O|Will/B-PER !/O|"
+
+
+def named(folder: Path) -> str:
+    path = folder / "some.conll"
+    path.write_text(NAMED.replace("/", "\t").replace(" ", "\n").replace("|", "\n\n"))
+    return str(path)
+
+
+def test_names_are_replaced_by_others_of_their_type(tmp_path: Path) -> None:
+    items = ReplacedNames().items(named(tmp_path))
+    first, rose = items.items
+    # Four first names are known; the one name of two words has no other.
+    before, after = (text.replace("{mask}", "thanked").split() for text in (first.text, first.other))
+    assert before == ["Anna", "saw", "Tom", ",", "and", "Anna", "thanked", "him"]
+    new = {old: other for old, other in zip(before, after, strict=True) if old != other}
+    assert new.keys() == {"Anna", "Tom"}
+    assert set(new.values()) == {"Rose", "Will"}
+    assert after == [new.get(word, word) for word in before]
+    assert first.group == rose.group == "PER"
+    assert rose.text == "Rose {mask} it"
+    assert rose.other.split()[0] in {"Anna", "Tom", "Will"}
+    assert {(left.id, left.reason) for left in items.left_out} == {
+        ("test-2-PER-2", "too few other names of its type"),
+        ("test-4-PER-1", "no word to predict"),
+    }
+    assert ReplacedNames().items(named(tmp_path)).fingerprint == items.fingerprint
+
+
+def test_names_of_pocket_are_replaced() -> None:
+    items = ReplacedNames().items("pocket")
+    assert set(items.groups) == {"PER", "LOC", "ORG"}
+    assert len(items) > 400
+    assert all(len(item.text.split()) == len(item.other.split()) for item in items.items)
+
+
+SCHEMAS = """Mary helps Lucy but she sleeps.
+she
+Mary,Lucy
+Mary
+
+Tom likes Adam, as he and Tom work.
+he
+Tom,Adam
+Adam
+
+The dog saw Rose and she was sad.
+she
+The dog,Rose
+Rose
+
+"""
+
+
+def test_two_names_change_places_and_choices_are_compared_by_place(tiny_bert: Path, tmp_path: Path) -> None:
+    path = tmp_path / "test.c.txt"
+    path.write_text(SCHEMAS)
+    items = ReplacedNames().items(str(path))
+    assert items.clusters == "pairs of names"
+    women, men = items.items
+    assert (women.text, women.other) == ("Mary helps Lucy but {mask} sleeps.", "Lucy helps Mary but {mask} sleeps.")
+    assert (men.text, men.other) == (
+        "Tom likes Adam, as {mask} and Tom work.",
+        "Adam likes Tom, as {mask} and Adam work.",
+    )
+    assert (women.rivals, women.accepted) == (("Mary", "Lucy"), ("Lucy", "Mary"))
+    for model, last in ((tiny_bert, 3), (model_folder(), 4)):
+        found = probe("diagnostics:replaced_names", model=model, corpus=str(path), layers=[0, last], controls=[])
+        moved = {row.layer: row.value for row in found.rows if row.metric == "moved" and row.group is None}
+        # Word vectors without context choose the same name in both texts, which stands in the other place.
+        assert moved[0] == 1
+        tokenizer, head = AutoTokenizer.from_pretrained(model), AutoModelForMaskedLM.from_pretrained(model).eval()
+        changes = []
+        for item in items.items:
+            places = []
+            for text, names in ((item.text, item.rivals), (item.other, item.accepted)):
+                ids = tokenizer(text.replace("{mask}", "[MASK]"), return_tensors="pt")
+                (place,) = (ids["input_ids"][0] == tokenizer.mask_token_id).nonzero()[0].tolist()
+                with torch.no_grad():
+                    logits = head(**ids).logits[0, place]
+                entries = [entry for (entry,) in tokenizer(list(names), add_special_tokens=False)["input_ids"]]
+                places.append(int(logits[entries].argmax()))
+            changes.append(places[0] != places[1])
+        assert moved[last] == sum(changes) / len(changes)
+    assert moved[last] == 0.5  # as the pocket model reads these two
+    path.write_text(SCHEMAS.partition("Tom,Adam\nAdam\n\n")[2])
+    with pytest.raises(CorpusError, match=r"no sentence has names to replace; give a corpus with entities, or coref"):
+        ReplacedNames().items(str(path))

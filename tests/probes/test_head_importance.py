@@ -8,7 +8,10 @@ from bertology.activations.progress import silent
 from bertology.encoders import load_encoder, masked_lm_loss
 from bertology.errors import ModelError
 from bertology.pocket import load_corpus
-from bertology_probes.head_importance import PROBE
+from bertology_probes.head_importance import PROBE as FAMILY
+from bertology_probes.head_importance import OneHead
+
+PROBE = FAMILY.example
 
 
 @pytest.fixture(scope="module")
@@ -52,3 +55,23 @@ def test_a_model_that_restores_no_words(own, tiny_bert, tmp_path):
     headless = load_encoder(str(tmp_path), device="cpu")
     with pytest.raises(ModelError, match="no masked-LM head"):
         PROBE.measure(headless, load_corpus()["test"][:3], layers=[1], on_long="window", progress=silent)
+
+
+def test_a_layer_keeps_the_head_that_is_best_on_dev(own):
+    dev, test = (load_corpus()[split][:40] for split in ("dev", "test"))
+    found = OneHead().measure(own, test, layers=[1, 3], on_long="window", progress=silent, dev=dev)
+    whole = masked_lm_loss(own, dev).bits
+    alone = {}
+    for layer in (1, 3):
+        for kept in (1, 2, 3, 4):
+            with own.gated_heads({(layer, head): 0.0 for head in (1, 2, 3, 4) if head != kept}):
+                alone[layer, kept] = masked_lm_loss(own, dev).bits - whole
+    by_head, by_layer = found["dev"][0], found["test"][0]
+    assert by_head.of("one head").ravel() == pytest.approx([*alone.values()], abs=1e-5)
+    assert (by_layer.metric, by_layer.unit, by_layer.layers) == ("delta_loss_bits", "layer", (1, 3))
+    for place, layer in enumerate((1, 3)):
+        best = min((1, 2, 3, 4), key=lambda kept: alone[layer, kept])
+        with own.gated_heads({(layer, head): 0.0 for head in (1, 2, 3, 4) if head != best}):
+            change = masked_lm_loss(own, test).bits
+        change -= masked_lm_loss(own, test).bits
+        assert by_layer.of("one head")[place, 0] == pytest.approx(change, abs=1e-5)

@@ -3,11 +3,15 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter, defaultdict
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
+from transformers import AutoModelForMaskedLM, AutoTokenizer
 
+from bertology import probe
 from bertology.cloze import ClozeItem, ClozeItems, Prompt, ask
 from bertology.encoders import Encoder, load_encoder
 from bertology.pocket import candidates, facts, model_folder
@@ -38,6 +42,70 @@ def primed(subject: str, prime: str, **more: object) -> dict[str, object]:
         "masked_misprimed": [f"{prime}? {text}"],
         **more,
     }
+
+
+def test_facts_that_a_name_gives_away_are_scored_apart(tmp_path: Path) -> None:
+    tokenizer, model = (
+        AutoTokenizer.from_pretrained(model_folder()),
+        AutoModelForMaskedLM.from_pretrained(model_folder()),
+    )
+    encoded = tokenizer("Anna is a common name in the following city: [MASK].", return_tensors="pt")
+    with torch.no_grad():
+        logits = model.eval()(**encoded).logits[0, encoded["input_ids"][0].tolist().index(tokenizer.mask_token_id)]
+    words = tokenizer.convert_ids_to_tokens(logits.topk(5).indices.tolist())
+    relations = [
+        {"relation": name, "template": "[X] lives in [Y] .", "label": name.lower(), "type": "N-1"}
+        for name in ("P19", "P1")
+    ]
+    write(tmp_path / "relations.jsonl", *relations)
+    places = ("Zz Anna", words[2]), ("Zz Anna", words[4]), (f"Anna {words[0].upper()}", words[0])
+    lines = [{"predicate_id": "P19", "sub_label": subject, "obj_label": answer} for subject, answer in places]
+    write(tmp_path / "TREx/P19.jsonl", *lines)
+    write(tmp_path / "TREx/P1.jsonl", {**lines[0], "predicate_id": "P1"})
+    task = PROBE.make("uhn")
+    items = task.items(str(tmp_path))
+    assert items == LAMA.items(str(tmp_path))
+    found = {item.id: item.group for item in task.regrouped(items, load_encoder("pocket")).items}
+    assert found == {
+        "P19:1": "N-1 P19 p19, guessed from the name",
+        "P19:2": "N-1 P19 p19",
+        "P19:3": "N-1 P19 p19, object in the subject",
+        "P1:1": "N-1 P1 p1",
+    }
+    assert [item.group for item in LAMA.regrouped(items, load_encoder("pocket")).items] == [
+        i.group for i in items.items
+    ]
+
+    table = probe("lama:uhn", corpus=str(tmp_path), layers=[4], controls="none")
+    frame = table.to_pandas()
+    of_groups = frame[frame["group"].notna() & (frame["metric"] == "p_at_1")].set_index("group")["n_items"]
+    assert of_groups.to_dict() == dict.fromkeys(found.values(), 1)
+    ranks = {row["sentence"]: row["rank"] == 1 for _, row in table.predictions("lama:uhn", 4).iterrows()}
+    whole = frame[frame["group"].isna()].set_index("metric")
+    kept, every = (
+        np.mean([np.mean([ranks[name] for name in names]) for names in by_relation])
+        for by_relation in ((["P19:2"], ["P1:1"]), (["P19:1", "P19:2", "P19:3"], ["P1:1"]))
+    )
+    assert whole.loc["p_at_1", "value"] == pytest.approx(kept)
+    assert whole.loc["p_at_1", "n_items"] == 2
+    assert whole.loc["p_at_1 all", "value"] == pytest.approx(every)
+    assert whole.loc["p_at_1 lost", "value"] == pytest.approx(every - kept)
+
+
+def test_names_of_the_pocket_world_give_nothing_away() -> None:
+    frames = [probe(task, layers=[4], controls="none", max_items=20).to_pandas() for task in ("lama", "lama:uhn")]
+    plain, filtered = (frame[frame["group"].isna()].set_index("metric") for frame in frames)
+    assert filtered.loc["p_at_1", "value"] == filtered.loc["p_at_1 all", "value"] == plain.loc["p_at_1", "value"]
+    assert filtered.loc["p_at_1 lost", ["value", "ci_low", "ci_high"]].tolist() == [0, 0, 0]
+
+
+def test_lama_without_facts_that_are_guessed(real_data: Callable[[str], Path], real_model: Path) -> None:
+    source = str(real_data("lama") / "data/TREx/P31.jsonl")
+    frame = probe(
+        "lama:uhn", model=str(real_model), corpus=source, layers=[6], controls="none", max_items=200
+    ).to_pandas()
+    whole = frame[frame["group"].isna()].set_index("metric")
+    assert whole.loc["p_at_1 lost", "ci_low"] > 0.1  # of a lake, the type is mostly in its name
 
 
 def test_facts_of_a_file_by_relation(tmp_path: Path) -> None:

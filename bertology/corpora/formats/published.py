@@ -1,4 +1,4 @@
-"""Published sets with files of their own: SemEval-2010 Task 8, SentEval, SQuAD, hard pronouns, Lin et al. (2019)."""
+"""Published sets with files of their own: SemEval-2010 Task 8, SentEval, STS, SQuAD, pronouns, Lin et al. (2019)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from bertology._files import is_numeral, opened, read_json
-from bertology.corpora._corpus import Corpus, Format, corpus_at
+from bertology.corpora._corpus import TEXTS, Corpus, Format, corpus_at
 from bertology.corpora._derived import MAIN_AUXILIARY, SUBJECT_NOUN, alternating
 from bertology.corpora._files import Oddities, files_in, first_line, line_blocks, split_of, text_lines, wrong
 from bertology.corpora._sentences import Sentence, Target
@@ -112,6 +112,33 @@ class SentEval(Format):
                 labelled = replace(sentence, targets={target: (Target((0, len(sentence)), label),)})
                 splits[self._splits[split]].append(labelled)
         return corpus_at(path, splits, language="en", reference="Conneau et al. 2018")
+
+
+class Sts(Format):
+    """The STS benchmark (Cer et al. 2017): pairs of sentences with their similarity, 0 to 5 (``sts-dev.csv``).
+
+    A line has genre, file, year, number, score and two sentences, with tabs between and without quotation marks; more
+    may follow. A pair is one sentence of two texts, with the target ``similarity`` over both.
+    """
+
+    title, suffixes, language, reference = "the STS benchmark", (".csv",), "en", "Cer et al. 2017"
+    _score = re.compile(r"[0-5](\.\d+)?")
+
+    def recognises(self, file: Path) -> bool:
+        """Whether the first line has a score and two sentences at their places."""
+        values = first_line(file).split("\t")
+        return len(values) >= 7 and self._score.fullmatch(values[4]) is not None
+
+    def read(self, file: Path, oddities: Oddities) -> Iterator[Sentence]:
+        """One sentence a pair."""
+        for number, line in enumerate(text_lines(file), 1):
+            values = line.rstrip("\r\n").split("\t")
+            if len(values) < 7 or not self._score.fullmatch(values[4]) or not all(map(str.strip, values[5:7])):
+                raise wrong(f"{file}:{number}", line.strip(), "seven values with tabs between, as sts-dev.csv has them")
+            pair = joined(*(sentence_of_text(text.strip(), language="en") for text in values[5:7]))
+            (first, second), name = pair.targets[TEXTS], f"{file.stem}-{number}"
+            score = Target(first.span1, values[4], second.span1)
+            yield replace(pair, id=name, targets={**pair.targets, "similarity": (score,)})
 
 
 ANSWERS = "answer"

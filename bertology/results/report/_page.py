@@ -742,7 +742,7 @@ def _card(table: LayerTable | HeadTable, **more: Any) -> dict[str, Any]:
     column = 2 if isinstance(table, HeadTable) else 0
     cell = lines[place].cells[column] if lines else Cell(NOTHING)
     known = {name: text for name, text in facts.items() if text}
-    return {"figure": cell.text, "interval": cell.interval, "metric": shown.title, "best": best, "stated": known, **more}
+    return {"figure": cell.text, "interval": cell.interval, "metric": shown.title, "best": best, "notes": known, **more}
 
 
 _PROVENANCE = {

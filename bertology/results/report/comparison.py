@@ -88,7 +88,7 @@ def render_comparison(
         sections=sections,
         failures=failures,
         provenance=_provenance(results),
-        chart_of=_curves,
+        chart_of=layer_chart,
     )
 
 
@@ -302,7 +302,7 @@ _MOST_PLAIN = 1e7
 """Ticks from here on are written with exponents."""
 
 
-def _curves(table: Table) -> dict[str, Any] | None:
+def layer_chart(table: Table) -> dict[str, Any] | None:
     """Positions of ticks, layers and the points of a table's scores with their intervals; None without any score."""
     layers, lines = [int(line.label.partition(" ")[0]) for line in table.lines], []
     for name in table.headers:

@@ -1,0 +1,206 @@
+"""Architectures that transformers lacks, in model folders like its own: bottleneck adapters, and an encoder of LSTMs.
+
+An entry of ``config.json`` names the adapters that a model has besides, and their weights stand in the file of weights;
+plain transformers leaves them out when it reads such a folder. The encoder of LSTMs is registered as an architecture of
+transformers when this module is imported, and is known in such a process alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import safe_open
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy, mse_loss
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+from transformers import (
+    AutoConfig,
+    AutoModel,
+    AutoModelForSequenceClassification,
+    AutoModelForTokenClassification,
+    PreTrainedConfig,
+    PreTrainedModel,
+)
+from transformers.modeling_outputs import BaseModelOutput, SequenceClassifierOutput, TokenClassifierOutput
+
+from bertology.encoders._modules import find_blocks
+from bertology.encoders.interventions import find_part
+from bertology.errors import ModelError
+
+ADAPTER_SIZE = "bertology_adapter_size"
+"""The entry of ``config.json`` of a model with bottleneck adapters: their inner size."""
+_MARK = ".bottleneck."
+_INIT_SD = 1e-2
+
+
+class AdaptedLinear(nn.Linear):
+    """A linear layer followed by a bottleneck adapter (Houlsby et al. 2019, figure 2): h + U · GELU(D · h).
+
+    The weights of the adapter are drawn from a normal distribution of standard deviation 0.01, cut at two of these, and
+    its biases are 0, so that it is nearly the identity at first (section 3.6).
+    """
+
+    def __init__(self, linear: nn.Linear, size: int) -> None:
+        with torch.device("meta"):
+            super().__init__(linear.in_features, linear.out_features, bias=linear.bias is not None)
+        self.weight, self.bias = linear.weight, linear.bias
+        down, up = nn.Linear(self.out_features, size), nn.Linear(size, self.out_features)
+        for part in (down, up):
+            nn.init.trunc_normal_(part.weight, std=_INIT_SD, a=-2 * _INIT_SD, b=2 * _INIT_SD)
+            nn.init.zeros_(part.bias)
+        self.bottleneck = nn.Sequential(down, nn.GELU(), up)
+
+    def forward(self, input: Tensor) -> Tensor:
+        """What the layer and its adapter make of an input ``[…, in]``: ``[…, out]``."""
+        hidden = super().forward(input)
+        adapted: Tensor = hidden + self.bottleneck(hidden)
+        return adapted
+
+
+def add_adapters(model: Any, size: int) -> None:
+    """Put two adapters into every block of a model of transformers, in place, and note their size in its configuration.
+
+    They follow the output of attention and that of the feed-forward part, before it is added to what came in. The
+    weights are drawn by the global generator. ModelError in families whose blocks are not known.
+    """
+    config = model.config
+    blocks = find_blocks(model.base_model, n_layers=config.num_hidden_layers, family=config.model_type)
+    for block in dict.fromkeys(blocks):
+        for site in ("attention_output", "feed_forward_output"):
+            linear = find_part(block, config.model_type, site)
+            if not isinstance(linear, nn.Linear):
+                raise ModelError(f"adapters: the blocks of {config.model_type} models have no linear layers: tune all")
+            parent, _, name = next(path for path, one in block.named_modules() if one is linear).rpartition(".")
+            adapted = AdaptedLinear(linear, size).to(linear.weight.dtype)
+            setattr(block.get_submodule(parent), name, adapted)
+    setattr(config, ADAPTER_SIZE, size)
+
+
+def load_adapters(model: Any, files: Iterable[Path]) -> set[str]:
+    """Copy the adapters' weights from safetensors files, of a model with any head; returns the names that they lack."""
+    prefix = f"{model.base_model_prefix}."
+    wanted = {name.removeprefix(prefix): name for name in model.state_dict() if _MARK in name}
+    found = dict[str, Tensor]()
+    for path in (path for path in files if path.suffix == ".safetensors"):
+        with safe_open(path, "pt") as weights:
+            bare = {name.removeprefix(prefix): name for name in weights.keys()}  # noqa: SIM118 - no mapping
+            found |= {wanted[name]: weights.get_tensor(bare[name]) for name in wanted.keys() & bare.keys()}
+    model.load_state_dict(found, strict=False)
+    return set(wanted.values()) - found.keys()
+
+
+class LstmConfig(PreTrainedConfig):
+    """Configuration of an encoder of bidirectional LSTMs over subword embeddings."""
+
+    model_type = "bertology_lstm"
+
+    def __init__(
+        self,
+        vocab_size: int = 1,
+        hidden_size: int = 2,
+        num_hidden_layers: int = 2,
+        max_position_embeddings: int = 512,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.vocab_size, self.hidden_size, self.num_hidden_layers = vocab_size, hidden_size, num_hidden_layers
+        self.max_position_embeddings, self.num_attention_heads = max_position_embeddings, 1  # for the record
+
+
+class LstmLayer(nn.Module):
+    """A bidirectional LSTM whose directions have half of the dimensions each."""
+
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        self.lstm = nn.LSTM(dim, dim // 2, batch_first=True, bidirectional=True)
+
+    def forward(self, hidden: Tensor, lengths: Tensor) -> Tensor:
+        """``[batch, piece, dim]`` from the same, of which each row has so many pieces."""
+        packed = pack_padded_sequence(hidden, lengths.cpu(), batch_first=True, enforce_sorted=False)
+        states, _ = pad_packed_sequence(self.lstm(packed)[0], batch_first=True, total_length=hidden.shape[1])
+        return states
+
+
+class _Lstm(PreTrainedModel):  # type: ignore[misc]
+    config_class = LstmConfig
+    base_model_prefix = "lstm"
+
+    def _init_weights(self, module: nn.Module) -> None:
+        if isinstance(module, nn.Linear | nn.LSTM | nn.Embedding):
+            module.reset_parameters()
+
+
+class LstmModel(_Lstm):
+    """Subword embeddings and layers of bidirectional LSTMs; padding stands to the right."""
+
+    def __init__(self, config: LstmConfig) -> None:
+        super().__init__(config)
+        self.embeddings = nn.Embedding(config.vocab_size, config.hidden_size)
+        self.layers = nn.ModuleList(LstmLayer(config.hidden_size) for _ in range(config.num_hidden_layers))
+        self.post_init()
+
+    def get_input_embeddings(self) -> nn.Module:
+        """The table of subword embeddings."""
+        return self.embeddings
+
+    def forward(
+        self, input_ids: Tensor, attention_mask: Tensor | None = None, output_hidden_states: bool = False, **_: Any
+    ) -> BaseModelOutput:
+        """Hidden states ``[batch, piece, dim]`` of the last layer, and of all layers from the embeddings on."""
+        states = [self.embeddings(input_ids)]
+        full = torch.full((len(input_ids),), input_ids.shape[1])
+        lengths = full if attention_mask is None else attention_mask.sum(1)
+        for layer in self.layers:
+            states.append(layer(states[-1], lengths))
+        return BaseModelOutput(states[-1], tuple(states) if output_hidden_states else None)
+
+
+class LstmForSequenceClassification(_Lstm):
+    """The last states of both directions, a layer with ReLU, and one of labels (Tang et al. 2019, section 3.1.2)."""
+
+    def __init__(self, config: LstmConfig) -> None:
+        super().__init__(config)
+        self.lstm, dim = LstmModel(config), config.hidden_size
+        self.classifier = nn.Sequential(nn.Linear(dim, dim), nn.ReLU(), nn.Linear(dim, config.num_labels))
+        self.post_init()
+
+    def forward(
+        self, input_ids: Tensor, attention_mask: Tensor | None = None, labels: Tensor | None = None, **_: Any
+    ) -> SequenceClassifierOutput:
+        """``logits [batch, label]``, and with labels the ``loss``."""
+        states = self.lstm(input_ids, attention_mask).last_hidden_state
+        ends = torch.full((len(states),), -1) if attention_mask is None else attention_mask.sum(1) - 1
+        half = states.shape[-1] // 2
+        last = torch.cat([states[torch.arange(len(states)), ends, :half], states[:, 0, half:]], dim=-1)
+        logits = self.classifier(last)
+        if labels is None:
+            return SequenceClassifierOutput(logits=logits)
+        if self.config.problem_type == "regression":
+            return SequenceClassifierOutput(mse_loss(logits[:, 0], labels.to(logits.dtype)), logits)
+        return SequenceClassifierOutput(cross_entropy(logits, labels), logits)
+
+
+class LstmForTokenClassification(_Lstm):
+    """A linear layer of labels on the states of each piece."""
+
+    def __init__(self, config: LstmConfig) -> None:
+        super().__init__(config)
+        self.lstm, self.classifier = LstmModel(config), nn.Linear(config.hidden_size, config.num_labels)
+        self.post_init()
+
+    def forward(
+        self, input_ids: Tensor, attention_mask: Tensor | None = None, labels: Tensor | None = None, **_: Any
+    ) -> TokenClassifierOutput:
+        """``logits [batch, piece, label]``, and with labels (-100 where none is asked) the ``loss``."""
+        logits = self.classifier(self.lstm(input_ids, attention_mask).last_hidden_state)
+        loss = None if labels is None else cross_entropy(logits.flatten(0, 1), labels.flatten())
+        return TokenClassifierOutput(loss, logits)
+
+
+AutoConfig.register(LstmConfig.model_type, LstmConfig)
+AutoModel.register(LstmConfig, LstmModel)
+AutoModelForSequenceClassification.register(LstmConfig, LstmForSequenceClassification)
+AutoModelForTokenClassification.register(LstmConfig, LstmForTokenClassification)

@@ -1,0 +1,229 @@
+"""The page of verdicts: claims by section, how each was measured, figures, examples, and the command for it."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from bertology._page import full_page
+from bertology.errors import BertologyError
+from bertology.families.contract import family_of
+from bertology.families.request import CorpusSettings
+from bertology.primer.claims import Claim, Rule
+from bertology.primer.rules import VERDICTS, Finding
+from bertology.primer.run import Outcome, Primer, described
+from bertology.primer.scores import Curve
+from bertology.probing import get_probe
+from bertology.results.report.comparison import layer_chart
+from bertology.results.rows import Score
+from bertology.results.table import Table
+from bertology.runner.plan import read_corpus
+
+_HERE = "primer/assets/"
+_REPORT = "results/report/assets/"
+_N_EXAMPLES = 3
+_RULES = {
+    "above": "holds where the interval of the score less the comparison lies above the margin, fails where below",
+    "below": "holds where the interval of the score less the comparison lies below minus the margin, fails where above",
+    "difference": "holds where the interval of the difference lies above the margin, fails where it lies below",
+    "equal": "holds where the interval of the difference lies within the margin, fails where it lies outside",
+    "rises": "holds where the interval of upper less lower third of the layers lies above 0, fails where below",
+    "falls": "holds where the interval of upper less lower third of the layers lies below 0, fails where above",
+    "exists": "the head that is best on dev is scored on test; holds where its interval lies above the margin, fails "
+    "where no head reaches it",
+    "peak": "holds where every layer that may be the best one (97.5 % confidence set) lies between these depths, fails "
+    "where none does",
+    "order": "holds where each step is in order by its interval, fails where one is reversed",
+    "share": "holds where more than this share lies above the margin, fails where fewer can, at a level corrected for "
+    "their number",
+    "correlation": "holds where the interval of the rank correlation lies below this value, fails where it lies above",
+}
+"""The rules in words, for the page."""
+
+
+def render_primer(primer: Primer) -> str:
+    """The whole page; it makes no request, and needs no script but for the choice of a theme."""
+    examples = _Examples(primer)
+    by_claim: dict[str, list[Outcome]] = {}
+    for one in primer.outcomes:
+        by_claim.setdefault(one.claim.id, []).append(one)
+    sections: dict[str, list[dict[str, Any]]] = {}
+    for same in by_claim.values():
+        sections.setdefault(same[0].claim.section, []).append(_claim(primer, same, examples))
+    counts = [
+        (
+            model,
+            [(name, sum(one.verdict == name for one in primer.outcomes if one.model == model)) for name in VERDICTS],
+        )
+        for model in primer.models
+    ]
+    return full_page(
+        _HERE + "primer.html",
+        title=f"bertology primer: {', '.join(primer.models)}",
+        styles=[_REPORT + "comparison.css", _HERE + "primer.css"],
+        scripts=(),
+        data={},
+        models=primer.models,
+        sections=[(name, primer.sections.get(name, ""), claims) for name, claims in sections.items()],
+        counts=counts,
+        notes=primer.legend(),
+        differing=[table for table in primer.shown()[1:] if len(primer.models) > 1],
+        chart_of=layer_chart,
+    )
+
+
+def _claim(primer: Primer, same: Sequence[Outcome], examples: _Examples) -> dict[str, Any]:
+    """What the page shows of one claim."""
+    claim = same[0].claim
+    outcomes = []
+    for one in same:
+        lines = [described(finding) for finding in one.findings] or [one.reason]
+        mark = (
+            "; random weights pass it as well, so that it says nothing about training" if one.passes_at_random else ""
+        )
+        deciding = one.deciding
+        summary = described(deciding) if deciding and one.verdict != "not tested" else one.reason
+        outcomes.append({"model": one.model, "verdict": one.verdict, "lines": lines, "mark": mark, "summary": summary})
+    command = f"bertology primer --out {primer.folder} --claim {claim.id.rpartition('.')[0]}"
+    return {
+        "claim": claim,
+        "outcomes": outcomes,
+        "charts": list(_charts(same)),
+        "rules": [_rule_in_words(claim, rule) for rule in claim.rule],
+        "examples": [found for one in same if (found := examples.of(one))],
+        "command": command,
+    }
+
+
+def _rule_in_words(claim: Claim, rule: Rule) -> str:
+    parts: list[str] = [rule.name]
+    if rule.against:
+        parts.append(
+            "against "
+            + ", ".join(name.replace("_", " ") if isinstance(name, str) else f"{name:g}" for name in rule.against)
+        )
+    if (rule.from_, rule.to) != (0.0, 1.0):
+        parts.append(f"between relative depths {rule.from_:g} and {rule.to:g}")
+    if rule.least is not None:
+        parts.append(f"{rule.least:g}")
+    if margin := claim.margin_of(rule):
+        parts.append(f"margin {margin:g}")
+    return f"{', '.join(parts)}: {_RULES[rule.name]}."
+
+
+def _charts(same: Sequence[Outcome]) -> Iterator[Table]:
+    """A chart for each finding whose scores stand by layer: a line for each model and baseline."""
+    known = set[tuple[str, ...]]()
+    for number in range(max(len(one.findings) for one in same)):
+        lines: dict[str, Curve] = {}
+        for one in same:
+            finding = one.findings[number] if number < len(one.findings) else None
+            name = "" if len(same) == 1 else f"{one.model} "
+            if finding is None or finding.score is None or not _is_by_layer(finding.score):
+                continue
+            lines[f"{name}{_about(finding)}"] = _best_heads(finding.score)
+            if finding.baseline is not None:
+                lines[f"{name}{finding.about.partition(' ')[2] or 'comparison'}"] = _best_heads(finding.baseline)
+        key = tuple(cell for line in lines.values() for cell in line.cells)
+        if lines and key not in known:
+            known.add(key)
+            yield _chart(lines, is_relative=len({len(line.keys) for line in lines.values() if len(line.keys) > 1}) > 1)
+
+
+def _is_by_layer(curve: Curve) -> bool:
+    return len(curve.keys) > 1 and all(row.layer is not None for row in curve.rows)
+
+
+def _about(finding: Finding) -> str:
+    row = finding.contrast.rows[0]
+    return "best head of each layer" if row.head else row.task
+
+
+def _best_heads(curve: Curve) -> Curve:
+    """Of a curve of heads the best one of each layer."""
+    if not any(isinstance(key, str) for key in curve.keys):
+        return curve
+    best: dict[int | None, int] = {}
+    for place, row in enumerate(curve.rows):
+        if row.layer not in best or curve.values[place] > curve.values[best[row.layer]]:
+            best[row.layer] = place
+    return curve.take(list(best.values()))
+
+
+def _chart(lines: dict[str, Curve], *, is_relative: bool) -> Table:
+    """A table by layer, or by relative depth of encoders with unequal numbers of layers, which the template draws."""
+    rows: dict[int, list[Score | None]] = {}
+    for place, line in enumerate(lines.values()):
+        low, high = line.bounds()
+        keys = [
+            round(100 * depth) if is_relative else row.layer for depth, row in zip(line.depths, line.rows, strict=True)
+        ]
+        scores = [Score(*map(float, one)) for one in zip(line.values, low, high, strict=True)]
+        for key, score in zip(keys, scores, strict=True):
+            if key is not None and math.isfinite(key):  # a baseline has no layer
+                rows.setdefault(int(key), [None] * len(lines))[place] = score
+    for place, line in enumerate(lines.values()):
+        if len(line.keys) == 1:  # a baseline of no layer is a level line
+            for row in rows.values():
+                row[place] = Score(float(line.values[0]))
+    metric = next(iter(lines.values())).rows[0].metric
+    corner = "Relative depth, %" if is_relative else "Layer"
+    ordered = {str(key): rows[key] for key in sorted(rows)}
+    return Table.of(metric, list(lines), ordered, (), metric=metric, corner=corner)
+
+
+class _Examples:
+    """Items that a claim's scores are right and wrong on, with their texts where the corpora can be read."""
+
+    def __init__(self, primer: Primer) -> None:
+        self._primer, self._texts = primer, dict[str, Any]()
+        self._settings: dict[str, CorpusSettings] = {one.title: one for one in primer.corpora}
+
+    def of(self, one: Outcome) -> dict[str, Any] | None:
+        """Right and wrong items of the finding that decides; None of statistics, which have none."""
+        finding, results = one.deciding, self._primer.results
+        if finding is None or results is None or finding.score is None:
+            return None
+        row = next((row for row in finding.contrast.rows if row.layer is not None), finding.score.rows[-1])
+        if row.head or row.cell_id not in results.kept:
+            return None
+        chosen = {"task": row.task, "corpus": row.corpus, "layer": row.layer, "model": row.model, "init": row.init}
+        with contextlib.suppress(BertologyError, KeyError):
+            frame = results.only(**chosen).predictions(texts=self._corpus(row.corpus))
+            if row.group:
+                frame = frame[frame["group"] == row.group]
+            frame = frame.assign(right=frame["gold"] == frame["predicted"])
+            prompts = self._prompts(row.task, row.corpus)
+            parts = {}
+            for is_right, name in ((True, "right"), (False, "wrong")):
+                some = frame[frame["right"] == is_right].drop_duplicates("sentence").head(_N_EXAMPLES)
+                parts[name] = [self._example(of, prompts) for of in some.to_dict("records")]
+            title = f"{row.task} at layer {row.layer}, {one.model}"
+            return {"title": title, **parts} if any(parts.values()) else None
+        return None
+
+    def _example(self, of: Mapping[Any, Any], prompts: dict[str, str]) -> dict[str, str]:
+        text = of.get("text") if isinstance(of.get("text"), str) else prompts.get(str(of["sentence"]), "")
+        word = of.get("word") if isinstance(of.get("word"), str) else ""
+        return {
+            "text": str(text or of["sentence"]),
+            "word": str(word),
+            "gold": str(of["gold"]),
+            "predicted": str(of["predicted"]),
+        }
+
+    def _corpus(self, title: str) -> Any:
+        if title not in self._texts:
+            self._texts[title] = None
+            with contextlib.suppress(BertologyError):
+                found = read_corpus(self._settings[title])
+                self._texts[title] = found if found.splits else None
+        return self._texts[title]
+
+    def _prompts(self, task: str, title: str) -> dict[str, str]:
+        """The text of each item that a task brings itself, by its id."""
+        probe, settings = get_probe(task), self._settings[title]
+        found = family_of(probe).items(probe, settings.name, most=settings.items, columns=settings.columns)
+        return {} if found is None else {item.id: item.text.replace("{mask}", "[MASK]") for item in found.items}

@@ -1,0 +1,188 @@
+"""Similarity of sentences: do the cosines of their vectors rise with the similarity that people see in them?
+
+Reimers & Gurevych (2019), *Sentence-BERT*, §4.1: Spearman's correlation of cosines with judgements of pairs, of which
+nothing is learned. Both sentences of a pair are read apart; the vector of a sentence is the mean of its words or, with
+``pool: cls``, the special token before it. ``spearman first_last`` takes the mean of the vectors of layer 1 and of the
+layer: in the last layer it is the first-last average of Su et al. (2021), *Whitening Sentence Representations for
+Better Semantics and Faster Retrieval*. ``sentence_similarity:whitened`` is their whitening: the mean of the vectors of
+the training sentences is taken off, and all directions are scaled to the same variance there, with no label.
+
+What to compare with: the share of words that both sentences have (``lexical``), the ratio of their lengths
+(``length``), and the same encoder with random weights. Intervals are over pairs.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertology.activations.layers import Floats32, span_means, unit_vectors
+from bertology.corpora import Sentences
+from bertology.errors import CorpusError, listed, quoted
+from bertology.geometry import GeometryProbe
+from bertology.geometry.probes import TextItems
+from bertology.measures import Metric, sum_metric
+from bertology.measures.sums import LayerSums, by_layer, rank_correlation_sums
+from bertology.probing import ControlNote, GeometryCounts, ProbeFamily, Splits
+from bertology.probing.items import SplitVectors, SplitWords
+
+Integers = NDArray[np.int64]
+_LEAST_PAIRS = 10
+_SAME = 1e-5  # cosines that differ by less are the same: those of special tokens in layer 0 differ by rounding alone
+_LEAST_VARIANCE, _ROUNDING = 1e-6, 1e-10
+"""Variance of a direction by the largest one, and by the mean square of vectors, below which it is left out."""
+
+
+@dataclass(frozen=True)
+class SentenceSimilarity(GeometryProbe):
+    """How do cosines of sentence vectors go with the similarity that people see?"""
+
+    column: str = ""
+    """Name of the labels that are numbers, such as ``similarity``; may be empty where there is only one."""
+    most_sentences: int = 4000
+    """Sentences of each split that are read at most, two a pair: random pairs of a larger text."""
+    task = "sentence_similarity"
+    subject = "meaning"
+    question = "Are the vectors of two sentences the more alike, the more similar people find them?"
+    reference = "Reimers & Gurevych 2019"
+    pools = ("mean", "cls")
+    baselines = (
+        ControlNote("lexical", "shared words", "share of the words of both sentences that are in each of them"),
+        ControlNote("length", "length", "number of words of the shorter sentence over that of the longer one"),
+    )
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        """Correlations of cosines in one layer, and in the mean of it and layer 1."""
+        about = "Spearman's correlation of cosines of pairs with judgements, "
+        return (
+            sum_metric("spearman", f"{about}vectors of one layer", bounds="correlation"),
+            sum_metric("spearman first_last", f"{about}mean of the layer and layer 1", bounds="correlation"),
+        )
+
+    def items(self, sentences: Splits, words: SplitWords | None = None) -> TextItems:
+        """Pairs of neighbouring sentences with a score, and the words of those that are read."""
+        pairs, scores = _pairs(sentences["test"], self.column)
+        if words is None:
+            drawn = np.random.default_rng(0).permutation(len(pairs))[: self.most_sentences // 2]
+            chosen = {"test": np.sort(pairs[drawn].ravel())}
+            for split in set(sentences) - {"test"}:
+                some = np.random.default_rng(0).permutation(len(sentences[split]))[: self.most_sentences]
+                chosen[split] = np.sort(some)
+            of = {split: sentences[split].sentence_of_word for split in chosen}
+            words = {split: np.flatnonzero(np.isin(of[split], chosen[split])) for split in chosen}
+        read = np.isin(pairs, sentences["test"].sentence_of_word[words["test"]]).all(axis=1)
+        if (n := int(read.sum())) < _LEAST_PAIRS:
+            raise CorpusError(f"{n} pairs of sentences with a score; give {_LEAST_PAIRS} or more")
+        n_train = len(np.unique(sentences["train"].sentence_of_word[words["train"]])) if "train" in words else 0
+        return TextItems(words, GeometryCounts(n, n_train), (pairs[read], scores[read]))
+
+    def statistics(self, vectors: SplitVectors, sentences: Splits, items: TextItems) -> Iterator[LayerSums]:
+        """Correlations by layer."""
+        numbers = {split: np.unique(sentences[split].sentence_of_word[words]) for split, words in items.words.items()}
+        read = {split: _SentenceVectors(split, of, vectors, sentences[split]) for split, of in numbers.items()}
+        (pairs, scores), layers = items.data, vectors["test"].layers
+        places = np.searchsorted(numbers["test"], pairs)  # [pair, 2]
+        first = {split: some.of(1) for split, some in read.items()} if 1 in layers else {}
+
+        def measured(layer: int) -> Iterator[LayerSums]:
+            of_layer = {split: some.of(layer) for split, some in read.items()}
+            mixed = {split: (of_layer[split] + some) / 2 for split, some in first.items()}
+            for metric, by_split in zip(self.metrics, (of_layer, mixed), strict=True):
+                if not by_split:
+                    continue
+                changed = self._changed(by_split)
+                if not changed.any():  # all vectors are the same
+                    continue
+                unit = unit_vectors(changed, layer)
+                cosines = np.einsum("pd,pd->p", *(unit[one] for one in places.T), dtype=np.float64)
+                if np.ptp(cosines) > _SAME:
+                    yield rank_correlation_sums(metric.name, cosines, scores, "pairs")
+
+        return by_layer((layer, measured(layer)) for layer in layers)
+
+    def _changed(self, by_split: Mapping[str, Floats32]) -> Floats32:
+        """``[sentence, dim]`` the vectors of test whose cosines are taken."""
+        return by_split["test"]
+
+    def baseline(self, name: str, sentences: Splits, items: TextItems) -> Iterator[LayerSums]:
+        """The correlation of what both sentences share on the surface."""
+        text, (pairs, scores) = sentences["test"], items.data
+        starts, values = text.starts.tolist(), list[float]()
+        for pair in pairs.tolist():
+            one, other = ([text.word(w).casefold() for w in range(starts[n], starts[n + 1])] for n in pair)
+            if name == "length":
+                values.append(min(len(one), len(other)) / max(len(one), len(other)))
+            else:
+                values.append(len({*one} & {*other}) / len({*one} | {*other}))
+        if np.ptp(values) > _SAME:
+            yield rank_correlation_sums("spearman", values, scores, "pairs")
+
+
+@dataclass(frozen=True)
+class Whitened(SentenceSimilarity):
+    """How do cosines of whitened sentence vectors go with the similarity that people see?"""
+
+    dimensions: int = 0
+    """Directions of the largest variance that are kept (256 in one of the paper's settings); all when 0."""
+    task = "sentence_similarity:whitened"
+    question = "Are the whitened vectors of two sentences the more alike, the more similar people find them?"
+    reference = "Su et al. 2021"
+    reads = ("train", "test")
+    fits = "mean and variance of the vectors of training sentences, with no label"
+
+    def _changed(self, by_split: Mapping[str, Floats32]) -> Floats32:
+        train = by_split["train"].astype(np.float64)
+        mean = train.mean(axis=0)
+        variances, directions = np.linalg.eigh(np.cov(train - mean, rowvar=False))
+        least = max(_LEAST_VARIANCE * variances[-1], _ROUNDING * float((train**2).mean()))
+        kept = np.flatnonzero(variances > least)[::-1][: self.dimensions or None]
+        whitening = directions[:, kept] / np.sqrt(variances[kept])
+        return np.asarray((by_split["test"] - mean) @ whitening, dtype=np.float32)
+
+
+@dataclass(frozen=True)
+class _SentenceVectors:
+    """Vectors of some sentences of a split: of their special tokens where these are read, else the means of words."""
+
+    split: str
+    numbers: Integers  # [sentence] ascending
+    vectors: SplitVectors
+    text: Sentences
+
+    def of(self, layer: int) -> Floats32:
+        """``[sentence, dim]`` vectors in one layer."""
+        if (cls := self.vectors.get(f"cls:{self.split}")) is not None:
+            return cls.of(layer)[np.searchsorted(cls.words, self.numbers)]
+        words = self.vectors[self.split]
+        spans = np.searchsorted(words.words, self.text.starts[np.stack([self.numbers, self.numbers + 1], axis=1)])
+        return span_means(words.of(layer), spans)
+
+
+def _pairs(text: Sentences, column: str) -> tuple[Integers, NDArray[np.float64]]:
+    """``[pair, 2]`` numbers of the two sentences of each pair in a split of ``apart:CORPUS``, and ``[pair]`` scores."""
+    stems = [text.id(number).rpartition("/") for number in range(len(text))]
+    firsts = [n for n in range(len(text) - 1) if stems[n][2] == "1" and stems[n + 1] == (*stems[n][:2], "2")]
+    names = text.target_layers
+    if not firsts or any(target.span2 for name in names for _, (target, *_) in text.targets(name)):
+        raise CorpusError(
+            "no pair of sentences in it; give pairs of texts with a number each, read apart: apart:CORPUS"
+        )
+    if column not in names and (column or len(names) != 1):
+        problem = f"no label {quoted(column)}" if column else f"{len(names)} kinds of labels"
+        raise CorpusError(f"{problem}; name the one with scores as column, of {listed(names)}")
+    found, pairs, scores = dict(text.targets(column or names[0])), list[tuple[int, int]](), list[float]()
+    for first in filter(found.__contains__, firsts):
+        label = str(found[first][0].label)
+        try:
+            scores.append(float(label))
+        except ValueError:
+            raise CorpusError(f"pair {quoted(stems[first][0])}: label {quoted(label)} is no number") from None
+        pairs.append((first, first + 1))
+    if not np.isfinite(scores).all() or len(set(scores)) < 2:
+        raise CorpusError("the scores of pairs are all the same, or not finite: there is nothing to correlate with")
+    return np.array(pairs, dtype=np.int64), np.array(scores)
+
+
+PROBE = ProbeFamily.among([Whitened()], argument="change of vectors", default=SentenceSimilarity())
