@@ -19,7 +19,7 @@ from bertology._settings import Text
 from bertology.errors import BertologyError, NameNotFoundError, quoted
 from bertology.families.contract import family_of
 from bertology.families.request import RANDOM, CorpusSettings, ReadoutSettings
-from bertology.measures.metrics import CONTROLS, METRICS
+from bertology.measures.metrics import METRICS
 from bertology.probing import get_probe
 
 DEFAULT = Path(__file__).with_name("claims.yaml")
@@ -88,7 +88,8 @@ class Rule(_Settings):
     against: Annotated[
         tuple[float | Text, ...], BeforeValidator(lambda one: one if isinstance(one, list) else [one])
     ] = ()
-    """Baselines of the task, `random`, or values; the rule is put to each of them."""
+    """Baselines of the task, `random`, or values; the rule is put to each of them. Of `rises`, `falls` and
+    `difference` they are subtracted from the scores."""
     a: Measurement = Measurement()
     b: Measurement = Measurement()
     """The two measurements that are compared, as far as they differ from the measurement of the claim."""
@@ -193,7 +194,7 @@ class Claim(_Settings):
         two = rule.name in ("difference", "equal", "correlation")
         found = [rule.a.over(base), rule.b.over(base)] if two else [base]
         names = [name for name in rule.against if isinstance(name, str)]
-        found += [one.model_copy(update={"control": name}) for one in found[:1] for name in names]
+        found += [one.model_copy(update={"control": name}) for one in found for name in names]
         if rule.over:
             found = [rule.measured(one, value) for value in rule.over for one in found]
         return tuple(dict.fromkeys(found))
@@ -313,7 +314,7 @@ def _check(one: Measurement, roles: set[str]) -> None:
     known = {"none", RANDOM, "control_task", *notes}
     if one.control not in known:
         raise NameNotFoundError(
-            f"against: {name_not_found(f'baseline of {probe.task}', one.control, known | {*CONTROLS})}"
+            f"against: {name_not_found(f'baseline of {probe.task}', one.control, known)}"
         )
 
 

@@ -136,7 +136,7 @@ def _one(rule: Rule, base: Measurement, margin: float, curve: GetCurve, value: s
                 found = _head(base, margin, curve, name, _span(rule))
                 yield replace(found, about=named + found.about)
         case "difference" | "equal":
-            a, b = (_best(rule.measured(side.over(base), value), curve) for side in (rule.a, rule.b))
+            a, b = (_best(rule, rule.measured(side.over(base), value), curve) for side in (rule.a, rule.b))
             yield _difference(a, b, margin, named, is_equal=rule.name == "equal")
         case "rises" | "falls":
             yield _trend(rule, base, curve, named)
@@ -205,11 +205,19 @@ def _head(
     return Finding(f"a head above {text}", verdict, margin, contrast.take([place]), *interval, where, score, kept)
 
 
-def _best(one: Measurement, curve: GetCurve) -> Curve:
-    """One score: at the best layer, or the mean over the layers that are asked about."""
-    score = _reduced(curve(one), one.at)
+def _best(rule: Rule, one: Measurement, curve: GetCurve) -> Curve:
+    """One score, less the baselines that are named: at the best layer, or the mean over those that are asked about."""
+    score = _less_baselines(rule, one, curve)
     sign = 1 if score.rows[0].higher_is_better else -1
+    score = _reduced(score, one.at)
     return score.take([int(np.argmax(sign * score.values))])
+
+
+def _less_baselines(rule: Rule, one: Measurement, curve: GetCurve) -> Curve:
+    score = curve(one)
+    for name in rule.against:
+        score = score.less(curve(one.model_copy(update={"control": name})) if isinstance(name, str) else name)
+    return score
 
 
 def _difference(a: Curve, b: Curve, margin: float, named: str, *, is_equal: bool) -> Finding:
@@ -239,10 +247,7 @@ def _thirds(curve: Curve) -> Curve:
 
 def _trend(rule: Rule, base: Measurement, curve: GetCurve, named: str) -> Finding:
     """Upper less lower third of the layers between two depths; of a curve less its baseline where one is named."""
-    score = curve(base)
-    for name in rule.against:
-        score = score.less(curve(base.model_copy(update={"control": name})) if isinstance(name, str) else name)
-    score = score.by_layer()
+    score = _less_baselines(rule, base, curve).by_layer()
     contrast = _thirds(score.between(rule.from_, rule.to))
     (low,), (high,) = contrast.bounds()
     is_up, is_down = low > 0, high < 0
@@ -289,7 +294,7 @@ def _mean_rank(curves: Sequence[Curve]) -> Curve:
 
 def _order(rule: Rule, base: Measurement, curve: GetCurve) -> Iterator[Finding]:
     """Each score lies below the next one; one reversed pair is enough for the claim to fail."""
-    scores = {value: _best(rule.measured(base, value), curve) for value in rule.over}
+    scores = {value: _best(rule, rule.measured(base, value), curve) for value in rule.over}
     steps = list(pairwise(rule.over))
     findings = []
     for lower, upper in steps:
