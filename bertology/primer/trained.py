@@ -17,6 +17,8 @@ from bertology.families.request import CorpusSettings
 from bertology.measures.intervals import Bootstrap
 from bertology.primer.claims import ENCODER, Claims, Training
 
+_SHARE = "_of_layers"
+"""Ends the name of a setting that is a share of the encoder's layers: ``drop_top_of_layers: 0.33``."""
 _SPREAD = "sd_"
 """Begins the name of the standard deviation of a score over seeds: ``sd_accuracy``."""
 
@@ -95,6 +97,7 @@ def _made(
 ) -> dict[int, str]:
     """The model folders of one role by seed."""
     from bertology.compression import compress
+    from bertology.encoders import model_shape, resolve_model
     from bertology.finetuning import finetune
     from bertology.pocket import PretrainSettings, pretrain
 
@@ -122,6 +125,9 @@ def _made(
         return found
     settings = dict(training.compress or {})
     method = settings.pop("method")
+    n_layers = model_shape(resolve_model(next(iter(sources.values())))).n_layers
+    for name in [name for name in settings if name.endswith(_SHARE)]:
+        settings[name.removesuffix(_SHARE)] = max(1, round(settings.pop(name) * n_layers))
     found = {}
     for seed, source in sources.items():
         out = where / f"seed-{seed}"
@@ -149,8 +155,8 @@ def _fresh(source: str, folder: Path, seed: int) -> str:
 def own_scores(folders: Sequence[str], metric: str, *, n_resamples: int, seed: int) -> list[Bootstrap]:
     """The score of trainings themselves on test, by run: of fine-tuned models with resamples of the items.
 
-    ``sd_accuracy`` is the standard deviation of ``accuracy`` over seeds, ``closed_heads`` the share of heads whose gates
-    were learned to be 0; of pretrained models it is a figure of ``training.json``. Of these the runs are what varies.
+    ``sd_accuracy`` is the standard deviation of ``accuracy`` over seeds, ``closed_heads`` the share of heads whose
+    learned gates are 0; of pretrained models it is a figure of ``training.json``. Of these the runs are what varies.
 
     Raises:
         BertologyError: the models have no such score.
