@@ -261,10 +261,10 @@ def _counted(rows: Sequence[ResultRow], column: Column, every: Sequence[predicti
     n_clusters = {(name, ""): scores.n_clusters for name, scores in column.scores.items()}
     n_clusters |= {key: scores.n_clusters for key, scores in column.by_group.items()}
     kinds = {(sums.metric, sums.group): sums.unit for sums in every}
-    of_sentences = [sums for sums in every if sums.unit == "sentences"]
+    of_items = [sums for sums in every if sums.unit in ("sentences", "ranges")]
     stated = {name: n for one in column.records for name, n in one.facts.get("groups", {}).items()}
     n_items = {}
-    for sums in of_sentences:
+    for sums in of_items:
         under, of_group = sums.under, stated.get(f"{sums.metric} {sums.group}")
         # Denominators that are numbers of items; those that are all 1 weight clusters alike.
         if of_group is not None:

@@ -129,6 +129,7 @@ def test_errors_of_numbers_cut_unlike_their_successor(tiny_bert: Path) -> None:
         (group,) = {row.group for row in found.rows if row.group and row.group.startswith("another")}
         of_group = value_of(found, "absolute_error", layer=layer, group=group)
         assert of_group == pytest.approx(errors[is_uneven].mean(), rel=1e-4)
+        assert {row.n_items for row in found.rows if row.group == group} == {is_uneven.sum()}
         # The coefficient of a regression of errors on being uneven, with a constant for each hundred.
         design = np.column_stack([is_uneven, np.eye(20)[ranges]])
         coefficient = np.linalg.lstsq(design, errors, rcond=None)[0][0]
