@@ -1,6 +1,6 @@
 """Syntax in heads: does what a head looks at most stand in one relation to the word that looks?
 
-Four questions, the first three of every head by itself:
+Five questions, all but the last of every head by itself:
 
 - ``head_syntax``: by relation, the share of words whose most attended word is their head, and of those that their head
   looks at most, of all words (Clark et al. 2019, *What Does BERT Look At?*, §4.2). Baseline ``offset``: the word at a
@@ -13,6 +13,10 @@ Four questions, the first three of every head by itself:
   than at any other mention before (Clark et al. 2019, §4.3, who read whole passages). Baselines ``nearest``: the
   nearest mention; ``head_match``: the nearest with the same head word; ``rule``: the nearest of those with the same
   words, or else with the same head word, or else of the same number, gender and person, or else of all.
+- ``head_syntax:roles``: by role, the share of predicates whose most attended word is the head word of a core argument
+  in this role (``A0``, ``A1`` of PropBank), and of such words that look at their predicate most. After Kovaleva et al.
+  (2019), *Revealing the Dark Secrets of BERT*, §4.2, who ask how much attention two heads of BERT give to words that
+  evoke a frame and to its core elements. Baseline ``offset``, as above.
 
 - ``head_syntax:parser``: how often all heads together name the syntactic head, by weights that are fitted to half of
   the sentences for the other half: one weight for each head, or weights that depend on the two words (Clark et al.
@@ -32,7 +36,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import numpy as np
 
 from bertology.attention import GateProbe
-from bertology.attention.arcs.questions import Arcs, TextTrees, antecedents, dependency_arcs
+from bertology.attention.arcs.questions import Arcs, TextTrees, antecedents, dependency_arcs, role_arcs
 from bertology.attention.probes import ArcProbe, BestHeadProbe
 from bertology.corpora import Sentences
 from bertology.measures import share_metric
@@ -129,6 +133,25 @@ class Coreference(ArcProbe):
 
 
 @dataclass(frozen=True)
+class SemanticRoles(ArcProbe):
+    """Does a head link predicates with their arguments?"""
+
+    fewest_arcs: int = 20
+    """Roles with fewer arcs are not shown."""
+    farthest: int = 3
+    """Offsets of the baseline, to either side."""
+    task = "head_syntax:roles"
+    question = "Does a head look from a predicate at a core argument, or back?"
+    reference = "cf. Kovaleva et al. 2019, §4.2"
+    metrics = (share_metric("role_accuracy", "share of words that attend most to their predicate or core argument"),)
+    baselines = (OFFSET,)
+
+    def arcs(self, sentences: Sentences, use: str) -> Sequence[Arcs]:
+        """Arcs by role and direction."""
+        return [role_arcs(sentences, fewest=1 if use == "choice" else self.fewest_arcs)]
+
+
+@dataclass(frozen=True)
 class Parser(GateProbe):
     """Do all heads together name the syntactic head?"""
 
@@ -160,7 +183,7 @@ class Parser(GateProbe):
 
 
 PROBE = ProbeFamily.among(
-    [Trees(), Coreference(), Parser()],
+    [Trees(), Coreference(), SemanticRoles(), Parser()],
     argument="question about syntax",
     reference="Clark et al. 2019, §4; Htut et al. 2019",
     default=Relations(),

@@ -33,7 +33,7 @@ from bertology.cloze import MASK, ClozeItem, ClozeItems, ClozeProbe, Prompt, ask
 from bertology.cloze.probes import with_ignored
 from bertology.corpora.prompts.lama import read_lama, read_pararel, read_primed
 from bertology.measures import Metric, find_metric
-from bertology.measures.metrics import Bounds, mean_over_groups
+from bertology.measures.metrics import mean_over_groups
 from bertology.probing import LeftOut, ProbeFamily
 
 if TYPE_CHECKING:
@@ -111,8 +111,7 @@ def _lost(counts: NDArray[Any], labels: Sequence[str]) -> NDArray[np.float64]:
     return _of_all(counts, labels) - _of_kept(counts, labels)
 
 
-def _filtered(name: str, description: str, score: Any, bounds: Bounds, which: Any = None) -> Metric:
-    return Metric(name, True, description, score, "answers", which, bounds=bounds)
+_WITHOUT, _ALL = "share of answers predicted first, without guessable facts", "the same share, of all facts"
 
 
 @dataclass(frozen=True)
@@ -123,9 +122,9 @@ class Unguessed(Lama):
     question = "Which word completes a fact that the subject's name does not give away?"
     reference = "Poerner et al. 2020"
     metrics = (
-        _filtered("p_at_1", "share of answers predicted first, without guessable facts", _of_kept, "share", _is_kept),
-        _filtered("p_at_1 lost", "share in all facts minus that without guessable ones", _lost, "none"),
-        _filtered("p_at_1 all", "share of answers predicted first, mean over relations of all facts", _of_all, "share"),
+        Metric("p_at_1", True, _WITHOUT, _of_kept, "answers", _is_kept),
+        Metric("p_at_1 lost", True, f"{_ALL}, minus that without guessable ones", _lost, "answers", bounds="none"),
+        Metric("p_at_1 all", True, _ALL, _of_all, "answers"),
     )
     baselines = ()
     most_draws = 1
@@ -135,14 +134,14 @@ class Unguessed(Lama):
         is_part = [bool(item.subject) and item.answer.lower() in item.subject.lower() for item in items.items]
         prompts, owners = list[Prompt](), list[int]()
         for number, item in enumerate(items.items):
-            if (kind := _GUESSABLE.get(item.id.partition(":")[0])) and not is_part[number]:
-                for name in item.subject.split():
-                    text = f"{name} is a common name in the following {kind}: {MASK}."
-                    prompts.append(Prompt(text, (item.answer,), at=-1))
-                    owners.append(number)
+            kind = "" if is_part[number] else _GUESSABLE.get(item.id.partition(":")[0], "")
+            for name in item.subject.split() if kind else ():
+                text = f"{name} is a common name in the following {kind}: {MASK}."
+                prompts.append(Prompt(text, (item.answer,)))
+                owners.append(number)
         scores = ask(encoder, prompts, ranks=True) if prompts else None
-        ranks = scores.ranks[0] if scores is not None and scores.ranks is not None else np.zeros(0)
-        guessed = set(np.array(owners, dtype=np.int64)[(ranks > 0) & (ranks <= _FIRST)].tolist())
+        ranks = () if scores is None else (int(scores.ranks_of(number)[0, 0]) for number in range(len(prompts)))
+        guessed = {owner for owner, rank in zip(owners, ranks, strict=True) if 0 < rank <= _FIRST}
         ends = [_LEFT_OUT[0] if part else _LEFT_OUT[1] if n in guessed else "" for n, part in enumerate(is_part)]
         marked = (replace(item, group=item.group + end) for item, end in zip(items.items, ends, strict=True))
         return replace(items, items=tuple(marked))

@@ -65,13 +65,11 @@ class SentenceSimilarity(GeometryProbe):
         """Pairs of neighbouring sentences with a score, and the words of those that are read."""
         pairs, scores = _pairs(sentences["test"], self.column)
         if words is None:
-            drawn = np.random.default_rng(0).permutation(len(pairs))[: self.most_sentences // 2]
-            chosen = {"test": np.sort(pairs[drawn].ravel())}
-            for split in set(sentences) - {"test"}:
-                some = np.random.default_rng(0).permutation(len(sentences[split]))[: self.most_sentences]
-                chosen[split] = np.sort(some)
-            of = {split: sentences[split].sentence_of_word for split in chosen}
-            words = {split: np.flatnonzero(np.isin(of[split], chosen[split])) for split in chosen}
+            drawn = np.random.default_rng(0).permutation
+            chosen = {split: drawn(len(text))[: self.most_sentences] for split, text in sentences.items()}
+            chosen["test"] = pairs[drawn(len(pairs))[: self.most_sentences // 2]]
+            of = {split: np.isin(text.sentence_of_word, chosen[split]) for split, text in sentences.items()}
+            words = {split: np.flatnonzero(is_in) for split, is_in in of.items()}
         read = np.isin(pairs, sentences["test"].sentence_of_word[words["test"]]).all(axis=1)
         if (n := int(read.sum())) < _LEAST_PAIRS:
             raise CorpusError(f"{n} pairs of sentences with a score; give {_LEAST_PAIRS} or more")
@@ -81,24 +79,32 @@ class SentenceSimilarity(GeometryProbe):
     def statistics(self, vectors: SplitVectors, sentences: Splits, items: TextItems) -> Iterator[LayerSums]:
         """Correlations by layer."""
         numbers = {split: np.unique(sentences[split].sentence_of_word[words]) for split, words in items.words.items()}
-        read = {split: _SentenceVectors(split, of, vectors, sentences[split]) for split, of in numbers.items()}
         (pairs, scores), layers = items.data, vectors["test"].layers
         places = np.searchsorted(numbers["test"], pairs)  # [pair, 2]
-        first = {split: some.of(1) for split, some in read.items()} if 1 in layers else {}
+
+        def of_sentences(layer: int) -> dict[str, Floats32]:
+            """``[sentence, dim]`` by split: the special tokens where these are read, else the means of words."""
+            found = {}
+            for split, read in numbers.items():
+                ends = sentences[split].starts[np.stack([read, read + 1], axis=1)]
+                if (cls := vectors.get(f"cls:{split}")) is not None:
+                    found[split] = cls.of(layer)[np.searchsorted(cls.words, read)]
+                else:
+                    words = vectors[split]
+                    found[split] = span_means(words.of(layer), np.searchsorted(words.words, ends))
+            return found
+
+        first = of_sentences(1) if 1 in layers else {}
 
         def measured(layer: int) -> Iterator[LayerSums]:
-            of_layer = {split: some.of(layer) for split, some in read.items()}
-            mixed = {split: (of_layer[split] + some) / 2 for split, some in first.items()}
-            for metric, by_split in zip(self.metrics, (of_layer, mixed), strict=True):
-                if not by_split:
-                    continue
-                changed = self._changed(by_split)
-                if not changed.any():  # all vectors are the same
-                    continue
-                unit = unit_vectors(changed, layer)
+            of_layer = of_sentences(layer)
+            mixed = {split: (of_layer[split] + some) / np.float32(2) for split, some in first.items()}
+            every = {"spearman": of_layer} | ({"spearman first_last": mixed} if mixed else {})
+            for metric, by_split in every.items():
+                unit = unit_vectors(self._changed(by_split), layer, may_vanish=True)
                 cosines = np.einsum("pd,pd->p", *(unit[one] for one in places.T), dtype=np.float64)
                 if np.ptp(cosines) > _SAME:
-                    yield rank_correlation_sums(metric.name, cosines, scores, "pairs")
+                    yield rank_correlation_sums(metric, cosines, scores, "pairs")
 
         return by_layer((layer, measured(layer)) for layer in layers)
 
@@ -142,36 +148,16 @@ class Whitened(SentenceSimilarity):
         return np.asarray((by_split["test"] - mean) @ whitening, dtype=np.float32)
 
 
-@dataclass(frozen=True)
-class _SentenceVectors:
-    """Vectors of some sentences of a split: of their special tokens where these are read, else the means of words."""
-
-    split: str
-    numbers: Integers  # [sentence] ascending
-    vectors: SplitVectors
-    text: Sentences
-
-    def of(self, layer: int) -> Floats32:
-        """``[sentence, dim]`` vectors in one layer."""
-        if (cls := self.vectors.get(f"cls:{self.split}")) is not None:
-            return cls.of(layer)[np.searchsorted(cls.words, self.numbers)]
-        words = self.vectors[self.split]
-        spans = np.searchsorted(words.words, self.text.starts[np.stack([self.numbers, self.numbers + 1], axis=1)])
-        return span_means(words.of(layer), spans)
-
-
 def _pairs(text: Sentences, column: str) -> tuple[Integers, NDArray[np.float64]]:
     """``[pair, 2]`` numbers of the two sentences of each pair in a split of ``apart:CORPUS``, and ``[pair]`` scores."""
-    stems = [text.id(number).rpartition("/") for number in range(len(text))]
+    names, stems = text.target_layers, [text.id(number).rpartition("/") for number in range(len(text))]
     firsts = [n for n in range(len(text) - 1) if stems[n][2] == "1" and stems[n + 1] == (*stems[n][:2], "2")]
-    names = text.target_layers
     if not firsts or any(target.span2 for name in names for _, (target, *_) in text.targets(name)):
         raise CorpusError(
             "no pair of sentences in it; give pairs of texts with a number each, read apart: apart:CORPUS"
         )
     if column not in names and (column or len(names) != 1):
-        problem = f"no label {quoted(column)}" if column else f"{len(names)} kinds of labels"
-        raise CorpusError(f"{problem}; name the one with scores as column, of {listed(names)}")
+        raise CorpusError(f"no label {quoted(column)}; name the one with scores as column, of {listed(names)}")
     found, pairs, scores = dict(text.targets(column or names[0])), list[tuple[int, int]](), list[float]()
     for first in filter(found.__contains__, firsts):
         label = str(found[first][0].label)

@@ -145,10 +145,10 @@ def rank_correlation_sums(metric: str, first: ArrayLike, second: ArrayLike, kind
 
     pair = [np.asarray(some, dtype=np.float64) for some in (first, second)]
     ranks = [rankdata(some) for some in pair]
-    values = [np.corrcoef(ranks)[0, 1]]
+    values = [np.asarray(np.corrcoef(ranks))[0, 1]]
     for item in range(len(pair[0])):
         left = [one - (some > some[item]) - (some == some[item]) / 2 for one, some in zip(ranks, pair, strict=True)]
-        values.append(np.corrcoef(np.delete(left, item, axis=1))[0, 1])
+        values.append(np.asarray(np.corrcoef(np.delete(left, item, axis=1)))[0, 1])
     return left_out_sums(metric, np.array(values), kind)
 
 

@@ -53,7 +53,8 @@ class Measurement(_Settings):
     metric: Text | None = None
     """Metric of the task; the main one when left out."""
     group: Text | None = None
-    """A group of items, such as a relation or paradigm; all items when left out."""
+    """A group of items, such as a relation or paradigm, or items of all groups that fit a pattern with `*`; all items
+    when left out."""
     control: Text = "none"
     """`none` for the task itself, `random` for random weights, or a baseline of the task."""
     at: Literal["best", "all", "whole"] | tuple[_Depth, _Depth] = "best"
@@ -61,6 +62,9 @@ class Measurement(_Settings):
     score of the whole model, or the mean over layers between two relative depths (0 embeddings, 1 last layer)."""
     model: Text = ENCODER
     """Role of the model: `encoder`, or a model trained for the claims."""
+
+    def __hash__(self) -> int:
+        return hash(self.model_dump_json())  # settings of readouts are mappings
 
     def over(self, other: Measurement) -> Measurement:
         """The measurement, with what it leaves out taken from another."""
@@ -91,8 +95,11 @@ class Rule(_Settings):
     from_: Annotated[_Depth, Field(alias="from")] = 0.0
     to: _Depth = 1.0
     """Relative depths that bound the layers that are looked at."""
-    over: tuple[Text, ...] = ()
-    """Values that `{x}` stands for in task, metric, group or role."""
+    over: Annotated[
+        Mapping[str, Text | None], BeforeValidator(lambda one: dict.fromkeys(one) if isinstance(one, list) else one)
+    ] = {}
+    """Values that `{x}` stands for in task, metric, group or role; or a mapping of such values to the roles of the
+    corpora that they are measured on."""
     least: _Depth | None = None
     """The share that `share` compares with, or the correlation that `correlation` has to stay below."""
     margin: float | None = None
@@ -117,6 +124,11 @@ class Rule(_Settings):
         if self.from_ >= self.to:
             raise ValueError(f"from is {self.from_:g}, which should be below to, {self.to:g}")
         return self
+
+    def measured(self, base: Measurement, value: str) -> Measurement:
+        """The measurement of one value of ``over``; as it is where the value is empty."""
+        one = base.at_value(value)
+        return one if self.over.get(value) is None else one.model_copy(update={"on": self.over[value]})
 
 
 class Margin(_Settings):
@@ -183,7 +195,7 @@ class Claim(_Settings):
         names = [name for name in rule.against if isinstance(name, str)]
         found += [one.model_copy(update={"control": name}) for one in found[:1] for name in names]
         if rule.over:
-            found = [one.at_value(value) for value in rule.over for one in found]
+            found = [rule.measured(one, value) for value in rule.over for one in found]
         return tuple(dict.fromkeys(found))
 
     def margin_of(self, rule: Rule) -> float:

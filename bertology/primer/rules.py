@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Literal
 
 import numpy as np
@@ -119,7 +120,7 @@ def apply(claim: Claim, rule: Rule, curve: GetCurve) -> list[Finding]:
     """
     base, margin = rule.measured_by.over(claim.measured_by), claim.margin_of(rule)
     if rule.over and rule.name not in ("order", "share", "correlation", "peak"):
-        return [one for value in rule.over for one in _one(rule, base.at_value(value), margin, curve, value)]
+        return [one for value in rule.over for one in _one(rule, rule.measured(base, value), margin, curve, value)]
     return list(_one(rule, base, margin, curve))
 
 
@@ -132,10 +133,10 @@ def _one(rule: Rule, base: Measurement, margin: float, curve: GetCurve, value: s
                 yield replace(found, about=named + found.about)
         case "exists":
             for name in rule.against:
-                found = _head(base, margin, curve, name)
+                found = _head(base, margin, curve, name, _span(rule))
                 yield replace(found, about=named + found.about)
         case "difference" | "equal":
-            a, b = (_best(side.over(base).at_value(value), curve) for side in (rule.a, rule.b))
+            a, b = (_best(rule.measured(side.over(base), value), curve) for side in (rule.a, rule.b))
             yield _difference(a, b, margin, named, is_equal=rule.name == "equal")
         case "rises" | "falls":
             yield _trend(rule, base, curve, named)
@@ -149,6 +150,10 @@ def _one(rule: Rule, base: Measurement, margin: float, curve: GetCurve, value: s
             yield _correlation(rule, base, curve)
 
 
+def _within(score: Curve, span: tuple[float, float] | None) -> Curve:
+    return score if span is None else score.between(*span)
+
+
 def _reduced(score: Curve, at: object) -> Curve:
     """The mean over a range of depths, where a measurement asks for one."""
     return score.between(*at).mean() if isinstance(at, tuple) else score
@@ -158,7 +163,7 @@ def _against(rule: Rule, base: Measurement, margin: float, curve: GetCurve, name
     """``above``: the score exceeds a baseline or value by the margin; ``below``: it stays below it."""
     score = curve(base)
     baseline = curve(base.model_copy(update={"control": name})) if isinstance(name, str) else name
-    contrast = _reduced(score.less(baseline), base.at)
+    contrast = _reduced(_within(score.less(baseline), _span(rule)), base.at)
     is_above = rule.name == "above"
     threshold = margin if is_above else -margin
     if is_above:
@@ -175,9 +180,16 @@ def _against(rule: Rule, base: Measurement, margin: float, curve: GetCurve, name
     return Finding(about, verdict, threshold, contrast.take([place]), low, high, where, score, kept)
 
 
-def _head(base: Measurement, margin: float, curve: GetCurve, name: float | str) -> Finding:
+def _span(rule: Rule) -> tuple[float, float] | None:
+    """The depths between which layers are looked at; None where all of them are."""
+    return None if (rule.from_, rule.to) == (0.0, 1.0) else (rule.from_, rule.to)
+
+
+def _head(
+    base: Measurement, margin: float, curve: GetCurve, name: float | str, span: tuple[float, float] | None = None
+) -> Finding:
     """The head that is best on dev, on test; the claim fails only where no head reaches the margin."""
-    dev, score = curve(base, split="dev"), curve(base)
+    dev, score = (_within(one, span) for one in (curve(base, split="dev"), curve(base)))
     baseline = curve(base.model_copy(update={"control": name})) if isinstance(name, str) else name
     contrast = score.less(baseline)
     place = score.keys.index(dev.keys[int(np.argmax(dev.values))])
@@ -244,7 +256,7 @@ def _trend(rule: Rule, base: Measurement, curve: GetCurve, named: str) -> Findin
 def _peak(rule: Rule, base: Measurement, curve: GetCurve) -> Finding:
     """Every layer of the best set lies between two depths; of several tasks by the mean of ranks."""
     if rule.over:
-        score = _mean_rank([curve(base.at_value(value)) for value in rule.over])
+        score = _mean_rank([curve(rule.measured(base, value)) for value in rule.over])
         higher = False
     else:
         score = curve(base).by_layer()
@@ -277,8 +289,8 @@ def _mean_rank(curves: Sequence[Curve]) -> Curve:
 
 def _order(rule: Rule, base: Measurement, curve: GetCurve) -> Iterator[Finding]:
     """Each score lies below the next one; one reversed pair is enough for the claim to fail."""
-    scores = {value: _best(base.at_value(value), curve) for value in rule.over}
-    steps = list(zip(rule.over, rule.over[1:], strict=False))
+    scores = {value: _best(rule.measured(base, value), curve) for value in rule.over}
+    steps = list(pairwise(rule.over))
     findings = []
     for lower, upper in steps:
         contrast = scores[upper].less(scores[lower])
@@ -305,7 +317,7 @@ def _share(rule: Rule, base: Measurement, margin: float, curve: GetCurve) -> Fin
         n = len(rule.over)
         values = []
         for value in rule.over:
-            one = base.at_value(value)
+            one = rule.measured(base, value)
             found = _head(one, margin, curve, against[0])
             low, high = (float(bound[0]) for bound in found.contrast.bounds(n_others=n))
             above, below = above + (low > margin), below + (high < margin)
@@ -331,7 +343,7 @@ def _correlation(rule: Rule, base: Measurement, curve: GetCurve) -> Finding:
     from scipy.stats import rankdata
 
     assert rule.least is not None
-    pairs = [tuple(curve(side.over(base).at_value(value)) for side in (rule.a, rule.b)) for value in rule.over]
+    pairs = [tuple(curve(rule.measured(side.over(base), value)) for side in (rule.a, rule.b)) for value in rule.over]
     sides = []
     for side in range(2):
         parts = []

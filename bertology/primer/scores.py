@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -204,6 +205,8 @@ class Scores:
             raise NotTestedError(f"{probe.task} has no scores on dev to choose by")
         if one.at != "whole" and any(row.layer is not None for row in rows):
             rows = [row for row in rows if row.layer is not None]
+            # Where a layer has a score of its own, it is that and not the mean of its heads.
+            rows = [row for row in rows if row.head is None] or rows
         elif one.at == "whole":
             rows = [row for row in rows if row.layer is None and row.head is None] or rows
         if not rows:
@@ -286,10 +289,14 @@ class Scores:
         return keys, of_keys, _from_errors(of_keys, self.seed)
 
     def _items(self, row: ResultRow, group: str) -> list[str]:
-        """The items of a group that were scored."""
+        """The items of a group that were scored; of all groups that fit a pattern with ``*``."""
         kept = self.results.kept[row.cell_id]
         columns = zip(kept.item_ids, kept.extra["group"], kept.extra["reason"], strict=True)
-        return [item for item, own, reason in columns if own == group and not reason]
+        pattern = re.compile(re.escape(group).replace(r"\*", ".*"))
+        items = [item for item, own, reason in columns if pattern.fullmatch(own) and not reason]
+        if not items:
+            raise NotTestedError(f"{row.task} has no items of the group {group} here")
+        return items
 
     def _sums(self, row: ResultRow, metric: str, split: str) -> tuple[HeadSums, int]:
         """The sums that a row was made of, and the place of its head among them."""

@@ -3,6 +3,7 @@ answered without a head."""
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -32,6 +33,7 @@ _UNIVERSAL = (
     "flat goeswith iobj list mark nmod nsubj nummod obj obl orphan parataxis punct reparandum root vocative xcomp"
 )
 """The relations of Universal Dependencies (Nivre et al. 2020)."""
+_CORE = re.compile(r"(A|ARG)[0-5]")
 _KINDS = {"PRON": "pronoun", "PROPN": "proper", "NOUN": "nominal"}
 _AGREEING = ("Number", "Gender", "Person")
 _WORST = 3  # the rank of mentions that no sieve takes for the same
@@ -365,6 +367,36 @@ def antecedents(sentences: Sentences, layer: str, *, mention_head: Literal["tree
     kinds = np.array([_KINDS.get(tag or "", "") for tag in of_asked])
     names = (_ALL, *(kind for kind in _KINDS.values() if (kinds == kind).any()))
     return Arcs.among(names, asked, np.stack([(kinds == name) | (name == _ALL) for name in names], axis=1))
+
+
+def role_arcs(sentences: Sentences, *, fewest: int = 1) -> Arcs:
+    """Predicates and head words of core arguments: ``A1: predicate → argument`` and ``A1: argument → predicate``.
+
+    Core arguments are those with numbers (``A0``, ``ARG1``), in a layer ``srl`` of pairs of spans, the predicate first.
+    The word that stands for a span is the first whose head lies outside, or the last word where there is no tree. Roles
+    with fewer arcs than ``fewest`` are not shown.
+    """
+    if "srl" not in sentences.target_layers:
+        problem = f"the span annotation there is {listed(sentences.target_layers)}"
+        raise CorpusError(f"no predicate is joined to its arguments in a layer srl: {problem}")
+    by_role: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    for number, targets in sentences.targets("srl"):
+        start = int(sentences.starts[number])
+        for target in targets:
+            core = next((label for label in target.labels if _CORE.fullmatch(label)), None)
+            if core is not None and target.span2 is not None:
+                spans = target.span1, target.span2
+                predicate, argument = (_mention_head(sentences, start, span, "tree") for span in spans)
+                if predicate != argument:
+                    by_role[f"A{core[-1]}"].append((predicate, argument))
+    every = {_ALL: [arc for arcs in by_role.values() for arc in arcs], **dict(sorted(by_role.items()))}
+    groups = []
+    for name, arcs in every.items():
+        if len(arcs) >= fewest:
+            predicates, arguments = np.array(arcs, dtype=np.int64).reshape(-1, 2).T
+            groups += [(f"{name}: predicate → argument", predicates, arguments)]
+            groups += [(f"{name}: argument → predicate", arguments, predicates)]
+    return Arcs.of(groups)
 
 
 def _mention_head(sentences: Sentences, start: int, span: _Span, mention_head: str) -> int:
