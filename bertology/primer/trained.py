@@ -19,6 +19,8 @@ from bertology.primer.claims import ENCODER, Claims, Training
 
 _SHARE = "_of_layers"
 """Ends the name of a setting that is a share of the encoder's layers: ``drop_top_of_layers: 0.33``."""
+_SOURCE = "{source}"
+"""Stands in settings for the folder of the model that a training starts from."""
 _SPREAD = "sd_"
 """Begins the name of the standard deviation of a score over seeds: ``sd_accuracy``."""
 
@@ -111,16 +113,16 @@ def _made(
         return {seed: str(where / f"seed-{seed}") for seed in seeds}
     if training.finetune is not None:
         settings = {**training.finetune}
-        corpus = corpora.get(role := settings.pop("on", "treebank"))
-        if corpus is None:
-            raise BertologyError(f"no corpus is bound to the role {role}")
+        corpus = _bound(corpora, settings.pop("on", "treebank"))
         shared = {"sentences": corpus.sentences, "columns": corpus.columns, "device": device, "progress": show}
         found = {}
         for seed in seeds:
             # Each training starts from the source of its seed, where there are several.
             source = sources.get(seed, next(iter(sources.values())))
             source = _fresh(source, where / f"fresh-{seed}", seed) if training.fresh else source
-            tuned = finetune(source, corpus.name, out=where, seeds=[seed], **{**shared, **settings})
+            # The model that it starts from may be its teacher as well.
+            own = {name: source if value == _SOURCE else value for name, value in settings.items()}
+            tuned = finetune(source, corpus.name, out=where, seeds=[seed], **{**shared, **own})
             found[seed] = str(tuned.folder(seed))
         return found
     settings = dict(training.compress or {})
@@ -128,12 +130,21 @@ def _made(
     n_layers = model_shape(resolve_model(next(iter(sources.values())))).n_layers
     for name in [name for name in settings if name.endswith(_SHARE)]:
         settings[name.removesuffix(_SHARE)] = max(1, round(settings.pop(name) * n_layers))
+    if (role := settings.pop("on", None)) is not None:
+        settings["corpus"] = _bound(corpora, role).name
     found = {}
     for seed, source in sources.items():
         out = where / f"seed-{seed}"
         compress(source, method, out=out, device=device, progress=show, **settings)
         found[seed] = str(out)
     return found
+
+
+def _bound(corpora: Mapping[str, CorpusSettings | None], role: str) -> CorpusSettings:
+    corpus = corpora.get(role)
+    if corpus is None:
+        raise BertologyError(f"no corpus is bound to the role {role}: give one with --role {role}=CORPUS")
+    return corpus
 
 
 def _fresh(source: str, folder: Path, seed: int) -> str:
