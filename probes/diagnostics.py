@@ -14,9 +14,10 @@ On ``pocket`` the pocket world gives facts and their negations, and verbs whose 
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import pairwise
 
 from bertology import pocket
 from bertology.cloze import ClozeItem, ClozeItems, ClozeProbe
@@ -308,7 +309,8 @@ class ReplacedNames(ClozeProbe):
         split = next((name for name in ("test", "dev") if name in corpus), next(iter(corpus.splits)))
         pools: dict[_Type, dict[str, None]] = {}
         for kind, (_, _, name) in (one for text in corpus.splits.values() for some in text for one in _names(some)):
-            pools.setdefault(kind, {})[name] = None
+            if name[:1].isupper():
+                pools.setdefault(kind, {})[name] = None
         numbered = [(sentence, f"{split}-{number}") for number, sentence in enumerate(corpus[split], 1)]
         if pools:
             found = [one for sentence, name in numbered for one in _replaced(sentence, name, pools)]
@@ -327,33 +329,41 @@ _MASK, _CONTENT = "{mask}", ("NOUN", "VERB", "ADJ", "ADV")
 
 
 def _names(sentence: Sentence) -> Iterator[tuple[_Type, _Part]]:
-    """The type and the place of each name of a sentence."""
+    """The type and the place of each entity of a sentence."""
     for target in sentence.targets.get("entities", ()):
-        (first, last), spans = target.span1, sentence.spans
-        name = sentence.text[spans[first][0] : spans[last - 1][1]]
-        if name[0].isupper():
-            yield (target.labels[0], last - first), (spans[first][0], spans[last - 1][1], name)
+        first, last = target.span1
+        start, end = sentence.spans[first][0], sentence.spans[last - 1][1]
+        yield (target.labels[0], last - first), (start, end, sentence.text[start:end])
 
 
 def _replaced(sentence: Sentence, name: str, pools: Mapping[_Type, Mapping[str, None]]) -> _Found:
     """An item for each type of names of a sentence."""
     names, tags = list(_names(sentence)), sentence.layers.get("upos")
-    inside = {place for target in sentence.targets.get("entities", ()) for place in range(*target.span1)}
+    inside = [part for _, part in names]
     words = [
-        (*sentence.spans[place], _MASK)
-        for place, word in enumerate(sentence.words)
-        if place not in inside and (tags[place] in _CONTENT if tags else re.fullmatch("[a-z]{4,}", word))
+        (*span, _MASK)
+        for place, (span, word) in enumerate(zip(sentence.spans, sentence.words, strict=True))
+        if (tags[place] in _CONTENT if tags else re.fullmatch("[a-z]{4,}", word))
+        and not _overlap((*inside, (*span, _MASK)))
     ]
-    for kind in dict.fromkeys(kind for kind, _ in names):
-        item, parts = f"{name}-{kind[0]}-{kind[1]}", [part for of_kind, part in names if of_kind == kind]
+    for kind in dict.fromkeys(kind for kind, part in names if part[2] in pools.get(kind, ())):
+        item, parts = (
+            f"{name}-{kind[0]}-{kind[1]}",
+            [part for of, part in names if of == kind and part[2] in pools[kind]],
+        )
         old = dict.fromkeys(form for *_, form in parts)
         new = dict(zip(old, drawn_order([form for form in pools[kind] if form not in old], item), strict=False))
         if not words or len(new) < len(old):
-            yield LeftOut(item, kind[0], "too few other names of its type" if words else "no word to predict")
+            problem = "names inside each other" if _overlap(inside) else "no word to predict"
+            yield LeftOut(item, kind[0], "too few other names of its type" if words else problem)
             continue
         mask = drawn_order(words, item)[0]
         other = _written(sentence, mask, *((start, end, new[form]) for start, end, form in parts))
         yield ClozeItem(item, name, kind[0], _written(sentence, mask), other=other)
+
+
+def _overlap(parts: Iterable[_Part]) -> bool:
+    return any(one[1] > other[0] for one, other in pairwise(sorted(parts)))
 
 
 def _exchanged(sentence: Sentence, name: str) -> _Found:

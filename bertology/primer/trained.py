@@ -17,6 +17,10 @@ from bertology.families.request import CorpusSettings
 from bertology.measures.intervals import Bootstrap
 from bertology.primer.claims import ENCODER, Claims, Training
 
+_SHARE = "_of_layers"
+"""Ends the name of a setting that is a share of the encoder's layers: ``drop_top_of_layers: 0.33``."""
+_SOURCE = "{source}"
+"""Stands in settings for the folder of the model that a training starts from."""
 _SPREAD = "sd_"
 """Begins the name of the standard deviation of a score over seeds: ``sd_accuracy``."""
 
@@ -95,6 +99,7 @@ def _made(
 ) -> dict[int, str]:
     """The model folders of one role by seed."""
     from bertology.compression import compress
+    from bertology.encoders import model_shape, resolve_model
     from bertology.finetuning import finetune
     from bertology.pocket import PretrainSettings, pretrain
 
@@ -108,26 +113,38 @@ def _made(
         return {seed: str(where / f"seed-{seed}") for seed in seeds}
     if training.finetune is not None:
         settings = {**training.finetune}
-        corpus = corpora.get(role := settings.pop("on", "treebank"))
-        if corpus is None:
-            raise BertologyError(f"no corpus is bound to the role {role}")
+        corpus = _bound(corpora, settings.pop("on", "treebank"))
         shared = {"sentences": corpus.sentences, "columns": corpus.columns, "device": device, "progress": show}
         found = {}
         for seed in seeds:
             # Each training starts from the source of its seed, where there are several.
             source = sources.get(seed, next(iter(sources.values())))
             source = _fresh(source, where / f"fresh-{seed}", seed) if training.fresh else source
-            tuned = finetune(source, corpus.name, out=where, seeds=[seed], **{**shared, **settings})
+            # The model that it starts from may be its teacher as well.
+            own = {name: source if value == _SOURCE else value for name, value in settings.items()}
+            tuned = finetune(source, corpus.name, out=where, seeds=[seed], **{**shared, **own})
             found[seed] = str(tuned.folder(seed))
         return found
     settings = dict(training.compress or {})
     method = settings.pop("method")
+    n_layers = model_shape(resolve_model(next(iter(sources.values())))).n_layers
+    for name in [name for name in settings if name.endswith(_SHARE)]:
+        settings[name.removesuffix(_SHARE)] = max(1, round(settings.pop(name) * n_layers))
+    if (role := settings.pop("on", None)) is not None:
+        settings["corpus"] = _bound(corpora, role).name
     found = {}
     for seed, source in sources.items():
         out = where / f"seed-{seed}"
         compress(source, method, out=out, device=device, progress=show, **settings)
         found[seed] = str(out)
     return found
+
+
+def _bound(corpora: Mapping[str, CorpusSettings | None], role: str) -> CorpusSettings:
+    corpus = corpora.get(role)
+    if corpus is None:
+        raise BertologyError(f"no corpus is bound to the role {role}: give one with --role {role}=CORPUS")
+    return corpus
 
 
 def _fresh(source: str, folder: Path, seed: int) -> str:
@@ -149,8 +166,8 @@ def _fresh(source: str, folder: Path, seed: int) -> str:
 def own_scores(folders: Sequence[str], metric: str, *, n_resamples: int, seed: int) -> list[Bootstrap]:
     """The score of trainings themselves on test, by run: of fine-tuned models with resamples of the items.
 
-    ``sd_accuracy`` is the standard deviation of ``accuracy`` over seeds, ``closed_heads`` the share of heads whose gates
-    were learned to be 0; of pretrained models it is a figure of ``training.json``. Of these the runs are what varies.
+    ``sd_accuracy`` is the standard deviation of ``accuracy`` over seeds, ``closed_heads`` the share of heads whose
+    learned gates are 0; of pretrained models it is a figure of ``training.json``. Of these the runs are what varies.
 
     Raises:
         BertologyError: the models have no such score.
