@@ -8,7 +8,8 @@ Better Semantics and Faster Retrieval*. ``sentence_similarity:whitened`` is thei
 the training sentences is taken off, and all directions are scaled to the same variance there, with no label.
 
 What to compare with: the share of words that both sentences have (``lexical``), the ratio of their lengths
-(``length``), and the same encoder with random weights. Intervals are over pairs.
+(``length``), and the same encoder with random weights. Intervals are over pairs. The pocket world has no people who
+judge: ``shared_roles:pocket`` pairs its sentences by how many of predicate, subject and object are the same.
 """
 
 from collections.abc import Iterator, Mapping
@@ -153,9 +154,8 @@ def _pairs(text: Sentences, column: str) -> tuple[Integers, NDArray[np.float64]]
     names, stems = text.target_layers, [text.id(number).rpartition("/") for number in range(len(text))]
     firsts = [n for n in range(len(text) - 1) if stems[n][2] == "1" and stems[n + 1] == (*stems[n][:2], "2")]
     if not firsts or any(target.span2 for name in names for _, (target, *_) in text.targets(name)):
-        raise CorpusError(
-            "no pair of sentences in it; give pairs of texts with a number each, read apart: apart:CORPUS"
-        )
+        due = "pairs of texts with a number each, read apart (apart:CORPUS), or shared_roles:TREEBANK"
+        raise CorpusError(f"no pair of sentences in it; give {due}")
     if column not in names and (column or len(names) != 1):
         raise CorpusError(f"no label {quoted(column)}; name the one with scores as column, of {listed(names)}")
     found, pairs, scores = dict(text.targets(column or names[0])), list[tuple[int, int]](), list[float]()

@@ -313,9 +313,7 @@ def _check(one: Measurement, roles: set[str]) -> None:
     notes = {note.name for note in (*family.baselines(probe), *family.controls(probe))}
     known = {"none", RANDOM, "control_task", *notes}
     if one.control not in known:
-        raise NameNotFoundError(
-            f"against: {name_not_found(f'baseline of {probe.task}', one.control, known)}"
-        )
+        raise NameNotFoundError(f"against: {name_not_found(f'baseline of {probe.task}', one.control, known)}")
 
 
 def chosen(claims: Claims, sections: Sequence[str], ids: Sequence[str]) -> Claims:

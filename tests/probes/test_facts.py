@@ -18,7 +18,6 @@ from bertology.cloze.family import Asked
 from bertology.encoders import load_encoder
 from bertology.errors import BertologyError, CorpusError
 from bertology.pocket import candidates, facts, model_folder
-from bertology.probing import LeftOut
 from bertology_probes.facts import PROBE
 
 BEAR = PROBE.make("bear")
@@ -28,11 +27,11 @@ TEMPLATES = ["The capital of [X] is [Y].", "[Y] rules [X]."]
 
 @pytest.fixture
 def bear(tmp_path: Path) -> Path:
-    """One relation of two facts."""
+    """One relation of one fact."""
     relation = {"templates": TEMPLATES, "answer_space_labels": LABELS, "answer_space_ids": ["Q1", "Q2", "Q3", "Q4"]}
     (tmp_path / "BEAR").mkdir()
     (tmp_path / "BEAR/metadata_relations.json").write_text(json.dumps({"P36": relation}))
-    lines = [{"sub_label": "Italy", "answer_idx": 0}, {"sub_label": "", "answer_idx": 1}]
+    lines = [{"sub_label": "Italy", "answer_idx": 0}]
     (tmp_path / "BEAR/P36.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     return tmp_path
 
@@ -49,7 +48,6 @@ def test_every_fact_in_every_template_with_all_other_candidates(bear: Path) -> N
         ("New York City", "rome"),
     )
     assert (second.text, second.group) == ("{mask} rules Italy.", "P36 template 2")
-    assert found.left_out[0] == LeftOut("P36:2:1", "P36 template 1", "subject without a label")
 
 
 def test_what_is_no_fact_of_bear(bear: Path, tmp_path: Path) -> None:
