@@ -16,10 +16,10 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_valida
 from bertology import _settings
 from bertology._names import name_not_found
 from bertology._settings import Text
+from bertology.encoders import ModelShape
 from bertology.errors import BertologyError, NameNotFoundError, quoted
 from bertology.families.contract import family_of
 from bertology.families.request import RANDOM, CorpusSettings, ReadoutSettings
-from bertology.measures.metrics import METRICS
 from bertology.probing import get_probe
 
 DEFAULT = Path(__file__).with_name("claims.yaml")
@@ -33,6 +33,10 @@ RuleName = Literal[
 ]
 _NEED_MARGIN = ("above", "below", "difference", "equal", "exists", "share")
 _NEED_AGAINST = ("above", "below", "exists")
+_MORE_METRICS = "accuracy", "selectivity", "expected_layer", "center_of_gravity", "kl_from_uniform_bits"
+"""Metrics that tasks about labels have besides their own."""
+_SHAPE = ModelShape(n_layers=12, dim=768, n_heads=12, family="bert")
+"""The size of an encoder by which readout settings are checked: that of BERT-base."""
 _Depth = Annotated[float, Field(ge=0, le=1)]
 
 
@@ -155,7 +159,7 @@ class Published(_Settings):
 class Claim(_Settings):
     """One claim about BERT-like encoders, and how the encoder in hand decides it."""
 
-    id: Annotated[str, Field(strict=True, pattern=r"^[a-z0-9][a-z0-9-]*\.v[0-9]+$", max_length=60)]
+    id: Text
     """Short and stable, with a version that changes with the rule: `syntax-middle.v1`."""
     section: Text
     """Section of the primer: `4.3`."""
@@ -176,16 +180,23 @@ class Claim(_Settings):
     caveat: Text
     """What the measurement cannot show, in one sentence."""
 
+    @field_validator("id")
+    @classmethod
+    def _has_version(cls, name: str) -> str:
+        if not re.fullmatch(r"[a-z0-9][a-z0-9-]{0,50}\.v[0-9]+", name):
+            raise ValueError(f"{quoted(name)} should be small letters, digits and - with a version: syntax-middle.v1")
+        return name
+
     @model_validator(mode="after")
     def _has_margins(self) -> Claim:
-        for number, rule in enumerate(self.rule):
+        for rule in self.rule:
             if rule.name in _NEED_MARGIN and rule.margin is None and self.margin is None:
-                raise ValueError(f"rule {rule.name} of claim {self.id} has no margin")
+                raise ValueError(f"rule {rule.name} has no margin: give one with its reason, or to the rule")
             for one in self.measurements(rule):
                 is_own = one.task is None and one.model != ENCODER and one.metric is not None
                 if not is_own and (one.task is None or one.on is None):
                     missing = "task" if one.task is None else "on (the role of a corpus)"
-                    raise ValueError(f"rule {number + 1} of claim {self.id} has no {missing} in measured_by")
+                    raise ValueError(f"rule {rule.name} has no {missing} in measured_by")
         return self
 
     def measurements(self, rule: Rule) -> tuple[Measurement, ...]:
@@ -281,14 +292,17 @@ def load_claims(path: str | Path | None = None, *, changes: Sequence[str] = ()) 
         own = _settings.read_yaml(DEFAULT, **about)
         written = _settings.merged(written, {name: own[name] for name in ("roles", "sections") if name in own})
     written = _settings.changed(written, changes)
-    claims = _settings.checked(Claims, written)
+    try:
+        claims = _settings.checked(Claims, written)
+    except BertologyError as error:
+        raise BertologyError(_with_ids(str(error), written.get("claims"))) from None
     known = {role for roles in claims.roles.values() for role in roles}
     for number, claim in enumerate(claims.claims):
         for rule in claim.rule:
             for one in claim.measurements(rule):
                 try:
                     if one.model not in (ENCODER, *claims.models):
-                        raise name_not_found("model: role of a model", one.model, (ENCODER, *claims.models))
+                        raise _at("model", name_not_found("role of a model", one.model, (ENCODER, *claims.models)))
                     if one.task is not None:
                         _check(one, known)
                 except BertologyError as error:
@@ -297,23 +311,49 @@ def load_claims(path: str | Path | None = None, *, changes: Sequence[str] = ()) 
     return claims
 
 
+def _with_ids(message: str, written: Any) -> str:
+    """A message with the ids of claims in place of their numbers."""
+
+    def name(number: str) -> str:
+        try:
+            return f"claim {written[int(number)]['id']}"
+        except (LookupError, TypeError):
+            return f"claims[{number}]"
+
+    message = re.sub(r"'claims\[(\d+)\]\.([^']+)'", lambda found: f"'{found[2]}' of {name(found[1])}", message)
+    message = re.sub(r"claims\[(\d+)\]\.", lambda found: f"{name(found[1])}: ", message)
+    return re.sub(r"claims\[(\d+)\]", lambda found: name(found[1]), message)
+
+
+def _at(place: str, error: BertologyError) -> NameNotFoundError:
+    return NameNotFoundError(f"{place}: {error}")
+
+
 def _check(one: Measurement, roles: set[str]) -> None:
     """Raise what is wrong with the names in a measurement."""
     assert one.task is not None
     assert one.on is not None
-    probe = get_probe(one.task)
-    family = family_of(probe)
     if one.on not in roles:
-        raise NameNotFoundError(f"on: {name_not_found('role of a corpus', one.on, roles)}")
-    probe = probe if one.readout is None else family.configured(probe, one.readout.configs[0])
-    if one.metric is not None:
-        known = {metric.name for metric in probe.scores} | {str(metric) for metric in METRICS}
-        if one.metric not in known and not re.fullmatch(r"[a-z][a-z0-9_]*", one.metric):
-            raise NameNotFoundError(f"metric: {name_not_found('metric', one.metric, known)}")
+        raise _at("on", name_not_found("role of a corpus", one.on, roles))
+    try:
+        probe = get_probe(one.task)
+    except BertologyError as error:
+        raise _at("task", error) from None
+    family = family_of(probe)
+    if one.readout is not None:
+        try:
+            config, *_ = family.configs(probe, one.readout.configs[:1], _SHAPE)
+            family.check_settings(probe, (config,))
+            probe = family.configured(probe, config)
+        except BertologyError as error:
+            raise _at("readout", error) from None
+    metrics = {metric.name for metric in probe.scores} | {*_MORE_METRICS}
+    if one.metric is not None and one.metric not in metrics:
+        raise _at("metric", name_not_found(f"metric of {probe.task}", one.metric, metrics))
     notes = {note.name for note in (*family.baselines(probe), *family.controls(probe))}
-    known = {"none", RANDOM, "control_task", *notes}
-    if one.control not in known:
-        raise NameNotFoundError(f"against: {name_not_found(f'baseline of {probe.task}', one.control, known)}")
+    controls = {"none", RANDOM, "control_task", *notes}
+    if one.control not in controls:
+        raise _at("against or control", name_not_found(f"baseline of {probe.task}", one.control, controls))
 
 
 def chosen(claims: Claims, sections: Sequence[str], ids: Sequence[str]) -> Claims:
