@@ -103,7 +103,7 @@ def _made(
     from bertology.finetuning import finetune
     from bertology.pocket import PretrainSettings, pretrain
 
-    seeds = range(1, training.seeds + 1)
+    seeds = range(1, (training.seeds or claims.seeds) + 1)
     if training.pretrain is not None:
         for seed in seeds:
             settings = {**claims.recipe, **training.pretrain, "seed": seed}
