@@ -114,7 +114,7 @@ def _made(
     if training.finetune is not None:
         settings = {**training.finetune}
         corpus = _bound(corpora, settings.pop("on", "treebank"))
-        shared = {"sentences": corpus.sentences, "columns": corpus.columns, "device": device, "progress": show}
+        shared: dict[str, Any] = {"sentences": corpus.sentences, "columns": corpus.columns, "device": device, "progress": show}
         found = {}
         for seed in seeds:
             # Each training starts from the source of its seed, where there are several.
