@@ -230,8 +230,8 @@ class Training(_Settings):
     """Whether fine-tuning starts from random weights of the same architecture."""
     compress: Mapping[str, Any] | None = None
     """Settings of `bertology compress`, such as `method` and `share`."""
-    seeds: _settings.Count = 3
-    """Number of trainings, which are the runs that intervals cover; compressed models have those of their source."""
+    seeds: _settings.Count | None = None
+    """Number of trainings, if it is not that of the file; compressed models have those of their source."""
 
     @model_validator(mode="after")
     def _is_one_kind(self) -> Training:
@@ -259,6 +259,8 @@ class Claims(_Settings):
     """By language, or `pocket` for the embedded world: the corpus of each role; null where there is none."""
     models: Mapping[str, Training] = {}
     """Models that are trained for the claims, by the role that measurements name."""
+    seeds: _settings.Count = 3
+    """Number of trainings of each model, which are the runs that intervals cover."""
     recipe: Mapping[str, Any] = {}
     """The pretraining recipe whose variants `models` name, as `bertology pretrain` reads it."""
 

@@ -44,7 +44,7 @@ _RULES = {
 
 
 def render_primer(primer: Primer) -> str:
-    """The whole page; it makes no request, and needs no script but for the choice of a theme."""
+    """The whole page; it makes no request. Scripts choose the theme and open the claim that a link names."""
     examples = _Examples(primer)
     by_claim: dict[str, list[Outcome]] = {}
     for one in primer.outcomes:
@@ -63,7 +63,7 @@ def render_primer(primer: Primer) -> str:
         _HERE + "primer.html",
         title=f"bertology primer: {', '.join(primer.models)}",
         styles=[_REPORT + "comparison.css", _HERE + "primer.css"],
-        scripts=(),
+        scripts=[_HERE + "primer.js"],
         data={},
         models=primer.models,
         sections=[(name, primer.sections.get(name, ""), claims) for name, claims in sections.items()],

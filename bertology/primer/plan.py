@@ -158,17 +158,21 @@ def _corpora(
     roles: Sequence[str], bound: Mapping[str, CorpusSettings | None]
 ) -> tuple[list[CorpusSettings], dict[str, str], dict[str, str]]:
     """The corpora of some roles, each once; their titles by role; and roles without one, with the reason."""
-    corpora, titles, unbound = list[CorpusSettings](), dict[str, str](), dict[str, str]()
-    for role in dict.fromkeys(roles):
-        if (corpus := bound.get(role)) is None:
+    unbound, first = dict[str, str](), dict[CorpusSettings, str]()
+    of_role = {role: bound.get(role) for role in dict.fromkeys(roles)}
+    for role, corpus in of_role.items():
+        if corpus is None:
             unbound[role] = f"no corpus is bound to the role {role}: give one with --role {role}=CORPUS"
-            continue
-        known = {one.model_copy(update={"id": corpus.id}): one for one in corpora}
-        if corpus not in known:
-            title = corpus.id or PurePath(corpus.name).name
-            title = f"{title} ({role})" if any(one.title == title for one in corpora) else title
-            corpora.append(known.setdefault(corpus, corpus.model_copy(update={"id": title})))
-        titles[role] = known[corpus].title
+        else:
+            first.setdefault(corpus, role)
+    short = {corpus: corpus.id or PurePath(corpus.name).name for corpus in first}
+    known = {
+        # Tasks name their corpora by id or name, so that no id is the name of another corpus.
+        corpus: f"{short[corpus]} ({role})" if list(short.values()).count(short[corpus]) > 1 else short[corpus]
+        for corpus, role in first.items()
+    }
+    corpora = [corpus.model_copy(update={"id": title}) for corpus, title in known.items()]
+    titles = {role: known[corpus] for role, corpus in of_role.items() if corpus is not None}
     return corpora, titles, unbound
 
 

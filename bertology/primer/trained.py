@@ -103,7 +103,7 @@ def _made(
     from bertology.finetuning import finetune
     from bertology.pocket import PretrainSettings, pretrain
 
-    seeds = range(1, training.seeds + 1)
+    seeds = range(1, (training.seeds or claims.seeds) + 1)
     if training.pretrain is not None:
         for seed in seeds:
             settings = {**claims.recipe, **training.pretrain, "seed": seed}
@@ -114,7 +114,7 @@ def _made(
     if training.finetune is not None:
         settings = {**training.finetune}
         corpus = _bound(corpora, settings.pop("on", "treebank"))
-        shared = {"sentences": corpus.sentences, "columns": corpus.columns, "device": device, "progress": show}
+        shared: dict[str, Any] = {"sentences": corpus.sentences, "columns": corpus.columns, "device": device, "progress": show}
         found = {}
         for seed in seeds:
             # Each training starts from the source of its seed, where there are several.
