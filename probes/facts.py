@@ -53,8 +53,7 @@ class Bear(ClozeProbe):
         """Every fact in every template of its relation, with all other candidates as rivals; a fact is a cluster."""
         if source == "pocket":
             return ClozeItems.of(_pocket(), clusters="facts")
-        found, unasked = read_bear(source)
-        return ClozeItems.of([*found, *unasked], clusters="facts")
+        return ClozeItems.of(read_bear(source), clusters="facts")
 
 
 def _pocket() -> Iterator[ClozeItem | LeftOut]:

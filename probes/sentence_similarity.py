@@ -8,11 +8,13 @@ Better Semantics and Faster Retrieval*. ``sentence_similarity:whitened`` is thei
 the training sentences is taken off, and all directions are scaled to the same variance there, with no label.
 
 What to compare with: the share of words that both sentences have (``lexical``), the ratio of their lengths
-(``length``), and the same encoder with random weights. Intervals are over pairs.
+(``length``), and the same encoder with random weights. Intervals are over pairs. The pocket world has no people who
+judge: ``shared_roles:pocket`` pairs its sentences by how many of predicate, subject and object are the same.
 """
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +30,7 @@ from bertology.probing import ControlNote, GeometryCounts, ProbeFamily, Splits
 from bertology.probing.items import SplitVectors, SplitWords
 
 Integers = NDArray[np.int64]
-_LEAST_PAIRS = 10
+_ABOUT, _LEAST_PAIRS = "Spearman's correlation of cosines of pairs with judgements", 10
 _SAME = 1e-5  # cosines that differ by less are the same: those of special tokens in layer 0 differ by rounding alone
 _LEAST_VARIANCE, _ROUNDING = 1e-6, 1e-10
 """Variance of a direction by the largest one, and by the mean square of vectors, below which it is left out."""
@@ -52,14 +54,10 @@ class SentenceSimilarity(GeometryProbe):
         ControlNote("length", "length", "number of words of the shorter sentence over that of the longer one"),
     )
 
-    @property
-    def metrics(self) -> tuple[Metric, ...]:
-        """Correlations of cosines in one layer, and in the mean of it and layer 1."""
-        about = "Spearman's correlation of cosines of pairs with judgements, "
-        return (
-            sum_metric("spearman", f"{about}vectors of one layer", bounds="correlation"),
-            sum_metric("spearman first_last", f"{about}mean of the layer and layer 1", bounds="correlation"),
-        )
+    metrics: ClassVar[tuple[Metric, ...]] = (
+        sum_metric("spearman", f"{_ABOUT}, vectors of one layer", bounds="correlation"),
+        sum_metric("spearman first_last", f"{_ABOUT}, mean of the layer and layer 1", bounds="correlation"),
+    )
 
     def items(self, sentences: Splits, words: SplitWords | None = None) -> TextItems:
         """Pairs of neighbouring sentences with a score, and the words of those that are read."""
@@ -153,9 +151,8 @@ def _pairs(text: Sentences, column: str) -> tuple[Integers, NDArray[np.float64]]
     names, stems = text.target_layers, [text.id(number).rpartition("/") for number in range(len(text))]
     firsts = [n for n in range(len(text) - 1) if stems[n][2] == "1" and stems[n + 1] == (*stems[n][:2], "2")]
     if not firsts or any(target.span2 for name in names for _, (target, *_) in text.targets(name)):
-        raise CorpusError(
-            "no pair of sentences in it; give pairs of texts with a number each, read apart: apart:CORPUS"
-        )
+        due = "pairs of texts with a number each, read apart (apart:CORPUS), or shared_roles:TREEBANK"
+        raise CorpusError(f"no pair of sentences in it; give {due}")
     if column not in names and (column or len(names) != 1):
         raise CorpusError(f"no label {quoted(column)}; name the one with scores as column, of {listed(names)}")
     found, pairs, scores = dict(text.targets(column or names[0])), list[tuple[int, int]](), list[float]()

@@ -113,6 +113,52 @@ def _halves(sentence: Sentence) -> Iterator[Sentence]:
         yield replace(part_of(sentence, first, last), id=name, targets=targets, group=group)
 
 
+_ROLES: Final = ("root", "nsubj", "obj")
+
+
+def shared_roles(corpus: Corpus, *, seed: int = 0) -> Corpus:
+    """Pairs of sentences of a treebank by how many roles they fill alike (``shared_roles:CORPUS``), read apart.
+
+    The similarity of two sentences, their target ``similarity``, is the number of roles, of predicate (the root),
+    subject and object, that have the same lemma in both: *The dog sees a cat* is like *A cat sees dogs* in one. Each
+    sentence in turn is paired at random with one that it shares 0, 1, 2 or 3 with; where there is none it has no pair.
+
+    Raises:
+        CorpusError: there is no such pair, as where sentences have no trees with lemmas.
+    """
+    splits, dice = dict[str, Sentences](), np.random.default_rng(seed)
+    for split, whole in corpus.splits.items():
+        made, number_of = list[Sentence](), dict[str, int]()
+        text = [(sentence, fillers) for sentence in whole if any(fillers := _fillers(sentence))]
+        filled = np.array([[number_of.setdefault(one, len(number_of)) if one else -1 for one in of] for _, of in text])
+        for place, (sentence, _) in enumerate(text):
+            shared = ((filled == filled[place]) & (filled[place] >= 0)).sum(axis=1)
+            shared[place] = -1
+            others = np.flatnonzero(shared == (wanted := place % (len(_ROLES) + 1)))
+            for half, at in enumerate((place, int(dice.choice(others))) if len(others) else (), 1):
+                one, name = text[at][0], f"{sentence.id}/{half}"
+                targets = {"similarity": (Target((0, len(one)), str(wanted)),)}
+                made.append(replace(one, id=name, targets=targets, group=sentence.id))
+        splits[split] = Sentences(made)
+    splits = {split: some for split, some in splits.items() if len(some)}
+    if not splits:
+        raise CorpusError(f"shared_roles:{corpus.name}: no two sentences to pair; give a treebank with lemmas")
+    return replace(corpus, name=f"shared_roles:{corpus.name}", splits=splits)
+
+
+def _fillers(sentence: Sentence) -> list[str]:
+    """The lemma of each role around the root; empty where it has none."""
+    relations, lemmas, heads = sentence.layers.get("deprel"), sentence.layers.get("lemma"), sentence.heads
+    if relations is None or lemmas is None or heads is None:
+        return [""] * len(_ROLES)
+    main = {
+        relation: lemma
+        for relation, lemma, head in zip(relations, lemmas, heads, strict=True)
+        if head == 0 or heads[head - 1] == 0
+    }
+    return [main.get(role) or "" for role in _ROLES]
+
+
 def pseudowords(corpus: Corpus, *, seed: int = 0) -> Corpus:
     """Nouns as the senses of words that do not exist, and senses drawn by a coin (``pseudowords:CORPUS``).
 

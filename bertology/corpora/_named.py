@@ -16,7 +16,7 @@ from typing import Any, Final
 from bertology._files import cache_folder, exists, explained_write_errors, given_path, is_numeral
 from bertology._names import name_not_found
 from bertology.corpora._corpus import Corpus, Format, join_corpora
-from bertology.corpora._derived import apart, concatenated, number_corpus, pseudowords, word_order
+from bertology.corpora._derived import apart, concatenated, number_corpus, pseudowords, shared_roles, word_order
 from bertology.corpora._files import corpus_name
 from bertology.corpora._languages import LanguageParts
 from bertology.corpora._tables import DIGITS, Stated, Tables, corpus_of_data, is_of_table, no_columns
@@ -123,6 +123,7 @@ _CHANGES: Final[Mapping[str, Callable[[Corpus], Corpus]]] = {
     "sentence_tasks:": sentence_tasks,
     "pseudowords:": pseudowords,
     "apart:": apart,
+    "shared_roles:": shared_roles,
     "concatenated:": concatenated,
     "word_order:": word_order,
 }
@@ -150,6 +151,7 @@ def load_corpus(corpus: Any, *, columns: Stated | None = None, name: str | None 
 
     - ``sentence_tasks:ud:en_ewt``: sentences with the labels of ten probing tasks (:func:`sentence_tasks`).
     - ``apart:path/to/wic``: each text of a pair as a sentence of its own, read without the other.
+    - ``shared_roles:pocket``: pairs of sentences by how many roles they fill alike (:func:`shared_roles`).
     - ``pseudowords:pocket``: two unrelated nouns as two senses of one word (:func:`pseudowords`).
     - ``concatenated:path/to/CoarseWSD-20``: test sentences alone, and followed by others (:func:`concatenated`).
     - ``word_order:ud:en_ewt``: test on what parts order from structure, train on the rest (:func:`word_order`).

@@ -18,21 +18,21 @@ from bertology.cloze.family import Asked
 from bertology.encoders import load_encoder
 from bertology.errors import BertologyError, CorpusError
 from bertology.pocket import candidates, facts, model_folder
-from bertology.probing import LeftOut
 from bertology_probes.facts import PROBE
 
 BEAR = PROBE.make("bear")
 LABELS = ["Rome", "New York City", "rome", "Rome"]
+ORIGINAL = {"name": "masked_lm", "settings": {"form": "original"}}
 TEMPLATES = ["The capital of [X] is [Y].", "[Y] rules [X]."]
 
 
 @pytest.fixture
 def bear(tmp_path: Path) -> Path:
-    """One relation of two facts."""
+    """One relation of one fact."""
     relation = {"templates": TEMPLATES, "answer_space_labels": LABELS, "answer_space_ids": ["Q1", "Q2", "Q3", "Q4"]}
     (tmp_path / "BEAR").mkdir()
     (tmp_path / "BEAR/metadata_relations.json").write_text(json.dumps({"P36": relation}))
-    lines = [{"sub_label": "Italy", "answer_idx": 0}, {"sub_label": "", "answer_idx": 1}]
+    lines = [{"sub_label": "Italy", "answer_idx": 0}]
     (tmp_path / "BEAR/P36.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     return tmp_path
 
@@ -49,7 +49,6 @@ def test_every_fact_in_every_template_with_all_other_candidates(bear: Path) -> N
         ("New York City", "rome"),
     )
     assert (second.text, second.group) == ("{mask} rules Italy.", "P36 template 2")
-    assert found.left_out[0] == LeftOut("P36:2:1", "P36 template 1", "subject without a label")
 
 
 def test_what_is_no_fact_of_bear(bear: Path, tmp_path: Path) -> None:
@@ -127,6 +126,21 @@ def test_pocket_bert_knows_what_it_was_told() -> None:
     assert whole["choice_accuracy", 0] < 4 * chance
     of_templates = [whole[f"micro_choice_accuracy template {n}", 4] for n in (1, 2)]
     assert whole["micro_choice_accuracy", 4] == pytest.approx(np.mean(of_templates))
+
+
+def test_a_table_of_facts_and_their_candidates() -> None:
+    rows = [
+        {"text": f"The home of {fact.subject} is in [MASK].", "good": fact.object, "bad": [*others], "group": "home"}
+        for fact in facts()[:20]
+        if (others := [word for word in candidates("lives_in")[:9] if word != fact.object])
+    ]
+    frame = probe("facts:bear", corpus=rows, layers=[4], controls="none").to_pandas()
+    own = probe("facts:bear", corpus=rows, layers=[4], controls="none", readout=ORIGINAL).to_pandas()
+    for values in (frame, own):
+        row = values[values["metric"] == "choice_accuracy"].iloc[0]
+        assert (row["n_items"], row["value"] > 0.5) == (20, True)
+    with pytest.raises(BertologyError, match="has no rival"):
+        probe("facts:bear", corpus=[{**rows[0], "bad": []}], layers=[4], controls="none")
 
 
 def test_the_same_facts_are_taken_in_every_template() -> None:

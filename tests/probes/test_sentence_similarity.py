@@ -15,6 +15,8 @@ from scipy.stats import spearmanr
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
 from bertology import load_corpus, probe
+from bertology.corpora import Sentence
+from bertology.corpora._derived import shared_roles
 from bertology.errors import BertologyError, CorpusError
 from bertology.measures.sums import rank_correlation_sums
 from bertology.pocket import model_folder
@@ -152,6 +154,26 @@ def test_a_similarity_that_words_decide_is_found_and_random_scores_are_not(tmp_p
             assert lexical > 0.7
         else:
             assert row["ci_low"] < 0 < row["ci_high"]
+
+
+def test_pairs_of_a_treebank_by_the_roles_that_are_filled_alike() -> None:
+    text = load_corpus("shared_roles:pocket")["test"]
+    whole = {sentence.text: sentence for sentence in load_corpus("pocket")["test"]}
+    assert len(text) > 800
+
+    def roles(sentence: Sentence) -> dict[str | None, str | None]:
+        heads = whole[sentence.text].heads or ()
+        near = [place for place, head in enumerate(heads) if head == 0 or heads[head - 1] == 0]
+        relations, lemmas = (whole[sentence.text].layers[name] for name in ("deprel", "lemma"))
+        return {relations[place]: lemmas[place] for place in near}
+
+    for first, second in zip(*[iter(text)] * 2, strict=True):
+        one, other = roles(first), roles(second)
+        shared = [role for role in ("root", "nsubj", "obj") if one.get(role) and one.get(role) == other.get(role)]
+        assert [s.targets["similarity"][0].label for s in (first, second)] == [str(len(shared))] * 2
+        assert (first.id[-2:], second.id) == ("/1", f"{first.id[:-2]}/2")
+    with pytest.raises(CorpusError, match="give a treebank with lemmas"):
+        shared_roles(load_corpus(["One text.", "Another text."]))
 
 
 def test_what_has_no_pairs_is_refused_in_one_line(table: str, tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ _FACTS, _PATTERNS = "trex_lms_vocab", "pattern_data/graphs_json"
 _PARAREL_LAYOUT = f"give ParaRel's data folder, with {_FACTS} and {_PATTERNS}, or a file of {_FACTS}"
 _PRIMES = {"high_ranked": "high-ranked", "low_ranked": "low-ranked", "random": "random"}
 _SETS = {"TREx": "T-REx", "GoogleRE": "Google-RE", "SQUAD": "SQuAD"}
-_BEAR, _NAMELESS = "metadata_relations.json", "subject without a label"
+_BEAR = "metadata_relations.json"
 _BEAR_LAYOUT = f"give BEAR's folder, with {_BEAR} and P36.jsonl …, or one file of a relation in it"
 _PRIMED_LAYOUT = (
     "give the data folder of negated and misprimed LAMA, with TREx, GoogleRE, SQUAD or ConceptNet, or a part of it"
@@ -141,7 +141,7 @@ def _lama_facts(
             due = f"a line with its template, with [X] and [Y], in {stated or _RELATIONS + ' of LAMA beside the file'}"
             raise CorpusError(f"{row.where}: relation {cut(name)} has no template; expected {due}")
         if name:
-            (template, group), lacks = relations[name], "" if subject else _NAMELESS
+            (template, group), lacks = relations[name], "" if subject else "subject without a label"
             texts = [prompt_of(template, subject)]
             yield _fact(f"{name}:{row.number}", group, subject, answer, texts, lacks, blind=blind_prompt_of(template))
         else:
@@ -185,7 +185,7 @@ def _worded_facts(file: Path, of_patterns: Path) -> Iterator[ClozeItem | LeftOut
     for row in read_table(file).rows():
         subject, answer = map(row.string, ("sub_label", "obj_label"))
         texts = {str(n): prompt_of(pattern, subject) for n, pattern in enumerate(lines, 1)}
-        lacks, first = few or ("" if subject else _NAMELESS), list(texts.values())[:1] or [""]
+        lacks, first = few or ("" if subject else "subject without a label"), list(texts.values())[:1] or [""]
         yield _fact(f"{relation}:{row.number}", relation, subject, answer, first, lacks, variants=texts)
 
 
@@ -221,8 +221,8 @@ def read_primed(path: str | Path) -> Found:
     return tuple(facts.values()), tuple(left_out)
 
 
-def read_bear(path: str | Path) -> Found:
-    """The facts of BEAR (Wiland, Ploner & Akbik 2024), each in all templates of its relation, and those left out.
+def read_bear(path: str | Path) -> tuple[ClozeItem, ...]:
+    """The facts of BEAR (Wiland, Ploner & Akbik 2024), each in all templates of its relation.
 
     Relations are files ``P36.jsonl`` whose lines have ``sub_label`` and ``answer_idx``, the place of the answer among
     ``answer_space_labels`` of the relation in ``metadata_relations.json`` next to them, which also has its
@@ -243,8 +243,8 @@ def read_bear(path: str | Path) -> Found:
     relations = read_json(stated, what=what, form=dict[str, _ClosedRelation], remedy=_BEAR_LAYOUT)
     for file in files:
         if corpus_name(file) not in relations:
-            raise wrong(f"{stated}", corpus_name(file), "a relation that it has templates and candidates of")
-    return _apart(one for file in files for one in _closed_facts(file, relations[corpus_name(file)]))
+            raise wrong(stated, corpus_name(file), "a relation that it has templates and candidates of")
+    return tuple(fact for file in files for fact in _closed_facts(file, relations[corpus_name(file)]))
 
 
 @dataclass(frozen=True)
@@ -253,23 +253,17 @@ class _ClosedRelation:
     answer_space_labels: list[str]
 
 
-def _closed_facts(file: Path, stated: _ClosedRelation) -> Iterator[ClozeItem | LeftOut]:
+def _closed_facts(file: Path, stated: _ClosedRelation) -> Iterator[ClozeItem]:
     relation, labels = corpus_name(file), stated.answer_space_labels
     templates = [checked_template(template, f"{file.with_name(_BEAR)}: {relation}") for template in stated.templates]
     for row in read_table(file).rows():
-        subject, place = row.string("sub_label"), row.values.get("answer_idx")
+        subject, place, name = row.text("sub_label"), row.values.get("answer_idx"), f"{relation}:{row.number}"
         if type(place) is not int or not 0 <= place < len(labels):
             raise row.error("answer_idx", f"the place of the answer among {len(labels)} candidates, from 0")
-        rivals = tuple(dict.fromkeys(label for label in labels if label != labels[place]))
+        answer, rivals = labels[place], tuple(dict.fromkeys(one for one in labels if one != labels[place]))
         for number, template in enumerate(templates, 1):
-            name, group, lacks = (
-                f"{relation}:{row.number}",
-                f"{relation} template {number}",
-                "" if subject else _NAMELESS,
-            )
-            text = [prompt_of(template, subject)]
-            fact = _fact(f"{name}:{number}", group, subject, labels[place], text, lacks, rivals=rivals)
-            yield fact if isinstance(fact, LeftOut) else replace(fact, cluster=name)
+            group, text = f"{relation} template {number}", prompt_of(template, subject)
+            yield ClozeItem(f"{name}:{number}", name, group, text, answer, rivals=rivals, subject=subject)
 
 
 def _primed_facts(file: Path) -> Iterator[tuple[str, ClozeItem | LeftOut]]:
