@@ -14,6 +14,7 @@ judge: ``shared_roles:pocket`` pairs its sentences by how many of predicate, sub
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +30,7 @@ from bertology.probing import ControlNote, GeometryCounts, ProbeFamily, Splits
 from bertology.probing.items import SplitVectors, SplitWords
 
 Integers = NDArray[np.int64]
-_LEAST_PAIRS = 10
+_ABOUT, _LEAST_PAIRS = "Spearman's correlation of cosines of pairs with judgements", 10
 _SAME = 1e-5  # cosines that differ by less are the same: those of special tokens in layer 0 differ by rounding alone
 _LEAST_VARIANCE, _ROUNDING = 1e-6, 1e-10
 """Variance of a direction by the largest one, and by the mean square of vectors, below which it is left out."""
@@ -53,14 +54,10 @@ class SentenceSimilarity(GeometryProbe):
         ControlNote("length", "length", "number of words of the shorter sentence over that of the longer one"),
     )
 
-    @property
-    def metrics(self) -> tuple[Metric, ...]:
-        """Correlations of cosines in one layer, and in the mean of it and layer 1."""
-        about = "Spearman's correlation of cosines of pairs with judgements, "
-        return (
-            sum_metric("spearman", f"{about}vectors of one layer", bounds="correlation"),
-            sum_metric("spearman first_last", f"{about}mean of the layer and layer 1", bounds="correlation"),
-        )
+    metrics: ClassVar[tuple[Metric, ...]] = (
+        sum_metric("spearman", f"{_ABOUT}, vectors of one layer", bounds="correlation"),
+        sum_metric("spearman first_last", f"{_ABOUT}, mean of the layer and layer 1", bounds="correlation"),
+    )
 
     def items(self, sentences: Splits, words: SplitWords | None = None) -> TextItems:
         """Pairs of neighbouring sentences with a score, and the words of those that are read."""

@@ -106,7 +106,8 @@ def _made(
     seeds = range(1, (training.seeds or claims.seeds) + 1)
     if training.pretrain is not None:
         for seed in seeds:
-            settings = {**claims.recipe, **training.pretrain, "seed": seed}
+            own = _with_source(training.pretrain, sources.get(seed, next(iter(sources.values()))))
+            settings = {**claims.recipe, **own, "seed": seed}
             recipe = checked(PretrainSettings, settings, where="recipe")
             if not (where / f"seed-{seed}" / "training.json").is_file():
                 pretrain(recipe, where / f"seed-{seed}", device=device, echo=print if show else lambda _: None)
@@ -114,14 +115,18 @@ def _made(
     if training.finetune is not None:
         settings = {**training.finetune}
         corpus = _bound(corpora, settings.pop("on", "treebank"))
-        shared: dict[str, Any] = {"sentences": corpus.sentences, "columns": corpus.columns, "device": device, "progress": show}
+        shared: dict[str, Any] = {
+            "sentences": corpus.sentences,
+            "columns": corpus.columns,
+            "device": device,
+            "progress": show,
+        }
         found = {}
         for seed in seeds:
             # Each training starts from the source of its seed, where there are several.
             source = sources.get(seed, next(iter(sources.values())))
             source = _fresh(source, where / f"fresh-{seed}", seed) if training.fresh else source
-            # The model that it starts from may be its teacher as well.
-            own = {name: source if value == _SOURCE else value for name, value in settings.items()}
+            own = _with_source(settings, source)
             tuned = finetune(source, corpus.name, out=where, seeds=[seed], **{**shared, **own})
             found[seed] = str(tuned.folder(seed))
         return found
@@ -138,6 +143,11 @@ def _made(
         compress(source, method, out=out, device=device, progress=show, **settings)
         found[seed] = str(out)
     return found
+
+
+def _with_source(settings: Mapping[str, Any], source: str) -> dict[str, Any]:
+    """Settings with the folder of the model that a training starts from, where they name it."""
+    return {name: source if value == _SOURCE else value for name, value in settings.items()}
 
 
 def _bound(corpora: Mapping[str, CorpusSettings | None], role: str) -> CorpusSettings:

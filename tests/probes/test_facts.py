@@ -22,6 +22,7 @@ from bertology_probes.facts import PROBE
 
 BEAR = PROBE.make("bear")
 LABELS = ["Rome", "New York City", "rome", "Rome"]
+ORIGINAL = {"name": "masked_lm", "settings": {"form": "original"}}
 TEMPLATES = ["The capital of [X] is [Y].", "[Y] rules [X]."]
 
 
@@ -125,6 +126,21 @@ def test_pocket_bert_knows_what_it_was_told() -> None:
     assert whole["choice_accuracy", 0] < 4 * chance
     of_templates = [whole[f"micro_choice_accuracy template {n}", 4] for n in (1, 2)]
     assert whole["micro_choice_accuracy", 4] == pytest.approx(np.mean(of_templates))
+
+
+def test_a_table_of_facts_and_their_candidates() -> None:
+    rows = [
+        {"text": f"The home of {fact.subject} is in [MASK].", "good": fact.object, "bad": [*others], "group": "home"}
+        for fact in facts()[:20]
+        if (others := [word for word in candidates("lives_in")[:9] if word != fact.object])
+    ]
+    frame = probe("facts:bear", corpus=rows, layers=[4], controls="none").to_pandas()
+    own = probe("facts:bear", corpus=rows, layers=[4], controls="none", readout=ORIGINAL).to_pandas()
+    for values in (frame, own):
+        row = values[values["metric"] == "choice_accuracy"].iloc[0]
+        assert (row["n_items"], row["value"] > 0.5) == (20, True)
+    with pytest.raises(BertologyError, match="has no rival"):
+        probe("facts:bear", corpus=[{**rows[0], "bad": []}], layers=[4], controls="none")
 
 
 def test_the_same_facts_are_taken_in_every_template() -> None:
