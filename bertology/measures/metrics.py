@@ -752,9 +752,10 @@ _FORMS: Mapping[str, MetricForm] = {
     **{f"{name}_error": MetricForm(f"{name} error", "number") for name in ("absolute", "additional")},
     **{name: MetricForm(name.replace("_", " "), "number") for name in ("compression", "distance")},
     "selectivity": MetricForm("selectivity", is_difference=True),
-    "center_of_gravity": MetricForm("center of gravity", depth="mean"),
+    "center_of_gravity": MetricForm("center of gravity", "counted", depth="mean"),
     "kl_from_uniform_bits": MetricForm("kl from uniform bits", "counted", depth="divergence"),
-    "expected_layer": MetricForm("expected layer", depth="growth"),
+    "expected_layer": MetricForm("expected layer", "counted", depth="growth"),
+    "mean_rank": MetricForm("mean rank", "counted"),
     **{f"hulls_{of}": MetricForm(f"hulls {of}", "number") for of in ("model", "reference")},
 }
 

@@ -289,7 +289,8 @@ def _mean_rank(curves: Sequence[Curve]) -> Curve:
     values = np.mean([rankdata(sign * one.values) for one, sign in zip(curves, signs, strict=True)], axis=0)
     drawn = [rankdata(sign * one.replicates, axis=1) for one, sign in zip(curves, signs, strict=True)]
     n = min(one.n for one in curves)
-    return Curve(keys, values, np.mean(drawn, axis=0), n, curves[0].depths, curves[0].rows, None, np.zeros(len(keys)))
+    rows = tuple(replace(row, metric="mean_rank") for row in curves[0].rows)
+    return Curve(keys, values, np.mean(drawn, axis=0), n, curves[0].depths, rows, None, np.zeros(len(keys)))
 
 
 def _order(rule: Rule, base: Measurement, curve: GetCurve) -> Iterator[Finding]:

@@ -171,6 +171,30 @@ def test_antecedents() -> None:
     assert rule.of("all")[0, 0] == 1.0
 
 
+def test_predicates_and_their_core_arguments() -> None:
+    targets = (
+        Target((1, 2), "A0", (0, 1)),
+        Target((1, 2), "A1", (2, 5)),
+        Target((7, 8), "ARG1", (8, 10)),
+        Target((1, 2), "AM-TMP", (5, 10)),  # no core argument
+        Target((7, 8), "R-A0", (6, 7)),
+    )
+    text = Sentences([replace(one, targets={"srl": targets}) for one in with_mentions()])
+    asked = get_probe("head_syntax:roles").with_settings({"fewest_arcs": 1})
+    assert isinstance(asked, AttentionProbe)
+    # The head of "the old dog" and of "her dog" is its last word.
+    assert arcs_of(asked, text) == {
+        "all: predicate → argument": [(1, 0), (1, 4), (7, 9)],
+        "all: argument → predicate": [(0, 1), (4, 1), (9, 7)],
+        "A0: predicate → argument": [(1, 0)],
+        "A0: argument → predicate": [(0, 1)],
+        "A1: predicate → argument": [(1, 4), (7, 9)],
+        "A1: argument → predicate": [(4, 1), (9, 7)],
+    }
+    with pytest.raises(CorpusError, match=r"no predicate is joined to its arguments in a layer srl: .* is coref"):
+        probe("head_syntax:roles").statistics(with_mentions())
+
+
 def test_the_parser_is_scored_on_what_it_was_not_fitted_to(tiny_bert: Path) -> None:
     asked = get_probe("head_syntax:parser")
     assert isinstance(asked, GateProbe)
