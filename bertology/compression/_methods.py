@@ -748,10 +748,10 @@ class Imitation(Lesson):
         queries: list[Tensor] = []
         heads = (encoder.n_heads, -1)
 
-        def keep_query(module: Any, args: Any, output: Tensor) -> None:
+        def keep_query(module: Any, args: Any, output: Any) -> None:
             queries.append(output.unflatten(-1, heads).transpose(1, 2))
 
-        def keep_scores(module: Any, args: Any, output: Tensor) -> None:
+        def keep_scores(module: Any, args: Any, output: Any) -> None:
             query, key = queries.pop(), output.unflatten(-1, heads).transpose(1, 2)
             found.append(query @ key.transpose(2, 3) * query.shape[-1] ** -0.5)
 
