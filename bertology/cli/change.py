@@ -101,7 +101,7 @@ def compress(
 
     Args:
         model: pocket, a folder, or a hub id.
-        method: magnitude, heads, neurons, layers, low_rank, quantise or distil; several with commas.
+        method: magnitude, heads, neurons, layers, low_rank, quantise, distil or theseus; several with commas.
         out: Model folder to be written.
         set_: A setting of the method, such as share=0.5; of several methods magnitude.share=0.5. May be repeated.
         speed: Measure speed on this corpus: the model, the new one, and int8 arithmetic.

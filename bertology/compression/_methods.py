@@ -707,7 +707,7 @@ class Lesson(ABC):
         )
 
 
-_SCORED = tuple(family for family in _INPUTS if family != "deberta-v2")
+_SCORED = tuple(family for family in _INPUTS if family not in ("deberta-v2", "mpnet"))
 """Families whose attention scores are products of queries and keys alone."""
 
 
