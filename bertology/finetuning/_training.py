@@ -259,6 +259,8 @@ def build(
     """A model to train, its new weights drawn by the seed, with a ``teacher``; with ``layers: none`` a head."""
     how, _, number = settings.layers.partition(":")
     if how == "none":
+        if teacher is not None:
+            raise BertologyError("teacher: a head on a frozen encoder learns labels alone: choose other layers")
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             return Trained(_frozen_head(encoder, task, settings, task.splits["train"]), encoder, settings)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import math
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,9 @@ from safetensors.torch import load_file
 from torch.nn import functional
 from transformers import AutoModelForSequenceClassification, Trainer
 
-from bertology import BertologyError, Corpus, FineTuned, compress, load_encoder, probe
+from bertology import BertologyError, Corpus, FineTuned, compress, finetune_grid, load_encoder, probe
 from bertology._machine import quiet_loading
+from bertology.encoders import model_fingerprint, resolve_model
 from bertology.encoders.loading import load_classifier
 from bertology.finetuning import FineTuneSettings
 from bertology.finetuning._items import tuning_task
@@ -200,6 +202,16 @@ def test_an_lstm_learns_its_teacher_and_is_a_model_like_any_other(tune: Tune, su
     assert probe("pos", model=tuned.folder(), layers=[0, 2], sentences=40, controls="none", device="cpu").rows
 
 
+def test_a_run_of_a_file_teaches_another(tiny_bert: Path, subjects: Corpus, tmp_path: Path) -> None:
+    runs = [{"id": "full"}, {"id": "small", "layers": "lstm", "teacher": "full"}]
+    asked = {"name": "x", "model": str(tiny_bert), "corpus": subjects, "tasks": ["sentence_label:number"], "runs": runs}
+    grid = finetune_grid({**asked, "epochs": 1, "lr": 1e-3}, out=tmp_path, device="cpu", progress=False)
+    folders = [grid.models[run]["sentence_label:number"].folder() for run in ("full", "small")]
+    plans = [json.loads((folder / "plan.json").read_text()) for folder in folders]
+    assert plans[1]["teacher"] == model_fingerprint(resolve_model(str(folders[0])))
+    assert "teacher" not in plans[0]
+
+
 def test_a_teacher_is_learned_by_the_formula(tune: Tune, tiny_bert: Path, subjects: Corpus) -> None:
     encoder = load_encoder(str(tiny_bert), device="cpu")
     task = tuning_task("sentence_label:number", subjects)
@@ -225,6 +237,9 @@ def test_mistakes_are_one_line(tune: Tune, tmp_path: Path) -> None:
     ):
         with pytest.raises(BertologyError, match=message):
             tune(**changes)
-    small = tune(layers="lstm")
+    teacher = tune(out=tmp_path / "teacher").path
+    with pytest.raises(BertologyError, match="a head on a frozen encoder learns labels alone"):
+        tune(layers="none", teacher=str(teacher))
+    small = tune(layers="lstm", out=tmp_path / "small")
     with pytest.raises(BertologyError, match="LstmForSequenceClassification is no class of transformers"):
         compress(small.folder(), "magnitude", share=0.5, out=tmp_path / "pruned")
