@@ -2,7 +2,7 @@
 
 The sentences are embedded (``_texts.py``, to be read first); ``_grammar.py`` makes their trees of ``_words.py`` for a
 text, ``_bilingual.py`` translates them, ``_items.py`` makes cloze items whose answers are known, and
-``_pretrain.py`` trains the models.
+``_pretrain.py`` trains the models, by a recipe (``_recipe.py``), on batches of ``_examples.py``.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from bertology.pocket._items import agreement_items
     from bertology.pocket._items import fact_prompts as fact_prompts
     from bertology.pocket._items import role_prompts as role_prompts
-    from bertology.pocket._pretrain import load_settings, pretrain
-    from bertology.pocket._pretrain import recipe_schema as recipe_schema
+    from bertology.pocket._pretrain import pretrain
+    from bertology.pocket._recipe import load_settings
+    from bertology.pocket._recipe import recipe_schema as recipe_schema
     from bertology.pocket._texts import load_corpus
     from bertology.pocket._texts import pretraining_documents as pretraining_documents
     from bertology.pocket._words import Fact, facts
