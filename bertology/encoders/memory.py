@@ -27,7 +27,7 @@ import torch
 from torch import Tensor, nn
 
 from bertology._files import digest
-from bertology._languages_apart import read_languages_apart
+from bertology._languages_apart import read_as_declared
 from bertology.encoders._modules import (
     LoadedModel,
     check_unfamiliar,
@@ -209,7 +209,7 @@ def _of_transformers(given: Any, tokenizer: Any, name: str | None, own: ModelSou
             if source != own and read_config(source.folder).get("architectures") not in (None, [kind.__name__]):
                 return False
             stored, missing = pretrained(kind, source, dtype=torch.float32)
-            read_languages_apart(body_of(stored))
+            read_as_declared(body_of(stored))
             if not missing <= without or _described(stored, load_tokenizer(source), without)[0] != content:
                 return False
             return _difference(returned, returned_by(stored, parts_of(stored)), close=1e-5) is None

@@ -41,7 +41,8 @@ __all__ = [
 ]
 
 
-_MODELS = {"pocket": "model", "bilingual": "bilingual/model", "bilingual-apart": "bilingual/model_apart"}
+MODELS = {"pocket": "model", "bilingual": "bilingual/model", "bilingual-apart": "bilingual/model_apart"}
+"""Embedded models by name, with their folders in this package."""
 
 
 def model_folder(name: str = "pocket") -> Path:
@@ -54,7 +55,7 @@ def model_folder(name: str = "pocket") -> Path:
     Raises:
         KeyError: there is no such model.
     """
-    return Path(__file__).parent / _MODELS[name]
+    return Path(__file__).parent / MODELS[name]
 
 
 def corpus_by_name(name: str) -> Corpus:
