@@ -105,7 +105,10 @@ def extend(tokenizer: Any, sentences: Sequence[str], size: int) -> None:
         raise BertologyError(
             f"tokenizer: a {kind} tokenizer cannot be extended, as one of WordPiece can; give own or new"
         )
-    vocabulary, learned = tokenizer.get_vocab(), tokenizer.train_new_from_iterator(sentences, size).get_vocab()
+    vocabulary, learned = (
+        tokenizer.get_vocab(),
+        tokenizer.train_new_from_iterator(sentences, size, show_progress=False).get_vocab(),
+    )
     for piece in sorted(learned.keys() - vocabulary.keys()):
         vocabulary[piece] = len(vocabulary)
     backend.model = WordPiece(vocabulary, unk_token=tokenizer.unk_token)
@@ -206,8 +209,8 @@ class EncodedText:
     """``[sentence]`` document that each sentence stands in."""
     document_end: Integers
     """``[sentence]`` one past the last sentence of its document."""
-    begins_word: NDArray[np.bool_]
-    """``[piece]`` whether a word begins with it."""
+    begins_word: NDArray[np.bool_] | None = None
+    """``[piece]`` whether a word begins with it; needed for spans alone."""
 
     @property
     def n_sentences(self) -> int:
@@ -215,10 +218,20 @@ class EncodedText:
         return len(self.document)
 
 
-def encode(documents: Iterable[list[str]], tokenizer: Tokenizer, *, longest: int | None = None) -> EncodedText:
-    """Turn text into pieces, without special tokens; sentences of more than ``longest`` pieces are divided."""
+def encode(
+    documents: Iterable[list[str]], tokenizer: Tokenizer, *, longest: int | None = None, words: bool = False
+) -> EncodedText:
+    """Turn text into pieces, without special tokens.
+
+    Args:
+        documents: lists of sentences.
+        tokenizer: of the pieces.
+        longest: number of pieces that a sentence may have; longer ones are divided.
+        words: whether the beginnings of words are noted as well.
+    """
     texts = list(documents)
-    encoded = tokenizer.encode_batch_fast(list(chain.from_iterable(texts)), add_special_tokens=False)
+    read = tokenizer.encode_batch if words else tokenizer.encode_batch_fast
+    encoded = read(list(chain.from_iterable(texts)), add_special_tokens=False)
     parts, n_parts = list[int](), list[int]()
     for encoding in encoded:
         whole, rest = divmod(len(encoding.ids), longest or len(encoding.ids) or 1)
@@ -228,8 +241,9 @@ def encode(documents: Iterable[list[str]], tokenizer: Tokenizer, *, longest: int
     ends = np.cumsum([0, *map(len, texts)])
     lengths = np.diff(np.cumsum([0, *n_parts])[ends])
     pieces = np.concatenate([np.asarray(encoding.ids, dtype=np.int32) for encoding in encoded])
-    words = [np.asarray(encoding.word_ids, dtype=np.float64) for encoding in encoded]
-    begins = np.concatenate([np.diff(of_sentence, prepend=-1) != 0 for of_sentence in words])
+    begins = None
+    if words:
+        begins = np.concatenate([np.diff(np.asarray(one.word_ids, dtype=np.int64), prepend=-1) != 0 for one in encoded])
     document, document_end = np.repeat(np.arange(len(lengths)), lengths), np.repeat(np.cumsum(lengths), lengths)
     return EncodedText(pieces, np.cumsum([0, *parts]), document, document_end, begins)
 
@@ -469,9 +483,11 @@ class Examples:
         Spans are drawn until the ``wanted [row]`` number of pieces is in some; lengths in words are geometric. A span
         ends early where its segment does, at a word that is in a span already, or with the last word that fits.
         """
-        spans = np.zeros_like(places)
+        spans, begins_word = np.zeros_like(places), self.text.begins_word
+        if begins_word is None:
+            raise ValueError("spans need a text that was encoded with words")
         for row, (at, left) in enumerate(zip(places, wanted.tolist(), strict=True)):
-            edges = np.append(np.flatnonzero((at < 0) | self.text.begins_word[at]), len(at))
+            edges = np.append(np.flatnonzero((at < 0) | begins_word[at]), len(at))
             starts = edges[:-1][at[edges[:-1]] >= 0]
             ends = edges[np.searchsorted(edges, starts, side="right")]
             weights, number = rates[row, starts] / rates[row, starts].sum(), 0

@@ -555,7 +555,7 @@ def _start(settings: PretrainSettings, echo: Echo) -> _Start:
         model = new_model(settings, tokenizer.get_vocab_size(), second_from=first_of_second(tokenizer))
     if settings.freeze != "none":
         _freeze(model, n_known)
-    encoded = encode(chain.from_iterable(text), tokenizer, longest=longest)
+    encoded = encode(chain.from_iterable(text), tokenizer, longest=longest, words=settings.objective == "spans")
     echo(f"{encoded.n_sentences} sentences, {len(encoded.pieces)} pieces, {tokenizer.get_vocab_size()} known")
     examples = Examples(encoded, tokenizer, settings, specials)
     _check_pairs(examples)
@@ -674,7 +674,9 @@ def _new_tokenizer(settings: PretrainSettings, known: Sequence[_Documents]) -> T
     from transformers import AutoTokenizer
 
     base = AutoTokenizer.from_pretrained(model_folder())
-    made: Tokenizer = base.train_new_from_iterator(firsts, settings.vocabulary_size).backend_tokenizer
+    made: Tokenizer = base.train_new_from_iterator(
+        firsts, settings.vocabulary_size, show_progress=False
+    ).backend_tokenizer
     return made
 
 
@@ -714,7 +716,7 @@ def _continued(settings: PretrainSettings, sentences: Sequence[str]) -> tuple[An
             extend(tokenizer, sentences, settings.vocabulary_size)
             model.resize_token_embeddings(len(tokenizer), mean_resizing=False)
             return model, tokenizer, n_known
-        learned = tokenizer.train_new_from_iterator(sentences, settings.vocabulary_size)
+        learned = tokenizer.train_new_from_iterator(sentences, settings.vocabulary_size, show_progress=False)
         if learned.pad_token_id != tokenizer.pad_token_id:
             raise BertologyError(
                 f"tokenizer: a new one of {cut(place)} has its padding elsewhere; give own or extended"
