@@ -1,8 +1,9 @@
-"""Models that read in a way of their own, which their configuration declares: two languages apart, or from right to left.
+"""Models that read in a way that their configuration declares: two languages apart, or from right to left.
 
-Languages apart have special tokens of their own, positions of their own, or both. Of which language a text is follows from its pieces, which are in two blocks of the vocabulary. So nothing is to be
-stated where the model is used: its embeddings exchange special tokens and positions themselves (Dufter & Schütze 2020,
-section 3, *lang-pos* and *shift-special*).
+Languages apart have special tokens of their own, positions of their own, or both. Of which language a text is follows
+from its pieces, which are in two blocks of the vocabulary. So nothing is to be stated where the model is used: its
+embeddings exchange special tokens and positions themselves (Dufter & Schütze 2020, section 3, *lang-pos* and
+*shift-special*).
 """
 
 from __future__ import annotations

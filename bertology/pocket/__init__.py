@@ -7,7 +7,6 @@ text, ``_bilingual.py`` translates them, ``_items.py`` makes cloze items whose a
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bertology._files import is_numeral
@@ -21,9 +20,9 @@ if TYPE_CHECKING:
     from bertology.pocket._items import fact_prompts as fact_prompts
     from bertology.pocket._items import role_prompts as role_prompts
     from bertology.pocket._pretrain import pretrain
-    from bertology.pocket._recipe import load_settings
+    from bertology.pocket._recipe import PretrainSettings, load_settings
     from bertology.pocket._recipe import recipe_schema as recipe_schema
-    from bertology.pocket._texts import load_corpus
+    from bertology.pocket._texts import load_corpus, model_folder
     from bertology.pocket._texts import pretraining_documents as pretraining_documents
     from bertology.pocket._words import Fact, facts
     from bertology.pocket._words import candidates as candidates
@@ -32,6 +31,7 @@ __getattr__, __dir__ = lazy_attributes(__name__)
 
 __all__ = [
     "Fact",
+    "PretrainSettings",
     "agreement_items",
     "facts",
     "load_corpus",
@@ -39,23 +39,6 @@ __all__ = [
     "model_folder",
     "pretrain",
 ]
-
-
-MODELS = {"pocket": "model", "bilingual": "bilingual/model", "bilingual-apart": "bilingual/model_apart"}
-"""Embedded models by name, with their folders in this package."""
-
-
-def model_folder(name: str = "pocket") -> Path:
-    """The folder of an embedded model, in Hugging Face layout.
-
-    Args:
-        name: ``pocket`` is Pocket BERT. ``bilingual`` has read the pocket world in two languages and represents them in
-            one space; ``bilingual-apart``, its control, keeps them apart.
-
-    Raises:
-        KeyError: there is no such model.
-    """
-    return Path(__file__).parent / MODELS[name]
 
 
 def corpus_by_name(name: str) -> Corpus:

@@ -209,8 +209,8 @@ class EncodedText:
     """``[sentence]`` document that each sentence stands in."""
     document_end: Integers
     """``[sentence]`` one past the last sentence of its document."""
-    begins_word: NDArray[np.bool_] | None = None
-    """``[piece]`` whether a word begins with it; needed for spans alone."""
+    begins_word: NDArray[np.bool_]
+    """``[piece]`` whether a word begins with it."""
 
     @property
     def n_sentences(self) -> int:
@@ -218,34 +218,20 @@ class EncodedText:
         return len(self.document)
 
 
-def encode(
-    documents: Iterable[list[str]], tokenizer: Tokenizer, *, longest: int | None = None, words: bool = False
-) -> EncodedText:
-    """Turn text into pieces, without special tokens.
-
-    Args:
-        documents: lists of sentences.
-        tokenizer: of the pieces.
-        longest: number of pieces that a sentence may have; longer ones are divided.
-        words: whether the beginnings of words are noted as well.
-    """
+def encode(documents: Iterable[list[str]], tokenizer: Tokenizer, *, longest: int | None = None) -> EncodedText:
+    """Turn text into pieces, without special tokens; sentences of more than ``longest`` pieces are divided."""
     texts = list(documents)
-    read = tokenizer.encode_batch if words else tokenizer.encode_batch_fast
-    encoded = read(list(chain.from_iterable(texts)), add_special_tokens=False)
-    parts, n_parts = list[int](), list[int]()
-    for encoding in encoded:
-        whole, rest = divmod(len(encoding.ids), longest or len(encoding.ids) or 1)
-        cut = [longest or len(encoding.ids)] * whole + [rest] * (rest > 0)
-        parts += cut or [0]
-        n_parts.append(len(cut) or 1)
-    ends = np.cumsum([0, *map(len, texts)])
-    lengths = np.diff(np.cumsum([0, *n_parts])[ends])
+    encoded = tokenizer.encode_batch(list(chain.from_iterable(texts)), add_special_tokens=False)
+    sizes = [len(encoding.ids) for encoding in encoded]
+    divided = [
+        [min(longest or size, size - start) for start in range(0, size or 1, longest or size or 1)] for size in sizes
+    ]
+    lengths = np.add.reduceat([*map(len, divided)], np.cumsum([0, *map(len, texts)])[:-1])  # sentences of documents
     pieces = np.concatenate([np.asarray(encoding.ids, dtype=np.int32) for encoding in encoded])
-    begins = None
-    if words:
-        begins = np.concatenate([np.diff(np.asarray(one.word_ids, dtype=np.int64), prepend=-1) != 0 for one in encoded])
+    begins = [np.diff(np.asarray(encoding.word_ids, dtype=np.int64), prepend=-1) != 0 for encoding in encoded]
     document, document_end = np.repeat(np.arange(len(lengths)), lengths), np.repeat(np.cumsum(lengths), lengths)
-    return EncodedText(pieces, np.cumsum([0, *parts]), document, document_end, begins)
+    starts = np.cumsum([0, *chain.from_iterable(divided)])
+    return EncodedText(pieces, starts, document, document_end, np.concatenate(begins))
 
 
 def piece_id(tokenizer: Tokenizer, piece: str) -> int:
@@ -282,7 +268,7 @@ class Examples:
         if settings.is_one_sided:
             masked, labels = self._neighbours(batch)
         elif settings.masking == "static":
-            masked, labels = self._masks_of_text(step, batch, places)
+            masked, labels = self._masks_of_text(batch, places)
         else:
             masked, labels = self._mask(chance, step, batch, places)
         next_labels = np.array([label for _, _, label in segments])
@@ -405,33 +391,25 @@ class Examples:
         labels = np.where(is_piece[:, 1:], ids[:, 1:] if forward else ids[:, :-1], IGNORED)
         return np.tile(columns, (len(ids), 1)), labels
 
-    @cached_property
-    def _drawn(self) -> dict[bool, tuple[NDArray[np.bool_], Integers]]:
-        """Static masks that were drawn so far, by whether salience holds."""
-        return {}
-
-    def _masks_of_text(self, step: int, batch: Batch, places: Integers) -> tuple[Integers, Integers]:
+    def _masks_of_text(self, batch: Batch, places: Integers) -> tuple[Integers, Integers]:
         """The places to predict that were drawn once for each sentence of the text, disguised in the same way."""
-        is_salient = step >= self.settings.salience_from
-        if is_salient not in self._drawn:
-            self._drawn[is_salient] = self._drawn_for_text(is_salient)
-        is_masked, shown = self._drawn[is_salient]
+        is_masked, shown = self._drawn
         ids, chosen = batch["input_ids"], (places >= 0) & is_masked[places]
         masked = np.argsort(~chosen, axis=1, kind="stable")[:, : max(1, int(chosen.sum(axis=1).max()))]
         labels = np.where(np.take_along_axis(chosen, masked, 1), np.take_along_axis(ids, masked, 1), IGNORED)
         ids[chosen] = shown[places[chosen]]
         return masked, labels
 
-    def _drawn_for_text(self, is_salient: bool) -> tuple[NDArray[np.bool_], Integers]:
-        """``[piece]`` of the text: whether it is to be predicted, and what is shown in its place."""
+    @cached_property
+    def _drawn(self) -> tuple[NDArray[np.bool_], Integers]:
+        """``[piece]`` of the text: whether it is always to be predicted, and what is shown in its place."""
         is_masked, shown = np.zeros(len(self.text.pieces), dtype=bool), self.text.pieces.astype(np.int64)
-        chance = np.random.default_rng([self.settings.seed, int(is_salient), 0])
-        step = self.settings.salience_from if is_salient else 0
+        chance = np.random.default_rng([self.settings.seed, 0, 0])
         for start in range(0, self.text.n_sentences, _SENTENCES_AT_ONCE):
-            end = min(start + _SENTENCES_AT_ONCE, self.text.n_sentences)
-            segments: list[Segments] = [(self._pieces(one, one + 1), None, IGNORED) for one in range(start, end)]
+            sentences = range(start, min(start + _SENTENCES_AT_ONCE, self.text.n_sentences))
+            segments: list[Segments] = [(self._pieces(one, one + 1), None, IGNORED) for one in sentences]
             batch, places = self._laid_out(segments, 2 + max(len(pieces) for pieces, _, _ in segments))
-            masked, labels = self._mask(chance, step, batch, places)
+            masked, labels = self._mask(chance, self.settings.salience_from, batch, places)
             rows, masks = np.nonzero(labels != IGNORED)
             columns = masked[rows, masks]
             is_masked[places[rows, columns]] = True
@@ -483,11 +461,9 @@ class Examples:
         Spans are drawn until the ``wanted [row]`` number of pieces is in some; lengths in words are geometric. A span
         ends early where its segment does, at a word that is in a span already, or with the last word that fits.
         """
-        spans, begins_word = np.zeros_like(places), self.text.begins_word
-        if begins_word is None:
-            raise ValueError("spans need a text that was encoded with words")
+        spans = np.zeros_like(places)
         for row, (at, left) in enumerate(zip(places, wanted.tolist(), strict=True)):
-            edges = np.append(np.flatnonzero((at < 0) | begins_word[at]), len(at))
+            edges = np.append(np.flatnonzero((at < 0) | self.text.begins_word[at]), len(at))
             starts = edges[:-1][at[edges[:-1]] >= 0]
             ends = edges[np.searchsorted(edges, starts, side="right")]
             weights, number = rates[row, starts] / rates[row, starts].sum(), 0

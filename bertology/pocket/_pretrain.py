@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import math
 import platform
 import re
 import time
@@ -24,7 +25,6 @@ from bertology._machine import choose_device, quiet_loading
 from bertology.corpora import Sentences, load_corpus
 from bertology.corpora.formats.columns import BY_SPACES
 from bertology.errors import BertologyError, cut, cut_path
-from bertology.pocket import MODELS, model_folder
 from bertology.pocket._bilingual import bilingual_documents
 from bertology.pocket._examples import (
     IGNORED,
@@ -41,7 +41,7 @@ from bertology.pocket._examples import (
 )
 from bertology.pocket._items import AgreementItem, agreement_items
 from bertology.pocket._recipe import PretrainSettings
-from bertology.pocket._texts import pretraining_documents
+from bertology.pocket._texts import MODELS, model_folder, pretraining_documents
 from bertology.pocket._words import (
     Fact,
     candidates,
@@ -134,29 +134,33 @@ def _with_generator(discriminator: Any, generator: Any) -> torch.nn.ModuleDict:
     return both
 
 
-def _stack(model: Any, source: Path, settings: PretrainSettings) -> None:
-    """Initialise a model with the weights of a shallower one, whose blocks are repeated from below.
+def _stacked(settings: PretrainSettings) -> tuple[Any, Tokenizer]:
+    """A model with the weights of a shallower one, whose blocks are repeated from below, and its tokenizer.
 
     Raises:
         BertologyError: the source is no such model, or differs in more than its depth.
     """
     from safetensors.torch import load_file
+    from tokenizers import Tokenizer
 
+    source = _folder(str(settings.stack_from))
     asked = f"stack_from: {cut_path(source)}"
-    config = read_json(source / "config.json", what="a model", form=dict[str, Any], remedy="give a folder made here")
+    config = read_json(
+        source / "config.json", what="of a model", form=dict[str, Any], remedy="name one made by pretrain"
+    )
     n_layers = config.get("num_hidden_layers")
     if config.get("model_type") != "bert" or not n_layers or settings.layers % n_layers:
         remedy = "give a BERT whose number of layers divides that of the recipe"
         raise BertologyError(f"{asked} is a {config.get('model_type')} of {n_layers} layers; {remedy}")
+    tokenizer = Tokenizer.from_file(str(source / "tokenizer.json"))
+    model = new_model(settings, tokenizer.get_vocab_size(), second_from=first_of_second(tokenizer))
     for name in ("hidden_size", "num_attention_heads", "intermediate_size", "max_position_embeddings"):
         if (there := config.get(name)) != (here := getattr(model.config, name)):
             raise BertologyError(f"{asked} has {name} {there}, the recipe {here}; make them equal")
-    stored, weights = load_file(source / "model.safetensors"), {}
-    for name in model.state_dict():
-        below = _OF_BLOCK.sub(lambda found: f"{found[1]}{int(found[2]) % n_layers}.", name)
-        if below in stored:
-            weights[name] = stored[below]
-    model.load_state_dict(weights, strict=False)
+    stored = load_file(source / "model.safetensors")
+    below = {name: _OF_BLOCK.sub(lambda at: f"{at[1]}{int(at[2]) % n_layers}.", name) for name in model.state_dict()}
+    model.load_state_dict({name: stored[key] for name, key in below.items() if key in stored}, strict=False)
+    return model, tokenizer
 
 
 def _freeze(model: Any, n_known: int | None) -> None:
@@ -202,17 +206,6 @@ def save_model(model: Any, tokenizer: Tokenizer, folder: Path) -> None:
     save_tokenizer(tokenizer, folder, max_pieces=positions_from or model.config.max_position_embeddings)
 
 
-def _load_stored(model: Any, folder: Path) -> None:
-    """Give a model the weights that :func:`save_model` wrote."""
-    import torch
-    from safetensors.torch import load_file
-
-    if isinstance(model, torch.nn.ModuleDict):
-        _load_stored(model["generator"], folder / "generator")
-        model = model["discriminator"]
-    model.load_state_dict(load_file(folder / "model.safetensors"), strict=False)
-
-
 @dataclass(frozen=True)
 class Evaluation:
     """Held-out figures, all but ``bits`` shares of 1; of a text of one's own there are no items of the pocket world."""
@@ -237,8 +230,6 @@ class Evaluation:
     """Loss on the same places as ``masked_accuracy``, mean −log2 of the probability of the right piece."""
     replaced_accuracy: float | None = None
     """Masked pieces of which the discriminator tells whether the generator's sample differs; None of other models."""
-    most_frequent_replaced: float | None = None
-    """What its more frequent answer would be right of: the baseline of ``replaced_accuracy``."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, rounded to four places."""
@@ -257,7 +248,7 @@ class Evaluation:
         line = f"masked {' and '.join(masked)}{bits}"
         line += f", next sentence {'not asked' if following is None else f'{following:.1%}'}"
         if self.replaced_accuracy is not None:
-            line += f", replaced {self.replaced_accuracy:.1%} (most frequent {self.most_frequent_replaced:.1%})"
+            line += f", replaced {self.replaced_accuracy:.1%}"
         if not self.agreement_by_attractors:
             return line
         return (
@@ -331,39 +322,33 @@ def _on_held_out(model: Any, held_out: Examples) -> dict[str, Any]:
     both = model if isinstance(model, torch.nn.ModuleDict) else None
     reader = model if both is None else both["generator"]
     for step in range(min(_MOST_BATCHES, held_out.settings.held_out_documents)):
-        batch = held_out.batch(step)
-        tensors = _tensors(batch, next(model.parameters()).device)
-        logits, nexts = _outputs(reader, tensors)
-        labels, is_asked = tensors["masked_labels"], batch["masked_labels"] != IGNORED
-        rows = torch.arange(len(labels), device=labels.device)[:, None]
-        predicted = logits[rows, tensors["masked"]]
-        is_right.append((predicted.argmax(-1) == labels).cpu().numpy()[is_asked])
-        nats.append(cross_entropy(predicted.flatten(0, 1).float(), labels.flatten(), reduction="none").cpu().numpy())
-        nats[-1] = nats[-1][is_asked.ravel()]
+        batch = _tensors(held_out.batch(step), next(model.parameters()).device)
+        logits, nexts = _outputs(reader, batch)
+        rows, masks = torch.where(batch["masked_labels"] != IGNORED)
+        places, labels = batch["masked"][rows, masks], batch["masked_labels"][rows, masks]
+        predicted = logits[rows, places]
+        is_right.append(predicted.argmax(-1) == labels)
+        nats.append(cross_entropy(predicted, labels, reduction="none"))
         if nexts is not None:
-            guessed = nexts.argmax(-1).cpu().numpy()
-            following.append((guessed == batch["next_labels"])[batch["next_labels"] != IGNORED])
+            following.append((nexts.argmax(-1) == batch["next_labels"])[batch["next_labels"] != IGNORED])
         if both is not None:
             with torch.random.fork_rng(devices=[]):
                 torch.manual_seed(step)
-                _, ids, is_replaced = sample_replaced(reader, tensors)
-            suspected = (
-                both["discriminator"](**_inputs(both["discriminator"], {**tensors, "input_ids": ids})).logits > 0
-            )
-            at_places = torch.stack([suspected, is_replaced])[:, rows, tensors["masked"]].cpu().numpy()
-            told.append(at_places[:, is_asked])
-    followed = np.concatenate(following or [[]])
-    found = {
-        "masked_accuracy": float(np.concatenate(is_right).mean()),
-        "next_sentence_accuracy": float(followed.mean()) if len(followed) else None,
-        "bits": float(np.concatenate(nats).astype(np.float64).mean() / np.log(2)),
+                _, ids, is_replaced = sample_replaced(reader, batch)
+            discriminator = both["discriminator"]
+            suspected = discriminator(**_inputs(discriminator, {**batch, "input_ids": ids})).logits > 0
+            told.append((suspected == is_replaced)[rows, places])
+
+    def mean(parts: list[torch.Tensor]) -> float | None:
+        values = torch.cat(parts) if parts else torch.empty(0)
+        return float(values.double().mean()) if len(values) else None
+
+    return {
+        "masked_accuracy": mean(is_right),
+        "next_sentence_accuracy": mean(following),
+        "bits": (mean(nats) or 0.0) / math.log(2),
+        "replaced_accuracy": mean(told),
     }
-    if both is not None:
-        suspected, is_replaced = np.concatenate(told, axis=1)
-        share = float(is_replaced.mean())
-        found |= {"replaced_accuracy": float((suspected == is_replaced).mean())}
-        found |= {"most_frequent_replaced": max(share, 1 - share)}
-    return found
 
 
 def _inputs(model: Any, batch: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
@@ -402,25 +387,21 @@ def model_card(settings: PretrainSettings, evaluation: Evaluation, *, vocabulary
     templates = Environment(undefined=StrictUndefined, trim_blocks=True, keep_trailing_newline=True)
     templates.filters["percent"] = lambda share, digits=0: f"{share:.{digits}%}"
     templates.filters["fill"] = lambda text: fill(" ".join(text.split()), width=120)
-    is_order = settings.next_sentence == "sentence_order"
-    predicted = "pieces of held-out text, masked as in training, exactly"
+    predicted = "from one side" if settings.is_one_sided else "masked as in training"
+    pairs = (
+        "sentences in order or exchanged"
+        if settings.next_sentence == "sentence_order"
+        else "next sentence or random sentence"
+    )
     held_out = [
-        (
-            "pieces of held-out text from one side, exactly" if settings.is_one_sided else predicted,
-            evaluation.masked_accuracy,
-        ),
+        (f"pieces of held-out text, {predicted}, exactly", evaluation.masked_accuracy),
         ("the same of the second language", evaluation.second_masked_accuracy),
-        (
-            "sentences in order or exchanged" if is_order else "next sentence or random sentence",
-            evaluation.next_sentence_accuracy,
-        ),
+        (pairs, evaluation.next_sentence_accuracy),
         ("whether the generator replaced a piece that was masked", evaluation.replaced_accuracy),
-        ("the same by the more frequent answer", evaluation.most_frequent_replaced),
     ]
     of_own = settings.text is not None or settings.start_from is not None
-    template = templates.from_string(
-        Path(__file__).with_name("own_card.md" if of_own else "card.md").read_text(encoding="utf-8")
-    )
+    path = Path(__file__).with_name("own_card.md" if of_own else "card.md")
+    template = templates.from_string(path.read_text(encoding="utf-8"))
     values = {**settings.model_dump(), **asdict(evaluation), "second": settings.second_language}
     values |= {"described": settings.described, "is_one_sided": settings.is_one_sided}
     return template.render(values, held_out=held_out, pieces_known=vocabulary_size)
@@ -479,19 +460,20 @@ def pretrain(
         model, tokenizer = start.model, start.tokenizer
         items = _items(settings, tokenizer)
         torch.nn.Module.to(model, device)  # its own ``to`` is not typed for device names
-        curve = _Curve(out / "training" / "held-out.json", settings.batch_pieces)
+        points = list[dict[str, Any]]()
 
         def measured(step: int, *, at_last: bool = False) -> Evaluation:
             evaluation = evaluate(model, tokenizer, held_out=start.held_out, **items(at_last))
             echo(f"step {step}: {evaluation}")
-            curve.add(step, evaluation)
+            points[:] = _noted(out / "training" / "held-out.json", step, settings, evaluation)
             return evaluation
 
-        _train(settings, start, out, measured, curve, echo)
+        _train(settings, start, out, measured, echo)
         start.save(out)
         if settings.start_from is None:
-            # The figures are those of the weights after their rounding to float16.
-            _load_stored(model, out)
+            with torch.no_grad():
+                for weight in model.parameters():
+                    weight.copy_(weight.half())  # the figures are those of the weights as stored
         evaluation = measured(settings.steps, at_last=True)
         card = model_card(settings, evaluation, vocabulary_size=tokenizer.get_vocab_size())
         write_atomically(out / CARD, card.encode())
@@ -499,7 +481,7 @@ def pretrain(
         record = {
             "settings": asked.model_dump(mode="json"),
             "evaluation": evaluation.to_dict(),
-            "held_out": curve.points,
+            "held_out": points,
             "device": device,
             "versions": {"bertology": made_with.pop("bertology"), "python": platform.python_version(), **made_with},
         }
@@ -507,24 +489,14 @@ def pretrain(
     return Pretrained(out, evaluation)
 
 
-class _Curve:
-    """Held-out figures by step, kept in a file so that a resumed run has those of the steps before."""
-
-    def __init__(self, path: Path, batch_pieces: int) -> None:
-        self._path, self._batch_pieces, self.points = path, batch_pieces, list[dict[str, Any]]()
-
-    def begin(self, step: int) -> None:
-        """Take up the figures of the steps up to one from the file."""
-        if self._path.exists():
-            points = read_json(self._path, what="held-out figures by step", form=list[dict[str, Any]])
-            self.points[:] = [point for point in points if point["step"] <= step]
-
-    def add(self, step: int, evaluation: Evaluation) -> None:
-        """Add the figures after a step."""
-        self.points[:] = [point for point in self.points if point["step"] < step]
-        figures = {name: value for name, value in evaluation.to_dict().items() if not isinstance(value, dict)}
-        self.points.append({"step": step, "pieces": step * self._batch_pieces, **figures})
-        write_atomically(self._path, json.dumps(self.points).encode())
+def _noted(path: Path, step: int, settings: PretrainSettings, evaluation: Evaluation) -> list[dict[str, Any]]:
+    """The held-out figures by step up to this one, which a file keeps, so that a resumed run has those before it."""
+    points = read_json(path, what="held-out figures", form=list[dict[str, Any]]) if path.exists() else []
+    figures = {name: value for name, value in evaluation.to_dict().items() if not isinstance(value, dict)}
+    here = {"step": step, "pieces": step * settings.batch_pieces, **figures}
+    points = [*(point for point in points if point["step"] < step), here]
+    write_atomically(path, json.dumps(points).encode())
+    return points
 
 
 @dataclass(frozen=True)
@@ -547,15 +519,13 @@ def _start(settings: PretrainSettings, echo: Echo) -> _Start:
         tokenizer = whole.backend_tokenizer
         specials = {name: getattr(whole, f"{name.lower()}_token_id") for name in ("PAD", "CLS", "SEP", "MASK")}
     elif settings.stack_from is not None:
-        tokenizer = _tokenizer_of(_folder(settings.stack_from))
-        model = new_model(settings, tokenizer.get_vocab_size(), second_from=first_of_second(tokenizer))
-        _stack(model, _folder(settings.stack_from), settings)
+        model, tokenizer = _stacked(settings)
     else:
         tokenizer = _new_tokenizer(settings, known)
         model = new_model(settings, tokenizer.get_vocab_size(), second_from=first_of_second(tokenizer))
     if settings.freeze != "none":
         _freeze(model, n_known)
-    encoded = encode(chain.from_iterable(text), tokenizer, longest=longest, words=settings.objective == "spans")
+    encoded = encode(chain.from_iterable(text), tokenizer, longest=longest)
     echo(f"{encoded.n_sentences} sentences, {len(encoded.pieces)} pieces, {tokenizer.get_vocab_size()} known")
     examples = Examples(encoded, tokenizer, settings, specials)
     _check_pairs(examples)
@@ -650,15 +620,6 @@ def _check_pairs(examples: Examples) -> None:
 def _folder(name: str) -> Path:
     """The folder of an embedded model by its name, or the folder that is named."""
     return model_folder(name) if name in MODELS else Path(name).expanduser()
-
-
-def _tokenizer_of(folder: Path) -> Tokenizer:
-    from tokenizers import Tokenizer
-
-    path = folder / "tokenizer.json"
-    if not path.is_file():
-        raise BertologyError(f"stack_from: {cut_path(path)} is no file; give the folder of a model made by pretrain")
-    return Tokenizer.from_file(str(path))
 
 
 def _new_tokenizer(settings: PretrainSettings, known: Sequence[_Documents]) -> Tokenizer:
@@ -842,7 +803,6 @@ def _train(
     start: _Start,
     out: Path,
     measured: Callable[[int], Evaluation],
-    curve: _Curve,
     echo: Echo,
 ) -> None:
     import torch
@@ -864,7 +824,6 @@ def _train(
     def began(step: int, n_steps: int) -> None:
         nonlocal first, step_now
         first = step_now = step
-        curve.begin(step)
         if step:
             echo(f"going on from step {step}")
         keep(step)

@@ -120,7 +120,7 @@ class PretrainSettings(BaseModel):
     """Factor by which towns, countries, trades and verb forms that agree are to be predicted than other pieces:
     they are where the knowledge is, and a short run sees few of them otherwise."""
     salience_from: Whole = 4000
-    """The step from which that holds."""
+    """The step from which that holds; static masks are drawn so for all steps."""
     learning_rates: tuple[tuple[Whole, Share], ...] = Field(
         default=((0, 0.0), (300, 1.2e-3), (20000, 1.2e-3), (36000, 0.0)), min_length=1
     )
@@ -240,14 +240,15 @@ class PretrainSettings(BaseModel):
         def scaled(step: int) -> int:
             return round(step * steps / self.steps)
 
-        changes = {
-            "steps": steps,
-            "salience_from": scaled(self.salience_from),
-            "learning_rates": tuple((scaled(step), rate) for step, rate in self.learning_rates),
-            "evaluate_every": max(1, scaled(self.evaluate_every)),
-            "keep_checkpoints": tuple(map(scaled, self.keep_checkpoints)),
-        }
-        return self.model_copy(update=changes)
+        return self.model_copy(
+            update={
+                "steps": steps,
+                "salience_from": scaled(self.salience_from),
+                "learning_rates": tuple((scaled(step), rate) for step, rate in self.learning_rates),
+                "evaluate_every": max(1, scaled(self.evaluate_every)),
+                "keep_checkpoints": tuple(map(scaled, self.keep_checkpoints)),
+            }
+        )
 
     def held_out(self) -> Self:
         """These settings with places to predict that are drawn in the same way for all kinds of masks."""

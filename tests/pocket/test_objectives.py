@@ -16,6 +16,7 @@ from tokenizers import Tokenizer
 from transformers import AlbertForPreTraining, AutoModelForMaskedLM, BertLMHeadModel
 
 from bertology import load_encoder
+from bertology.encoders import side_by_side
 from bertology.errors import BertologyError, ModelError
 from bertology.pocket import _pretrain as pretraining
 from bertology.pocket import load_settings, model_folder, pretrain, pretraining_documents
@@ -47,7 +48,7 @@ def tokenizer() -> Tokenizer:
 
 
 def examples(tokenizer: Tokenizer, **changes: Any) -> Examples:
-    return Examples(encode(pretraining_documents(60), tokenizer, words=True), tokenizer, recipe(**changes))
+    return Examples(encode(pretraining_documents(60), tokenizer), tokenizer, recipe(**changes))
 
 
 def tensors(batch: dict[str, Any]) -> dict[str, torch.Tensor]:
@@ -100,7 +101,7 @@ def test_what_does_not_fit_together_is_one_line(tmp_path: Path, text: str, messa
 
 def test_spans_are_contiguous_whole_words(tokenizer: Tokenizer) -> None:
     """Words are masked as a whole, in spans: where one word is, the next one is much more often than elsewhere."""
-    text = encode(pretraining_documents(60), tokenizer, words=True)
+    text = encode(pretraining_documents(60), tokenizer)
     runs, shares = defaultdict(list), {}
     for end in (1.0, 0.2):
         asked = Examples(text, tokenizer, recipe(objective="spans", span_end=end, mask_rate=0.3, alone_share=0.0))
@@ -128,7 +129,6 @@ def test_lengths_of_spans_are_geometric(tokenizer: Tokenizer) -> None:
 
     asked = examples(tokenizer, objective="spans", longest_span=4, span_end=0.4)
     n = 200
-    assert asked.text.begins_word is not None
     asked.text.begins_word[:] = True
     places = np.concatenate([[[-1]], np.arange(n)[None], [[-1]]], axis=1)
     lengths = []
@@ -145,7 +145,7 @@ def test_lengths_of_spans_are_geometric(tokenizer: Tokenizer) -> None:
 def test_static_masks_are_the_same_each_time(tokenizer: Tokenizer, objective: str) -> None:
     """All masks of one sentence, and what is shown in their place, over many steps."""
     seen: dict[str, dict[Any, set[Any]]] = {}
-    text = encode(pretraining_documents(20, stated=()), tokenizer, words=True)
+    text = encode(pretraining_documents(20, stated=()), tokenizer)
     for masking in ("static", "dynamic"):
         settings = recipe(objective=objective, masking=masking, alone_share=1.0)
         asked, found = Examples(text, tokenizer, settings), defaultdict(set)
@@ -269,6 +269,21 @@ def test_one_side_is_read_by_its_own_commands_alone(one_sided: dict[str, Path]) 
             encoder.masked_head  # noqa: B018 - raises
 
 
+def test_models_side_by_side_have_the_vectors_of_both(one_sided: dict[str, Path]) -> None:
+    left, right = one_sided["left_to_right"], one_sided["right_to_left"]
+    both = side_by_side(left, right, name="both-sides")
+    assert (both.dim, both.n_layers, both.has_masked_lm_head) == (32, 2, False)
+    for init in ("pretrained", "random"):
+        apart = [
+            load_encoder(str(folder), init=init, device="cpu").vectors([FIRST, "A cat."]).values
+            for folder in (left, right)
+        ]
+        beside = load_encoder(both.source, init=init, device="cpu").vectors([FIRST, "A cat."]).values
+        np.testing.assert_allclose(beside, np.concatenate(apart, axis=-1), atol=1e-5)
+    with pytest.raises(ModelError, match="their vocabulary or depth differs"):
+        side_by_side(left, "bilingual", name="wrong")
+
+
 def test_shared_layers_are_one_block(tmp_path: Path, tokenizer: Tokenizer) -> None:
     settings = recipe(share_layers=True, next_sentence="sentence_order", alone_share=0.4)
     encoder = load_encoder(str(made(tmp_path, settings)), device="cpu")
@@ -299,10 +314,12 @@ def test_stacked_blocks_are_those_of_the_source(tmp_path: Path, one_sided: dict[
         assert torch.equal(values, stored[below]), name
     assert sum(".layer.3." in name for name in weights) == sum(".layer.1." in name for name in stored)
     assert (stacked / "tokenizer.json").read_bytes() == (source / "tokenizer.json").read_bytes()
+    with pytest.raises(ModelError, match="their vocabulary or depth differs"):
+        side_by_side(source, stacked)
     for changes, message in (
         ({"layers": 3}, "is a bert of 2 layers; give a BERT whose number of layers divides that of the recipe"),
         ({"layers": 4, "width": 32}, "has hidden_size 16, the recipe 32; make them equal"),
-        ({"layers": 4, "stack_from": str(tmp_path / "none")}, "no file; give the folder of a model made by pretrain"),
+        ({"layers": 4, "stack_from": str(tmp_path / "none")}, "config.json: no such file"),
     ):
         with pytest.raises(BertologyError, match=message):
             made(tmp_path / "wrong", recipe(**{"stack_from": str(source), **changes}))
