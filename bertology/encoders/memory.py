@@ -331,7 +331,7 @@ class _SideBySide(nn.Module):
         super().__init__()
         self.bodies: Any = nn.ModuleList(bodies)
         weights = torch.cat([one.get_input_embeddings().weight for one in bodies], 1)
-        self.table = nn.Embedding(*weights.shape, _weight=weights.detach())
+        self.table = nn.Embedding(weights.shape[0], weights.shape[1], _weight=weights.detach())
         self.blocks = nn.ModuleList(map(_BlocksSideBySide, *(one.encoder.layer for one in bodies)))
 
     def forward(self, ids: Tensor, mask: Tensor | None) -> Tensor:
@@ -388,10 +388,10 @@ def side_by_side(first: str | Path, second: str | Path, *, name: str | None = No
     for one in encoders:
         if one.family != "bert" or hasattr(one.model.body.config, "second_language"):
             raise ModelError(f"model {one.name}: only BERTs that read one language are put side by side")
-    for what in (lambda one: one.tokenizer.get_vocab(), lambda one: one.n_layers):
-        if what(encoders[0]) != what(encoders[1]):
-            both = f"models {encoders[0].name} and {encoders[1].name}"
-            raise ModelError(f"{both}: their vocabulary or depth differs, so that they cannot be put side by side")
+    vocabularies, depths = ([one.tokenizer.get_vocab() for one in encoders], {one.n_layers for one in encoders})
+    if vocabularies[0] != vocabularies[1] or len(depths) > 1:
+        both = " and ".join(one.name for one in encoders)
+        raise ModelError(f"models {both}: their vocabulary or depth differs, so that they cannot be put side by side")
 
     adapter = ModuleAdapter(
         blocks=lambda module: list(module.blocks),

@@ -116,13 +116,13 @@ def _shape(settings: PretrainSettings, vocabulary_size: int, family: str) -> dic
     return shape | (of_others if family != "Bert" else {})
 
 
-def _with_generator(discriminator: Any, generator: Any) -> torch.nn.ModuleDict:
+def _with_generator(discriminator: Any, generator: Any) -> Any:
     """Both models, with the embeddings of the discriminator alone, which are saved once."""
     from torch.nn import ModuleDict
 
     generator.electra.embeddings = discriminator.electra.embeddings
     generator.tie_weights()
-    both = ModuleDict({"discriminator": discriminator, "generator": generator})
+    both: Any = ModuleDict({"discriminator": discriminator, "generator": generator})
     shared = ("generator.electra.embeddings.", "generator.generator_lm_head.weight")
 
     def once(module: Any, state: dict[str, Any], prefix: str, metadata: Any) -> None:
@@ -517,6 +517,8 @@ def _start(settings: PretrainSettings, echo: Echo) -> _Start:
     if settings.start_from is not None:
         model, whole, n_known = _continued(settings, list(chain.from_iterable(chain.from_iterable(known))))
         tokenizer = whole.backend_tokenizer
+        tokenizer.no_truncation()
+        tokenizer.no_padding()
         specials = {name: getattr(whole, f"{name.lower()}_token_id") for name in ("PAD", "CLS", "SEP", "MASK")}
     elif settings.stack_from is not None:
         model, tokenizer = _stacked(settings)
@@ -779,7 +781,8 @@ def sample_replaced(
     import torch
 
     logits, _ = _predictions(generator, batch)
-    sampled = torch.distributions.Categorical(logits=logits.detach()).sample()
+    chances: Any = torch.distributions.Categorical(logits=logits.detach())
+    sampled = chances.sample()
     ids, places, labels = batch["input_ids"], batch["masked"], batch["masked_labels"]
     shown = ids.gather(1, places)
     own, filled = (
