@@ -223,12 +223,12 @@ def encode(documents: Iterable[list[str]], tokenizer: Tokenizer, *, longest: int
     texts = list(documents)
     encoded = tokenizer.encode_batch(list(chain.from_iterable(texts)), add_special_tokens=False)
     sizes = [len(encoding.ids) for encoding in encoded]
-    divided = [
-        [min(longest or size, size - start) for start in range(0, size or 1, longest or size or 1)] for size in sizes
-    ]
+    most = longest or max(1, *sizes)
+    divided = [[min(most, size - start) for start in range(0, max(size, 1), most)] for size in sizes]
     lengths = np.add.reduceat([*map(len, divided)], np.cumsum([0, *map(len, texts)])[:-1])  # sentences of documents
     pieces = np.concatenate([np.asarray(encoding.ids, dtype=np.int32) for encoding in encoded])
-    begins = [np.diff(np.asarray(encoding.word_ids, dtype=np.int64), prepend=-1) != 0 for encoding in encoded]
+    # Special tokens in the text are in no word: not a number, which differs from any.
+    begins = [np.diff(np.asarray(encoding.word_ids, dtype=np.float64), prepend=-1) != 0 for encoding in encoded]
     document, document_end = np.repeat(np.arange(len(lengths)), lengths), np.repeat(np.cumsum(lengths), lengths)
     starts = np.cumsum([0, *chain.from_iterable(divided)])
     return EncodedText(pieces, starts, document, document_end, np.concatenate(begins))

@@ -163,22 +163,6 @@ def test_static_masks_are_the_same_each_time(tokenizer: Tokenizer, objective: st
     assert all(any(chosen) for whole in once for _, chosen in seen["static"][whole])
 
 
-def test_static_masks_of_a_sentence_are_those_in_a_longer_run(tokenizer: Tokenizer) -> None:
-    asked = examples(tokenizer, masking="static", alone_share=0.0)
-    runs = [zip(unmasked(batch), is_masked(batch), strict=True) for batch in map(asked.batch, range(6))]
-    rows = [(tuple(ids.tolist()), tuple(chosen.tolist())) for run in runs for ids, chosen in run]
-    first = rows[0]
-    sentence, chosen = first[0][1:8], first[1][1:8]
-    found = [
-        row[1][place : place + 7]
-        for row in rows
-        for place in range(len(row[0]) - 7)
-        if row[0][place : place + 7] == sentence
-    ]
-    assert chosen in found
-    assert any(chosen)
-
-
 def test_pairs_are_in_order_or_exchanged(tokenizer: Tokenizer) -> None:
     asked = examples(tokenizer, next_sentence="sentence_order", alone_share=0.0, mask_rate=0.0)
     whole = " ".join(map(str, asked.text.pieces.tolist())) + " "
