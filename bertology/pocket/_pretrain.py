@@ -229,7 +229,8 @@ class Evaluation:
     bits: float | None = None
     """Loss on the same places as ``masked_accuracy``, mean −log2 of the probability of the right piece."""
     replaced_accuracy: float | None = None
-    """Masked pieces of which the discriminator tells whether the generator's sample differs; None of other models."""
+    """Balanced accuracy of a discriminator: mean of the shares of replaced and of other pieces told right, by chance a
+    half; None of other models."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, rounded to four places."""
@@ -248,7 +249,7 @@ class Evaluation:
         line = f"masked {' and '.join(masked)}{bits}"
         line += f", next sentence {'not asked' if following is None else f'{following:.1%}'}"
         if self.replaced_accuracy is not None:
-            line += f", replaced {self.replaced_accuracy:.1%}"
+            line += f", replaced {self.replaced_accuracy:.1%} (chance 50%)"
         if not self.agreement_by_attractors:
             return line
         return (
@@ -337,17 +338,19 @@ def _on_held_out(model: Any, held_out: Examples) -> dict[str, Any]:
                 _, ids, is_replaced = sample_replaced(reader, batch)
             discriminator = both["discriminator"]
             suspected = discriminator(**_inputs(discriminator, {**batch, "input_ids": ids})).logits > 0
-            told.append((suspected == is_replaced)[rows, places])
+            told.append(torch.stack([suspected, is_replaced])[:, batch["attention_mask"] == 1])
 
     def mean(parts: list[torch.Tensor]) -> float | None:
         values = torch.cat(parts) if parts else torch.empty(0)
         return float(values.double().mean()) if len(values) else None
 
+    suspected, is_replaced = torch.cat(told, 1) if told else (torch.empty(0), torch.empty(0))
+    recalls = [mean([(suspected == kind)[is_replaced == kind]]) or 0.0 for kind in (True, False)]
     return {
         "masked_accuracy": mean(is_right),
         "next_sentence_accuracy": mean(following),
         "bits": (mean(nats) or 0.0) / math.log(2),
-        "replaced_accuracy": mean(told),
+        "replaced_accuracy": sum(recalls) / 2 if told else None,
     }
 
 
@@ -397,7 +400,7 @@ def model_card(settings: PretrainSettings, evaluation: Evaluation, *, vocabulary
         (f"pieces of held-out text, {predicted}, exactly", evaluation.masked_accuracy),
         ("the same of the second language", evaluation.second_masked_accuracy),
         (pairs, evaluation.next_sentence_accuracy),
-        ("whether the generator replaced a piece that was masked", evaluation.replaced_accuracy),
+        ("pieces replaced by the generator or not, balanced", evaluation.replaced_accuracy),
     ]
     of_own = settings.text is not None or settings.start_from is not None
     path = Path(__file__).with_name("own_card.md" if of_own else "card.md")
