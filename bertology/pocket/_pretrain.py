@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from bertology._files import read_json, sweep, write_atomically
+from bertology._files import digest, read_json, sweep, write_atomically
 from bertology._folder import CARD, own_folder, versions
 from bertology._languages_apart import OWN_SPECIALS, read_as_declared
 from bertology._machine import choose_device, quiet_loading
@@ -461,6 +461,7 @@ def pretrain(
         sweep(out, *(out / "checkpoints").glob("*"))
         start = _start(settings, echo)
         model, tokenizer = start.model, start.tokenizer
+        _check_unchanged(out / "training" / "inputs.txt", start)
         items = _items(settings, tokenizer)
         torch.nn.Module.to(model, device)  # its own ``to`` is not typed for device names
         points = list[dict[str, Any]]()
@@ -490,6 +491,16 @@ def pretrain(
         }
         write_atomically(out / "training.json", (json.dumps(record, indent=2) + "\n").encode())
     return Pretrained(out, evaluation)
+
+
+def _check_unchanged(path: Path, start: _Start) -> None:
+    """Raise a BertologyError where a run was begun with another text, vocabulary or initial weights, by their hash."""
+    weights = (weight.detach().numpy().tobytes() for weight in start.model.parameters())
+    inputs = digest([start.examples.text.pieces.tobytes(), *weights])
+    if path.exists() and path.read_text(encoding="utf-8") != inputs:
+        begun = "begun with another text or other initial weights than are there now"
+        raise BertologyError(f"{path.parent.parent}: {begun}; delete it or choose another --out")
+    write_atomically(path, inputs.encode())
 
 
 def _noted(path: Path, step: int, settings: PretrainSettings, evaluation: Evaluation) -> list[dict[str, Any]]:

@@ -439,6 +439,9 @@ def test_a_text_of_ones_own(tmp_path: Path) -> None:
         card = (folder / "README.md").read_text()
         assert str(parted) in card
         assert "facts" not in card
+    parted.write_text(parted.read_text().replace("the", "a"))
+    with pytest.raises(BertologyError, match="begun with another text or other initial weights than are there now"):
+        made(tmp_path / "scratch", own(parted, next_sentence="next_sentence"))
     lines.write_text("\n".join(document[0] for document in documents))
     with pytest.raises(BertologyError, match="no document of the text has two sentences; part documents by blank"):
         made(tmp_path / "order", own(lines, next_sentence="sentence_order"))
