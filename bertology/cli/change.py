@@ -127,7 +127,7 @@ def compress(
 
 
 @command(
-    "how-to/over-training",
+    "how-to/pretrain",
     "bertology pretrain experiments/pretrain-pocket.yaml --out my-pocket",
     "bertology pretrain experiments/pretrain-pocket.yaml --set seed=2 --threads 4",
     settings="device",
@@ -141,10 +141,12 @@ def pretrain(
     threads: int | None = None,
     **settings: Any,
 ) -> None:
-    """Pretrain a small BERT on the pocket world.
+    """Pretrain a small model on the pocket world, or train a masked language model further on a text of your own.
 
-    Start the same command again to go on with a run that was stopped. The folder is a Hugging Face model folder with
-    a model card; settings and held-out figures are in its training.json.
+    A recipe chooses what is predicted (masked subwords, spans, from one side, replaced tokens), how pairs of sentences
+    are read, and from which weights training starts; `bertology schema pretrain` has all settings. Start the same
+    command again to go on with a run that was stopped. The folder is a Hugging Face model folder with a model card;
+    settings and held-out figures by step are in its training.json.
 
     Args:
         experiment: Pretraining file, such as experiments/pretrain-pocket.yaml.
