@@ -1,8 +1,9 @@
-"""Models that read two languages apart: each with its own special tokens, its own positions, or both.
+"""Models that read in a way that their configuration declares: two languages apart, or from right to left.
 
-Of which language a text is follows from its pieces, which are in two blocks of the vocabulary. So nothing is to be
-stated where the model is used: its embeddings exchange special tokens and positions themselves (Dufter & Schütze 2020,
-section 3, *lang-pos* and *shift-special*).
+Languages apart have special tokens of their own, positions of their own, or both. Of which language a text is follows
+from its pieces, which are in two blocks of the vocabulary. So nothing is to be stated where the model is used: its
+embeddings exchange special tokens and positions themselves (Dufter & Schütze 2020, section 3, *lang-pos* and
+*shift-special*).
 """
 
 from __future__ import annotations
@@ -19,16 +20,19 @@ FIRST_PIECE = 5
 """The number of the first piece that is no special token."""
 
 
-def read_languages_apart(body: nn.Module) -> None:
-    """Let a BERT exchange special tokens and positions as its configuration says; other models stay as they are.
+def read_as_declared(body: nn.Module) -> None:
+    """Let a BERT read as its configuration declares; models that declare nothing stay as they are.
 
     Args:
-        body: the model without its heads. Its configuration has ``second_language``: ``first_piece``, the number of
-            the first piece of that language, and the number of the first embedding of its own special tokens
-            (``specials_from``) and positions (``positions_from``), where it has any.
+        body: the model without its heads. Its configuration may have ``right_to_left``: each piece attends to itself
+            and to those after it. It may have ``second_language``, by which special tokens and positions are exchanged:
+            ``first_piece``, the number of the first piece of that language, and the number of the first embedding of
+            its own special tokens (``specials_from``) and positions (``positions_from``), where it has any.
     """
     import torch
 
+    if getattr(body.config, "right_to_left", False):
+        body.register_forward_pre_hook(_see_the_right, with_kwargs=True)
     declared: dict[str, int] | None = getattr(body.config, "second_language", None)
     if declared is None:
         return
@@ -54,3 +58,15 @@ def read_languages_apart(body: nn.Module) -> None:
 
     embeddings: Any = body.embeddings
     embeddings.register_forward_pre_hook(exchange, with_kwargs=True)
+
+
+def _see_the_right(body: Any, args: tuple[Any, ...], given: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """Give the model an attention mask ``[row, 1, piece, piece]`` that lets no piece see those before it."""
+    import torch
+
+    ids, mask = args[0] if args else given["input_ids"], given.get("attention_mask")
+    seen = torch.ones(ids.shape[1], ids.shape[1], dtype=torch.bool, device=ids.device).triu()[None, None]
+    if mask is not None:
+        seen = seen & (mask[:, None, None, :] == 1)
+    added = torch.zeros(seen.shape, dtype=body.dtype, device=ids.device)
+    return args, {**given, "attention_mask": added.masked_fill(~seen, torch.finfo(body.dtype).min)}

@@ -96,7 +96,7 @@ def tiny_bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from transformers import BertConfig, BertForMaskedLM
 
     from bertology.pocket import load_corpus
-    from bertology.pocket._pretrain import save_tokenizer, train_tokenizer
+    from bertology.pocket._examples import save_tokenizer, train_tokenizer
 
     folder = tmp_path_factory.mktemp("models") / "tiny-bert"
     sentences = load_corpus()["train"]

@@ -52,7 +52,7 @@ def finetune(
             word_label:COLUMN, or span: answers as in SQuAD.
         out: Folder for the models, in sub-folders seed-1, …; by default runs/NAME with a FILE.
         recipe: devlin-2019, mosbach-2021, frozen, hu-2022 or houlsby-2019; chosen by --layers when left out.
-        layers: What is trained: all, frozen:6, top:2, none, lora or ia3.
+        layers: What is trained: all, frozen:6, top:2, none, lora, ia3, adapters or lstm.
         features: With --layers none: embeddings, second_to_last, last, sum_last_four, concat_last_four, sum_all,
             layer:6.
         seeds: Number of runs, with seeds 1, 2, …
@@ -101,7 +101,7 @@ def compress(
 
     Args:
         model: pocket, a folder, or a hub id.
-        method: magnitude, heads, neurons, layers, low_rank, quantise or distil; several with commas.
+        method: magnitude, heads, neurons, layers, low_rank, quantise, distil or theseus; several with commas.
         out: Model folder to be written.
         set_: A setting of the method, such as share=0.5; of several methods magnitude.share=0.5. May be repeated.
         speed: Measure speed on this corpus: the model, the new one, and int8 arithmetic.
@@ -127,7 +127,7 @@ def compress(
 
 
 @command(
-    "how-to/over-training",
+    "how-to/pretrain",
     "bertology pretrain experiments/pretrain-pocket.yaml --out my-pocket",
     "bertology pretrain experiments/pretrain-pocket.yaml --set seed=2 --threads 4",
     settings="device",
@@ -141,10 +141,12 @@ def pretrain(
     threads: int | None = None,
     **settings: Any,
 ) -> None:
-    """Pretrain a small BERT on the pocket world.
+    """Pretrain a small model on the pocket world, or train a masked language model further on a text of your own.
 
-    Start the same command again to go on with a run that was stopped. The folder is a Hugging Face model folder with
-    a model card; settings and held-out figures are in its training.json.
+    A recipe chooses what is predicted (masked subwords, spans, from one side, replaced tokens), how pairs of sentences
+    are read, and from which weights training starts; `bertology schema pretrain` has all settings. Start the same
+    command again to go on with a run that was stopped. The folder is a Hugging Face model folder with a model card;
+    settings and held-out figures by step are in its training.json.
 
     Args:
         experiment: Pretraining file, such as experiments/pretrain-pocket.yaml.

@@ -707,7 +707,7 @@ class Lesson(ABC):
         )
 
 
-_SCORED = tuple(family for family in _INPUTS if family != "deberta-v2")
+_SCORED = tuple(family for family in _INPUTS if family not in ("deberta-v2", "mpnet"))
 """Families whose attention scores are products of queries and keys alone."""
 
 
@@ -748,10 +748,10 @@ class Imitation(Lesson):
         queries: list[Tensor] = []
         heads = (encoder.n_heads, -1)
 
-        def keep_query(module: Any, args: Any, output: Tensor) -> None:
+        def keep_query(module: Any, args: Any, output: Any) -> None:
             queries.append(output.unflatten(-1, heads).transpose(1, 2))
 
-        def keep_scores(module: Any, args: Any, output: Tensor) -> None:
+        def keep_scores(module: Any, args: Any, output: Any) -> None:
             query, key = queries.pop(), output.unflatten(-1, heads).transpose(1, 2)
             found.append(query @ key.transpose(2, 3) * query.shape[-1] ** -0.5)
 

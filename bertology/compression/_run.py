@@ -159,9 +159,9 @@ def compress(
 
     Methods are ``magnitude`` (the smallest weights become zero), ``heads`` (attention heads are closed), ``neurons``
     (of the feed-forward layers, taken out), ``layers`` (taken out), ``low_rank`` (truncated singular value
-    decompositions), ``quantise`` (weights are rounded to 8 or 4 bits, by row) and ``distil`` (a student of fewer layers
-    is trained); :mod:`bertology.compression` has their settings. What was done is an entry of ``config.json``, and so
-    part of the model's fingerprint.
+    decompositions), ``quantise`` (weights are rounded to 8 or 4 bits, by row), ``distil`` (a student of fewer layers is
+    trained on predictions) and ``theseus`` (on standing in for groups of layers); :mod:`bertology.compression` has
+    their settings. What was done is an entry of ``config.json``, and so part of the model's fingerprint.
 
     Args:
         model: as of :func:`bertology.probe`; a model with a classifier keeps it.

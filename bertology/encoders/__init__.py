@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from bertology.encoders.interventions import Intervention
     from bertology.encoders.loading import load_classifier, load_encoder
     from bertology.encoders.masked_loss import masked_lm_loss
-    from bertology.encoders.memory import ModuleAdapter, in_memory, model_name, open_encoder
+    from bertology.encoders.memory import ModuleAdapter, in_memory, model_name, open_encoder, side_by_side
     from bertology.encoders.sources import ModelShape, ModelSource, model_fingerprint, model_shape, resolve_model
 
 __getattr__, __dir__ = lazy_attributes(__name__)
@@ -44,4 +44,5 @@ __all__ = [
     "model_shape",
     "open_encoder",
     "resolve_model",
+    "side_by_side",
 ]

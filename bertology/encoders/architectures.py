@@ -12,19 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import transformers
 from safetensors import safe_open
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, mse_loss
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
-from transformers import (
-    AutoConfig,
-    AutoModel,
-    AutoModelForSequenceClassification,
-    AutoModelForTokenClassification,
-    PreTrainedConfig,
-    PreTrainedModel,
-)
-from transformers.modeling_outputs import BaseModelOutput, SequenceClassifierOutput, TokenClassifierOutput
+from transformers.modeling_outputs import BaseModelOutput, SequenceClassifierOutput
 
 from bertology.encoders._modules import find_blocks
 from bertology.encoders.interventions import find_part
@@ -92,22 +85,10 @@ def load_adapters(model: Any, files: Iterable[Path]) -> set[str]:
     return set(wanted.values()) - found.keys()
 
 
-class LstmConfig(PreTrainedConfig):
-    """Configuration of an encoder of bidirectional LSTMs over subword embeddings."""
+class LstmConfig(transformers.PreTrainedConfig):  # type: ignore[misc]
+    """Configuration of an encoder of bidirectional LSTMs: ``vocab_size``, ``hidden_size`` and ``num_hidden_layers``."""
 
     model_type = "bertology_lstm"
-
-    def __init__(
-        self,
-        vocab_size: int = 1,
-        hidden_size: int = 2,
-        num_hidden_layers: int = 2,
-        max_position_embeddings: int = 512,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(**kwargs)
-        self.vocab_size, self.hidden_size, self.num_hidden_layers = vocab_size, hidden_size, num_hidden_layers
-        self.max_position_embeddings, self.num_attention_heads = max_position_embeddings, 1  # for the record
 
 
 class LstmLayer(nn.Module):
@@ -124,7 +105,7 @@ class LstmLayer(nn.Module):
         return states
 
 
-class _Lstm(PreTrainedModel):  # type: ignore[misc]
+class _Lstm(transformers.PreTrainedModel):  # type: ignore[misc]
     config_class = LstmConfig
     base_model_prefix = "lstm"
 
@@ -136,7 +117,7 @@ class _Lstm(PreTrainedModel):  # type: ignore[misc]
 class LstmModel(_Lstm):
     """Subword embeddings and layers of bidirectional LSTMs; padding stands to the right."""
 
-    def __init__(self, config: LstmConfig) -> None:
+    def __init__(self, config: Any) -> None:
         super().__init__(config)
         self.embeddings = nn.Embedding(config.vocab_size, config.hidden_size)
         self.layers = nn.ModuleList(LstmLayer(config.hidden_size) for _ in range(config.num_hidden_layers))
@@ -148,59 +129,55 @@ class LstmModel(_Lstm):
 
     def forward(
         self, input_ids: Tensor, attention_mask: Tensor | None = None, output_hidden_states: bool = False, **_: Any
-    ) -> BaseModelOutput:
+    ) -> Any:
         """Hidden states ``[batch, piece, dim]`` of the last layer, and of all layers from the embeddings on."""
         states = [self.embeddings(input_ids)]
-        full = torch.full((len(input_ids),), input_ids.shape[1])
-        lengths = full if attention_mask is None else attention_mask.sum(1)
+        lengths = (torch.ones_like(input_ids) if attention_mask is None else attention_mask).sum(1)
         for layer in self.layers:
             states.append(layer(states[-1], lengths))
         return BaseModelOutput(states[-1], tuple(states) if output_hidden_states else None)
 
 
-class LstmForSequenceClassification(_Lstm):
-    """The last states of both directions, a layer with ReLU, and one of labels (Tang et al. 2019, section 3.1.2)."""
+class _LstmClassifier(_Lstm):
+    of_texts: bool
 
-    def __init__(self, config: LstmConfig) -> None:
+    def __init__(self, config: Any) -> None:
         super().__init__(config)
-        self.lstm, dim = LstmModel(config), config.hidden_size
-        self.classifier = nn.Sequential(nn.Linear(dim, dim), nn.ReLU(), nn.Linear(dim, config.num_labels))
+        dim, output = config.hidden_size, nn.Linear(config.hidden_size, config.num_labels)
+        self.lstm = LstmModel(config)
+        self.classifier = nn.Sequential(nn.Linear(dim, dim), nn.ReLU(), output) if self.of_texts else output
         self.post_init()
 
     def forward(
         self, input_ids: Tensor, attention_mask: Tensor | None = None, labels: Tensor | None = None, **_: Any
-    ) -> SequenceClassifierOutput:
-        """``logits [batch, label]``, and with labels the ``loss``."""
-        states = self.lstm(input_ids, attention_mask).last_hidden_state
-        ends = torch.full((len(states),), -1) if attention_mask is None else attention_mask.sum(1) - 1
-        half = states.shape[-1] // 2
-        last = torch.cat([states[torch.arange(len(states)), ends, :half], states[:, 0, half:]], dim=-1)
-        logits = self.classifier(last)
+    ) -> Any:
+        """``logits [batch, piece, label]``, of texts ``[batch, label]``; with labels (−100 for none) the ``loss``."""
+        mask = torch.ones_like(input_ids) if attention_mask is None else attention_mask
+        states = self.lstm(input_ids, mask).last_hidden_state
+        if self.of_texts:
+            half, rows = states.shape[-1] // 2, torch.arange(len(states))
+            states = torch.cat([states[rows, mask.sum(1) - 1, :half], states[:, 0, half:]], dim=-1)
+        logits = self.classifier(states)
         if labels is None:
             return SequenceClassifierOutput(logits=logits)
         if self.config.problem_type == "regression":
             return SequenceClassifierOutput(mse_loss(logits[:, 0], labels.to(logits.dtype)), logits)
-        return SequenceClassifierOutput(cross_entropy(logits, labels), logits)
+        return SequenceClassifierOutput(cross_entropy(logits.flatten(0, -2), labels.flatten()), logits)
 
 
-class LstmForTokenClassification(_Lstm):
+class LstmForTokenClassification(_LstmClassifier):
     """A linear layer of labels on the states of each piece."""
 
-    def __init__(self, config: LstmConfig) -> None:
-        super().__init__(config)
-        self.lstm, self.classifier = LstmModel(config), nn.Linear(config.hidden_size, config.num_labels)
-        self.post_init()
-
-    def forward(
-        self, input_ids: Tensor, attention_mask: Tensor | None = None, labels: Tensor | None = None, **_: Any
-    ) -> TokenClassifierOutput:
-        """``logits [batch, piece, label]``, and with labels (-100 where none is asked) the ``loss``."""
-        logits = self.classifier(self.lstm(input_ids, attention_mask).last_hidden_state)
-        loss = None if labels is None else cross_entropy(logits.flatten(0, 1), labels.flatten())
-        return TokenClassifierOutput(loss, logits)
+    of_texts = False
 
 
-AutoConfig.register(LstmConfig.model_type, LstmConfig)
-AutoModel.register(LstmConfig, LstmModel)
-AutoModelForSequenceClassification.register(LstmConfig, LstmForSequenceClassification)
-AutoModelForTokenClassification.register(LstmConfig, LstmForTokenClassification)
+class LstmForSequenceClassification(_LstmClassifier):
+    """The last states of both directions, a layer with ReLU, and one of labels (Tang et al. 2019, section 3.1.2)."""
+
+    of_texts = True
+
+
+transformers.AutoConfig.register(LstmConfig.model_type, LstmConfig)
+transformers.AutoModel.register(LstmConfig, LstmModel)
+transformers.AutoModelForSequenceClassification.register(LstmConfig, LstmForSequenceClassification)
+transformers.AutoModelForTokenClassification.register(LstmConfig, LstmForTokenClassification)

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from bertology._languages_apart import read_languages_apart
+from bertology._languages_apart import read_as_declared
 from bertology._machine import choose_device, explained_shortage
 from bertology.encoders._modules import (
     LoadedModel,
@@ -283,7 +283,7 @@ def _load_model(
     no_parameters_learn(model)
     body: Any = body_of(model)
     body.config.use_cache = False
-    read_languages_apart(body)
+    read_as_declared(body)
     blocks = find_blocks(body, n_layers=shape.n_layers, family=shape.family)
     loaded = (len(blocks), body.config.hidden_size, body.config.num_attention_heads)
     if loaded != (expected := (shape.n_layers, shape.dim, shape.n_heads)):
@@ -345,7 +345,7 @@ def load_whole(source: ModelSource) -> WholeModel:
         model, absent = pretrained(kind, source, config=config, dtype=torch.float32)
     check_complete(source, absent)
     no_parameters_learn(model)
-    read_languages_apart(model.base_model)
+    read_as_declared(model.base_model)
     blocks_of(model, shape.n_layers, shape.family)  # raises where there are none
     return WholeModel(model, shape.family, absent)
 

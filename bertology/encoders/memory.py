@@ -27,7 +27,7 @@ import torch
 from torch import Tensor, nn
 
 from bertology._files import digest
-from bertology._languages_apart import read_languages_apart
+from bertology._languages_apart import read_as_declared
 from bertology.encoders._modules import (
     LoadedModel,
     check_unfamiliar,
@@ -209,7 +209,7 @@ def _of_transformers(given: Any, tokenizer: Any, name: str | None, own: ModelSou
             if source != own and read_config(source.folder).get("architectures") not in (None, [kind.__name__]):
                 return False
             stored, missing = pretrained(kind, source, dtype=torch.float32)
-            read_languages_apart(body_of(stored))
+            read_as_declared(body_of(stored))
             if not missing <= without or _described(stored, load_tokenizer(source), without)[0] != content:
                 return False
             return _difference(returned, returned_by(stored, parts_of(stored)), close=1e-5) is None
@@ -322,6 +322,86 @@ class ModuleBody(nn.Module):
     def loaded(self) -> LoadedModel:
         """The module as the parts of a model."""
         return LoadedModel(self, list(self.adapter.blocks(self.module)), None, whole=self)
+
+
+class _SideBySide(nn.Module):
+    """Two BERTs of one vocabulary, whose hidden states stand side by side; neither sees those of the other."""
+
+    def __init__(self, bodies: Sequence[Any]) -> None:
+        super().__init__()
+        self.bodies: Any = nn.ModuleList(bodies)
+        weights = torch.cat([one.get_input_embeddings().weight for one in bodies], 1)
+        self.table = nn.Embedding(weights.shape[0], weights.shape[1], _weight=weights.detach())
+        self.blocks = nn.ModuleList(map(_BlocksSideBySide, *(one.encoder.layer for one in bodies)))
+
+    def forward(self, ids: Tensor, mask: Tensor | None) -> Tensor:
+        parts = torch.split(self.table(ids), [one.config.hidden_size for one in self.bodies], dim=-1)
+        states = torch.cat(
+            [one.embeddings(inputs_embeds=part) for one, part in zip(self.bodies, parts, strict=True)], -1
+        )
+        seen = []
+        for body in self.bodies:
+            # Added to attention scores, ``[row, 1, piece, piece]``, by the side that a model reads from.
+            allowed = torch.ones(ids.shape[1], ids.shape[1], dtype=torch.bool, device=ids.device)[None, None]
+            allowed = allowed.tril() if body.config.is_decoder else allowed
+            allowed = allowed.triu() if getattr(body.config, "right_to_left", False) else allowed
+            allowed = allowed if mask is None else allowed & (mask[:, None, None, :] == 1)
+            seen.append(torch.zeros_like(allowed, dtype=states.dtype).masked_fill(~allowed, -1e30))
+        for block in self.blocks:
+            states = block(states, seen)
+        return states
+
+
+class _BlocksSideBySide(nn.Module):
+    def __init__(self, *blocks: Any) -> None:
+        super().__init__()
+        self.pair: Any = nn.ModuleList(blocks)
+
+    def forward(self, states: Tensor, seen: Sequence[Tensor]) -> Tensor:
+        parts = torch.split(states, [block.output.dense.out_features for block in self.pair], dim=-1)
+        read = zip(self.pair, parts, seen, strict=True)
+        return torch.cat([block(part, attention_mask=allowed) for block, part, allowed in read], -1)
+
+
+def side_by_side(first: str | Path, second: str | Path, *, name: str | None = None) -> Encoder:
+    """An encoder whose vectors are those of two BERTs of one vocabulary and depth, one after the other.
+
+    So a left-to-right model is probed with a right-to-left one beside it (Devlin et al. 2019, table 5), both made by
+    ``bertology pretrain``. It has hidden states alone: no attention maps, no masked-LM head.
+
+    Args:
+        first: name or folder of a model.
+        second: name or folder of the other.
+        name: name in tables; made of both when left out.
+
+    Raises:
+        ModelError: one of them is no BERT, or they differ in vocabulary or depth.
+    """
+
+    def loaded(**options: Any) -> list[Encoder]:
+        return [load_encoder(one, device="cpu", **options) for one in (first, second)]
+
+    def joined(encoders: Sequence[Encoder]) -> nn.Module:
+        return _SideBySide([one.model.body for one in encoders])
+
+    encoders = loaded()
+    for one in encoders:
+        if one.family != "bert" or hasattr(one.model.body.config, "second_language"):
+            raise ModelError(f"model {one.name}: only BERTs that read one language are put side by side")
+    vocabularies, depths = ([one.tokenizer.get_vocab() for one in encoders], {one.n_layers for one in encoders})
+    if vocabularies[0] != vocabularies[1] or len(depths) > 1:
+        both = " and ".join(one.name for one in encoders)
+        raise ModelError(f"models {both}: their vocabulary or depth differs, so that they cannot be put side by side")
+
+    adapter = ModuleAdapter(
+        blocks=lambda module: list(module.blocks),
+        embeddings=lambda module: module.table,
+        n_heads=sum(one.n_heads for one in encoders),
+        max_pieces=min(one.max_pieces for one in encoders),
+        fresh=lambda seed: joined(loaded(init="random", seed=seed)),
+    )
+    title = name or " and ".join(one.source.title for one in encoders)
+    return Encoder.from_model(joined(encoders), encoders[0].tokenizer, adapter=adapter, name=title)
 
 
 def _of_module(body: ModuleBody, tokenizer: Any, name: str) -> MemorySource:

@@ -54,17 +54,7 @@ from bertology.finetuning._items import (
     values,
 )
 from bertology.finetuning._settings import FineTuneSettings, load_grid, recipe_of, settings_of
-from bertology.finetuning._training import (
-    ADAMW,
-    FrozenStates,
-    Trained,
-    build,
-    find_mask,
-    hold,
-    layers_read,
-    load_teacher,
-    reload,
-)
+from bertology.finetuning._training import ADAMW, FrozenStates, Trained, build, layers_read, load_teacher, prune, reload
 from bertology.measures.intervals import Bootstrap, difference
 from bertology.results.predictions import versions
 from bertology.results.rows import Score, frame_to_parquet, read_parquet
@@ -501,10 +491,10 @@ def finetune(
         with own_folder(where, "fine-tunes into this folder", of_seed, unplanned=unplanned):
             if not RECORD.is_in(where):
                 bar = BarProgress(f"{source.title} learns {items.name}, seed {seed}") if show else silent
-                make = partial(build, encoder, items, chosen, seed=seed, trust_remote_code=trust_remote_code)
+                given: dict[str, Any] = {"seed": seed, "trust_remote_code": trust_remote_code}
                 if chosen.teacher is not None:
-                    learned = load_teacher(teacher, encoder, items, read_record(teacher).settings)
-                    make = partial(_taught, make, learned)
+                    given["teacher"] = load_teacher(teacher, encoder, items, read_record(teacher).settings)
+                make = partial(build, encoder, items, chosen, **given)
                 _train_seed(make, items, inputs, collator, where, seed, facts, bar)
             # A model without its gates is another one.
             keep = chosen.keep_checkpoints == "all" and chosen.gate_penalty is None
@@ -526,11 +516,6 @@ def _teacher_folder(name: str, task: TuningTask, seed: int) -> Path:
             f"teacher {folder}: it predicts {record.task}, with other labels than {task.name}: give another"
         )
     return folder
-
-
-def _taught(make: Callable[[], Trained], teacher: Any) -> Trained:
-    """A model to train, with a teacher whose logits it learns."""
-    return replace(make(), teacher=teacher)
 
 
 def _fit(
@@ -592,9 +577,7 @@ def _train_seed(
         fit(trained, folder=folder / _BEFORE)
         trained = trained.gated()
     if settings.sparsity:
-        mask = find_mask(folder / _BEFORE, settings, seed, make=make, fit=fit)
-        hold(model, mask)
-        n_zero = sum(int(one.sum()) for one in mask.values())
+        n_zero = prune(trained, folder / _BEFORE, seed, make=make, fit=fit)
 
     def predicted(split: str) -> pd.DataFrame:
         return predictions(model, task, inputs[split], collator)[0]

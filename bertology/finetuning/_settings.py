@@ -122,6 +122,8 @@ class FineTuneSettings(BaseModel):
     def _of_all(cls, value: float | None, info: Any) -> float | None:
         if value not in (None, 0) and info.data.get("layers", "all") != "all":
             raise ValueError(f"is {value}, which needs layers all, not {info.data['layers']}")
+        if value is not None and info.field_name == "gate_penalty" and info.data.get("sparsity"):
+            raise ValueError(f"is {value}, which goes without sparsity: give one of the two")
         return value
 
     @field_validator("features")

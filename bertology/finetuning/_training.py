@@ -23,15 +23,7 @@ from bertology._machine import explained_shortage, quiet_loading
 from bertology._names import layer_number
 from bertology._training import Batch, weight_groups
 from bertology.compression import smallest_weights
-from bertology.encoders import Encoder, ModelSource, load_encoder
-from bertology.encoders.architectures import (
-    ADAPTER_SIZE,
-    AdaptedLinear,
-    LstmConfig,
-    LstmForSequenceClassification,
-    LstmForTokenClassification,
-    add_adapters,
-)
+from bertology.encoders import Encoder, ModelSource, architectures, load_encoder
 from bertology.encoders.interventions import head_projection
 from bertology.encoders.loading import TunableModel, blocks_of, load_tunable
 from bertology.encoders.sources import merge_adapters, one_line, save_model
@@ -191,10 +183,10 @@ class Trained:
     encoder: Encoder
     """The encoder as it was before."""
     settings: FineTuneSettings
-    gates: HeadGates | None = None
-    """Gates on its heads that are trained with it."""
     teacher: Any = None
     """A model whose logits are learned."""
+    gates: HeadGates | None = None
+    """Gates on its heads that are trained with it."""
 
     @property
     def has_own_loss(self) -> bool:
@@ -211,7 +203,7 @@ class Trained:
                 wanted = self.teacher(**inputs)["logits"]
             asked = labels != IGNORED
             found = weight * mse_loss(output["logits"][asked], wanted[asked]) + (1 - weight) * found
-        return found if self.gates is None else found + self.settings.gate_penalty * self.gates.n_open()
+        return found if self.gates is None else found + (self.settings.gate_penalty or 0) * self.gates.n_open()
 
     def gated(self) -> Trained:
         """The same model with gates on its heads, which are learned with it."""
@@ -256,16 +248,24 @@ class Trained:
 
 
 def build(
-    encoder: Encoder, task: TuningTask, settings: FineTuneSettings, *, seed: int, trust_remote_code: bool = False
+    encoder: Encoder,
+    task: TuningTask,
+    settings: FineTuneSettings,
+    *,
+    seed: int,
+    trust_remote_code: bool = False,
+    teacher: Any = None,
 ) -> Trained:
-    """A model to train, its new weights drawn by the seed; with ``layers: none`` a head."""
+    """A model to train, its new weights drawn by the seed, with a ``teacher``; with ``layers: none`` a head."""
     how, _, number = settings.layers.partition(":")
     if how == "none":
+        if teacher is not None:
+            raise BertologyError("teacher: a head on a frozen encoder learns labels alone: choose other layers")
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             return Trained(_frozen_head(encoder, task, settings, task.splits["train"]), encoder, settings)
     if how == "lstm":
-        return Trained(_lstm(encoder, task, seed=seed), encoder, settings)
+        return Trained(_lstm(encoder, task, seed=seed), encoder, settings, teacher)
     if settings.features != "last" or settings.head != "linear":
         raise BertologyError("features and head are those of a frozen encoder: set layers to none, or leave them out")
     labels = task.labels or None
@@ -278,23 +278,32 @@ def build(
         model = _with_adapters(tunable, encoder.source, task, settings, seed=seed)
     elif how == "adapters":
         _add_bottlenecks(tunable, settings.adapter_size, seed=seed)
-    return Trained(model, encoder, settings)
+    return Trained(model, encoder, settings, teacher)
 
 
 def _lstm(encoder: Encoder, task: TuningTask, *, seed: int) -> Any:
     """An encoder of LSTMs with a head for a task, and the embeddings of a model."""
-    kinds: dict[str, Any] = {"sentence": LstmForSequenceClassification, "words": LstmForTokenClassification}
-    if task.head not in kinds:
+    if task.kind == "answers":
         raise ModelError(f"layers lstm: an LSTM has no head for {task.name}: give labels or numbers")
+    of_words = task.head == "words"
+    kind: Any = architectures.LstmForTokenClassification if of_words else architectures.LstmForSequenceClassification
     body: Any = encoder.model.body
     table = body.get_input_embeddings().weight
-    config = LstmConfig(*table.shape, max_position_embeddings=encoder.max_pieces, pad_token_id=encoder.pad_id)
-    config.id2label = dict(enumerate(task.labels or ("number",)))
-    config.label2id = {label: number for number, label in config.id2label.items()}
-    config.problem_type = None if task.labels else "regression"
+    labels = dict(enumerate(task.labels or ("number",)))
+    config = architectures.LstmConfig(
+        vocab_size=len(table),
+        hidden_size=table.shape[1],
+        num_hidden_layers=2,
+        num_attention_heads=1,  # for the record
+        max_position_embeddings=encoder.max_pieces,
+        pad_token_id=encoder.pad_id,
+        id2label=labels,
+        label2id={label: number for number, label in labels.items()},
+        problem_type=None if task.labels else "regression",
+    )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model = kinds[task.head](config)
+        model = kind(config)
     with torch.no_grad():
         model.lstm.embeddings.weight.copy_(table)
     return model
@@ -359,15 +368,15 @@ def _with_adapters(
 def _add_bottlenecks(tunable: TunableModel, size: int, *, seed: int) -> None:
     """Put adapters into a model, which are trained with all norms and with what was drawn anew."""
     model = tunable.model
-    if (present := getattr(model.config, ADAPTER_SIZE, size)) != size:
+    if (present := getattr(model.config, architectures.ADAPTER_SIZE, size)) != size:
         raise ModelError(f"model {tunable.name}: it has adapters of size {present}: set adapter_size to this")
-    if not hasattr(model.config, ADAPTER_SIZE):
+    if not hasattr(model.config, architectures.ADAPTER_SIZE):
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            add_adapters(model, size)
+            architectures.add_adapters(model, size)
     model.requires_grad_(False)
     new = [getattr(model if hasattr(model, name) else model.base_model, name) for name in tunable.drawn]
-    parts = [one.bottleneck for one in model.modules() if isinstance(one, AdaptedLinear)]
+    parts = [one.bottleneck for one in model.modules() if isinstance(one, architectures.AdaptedLinear)]
     for module in (*new, *parts, *(one for one in model.modules() if type(one).__name__.endswith("Norm"))):
         module.requires_grad_(True)
 
@@ -442,16 +451,14 @@ def _block_matrices(model: Any) -> dict[str, nn.Parameter]:
     return found
 
 
-def find_mask(
-    folder: Path, settings: FineTuneSettings, seed: int, *, make: Callable[[], Trained], fit: Callable[..., Any]
-) -> dict[str, Tensor]:
-    """The mask of a lottery ticket: bool tensors by name of weight, true where it is held at zero.
+def prune(ticket: Trained, folder: Path, seed: int, *, make: Callable[[], Trained], fit: Callable[..., Any]) -> int:
+    """Make a lottery ticket of a model: hold the weights of its mask at zero; returns their number.
 
-    ``make`` gives the model as it is before fine-tuning, ``fit`` fine-tunes it with a folder for checkpoints. What is
-    found is kept in ``folder``, from which a stopped run goes on.
+    ``make`` gives the model as it is before fine-tuning, ``fit`` fine-tunes it with a folder for checkpoints. Masks are
+    kept in ``folder``, from which a stopped run goes on.
     """
-    mask = dict[str, Tensor]()
-    n_rounds = settings.mask_rounds if settings.mask == "magnitude" else 1
+    settings = ticket.settings
+    mask, n_rounds = dict[str, Tensor](), settings.mask_rounds if settings.mask == "magnitude" else 1
     for number in range(1, n_rounds + 1):
         path = folder / f"{number}.safetensors"
         if path.is_file():
@@ -459,7 +466,7 @@ def find_mask(
             continue
         trained = make()
         if settings.mask == "magnitude":
-            hold(trained.model, mask)
+            _hold(trained.model.to(trained.encoder.device), mask)
             fit(trained, folder=folder / f"round-{number}")
         matrices: dict[str, Tensor] = {name: one.detach().cpu() for name, one in _block_matrices(trained.model).items()}
         if settings.mask == "random":
@@ -469,10 +476,11 @@ def find_mask(
         mask = dict(zip(matrices, found, strict=True))
         write_atomically(path, save(mask))
         shutil.rmtree(folder / f"round-{number}", ignore_errors=True)
-    return mask
+    _hold(ticket.model, mask)
+    return sum(int(one.sum()) for one in mask.values())
 
 
-def hold(model: Any, mask: Mapping[str, Tensor]) -> None:
+def _hold(model: Any, mask: Mapping[str, Tensor]) -> None:
     """Set masked weights to zero, and their gradients in every backward pass, so that they stay zero."""
     for name, weight in model.named_parameters():
         if name in mask:

@@ -2,12 +2,11 @@
 
 The sentences are embedded (``_texts.py``, to be read first); ``_grammar.py`` makes their trees of ``_words.py`` for a
 text, ``_bilingual.py`` translates them, ``_items.py`` makes cloze items whose answers are known, and
-``_pretrain.py`` trains the models.
+``_pretrain.py`` trains the models, by a recipe (``_recipe.py``), on batches of ``_examples.py``.
 """
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bertology._files import is_numeral
@@ -20,10 +19,10 @@ if TYPE_CHECKING:
     from bertology.pocket._items import agreement_items
     from bertology.pocket._items import fact_prompts as fact_prompts
     from bertology.pocket._items import role_prompts as role_prompts
-    from bertology.pocket._pretrain import PretrainSettings as PretrainSettings
-    from bertology.pocket._pretrain import load_settings, pretrain
-    from bertology.pocket._pretrain import recipe_schema as recipe_schema
-    from bertology.pocket._texts import load_corpus
+    from bertology.pocket._pretrain import pretrain
+    from bertology.pocket._recipe import PretrainSettings, load_settings
+    from bertology.pocket._recipe import recipe_schema as recipe_schema
+    from bertology.pocket._texts import load_corpus, model_folder
     from bertology.pocket._texts import pretraining_documents as pretraining_documents
     from bertology.pocket._words import Fact, facts
     from bertology.pocket._words import candidates as candidates
@@ -32,6 +31,7 @@ __getattr__, __dir__ = lazy_attributes(__name__)
 
 __all__ = [
     "Fact",
+    "PretrainSettings",
     "agreement_items",
     "facts",
     "load_corpus",
@@ -43,20 +43,6 @@ __all__ = [
 
 EMBEDDED = ("pocket", "bilingual", "bilingual-apart")
 """Names of the embedded models."""
-_MODELS = {"pocket": "model", "bilingual": "bilingual/model", "bilingual-apart": "bilingual/model_apart"}
-
-
-def model_folder(name: str = "pocket") -> Path:
-    """The folder of an embedded model, in Hugging Face layout.
-
-    Args:
-        name: ``pocket`` is Pocket BERT. ``bilingual`` has read the pocket world in two languages and represents them in
-            one space; ``bilingual-apart``, its control, keeps them apart.
-
-    Raises:
-        KeyError: there is no such model.
-    """
-    return Path(__file__).parent / _MODELS[name]
 
 
 def corpus_by_name(name: str) -> Corpus:

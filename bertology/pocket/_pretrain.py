@@ -1,190 +1,74 @@
-"""Pretraining of Pocket BERT: its recipe and vocabulary, examples, resumable training, evaluation and model card."""
+"""Pretraining of Pocket BERT: models, resumable training, evaluation and model card."""
 
 from __future__ import annotations
 
+import inspect
 import json
+import math
 import platform
+import re
 import time
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import cached_property
 from itertools import chain, pairwise
 from pathlib import Path
 from textwrap import fill
-from typing import TYPE_CHECKING, Annotated, Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from bertology._files import sweep, write_atomically
+from bertology._files import digest, read_json, sweep, write_atomically
 from bertology._folder import CARD, own_folder, versions
-from bertology._languages_apart import OWN_SPECIALS, read_languages_apart
-from bertology._machine import choose_device
-from bertology._settings import changed, checked, file_schema, read_yaml
-from bertology.errors import BertologyError, cut
-from bertology.pocket import _function_words as fw
-from bertology.pocket._bilingual import SecondLanguage, bilingual_documents, is_of_second, transliterated
-from bertology.pocket._items import AgreementItem, agreement_items, tested_forms
-from bertology.pocket._texts import pretraining_documents
+from bertology._languages_apart import OWN_SPECIALS, read_as_declared
+from bertology._machine import choose_device, quiet_loading
+from bertology.corpora import Sentences, load_corpus
+from bertology.corpora.formats.columns import BY_SPACES
+from bertology.errors import BertologyError, cut, cut_path
+from bertology.pocket._bilingual import bilingual_documents
+from bertology.pocket._examples import (
+    IGNORED,
+    INPUTS,
+    Batch,
+    Examples,
+    encode,
+    extend,
+    first_of_second,
+    piece_id,
+    save_tokenizer,
+    train_tokenizer,
+    whole_words,
+)
+from bertology.pocket._items import AgreementItem, agreement_items
+from bertology.pocket._recipe import PretrainSettings
+from bertology.pocket._texts import MODELS, model_folder, pretraining_documents
 from bertology.pocket._words import (
-    COUNTRIES,
-    MEN,
-    PLURAL,
-    SINGULAR,
-    TOWNS,
-    TRADES,
-    WOMEN,
     Fact,
     candidates,
     facts,
-    lexicon,
 )
 
 if TYPE_CHECKING:
     import torch
     from tokenizers import Tokenizer
-    from transformers import BertForPreTraining
+
+_TIED = {"cls.predictions.decoder.weight", "cls.predictions.decoder.bias", "generator_lm_head.weight"}
+_TIED |= {"predictions.decoder.weight", "predictions.decoder.bias"}
+"""Weights that are embeddings, or the bias, by another name."""
+_OF_BLOCK = re.compile(r"(\.layer\.)(\d+)\.")
 
 
-Share = Annotated[float, Field(strict=True, ge=0, le=1)]
-Positive = Annotated[float, Field(strict=True, gt=0, le=1e6)]
-Whole = Annotated[int, Field(strict=True, ge=0, le=2**32 - 1)]
-Count = Annotated[int, Field(strict=True, gt=0, le=10**9)]
-Size = Annotated[int, Field(strict=True, gt=0, le=2**16)]
-_WHAT = "a pretraining recipe"
+def new_model(settings: PretrainSettings, vocabulary_size: int, *, second_from: int | None = None) -> Any:
+    """A model with random weights, drawn by the seed; ``second_from`` is the first piece of the second language.
 
-
-class PretrainSettings(BaseModel):
-    """All settings of pretraining, which determine the model."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
-
-    seed: Whole = 0
-    """Decides the text, the initial weights, the order of examples and what is masked."""
-
-    documents: Annotated[Count, Field(ge=2)] = 5000
-    """Documents of pretraining text, of 5 to 9 sentences each; two at least, for a pair that does not follow."""
-    held_out_documents: Annotated[Count, Field(ge=2)] = 300
-    """Documents of text that is only evaluated on."""
-    vocabulary_size: Count = 1150
-    """Pieces that the tokenizer learns, of each language; words that must be whole come on top."""
-    second_language: SecondLanguage | None = None
-    """A second language, in which half of the text is; none where left out."""
-
-    layers: Size = 4
-    """Transformer blocks."""
-    width: Size = 128
-    """Size of hidden states."""
-    heads: Size = 4
-    """Attention heads of each block."""
-    inner_width: Size = 512
-    """Size of the feed-forward layers."""
-    max_pieces: Annotated[Size, Field(ge=16)] = 64
-    """Longest input, special tokens included."""
-    dropout: Share = 0.0
-    """Dropout of hidden states and attention."""
-    initializer_range: Positive = 0.06
-    """Spread of fresh weights. BERT's 0.02 suits its width of 768; at a width of 128 training stalls with it."""
-
-    steps: Count = 36000
-    """Optimisation steps."""
-    batch_pieces: Count = 768
-    """Pieces in a batch."""
-    alone_share: Share = 0.55
-    """Share of batches that hold single sentences: a small model learns syntax soonest where there is nothing else."""
-    short_share: Share = 0.35
-    """Share of batches that hold pairs at half the length; the rest hold pairs at full length."""
-    mask_rate: Share = 0.25
-    """Share of pieces to predict: 80 % of them masked, 10 % replaced, 10 % left as they are."""
-    random_replacement: bool = True
-    """Whether pieces to predict may be replaced by random ones; if not, 90 % of them are masked."""
-    salience: Positive = 4.0
-    """Factor by which towns, countries, trades and verb forms that agree are to be predicted than other pieces:
-    they are where the knowledge is, and a short run sees few of them otherwise."""
-    salience_from: Whole = 4000
-    """The step from which that holds."""
-    learning_rates: tuple[tuple[Whole, Share], ...] = Field(
-        default=((0, 0.0), (300, 1.2e-3), (20000, 1.2e-3), (36000, 0.0)), min_length=1
-    )
-    """Steps and the learning rate there; in between it is interpolated."""
-    weight_decay: Share = 0.01
-    """AdamW's decay, of matrices only."""
-    clip_norm: Positive = 1.0
-    """Largest norm of the gradient."""
-
-    checkpoint_every: Count = 1000
-    """Steps between states from which a killed run resumes."""
-    evaluate_every: Count = 2000
-    """Steps between evaluations on held-out text."""
-    keep_checkpoints: tuple[Whole, ...] = ()
-    """Steps at which a whole model folder is kept under ``checkpoints/``, to probe across training; 0 is the
-    untrained model."""
-
-    @model_validator(mode="after")
-    def _fits_together(self) -> Self:
-        if self.width % self.heads:
-            raise ValueError(f"width: {self.width} cannot be split over {self.heads} heads")
-        at = [step for step, _ in self.learning_rates]
-        if at != sorted(set(at)):
-            raise ValueError(f"learning_rates: steps must rise, but are {cut(', '.join(map(str, at)))}")
-        for step in self.keep_checkpoints:
-            if step > self.steps:
-                raise ValueError(f"keep_checkpoints: {step} is beyond the last of {self.steps} steps")
-        if self.second_language is not None and self.alone_share < 1:
-            raise ValueError(
-                "alone_share: with a second_language, sentences are read alone (whether a sentence follows another "
-                "would be told by its language): give 1.0"
-            )
-        return self
-
-    def apart(self) -> PretrainSettings:
-        """These settings without words of one language in the text of the other."""
-        second = self.second_language
-        if second is None or not second.switched:
-            return self
-        return self.model_copy(update={"second_language": second.model_copy(update={"switched": 0.0})})
-
-
-def load_settings(path: Path, *, changes: Sequence[str] = ()) -> PretrainSettings:
-    """Read a recipe.
-
-    Args:
-        path: a YAML file.
-        changes: ``key=value`` pairs that replace what the file says.
-
-    Raises:
-        BertologyError: the file is missing or is no mapping, or a key or value is wrong; names file, line and key.
+    It is a BERT with the heads that are trained; an ALBERT where layers are shared; and for replaced tokens a
+    ``ModuleDict`` of an ELECTRA ``discriminator`` and its ``generator``, which have their embeddings in common.
     """
-    written = read_yaml(path, what=_WHAT, example="steps: 20000", command="pretrain")
-    return checked(PretrainSettings, changed(written, changes))
-
-
-def recipe_schema() -> Mapping[str, Any]:
-    """JSON Schema of a recipe, with which editors complete and check the file."""
-    return file_schema(PretrainSettings, "pretrain", title="pretraining")
-
-
-def new_model(
-    settings: PretrainSettings, vocabulary_size: int, *, second_from: int | None = None
-) -> BertForPreTraining:
-    """A BERT with random weights, drawn by the seed; ``second_from`` is the first piece of the second language."""
     import torch
-    from transformers import BertConfig, BertForPreTraining
+    import transformers
 
-    config = BertConfig(
-        vocab_size=vocabulary_size,
-        hidden_size=settings.width,
-        num_hidden_layers=settings.layers,
-        num_attention_heads=settings.heads,
-        intermediate_size=settings.inner_width,
-        max_position_embeddings=settings.max_pieces,
-        hidden_dropout_prob=settings.dropout,
-        attention_probs_dropout_prob=settings.dropout,
-        initializer_range=settings.initializer_range,
-        pad_token_id=0,
-    )
+    family = "Albert" if settings.share_layers else "Electra" if settings.objective == "replaced_tokens" else "Bert"
+    config = getattr(transformers, f"{family}Config")(**_shape(settings, vocabulary_size, family))
     second = settings.second_language
     if second is not None and second_from is not None:
         # Noted in the configuration is what is apart for the second language; its embeddings come last.
@@ -197,28 +81,116 @@ def new_model(
             config.max_position_embeddings *= 2
         if len(declared) > 1:
             config.second_language = declared
+    if settings.objective == "left_to_right":
+        config.is_decoder, config.use_cache = True, False
+    elif settings.objective == "right_to_left":
+        config.right_to_left = True
+    ending = "ForMaskedLM" if settings.next_sentence == "none" and family != "Electra" else "ForPreTraining"
+    kind = "BertLMHeadModel" if settings.objective == "left_to_right" else f"{family}{ending}"
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(settings.seed)
-        model = BertForPreTraining(config)
-    read_languages_apart(model.bert)
+        model = getattr(transformers, kind)(config)
+        if family == "Electra":
+            shape = _shape(settings.generator, vocabulary_size, family) | {"embedding_size": settings.width}
+            generator = transformers.ElectraForMaskedLM(transformers.ElectraConfig(**shape))
+            return _with_generator(model, generator)
+    read_as_declared(model.base_model)
     return model
 
 
-def first_of_second(tokenizer: Tokenizer) -> int | None:
-    """The number of the first piece in the letters of the second language, which has the end of the vocabulary."""
-    numbers = [number for piece, number in tokenizer.get_vocab().items() if is_of_second(piece)]
-    return min(numbers, default=None)
+def _shape(settings: PretrainSettings, vocabulary_size: int, family: str) -> dict[str, Any]:
+    """The configuration of a model, as keywords of its class in transformers."""
+    shape = {
+        "vocab_size": vocabulary_size,
+        "hidden_size": settings.width,
+        "num_hidden_layers": settings.layers,
+        "num_attention_heads": settings.heads,
+        "intermediate_size": settings.inner_width,
+        "max_position_embeddings": settings.max_pieces,
+        "hidden_dropout_prob": settings.dropout,
+        "attention_probs_dropout_prob": settings.dropout,
+        "initializer_range": settings.initializer_range,
+        "pad_token_id": 0,
+    }
+    of_others = {"embedding_size": settings.width, "hidden_act": "gelu", "classifier_dropout_prob": settings.dropout}
+    return shape | (of_others if family != "Bert" else {})
 
 
-def save_model(model: BertForPreTraining, tokenizer: Tokenizer, folder: Path) -> None:
-    """Write a model folder: weights as float16, to be loaded as float32."""
+def _with_generator(discriminator: Any, generator: Any) -> Any:
+    """Both models, with the embeddings of the discriminator alone, which are saved once."""
+    from torch.nn import ModuleDict
+
+    generator.electra.embeddings = discriminator.electra.embeddings
+    generator.tie_weights()
+    both: Any = ModuleDict({"discriminator": discriminator, "generator": generator})
+    shared = ("generator.electra.embeddings.", "generator.generator_lm_head.weight")
+
+    def once(module: Any, state: dict[str, Any], prefix: str, metadata: Any) -> None:
+        for name in [name for name in state if name.startswith(shared)]:
+            del state[name]
+
+    both.register_state_dict_post_hook(once)
+    both.register_load_state_dict_post_hook(lambda module, keys: keys.missing_keys.clear())
+    return both
+
+
+def _stacked(settings: PretrainSettings) -> tuple[Any, Tokenizer]:
+    """A model with the weights of a shallower one, whose blocks are repeated from below, and its tokenizer.
+
+    Raises:
+        BertologyError: the source is no such model, or differs in more than its depth.
+    """
+    from safetensors.torch import load_file
+    from tokenizers import Tokenizer
+
+    source = _folder(str(settings.stack_from))
+    asked = f"stack_from: {cut_path(source)}"
+    config = read_json(
+        source / "config.json", what="of a model", form=dict[str, Any], remedy="name one made by pretrain"
+    )
+    n_layers = config.get("num_hidden_layers")
+    if config.get("model_type") != "bert" or not n_layers or settings.layers % n_layers:
+        remedy = "give a BERT whose number of layers divides that of the recipe"
+        raise BertologyError(f"{asked} is a {config.get('model_type')} of {n_layers} layers; {remedy}")
+    tokenizer = Tokenizer.from_file(str(source / "tokenizer.json"))
+    model = new_model(settings, tokenizer.get_vocab_size(), second_from=first_of_second(tokenizer))
+    for name in ("hidden_size", "num_attention_heads", "intermediate_size", "max_position_embeddings"):
+        if (there := config.get(name)) != (here := getattr(model.config, name)):
+            raise BertologyError(f"{asked} has {name} {there}, the recipe {here}; make them equal")
+    stored = load_file(source / "model.safetensors")
+    below = {name: _OF_BLOCK.sub(lambda at: f"{at[1]}{int(at[2]) % n_layers}.", name) for name in model.state_dict()}
+    model.load_state_dict({name: stored[key] for name, key in below.items() if key in stored}, strict=False)
+    return model, tokenizer
+
+
+def _freeze(model: Any, n_known: int | None) -> None:
+    """Let nothing but the embeddings of subwords and the output bias learn; of ``n_known`` first entries not these."""
+    import torch
+
+    model.requires_grad_(False)
+    output = model.get_output_embeddings()
+    for weight in (model.get_input_embeddings().weight, output.weight, output.bias):
+        if weight is None or weight.requires_grad:
+            continue
+        weight.requires_grad_(True)
+        if n_known is not None:
+            is_new = torch.arange(len(weight)) >= n_known
+            weight.register_hook(
+                lambda grad, is_new=is_new: grad * is_new.to(grad.device).view(-1, *[1] * (grad.ndim - 1))
+            )
+
+
+def save_model(model: Any, tokenizer: Tokenizer, folder: Path) -> None:
+    """Write a model folder: weights as float16, to be loaded as float32; with that of a generator inside."""
     import torch
     from safetensors.torch import save
 
+    if isinstance(model, torch.nn.ModuleDict):
+        save_model(model["generator"], tokenizer, folder / "generator")
+        model = model["discriminator"]
     weights = {}
     for name, tensor in model.state_dict().items():
-        tied = name in ("cls.predictions.decoder.weight", "cls.predictions.decoder.bias")
-        if not tied and tensor.is_floating_point():
+        if name not in _TIED and tensor.is_floating_point():
             weights[name] = tensor.detach().to("cpu", torch.float16).contiguous()
             if not torch.isfinite(weights[name]).all():
                 reason = f"a weight of {name} is not finite in float16: lower learning_rates or initializer_range"
@@ -226,332 +198,27 @@ def save_model(model: BertForPreTraining, tokenizer: Tokenizer, folder: Path) ->
     folder.mkdir(parents=True, exist_ok=True)
     write_atomically(folder / "model.safetensors", save(weights, metadata={"format": "pt"}))
     config: dict[str, Any] = model.config.to_dict()
-    config |= {"architectures": ["BertForPreTraining"], "dtype": "float32", "use_cache": True}
+    # A model that reads from the right has no mask to predict, so that it is not called a masked language model.
+    kind = "BertLMHeadModel" if getattr(model.config, "right_to_left", False) else type(model).__name__
+    config |= {"architectures": [kind], "dtype": "float32", "use_cache": True}
     write_atomically(folder / "config.json", (json.dumps(config, indent=2, sort_keys=True) + "\n").encode())
     positions_from = getattr(model.config, "second_language", {}).get("positions_from")
     save_tokenizer(tokenizer, folder, max_pieces=positions_from or model.config.max_position_embeddings)
 
 
-SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
-
-
-def whole_words() -> list[str]:
-    """Words that are one piece each, so that they fit a single mask: names, places, trades, tested verbs."""
-    return _lowered([*WOMEN, *MEN, *TOWNS, *COUNTRIES, *TRADES, *tested_forms()])
-
-
-def salient_words() -> list[str]:
-    """Words whose prediction requires knowledge: objects of facts, and verb forms that agree."""
-    verbs = [fw.BE.present, fw.HAVE.present, *(frame.verb.present for frame in lexicon("known").frames.items)]
-    return _lowered([*TOWNS, *COUNTRIES, *TRADES, *(forms[a].form for forms in verbs for a in (SINGULAR, PLURAL))])
-
-
-def _lowered(words: Iterable[str]) -> list[str]:
-    """The words in lower case, each once."""
-    return list(dict.fromkeys(word.lower() for word in words))
-
-
-_ALPHABET = "abcdefghijklmnopqrstuvwxyz'"
-
-
-def train_tokenizer(
-    sentences: Iterable[str],
-    *,
-    vocabulary_size: int,
-    others: Iterable[str] = (),
-    second: SecondLanguage | None = None,
-) -> Tokenizer:
-    """A lower-casing WordPiece tokenizer in the manner of BERT, with so many learnt pieces of each language.
-
-    Words of the first language that must be whole come on top where they were not learnt. The same text gives the same
-    vocabulary: the special tokens, and the pieces of each language in alphabetical order. A shifted second language has
-    the pieces of the first, one for one.
-    """
-    from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
-
-    normalizer, splitter = normalizers.BertNormalizer(lowercase=True), pre_tokenizers.BertPreTokenizer()
-
-    def learned(texts: Iterable[str], alphabet: str) -> set[str]:
-        counts: Counter[str] = Counter()
-        for text in texts:
-            counts.update(word for word, _ in splitter.pre_tokenize_str(normalizer.normalize_str(text)))
-        # Words outside the text are spelled letter by letter, so each letter is needed at the start and inside.
-        letters = {prefix + letter for letter in alphabet for prefix in ("", "##")}
-        return learn_pieces(counts, vocabulary_size) | letters
-
-    pieces = sorted(learned(sentences, _ALPHABET) | set(whole_words()))
-    if second is not None and second.fake:
-        pieces += list(map(transliterated, pieces))
-    elif second is not None:
-        pieces += sorted(learned(others, transliterated(_ALPHABET)).difference(pieces))
-    ids = {piece: number for number, piece in enumerate([*SPECIAL_TOKENS, *pieces])}
-    tokenizer = Tokenizer(models.WordPiece(ids, unk_token="[UNK]"))
-    tokenizer.normalizer, tokenizer.pre_tokenizer = normalizer, splitter
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single="[CLS]:0 $A:0 [SEP]:0",
-        pair="[CLS]:0 $A:0 [SEP]:0 $B:1 [SEP]:1",
-        special_tokens=[("[CLS]", ids["[CLS]"]), ("[SEP]", ids["[SEP]"])],
-    )
-    tokenizer.decoder = decoders.WordPiece()
-    tokenizer.add_special_tokens(list(SPECIAL_TOKENS))
-    return tokenizer
-
-
-def save_tokenizer(tokenizer: Tokenizer, folder: Path, *, max_pieces: int) -> None:
-    """Write the files that ``AutoTokenizer.from_pretrained`` reads: JSON, settings and the plain vocabulary."""
-    write_atomically(folder / "tokenizer.json", tokenizer.to_str(pretty=True).encode())
-    settings = {"tokenizer_class": "BertTokenizer", "do_lower_case": True, "model_max_length": max_pieces}
-    settings |= {f"{token[1:-1].lower()}_token": token for token in SPECIAL_TOKENS}
-    write_atomically(folder / "tokenizer_config.json", (json.dumps(settings, indent=2) + "\n").encode())
-    pieces = sorted(tokenizer.get_vocab().items(), key=lambda item: item[1])
-    write_atomically(folder / "vocab.txt", "".join(f"{piece}\n" for piece, _ in pieces).encode())
-
-
-Pair = tuple[str, str]
-_CONTINUES = "##"
-_FEWEST = 2
-"""A pair seen less often is not merged."""
-
-
-def learn_pieces(counts: Mapping[str, int], size: int) -> set[str]:
-    """Merge the most frequent pair of neighbouring pieces until there are ``size`` of them (Sennrich et al. 2016).
-
-    Single characters are counted; pieces that continue a word begin with ``##``.
-    """
-    spelled = [([word[0], *(_CONTINUES + letter for letter in word[1:])], n) for word, n in sorted(counts.items())]
-    pieces = {piece for parts, _ in spelled for piece in parts}
-    pairs: Counter[Pair] = Counter()
-    words_with: dict[Pair, set[int]] = defaultdict(set)
-    for number, (parts, n) in enumerate(spelled):
-        for pair in pairwise(parts):
-            pairs[pair] += n
-            words_with[pair].add(number)
-    while len(pieces) < size and pairs:
-        best = min(pairs, key=lambda pair: (-pairs[pair], pair))
-        if pairs[best] < _FEWEST:
-            break
-        pieces.add(_joined(best))
-        for number in words_with.pop(best):
-            parts, n = spelled[number]
-            for pair in pairwise(parts):
-                pairs[pair] -= n
-            merged = list[str]()
-            for part in parts:
-                if merged and (merged[-1], part) == best:
-                    merged[-1] = _joined(best)
-                else:
-                    merged.append(part)
-            parts[:] = merged
-            for pair in pairwise(parts):
-                pairs[pair] += n
-                words_with[pair].add(number)
-        del pairs[best]
-    return pieces
-
-
-def _joined(pair: Pair) -> str:
-    return pair[0] + pair[1].removeprefix(_CONTINUES)
-
-
-Integers = NDArray[np.int64]
-Batch: TypeAlias = dict[str, Integers]
-"""One step's examples: ``input_ids``, ``attention_mask`` and ``token_type_ids``, ``[row, piece]``; ``masked``,
-``[row, mask]`` places to predict; ``masked_labels``, ``[row, mask]`` what stood there, or −100; ``next_labels``,
-``[row]`` 0 where the second segment follows the first, 1 where it is from elsewhere, −100 without one."""
-Segments: TypeAlias = tuple[NDArray[np.int32], NDArray[np.int32] | None, int]
-"""Pieces of one segment or two, and the label of whether the second follows the first."""
-IGNORED = -100
-"""The label of what is not predicted."""
-IS_NEXT, IS_RANDOM = 0, 1
-_INPUTS = ("input_ids", "attention_mask", "token_type_ids")
-_LENGTHS = (12, 16, 22)
-"""Lengths of rows that hold one sentence alone; longer sentences take half the longest row."""
-
-
-@dataclass(frozen=True)
-class EncodedText:
-    """Documents as subword ids."""
-
-    pieces: NDArray[np.int32]
-    """``[piece]``"""
-    starts: Integers
-    """``[sentence + 1]`` first piece of each sentence, and the number of pieces."""
-    document: Integers
-    """``[sentence]`` document that each sentence stands in."""
-    document_end: Integers
-    """``[sentence]`` one past the last sentence of its document."""
-
-    @property
-    def n_sentences(self) -> int:
-        """Number of sentences."""
-        return len(self.document)
-
-
-def encode(documents: Iterable[list[str]], tokenizer: Tokenizer) -> EncodedText:
-    """Turn text into pieces, without special tokens."""
-    texts = list(documents)
-    lengths = list(map(len, texts))
-    encoded = tokenizer.encode_batch_fast(list(chain.from_iterable(texts)), add_special_tokens=False)
-    starts = np.cumsum([0, *(len(encoding.ids) for encoding in encoded)])
-    pieces = np.concatenate([np.asarray(encoding.ids, dtype=np.int32) for encoding in encoded])
-    return EncodedText(
-        pieces, starts, np.repeat(np.arange(len(lengths)), lengths), np.repeat(np.cumsum(lengths), lengths)
-    )
-
-
-def piece_id(tokenizer: Tokenizer, piece: str) -> int:
-    """The number of a piece that the vocabulary must hold."""
-    number = tokenizer.token_to_id(piece)
-    if number is None:
-        raise KeyError(f"{piece!r} is no piece of the vocabulary")
-    return number
-
-
-@dataclass(frozen=True)
-class Examples:
-    """Makes batches of one text."""
-
-    text: EncodedText
-    tokenizer: Tokenizer
-    settings: PretrainSettings
-
-    def batch(self, step: int) -> Batch:
-        """The batch of a step, drawn at random from all the text by seed and step, and so always the same."""
-        settings = self.settings
-        chance = np.random.default_rng([settings.seed, step])
-        kind = chance.random()
-        if kind < settings.alone_share:
-            length, segments = self._alone(chance)
-        else:
-            is_short = kind < settings.alone_share + settings.short_share
-            length = settings.max_pieces // 2 if is_short else settings.max_pieces
-            segments = [self._pair(chance, length) for _ in range(max(1, settings.batch_pieces // length))]
-        ids = {name: piece_id(self.tokenizer, f"[{name}]") for name in ("PAD", "CLS", "SEP")}
-        input_ids = np.full((len(segments), length), ids["PAD"], dtype=np.int64)
-        token_type_ids, lengths = np.zeros_like(input_ids), np.zeros(len(segments), dtype=np.int64)
-        for row, (first, second, _) in enumerate(segments):
-            pieces = [ids["CLS"], *first, ids["SEP"], *(() if second is None else (*second, ids["SEP"]))]
-            lengths[row] = len(pieces)
-            input_ids[row, : len(pieces)] = pieces
-            token_type_ids[row, len(first) + 2 : len(pieces)] = 1
-        attention_mask = (np.arange(length) < lengths[:, None]).astype(np.int64)
-        masked, labels = self._mask(chance, step, input_ids, attention_mask)
-        return {
-            "input_ids": input_ids,
-            "attention_mask": attention_mask,
-            "token_type_ids": token_type_ids,
-            "masked": masked,
-            "masked_labels": labels,
-            "next_labels": np.array([label for _, _, label in segments]),
-        }
-
-    @cached_property
-    def _weights(self) -> NDArray[np.float64]:
-        """``[vocabulary]`` relative probability that a piece is masked."""
-        weights = np.ones(self.tokenizer.get_vocab_size())
-        pieces = map(self.tokenizer.token_to_id, salient_words())
-        weights[[piece for piece in pieces if piece is not None]] = self.settings.salience
-        return weights
-
-    def _alone(self, chance: np.random.Generator) -> tuple[int, list[Segments]]:
-        """Sentences of about one length, one in each row, so that hardly any padding is read."""
-        lengths = np.diff(self.text.starts)
-        size = lengths[chance.integers(self.text.n_sentences)]
-        half = self.settings.max_pieces // 2
-        bounds = [bound for bound in _LENGTHS if bound < half]
-        bound = next((bound for bound in bounds if size <= bound - 2), half)
-        shorter = max((other for other in bounds if other < bound), default=2)
-        alike = np.flatnonzero((lengths > shorter - 2) & ((lengths <= bound - 2) | (bound == half)))
-        second = self.settings.second_language
-        if second is not None and chance.random() < second.paired:
-            return self._with_translations(alike[alike < self.text.n_sentences // 2], chance)
-        chosen = chance.choice(alike, max(1, self.settings.batch_pieces // bound))
-        return bound, [(self._pieces(start, start + 1)[: bound - 2], None, IGNORED) for start in chosen]
-
-    def _with_translations(self, firsts: Integers, chance: np.random.Generator) -> tuple[int, list[Segments]]:
-        """Sentences of the first language and their translations, in either order, in rows of one length.
-
-        Translations are the second half of the text, in the same order.
-        """
-        shift = self.text.n_sentences // 2
-        chosen = chance.choice(firsts, max(1, self.settings.batch_pieces // self.settings.max_pieces * 2))
-        pairs = [(self._pieces(one, one + 1), self._pieces(one + shift, one + shift + 1)) for one in chosen]
-        fitting = [pair for pair in pairs if len(pair[0]) + len(pair[1]) <= self.settings.max_pieces - 3]
-        length = 3 + max(len(first) + len(other) for first, other in fitting)
-        turned = chance.random(len(fitting)) < 0.5
-        return length, [
-            (*(reversed(pair) if turn else pair), IGNORED) for pair, turn in zip(fitting, turned, strict=True)
-        ]
-
-    def _pair(self, chance: np.random.Generator, length: int) -> Segments:
-        """Two segments that fill a row, and whether the second follows the first."""
-        text, room = self.text, length - 3
-        start = self._drawn_back(int(chance.integers(text.n_sentences)), room)
-        wanted = chance.integers(room // 4, 3 * room // 4)
-        end = start + 1
-        while end < text.document_end[start] - 1 and text.starts[end] - text.starts[start] < wanted:
-            end += 1
-        first = self._pieces(start, end)[room // 4 - room :]  # cut at its beginning, so that what follows still does
-        left = room - len(first)
-        follows = end < text.document_end[start] and chance.random() < 0.5
-        other = end
-        if not follows:
-            elsewhere = start
-            while text.document[elsewhere] == text.document[start]:
-                elsewhere = int(chance.integers(text.n_sentences))
-            other = self._drawn_back(elsewhere, left)
-        second = self._pieces(other, int(text.document_end[other]))[:left]
-        return first, second, IS_NEXT if follows else IS_RANDOM
-
-    def _drawn_back(self, start: int, room: int) -> int:
-        """An earlier sentence of the same document, if that is needed to fill the room."""
-        text = self.text
-        end = text.starts[text.document_end[start]]
-        while start > 0 and text.document[start - 1] == text.document[start] and end - text.starts[start] < room:
-            start -= 1
-        return start
-
-    def _pieces(self, first: int, end: int) -> NDArray[np.int32]:
-        return self.text.pieces[self.text.starts[first] : self.text.starts[end]]
-
-    def _mask(
-        self, chance: np.random.Generator, step: int, input_ids: Integers, attention_mask: Integers
-    ) -> tuple[Integers, Integers]:
-        """Choose places to predict and disguise them, in place: 80 % [MASK], 10 % any piece, 10 % as they are.
-
-        Without random replacement, 90 % are [MASK].
-        """
-        special = np.isin(input_ids, [piece_id(self.tokenizer, token) for token in ("[CLS]", "[SEP]", "[PAD]")])
-        n_rows, length = input_ids.shape
-        mask_rate = self.settings.mask_rate
-        n_masks = max(1, round(mask_rate * length))
-        # The smallest of exponential times, each at its own rate: a draw without replacement by weight.
-        rates = self._weights[input_ids] if step >= self.settings.salience_from else 1.0
-        times = -np.log1p(-chance.random(input_ids.shape)) / rates
-        masked = np.argsort(np.where(special, np.inf, times), axis=1)[:, :n_masks]
-        rows = np.arange(n_rows)[:, None]
-        wanted = np.maximum(1, np.round(mask_rate * attention_mask.sum(axis=1, keepdims=True)))
-        labels = np.where(np.arange(n_masks) < wanted, input_ids[rows, masked], IGNORED)
-        labels = np.where(special[rows, masked], IGNORED, labels)
-        disguise = chance.random(masked.shape)
-        random_pieces = chance.integers(5, self.tokenizer.get_vocab_size(), masked.shape)
-        n_masked = 0.8 if self.settings.random_replacement else 0.9
-        shown = np.where(disguise < n_masked, piece_id(self.tokenizer, "[MASK]"), random_pieces)
-        input_ids[rows, masked] = np.where((disguise >= 0.9) | (labels == IGNORED), input_ids[rows, masked], shown)
-        return masked, labels
-
-
 @dataclass(frozen=True)
 class Evaluation:
-    """Held-out figures, all shares of 1."""
+    """Held-out figures, all but ``bits`` shares of 1; of a text of one's own there are no items of the pocket world."""
 
     masked_accuracy: float
-    """Masked pieces of held-out text predicted exactly."""
+    """Masked pieces of held-out text predicted exactly, by a generator where there is one; of models that read from one
+    side, all next (or previous) pieces."""
     next_sentence_accuracy: float | None
-    """Held-out sentence pairs distinguished from random pairs; None where sentences are read alone."""
+    """Held-out sentence pairs distinguished from random pairs, or from pairs in the other order; None where sentences
+    are read alone."""
     agreement_by_attractors: dict[int, float]
     """Agreement items where the right form is preferred, by nouns of the other number between subject and verb."""
-    agreement_across_attractors: float
+    agreement_across_attractors: float | None
     """The same, over all items with at least one such noun."""
     fact_recall_by_exposure: dict[int, float]
     """Facts whose object is the best piece of the whole vocabulary, by how often the text states them."""
@@ -559,13 +226,18 @@ class Evaluation:
     """Facts whose object is the best among all that it could be: chance is one in 24 to 28."""
     second_masked_accuracy: float | None = None
     """Masked pieces of held-out text in the second language predicted exactly; None where there is none."""
+    bits: float | None = None
+    """Loss on the same places as ``masked_accuracy``, mean −log2 of the probability of the right piece."""
+    replaced_accuracy: float | None = None
+    """Balanced accuracy of a discriminator: mean of the shares of replaced and of other pieces told right, by chance a
+    half; None of other models."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, rounded to four places."""
         return {
             key: {str(k): round(v, 4) for k, v in value.items()} if isinstance(value, dict) else round(value, 4)
             for key, value in asdict(self).items()
-            if value is not None
+            if value not in (None, {})
         }
 
     def __str__(self) -> str:
@@ -573,17 +245,22 @@ class Evaluation:
             return " ".join(f"{key}:{share:.0%}" for key, share in shares.items())
 
         masked = [f"{one:.1%}" for one in (self.masked_accuracy, self.second_masked_accuracy) if one is not None]
-        following = self.next_sentence_accuracy
+        following, bits = self.next_sentence_accuracy, "" if self.bits is None else f" ({self.bits:.3f} bits)"
+        line = f"masked {' and '.join(masked)}{bits}"
+        line += f", next sentence {'not asked' if following is None else f'{following:.1%}'}"
+        if self.replaced_accuracy is not None:
+            line += f", replaced {self.replaced_accuracy:.1%} (chance 50%)"
+        if not self.agreement_by_attractors:
+            return line
         return (
-            f"masked {' and '.join(masked)}, next sentence {'not asked' if following is None else f'{following:.1%}'}, "
-            f"agreement by attractors {table(self.agreement_by_attractors)}, "
+            f"{line}, agreement by attractors {table(self.agreement_by_attractors)}, "
             f"facts by exposure {table(self.fact_recall_by_exposure)} "
             f"(among candidates {table(self.candidate_recall_by_exposure)})"
         )
 
 
 def evaluate(
-    model: BertForPreTraining,
+    model: Any,
     tokenizer: Tokenizer,
     *,
     held_out: Sequence[Examples],
@@ -593,6 +270,10 @@ def evaluate(
     """Evaluate a model on held-out text of each of its languages; its training mode is restored."""
     import torch
 
+    whole, shift = model, _PREDICTS_AT.get(held_out[0].settings.objective, 0)
+    if isinstance(model, torch.nn.ModuleDict):
+        model = model["generator"]
+
     def best(fact: Fact, logits: torch.Tensor) -> tuple[bool, bool]:
         """Whether the object of a fact is the best piece of all, and whether it is the best candidate."""
         names = candidates(fact.relation)
@@ -600,28 +281,29 @@ def evaluate(
         return int(logits.argmax()) == piece_id(tokenizer, fact.object.lower()), chosen == fact.object
 
     was_training = model.training
-    model.train(False)
+    whole.train(False)
     with torch.inference_mode():
-        accuracies = [_held_out_accuracy(model, examples) for examples in held_out]
-        scored = zip(agreement, _mask_logits(model, tokenizer, [item.text for item in agreement]), strict=True)
+        on_text = [_on_held_out(whole, examples) for examples in held_out]
+        texts = [item.text for item in agreement]
+        scored = zip(agreement, _mask_logits(model, tokenizer, texts, shift=shift), strict=True)
         right = [
             bool(logits[piece_id(tokenizer, item.good)] > logits[piece_id(tokenizer, item.bad)])
             for item, logits in scored
         ]
         prompts = [fact.sentence().replace(fact.object, "[MASK]") for fact in facts]
         recalled = [
-            best(fact, logits) for fact, logits in zip(facts, _mask_logits(model, tokenizer, prompts), strict=True)
+            best(fact, logits)
+            for fact, logits in zip(facts, _mask_logits(model, tokenizer, prompts, shift=shift), strict=True)
         ]
-    model.train(was_training)
+    whole.train(was_training)
     exposures = [fact.n_stated for fact in facts]
     return Evaluation(
-        masked_accuracy=accuracies[0][0],
-        next_sentence_accuracy=accuracies[0][1],
+        **on_text[0],
         agreement_by_attractors=_shares([item.n_attractors for item in agreement], right),
-        agreement_across_attractors=_shares([item.n_attractors > 0 for item in agreement], right)[True],
+        agreement_across_attractors=_shares([item.n_attractors > 0 for item in agreement], right).get(True),
         fact_recall_by_exposure=_shares(exposures, [top for top, _ in recalled]),
         candidate_recall_by_exposure=_shares(exposures, [among for _, among in recalled]),
-        second_masked_accuracy=accuracies[1][0] if len(accuracies) > 1 else None,
+        second_masked_accuracy=on_text[1]["masked_accuracy"] if len(on_text) > 1 else None,
     )
 
 
@@ -632,30 +314,73 @@ def _shares(keys: Sequence[int], hits: Sequence[bool]) -> dict[int, float]:
     return {key: float(np.mean(grouped[key])) for key in sorted(grouped)}
 
 
-def _held_out_accuracy(model: BertForPreTraining, held_out: Examples) -> tuple[float, float | None]:
-    masked, following = [], []
+def _on_held_out(model: Any, held_out: Examples) -> dict[str, Any]:
+    """The figures of held-out text, by the names of :class:`Evaluation`."""
+    import torch
+    from torch.nn.functional import cross_entropy
+
+    is_right, nats, following, told = [], [], [], []
+    both = model if isinstance(model, torch.nn.ModuleDict) else None
+    reader = model if both is None else both["generator"]
     for step in range(min(_MOST_BATCHES, held_out.settings.held_out_documents)):
-        batch = held_out.batch(step)
-        output = model(**{name: value for name, value in _tensors(batch, model.device).items() if name in _INPUTS})
-        guessed = np.take_along_axis(output.prediction_logits.argmax(-1).cpu().numpy(), batch["masked"], axis=1)
-        masked.append((guessed == batch["masked_labels"])[batch["masked_labels"] != IGNORED])
-        nexts = output.seq_relationship_logits.argmax(-1).cpu().numpy()
-        following.append((nexts == batch["next_labels"])[batch["next_labels"] != IGNORED])
-    followed = np.concatenate(following)
-    return float(np.concatenate(masked).mean()), float(followed.mean()) if len(followed) else None
+        batch = _tensors(held_out.batch(step), next(model.parameters()).device)
+        logits, nexts = _outputs(reader, batch)
+        rows, masks = torch.where(batch["masked_labels"] != IGNORED)
+        places, labels = batch["masked"][rows, masks], batch["masked_labels"][rows, masks]
+        predicted = logits[rows, places]
+        is_right.append(predicted.argmax(-1) == labels)
+        nats.append(cross_entropy(predicted, labels, reduction="none"))
+        if nexts is not None:
+            following.append((nexts.argmax(-1) == batch["next_labels"])[batch["next_labels"] != IGNORED])
+        if both is not None:
+            with torch.random.fork_rng(devices=[]):
+                torch.manual_seed(step)
+                _, ids, is_replaced = sample_replaced(reader, batch)
+            discriminator = both["discriminator"]
+            suspected = discriminator(**_inputs(discriminator, {**batch, "input_ids": ids})).logits > 0
+            told.append(torch.stack([suspected, is_replaced])[:, batch["attention_mask"] == 1])
+
+    def mean(parts: list[torch.Tensor]) -> float | None:
+        values = torch.cat(parts) if parts else torch.empty(0)
+        return float(values.double().mean()) if len(values) else None
+
+    suspected, is_replaced = torch.cat(told, 1) if told else (torch.empty(0), torch.empty(0))
+    recalls = [mean([(suspected == kind)[is_replaced == kind]]) or 0.0 for kind in (True, False)]
+    return {
+        "masked_accuracy": mean(is_right),
+        "next_sentence_accuracy": mean(following),
+        "bits": (mean(nats) or 0.0) / math.log(2),
+        "replaced_accuracy": sum(recalls) / 2 if told else None,
+    }
 
 
-def _mask_logits(model: BertForPreTraining, tokenizer: Tokenizer, texts: Sequence[str]) -> Iterator[torch.Tensor]:
-    """The logits ``[piece]`` at the mask of each text."""
+def _inputs(model: Any, batch: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """The part of a batch that a model reads."""
+    taken = inspect.signature(model.forward).parameters
+    return {name: batch[name] for name in INPUTS if name in batch and name in taken}
+
+
+def _outputs(model: Any, batch: Mapping[str, torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """The logits of all places ``[row, piece, entry]`` and those of pairs ``[row, 2]``, if the model has them."""
+    found = model(**_inputs(model, batch)).to_tuple()
+    return found[0], found[1] if len(found) > 1 else None
+
+
+_PREDICTS_AT = {"left_to_right": -1, "right_to_left": 1}
+"""Where, counted from a piece, the output stands that predicts it; the piece itself elsewhere."""
+
+
+def _mask_logits(model: Any, tokenizer: Tokenizer, texts: Sequence[str], *, shift: int = 0) -> Iterator[torch.Tensor]:
+    """The logits ``[piece]`` at the mask of each text, or at the place next to it that predicts what stands there."""
     import torch
 
     for start in range(0, len(texts), 64):
         encoded = [encoding.ids for encoding in tokenizer.encode_batch(list(texts[start : start + 64]))]
         length = max(map(len, encoded))
         ids = torch.tensor([row + [0] * (length - len(row)) for row in encoded], device=model.device)
-        logits = model(input_ids=ids, attention_mask=(ids != 0).long()).prediction_logits
+        logits, _ = _outputs(model, {"input_ids": ids, "attention_mask": (ids != 0).long()})
         rows, places = torch.where(ids == piece_id(tokenizer, "[MASK]"))
-        yield from logits[rows, places].cpu()
+        yield from logits[rows, places + shift].cpu()
 
 
 def model_card(settings: PretrainSettings, evaluation: Evaluation, *, vocabulary_size: int) -> str:
@@ -665,14 +390,24 @@ def model_card(settings: PretrainSettings, evaluation: Evaluation, *, vocabulary
     templates = Environment(undefined=StrictUndefined, trim_blocks=True, keep_trailing_newline=True)
     templates.filters["percent"] = lambda share, digits=0: f"{share:.{digits}%}"
     templates.filters["fill"] = lambda text: fill(" ".join(text.split()), width=120)
+    predicted = "from one side" if settings.is_one_sided else "masked as in training"
+    pairs = (
+        "sentences in order or exchanged"
+        if settings.next_sentence == "sentence_order"
+        else "next sentence or random sentence"
+    )
     held_out = [
-        ("pieces of held-out text, masked as in training, exactly", evaluation.masked_accuracy),
+        (f"pieces of held-out text, {predicted}, exactly", evaluation.masked_accuracy),
         ("the same of the second language", evaluation.second_masked_accuracy),
-        ("next sentence or random sentence", evaluation.next_sentence_accuracy),
+        (pairs, evaluation.next_sentence_accuracy),
+        ("pieces replaced by the generator or not, balanced", evaluation.replaced_accuracy),
     ]
-    template = templates.from_string(Path(__file__).with_name("card.md").read_text(encoding="utf-8"))
+    of_own = settings.text is not None or settings.start_from is not None
+    path = Path(__file__).with_name("own_card.md" if of_own else "card.md")
+    template = templates.from_string(path.read_text(encoding="utf-8"))
     values = {**settings.model_dump(), **asdict(evaluation), "second": settings.second_language}
-    return template.render(values, held_out=held_out, pieces=vocabulary_size)
+    values |= {"described": settings.described, "is_one_sided": settings.is_one_sided}
+    return template.render(values, held_out=held_out, pieces_known=vocabulary_size)
 
 
 Echo = Callable[[str], None]
@@ -716,46 +451,41 @@ def pretrain(
             then no model is written.
     """
     import torch
-    from safetensors.torch import load_file
 
     if threads is not None:
         torch.set_num_threads(threads)
     # Of itself it takes a CUDA GPU or the processor alone: recipes were tried on these.
     device = str(choose_device(device)) if device != "auto" else "cuda" if torch.cuda.is_available() else "cpu"
-    with own_folder(out / "training", "trains here", {"settings": settings.model_dump(mode="json")}):
+    asked, settings = settings, settings.at_equal_pieces()
+    with own_folder(out / "training", "trains here", {"settings": asked.model_dump(mode="json")}):
         sweep(out, *(out / "checkpoints").glob("*"))
-        tokenizer, examples, held_out = _text(settings, echo)
-        # The last figures are of items that no one has looked at while the recipe was made.
-        agreement = {last: agreement_items(seed=settings.seed + last * _HELD_OUT_SEED) for last in (False, True)}
-        prompts = [
-            *(item.text for items in agreement.values() for item in items),
-            *(fact.sentence() for fact in facts()),
-        ]
-        longest = max(len(encoding.ids) for encoding in tokenizer.encode_batch(prompts))
-        if longest > settings.max_pieces:
-            raise BertologyError(
-                f"max_pieces is {settings.max_pieces}, but evaluation has prompts of {longest} pieces: "
-                f"give {longest} or more, or a larger vocabulary_size"
-            )
-        model = new_model(settings, tokenizer.get_vocab_size(), second_from=first_of_second(tokenizer))
+        start = _start(settings, echo)
+        model, tokenizer = start.model, start.tokenizer
+        _check_unchanged(out / "training" / "inputs.txt", start)
+        items = _items(settings, tokenizer)
         torch.nn.Module.to(model, device)  # its own ``to`` is not typed for device names
+        points = list[dict[str, Any]]()
 
         def measured(step: int, *, at_last: bool = False) -> Evaluation:
-            evaluation = evaluate(model, tokenizer, held_out=held_out, agreement=agreement[at_last], facts=facts())
+            evaluation = evaluate(model, tokenizer, held_out=start.held_out, **items(at_last))
             echo(f"step {step}: {evaluation}")
+            points[:] = _noted(out / "training" / "held-out.json", step, settings, evaluation)
             return evaluation
 
-        _train(settings, model, examples, tokenizer, out, measured, echo)
-        save_model(model, tokenizer, out)
-        # The figures are those of the weights after their rounding to float16.
-        model.load_state_dict(load_file(out / "model.safetensors"), strict=False)
+        _train(settings, start, out, measured, echo)
+        start.save(out)
+        if settings.start_from is None:
+            with torch.no_grad():
+                for weight in model.parameters():
+                    weight.copy_(weight.half())  # the figures are those of the weights as stored
         evaluation = measured(settings.steps, at_last=True)
         card = model_card(settings, evaluation, vocabulary_size=tokenizer.get_vocab_size())
         write_atomically(out / CARD, card.encode())
         made_with = versions("torch", "transformers", "tokenizers")
         record = {
-            "settings": settings.model_dump(mode="json"),
+            "settings": asked.model_dump(mode="json"),
             "evaluation": evaluation.to_dict(),
+            "held_out": points,
             "device": device,
             "versions": {"bertology": made_with.pop("bertology"), "python": platform.python_version(), **made_with},
         }
@@ -763,36 +493,251 @@ def pretrain(
     return Pretrained(out, evaluation)
 
 
-def _text(settings: PretrainSettings, echo: Echo) -> tuple[Tokenizer, Examples, list[Examples]]:
-    """The tokenizer, examples to train on, and for each language examples to evaluate on."""
+def _check_unchanged(path: Path, start: _Start) -> None:
+    """Raise a BertologyError where a run was begun with another text, vocabulary or initial weights, by their hash."""
+    weights = (weight.detach().numpy().tobytes() for weight in start.model.parameters())
+    inputs = digest([start.examples.text.pieces.tobytes(), *weights])
+    if path.exists() and path.read_text(encoding="utf-8") != inputs:
+        begun = "begun with another text or other initial weights than are there now"
+        raise BertologyError(f"{path.parent.parent}: {begun}; delete it or choose another --out")
+    write_atomically(path, inputs.encode())
+
+
+def _noted(path: Path, step: int, settings: PretrainSettings, evaluation: Evaluation) -> list[dict[str, Any]]:
+    """The held-out figures by step up to this one, which a file keeps, so that a resumed run has those before it."""
+    points = read_json(path, what="held-out figures", form=list[dict[str, Any]]) if path.exists() else []
+    figures = {name: value for name, value in evaluation.to_dict().items() if not isinstance(value, dict)}
+    here = {"step": step, "pieces": step * settings.batch_pieces, **figures}
+    points = [*(point for point in points if point["step"] < step), here]
+    write_atomically(path, json.dumps(points).encode())
+    return points
+
+
+@dataclass(frozen=True)
+class _Start:
+    """A training before its first step."""
+
+    model: Any
+    tokenizer: Tokenizer
+    examples: Examples
+    held_out: list[Examples]  # of each language
+    save: Callable[[Path], None]  # writes a model folder
+
+
+def _start(settings: PretrainSettings, echo: Echo) -> _Start:
+    """The text, the vocabulary and the model."""
+    text, known, held_out = _texts(settings, echo)
+    n_known, specials, longest = None, None, None if settings.text is None else settings.max_pieces - 2
+    if settings.start_from is not None:
+        model, whole, n_known = _continued(settings, list(chain.from_iterable(chain.from_iterable(known))))
+        tokenizer = whole.backend_tokenizer
+        tokenizer.no_truncation()
+        tokenizer.no_padding()
+        specials = {name: getattr(whole, f"{name.lower()}_token_id") for name in ("PAD", "CLS", "SEP", "MASK")}
+    elif settings.stack_from is not None:
+        model, tokenizer = _stacked(settings)
+    else:
+        tokenizer = _new_tokenizer(settings, known)
+        model = new_model(settings, tokenizer.get_vocab_size(), second_from=first_of_second(tokenizer))
+    if settings.freeze != "none":
+        _freeze(model, n_known)
+    encoded = encode(chain.from_iterable(text), tokenizer, longest=longest)
+    echo(f"{encoded.n_sentences} sentences, {len(encoded.pieces)} pieces, {tokenizer.get_vocab_size()} known")
+    examples = Examples(encoded, tokenizer, settings, specials)
+    _check_pairs(examples)
+    read = [
+        Examples(encode(documents, tokenizer, longest=longest), tokenizer, settings.held_out(), specials)
+        for documents in held_out
+    ]
+
+    def save(folder: Path) -> None:
+        if settings.start_from is None:
+            save_model(model, tokenizer, folder)
+            return
+        with quiet_loading():
+            model.save_pretrained(folder)
+            whole.save_pretrained(folder)
+
+    return _Start(model, tokenizer, examples, read, save)
+
+
+_Documents: TypeAlias = list[list[str]]
+"""Documents as lists of sentences."""
+
+
+def _texts(settings: PretrainSettings, echo: Echo) -> tuple[list[_Documents], list[_Documents], list[_Documents]]:
+    """Text to train on, to learn a vocabulary from, and to evaluate on, by language."""
+    if settings.text is not None:
+        documents, held_out = _own_text(settings.text, settings.held_out_documents)
+        echo(f"{len(documents)} documents of {settings.text}, and {len(held_out)} held out")
+        return [documents], [documents], [held_out]
     echo(f"writing {settings.documents} documents" + " in two languages" * (settings.second_language is not None))
     text = _documents(settings, settings.documents)
     # Words of the other language among those of one are no part of its vocabulary, nor of what is evaluated.
     apart = settings.apart()
     known = text if apart == settings else _documents(apart, min(settings.documents, _TOKENIZER_DOCUMENTS))
-    firsts, *others = (chain.from_iterable(documents[:_TOKENIZER_DOCUMENTS]) for documents in known)
-    tokenizer = train_tokenizer(
-        firsts,
-        vocabulary_size=settings.vocabulary_size,
-        others=chain.from_iterable(others),
-        second=settings.second_language,
-    )
-    held_out = _documents(apart, settings.held_out_documents, seed=_HELD_OUT_SEED, stated=())
-    encoded = encode(chain.from_iterable(text), tokenizer)
-    echo(f"{encoded.n_sentences} sentences, {len(encoded.pieces)} pieces, {tokenizer.get_vocab_size()} known")
-    examples = [Examples(encode(documents, tokenizer), tokenizer, settings) for documents in held_out]
-    return tokenizer, Examples(encoded, tokenizer, settings), examples
+    known = [documents[:_TOKENIZER_DOCUMENTS] for documents in known]
+    return text, known, _documents(apart, settings.held_out_documents, seed=_HELD_OUT_SEED, stated=())
 
 
 def _documents(
     settings: PretrainSettings, n_documents: int, *, seed: int = 0, stated: Sequence[Fact] | None = None
-) -> list[list[list[str]]]:
-    """Documents of each language, as lists of sentences; ``seed`` is added to that of the settings."""
+) -> list[_Documents]:
+    """Documents of each language; ``seed`` is added to that of the settings."""
     second, seed = settings.second_language, settings.seed + seed
     if second is None:
         return [list(pretraining_documents(n_documents, seed=seed, stated=stated))]
     pairs = bilingual_documents(n_documents, second, seed=seed, stated=stated)
-    return [list(documents) for documents in zip(*pairs, strict=True)]
+    languages = [list(documents) for documents in zip(*pairs, strict=True)]
+    return languages if settings.start_from is None else languages[1:]
+
+
+def _own_text(name: str, n_held_out: int) -> tuple[_Documents, _Documents]:
+    """The documents of a text, and those of it that are only evaluated on."""
+    corpus = load_corpus(name)
+    splits = {
+        split: _documents_of(corpus[split], lines=corpus.notes.get("annotation") == BY_SPACES)
+        for split in corpus.splits
+    }
+    held_out = next((splits[split] for split in ("dev", "test") if split in splits), None)
+    if held_out and "train" in splits:
+        return splits["train"], held_out[:n_held_out]
+    documents = list(chain.from_iterable(splits.values()))
+    if len(documents) <= n_held_out:
+        few = f"text: {cut(name)} has {len(documents)} documents, of which {n_held_out} are to be held out"
+        raise BertologyError(f"{few}; give a longer text or smaller held_out_documents")
+    return documents[:-n_held_out], documents[-n_held_out:]
+
+
+def _documents_of(sentences: Sentences, *, lines: bool) -> _Documents:
+    """The documents of some sentences; where these are ``lines``, blank ones between them part documents."""
+    texts = [sentences.text(number) for number in range(len(sentences))]
+    if not lines:
+        ends = [*(start for start, _ in sentences.documents[1:]), len(texts)]
+    else:
+        # Such sentences are called by the numbers of their lines.
+        numbers = np.array([int(sentences.id(number).rpartition("-")[2]) for number in range(len(texts))])
+        is_parted = np.diff(numbers) != 1
+        ends = [*(np.flatnonzero(is_parted if is_parted.any() else ~is_parted) + 1).tolist(), len(texts)]
+    return [texts[start:end] for start, end in pairwise([0, *ends])]
+
+
+def _check_pairs(examples: Examples) -> None:
+    """Raise a BertologyError where the text has no pairs of the kind that are to be read."""
+    kind, text = examples.settings.next_sentence, examples.text
+    if examples.settings.alone_share == 1 or kind == "none":
+        return
+    if kind == "sentence_order" and not (np.bincount(text.document) > 1).any():
+        raise BertologyError("next_sentence: no document of the text has two sentences; part documents by blank lines")
+    if kind == "next_sentence" and text.document[-1] == 0:
+        raise BertologyError("next_sentence: the text is one document, so none is from elsewhere; give none")
+
+
+def _folder(name: str) -> Path:
+    """The folder of an embedded model by its name, or the folder that is named."""
+    return model_folder(name) if name in MODELS else Path(name).expanduser()
+
+
+def _new_tokenizer(settings: PretrainSettings, known: Sequence[_Documents]) -> Tokenizer:
+    """A tokenizer whose vocabulary is learnt from a text."""
+    firsts, *others = (chain.from_iterable(documents) for documents in known)
+    if settings.text is None:
+        return train_tokenizer(
+            firsts,
+            vocabulary_size=settings.vocabulary_size,
+            others=chain.from_iterable(others),
+            second=settings.second_language,
+        )
+    from transformers import AutoTokenizer
+
+    base = AutoTokenizer.from_pretrained(model_folder())
+    made: Tokenizer = base.train_new_from_iterator(
+        firsts, settings.vocabulary_size, show_progress=False
+    ).backend_tokenizer
+    return made
+
+
+def _continued(settings: PretrainSettings, sentences: Sequence[str]) -> tuple[Any, Any, int | None]:
+    """The model that training starts from, its tokenizer, and how many entries it knew if the vocabulary is extended.
+
+    Raises:
+        BertologyError: it cannot be loaded, has no masked-LM head or special tokens, or takes less than ``max_pieces``.
+    """
+    import torch
+    from transformers import AutoModelForMaskedLM, AutoTokenizer
+
+    asked, folder = f"start_from: {cut(str(settings.start_from))}", _folder(str(settings.start_from))
+    place = str(folder if folder.is_dir() else settings.start_from)
+    try:
+        with quiet_loading():
+            model, report = AutoModelForMaskedLM.from_pretrained(place, dtype=torch.float32, output_loading_info=True)
+            tokenizer = AutoTokenizer.from_pretrained(place)
+    except (OSError, ValueError, KeyError) as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise BertologyError(f"{asked} cannot be loaded ({cut(reason)}); give a masked language model") from None
+    if lost := [name for name in report["missing_keys"] if "pooler." not in name]:
+        raise BertologyError(f"{asked} lacks {lost[0]}; give a model with a masked-LM head in its weights")
+    specials = (tokenizer.pad_token_id, tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.mask_token_id)
+    if not tokenizer.is_fast or None in specials:
+        raise BertologyError(f"{asked} has no fast tokenizer with [PAD], [CLS], [SEP] and [MASK]; give one like BERT")
+    most = min(tokenizer.model_max_length, getattr(model.config, "max_position_embeddings", settings.max_pieces))
+    if settings.max_pieces > most:
+        raise BertologyError(f"max_pieces: {settings.max_pieces} is more than the {most} of {cut(place)}")
+    read_as_declared(model.base_model)
+    if settings.tokenizer == "own":
+        return model, tokenizer, None
+    n_known = model.get_input_embeddings().num_embeddings
+    with torch.random.fork_rng(devices=[]), quiet_loading():
+        torch.manual_seed(settings.seed)
+        if settings.tokenizer == "extended":
+            extend(tokenizer, sentences, settings.vocabulary_size)
+            model.resize_token_embeddings(len(tokenizer), mean_resizing=False)
+            return model, tokenizer, n_known
+        learned = tokenizer.train_new_from_iterator(sentences, settings.vocabulary_size, show_progress=False)
+        if learned.pad_token_id != tokenizer.pad_token_id:
+            raise BertologyError(
+                f"tokenizer: a new one of {cut(place)} has its padding elsewhere; give own or extended"
+            )
+        _exchange_vocabulary(model, tokenizer.get_vocab(), learned.get_vocab())
+    return model, learned, None
+
+
+def _exchange_vocabulary(model: Any, old: Mapping[str, int], new: Mapping[str, int]) -> None:
+    """Give a model the entries of another vocabulary: known subwords keep embeddings and bias, others are drawn."""
+    import torch
+
+    def weights() -> list[Any]:
+        output = model.get_output_embeddings()
+        return [model.get_input_embeddings().weight, output.weight, *([] if output.bias is None else [output.bias])]
+
+    before = [weight.detach().clone() for weight in weights()]
+    model.resize_token_embeddings(len(new), mean_resizing=False)
+    spread = getattr(model.config, "initializer_range", 0.02)
+    drawn = torch.randn(model.get_input_embeddings().weight.shape) * spread  # the same where the output is tied
+    places, rows = zip(*((number, old[piece]) for piece, number in new.items() if piece in old), strict=True)
+    with torch.no_grad():
+        for weight, known in zip(weights(), before, strict=True):
+            weight.copy_(drawn if weight.ndim > 1 else torch.zeros_like(weight))
+            weight[list(places)] = known[list(rows)]
+
+
+def _items(settings: PretrainSettings, tokenizer: Tokenizer) -> Callable[[bool], dict[str, Any]]:
+    """Function from whether these are the last figures to the agreement items and facts that are asked for.
+
+    The last figures are of items that no one has looked at while the recipe was made. There are none where the text is
+    not of the pocket world, or its words are not in the vocabulary.
+    """
+    if settings.text is not None or any(tokenizer.token_to_id(word) is None for word in whole_words()):
+        return lambda at_last: {"agreement": (), "facts": ()}
+    agreement = {last: agreement_items(seed=settings.seed + last * _HELD_OUT_SEED) for last in (False, True)}
+    prompts = [*(item.text for items in agreement.values() for item in items), *(fact.sentence() for fact in facts())]
+    longest = max(len(encoding.ids) for encoding in tokenizer.encode_batch(prompts))
+    if longest > settings.max_pieces:
+        raise BertologyError(
+            f"max_pieces is {settings.max_pieces}, but evaluation has prompts of {longest} pieces: "
+            f"give {longest} or more, or a larger vocabulary_size"
+        )
+    return lambda at_last: {"agreement": agreement[at_last], "facts": facts()}
 
 
 def _tensors(batch: Batch, device: Any = None) -> dict[str, torch.Tensor]:
@@ -801,27 +746,78 @@ def _tensors(batch: Batch, device: Any = None) -> dict[str, torch.Tensor]:
     return {name: torch.from_numpy(values).to(device) for name, values in batch.items()}
 
 
-def pretraining_loss(model: BertForPreTraining, batch: dict[str, torch.Tensor]) -> torch.Tensor:
-    """Cross-entropy of the masked pieces plus that of the next sentence (Devlin et al. 2019, section 3.1).
+def pretraining_loss(model: Any, batch: dict[str, torch.Tensor]) -> torch.Tensor:
+    """Cross-entropy of the pieces to predict plus that of the next sentence (Devlin et al. 2019, section 3.1).
 
-    Only masked places go through the projection onto the vocabulary.
+    Only places that predict go through the projection onto the vocabulary.
     """
     from torch.nn.functional import cross_entropy
 
-    hidden = model.bert(**{name: batch[name] for name in _INPUTS})
-    places = batch["masked"].unsqueeze(-1).expand(-1, -1, hidden.last_hidden_state.shape[-1])
-    masked, following = model.cls(hidden.last_hidden_state.gather(1, places), hidden.pooler_output)
-    loss = cross_entropy(masked.flatten(0, 1), batch["masked_labels"].flatten())
-    if (batch["next_labels"] >= 0).any():
+    predicted, following = _predictions(model, batch)
+    loss = cross_entropy(predicted.flatten(0, 1), batch["masked_labels"].flatten())
+    if following is not None and (batch["next_labels"] >= 0).any():
         loss = loss + cross_entropy(following, batch["next_labels"])
     return loss
 
 
+_VOCABULARY_HEADS: Mapping[str, Callable[[Any, Any], Any]] = {
+    "bert": lambda model, states: model.cls.predictions(states),
+    "albert": lambda model, states: model.predictions(states),
+    "electra": lambda model, states: model.generator_lm_head(model.generator_predictions(states)),
+}
+"""Functions from a model and hidden states to logits, by family."""
+
+
+def _predictions(model: Any, batch: Mapping[str, torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """The logits of the places of a batch that predict ``[row, place, entry]``, and those of pairs ``[row, 2]``."""
+    head = _VOCABULARY_HEADS.get(model.config.model_type)
+    if head is None:
+        logits, _ = _outputs(model, batch)
+        return logits.gather(1, batch["masked"].unsqueeze(-1).expand(-1, -1, logits.shape[-1])), None
+    hidden = model.base_model(**_inputs(model, batch))
+    states, pooled = hidden.last_hidden_state, hidden.get("pooler_output")
+    predicted = head(model, states.gather(1, batch["masked"].unsqueeze(-1).expand(-1, -1, states.shape[-1])))
+    if pooled is None:
+        return predicted, None
+    ranks = model.sop_classifier if model.config.model_type == "albert" else model.cls.seq_relationship
+    return predicted, ranks(pooled)
+
+
+def sample_replaced(
+    generator: Any, batch: Mapping[str, torch.Tensor]
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Let a generator fill in the masked places by samples (Clark et al. 2020, section 2).
+
+    Returns:
+        Its logits ``[row, place, entry]``; the text with its samples ``[row, piece]``; and ``[row, piece]`` where these
+        differ from the text as it was: a sample that is right by chance counts as the text's own.
+    """
+    import torch
+
+    logits, _ = _predictions(generator, batch)
+    chances: Any = torch.distributions.Categorical(logits=logits.detach())
+    sampled = chances.sample()
+    ids, places, labels = batch["input_ids"], batch["masked"], batch["masked_labels"]
+    shown = ids.gather(1, places)
+    own, filled = (
+        ids.scatter(1, places, torch.where(labels == IGNORED, shown, pieces)) for pieces in (labels, sampled)
+    )
+    return logits, filled, filled != own
+
+
+def replaced_tokens_loss(model: Any, batch: dict[str, torch.Tensor], *, weight: float) -> torch.Tensor:
+    """The loss of a generator plus ``weight`` times that of its discriminator over all pieces (Clark et al. 2020)."""
+    from torch.nn.functional import cross_entropy
+
+    logits, ids, is_replaced = sample_replaced(model["generator"], batch)
+    given = _inputs(model["discriminator"], {**batch, "input_ids": ids})
+    told: torch.Tensor = model["discriminator"](**given, labels=is_replaced.long()).loss
+    return cross_entropy(logits.flatten(0, 1), batch["masked_labels"].flatten()) + weight * told
+
+
 def _train(
     settings: PretrainSettings,
-    model: BertForPreTraining,
-    examples: Examples,
-    tokenizer: Tokenizer,
+    start: _Start,
     out: Path,
     measured: Callable[[int], Evaluation],
     echo: Echo,
@@ -830,6 +826,9 @@ def _train(
 
     from bertology._training import train, weight_groups
 
+    model = start.model
+    is_random = settings.dropout or settings.start_from is not None or settings.objective == "replaced_tokens"
+    decay = settings.weight_decay if settings.freeze == "none" else 0.0  # would change what is not to be trained
     steps, rates = zip(*settings.learning_rates, strict=True)
     losses: list[float] = []
     first = step_now = 0
@@ -837,7 +836,7 @@ def _train(
 
     def keep(step: int) -> None:
         if step in settings.keep_checkpoints:
-            save_model(model, tokenizer, out / "checkpoints" / f"step-{step:06d}")
+            start.save(out / "checkpoints" / f"step-{step:06d}")
 
     def began(step: int, n_steps: int) -> None:
         nonlocal first, step_now
@@ -847,8 +846,10 @@ def _train(
         keep(step)
 
     def loss(batch: dict[str, torch.Tensor]) -> torch.Tensor:
-        if settings.dropout:
-            torch.manual_seed(settings.seed + step_now)  # so that a resumed run drops the same units
+        if is_random:
+            torch.manual_seed(settings.seed + step_now)  # so that a resumed run drops the same units, draws the same
+        if settings.objective == "replaced_tokens":
+            return replaced_tokens_loss(model, batch, weight=settings.discriminator_weight)
         return pretraining_loss(model, batch)
 
     def stepped(step: int, loss: float) -> None:
@@ -868,10 +869,10 @@ def _train(
     train(
         model,
         range(settings.steps),
-        lambda steps: _tensors(examples.batch(steps[0])),
-        torch.optim.AdamW(weight_groups(model, settings.weight_decay), betas=(0.9, 0.98), fused=True),
+        lambda steps: _tensors(start.examples.batch(steps[0])),
+        torch.optim.AdamW(weight_groups(model, decay), betas=(0.9, 0.98), fused=True),
         folder=out / "training",
-        device=model.device,
+        device=next(model.parameters()).device,
         clip_norm=settings.clip_norm,
         checkpoint_every=settings.checkpoint_every,
         remedy="lower learning_rates, clip_norm or initializer_range",

@@ -445,6 +445,23 @@ def document_trees(n_documents: int, *, seed: int, stated: Sequence[Fact] | None
         yield sentences
 
 
+MODELS = {"pocket": "model", "bilingual": "bilingual/model", "bilingual-apart": "bilingual/model_apart"}
+"""Embedded models by name, with their folders in this package."""
+
+
+def model_folder(name: str = "pocket") -> Path:
+    """The folder of an embedded model, in Hugging Face layout.
+
+    Args:
+        name: ``pocket`` is Pocket BERT. ``bilingual`` has read the pocket world in two languages and represents them in
+            one space; ``bilingual-apart``, its control, keeps them apart.
+
+    Raises:
+        KeyError: there is no such model.
+    """
+    return Path(__file__).parent / MODELS[name]
+
+
 _PACKED = Path(__file__).with_name("corpus.json.gz")
 _NOTHING = "_"
 MOST_SENTENCES = 100_000

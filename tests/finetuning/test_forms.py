@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import math
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,9 @@ from safetensors.torch import load_file
 from torch.nn import functional
 from transformers import AutoModelForSequenceClassification, Trainer
 
-from bertology import BertologyError, Corpus, compress, load_encoder, probe
+from bertology import BertologyError, Corpus, FineTuned, compress, finetune_grid, load_encoder, probe
 from bertology._machine import quiet_loading
+from bertology.encoders import model_fingerprint, resolve_model
 from bertology.encoders.loading import load_classifier
 from bertology.finetuning import FineTuneSettings
 from bertology.finetuning._items import tuning_task
@@ -24,6 +26,13 @@ from tests.finetuning.conftest import Tune
 
 def weights(folder: Path) -> dict[str, torch.Tensor]:
     return load_file(folder / "model.safetensors")
+
+
+def check_saved_scores(tuned: FineTuned, corpus: Corpus) -> None:
+    """The model in the folder has the scores that the record states."""
+    scores: list[Any] = [tuned.evaluate(corpus, device="cpu"), tuned.table("test")]
+    again, kept = (frame.set_index("metric")["value"] for frame in scores)
+    assert again["accuracy"] == kept["accuracy"]
 
 
 def test_adapters_are_trained_alone_and_read_with_their_model(tune: Tune, tiny_bert: Path, subjects: Corpus) -> None:
@@ -61,9 +70,7 @@ def test_adapters_are_trained_alone_and_read_with_their_model(tune: Tune, tiny_b
     for layer, states in encoder.hidden_states(ids, layers=range(4)).items():
         torch.testing.assert_close(states, expected[layer], rtol=1e-5, atol=1e-5)
     assert (expected[-1] - without).abs().max() > 1e-2
-    frame = tuned.frame.set_index(["split", "metric"])
-    score = tuned.evaluate(subjects, device="cpu").set_index("metric").loc["accuracy", "value"]
-    assert score == frame.loc[("test", "accuracy"), "value"]
+    check_saved_scores(tuned, subjects)
     fresh = load_encoder(str(folder), init="random", device="cpu")
     assert sum(".bottleneck." in name for name, _ in fresh.model.outermost.named_parameters()) == len(own)
 
@@ -89,7 +96,7 @@ def test_a_stopped_run_ends_with_the_same_weights(
     whole, step, taken = tune(out=tmp_path / "whole", **settings), Trainer.training_step, itertools.count()
 
     def stop(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if next(taken) == 10:
+        if next(taken) == (20 if settings.keys() & {"gate_penalty", "sparsity"} else 10):  # in the second training
             raise KeyboardInterrupt
         return step(self, *args, **kwargs)
 
@@ -139,8 +146,7 @@ def test_gates_are_the_formula_by_hand_and_are_closed_for_good(tune: Tune, tiny_
     with encoder.gated_heads({(int(name[1]), int(name[3])): 0.0 for name in closed}):
         again = encoder.hidden_states(ids, layers=[3])[3]
     torch.testing.assert_close(again, encoder.hidden_states(ids, layers=[3])[3])
-    score = tuned.evaluate(subjects, device="cpu").set_index("metric").loc["accuracy", "value"]
-    assert score == tuned.frame.set_index(["split", "metric"]).loc[("test", "accuracy"), "value"]
+    check_saved_scores(tuned, subjects)
     free = tune(gate_penalty=0.0, gate_lr=1e-6, out=tuned.path.parent / "free").record.gates
     assert free is not None
     assert list(free.values()) == pytest.approx([1.2 / (1 + math.exp(-2)) - 0.1] * 12, abs=1e-3)
@@ -192,9 +198,18 @@ def test_an_lstm_learns_its_teacher_and_is_a_model_like_any_other(tune: Tune, su
             logits = inner.relu() @ stored["classifier.2.weight"].T + stored["classifier.2.bias"]
             found = load_classifier(str(tuned.folder()), device="cpu").class_logits(ids, mask)[row]
             torch.testing.assert_close(found, logits[0], rtol=1e-5, atol=1e-6)
-    score = tuned.evaluate(subjects, device="cpu").set_index("metric").loc["accuracy", "value"]
-    assert score == tuned.frame.set_index(["split", "metric"]).loc[("test", "accuracy"), "value"]
+    check_saved_scores(tuned, subjects)
     assert probe("pos", model=tuned.folder(), layers=[0, 2], sentences=40, controls="none", device="cpu").rows
+
+
+def test_a_run_of_a_file_teaches_another(tiny_bert: Path, subjects: Corpus, tmp_path: Path) -> None:
+    runs = [{"id": "full"}, {"id": "small", "layers": "lstm", "teacher": "full"}]
+    asked = {"name": "x", "model": str(tiny_bert), "corpus": subjects, "tasks": ["sentence_label:number"], "runs": runs}
+    grid = finetune_grid({**asked, "epochs": 1, "lr": 1e-3}, out=tmp_path, device="cpu", progress=False)
+    folders = [grid.models[run]["sentence_label:number"].folder() for run in ("full", "small")]
+    plans = [json.loads((folder / "plan.json").read_text()) for folder in folders]
+    assert plans[1]["teacher"] == model_fingerprint(resolve_model(str(folders[0])))
+    assert "teacher" not in plans[0]
 
 
 def test_a_teacher_is_learned_by_the_formula(tune: Tune, tiny_bert: Path, subjects: Corpus) -> None:
@@ -217,10 +232,14 @@ def test_mistakes_are_one_line(tune: Tune, tmp_path: Path) -> None:
         ({"teacher": str(other.path)}, "it predicts pos, with other labels than sentence_label:number: give another"),
         ({"teacher": str(tmp_path)}, "no such file"),
         ({"sparsity": 0.5, "layers": "top:1"}, "which needs layers all, not top:1"),
+        ({"sparsity": 0.5, "gate_penalty": 0.1}, "which goes without sparsity: give one of the two"),
         ({"gate_penalty": 0.1, "layers": "lora"}, "which needs layers all, not lora"),
     ):
         with pytest.raises(BertologyError, match=message):
             tune(**changes)
-    small = tune(layers="lstm")
+    teacher = tune(out=tmp_path / "teacher").path
+    with pytest.raises(BertologyError, match="a head on a frozen encoder learns labels alone"):
+        tune(layers="none", teacher=str(teacher))
+    small = tune(layers="lstm", out=tmp_path / "small")
     with pytest.raises(BertologyError, match="LstmForSequenceClassification is no class of transformers"):
         compress(small.folder(), "magnitude", share=0.5, out=tmp_path / "pruned")

@@ -27,7 +27,7 @@ from bertology.pocket._bilingual import (
     transliterated,
 )
 from bertology.pocket._grammar import Scene, Style, verbal_group
-from bertology.pocket._pretrain import PretrainSettings
+from bertology.pocket._recipe import PretrainSettings
 from bertology.pocket._texts import document_trees
 from bertology.pocket._words import SINGULAR, Dice, Part, Phrase, Word, head, lexicon, phrase, proper_noun
 

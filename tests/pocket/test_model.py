@@ -12,7 +12,9 @@ from transformers import AutoTokenizer, BertForPreTraining
 
 from bertology.corpora import Corpus
 from bertology.pocket import agreement_items, facts, load_corpus, load_settings, model_folder
-from bertology.pocket._pretrain import Evaluation, Examples, PretrainSettings, encode, evaluate
+from bertology.pocket._examples import Examples, encode
+from bertology.pocket._pretrain import Evaluation, evaluate
+from bertology.pocket._recipe import PretrainSettings
 from bertology.pocket._texts import pretraining_documents
 
 RECIPE = Path(__file__).parents[2] / "experiments" / "pretrain-pocket.yaml"

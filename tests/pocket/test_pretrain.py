@@ -23,15 +23,8 @@ from bertology.errors import BertologyError
 from bertology.pocket import _pretrain as pretraining
 from bertology.pocket import load_settings, pretrain, pretraining_documents
 from bertology.pocket._bilingual import SecondLanguage, bilingual_documents, is_of_second
-from bertology.pocket._pretrain import (
-    IGNORED,
-    IS_NEXT,
-    Examples,
-    PretrainSettings,
-    encode,
-    train_tokenizer,
-    whole_words,
-)
+from bertology.pocket._examples import IGNORED, IS_NEXT, Examples, encode, train_tokenizer, whole_words
+from bertology.pocket._recipe import PretrainSettings
 
 RECIPE = Path(__file__).parents[2] / "experiments" / "pretrain-pocket.yaml"
 SHAPE: dict[str, Any] = {"max_pieces": 64, "batch_pieces": 1024, "alone_share": 0.4, "short_share": 0.3}
