@@ -202,7 +202,8 @@ def own_scores(folders: Sequence[str], metric: str, *, n_resamples: int, seed: i
     for folder in folders:
         record: Any = json.loads((Path(folder) / "training.json").read_text(encoding="utf-8"))
         for key in metric.split("."):
-            record = record[-1] if key == "last" else record.get(key) if isinstance(record, Mapping) else None
+            is_place = isinstance(record, list) and key.isdecimal() and int(key) < len(record)
+            record = record[int(key)] if is_place else record.get(key) if isinstance(record, Mapping) else None
         if not isinstance(record, int | float):
             raise BertologyError(f"{folder}/training.json has no figure {metric}")
         values.append(float(record))
