@@ -30,7 +30,7 @@ from bertology.primer.scores import Curve, NotTestedError, Scores
 from bertology.primer.trained import Trained
 from bertology.primer.trained import train as train_models
 from bertology.results import Results, read_results
-from bertology.results.rows import RESULTS, Score
+from bertology.results.rows import FALSE_DISCOVERY_RATE, RESULTS, Score
 from bertology.results.table import NOTHING, Cell, Note, Table, Tables, interval_of, number
 from bertology.runner import RunOptions, run_experiment
 from bertology.runner.plan import resolve_work
@@ -134,16 +134,16 @@ class Primer(Tables):
         for same in self._by_claim():
             rows[f"{same[0].claim.section} {same[0].claim.statement}"] = [_marked(one) for one in same]
         yield Table.of("verdicts", self.models, rows, self.legend(), corner="Claim")
-        if differences := self.differences():
-            headers = ("models", "difference", "p (adjusted)")
-            metric = {key: of.contrast.rows[0].metric for key, (_, of, _) in differences.items()}
-            lines = {}
-            for key, (pair, _, (score, p_adj)) in differences.items():
-                lines[key] = [" − ".join(pair), _score_cell(score, metric[key]), f"{p_adj:.3f}"]
+        for pair, found in self.differences().items():
+            metrics = {key: one.contrast.rows[0].metric for key, (one, _, _) in found.items()}
+            rows: dict[str, list[Any]] = {
+                key: [_score_cell(score, metrics[key]), f"{p:.3f}"] for key, (_, score, p) in found.items()
+            }
             note = Note(
-                "difference", "of the estimates that decide, on the same items; Benjamini–Hochberg over all pairs"
+                "difference", "of the estimates that decide, on the same items; Benjamini–Hochberg over all claims"
             )
-            yield Table.of("encoders that differ", headers, lines, [note], corner="Claim")
+            title = f"claims in which {' and '.join(pair)} differ"
+            yield Table.of(title, (" − ".join(pair), "p (adjusted)"), rows, [note], corner="Claim")
 
     def _by_claim(self) -> list[list[Outcome]]:
         ids = dict.fromkeys(one.claim.id for one in self.outcomes)
@@ -161,8 +161,8 @@ class Primer(Tables):
             *self.notes,
         ]
 
-    def differences(self) -> dict[str, tuple[tuple[str, str], Finding, tuple[Score, float]]]:
-        """Claims whose deciding estimates differ between two encoders: the pair, and difference with adjusted p."""
+    def differences(self) -> dict[tuple[str, str], dict[str, tuple[Finding, Score, float]]]:
+        """By pair of encoders the claims whose deciding estimates differ: difference and adjusted p-value."""
         found = []
         for same in self._by_claim():
             for a, b in itertools.combinations(same, 2):
@@ -170,16 +170,16 @@ class Primer(Tables):
                 if one is None or other is None or one.about != other.about:
                     continue
                 columns = np.stack([of.contrast.replicates[:, 0] for of in (one, other)], axis=1)
-                values = [one.value, other.value]
                 n = min(one.contrast.n, other.contrast.n)
-                (pair,) = compare(values, columns, n_clusters=n)
-                key = f"{a.claim.section} {a.claim.statement} ({a.model}, {b.model})"
-                found.append((key, (a.model, b.model), one, pair))
-        p_adj = _adjusted([pair.p_raw for *_, pair in found])
-        kept = {}
-        for (key, models, one, pair), p in zip(found, p_adj, strict=True):
-            if p < 0.05:
-                kept[key] = models, one, (Score(pair.diff, pair.ci_low, pair.ci_high), p)
+                (pair,) = compare([one.value, other.value], columns, n_clusters=n)
+                found.append(((a.model, b.model), f"{a.claim.section} {a.claim.statement}", one, pair))
+        from scipy.stats import false_discovery_control
+
+        kept: dict[tuple[str, str], dict[str, tuple[Finding, Score, float]]] = {}
+        p_adj = false_discovery_control([pair.p_raw for *_, pair in found]).tolist() if found else []
+        for (models, claim, one, pair), p in zip(found, p_adj, strict=True):
+            if p < FALSE_DISCOVERY_RATE:
+                kept.setdefault(models, {})[claim] = one, Score(pair.diff, pair.ci_low, pair.ci_high), p
         return kept
 
     def to_pandas(self) -> pd.DataFrame:
@@ -208,13 +208,6 @@ class Primer(Tables):
 
     def __repr__(self) -> str:
         return self.to_markdown()
-
-
-def _adjusted(p_raw: Sequence[float]) -> list[float]:
-    """P-values adjusted for all of them (Benjamini & Hochberg 1995)."""
-    from scipy.stats import false_discovery_control
-
-    return [float(p) for p in false_discovery_control(p_raw)] if p_raw else []
 
 
 def _record(one: Outcome) -> dict[str, Any]:
@@ -400,7 +393,10 @@ def read_primer(folder: str | Path) -> Primer:
     for one in outcomes:
         is_same = one.verdict == "holds" and one.model not in plan.random and one.claim.id in at_random
         marked.append(replace(one, passes_at_random=is_same))
-    notes = [Note("corpora", ", ".join(f"{role}: {title}" for role, title in plan.corpora.items()))]
+    of_corpora: dict[str, list[str]] = {}
+    for role, title in plan.corpora.items():
+        of_corpora.setdefault(title, []).append(role)
+    notes = [Note("corpora", "; ".join(f"{title}: {', '.join(of)}" for title, of in of_corpora.items()))]
     if record["quick"]:
         limits = f"{QUICK['sentences']} sentences of a split and {QUICK['items']} items of a group"
         notes.append(Note("quick", f"at most {limits}: intervals are wider than those of a whole run"))

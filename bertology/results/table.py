@@ -636,7 +636,8 @@ def _rendered(table: Table, width: int) -> RenderableType:
     for note in table.notes:
         notes.add_row(Text(note.about, style=_BEST if note.about == STAR else "dim"), Text(note.text, style="dim"))
     title = Text(table.title, style="bold")
-    return Padding(Group(title, Text(), _rich(table, strips), Text(), notes), (1, 1))
+    whole = _rich(table, strips, folds=_width(table) > width - 2)
+    return Padding(Group(title, Text(), whole, Text(), notes), (1, 1))
 
 
 def _width(table: Table) -> int:
@@ -645,14 +646,14 @@ def _width(table: Table) -> int:
     return Console(width=1000).measure(_rich(table)).maximum
 
 
-def _rich(table: Table, strips: Sequence[str] = ()) -> RichTable:
-    """The table itself, with the drawing of intervals as a last column."""
+def _rich(table: Table, strips: Sequence[str] = (), *, folds: bool = False) -> RichTable:
+    """The table itself, with the drawing of intervals as a last column; long labels may be folded."""
     from rich.box import Box
     from rich.table import Table as RichTable
     from rich.text import Text
 
     out = RichTable(box=Box(_RULES_ONLY), pad_edge=False, padding=(0, 1), header_style="bold", show_edge=False)
-    out.add_column(table.corner.lower(), no_wrap=True)
+    out.add_column(table.corner.lower(), no_wrap=not folds)
     for header in table.headers:
         out.add_column(TWO_LINES.get(header, header.replace(" ", "\n")), justify="right", no_wrap=True)
     if strips:
