@@ -102,7 +102,7 @@ def test_what_does_not_fit_together_is_one_line(tmp_path: Path, text: str, messa
 def test_spans_are_contiguous_whole_words(tokenizer: Tokenizer) -> None:
     """Words are masked as a whole, in spans: where one word is, the next one is much more often than elsewhere."""
     text = encode(pretraining_documents(60), tokenizer)
-    runs, shares = defaultdict(list), {}
+    runs, shares = defaultdict[float, list[bool]](list), dict[float, float]()
     for end in (1.0, 0.2):
         asked = Examples(text, tokenizer, recipe(objective="spans", span_end=end, mask_rate=0.3, alone_share=0.0))
         for step in range(8):
