@@ -21,7 +21,7 @@ from bertology.errors import BertologyError, ModelError
 from bertology.pocket import _pretrain as pretraining
 from bertology.pocket import load_settings, model_folder, pretrain, pretraining_documents
 from bertology.pocket._bilingual import SecondLanguage
-from bertology.pocket._examples import IGNORED, Examples, encode, train_tokenizer
+from bertology.pocket._examples import IGNORED, Examples, encode, piece_id, train_tokenizer
 from bertology.pocket._recipe import PretrainSettings
 
 TINY: dict[str, Any] = {
@@ -102,7 +102,7 @@ def test_what_does_not_fit_together_is_one_line(tmp_path: Path, text: str, messa
 def test_spans_are_contiguous_whole_words(tokenizer: Tokenizer) -> None:
     """Words are masked as a whole, in spans: where one word is, the next one is much more often than elsewhere."""
     text = encode(pretraining_documents(60), tokenizer)
-    runs, shares = defaultdict(list), {}
+    runs, shares = defaultdict[float, list[bool]](list), dict[float, float]()
     for end in (1.0, 0.2):
         asked = Examples(text, tokenizer, recipe(objective="spans", span_end=end, mask_rate=0.3, alone_share=0.0))
         for step in range(8):
@@ -170,7 +170,7 @@ def test_pairs_are_in_order_or_exchanged(tokenizer: Tokenizer) -> None:
     for step in range(4):
         batch = asked.batch(step)
         for ids, types, label in zip(unmasked(batch), batch["token_type_ids"], batch["next_labels"], strict=True):
-            special = np.isin(ids, [tokenizer.token_to_id(name) for name in ("[CLS]", "[SEP]", "[PAD]")])
+            special = np.isin(ids, [piece_id(tokenizer, name) for name in ("[CLS]", "[SEP]", "[PAD]")])
             first, second = (ids[~special & (types == one)].tolist() for one in (0, 1))
             in_order, exchanged = (" ".join(map(str, pair)) + " " in whole for pair in (first + second, second + first))
             assert (in_order, exchanged) == (label == 0, label == 1)
@@ -184,7 +184,7 @@ def test_without_pairs_rows_are_runs_of_one_document(tokenizer: Tokenizer) -> No
     batch = asked.batch(0)
     whole = " ".join(map(str, asked.text.pieces.tolist()))
     for ids in unmasked(batch):
-        kept = ids[~np.isin(ids, [tokenizer.token_to_id(name) for name in ("[CLS]", "[SEP]", "[PAD]")])]
+        kept = ids[~np.isin(ids, [piece_id(tokenizer, name) for name in ("[CLS]", "[SEP]", "[PAD]")])]
         assert " ".join(map(str, kept.tolist())) in whole
     assert not batch["token_type_ids"].any()
     assert (batch["next_labels"] == IGNORED).all()
@@ -333,8 +333,8 @@ def test_frozen_weights_stay(tmp_path: Path, vocabulary: str) -> None:
         assert torch.equal(after["cls.predictions.bias"][: len(old)], before["cls.predictions.bias"])
         assert after["cls.predictions.bias"][len(old) :].any()
         texts = ["The old farmers see the dog."]
-        encoders = [load_encoder(name, device="cpu") for name in ("pocket", str(folder))]
-        np.testing.assert_allclose(*(encoder.vectors(texts).values for encoder in encoders), atol=1e-5)
+        here, there = (load_encoder(name, device="cpu").vectors(texts).values for name in (str(folder), "pocket"))
+        np.testing.assert_allclose(here, there, atol=1e-5)
     else:
         assert not torch.equal(new, old)
 
@@ -345,7 +345,7 @@ def test_labels_are_where_the_sample_differs(tokenizer: Tokenizer) -> None:
     plain = examples(tokenizer, objective="replaced_tokens").batch(0)
     batch, own = tensors(plain), torch.from_numpy(unmasked(plain))
     masked = torch.from_numpy(is_masked(plain))
-    assert (batch["input_ids"][masked] == tokenizer.token_to_id("[MASK]")).all()
+    assert set(batch["input_ids"][masked].tolist()) == {piece_id(tokenizer, "[MASK]")}
     torch.manual_seed(0)
     _, ids, is_replaced = pretraining.sample_replaced(both["generator"], batch)
     assert torch.equal(is_replaced, ids != own)
@@ -358,6 +358,23 @@ def test_labels_are_where_the_sample_differs(tokenizer: Tokenizer) -> None:
         _, ids, is_replaced = pretraining.sample_replaced(both["generator"], batch)
     assert not is_replaced.any()
     assert torch.equal(ids, own)
+
+
+def test_a_discriminator_learns_what_was_replaced(tokenizer: Tokenizer) -> None:
+    """One batch again and again, with the same samples: chance is the share of pieces that are not replaced, 70 %."""
+    asked = examples(tokenizer, objective="replaced_tokens", generator_share=0.5, width=32, mask_rate=0.3)
+    both, batch = pretraining.new_model(asked.settings, tokenizer.get_vocab_size()), tensors(asked.batch(0))
+    optimizer = torch.optim.AdamW(both.parameters(), lr=3e-3)
+    for _ in range(60):
+        torch.manual_seed(0)
+        pretraining.replaced_tokens_loss(both, batch, weight=50.0).backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+        optimizer.zero_grad()
+    torch.manual_seed(0)
+    _, ids, is_replaced = pretraining.sample_replaced(both["generator"], batch)
+    given = {name: batch[name] for name in ("attention_mask", "token_type_ids")}
+    is_right = (both["discriminator"](input_ids=ids, **given).logits > 0) == is_replaced
+    assert is_right[batch["attention_mask"] == 1].float().mean() > 0.9
 
 
 def test_a_generator_has_the_embeddings_of_its_discriminator(tmp_path: Path) -> None:
