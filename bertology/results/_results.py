@@ -8,7 +8,7 @@ from collections import ChainMap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from bertology._files import explained_system_errors, write_derived
 from bertology._names import Registry, name_not_found, short_names
@@ -48,7 +48,6 @@ from bertology.results.rows import (
 from bertology.results.table import Table, Tables, TableView
 from bertology.results.views import (
     STATISTIC,
-    HeadTable,
     LayerTable,
     PipelineLine,
     TrainingTable,
@@ -75,7 +74,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_Kind = TypeVar("_Kind", Table, HeadTable)
 _MOST_STEPS = 9
 _MOST_GROUPS = 40
 """Groups that a figure has room for."""
@@ -99,7 +97,10 @@ class View(Tables):
     """Tasks that were read by mixtures of layers."""
     groups: tuple[Table, ...] = ()
     """Groups of items by layers, and further statistics of each layer."""
-    head_tables: tuple[HeadTable, ...] = ()
+    head_tables: tuple[Table, ...] = ()
+    """The best attention head of each group of items, or by each metric."""
+    all_heads: tuple[Table, ...] = ()
+    """All heads by these groups or metrics, a table for each of ``head_tables``."""
     step_tables: tuple[Table, ...] = ()
     """Scores of the whole model with more and more heads off, or without each of its layers."""
     wholes: tuple[Table, ...] = ()
@@ -117,12 +118,12 @@ class View(Tables):
             shown += [table.table(), *[groups for groups in self.groups if groups.about is table.about]]
         shown += [summary_table(self.overview)] if len(self.overview) > 1 else []
         shown += [pipeline_table(self.pipelines)] if self.pipelines else []
-        return (*shown, *[table.table() for table in self.head_tables], *self.step_tables, *self.wholes)
+        return (*shown, *self.head_tables, *self.step_tables, *self.wholes)
 
     def whole(self) -> tuple[Table, ...]:
         """All tables, with every head and seed."""
         by_seed = [table.seeds() for table in self.tables if table.n_seeds > 1]
-        return (*self.shown(), *by_seed, *[table.every_head() for table in self.head_tables])
+        return (*self.shown(), *by_seed, *self.all_heads)
 
     def plot(self, ax: Axes | None = None) -> Figure:
         """Score by layer, with intervals and baselines; several tasks side by side, or one where ``ax`` is given."""
@@ -148,14 +149,13 @@ class View(Tables):
 
     def heads(self) -> TableView:
         """Attention heads by all that is measured of them, such as relations, the best head of each marked."""
-        _some(self.head_tables, "scores of attention heads")
-        return TableView(tuple(table.every_head() for table in self.head_tables))
+        return TableView(_some(self.all_heads, "scores of attention heads"))
 
     def plot_heads(self, task: str | None = None) -> Figure:
         """The same of one task as a picture, layers by heads, a panel for each thing measured."""
         from bertology.results.figures import plot_head_table
 
-        return plot_head_table(_some(self.head_tables, "scores of attention heads", task=task)[0])
+        return plot_head_table(_some(self.all_heads, "scores of attention heads", task=task)[0])
 
     def plot_steps(self, metric: str | None = None) -> Figure:
         """The whole model as heads are switched off, or without each of its layers, by the main metric or another."""
@@ -196,8 +196,9 @@ class View(Tables):
             figures["heatmap"] = self.heatmap()
         if self.pipelines:
             figures["pipeline"] = self.plot_pipeline()
-        for table in self.head_tables:
-            figures.setdefault(draw.named_after("heads", table.task, table.metric), draw.plot_head_table(table))
+        for table in self.all_heads:
+            metric = table.metric if table.row.group is not None else ""
+            figures.setdefault(draw.named_after("heads", table.task, metric), draw.plot_head_table(table))
         for steps in self.step_tables:
             kind = "layers" if steps.row.layer is not None else "steps"
             figures.setdefault(draw.named_after(kind, steps.row.task, steps.metric), draw.plot_step_table(steps))
@@ -209,7 +210,7 @@ class View(Tables):
         return figures
 
 
-def _some(tables: Sequence[_Kind], what: str, **wanted: str | None) -> tuple[_Kind, ...]:
+def _some(tables: Sequence[Table], what: str, **wanted: str | None) -> tuple[Table, ...]:
     """The tables that there are, or those of a task or metric; a :class:`ResultsError` where there is none."""
     known = {name: [of.task if name == "task" else of.metric for of in tables] for name in wanted}
     places = [n for n in range(len(tables)) if all(value in (None, known[name][n]) for name, value in wanted.items())]
@@ -344,10 +345,11 @@ class Results(Tables):
         tables = layer_tables(rows, self.comparisons, metric=metric)
         pipelines = pipeline_lines(rows, tables)
         heads, steps, wholes = head_tables(rows), step_tables(rows), whole_tables(rows)
+        best, every = zip(*heads, strict=True) if heads else ((), ())
         if not (tables or pipelines or heads or steps or wholes):
             raise ResultsError("there are no scores of any layer to show")
         groups = group_tables(rows, tables) + group_tables(rows, tables, statistics=True)
-        return View(tables, pipelines, groups, heads, steps, wholes)
+        return View(tables, pipelines, groups, best, every, steps, wholes)
 
     def over_steps(self, *, n_resamples: int = 1000, seed: int = 0) -> OverSteps:
         """Scores over the checkpoints of a training: layers by steps of each task, and which task comes first.

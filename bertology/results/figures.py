@@ -53,7 +53,6 @@ from bertology.results.table import (
     without_folders,
 )
 from bertology.results.views import (
-    HeadTable,
     LayerTable,
     PipelineLine,
     TrainingTable,
@@ -366,17 +365,16 @@ def plot_heads(panels: Sequence[tuple[str, NDArray[np.float64]]], layers: Sequen
     return figure
 
 
-def plot_head_table(table: HeadTable) -> Figure:
-    """Draw the first twelve lines of a table, which are those with most items."""
-    panels = []
-    layers = sorted({head_place(head)[0] for head in table.heads})
-    n_heads = max(head_place(head)[1] for head in table.heads)
-    for line in table.lines[:_MOST_PANELS]:
-        values = np.full((len(layers), n_heads), np.nan)
-        for head, score in line.heads.items():
-            layer, place = head_place(head)
-            values[layers.index(layer), place - 1] = score.value
-        panels.append((table.label(line), values))
+def plot_head_table(table: Table) -> Figure:
+    """Draw the first twelve columns of a table of all heads, which are those with most items."""
+    places = {line.label: head_place(line.label) for line in table.lines if not line.baseline}
+    layers, panels = sorted({layer for layer, _ in places.values()}), []
+    for header in table.headers[:_MOST_PANELS]:
+        scores = table.column(header)
+        values = np.full((len(layers), max(place for _, place in places.values())), np.nan)
+        for head, (layer, place) in places.items():
+            values[layers.index(layer), place - 1] = scores[head].value if head in scores else np.nan
+        panels.append((header, values))
     return plot_heads(panels, layers)
 
 

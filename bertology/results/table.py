@@ -63,6 +63,14 @@ class Line:
     best: frozenset[int] = frozenset()
     """Places of the cells that are in the best set of their column."""
     baseline: bool = False
+    about: ResultRow | None = None
+    """A row of results behind the line, of tables whose lines differ in metric, model or corpus."""
+
+    @property
+    def row(self) -> ResultRow:
+        """The row behind a line that has one."""
+        assert self.about is not None
+        return self.about
 
 
 @dataclass(frozen=True)
@@ -113,6 +121,7 @@ class Table:
         labels: Mapping[Any, str] | None = None,
         baselines: Collection[Any] = (),
         about: ResultRow | None = None,
+        behind: Mapping[Any, ResultRow] | None = None,
         **more: Any,
     ) -> Table:
         """A table of values, each of which is written as its type demands.
@@ -127,7 +136,8 @@ class Table:
             best: row and column of what is in the best set.
             labels: labels of rows, where these may be alike; otherwise rows are their own labels.
             baselines: rows of baselines.
-            about: one of the rows behind it.
+            about: one of the rows of results behind it.
+            behind: a row of results behind each row of the table.
             more: further fields.
         """
         lines = []
@@ -143,7 +153,8 @@ class Table:
                 cells.append(value)
                 if (key, column) in best:
                     marked.add(column)
-            lines.append(Line(labels[key] if labels else key, tuple(cells), frozenset(marked), key in baselines))
+            known = labels[key] if labels else key, tuple(cells), frozenset(marked), key in baselines
+            lines.append(Line(*known, (behind or {}).get(key)))
         metrics = (
             [metric] if isinstance(metric, str) else [*(metric.values() if isinstance(metric, Mapping) else metric)]
         )

@@ -634,159 +634,18 @@ def group_names(rows: Sequence[ResultRow]) -> list[str]:
 
 STATISTIC = "Statistic"
 """The corner of a table of further statistics."""
+MEASURED = "Measured"
+"""The corner of a table of the best heads."""
 _NAMED_ON_TEST = "†"
 _OVER_TEST = "[ ] 95 %, bootstrap over test sentences (over blocks of neighbours if more than 1,000)"
 
 
-@dataclass(frozen=True)
-class HeadScore:
-    """The score of one head."""
+def head_tables(rows: Sequence[ResultRow]) -> tuple[tuple[Table, Table], ...]:
+    """Two tables for each task, model, reading and metric, in order of first appearance.
 
-    head: str
-    """``L8H10``: layer and number, both from 1."""
-    score: Score
-
-
-@dataclass(frozen=True)
-class HeadLine:
-    """Scores of all heads by one metric on one group of items: a line of a table of heads."""
-
-    name: str
-    """The group that it is about, such as a relation; the metric itself where it is about everything."""
-    metric: str
-    n_items: int
-    """Number of items that scores are shares of, or means over."""
-    heads: Mapping[str, Score]
-    """Scores on test, by head, in the order of the model."""
-    order: tuple[str, ...]
-    """The heads from the best to the worst, by what they are chosen by."""
-    baselines: Mapping[str, Score]
-    random_init: HeadScore | None
-    """The best head of random weights, chosen in the same way."""
-    higher_is_better: bool = True
-    chosen_apart: bool = True
-    """False where the table's heads were chosen on another split, which has too few items of this line."""
-
-    @property
-    def best(self) -> HeadScore:
-        """The head that was chosen, and its score on test."""
-        return HeadScore(self.order[0], self.heads[self.order[0]])
-
-    @property
-    def mean(self) -> float:
-        """Mean over all heads."""
-        return float(np.mean([score.value for score in self.heads.values()]))
-
-    @property
-    def stands_out(self) -> bool:
-        """Whether the interval of the head that was chosen is better than those of baselines and random weights."""
-        others = [*self.baselines.values(), *([self.random_init.score] if self.random_init else [])]
-        low, high = self.best.score.low, self.best.score.high
-        if low is None or high is None or not others:
-            return False
-        if self.higher_is_better:
-            return all(low > (other.value if other.high is None else other.high) for other in others)
-        return all(high < (other.value if other.low is None else other.low) for other in others)
-
-
-@dataclass(frozen=True)
-class HeadTable:
-    """Scores of heads by one metric, a line a group; or by several metrics, each about everything."""
-
-    task: str
-    metric: str
-    """Empty where every line has a metric of its own."""
-    lines: tuple[HeadLine, ...]
-    about: ResultRow
-    chosen_on: str
-    """The split by which heads were chosen; that of the scores where it is the same one."""
-    baselines: Mapping[str, tuple[str, str]]
-    """Label and description of each baseline, by control."""
-
-    def label(self, line: HeadLine) -> str:
-        """The subject of a line; its metric where every line has one of its own."""
-        return line.name if self.metric else metric_title(line.metric)
-
-    @property
-    def title(self) -> str:
-        """The task, and what is shown of its heads."""
-        metric = f"{metric_title(self.metric)} " if self.metric else ""
-        return f"{self.task} · {metric}by head{unit(self.metric) if self.metric else ''}"
-
-    @property
-    def heads(self) -> list[str]:
-        """All heads in the order of the model."""
-        return sorted({head for line in self.lines for head in line.heads}, key=head_place)
-
-    def table(self) -> Table:
-        """The best head of each line, the next best one, and what they are compared with."""
-        with_random = any(line.random_init for line in self.lines)
-        headers = ["items", "head", "score", "next", "mean", *(label for label, _ in self.baselines.values())]
-        rows, labels = dict[int, list[Any]](), dict[int, str]()
-        for at, line in enumerate(self.lines):
-            labels[at] = self.label(line) + ("" if line.chosen_apart else f" {_NAMED_ON_TEST}")
-            rows[at] = [line.n_items, line.best.head, line.best.score, NOTHING, Score(line.mean)]
-            if len(line.order) > 1:
-                score = line.heads[line.order[1]]
-                rows[at][3] = Cell(f"{line.order[1]} {number(score.value, metric=line.metric)}", score=score)
-            rows[at] += [line.baselines.get(name) for name in self.baselines]
-            rows[at] += [line.random_init.score if line.random_init else None] * with_random
-        starred = {(at, 2) for at, line in enumerate(self.lines) if line.stands_out}
-        apart = all(line.chosen_apart for line in self.lines)
-        flatters = "by the scores shown, which flatters the best of them"
-        how = flatters if self.chosen_on == self.about.split else f"on {self.chosen_on}, scored on {self.about.split}"
-        notes = {
-            STAR: "better than baselines and random weights: intervals do not overlap" if starred else "",
-            "→": "from the attending word to the attended word" if any("→" in line.name for line in self.lines) else "",
-            "heads": f"are chosen {how}; next: the second best; mean: of all heads",
-            _NAMED_ON_TEST: "" if apart else f"too few items on {self.chosen_on}: chosen {flatters}",
-            INTERVAL: _OVER_TEST,
-            **dict(self.baselines.values()),
-            "random init": "the best head of one random initialisation, chosen in the same way" if with_random else "",
-        }
-        return Table.of(
-            self.title,
-            [*headers, *["random init"] * with_random],
-            rows,
-            [*self._data(), *(Note(about, text) for about, text in notes.items() if text)],
-            metric={at: line.metric for at, line in enumerate(self.lines)},
-            intervals={2},
-            best=starred,
-            labels=labels,
-            about=self.about,
-            corner="Measured",
-            spare=("next", "mean"),
-        )
-
-    def every_head(self) -> Table:
-        """All heads by all lines, the head that was chosen marked."""
-        rows = {head: [line.heads.get(head) for line in self.lines] for head in self.heads}
-        labels = {label: name for name, (label, _) in self.baselines.items()}
-        rows |= {label: [line.baselines.get(name) for line in self.lines] for label, name in labels.items()}
-        what = f"{metric_title(self.metric)}, all heads" if self.metric else "heads"
-        return Table.of(
-            f"{self.task} · {what}",
-            map(self.label, self.lines),
-            rows,
-            [*self._data(), Note(STAR, f"the best head, chosen on {self.chosen_on}")],
-            metric=[line.metric for line in self.lines],
-            intervals=False,
-            best={(line.best.head, column) for column, line in enumerate(self.lines)},
-            baselines=labels,
-            about=self.about,
-            corner="Head",
-        )
-
-    def _data(self) -> Iterator[Note]:
-        yield from data_notes(self.about)
-        if (pairs := self.about.param("pairs")) is not None:
-            apart = self.about.param("pairs_apart", 0)
-            more = f"; {apart:,} too long for the model together, read apart" if apart else ""
-            yield Note("texts", f"{pairs:,} pairs of neighbouring sentences, for intervals drawn together{more}")
-
-
-def head_tables(rows: Sequence[ResultRow]) -> tuple[HeadTable, ...]:
-    """A table for each task, model, reading and metric, in order of first appearance."""
+    The first has the best head of each group of items, or by each metric of all items, the next best one, and what they
+    are compared with; the second all heads by these groups or metrics, those that were chosen marked.
+    """
     of_table: dict[tuple[object, ...], list[ResultRow]] = defaultdict(list)
     baselines: dict[tuple[object, ...], list[ResultRow]] = defaultdict(list)
     for row in rows:
@@ -798,7 +657,7 @@ def head_tables(rows: Sequence[ResultRow]) -> tuple[HeadTable, ...]:
                 baselines[asked].append(row)
     tables = []
     for key, same in of_table.items():
-        tables.append(_head_table(same, own_baselines(baselines[key[:3]], same[0].model)))
+        tables.append(_head_tables(same, own_baselines(baselines[key[:3]], same[0].model)))
     return tuple(tables)
 
 
@@ -807,39 +666,102 @@ def head_place(head: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"[0-9]+", head))
 
 
-def _head_table(rows: Sequence[ResultRow], baselines: Sequence[ResultRow]) -> HeadTable:
-    init, lines = own_init(rows), []
-    chosen_on = next((on for row in rows if (on := row.param("chosen_on"))), None)
+def _head_tables(rows: Sequence[ResultRow], baselines: Sequence[ResultRow]) -> tuple[Table, Table]:
+    init, chosen_on = own_init(rows), next((on for row in rows if (on := row.param("chosen_on"))), None)
     dev = grouped([row for row in rows if row.split == chosen_on], "init", "metric", "group")
     test = grouped([row for row in rows if row.split != chosen_on], "init", "metric", "group")
-    for (of_init, *asked), heads in test.items():
-        if of_init != init:
-            continue
-        metric, group = asked
-        ordered = _from_best(heads, on_dev := dev.get((init, metric, group), []))
-        random = test.get(("random", metric, group), []) if init != "random" else []
-        best = _from_best(random, dev.get(("random", metric, group), []))[:1]
-        same = {str(row.control): row.score for row in baselines if (row.metric, row.group) == (metric, group)}
-        lines.append(
-            HeadLine(
-                name=group or metric,
-                metric=metric,
-                n_items=max(row.n_items for row in heads),
-                heads={str(row.head): row.score for row in sorted(heads, key=lambda row: head_place(str(row.head)))},
-                order=tuple(str(row.head) for row in ordered),
-                baselines=same,
-                random_init=HeadScore(str(best[0].head), best[0].score) if best else None,
-                higher_is_better=heads[0].higher_is_better,
-                chosen_apart=chosen_on is None or bool(on_dev),
-            )
-        )
-    lines.sort(key=lambda line: (-line.n_items, natural_order(line.name)))
     about = next(row for row in rows if row.init == init and row.split != chosen_on)
     metric = about.metric if about.group is not None else ""
-    known = {name for line in lines for name in line.baselines}
-    notes = {str(row.control): row.note for row in baselines if row.control in known}
-    by_control = {name: notes[name] for name in sorted(notes, key=CONTROLS.index)}
-    return HeadTable(about.task, metric, tuple(lines), about, chosen_on or about.split, by_control)
+    n_items = {key: max(row.n_items for row in heads) for key, heads in test.items() if key[0] == init}
+    keys = sorted(n_items, key=lambda key: (-n_items[key], natural_order(key[2] or key[1])))
+    notes = {str(row.control): row.note for row in baselines if (init, row.metric, row.group) in n_items}
+    controls = sorted(notes, key=CONTROLS.index)
+    with_random = init != "random" and any(("random", *key[1:]) in test for key in keys)
+    best, behind, scores = dict[str, list[Any]](), dict[str, ResultRow](), dict[str, dict[str, Score]]()
+    for key in keys:
+        fresh = "random", *key[1:]
+        ordered = _from_best(test[key], dev.get(key, ()))
+        random = _from_best(test[fresh], dev.get(fresh, ()))[:1] if with_random and fresh in test else []
+        beside = {row.control: row.score for row in baselines if (row.metric, row.group) == key[1:]}
+        name = str(key[2]) if metric else metric_title(key[1])
+        scores[name] = {str(row.head): row.score for row in sorted(ordered, key=lambda row: head_place(str(row.head)))}
+        mean = Score(float(np.mean([score.value for score in scores[name].values()])))
+        best[name] = [n_items[key], str(ordered[0].head), ordered[0].score, NOTHING, mean]
+        for row in ordered[1:2]:
+            best[name][3] = Cell(f"{row.head} {number(row.score.value, metric=key[1])}", score=row.score)
+        best[name] += [*map(beside.get, controls), *[random[0].score if random else None] * with_random]
+        behind[name] = ordered[0]
+    starred = {(name, 2) for name, row in behind.items() if _stands_out(row, best[name][5:])}
+    on_test = {name for name, key in zip(best, keys, strict=True) if chosen_on is not None and key not in dev}
+    labels, where = [notes[control][0] for control in controls], chosen_on or about.split
+    told = {STAR: starred, "→": any("→" in name for name in best), _NAMED_ON_TEST: on_test, "random init": with_random}
+    described = [Note(*notes[control]) for control in controls]
+    shown = Table.of(
+        f"{about.task} · {f'{metric_title(metric)} by head{unit(metric)}' if metric else 'by head'}",
+        ["items", "head", "score", "next", "mean", *labels, *["random init"] * with_random],
+        best,
+        _head_notes(about, where, described, told),
+        metric={name: row.metric for name, row in behind.items()},
+        intervals={2},
+        best=starred,
+        labels={name: f"{name} {_NAMED_ON_TEST}" if name in on_test else name for name in best},
+        about=about,
+        behind=behind,
+        corner=MEASURED,
+        spare=("next", "mean"),
+    )
+    heads = sorted(set().union(*scores.values()), key=head_place)
+    rows_of = {head: [of.get(head) for of in scores.values()] for head in heads}
+    rows_of |= {label: [line[place] for line in best.values()] for place, label in enumerate(labels, 5)}
+    every = Table.of(
+        f"{about.task} · {f'{metric_title(metric)}, all heads' if metric else 'heads'}",
+        scores,
+        rows_of,
+        [*_head_data(about), Note(STAR, f"the best head, chosen on {where}")],
+        metric=[row.metric for row in behind.values()],
+        intervals=False,
+        best={(str(row.head), column) for column, row in enumerate(behind.values())},
+        baselines=labels,
+        about=about,
+        corner="Head",
+    )
+    return shown, every
+
+
+def _head_notes(about: ResultRow, chosen_on: str, baselines: Sequence[Note], told: Mapping[str, Any]) -> Iterator[Note]:
+    """The notes below the best heads; of those in ``told`` the ones that apply."""
+    flatters = "by the scores shown, which flatters the best of them"
+    how = flatters if chosen_on == about.split else f"on {chosen_on}, scored on {about.split}"
+    yield from _head_data(about)
+    texts = {
+        STAR: "better than baselines and random weights: intervals do not overlap",
+        "→": "from the attending word to the attended word",
+        "heads": f"are chosen {how}; next: the second best; mean: of all heads",
+        _NAMED_ON_TEST: f"too few items on {chosen_on}: chosen {flatters}",
+        INTERVAL: _OVER_TEST,
+    }
+    yield from [Note(subject, text) for subject, text in texts.items() if told.get(subject, True)]
+    yield from baselines
+    if told["random init"]:
+        yield Note("random init", "the best head of one random initialisation, chosen in the same way")
+
+
+def _head_data(about: ResultRow) -> Iterator[Note]:
+    yield from data_notes(about)
+    if (pairs := about.param("pairs")) is not None:
+        apart = about.param("pairs_apart", 0)
+        more = f"; {apart:,} too long for the model together, read apart" if apart else ""
+        yield Note("texts", f"{pairs:,} pairs of neighbouring sentences, for intervals drawn together{more}")
+
+
+def _stands_out(chosen: ResultRow, others: Iterable[Score | None]) -> bool:
+    """Whether the interval of the head that was chosen is better than those of baselines and random weights."""
+    known = [other for other in others if other]
+    if chosen.ci_low is None or chosen.ci_high is None or not known:
+        return False
+    if chosen.higher_is_better:
+        return all(chosen.ci_low > (other.value if other.high is None else other.high) for other in known)
+    return all(chosen.ci_high < (other.value if other.low is None else other.low) for other in known)
 
 
 def _from_best(heads: Sequence[ResultRow], on_dev: Sequence[ResultRow]) -> list[ResultRow]:
