@@ -47,10 +47,11 @@ from bertology.results.rows import (
 )
 from bertology.results.table import Table, Tables, TableView
 from bertology.results.views import (
+    CUMULATIVE,
+    MIX,
     STATISTIC,
     LayerTable,
-    PipelineLine,
-    TrainingTable,
+    StepTable,
     beside_steps,
     group_names,
     group_tables,
@@ -61,8 +62,7 @@ from bertology.results.views import (
     model_table,
     named,
     overview_of,
-    pipeline_lines,
-    pipeline_table,
+    pipeline_tables,
     refuse_mixtures,
     step_tables,
     summary_table,
@@ -93,8 +93,8 @@ class View(Tables):
     """
 
     tables: tuple[LayerTable, ...]
-    pipelines: tuple[PipelineLine, ...] = ()
-    """Tasks that were read by mixtures of layers."""
+    pipelines: tuple[Table, ...] = ()
+    """Of tasks that were read by mixtures of layers three tables: depths, weights and gains of layers."""
     groups: tuple[Table, ...] = ()
     """Groups of items by layers, and further statistics of each layer."""
     head_tables: tuple[Table, ...] = ()
@@ -117,13 +117,13 @@ class View(Tables):
         for table in self.tables:
             shown += [table.table(), *[groups for groups in self.groups if groups.about is table.about]]
         shown += [summary_table(self.overview)] if len(self.overview) > 1 else []
-        shown += [pipeline_table(self.pipelines)] if self.pipelines else []
+        shown += self.pipelines[:1]
         return (*shown, *self.head_tables, *self.step_tables, *self.wholes)
 
     def whole(self) -> tuple[Table, ...]:
-        """All tables, with every head and seed."""
+        """All tables, with every head and seed, and the layers of mixtures."""
         by_seed = [table.seeds() for table in self.tables if table.n_seeds > 1]
-        return (*self.shown(), *by_seed, *self.all_heads)
+        return (*self.shown(), *by_seed, *self.pipelines[1:], *self.all_heads)
 
     def plot(self, ax: Axes | None = None) -> Figure:
         """Score by layer, with intervals and baselines; several tasks side by side, or one where ``ax`` is given."""
@@ -179,7 +179,9 @@ class View(Tables):
 
     def pipeline(self) -> TableView:
         """Tasks by where in the model they are solved: centre of gravity, expected layer (Tenney et al. 2019b)."""
-        return TableView((pipeline_table(self.pipelines),))
+        if not self.pipelines:
+            raise ResultsError(f"no task was read by a mixture of layers: run it with readouts {MIX} and {CUMULATIVE}")
+        return TableView(self.pipelines[:1])
 
     def plot_pipeline(self) -> Figure:
         """The same as bars, with the weight and the gain of each layer."""
@@ -228,23 +230,23 @@ class OverSteps(Tables):
     It shows as tables in a notebook, in ``print`` and in a rich console.
     """
 
-    tables: tuple[TrainingTable, ...]
+    tables: tuple[StepTable, ...]
     orders: tuple[Table, ...] = ()
     """Orders of the tasks of trainings with several."""
 
     def shown(self) -> tuple[Table, ...]:
         """The tables, thinned to at most nine steps, each followed by when most of its gain is reached."""
         shown: list[Table] = []
-        for table, of in zip((table.table() for table in self.tables), self.tables, strict=True):
+        for table in self.tables:
             first, last = len(table.headers) - table.series, len(table.headers) - 1
             steps, whole = table.columns(range(first, last + 1)), table.columns([*range(first), last])
-            title = f"{of.task} · when most of its gain is reached"
+            title = f"{table.subject} · when most of its gain is reached"
             shown += [steps.thinned(_MOST_STEPS), replace(whole, title=title, series=0, spare=("gain",))]
         return (*shown, *self.orders)
 
     def whole(self) -> tuple[Table, ...]:
         """The tables with every step."""
-        return (*[table.table() for table in self.tables], *self.orders)
+        return (*self.tables, *self.orders)
 
     def to_pandas(self) -> pd.DataFrame:
         """A line for each task, training, layer and step.
@@ -256,10 +258,11 @@ class OverSteps(Tables):
 
         lines = []
         for table in self.tables:
-            of_table = table.task, table.about.corpus, table.training, table.metric
-            for line in table.lines:
-                for step, score in zip(table.steps, line.scores, strict=True):
-                    lines.append((*of_table, line.layer, step, score.value, score.low, score.high))
+            of_table = table.subject, table.row.corpus, table.training, table.metric
+            for layer, scores in table.by_layer().items():
+                for step, score in zip(table.steps, scores, strict=True):
+                    known = (None, None, None) if score is None else (score.value, score.low, score.high)
+                    lines.append((*of_table, layer, step, *known))
         return pd.DataFrame(lines, columns=["task", "corpus", "training", "metric", "layer", "step", *_SCORE])
 
     def plot(self) -> Figure:
@@ -275,9 +278,10 @@ class OverSteps(Tables):
         from bertology.results.figures import plot_layers_by_steps
 
         for table in self.tables:
-            if task in (None, table.task):
+            if task in (None, table.subject):
                 return plot_layers_by_steps(table)
-        raise ResultsError(f"task {task} has no scores over steps: there is {', '.join(t.task for t in self.tables)}")
+        known = ", ".join(table.subject for table in self.tables)
+        raise ResultsError(f"task {task} has no scores over steps: there is {known}")
 
     def figures(self) -> Mapping[str, Figure]:
         """All figures, by the names of their files in a run's folder."""
@@ -343,7 +347,7 @@ class Results(Tables):
         """
         rows = named(self.rows, short_names([row.model for row in self.rows]))
         tables = layer_tables(rows, self.comparisons, metric=metric)
-        pipelines = pipeline_lines(rows, tables)
+        pipelines = pipeline_tables(rows, tables)
         heads, steps, wholes = head_tables(rows), step_tables(rows), whole_tables(rows)
         best, every = zip(*heads, strict=True) if heads else ((), ())
         if not (tables or pipelines or heads or steps or wholes):

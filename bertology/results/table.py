@@ -169,14 +169,24 @@ class Table:
         return self.about
 
     @property
+    def subject(self) -> str:
+        """The first part of the title: the task, with what sets it apart."""
+        return self.title.partition(" · ")[0]
+
+    @property
     def task(self) -> str:
         """The task of the table; empty of several."""
         return self.about.task if self.about else ""
 
     def column(self, header: str) -> dict[str, Score]:
         """The scores in one column by the labels of their lines."""
-        place = self.headers.index(header)
-        return {line.label: score for line in self.lines if (score := line.cells[place].score)}
+        known = zip(self.lines, self.scores(header), strict=True)
+        return {line.label: score for line, score in known if score is not None}
+
+    def scores(self, header: str) -> list[Score | None]:
+        """The score of each line in one column, None where there is none."""
+        place = self.headers.index(header) if header in self.headers else None
+        return [None if place is None else line.cells[place].score for line in self.lines]
 
     def columns(self, kept: Sequence[int]) -> Table:
         """The same table with some of its columns."""
@@ -223,7 +233,7 @@ class Table:
     @property
     def latex_label(self) -> str:
         """The label of a LaTeX table, from what the table is about: ``tab:pos``."""
-        return "tab:" + re.sub(r"[^a-z0-9]+", "-", self.title.split("·")[0].lower()).strip("-")
+        return "tab:" + re.sub(r"[^a-z0-9]+", "-", self.subject.lower()).strip("-")
 
     def to_latex(self, *, caption: str | None = None, label: str | None = None) -> str:
         """A booktabs table, the best set in bold, the notes below it in small letters.

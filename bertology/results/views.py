@@ -682,7 +682,7 @@ def _head_tables(rows: Sequence[ResultRow], baselines: Sequence[ResultRow]) -> t
         fresh = "random", *key[1:]
         ordered = _from_best(test[key], dev.get(key, ()))
         random = _from_best(test[fresh], dev.get(fresh, ()))[:1] if with_random and fresh in test else []
-        beside = {row.control: row.score for row in baselines if (row.metric, row.group) == key[1:]}
+        beside = {str(row.control): row.score for row in baselines if (row.metric, row.group) == key[1:]}
         name = str(key[2]) if metric else metric_title(key[1])
         scores[name] = {str(row.head): row.score for row in sorted(ordered, key=lambda row: head_place(str(row.head)))}
         mean = Score(float(np.mean([score.value for score in scores[name].values()])))
@@ -842,33 +842,6 @@ MIX, CUMULATIVE, CONCATENATED = "edge_mix", "edge_cumulative", "edge_cat"
 _GRAVITY, _KL, _EXPECTED = "centre of gravity", "KL, bits", "expected layer"
 
 
-@dataclass(frozen=True)
-class PipelineLine:
-    """One task in one model: its scores from single layers and from mixtures, and at which depth they come about."""
-
-    task: str
-    metric: str
-    about: ResultRow
-    scores: Mapping[str, Score | None]
-    """Scores by their column. The centre of gravity is the mean layer under the mixture's weights (Tenney et al. 2019b,
-    eq. 2), with bounds over seeds, which draw the training data anew; KL is the divergence of the weights from equal
-    ones; the expected layer is where mixtures of layers 0…ℓ gain (eq. 4)."""
-    best_layers: tuple[int, ...]
-    """Layers statistically tied with the best; that layer alone where layers were not compared."""
-    weights: tuple[float, ...]
-    """Weights of layers 0…L in the mixture; empty where none was learned."""
-    gains: tuple[float, ...]
-    """Gains that layers 1…L add to the score of the mixtures below them (eq. 3); empty where not measured."""
-    n_seeds: int
-    pace: float | None = None
-    """Factor of the mixture's learned numbers before the softmax; None where it is not known."""
-
-    @property
-    def expected_layer(self) -> Score | None:
-        """Layer at which mixtures of layers 0…ℓ gain, weighted by the gains (eq. 4); None where not measured."""
-        return self.scores[_EXPECTED]
-
-
 def overview_of(tables: Sequence[LayerTable]) -> tuple[LayerTable, ...]:
     """The tables that are laid side by side: of tasks read from single layers, those alone."""
     single = [_asked(table.about) for table in tables if table.about.readout != CUMULATIVE]
@@ -878,59 +851,102 @@ def overview_of(tables: Sequence[LayerTable]) -> tuple[LayerTable, ...]:
 _asked = operator.attrgetter("task", "corpus", "split", "model", "pooling")
 
 
-def pipeline_lines(rows: Sequence[ResultRow], tables: Sequence[LayerTable]) -> tuple[PipelineLine, ...]:
-    """A line for each task, corpus and model that was read by a mixture, in order of first appearance."""
-    lines: list[PipelineLine] = []
+def pipeline_tables(rows: Sequence[ResultRow], tables: Sequence[LayerTable]) -> tuple[Table, ...]:
+    """Three tables of the tasks that were read by a mixture of layers, a line for each task, corpus and model.
+
+    The first has their scores from single layers and from mixtures, and at which depth they come about: the centre of
+    gravity is the mean layer under the mixture's weights (Tenney et al. 2019b, eq. 2), with bounds over seeds, which
+    draw the training data anew; KL is the divergence of the weights from equal ones; the expected layer is where
+    mixtures of layers 0…ℓ gain (eq. 4). The second has the weight of each layer in the mixture, the third the gain that
+    each layer adds to the score of the mixtures below it (eq. 3). Without mixtures there are none.
+    """
     mixed: dict[Any, None] = {}
     for row in rows:
         if row.readout in (MIX, CUMULATIVE) and row.control == ITSELF and row.status == "ok":
             mixed[_asked(row)] = None
-    for key in mixed:
+    depths, behind = dict[int, dict[str, Cell]](), dict[int, ResultRow]()
+    weights, gains = dict[int, list[Any]](), dict[int, list[Any]]()
+    paces, seeds = list[float](), list[int]()
+    for n, key in enumerate(mixed):
         of_key = [row for row in rows if row.model and _asked(row) == key]
         scored = [row for row in of_key if row.control == ITSELF and row.value is not None]
         # Random weights stand beside pretrained ones as a control, but may be what is asked about.
         init = own_init(scored)
         own = [row for row in scored if row.init == init]
-        random = [row for row in scored if row.init == "random" != init]
         by_readout: dict[str | None, LayerTable] = {}
         for table in tables:
             if _asked(table.about) == key:
                 readout = table.about.readout
                 by_readout.setdefault(readout if readout in (MIX, CUMULATIVE, CONCATENATED) else "single", table)
-        single, cumulative = by_readout.get("single"), by_readout.get(CUMULATIVE)
-        about = own[0] if own else of_key[0]
-        metric = next((row.metric for row in own if row.main_metric), about.metric)
-        best = single.best_line if single else None
-        members = tuple(line.layer for line in single.lines if line.main and line.in_best_set) if single else ()
-        lowest = single or cumulative
+        behind[n] = own[0] if own else of_key[0]
+        metric = next((row.metric for row in own if row.main_metric), behind[n].metric)
         of_mix = (row.param("details", {}) for row in own if row.readout == MIX and row.metric == metric)
         details: Mapping[str, Any] = next(of_mix, {})
-        depths: dict[str, str] = defaultdict(str, {metric_form(row.metric).depth: row.metric for row in own})
-        grown = [line.main.value for line in cumulative.lines if line.main] if cumulative else []
-        scores = {
-            "layer 0": next((line.main for line in lowest.lines if line.layer == 0), None) if lowest else None,
-            "best layer": best.main if best else None,
-            "mix of all": _mixed_score(own, MIX, metric),
-            "random init": _mixed_score(random, MIX, metric),
-            "first + last": _mixed_score(own, CONCATENATED, metric),
-            _GRAVITY: _over_seeds(own, depths["mean"]),
-            _KL: _mixed_score(own, MIX, depths["divergence"]),
-            _EXPECTED: _mixed_score(own, CUMULATIVE, depths["growth"]),
-        }
-        lines.append(
-            PipelineLine(
-                task=about.task,
-                metric=metric,
-                about=about,
-                scores=scores,
-                best_layers=members or ((best.layer,) if best else ()),
-                weights=tuple(details.get("mix_weights", ())),
-                gains=tuple(after - before for before, after in itertools.pairwise(grown)),
-                n_seeds=len({row.seed for row in own}),
-                pace=details.get("mix_pace"),
-            )
-        )
-    return tuple(lines)
+        mixtures = by_readout[CUMULATIVE].lines if CUMULATIVE in by_readout else ()
+        grown = [line.main.value for line in mixtures if line.main]
+        depths[n] = _depth(own, [row for row in scored if row.init == "random" != init], metric, by_readout)
+        weights[n] = [formatted_cell(Score(weight), ".2f") for weight in details.get("mix_weights", ())]
+        gains[n] = [score_cell(Score(after - before), metric) for before, after in itertools.pairwise(grown)]
+        paces += [details["mix_pace"]] if details.get("mix_pace") and depths[n][_GRAVITY].score else []
+        seeds.append(len({row.seed for row in own}))
+    if not mixed:
+        return ()
+    several = len({row.model for row in behind.values()}) > 1
+    how: dict[str, Any] = {"behind": behind, "corner": "Task"}
+    how["labels"] = {n: f"{row.task} · {row.model}" if several else row.task for n, row in behind.items()}
+    # What is known of no task has no column.
+    headers = [one for one in depths[0] if any(of[one].text not in (NOTHING, "") for of in depths.values())]
+    cells = {n: [of[header] for header in headers] for n, of in depths.items()}
+    drawn = any(of[_GRAVITY].interval for of in depths.values())
+    over = "[ ] over seeds, which draw the training data anew" if drawn else "no interval: it comes from one seed's fit"
+    faster = f"; the weights are learned {paces[0]:g} times as fast as others, on which it depends" if paces else ""
+    texts = {**_DEPTHS, _GRAVITY: _DEPTHS[_GRAVITY] + over + faster, INTERVAL: f"[ ] 95 %, {covered(seeds)}"}
+    notes = [Note(header, text) for header, text in texts.items() if header in (*headers, INTERVAL)]
+    notes += alignment_notes(*behind.values())
+    shown = [Table.of("where in the model tasks are solved, %", headers, cells, notes, **how)]
+    titles = "weight of each layer in the mixture", "gain of each layer"
+    for title, first, of_layers in zip(titles, (0, 1), (weights, gains), strict=True):
+        longest = max(map(len, of_layers.values()))
+        padded = {n: [*values, *[None] * (longest - len(values))] for n, values in of_layers.items()}
+        shown.append(Table.of(title, map(str, range(first, first + longest)), padded, (), series=longest, **how))
+    return tuple(shown)
+
+
+_DEPTHS = {
+    "layer 0": "the embeddings alone, before any context",
+    "which": "layers statistically tied with the best (paired bootstrap, Benjamini–Hochberg q < .05)",
+    _GRAVITY: "mean layer under the weights of the learned mixture; KL: how far they are from equal; ",
+    _EXPECTED: "mean layer at which mixtures of layers 0…ℓ gain (Tenney et al. 2019b); "
+    f"{NOTHING} where they gain too little, beyond the layers where some lose",
+    "random init": "the mixture, of the same model with random weights",
+}
+"""What the columns of the table of depths are."""
+
+
+def _depth(
+    own: Sequence[ResultRow], random: Sequence[ResultRow], metric: str, by_readout: Mapping[str | None, LayerTable]
+) -> dict[str, Cell]:
+    """A line of the table of depths: all of its columns."""
+    single = by_readout.get("single")
+    lowest = single or by_readout.get(CUMULATIVE)
+    best = single.best_line if single else None
+    tied = [str(line.layer) for line in single.lines if line.main and line.in_best_set] if single else []
+    names = {metric_form(row.metric).depth: row.metric for row in own}
+    shown = {
+        "layer 0": next((line.main for line in lowest.lines if line.layer == 0), None) if lowest else None,
+        "best layer": best.main if best else None,
+        "mix of all": _mixed_score(own, MIX, metric),
+        "random init": _mixed_score(random, MIX, metric),
+        "first + last": _mixed_score(own, CONCATENATED, metric),
+    }
+    cells = {"metric": Cell(metric_title(metric))}
+    for header, score in shown.items():
+        cells[header] = score_cell(score, metric, interval=header in ("best layer", "mix of all"))
+        if header == "best layer":
+            cells["which"] = Cell(", ".join(tied) or (str(best.layer) if best else ""))
+    cells[_GRAVITY] = formatted_cell(_over_seeds(own, names.get("mean", "")), ".2f")
+    cells[_KL] = formatted_cell(_mixed_score(own, MIX, names.get("divergence", "")), ".2f")
+    return cells | {_EXPECTED: formatted_cell(_mixed_score(own, CUMULATIVE, names.get("growth", "")), ".2f")}
 
 
 def _mixed_score(rows: Sequence[ResultRow], readout: str, metric: str) -> Score | None:
@@ -950,143 +966,25 @@ def _over_seeds(rows: Sequence[ResultRow], metric: str) -> Score | None:
     return Score(mean, mean - half, mean + half)
 
 
-def pipeline_table(lines: Sequence[PipelineLine]) -> Table:
-    """Tasks by what is known of their depth."""
-    if not lines:
-        raise ResultsError(f"no task was read by a mixture of layers: run it with readouts {MIX} and {CUMULATIVE}")
-    several = len({line.about.model for line in lines}) > 1
-    labels = {n: f"{line.task} · {line.about.model}" if several else line.task for n, line in enumerate(lines)}
-    rows: dict[int, dict[str, Cell]] = {}
-    for n, line in enumerate(lines):
-        rows[n] = {"metric": Cell(metric_title(line.metric))}
-        for header, score in line.scores.items():
-            rows[n][header] = score_cell(score, line.metric, interval=header in ("best layer", "mix of all"))
-            if header in (_GRAVITY, _KL, _EXPECTED):
-                rows[n][header] = formatted_cell(score, ".2f")
-            if header == "best layer":
-                rows[n]["which"] = Cell(", ".join(map(str, line.best_layers)))
-    # What is known of no task has no column.
-    headers = [one for one in rows[0] if any(of[one].text not in (NOTHING, "") for of in rows.values())]
-    gravity = [(line, score) for line in lines if (score := line.scores[_GRAVITY])]
-    drawn = any(score.low is not None for _, score in gravity)
-    over = "[ ] over seeds, which draw the training data anew" if drawn else "no interval: it comes from one seed's fit"
-    pace = next((line.pace for line, _ in gravity if line.pace), None)
-    faster = f"; the weights are learned {pace:g} times as fast as others, on which it depends" if pace else ""
-    notes = {
-        "layer 0": "the embeddings alone, before any context",
-        "which": "layers statistically tied with the best (paired bootstrap, Benjamini–Hochberg q < .05)",
-        _GRAVITY: "mean layer under the weights of the learned mixture; "
-        f"KL: how far they are from equal; {over}{faster}",
-        _EXPECTED: "mean layer at which mixtures of layers 0…ℓ gain (Tenney et al. 2019b); "
-        f"{NOTHING} where they gain too little, beyond the layers where some lose",
-        "random init": "the mixture, of the same model with random weights",
-        INTERVAL: f"[ ] 95 %, {covered([line.n_seeds for line in lines])}",
-    }
-    about = [Note(header, text) for header, text in notes.items() if header in (*headers, INTERVAL)]
-    about += alignment_notes(*(line.about for line in lines))
-    cells = {n: [of[header] for header in headers] for n, of in rows.items()}
-    title = "where in the model tasks are solved, %"
-    return Table.of(title, headers, cells, about, labels=labels, corner="Task")
-
-
-SHARES = (0.9, 0.97)
-"""Shares of the gain of the last checkpoint over the first, of which the steps are shown that reach them."""
-
-
 @dataclass(frozen=True)
-class LayerOverSteps:
-    """One layer of one task over a training."""
+class StepTable(Table):
+    """Layers by steps of one task over one training, or over several that differ in their seed alone."""
 
-    layer: int
-    scores: tuple[Score, ...]
-    """``[step]``"""
-    gain: Score
-    """Gain of the last checkpoint over the first, above 0 where it is better, whichever way the metric points."""
-    reached: Mapping[float, Score | None]
-    """The first checkpoint that has each share of the gain; None where the gain cannot be told from 0."""
-    mean: Score
-    """Mean over the training: the area under the curve, divided by the number of updates."""
-    variance: tuple[float, float, float] | None = None
-    """Shares that pretraining seeds, clusters of items, and both together have in the variance of the last score; None
-    of a single seed."""
-    drawn: Mapping[float, NDArray[np.float64]] = field(default_factory=dict, compare=False, repr=False)
-    """``[resample]`` checkpoints that have each share, in replicates; empty where there is no sure gain."""
-
-
-@dataclass(frozen=True)
-class TrainingTable:
-    """One task over one training, or over several that differ in their seed alone."""
-
-    task: str
-    metric: str
-    training: str
+    training: str = ""
     """The part of their names that the checkpoints have in common."""
-    steps: tuple[int, ...]
-    lines: tuple[LayerOverSteps, ...]
-    about: ResultRow
-    pretraining_seeds: tuple[int | None, ...]
-    n_resamples: int
-    """Replicates of the bootstrap; 0 where predictions of items are not kept, so that there are no intervals over
-    them."""
-    baselines: Mapping[str, Score]
-    left_out: tuple[int, ...] = ()
-    """Steps that not every pretraining seed has."""
+    steps: tuple[int, ...] = ()
+    """Numbers of updates of the columns that are a series."""
+    n_seeds: int = 1
+    """Number of trainings."""
+    best_layer: int = 0
+    """The layer that is best at the last step, the lowest of equals."""
+    drawn: Mapping[float, NDArray[np.float64]] = field(default_factory=dict, compare=False, repr=False)
+    """``[resample]`` checkpoints at which it has each share of its gain, in replicates; empty without a sure gain."""
 
-    @property
-    def n_seeds(self) -> int:
-        """Number of trainings."""
-        return len(self.pretraining_seeds)
-
-    @property
-    def best_line(self) -> LayerOverSteps:
-        """The layer that is best at the last step, the lowest of equals."""
-        sign = 1 if self.about.higher_is_better else -1
-        return max(self.lines, key=lambda line: (sign * line.scores[-1].value, -line.layer))
-
-    def table(self) -> Table:
-        """Layers by steps, after what is known of the whole training: gain, when most of it is reached, mean."""
-        by = [f"{share:.0%} by" for share in SHARES]
-        rows: dict[str, list[Any]] = {}
-        for line in self.lines:
-            reached = [formatted_cell(line.reached.get(share), ",.0f") for share in SHARES]
-            rows[layer_label(line.layer)] = [line.gain, *reached, line.mean, *line.scores]
-        before: list[Any] = [""] * (2 + len(by))
-        rows |= {label: [*before, *[score] * len(self.steps)] for label, score in self.baselines.items()}
-        seeds = f", {self.n_seeds} pretraining seeds" if self.n_seeds > 1 else ""
-        shares, of_best = self.best_line.variance, f"of the last score of layer {self.best_line.layer}: "
-        parts = zip(shares or (), ("pretraining seeds", self.about.clusters, "both together"), strict=False)
-        notes = {
-            "training": f"{self.training}{seeds}",
-            **{note.about: note.text for note in data_notes(self.about) if note.about != "model"},
-            "gain": "of the last checkpoint over the first",
-            "by": f"the first checkpoint with that share of the gain; {NOTHING} where it cannot be told from 0",
-            "mean": "over the training: the area under the curve, divided by the number of updates",
-            INTERVAL: f"[ ] 95 %, {self.covers()}; of all steps in the figure and in the CSV",
-            "variance": of_best + ", ".join(f"{share:.0%} {name}" for share, name in parts) if shares else "",
-            "left out": f"steps that not all seeds have: {', '.join(map(str, self.left_out))}" if self.left_out else "",
-        }
-        headers = ["gain", *by, "mean", *(f"{step:,}" for step in self.steps)]
-        return Table.of(
-            f"{self.task} · {metric_title(self.metric)} by updates of training{unit(self.metric)}",
-            headers,
-            rows,
-            [Note(about, text) for about, text in notes.items() if text],
-            metric=self.metric,
-            intervals={len(headers) - 1},
-            baselines=self.baselines,
-            about=self.about,
-            series=len(self.steps),
-        )
-
-    def covers(self) -> str:
-        """The sampling that intervals cover."""
-        units = self.about.clusters
-        if not self.n_resamples:
-            return "of scores as in the tables by layer; predictions of items are not kept, so there are none of steps"
-        if self.n_seeds > 1:
-            return f"over pretraining seeds × test {units} (multi-bootstrap, {self.n_resamples:,} replicates)"
-        alone = "not over pretraining seeds, of which there is one"
-        return f"over test {units} ({self.n_resamples:,} replicates); {alone}"
+    def by_layer(self) -> dict[int, list[Score | None]]:
+        """The scores of each layer by step."""
+        lines = (line for line in self.lines if not line.baseline)
+        return {line.row.layer or 0: [cell.score for cell in line.cells[-len(self.steps) :]] for line in lines}
 
 
 def is_score_of_layer(row: ResultRow) -> bool:

@@ -83,7 +83,7 @@ def test_a_table_names_heads_by_dev_and_scores_them_on_test(asking: Asking) -> N
     on_test = fresh[fresh["split"] == "test"].set_index("head")["value"]
     assert table.column("random init")["previous"].value == on_test[chosen]
     (baseline,) = of(results, control="offset").to_dict("records")
-    assert line.baselines["offset"].value == baseline["value"]
+    assert table.column("best offset")["previous"].value == baseline["value"]
     assert pd.isna(baseline["head"])
     assert pd.isna(baseline["model"])
     assert "are chosen on dev, scored on test" in str(results.view())
