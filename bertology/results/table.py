@@ -207,8 +207,9 @@ class Table:
 
     def numbers(self) -> Iterator[dict[str, Any]]:
         """Each number with its place in the table and what it is about; a fraction, not a percentage."""
-        known = {name: getattr(self.about, name) for name in _ABOUT[:4]} if self.about else {}
         for line in self.lines:
+            about = line.about or self.about
+            known = {name: getattr(about, name) for name in _ABOUT[:4]} if about else {}
             for column, (header, cell) in enumerate(zip(self.headers, line.cells, strict=True)):
                 if (score := cell.score) is not None:
                     place = {"table": self.title, **known, "row": line.label, "column": header}
