@@ -261,8 +261,7 @@ class OverSteps(Tables):
             of_table = table.subject, table.row.corpus, table.training, table.metric
             for layer, scores in table.by_layer().items():
                 for step, score in zip(table.steps, scores, strict=True):
-                    known = (None, None, None) if score is None else (score.value, score.low, score.high)
-                    lines.append((*of_table, layer, step, *known))
+                    lines += [(*of_table, layer, step, score.value, score.low, score.high)] if score else []
         return pd.DataFrame(lines, columns=["task", "corpus", "training", "metric", "layer", "step", *_SCORE])
 
     def plot(self) -> Figure:

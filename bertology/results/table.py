@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from string import Template
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from bertology._names import Registry, folder_name
 from bertology._page import filled
@@ -123,7 +123,7 @@ class Table:
         about: ResultRow | None = None,
         behind: Mapping[Any, ResultRow] | None = None,
         **more: Any,
-    ) -> Table:
+    ) -> Self:
         """A table of values, each of which is written as its type demands.
 
         Args:
