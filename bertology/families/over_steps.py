@@ -37,6 +37,11 @@ N_REPLICATES = 1000
 """Number of bootstrap replicates, that of the notebooks of Sellam et al. (2022)."""
 SHARES = (0.9, 0.97)
 """Shares of the gain of the last checkpoint over the first, of which the steps are shown that reach them."""
+_NOTES = {
+    "gain": "of the last checkpoint over the first",
+    "by": f"the first checkpoint with that share of the gain; {NOTHING} where it cannot be told from 0",
+    "mean": "over the training: the area under the curve, divided by the number of updates",
+}
 _LEAST_GAIN = 0.01  # minimum gain over the first checkpoint for scores without an interval
 _Cells = Mapping[int, Sequence[ResultRow]]  # the rows of all fits of one checkpoint of one pretraining seed, by layer
 _Steps = Mapping[tuple[int | None, int], _Cells]  # the cells by pretraining seed and step
@@ -103,15 +108,16 @@ def _curve(results: Results, rows: Sequence[ResultRow], name: str, settings: Map
     n_columns = len(lines[best]) - len(steps)
     lines |= {label: [""] * n_columns + [score] * len(steps) for label, score in baselines.items()}
     n_resamples = settings["n_resamples"] if bootstrapped else 0
-    has_variance = bootstrapped and len(seeds) > 1
+    variance = ""
+    if bootstrapped and len(seeds) > 1:
+        variance = _variance(bootstrapped[-1][1], layers.index(best), best, first.clusters)
+    covers = _covers(first, len(seeds), n_resamples)
     notes = {
         "training": name + (f", {len(seeds)} pretraining seeds" if len(seeds) > 1 else ""),
         **{note.about: note.text for note in data_notes(first) if note.about != "model"},
-        "gain": "of the last checkpoint over the first",
-        "by": f"the first checkpoint with that share of the gain; {NOTHING} where it cannot be told from 0",
-        "mean": "over the training: the area under the curve, divided by the number of updates",
-        INTERVAL: f"[ ] 95 %, {_covers(first, len(seeds), n_resamples)}; of all steps in the figure and in the CSV",
-        "variance": _variance(bootstrapped[-1][1], layers.index(best), best, first.clusters) if has_variance else "",
+        **_NOTES,
+        INTERVAL: f"[ ] 95 %, {covers}; of all steps in the figure and in the CSV",
+        "variance": variance,
         "left out": f"steps that not all seeds have: {', '.join(map(str, left_out))}" if left_out else "",
     }
     return StepTable.of(

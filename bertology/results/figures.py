@@ -416,11 +416,11 @@ def plot_pipeline(tables: Sequence[Table]) -> Figure:
     left.set_xlim(0, 1.12 * max((line.row.n_layers or 0) for line in lines))
     left.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=7))
     left.legend(loc="upper center", bbox_to_anchor=(0.5, -0.09), ncols=2, fontsize=7.5, frameon=False)
-    for ax, color, factor, first, table in zip(
-        (middle, right), (BLUE, VERMILION), (1, 100), (0, 1), profiles, strict=True
-    ):
-        known = ([cell.score for cell in line.cells if cell.score] for line in table.lines)
-        _draw_profile(ax, [tuple(factor * score.value for score in scores) for scores in known], color, first=first)
+    for ax, color, factor, table in zip((middle, right), (BLUE, VERMILION), (1, 100), profiles, strict=True):
+        scores = [
+            zip(map(int, table.headers), (cell.score for cell in line.cells), strict=True) for line in table.lines
+        ]
+        _draw_profile(ax, [{layer: factor * one.value for layer, one in of if one} for of in scores], color)
     for ax, title in ((left, "mean layer"), (middle, "weight of each layer"), (right, "gain of each layer, points")):
         write_title(ax, title, size=9.5)
         ax.tick_params(labelsize=8, color=GREY, labelcolor=TEXT)
@@ -438,27 +438,27 @@ def plot_pipeline(tables: Sequence[Table]) -> Figure:
     return figure
 
 
-def _draw_profile(ax: Axes, profiles: Sequence[tuple[float, ...]], color: str, *, first: int) -> None:
+def _draw_profile(ax: Axes, profiles: Sequence[Mapping[int, float]], color: str) -> None:
     """Draw a row of small bars for each task, one a layer, each row to its own scale."""
-    longest = max((len(profile) for profile in profiles), default=0)
+    layers = sorted(set[int]().union(*profiles)) or [0]
     for place, profile in enumerate(profiles):
         if not profile:
-            ax.annotate(NOTHING, (first, place), ha="center", va="center", color=GREY)
+            ax.annotate(NOTHING, (layers[0], place), ha="center", va="center", color=GREY)
             continue
         # Room above the line for what is gained, and below it for what is lost; the axis runs down.
-        values = np.array(profile)
+        values = np.array(list(profile.values()))
         highest, lowest = max(0.0, values.max()), min(0.0, values.min())
         heights = values * 0.74 / max(highest - lowest, 1e-12)
         line = place - 0.34 + max(0.0, heights.max())
         pale = np.where(values >= 0, 1.0, 0.35).tolist()
-        for layer, (height, alpha) in enumerate(zip(heights, pale, strict=True), start=first):
+        for layer, height, alpha in zip(profile, heights, pale, strict=True):
             ax.bar(layer, -height, bottom=line, width=0.8, color=color, alpha=alpha)
         top = int(np.abs(values).argmax())
         text, side = f"{values[top]:.2g}".replace("-", "−"), "bottom" if values[top] >= 0 else "top"
-        ax.annotate(text, (top + first, line - heights[top]), ha="center", va=side, fontsize=6.5, color=GREY)
-    ax.set_xlim(first - 0.6, first + longest - 0.4)
-    every = FixedLocator(range(first, first + longest))
-    ax.xaxis.set_major_locator(every if longest <= 9 else MaxNLocator(integer=True, nbins=9))
+        ax.annotate(text, (list(profile)[top], line - heights[top]), ha="center", va=side, fontsize=6.5, color=GREY)
+    ax.set_xlim(layers[0] - 0.6, layers[-1] + 0.6)
+    every = FixedLocator(layers)
+    ax.xaxis.set_major_locator(every if len(layers) <= 9 else MaxNLocator(integer=True, nbins=9))
 
 
 def plot_over_steps(tables: Sequence[StepTable]) -> Figure:

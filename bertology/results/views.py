@@ -667,6 +667,7 @@ def head_place(head: str) -> tuple[int, ...]:
 
 
 def _head_tables(rows: Sequence[ResultRow], baselines: Sequence[ResultRow]) -> tuple[Table, Table]:
+    """The best heads and all heads of one task, model and reading, by one metric or, of all items, by several."""
     init, chosen_on = own_init(rows), next((on for row in rows if (on := row.param("chosen_on"))), None)
     dev = grouped([row for row in rows if row.split == chosen_on], "init", "metric", "group")
     test = grouped([row for row in rows if row.split != chosen_on], "init", "metric", "group")
@@ -710,22 +711,28 @@ def _head_tables(rows: Sequence[ResultRow], baselines: Sequence[ResultRow]) -> t
         corner=MEASURED,
         spare=("next", "mean"),
     )
+    return shown, _all_heads(shown, scores, labels, metric, where)
+
+
+def _all_heads(
+    shown: Table, scores: Mapping[str, Mapping[str, Score]], baselines: Sequence[str], metric: str, chosen_on: str
+) -> Table:
+    """All heads by the lines of a table of the best ones, these marked."""
     heads = sorted(set().union(*scores.values()), key=head_place)
-    rows_of = {head: [of.get(head) for of in scores.values()] for head in heads}
-    rows_of |= {label: [line[place] for line in best.values()] for place, label in enumerate(labels, 5)}
-    every = Table.of(
-        f"{about.task} · {f'{metric_title(metric)}, all heads' if metric else 'heads'}",
+    rows = {head: [of.get(head) for of in scores.values()] for head in heads}
+    rows |= {label: shown.scores(label) for label in baselines}
+    return Table.of(
+        f"{shown.task} · {f'{metric_title(metric)}, all heads' if metric else 'heads'}",
         scores,
-        rows_of,
-        [*_head_data(about), Note(STAR, f"the best head, chosen on {where}")],
-        metric=[row.metric for row in behind.values()],
+        rows,
+        [*_head_data(shown.row), Note(STAR, f"the best head, chosen on {chosen_on}")],
+        metric=[line.row.metric for line in shown.lines],
         intervals=False,
-        best={(str(row.head), column) for column, row in enumerate(behind.values())},
-        baselines=labels,
-        about=about,
+        best={(str(line.row.head), column) for column, line in enumerate(shown.lines)},
+        baselines=baselines,
+        about=shown.about,
         corner="Head",
     )
-    return shown, every
 
 
 def _head_notes(about: ResultRow, chosen_on: str, baselines: Sequence[Note], told: Mapping[str, Any]) -> Iterator[Note]:
@@ -864,52 +871,61 @@ def pipeline_tables(rows: Sequence[ResultRow], tables: Sequence[LayerTable]) -> 
     for row in rows:
         if row.readout in (MIX, CUMULATIVE) and row.control == ITSELF and row.status == "ok":
             mixed[_asked(row)] = None
-    depths, behind = dict[int, dict[str, Cell]](), dict[int, ResultRow]()
-    weights, gains = dict[int, list[Any]](), dict[int, list[Any]]()
-    paces, seeds = list[float](), list[int]()
-    for n, key in enumerate(mixed):
-        of_key = [row for row in rows if row.model and _asked(row) == key]
-        scored = [row for row in of_key if row.control == ITSELF and row.value is not None]
-        # Random weights stand beside pretrained ones as a control, but may be what is asked about.
-        init = own_init(scored)
-        own = [row for row in scored if row.init == init]
-        by_readout: dict[str | None, LayerTable] = {}
-        for table in tables:
-            if _asked(table.about) == key:
-                readout = table.about.readout
-                by_readout.setdefault(readout if readout in (MIX, CUMULATIVE, CONCATENATED) else "single", table)
-        behind[n] = own[0] if own else of_key[0]
-        metric = next((row.metric for row in own if row.main_metric), behind[n].metric)
-        of_mix = (row.param("details", {}) for row in own if row.readout == MIX and row.metric == metric)
-        details: Mapping[str, Any] = next(of_mix, {})
-        mixtures = by_readout[CUMULATIVE].lines if CUMULATIVE in by_readout else ()
-        grown = [line.main.value for line in mixtures if line.main]
-        depths[n] = _depth(own, [row for row in scored if row.init == "random" != init], metric, by_readout)
-        weights[n] = [formatted_cell(Score(weight), ".2f") for weight in details.get("mix_weights", ())]
-        gains[n] = [score_cell(Score(after - before), metric) for before, after in itertools.pairwise(grown)]
-        paces += [details["mix_pace"]] if details.get("mix_pace") and depths[n][_GRAVITY].score else []
-        seeds.append(len({row.seed for row in own}))
     if not mixed:
         return ()
-    several = len({row.model for row in behind.values()}) > 1
-    how: dict[str, Any] = {"behind": behind, "corner": "Task"}
-    how["labels"] = {n: f"{row.task} · {row.model}" if several else row.task for n, row in behind.items()}
+    found = (_mixture(key, rows, tables) for key in mixed)
+    behind, depths, weights, gains, seeds, paces = zip(*found, strict=True)
+    several = len({row.model for row in behind}) > 1
+    how: dict[str, Any] = {"behind": dict(enumerate(behind)), "corner": "Task"}
+    how["labels"] = {n: f"{row.task} · {row.model}" if several else row.task for n, row in enumerate(behind)}
     # What is known of no task has no column.
-    headers = [one for one in depths[0] if any(of[one].text not in (NOTHING, "") for of in depths.values())]
-    cells = {n: [of[header] for header in headers] for n, of in depths.items()}
-    drawn = any(of[_GRAVITY].interval for of in depths.values())
+    headers = [one for one in depths[0] if any(of[one].text not in (NOTHING, "") for of in depths)]
+    cells = {n: [of[header] for header in headers] for n, of in enumerate(depths)}
+    drawn, pace = any(of[_GRAVITY].interval for of in depths), next(filter(None, paces), None)
     over = "[ ] over seeds, which draw the training data anew" if drawn else "no interval: it comes from one seed's fit"
-    faster = f"; the weights are learned {paces[0]:g} times as fast as others, on which it depends" if paces else ""
+    faster = f"; the weights are learned {pace:g} times as fast as others, on which it depends" if pace else ""
     texts = {**_DEPTHS, _GRAVITY: _DEPTHS[_GRAVITY] + over + faster, INTERVAL: f"[ ] 95 %, {covered(seeds)}"}
     notes = [Note(header, text) for header, text in texts.items() if header in (*headers, INTERVAL)]
-    notes += alignment_notes(*behind.values())
-    shown = [Table.of("where in the model tasks are solved, %", headers, cells, notes, **how)]
-    titles = "weight of each layer in the mixture", "gain of each layer"
-    for title, first, of_layers in zip(titles, (0, 1), (weights, gains), strict=True):
-        longest = max(map(len, of_layers.values()))
-        padded = {n: [*values, *[None] * (longest - len(values))] for n, values in of_layers.items()}
-        shown.append(Table.of(title, map(str, range(first, first + longest)), padded, (), series=longest, **how))
+    shown = [
+        Table.of("where in the model tasks are solved, %", headers, cells, [*notes, *alignment_notes(*behind)], **how)
+    ]
+    for title, every in (("weight of each layer in the mixture", weights), ("gain of each layer", gains)):
+        layers = sorted(set().union(*every))
+        of_layers = {n: [of.get(layer) for layer in layers] for n, of in enumerate(every)}
+        shown.append(Table.of(title, map(str, layers), of_layers, (), series=len(layers), **how))
     return tuple(shown)
+
+
+def _mixture(key: Any, rows: Sequence[ResultRow], tables: Sequence[LayerTable]) -> tuple[Any, ...]:
+    """A line of the tables of mixtures.
+
+    Returns a row behind it, its depths, weights and gains by layer, the number of seeds, and the factor of the learned
+    numbers before the softmax, None without a centre of gravity or where it is not known.
+    """
+    of_key = [row for row in rows if row.model and _asked(row) == key]
+    scored = [row for row in of_key if row.control == ITSELF and row.value is not None]
+    # Random weights stand beside pretrained ones as a control, but may be what is asked about.
+    init = own_init(scored)
+    own = [row for row in scored if row.init == init]
+    by_readout: dict[str | None, LayerTable] = {}
+    for table in tables:
+        if _asked(table.about) == key:
+            readout = table.about.readout
+            by_readout.setdefault(readout if readout in (MIX, CUMULATIVE, CONCATENATED) else "single", table)
+    about = own[0] if own else of_key[0]
+    metric = next((row.metric for row in own if row.main_metric), about.metric)
+    of_mix = (row.param("details", {}) for row in own if row.readout == MIX and row.metric == metric)
+    details: Mapping[str, Any] = next(of_mix, {})
+    mixtures = by_readout[CUMULATIVE].lines if CUMULATIVE in by_readout else ()
+    grown = [(line.layer, line.main.value) for line in mixtures if line.main]
+    depths = _depth(own, [row for row in scored if row.init == "random" != init], metric, by_readout)
+    learned = details.get("mix_weights", ())
+    layers = details.get("layers") or range(len(learned))
+    weights = {layer: formatted_cell(Score(weight), ".2f") for layer, weight in zip(layers, learned, strict=True)}
+    steps = itertools.pairwise(grown)
+    gains = {layer: score_cell(Score(after - before), metric) for (_, before), (layer, after) in steps}
+    pace = details.get("mix_pace") if depths[_GRAVITY].score else None
+    return about, depths, weights, gains, len({row.seed for row in own}), pace
 
 
 _DEPTHS = {
