@@ -417,10 +417,11 @@ def plot_pipeline(tables: Sequence[Table]) -> Figure:
     left.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=7))
     left.legend(loc="upper center", bbox_to_anchor=(0.5, -0.09), ncols=2, fontsize=7.5, frameon=False)
     for ax, color, factor, table in zip((middle, right), (BLUE, VERMILION), (1, 100), profiles, strict=True):
-        scores = [
-            zip(map(int, table.headers), (cell.score for cell in line.cells), strict=True) for line in table.lines
-        ]
-        _draw_profile(ax, [{layer: factor * one.value for layer, one in of if one} for of in scores], color)
+        profile, layers = list[dict[int, float]](), list(map(int, table.headers))
+        for line in table.lines:
+            known = zip(layers, line.cells, strict=True)
+            profile.append({layer: factor * cell.score.value for layer, cell in known if cell.score})
+        _draw_profile(ax, profile, color)
     for ax, title in ((left, "mean layer"), (middle, "weight of each layer"), (right, "gain of each layer, points")):
         write_title(ax, title, size=9.5)
         ax.tick_params(labelsize=8, color=GREY, labelcolor=TEXT)
