@@ -22,7 +22,7 @@ from bertology.families.request import CorpusSettings, parse_layers
 from bertology.measures.trees import rooted, spanning_trees
 from bertology.probing.items import scored_words
 from bertology.results import Results, read_results
-from bertology.results.predictions import KEPT
+from bertology.results.predictions import KEPT, TreeProbe
 from bertology.results.trees import TreeReading
 from bertology.runner import ProbeRequest, run_probes
 from bertology.runner.experiment import Experiment, ModelSettings, load_experiment
@@ -30,8 +30,6 @@ from bertology.runner.plan import make_plan
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-    from bertology.readouts.kept import TreeProbe
 
 _POCKET, _TASK, _RELATION = "pocket", "structural_parse", "deprel"
 Setting = TypeVar("Setting", ModelSettings, CorpusSettings)
@@ -128,7 +126,7 @@ def parse(
         probe = _fitted(request, progress)
     else:  # the treebank is not needed, and need not be there
         probe = _kept(request.probe, model.title, fingerprint, None if layers is None else layers[0])
-    layer, pooling = probe.origin.layer if layers is None else layers[0], request.pooling or probe.origin.pooling
+    layer, pooling = probe.layer if layers is None else layers[0], request.pooling or probe.origin.pooling
     probe.check(model_fingerprint=fingerprint, layer=layer, pooling=pooling)
     encoder = load_encoder(source, **weights, device=request.device, trust_remote_code=request.trust_remote_code)
     vectors = read_words(encoder, Sentences([sentence]), layers=(layer,), pooling=pooling)
@@ -157,7 +155,7 @@ def read_tree(sentence: Sentence, probe: TreeProbe, vectors: Tensor) -> TreeRead
     gold = sentence.layers.get(_RELATION) if sentence.heads is not None else None
     return TreeReading(
         words=sentence.words,
-        layer=probe.origin.layer,
+        layer=probe.layer,
         model=probe.origin.model,
         gold=sentence.heads,
         edges=edges,
@@ -182,8 +180,6 @@ def _model(request: ParseRequest) -> ModelSettings:
 
 def _fitted(request: ParseRequest, progress: Callable[[str], Progress]) -> TreeProbe:
     """The probe of a layer, or of the layer that is best on dev, fitted now unless it was before."""
-    from bertology.readouts.kept import TreeProbe
-
     asked = ProbeRequest(
         tasks=_TASK,
         layers="all" if request.layer is None else str(request.layer),
@@ -207,19 +203,19 @@ def _kept(path: Path, model: str, fingerprint: str, layer: int | None) -> TreePr
     every = _kept_at(path)
     if not path.is_dir():
         return next(iter(every.values()))
-    probes = {cell: probe for cell, probe in every.items() if probe.distance is not None}
+    probes = {cell: probe for cell, probe in every.items() if "distance" in probe.tensors}
     fitting = {
-        cell: (probe.depth is not None, probe.relation is not None, probe.origin.task)
+        cell: ("depth" in probe.tensors, "relation" in probe.tensors, probe.origin.task)
         for cell, probe in probes.items()
-        if probe.origin.model_fingerprint == fingerprint and layer in (None, probe.origin.layer)
+        if probe.origin.model_fingerprint == fingerprint and layer in (None, probe.layer)
     }
     if not fitting:
-        names = sorted({f"{probe.origin.model} layer {probe.origin.layer}" for probe in probes.values()})
+        names = sorted({f"{probe.origin.model} layer {probe.layer}" for probe in probes.values()})
         where = "" if layer is None else f" in layer {layer}"
         raise BertologyError(f"{path}: no probe of distances{where} of {model}; there are {', '.join(names) or 'none'}")
     # Of those that fit, the ones with most outputs, and of these the one that was best on dev.
     best = [cell for cell in fitting if fitting[cell] == max(fitting.values())]
-    if len({probes[cell].origin.layer for cell in best}) > 1:
+    if len({probes[cell].layer for cell in best}) > 1:
         losses = _dev_losses(read_results(path)) if (path / "results.parquet").is_file() else {}
         if not losses.keys() >= set(best):
             raise BertologyError(f"{path}: no results there tell which layer is best on dev; choose one with --layer")
@@ -229,8 +225,6 @@ def _kept(path: Path, model: str, fingerprint: str, layer: int | None) -> TreePr
 
 def _kept_at(path: Path) -> dict[str, TreeProbe]:
     """The probes that are kept in a folder, or the one in a file, by cell."""
-    from bertology.readouts.kept import TreeProbe
-
     if not path.is_dir():
         return {path.stem: TreeProbe.load(path.with_suffix(""))}
     folder = path / KEPT if (path / KEPT).is_dir() else path

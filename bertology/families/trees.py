@@ -18,7 +18,7 @@ from bertology.measures.trees import rooted, spanning_trees, tree_depths
 from bertology.probing import ControlNote, Probe, RepresentationProbe
 from bertology.probing.items import TreeExamples
 from bertology.readouts import ReadoutKind, readout_kind
-from bertology.results.predictions import KEPT, Kept, Stopwatch, read_labels, read_scores
+from bertology.results.predictions import KEPT, Kept, Stopwatch, TreeProbe, read_labels, read_scores
 
 if TYPE_CHECKING:
     from bertology.readouts.structural import FittedStructural
@@ -108,9 +108,8 @@ def fit_trees(group: FitGroup, job: Resources) -> None:
 
     from bertology.activations import SpanVectors
     from bertology.readouts import StructuralReadout, TreeTargets, fit_ranks, make_readout
-    from bertology.readouts.kept import ProbeOrigin, TreeProbe
 
-    watch, first, pair = Stopwatch(), group[0], job.pair
+    watch, first = Stopwatch(), group[0]
     data = task_data(first.probe, job.pair.splits).without(job.pair.unreadable)
     trees, problems, fraction = cast(Mapping[str, TreeExamples], data.trees), first.problems, first.config.fraction
     weights = np.stack([data.weights(problem.seed, fraction) for problem in problems])
@@ -149,7 +148,6 @@ def fit_trees(group: FitGroup, job: Resources) -> None:
             values = {asks: value for asks, (_, value) in zip(of_rank, parts, strict=True)}
             yield parts[0][0], values.get("distances"), values.get("depths")
 
-    both = _ASKS["arcs"]
     gold = [data.test.values[code] for code in data.test.codes.tolist()]
     left_out = _words_left_out(test)
     packages = ("torch", "transformers", "numpy", "scipy")
@@ -161,25 +159,15 @@ def fit_trees(group: FitGroup, job: Resources) -> None:
         n_params = sum(one.n_params for one in fits) + (regression.n_params if regression else 0)
         for number, problem in enumerate(problems):
             for place, cell in enumerate(cells.cells_of(problem)):
-                relation = None
+                tensors = {
+                    name: of_rank[asks].maps[number, place]
+                    for asks, name in zip(_ASKS["arcs"], ("distance", "depth"), strict=True)
+                    if asks in of_rank
+                }
                 if regression is not None:
                     model, at = regression.model, (number, place, 0)
-                    relation = torch.cat([model.coefficients[at].T, model.intercepts[at][None]])
-                origin = ProbeOrigin(
-                    model=pair.source.name,
-                    model_fingerprint=pair.fingerprints[cells.weights],
-                    layer=cast(int, cells.layers[place]),
-                    dim=fits[0].dim,
-                    pooling=pair.request.pooling,
-                    task=f"{cells.probe.task}.v{cells.probe.version}",
-                    corpus=pair.corpus.name,
-                    train_fingerprint=pair.splits.train.fingerprint,
-                    readout=cells.readout,
-                    relations=names,
-                    settings=dict(cells.config.changes),
-                )
-                distances, depths = (of_rank[asks].maps[number, place] if asks in of_rank else None for asks in both)
-                TreeProbe(origin, distances, depths, relation).save(job.run / KEPT / cell.id)
+                    tensors["relation"] = torch.cat([model.coefficients[at].T, model.intercepts[at][None]])
+                TreeProbe(writer.origin(cell, relations=names), tensors).save(job.run / KEPT / cell.id)
                 kept = data.texts(gold, marks[number][place], agreement[number, place])
                 params = {
                     **left_out,

@@ -451,14 +451,26 @@ class CellWriter:
         """
         from bertology.readouts.kept import KeptFit
 
-        cells, data, pair, request = self.cells, self.data, self.job.pair, self.job.pair.request
+        cells, data = self.cells, self.data
         problem = cells.problems[number]
-        is_control = problem.control != "none" or cells.weights.init != request.init
+        is_control = problem.control != "none" or cells.weights.init != self.job.pair.request.init
         if is_control or (fit := KeptFit.of(fitted, number, place)) is None:
             return
         cell = cells.cells_of(problem)[place]
-        layer = cast("int | None", cell.identity["layer"])
-        origin = predictions.FitOrigin(
+        origin = self.origin(
+            cell,
+            labels=() if fit.kind == "number" else data.labels[: data.n_train_labels],
+            kind=fit.kind,
+            layers=tuple(cast("list[int]", cell.identity.get("mixed_layers") or [cell.identity["layer"]])),
+            design=fit.design,
+            are_compared=data.are_compared,
+        )
+        predictions.FittedProbe(origin, fit.tensors).save(self.job.run / predictions.FITS / cell.id)
+
+    def origin(self, cell: predictions.Cell, **more: Any) -> predictions.FitOrigin:
+        """The data and vectors that a cell was fitted to, and ``more`` of its probe."""
+        cells, pair, request = self.cells, self.job.pair, self.job.pair.request
+        return predictions.FitOrigin(
             task=f"{cells.probe.task}.v{cells.probe.version}",
             corpus=pair.corpus.name,
             train_fingerprint=pair.splits.train.fingerprint,
@@ -467,21 +479,16 @@ class CellWriter:
             init=cells.weights.init,
             init_seed=cells.weights.seed,
             model_fingerprint=pair.fingerprints[cells.weights],
-            layer=layer,
+            layer=cast("int | None", cell.identity["layer"]),
             pooling=request.pooling,
             dtype=request.dtype,
             stored_dtype=request.stored_dtype,
             max_pieces=request.max_pieces,
             readout=cells.readout,
-            items=data.kind,
-            labels=() if fit.kind == "number" else data.labels[: data.n_train_labels],
-            kind=fit.kind,
-            layers=tuple(cast("list[int]", cell.identity.get("mixed_layers") or [layer])),
-            design=fit.design,
+            items=self.data.kind,
             settings=dict(cells.config.changes),
-            are_compared=data.are_compared,
+            **more,
         )
-        predictions.FittedProbe(origin=origin, tensors=fit.tensors).save(self.job.run / predictions.FITS / cell.id)
 
 
 Baseline = tuple[Predictions, Mapping[str, Any], Mapping[str, Any]]

@@ -8,20 +8,17 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar, cast
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from pydantic import TypeAdapter
 from torch import Tensor
 
 from bertology._files import FORMAT, opened, parse_json, write_atomically
 from bertology._machine import Workers
-from bertology.errors import FitError, ResultsError
+from bertology.errors import ResultsError
 from bertology.readouts._edge import Design, FittedEdge, Probes, log_probs, span_scores
 from bertology.readouts._fitting import FittedScores
 from bertology.readouts._sources import AnySource, FeatureSource, as_spans, pooled
 from bertology.readouts.linear import Affine, FittedRegression
-from bertology.readouts.structural import squared_distances
 
 Origin = TypeVar("Origin")
 Kind = Literal["softmax", "sigmoid", "sets", "scores", "number"]
@@ -140,80 +137,3 @@ class KeptFit:
             if "hidden" in self.tensors:
                 hidden = torch.addmm(self.tensors["hidden_bias"], hidden, self.tensors["hidden"].T).relu_()
             yield items, torch.addmm(self.tensors["intercepts"], hidden, self.tensors["coefficients"].T)
-
-
-@dataclass(frozen=True)
-class ProbeOrigin:
-    """The model and data that a probe was fitted on, which decide to which vectors it applies."""
-
-    model: str
-    model_fingerprint: str
-    layer: int
-    dim: int
-    pooling: str
-    task: str
-    corpus: str
-    train_fingerprint: str
-    """Fingerprint of the sentences it was fitted on."""
-    readout: str
-    relations: tuple[str, ...] = ()
-    """Names of the relations, in the order of the probe's."""
-    settings: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, eq=False)
-class TreeProbe:
-    """Linear maps of one layer: of distances, of depths, of relations, or of several of these."""
-
-    origin: ProbeOrigin
-    distance: Tensor | None = None
-    """``[dim, rank]``"""
-    depth: Tensor | None = None
-    """``[dim, rank]``"""
-    relation: Tensor | None = None
-    """``[dim + 1, relation]``, the last row what is added."""
-
-    def check(self, *, model_fingerprint: str, layer: int, pooling: str) -> None:
-        """Raise :class:`FitError` unless vectors of this model, layer and pooling are what the probe was fitted on."""
-        origin = self.origin
-        wrong = None
-        if model_fingerprint != origin.model_fingerprint:
-            remedy = "ask it of that one, or fit one on this"
-            wrong = origin.model, f"another encoder's vectors; {remedy}"
-        elif layer != origin.layer:
-            wrong = f"layer {origin.layer}", f"layer {layer}"
-        elif pooling != origin.pooling:
-            wrong = f"the {origin.pooling} of a word's pieces", f"their {pooling}"
-        if wrong:
-            raise FitError(f"the probe was fitted on {wrong[0]}: it cannot read {wrong[1]}")
-
-    def distances(self, vectors: Tensor) -> NDArray[np.float32] | None:
-        """``[word, word]`` squared distances of ``[word, dim]`` vectors; None without a map for them."""
-        if self.distance is None:
-            return None
-        return np.asarray(squared_distances(vectors.float() @ self.distance).clamp_(min=0).numpy())
-
-    def depths(self, vectors: Tensor) -> NDArray[np.float32] | None:
-        """``[word]`` depths of ``[word, dim]`` vectors; None without a map for them."""
-        return None if self.depth is None else np.asarray((vectors.float() @ self.depth).square().sum(-1).numpy())
-
-    def relations(self, vectors: Tensor) -> tuple[str, ...] | None:
-        """``[word]`` the most probable relation of each word to its head; None without a map for them."""
-        if self.relation is None:
-            return None
-        scores = vectors.float() @ self.relation[:-1] + self.relation[-1]
-        return tuple(self.origin.relations[place] for place in scores.argmax(1).tolist())
-
-    def save(self, path: Path) -> None:
-        """Write ``path.safetensors``, then ``path.json``, which makes the probe whole."""
-        tensors = {"distance": self.distance, "depth": self.depth, "relation": self.relation}
-        save_fit(path, {name: value for name, value in tensors.items() if value is not None}, asdict(self.origin))
-
-    @classmethod
-    def load(cls, path: Path) -> TreeProbe:
-        """Read what :meth:`save` wrote; BertologyError where a file is missing, broken or of another format."""
-        origin, tensors = load_fit(path, ProbeOrigin)
-        try:
-            return cls(origin, **tensors)
-        except TypeError as error:
-            raise ResultsError(f"{path}.json: not a complete probe ({error}); fit it anew") from error

@@ -8,7 +8,7 @@ from collections import ChainMap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from bertology._files import explained_system_errors, write_derived
 from bertology._names import Registry, name_not_found, short_names
@@ -47,11 +47,11 @@ from bertology.results.rows import (
 )
 from bertology.results.table import Table, Tables, TableView
 from bertology.results.views import (
+    CUMULATIVE,
+    MIX,
     STATISTIC,
-    HeadTable,
     LayerTable,
-    PipelineLine,
-    TrainingTable,
+    StepTable,
     beside_steps,
     group_names,
     group_tables,
@@ -62,8 +62,7 @@ from bertology.results.views import (
     model_table,
     named,
     overview_of,
-    pipeline_lines,
-    pipeline_table,
+    pipeline_tables,
     refuse_mixtures,
     step_tables,
     summary_table,
@@ -75,7 +74,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_Kind = TypeVar("_Kind", Table, HeadTable)
 _MOST_STEPS = 9
 _MOST_GROUPS = 40
 """Groups that a figure has room for."""
@@ -95,11 +93,14 @@ class View(Tables):
     """
 
     tables: tuple[LayerTable, ...]
-    pipelines: tuple[PipelineLine, ...] = ()
-    """Tasks that were read by mixtures of layers."""
+    pipelines: tuple[Table, ...] = ()
+    """Of tasks that were read by mixtures of layers three tables: depths, weights and gains of layers."""
     groups: tuple[Table, ...] = ()
     """Groups of items by layers, and further statistics of each layer."""
-    head_tables: tuple[HeadTable, ...] = ()
+    head_tables: tuple[Table, ...] = ()
+    """The best attention head of each group of items, or by each metric."""
+    all_heads: tuple[Table, ...] = ()
+    """All heads by these groups or metrics, a table for each of ``head_tables``."""
     step_tables: tuple[Table, ...] = ()
     """Scores of the whole model with more and more heads off, or without each of its layers."""
     wholes: tuple[Table, ...] = ()
@@ -116,13 +117,13 @@ class View(Tables):
         for table in self.tables:
             shown += [table.table(), *[groups for groups in self.groups if groups.about is table.about]]
         shown += [summary_table(self.overview)] if len(self.overview) > 1 else []
-        shown += [pipeline_table(self.pipelines)] if self.pipelines else []
-        return (*shown, *[table.table() for table in self.head_tables], *self.step_tables, *self.wholes)
+        shown += self.pipelines[:1]
+        return (*shown, *self.head_tables, *self.step_tables, *self.wholes)
 
     def whole(self) -> tuple[Table, ...]:
-        """All tables, with every head and seed."""
+        """All tables, with every head and seed, and the layers of mixtures."""
         by_seed = [table.seeds() for table in self.tables if table.n_seeds > 1]
-        return (*self.shown(), *by_seed, *[table.every_head() for table in self.head_tables])
+        return (*self.shown(), *by_seed, *self.pipelines[1:], *self.all_heads)
 
     def plot(self, ax: Axes | None = None) -> Figure:
         """Score by layer, with intervals and baselines; several tasks side by side, or one where ``ax`` is given."""
@@ -148,14 +149,13 @@ class View(Tables):
 
     def heads(self) -> TableView:
         """Attention heads by all that is measured of them, such as relations, the best head of each marked."""
-        _some(self.head_tables, "scores of attention heads")
-        return TableView(tuple(table.every_head() for table in self.head_tables))
+        return TableView(_some(self.all_heads, "scores of attention heads"))
 
     def plot_heads(self, task: str | None = None) -> Figure:
         """The same of one task as a picture, layers by heads, a panel for each thing measured."""
         from bertology.results.figures import plot_head_table
 
-        return plot_head_table(_some(self.head_tables, "scores of attention heads", task=task)[0])
+        return plot_head_table(_some(self.all_heads, "scores of attention heads", task=task)[0])
 
     def plot_steps(self, metric: str | None = None) -> Figure:
         """The whole model as heads are switched off, or without each of its layers, by the main metric or another."""
@@ -179,7 +179,9 @@ class View(Tables):
 
     def pipeline(self) -> TableView:
         """Tasks by where in the model they are solved: centre of gravity, expected layer (Tenney et al. 2019b)."""
-        return TableView((pipeline_table(self.pipelines),))
+        if not self.pipelines:
+            raise ResultsError(f"no task was read by a mixture of layers: run it with readouts {MIX} and {CUMULATIVE}")
+        return TableView(self.pipelines[:1])
 
     def plot_pipeline(self) -> Figure:
         """The same as bars, with the weight and the gain of each layer."""
@@ -196,8 +198,9 @@ class View(Tables):
             figures["heatmap"] = self.heatmap()
         if self.pipelines:
             figures["pipeline"] = self.plot_pipeline()
-        for table in self.head_tables:
-            figures.setdefault(draw.named_after("heads", table.task, table.metric), draw.plot_head_table(table))
+        for table in self.all_heads:
+            metric = table.metric if table.row.group is not None else ""
+            figures.setdefault(draw.named_after("heads", table.task, metric), draw.plot_head_table(table))
         for steps in self.step_tables:
             kind = "layers" if steps.row.layer is not None else "steps"
             figures.setdefault(draw.named_after(kind, steps.row.task, steps.metric), draw.plot_step_table(steps))
@@ -209,7 +212,7 @@ class View(Tables):
         return figures
 
 
-def _some(tables: Sequence[_Kind], what: str, **wanted: str | None) -> tuple[_Kind, ...]:
+def _some(tables: Sequence[Table], what: str, **wanted: str | None) -> tuple[Table, ...]:
     """The tables that there are, or those of a task or metric; a :class:`ResultsError` where there is none."""
     known = {name: [of.task if name == "task" else of.metric for of in tables] for name in wanted}
     places = [n for n in range(len(tables)) if all(value in (None, known[name][n]) for name, value in wanted.items())]
@@ -227,23 +230,23 @@ class OverSteps(Tables):
     It shows as tables in a notebook, in ``print`` and in a rich console.
     """
 
-    tables: tuple[TrainingTable, ...]
+    tables: tuple[StepTable, ...]
     orders: tuple[Table, ...] = ()
     """Orders of the tasks of trainings with several."""
 
     def shown(self) -> tuple[Table, ...]:
         """The tables, thinned to at most nine steps, each followed by when most of its gain is reached."""
         shown: list[Table] = []
-        for table, of in zip((table.table() for table in self.tables), self.tables, strict=True):
+        for table in self.tables:
             first, last = len(table.headers) - table.series, len(table.headers) - 1
             steps, whole = table.columns(range(first, last + 1)), table.columns([*range(first), last])
-            title = f"{of.task} · when most of its gain is reached"
+            title = f"{table.subject} · when most of its gain is reached"
             shown += [steps.thinned(_MOST_STEPS), replace(whole, title=title, series=0, spare=("gain",))]
         return (*shown, *self.orders)
 
     def whole(self) -> tuple[Table, ...]:
         """The tables with every step."""
-        return (*[table.table() for table in self.tables], *self.orders)
+        return (*self.tables, *self.orders)
 
     def to_pandas(self) -> pd.DataFrame:
         """A line for each task, training, layer and step.
@@ -255,10 +258,10 @@ class OverSteps(Tables):
 
         lines = []
         for table in self.tables:
-            of_table = table.task, table.about.corpus, table.training, table.metric
-            for line in table.lines:
-                for step, score in zip(table.steps, line.scores, strict=True):
-                    lines.append((*of_table, line.layer, step, score.value, score.low, score.high))
+            of_table = table.subject, table.row.corpus, table.training, table.metric
+            for layer, scores in table.by_layer().items():
+                for step, score in zip(table.steps, scores, strict=True):
+                    lines += [(*of_table, layer, step, score.value, score.low, score.high)] if score else []
         return pd.DataFrame(lines, columns=["task", "corpus", "training", "metric", "layer", "step", *_SCORE])
 
     def plot(self) -> Figure:
@@ -274,9 +277,10 @@ class OverSteps(Tables):
         from bertology.results.figures import plot_layers_by_steps
 
         for table in self.tables:
-            if task in (None, table.task):
+            if task in (None, table.subject):
                 return plot_layers_by_steps(table)
-        raise ResultsError(f"task {task} has no scores over steps: there is {', '.join(t.task for t in self.tables)}")
+        known = ", ".join(table.subject for table in self.tables)
+        raise ResultsError(f"task {task} has no scores over steps: there is {known}")
 
     def figures(self) -> Mapping[str, Figure]:
         """All figures, by the names of their files in a run's folder."""
@@ -342,12 +346,13 @@ class Results(Tables):
         """
         rows = named(self.rows, short_names([row.model for row in self.rows]))
         tables = layer_tables(rows, self.comparisons, metric=metric)
-        pipelines = pipeline_lines(rows, tables)
+        pipelines = pipeline_tables(rows, tables)
         heads, steps, wholes = head_tables(rows), step_tables(rows), whole_tables(rows)
+        best, every = zip(*heads, strict=True) if heads else ((), ())
         if not (tables or pipelines or heads or steps or wholes):
             raise ResultsError("there are no scores of any layer to show")
         groups = group_tables(rows, tables) + group_tables(rows, tables, statistics=True)
-        return View(tables, pipelines, groups, heads, steps, wholes)
+        return View(tables, pipelines, groups, best, every, steps, wholes)
 
     def over_steps(self, *, n_resamples: int = 1000, seed: int = 0) -> OverSteps:
         """Scores over the checkpoints of a training: layers by steps of each task, and which task comes first.

@@ -40,11 +40,11 @@ from bertology.errors import ResultsError
 from bertology.measures.metrics import DRAWN_COLUMNS, LAYER_COLUMNS, is_dotted, metric_form
 from bertology.results.rows import INITS, Score
 from bertology.results.table import (
+    INTERVAL,
     NOTHING,
     Table,
     axis_ends,
     brief,
-    covered,
     data_of,
     metric_title,
     number,
@@ -53,10 +53,8 @@ from bertology.results.table import (
     without_folders,
 )
 from bertology.results.views import (
-    HeadTable,
     LayerTable,
-    PipelineLine,
-    TrainingTable,
+    StepTable,
     head_place,
     steps_shown,
     summary_headers,
@@ -366,17 +364,16 @@ def plot_heads(panels: Sequence[tuple[str, NDArray[np.float64]]], layers: Sequen
     return figure
 
 
-def plot_head_table(table: HeadTable) -> Figure:
-    """Draw the first twelve lines of a table, which are those with most items."""
-    panels = []
-    layers = sorted({head_place(head)[0] for head in table.heads})
-    n_heads = max(head_place(head)[1] for head in table.heads)
-    for line in table.lines[:_MOST_PANELS]:
-        values = np.full((len(layers), n_heads), np.nan)
-        for head, score in line.heads.items():
-            layer, place = head_place(head)
-            values[layers.index(layer), place - 1] = score.value
-        panels.append((table.label(line), values))
+def plot_head_table(table: Table) -> Figure:
+    """Draw the first twelve columns of a table of all heads, which are those with most items."""
+    places = {line.label: head_place(line.label) for line in table.lines if not line.baseline}
+    layers, panels = sorted({layer for layer, _ in places.values()}), []
+    for header in table.headers[:_MOST_PANELS]:
+        scores = table.column(header)
+        values = np.full((len(layers), max(place for _, place in places.values())), np.nan)
+        for head, (layer, place) in places.items():
+            values[layers.index(layer), place - 1] = scores[head].value if head in scores else np.nan
+        panels.append((header, values))
     return plot_heads(panels, layers)
 
 
@@ -401,65 +398,71 @@ def plot_step_table(table: Table) -> Figure:
 _BAR = 0.36
 
 
-def plot_pipeline(lines: Sequence[PipelineLine]) -> Figure:
+def plot_pipeline(tables: Sequence[Table]) -> Figure:
     """Draw for each task expected layer and centre of gravity, and next to them weights and gains by layer."""
-    if not lines:
+    if not tables:
         raise ResultsError("no task was read by a mixture of layers: there is nothing to draw")
+    depths, *profiles = tables
+    lines = depths.lines
     figure = new_figure(9.2, 1.7 + 0.52 * len(lines))
     left, middle, right = figure.subplots(1, 3, sharey=True, width_ratios=(1.25, 1, 1))
     for name, shift, color in (("expected layer", -_BAR / 2, VERMILION), ("centre of gravity", _BAR / 2, BLUE)):
-        scores = [line.scores[name] or Score(math.nan) for line in lines]
+        scores = [score or Score(math.nan) for score in depths.scores(name)]
         bounds = [[s.value if bound is None else bound for bound in (s.low, s.value, s.high)] for s in scores]
         low, value, high = np.array(bounds, dtype=np.float64).T
         errors = {"xerr": np.abs([value - low, high - value]), "error_kw": {"elinewidth": 1.1, "ecolor": TEXT}}
         bars = left.barh(np.arange(len(lines)) + shift, value, height=_BAR * 0.9, color=color, label=name, **errors)
         left.bar_label(bars, fmt="%.2f", padding=3, fontsize=7.5, color=TEXT)
-    left.set_xlim(0, 1.12 * max((line.about.n_layers or 0) for line in lines))
+    left.set_xlim(0, 1.12 * max((line.row.n_layers or 0) for line in lines))
     left.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=7))
     left.legend(loc="upper center", bbox_to_anchor=(0.5, -0.09), ncols=2, fontsize=7.5, frameon=False)
-    _draw_profile(middle, [line.weights for line in lines], BLUE, first=0)
-    _draw_profile(right, [tuple(100 * gain for gain in line.gains) for line in lines], VERMILION, first=1)
+    for ax, color, factor, table in zip((middle, right), (BLUE, VERMILION), (1, 100), profiles, strict=True):
+        profile, layers = list[dict[int, float]](), list(map(int, table.headers))
+        for line in table.lines:
+            known = zip(layers, line.cells, strict=True)
+            profile.append({layer: factor * cell.score.value for layer, cell in known if cell.score})
+        _draw_profile(ax, profile, color)
     for ax, title in ((left, "mean layer"), (middle, "weight of each layer"), (right, "gain of each layer, points")):
         write_title(ax, title, size=9.5)
         ax.tick_params(labelsize=8, color=GREY, labelcolor=TEXT)
         style_axes(ax)
         # The first is explained by its legend.
         ax.set_xlabel("" if ax is left else "layer", fontsize=8.5, color=TEXT)
-    several = len({line.about.model for line in lines}) > 1
-    names = [f"{line.task}\n{brief(line.about.model)}" if several else line.task for line in lines]
+    several = len({line.row.model for line in lines}) > 1
+    names = [f"{line.row.task}\n{brief(line.row.model)}" if several else line.row.task for line in lines]
     left.set_yticks(range(len(lines)), names, fontsize=8.5)
     left.set_ylim(len(lines) - 0.5, -0.6)
-    sources = dict.fromkeys((line.about.model, line.about.corpus, line.about.split) for line in lines)
+    sources = dict.fromkeys((line.row.model, line.row.corpus, line.row.split) for line in lines)
     source = "; ".join(f"{brief(model)}, {brief(corpus)} {split}" for model, corpus, split in sources)
-    over = covered([line.n_seeds for line in lines])
+    (over,) = (note.text.removeprefix("[ ] 95 %, ") for note in depths.notes if note.about == INTERVAL)
     write_caption(figure, f"{source}. Layer 0: embeddings. Bars of the expected layer: 95 % intervals {over}.")
     return figure
 
 
-def _draw_profile(ax: Axes, profiles: Sequence[tuple[float, ...]], color: str, *, first: int) -> None:
+def _draw_profile(ax: Axes, profiles: Sequence[Mapping[int, float]], color: str) -> None:
     """Draw a row of small bars for each task, one a layer, each row to its own scale."""
-    longest = max((len(profile) for profile in profiles), default=0)
+    layers = sorted(set[int]().union(*profiles)) or [0]
     for place, profile in enumerate(profiles):
         if not profile:
-            ax.annotate(NOTHING, (first, place), ha="center", va="center", color=GREY)
+            ax.annotate(NOTHING, (layers[0], place), ha="center", va="center", color=GREY)
             continue
         # Room above the line for what is gained, and below it for what is lost; the axis runs down.
-        values = np.array(profile)
+        values = np.array(list(profile.values()))
         highest, lowest = max(0.0, values.max()), min(0.0, values.min())
         heights = values * 0.74 / max(highest - lowest, 1e-12)
         line = place - 0.34 + max(0.0, heights.max())
         pale = np.where(values >= 0, 1.0, 0.35).tolist()
-        for layer, (height, alpha) in enumerate(zip(heights, pale, strict=True), start=first):
+        for layer, height, alpha in zip(profile, heights, pale, strict=True):
             ax.bar(layer, -height, bottom=line, width=0.8, color=color, alpha=alpha)
         top = int(np.abs(values).argmax())
         text, side = f"{values[top]:.2g}".replace("-", "−"), "bottom" if values[top] >= 0 else "top"
-        ax.annotate(text, (top + first, line - heights[top]), ha="center", va=side, fontsize=6.5, color=GREY)
-    ax.set_xlim(first - 0.6, first + longest - 0.4)
-    every = FixedLocator(range(first, first + longest))
-    ax.xaxis.set_major_locator(every if longest <= 9 else MaxNLocator(integer=True, nbins=9))
+        ax.annotate(text, (list(profile)[top], line - heights[top]), ha="center", va=side, fontsize=6.5, color=GREY)
+    ax.set_xlim(layers[0] - 0.6, layers[-1] + 0.6)
+    every = FixedLocator(layers)
+    ax.xaxis.set_major_locator(every if len(layers) <= 9 else MaxNLocator(integer=True, nbins=9))
 
 
-def plot_over_steps(tables: Sequence[TrainingTable]) -> Figure:
+def plot_over_steps(tables: Sequence[StepTable]) -> Figure:
     """Draw score by step with intervals: a line for each task and training, a panel for each layer.
 
     All tables should be in one unit, such as fractions.
@@ -467,7 +470,8 @@ def plot_over_steps(tables: Sequence[TrainingTable]) -> Figure:
     Steps stand on a logarithmic scale, 0 before its beginning. Of more than twelve layers some are left out, never the
     first or the last.
     """
-    layers = sorted({line.layer for table in tables for line in table.lines})
+    curves = [table.by_layer() for table in tables]
+    layers = sorted(set().union(*curves))
     layers = [layers[place] for place in steps_shown(layers, _MOST_PANELS)]
     n_columns = min(4, len(layers), max(3, math.ceil(len(layers) / 3)))
     figure, panels = new_panels(len(layers), n_columns, 3.4, 2.9, extra=0.5, sharex=True, sharey=True)
@@ -475,13 +479,12 @@ def plot_over_steps(tables: Sequence[TrainingTable]) -> Figure:
     for at, (layer, ax) in enumerate(zip(layers, panels, strict=True)):
         # Below the last panel of a column is none that would have its numbers.
         ax.tick_params(labelbottom=at + n_columns >= len(layers))
-        for place, table in enumerate(tables):
+        for place, (table, curve) in enumerate(zip(tables, curves, strict=True)):
             training = f" · {brief(table.training)}" if several else ""
             look: dict[str, Any] = {"color": _COLORS[place % len(_COLORS)], "marker": _MARKERS[place % len(_MARKERS)]}
             look["linestyle"] = _STYLES[place // len(_COLORS) % len(_STYLES)]
-            line = next((line for line in table.lines if line.layer == layer), None)
-            scores = dict(zip(table.steps, line.scores, strict=True)) if line else {}
-            name = f"{table.task}, {titled(table.metric)}{training}"
+            scores = {step: score for step, score in zip(table.steps, curve.get(layer, ()), strict=False) if score}
+            name = f"{table.subject}, {titled(table.metric)}{training}"
             _draw_line(ax, scores, table.metric, **look, linewidth=1.4, label=name)
         ax.set_title("embeddings" if layer == 0 else f"layer {layer}", loc="left", fontsize=9.5, color=TEXT)
         draw_grid(ax)
@@ -491,7 +494,7 @@ def plot_over_steps(tables: Sequence[TrainingTable]) -> Figure:
     handles, labels = panels[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper left", ncols=min(4, len(labels)), frameon=False, fontsize=8.5)
     over = "pretraining seeds × test sentences" if any(table.n_seeds > 1 for table in tables) else "test sentences"
-    data = "; ".join(dict.fromkeys(data_of(table.about) for table in tables))
+    data = "; ".join(dict.fromkeys(data_of(table.row) for table in tables))
     trainings = ", ".join(dict.fromkeys(brief(table.training) for table in tables))
     write_caption(figure, f"{trainings} on {data}. Updates of training from left to right. Bands: 95 % over {over}.")
     return figure
@@ -508,30 +511,33 @@ def _scale_steps(ax: Axes, steps: Sequence[int]) -> None:
         one.tick_params(labelsize=8, color=GREY, labelcolor=TEXT)
 
 
-def plot_layers_by_steps(table: TrainingTable) -> Figure:
+def plot_layers_by_steps(table: StepTable) -> Figure:
     """Draw layers (rows, the embeddings at the bottom) by steps (columns); shades run over the whole picture."""
     shown = steps_shown(table.steps, 2 * _MOST_PANELS)
-    values = np.array([[line.scores[place].value for place in shown] for line in table.lines])
-    shades = _scaled(values if table.about.higher_is_better else -values)
-    steps, layers = [_BRIEF(table.steps[place]) for place in shown], [str(line.layer) for line in table.lines]
-    how: dict[str, Any] = {"title": f"{table.task} · {titled(table.metric)}", "row_title": _LAYER_AXIS}
-    caption = f"{brief(table.training)} on {data_of(table.about)}. Columns: updates of training."
+    curves = table.by_layer()
+    values = np.array(
+        [[score.value if score else np.nan for score in map(of.__getitem__, shown)] for of in curves.values()]
+    )
+    shades = _scaled(values if table.row.higher_is_better else -values)
+    steps, layers = [_BRIEF(table.steps[place]) for place in shown], list(map(str, curves))
+    how: dict[str, Any] = {"title": f"{table.subject} · {titled(table.metric)}", "row_title": _LAYER_AXIS}
+    caption = f"{brief(table.training)} on {data_of(table.row)}. Columns: updates of training."
     texts = _numbers(values, table.metric)
     return draw_cells(shades, rows=layers, columns=steps, texts=texts, caption=caption, origin="lower", **how)
 
 
-def figures_over_steps(tables: Sequence[TrainingTable]) -> Mapping[str, Figure]:
+def figures_over_steps(tables: Sequence[StepTable]) -> Mapping[str, Figure]:
     """The lines of all tables, and a heat map of each, by the names of their files."""
     if not tables:
         raise ResultsError("there are no scores over steps to draw")
-    by_unit: dict[str, list[TrainingTable]] = {}
+    by_unit: dict[str, list[StepTable]] = {}
     for table in tables:
         of_unit = "" if metric_form(table.metric).is_fraction else f"-{table.metric}"
         by_unit.setdefault(of_unit, []).append(table)
     figures = {f"over-steps{name}": plot_over_steps(same) for name, same in by_unit.items()}
     several = len({table.training for table in tables}) > 1
     for table in tables:
-        name = named_after("over-steps", table.task, brief(table.training) if several else "")
+        name = named_after("over-steps", table.subject, brief(table.training) if several else "")
         figures.setdefault(name, plot_layers_by_steps(table))
     return figures
 

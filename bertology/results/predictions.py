@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from functools import cache, cached_property, lru_cache, partial
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -550,19 +550,19 @@ class FitOrigin:
     """Fingerprint of the sentences it was fitted on."""
     model: str
     """Name by which the model is loaded again."""
-    revision: str | None
-    init: str
-    init_seed: int
+    revision: str | None = None
+    init: str = "pretrained"
+    init_seed: int = 0
     model_fingerprint: str
     layer: int | None
     """The layer; None for a fit to several layers together."""
     pooling: str
-    dtype: str
-    stored_dtype: str
-    max_pieces: int | None
+    dtype: str = "float32"
+    stored_dtype: str = "float16"
+    max_pieces: int | None = None
     readout: str
-    items: Items
-    labels: tuple[str, ...]
+    items: Items = "sentences"
+    labels: tuple[str, ...] = ()
     """The probability; None for a regression target."""
     kind: str = "softmax"
     """Kind of the scores, as :attr:`bertology.readouts.kept.KeptFit.kind`."""
@@ -573,16 +573,94 @@ class FitOrigin:
     settings: Mapping[str, Any] = field(default_factory=dict)
     are_compared: bool = False
     """Whether difference and product of the vectors of two texts follow them."""
+    relations: tuple[str, ...] = ()
+    """Of a probe of trees the names of the relations, in the order of its own."""
 
 
 @dataclass(frozen=True, eq=False)
-class FittedProbe:
-    """A probe of labels as it was fitted to one layer; :meth:`Results.fitted` finds it."""
+class KeptProbe:
+    """A probe as it was fitted, in two files: tensors, and the JSON that describes them."""
 
+    parts: ClassVar[tuple[str, ...]] = ()
+    """The tensors that it may have; any where none are named."""
     origin: FitOrigin
     tensors: Mapping[str, Tensor]
-    """``coefficients [class, dim]`` and ``intercepts [class]``, for raw vectors; of a perceptron they follow ``hidden
-    [unit, dim]`` and ``hidden_bias [unit]`` with ReLUs; of an edge probe its parameters."""
+
+    def save(self, path: Path) -> None:
+        """Write ``path.safetensors``, then ``path.json``, which makes the probe whole."""
+        from bertology.readouts.kept import save_fit
+
+        save_fit(path, self.tensors, asdict(self.origin))
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """Read what :meth:`save` wrote.
+
+        Raises:
+            BertologyError: a file is missing, broken or of another format.
+        """
+        from bertology.readouts.kept import load_fit
+
+        origin, tensors = load_fit(path, FitOrigin)
+        if cls.parts and (other := tensors.keys() - set(cls.parts)):
+            raise ResultsError(f"{path}.json: not a complete probe (it has {', '.join(sorted(other))}); fit it anew")
+        return cls(origin, tensors)
+
+
+@dataclass(frozen=True, eq=False)
+class TreeProbe(KeptProbe):
+    """Linear maps of one layer: ``distance [dim, rank]``, ``depth [dim, rank]``, ``relation [dim + 1, relation]`` (its
+    last row is what is added), or several of these."""
+
+    parts: ClassVar[tuple[str, ...]] = ("distance", "depth", "relation")
+
+    @property
+    def layer(self) -> int:
+        """The layer that it reads."""
+        return cast(int, self.origin.layer)
+
+    def check(self, *, model_fingerprint: str, layer: int, pooling: str) -> None:
+        """Raise :class:`FitError` unless vectors of this model, layer and pooling are what the probe was fitted on."""
+        origin, wrong = self.origin, None
+        if model_fingerprint != origin.model_fingerprint:
+            remedy = "ask it of that one, or fit one on this"
+            wrong = origin.model, f"another encoder's vectors; {remedy}"
+        elif layer != origin.layer:
+            wrong = f"layer {origin.layer}", f"layer {layer}"
+        elif pooling != origin.pooling:
+            wrong = f"the {origin.pooling} of a word's pieces", f"their {pooling}"
+        if wrong:
+            raise FitError(f"the probe was fitted on {wrong[0]}: it cannot read {wrong[1]}")
+
+    def distances(self, vectors: Tensor) -> NDArray[np.float32] | None:
+        """``[word, word]`` squared distances of ``[word, dim]`` vectors; None without a map for them."""
+        from bertology.readouts.structural import squared_distances
+
+        if "distance" not in self.tensors:
+            return None
+        return np.asarray(squared_distances(vectors.float() @ self.tensors["distance"]).clamp_(min=0).numpy())
+
+    def depths(self, vectors: Tensor) -> NDArray[np.float32] | None:
+        """``[word]`` depths of ``[word, dim]`` vectors; None without a map for them."""
+        if "depth" not in self.tensors:
+            return None
+        return np.asarray((vectors.float() @ self.tensors["depth"]).square().sum(-1).numpy())
+
+    def relations(self, vectors: Tensor) -> tuple[str, ...] | None:
+        """``[word]`` the most probable relation of each word to its head; None without a map for them."""
+        if "relation" not in self.tensors:
+            return None
+        scores = vectors.float() @ self.tensors["relation"][:-1] + self.tensors["relation"][-1]
+        return tuple(self.origin.relations[place] for place in scores.argmax(1).tolist())
+
+
+@dataclass(frozen=True, eq=False)
+class FittedProbe(KeptProbe):
+    """A probe of labels as it was fitted to one layer; :meth:`Results.fitted` finds it.
+
+    Its tensors are ``coefficients [class, dim]`` and ``intercepts [class]``, for raw vectors; of a perceptron they
+    follow ``hidden [unit, dim]`` and ``hidden_bias [unit]`` with ReLUs; of an edge probe its parameters.
+    """
 
     def __repr__(self) -> str:
         at = self.origin
@@ -697,23 +775,6 @@ class FittedProbe:
             if n >= len(sentences) or not all(0 <= first < last <= len(sentences[n]) for first, last in item):
                 raise FitError(f"place {quoted(written_place(item))} of text {n + 1}: not among its words")
         return sentences, items
-
-    def save(self, path: Path) -> None:
-        """Write ``path.safetensors``, then ``path.json``, which makes the probe whole."""
-        from bertology.readouts.kept import save_fit
-
-        save_fit(path, self.tensors, asdict(self.origin))
-
-    @classmethod
-    def load(cls, path: Path) -> Self:
-        """Read what :meth:`save` wrote.
-
-        Raises:
-            BertologyError: a file is missing, broken or of another format.
-        """
-        from bertology.readouts.kept import load_fit
-
-        return cls(*load_fit(path, FitOrigin))
 
 
 def spans_of(place: str) -> list[tuple[int, int]]:

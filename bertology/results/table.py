@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from string import Template
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from bertology._names import Registry, folder_name
 from bertology._page import filled
@@ -63,6 +63,14 @@ class Line:
     best: frozenset[int] = frozenset()
     """Places of the cells that are in the best set of their column."""
     baseline: bool = False
+    about: ResultRow | None = None
+    """A row of results behind the line, of tables whose lines differ in metric, model or corpus."""
+
+    @property
+    def row(self) -> ResultRow:
+        """The row behind a line that has one."""
+        assert self.about is not None
+        return self.about
 
 
 @dataclass(frozen=True)
@@ -113,8 +121,9 @@ class Table:
         labels: Mapping[Any, str] | None = None,
         baselines: Collection[Any] = (),
         about: ResultRow | None = None,
+        behind: Mapping[Any, ResultRow] | None = None,
         **more: Any,
-    ) -> Table:
+    ) -> Self:
         """A table of values, each of which is written as its type demands.
 
         Args:
@@ -127,7 +136,8 @@ class Table:
             best: row and column of what is in the best set.
             labels: labels of rows, where these may be alike; otherwise rows are their own labels.
             baselines: rows of baselines.
-            about: one of the rows behind it.
+            about: one of the rows of results behind it.
+            behind: a row of results behind each row of the table.
             more: further fields.
         """
         lines = []
@@ -143,7 +153,8 @@ class Table:
                 cells.append(value)
                 if (key, column) in best:
                     marked.add(column)
-            lines.append(Line(labels[key] if labels else key, tuple(cells), frozenset(marked), key in baselines))
+            known = labels[key] if labels else key, tuple(cells), frozenset(marked), key in baselines
+            lines.append(Line(*known, (behind or {}).get(key)))
         metrics = (
             [metric] if isinstance(metric, str) else [*(metric.values() if isinstance(metric, Mapping) else metric)]
         )
@@ -158,14 +169,24 @@ class Table:
         return self.about
 
     @property
+    def subject(self) -> str:
+        """The first part of the title: the task, with what sets it apart."""
+        return self.title.partition(" · ")[0]
+
+    @property
     def task(self) -> str:
         """The task of the table; empty of several."""
         return self.about.task if self.about else ""
 
     def column(self, header: str) -> dict[str, Score]:
         """The scores in one column by the labels of their lines."""
-        place = self.headers.index(header)
-        return {line.label: score for line in self.lines if (score := line.cells[place].score)}
+        known = zip(self.lines, self.scores(header), strict=True)
+        return {line.label: score for line, score in known if score is not None}
+
+    def scores(self, header: str) -> list[Score | None]:
+        """The score of each line in one column, None where there is none."""
+        place = self.headers.index(header) if header in self.headers else None
+        return [None if place is None else line.cells[place].score for line in self.lines]
 
     def columns(self, kept: Sequence[int]) -> Table:
         """The same table with some of its columns."""
@@ -186,8 +207,9 @@ class Table:
 
     def numbers(self) -> Iterator[dict[str, Any]]:
         """Each number with its place in the table and what it is about; a fraction, not a percentage."""
-        known = {name: getattr(self.about, name) for name in _ABOUT[:4]} if self.about else {}
         for line in self.lines:
+            about = line.about or self.about
+            known = {name: getattr(about, name) for name in _ABOUT[:4]} if about else {}
             for column, (header, cell) in enumerate(zip(self.headers, line.cells, strict=True)):
                 if (score := cell.score) is not None:
                     place = {"table": self.title, **known, "row": line.label, "column": header}
@@ -212,7 +234,7 @@ class Table:
     @property
     def latex_label(self) -> str:
         """The label of a LaTeX table, from what the table is about: ``tab:pos``."""
-        return "tab:" + re.sub(r"[^a-z0-9]+", "-", self.title.split("·")[0].lower()).strip("-")
+        return "tab:" + re.sub(r"[^a-z0-9]+", "-", self.subject.lower()).strip("-")
 
     def to_latex(self, *, caption: str | None = None, label: str | None = None) -> str:
         """A booktabs table, the best set in bold, the notes below it in small letters.

@@ -634,159 +634,18 @@ def group_names(rows: Sequence[ResultRow]) -> list[str]:
 
 STATISTIC = "Statistic"
 """The corner of a table of further statistics."""
+MEASURED = "Measured"
+"""The corner of a table of the best heads."""
 _NAMED_ON_TEST = "†"
 _OVER_TEST = "[ ] 95 %, bootstrap over test sentences (over blocks of neighbours if more than 1,000)"
 
 
-@dataclass(frozen=True)
-class HeadScore:
-    """The score of one head."""
+def head_tables(rows: Sequence[ResultRow]) -> tuple[tuple[Table, Table], ...]:
+    """Two tables for each task, model, reading and metric, in order of first appearance.
 
-    head: str
-    """``L8H10``: layer and number, both from 1."""
-    score: Score
-
-
-@dataclass(frozen=True)
-class HeadLine:
-    """Scores of all heads by one metric on one group of items: a line of a table of heads."""
-
-    name: str
-    """The group that it is about, such as a relation; the metric itself where it is about everything."""
-    metric: str
-    n_items: int
-    """Number of items that scores are shares of, or means over."""
-    heads: Mapping[str, Score]
-    """Scores on test, by head, in the order of the model."""
-    order: tuple[str, ...]
-    """The heads from the best to the worst, by what they are chosen by."""
-    baselines: Mapping[str, Score]
-    random_init: HeadScore | None
-    """The best head of random weights, chosen in the same way."""
-    higher_is_better: bool = True
-    chosen_apart: bool = True
-    """False where the table's heads were chosen on another split, which has too few items of this line."""
-
-    @property
-    def best(self) -> HeadScore:
-        """The head that was chosen, and its score on test."""
-        return HeadScore(self.order[0], self.heads[self.order[0]])
-
-    @property
-    def mean(self) -> float:
-        """Mean over all heads."""
-        return float(np.mean([score.value for score in self.heads.values()]))
-
-    @property
-    def stands_out(self) -> bool:
-        """Whether the interval of the head that was chosen is better than those of baselines and random weights."""
-        others = [*self.baselines.values(), *([self.random_init.score] if self.random_init else [])]
-        low, high = self.best.score.low, self.best.score.high
-        if low is None or high is None or not others:
-            return False
-        if self.higher_is_better:
-            return all(low > (other.value if other.high is None else other.high) for other in others)
-        return all(high < (other.value if other.low is None else other.low) for other in others)
-
-
-@dataclass(frozen=True)
-class HeadTable:
-    """Scores of heads by one metric, a line a group; or by several metrics, each about everything."""
-
-    task: str
-    metric: str
-    """Empty where every line has a metric of its own."""
-    lines: tuple[HeadLine, ...]
-    about: ResultRow
-    chosen_on: str
-    """The split by which heads were chosen; that of the scores where it is the same one."""
-    baselines: Mapping[str, tuple[str, str]]
-    """Label and description of each baseline, by control."""
-
-    def label(self, line: HeadLine) -> str:
-        """The subject of a line; its metric where every line has one of its own."""
-        return line.name if self.metric else metric_title(line.metric)
-
-    @property
-    def title(self) -> str:
-        """The task, and what is shown of its heads."""
-        metric = f"{metric_title(self.metric)} " if self.metric else ""
-        return f"{self.task} · {metric}by head{unit(self.metric) if self.metric else ''}"
-
-    @property
-    def heads(self) -> list[str]:
-        """All heads in the order of the model."""
-        return sorted({head for line in self.lines for head in line.heads}, key=head_place)
-
-    def table(self) -> Table:
-        """The best head of each line, the next best one, and what they are compared with."""
-        with_random = any(line.random_init for line in self.lines)
-        headers = ["items", "head", "score", "next", "mean", *(label for label, _ in self.baselines.values())]
-        rows, labels = dict[int, list[Any]](), dict[int, str]()
-        for at, line in enumerate(self.lines):
-            labels[at] = self.label(line) + ("" if line.chosen_apart else f" {_NAMED_ON_TEST}")
-            rows[at] = [line.n_items, line.best.head, line.best.score, NOTHING, Score(line.mean)]
-            if len(line.order) > 1:
-                score = line.heads[line.order[1]]
-                rows[at][3] = Cell(f"{line.order[1]} {number(score.value, metric=line.metric)}", score=score)
-            rows[at] += [line.baselines.get(name) for name in self.baselines]
-            rows[at] += [line.random_init.score if line.random_init else None] * with_random
-        starred = {(at, 2) for at, line in enumerate(self.lines) if line.stands_out}
-        apart = all(line.chosen_apart for line in self.lines)
-        flatters = "by the scores shown, which flatters the best of them"
-        how = flatters if self.chosen_on == self.about.split else f"on {self.chosen_on}, scored on {self.about.split}"
-        notes = {
-            STAR: "better than baselines and random weights: intervals do not overlap" if starred else "",
-            "→": "from the attending word to the attended word" if any("→" in line.name for line in self.lines) else "",
-            "heads": f"are chosen {how}; next: the second best; mean: of all heads",
-            _NAMED_ON_TEST: "" if apart else f"too few items on {self.chosen_on}: chosen {flatters}",
-            INTERVAL: _OVER_TEST,
-            **dict(self.baselines.values()),
-            "random init": "the best head of one random initialisation, chosen in the same way" if with_random else "",
-        }
-        return Table.of(
-            self.title,
-            [*headers, *["random init"] * with_random],
-            rows,
-            [*self._data(), *(Note(about, text) for about, text in notes.items() if text)],
-            metric={at: line.metric for at, line in enumerate(self.lines)},
-            intervals={2},
-            best=starred,
-            labels=labels,
-            about=self.about,
-            corner="Measured",
-            spare=("next", "mean"),
-        )
-
-    def every_head(self) -> Table:
-        """All heads by all lines, the head that was chosen marked."""
-        rows = {head: [line.heads.get(head) for line in self.lines] for head in self.heads}
-        labels = {label: name for name, (label, _) in self.baselines.items()}
-        rows |= {label: [line.baselines.get(name) for line in self.lines] for label, name in labels.items()}
-        what = f"{metric_title(self.metric)}, all heads" if self.metric else "heads"
-        return Table.of(
-            f"{self.task} · {what}",
-            map(self.label, self.lines),
-            rows,
-            [*self._data(), Note(STAR, f"the best head, chosen on {self.chosen_on}")],
-            metric=[line.metric for line in self.lines],
-            intervals=False,
-            best={(line.best.head, column) for column, line in enumerate(self.lines)},
-            baselines=labels,
-            about=self.about,
-            corner="Head",
-        )
-
-    def _data(self) -> Iterator[Note]:
-        yield from data_notes(self.about)
-        if (pairs := self.about.param("pairs")) is not None:
-            apart = self.about.param("pairs_apart", 0)
-            more = f"; {apart:,} too long for the model together, read apart" if apart else ""
-            yield Note("texts", f"{pairs:,} pairs of neighbouring sentences, for intervals drawn together{more}")
-
-
-def head_tables(rows: Sequence[ResultRow]) -> tuple[HeadTable, ...]:
-    """A table for each task, model, reading and metric, in order of first appearance."""
+    The first has the best head of each group of items, or by each metric of all items, the next best one, and what they
+    are compared with; the second all heads by these groups or metrics, those that were chosen marked.
+    """
     of_table: dict[tuple[object, ...], list[ResultRow]] = defaultdict(list)
     baselines: dict[tuple[object, ...], list[ResultRow]] = defaultdict(list)
     for row in rows:
@@ -798,7 +657,7 @@ def head_tables(rows: Sequence[ResultRow]) -> tuple[HeadTable, ...]:
                 baselines[asked].append(row)
     tables = []
     for key, same in of_table.items():
-        tables.append(_head_table(same, own_baselines(baselines[key[:3]], same[0].model)))
+        tables.append(_head_tables(same, own_baselines(baselines[key[:3]], same[0].model)))
     return tuple(tables)
 
 
@@ -807,39 +666,109 @@ def head_place(head: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"[0-9]+", head))
 
 
-def _head_table(rows: Sequence[ResultRow], baselines: Sequence[ResultRow]) -> HeadTable:
-    init, lines = own_init(rows), []
-    chosen_on = next((on for row in rows if (on := row.param("chosen_on"))), None)
+def _head_tables(rows: Sequence[ResultRow], baselines: Sequence[ResultRow]) -> tuple[Table, Table]:
+    """The best heads and all heads of one task, model and reading, by one metric or, of all items, by several."""
+    init, chosen_on = own_init(rows), next((on for row in rows if (on := row.param("chosen_on"))), None)
     dev = grouped([row for row in rows if row.split == chosen_on], "init", "metric", "group")
     test = grouped([row for row in rows if row.split != chosen_on], "init", "metric", "group")
-    for (of_init, *asked), heads in test.items():
-        if of_init != init:
-            continue
-        metric, group = asked
-        ordered = _from_best(heads, on_dev := dev.get((init, metric, group), []))
-        random = test.get(("random", metric, group), []) if init != "random" else []
-        best = _from_best(random, dev.get(("random", metric, group), []))[:1]
-        same = {str(row.control): row.score for row in baselines if (row.metric, row.group) == (metric, group)}
-        lines.append(
-            HeadLine(
-                name=group or metric,
-                metric=metric,
-                n_items=max(row.n_items for row in heads),
-                heads={str(row.head): row.score for row in sorted(heads, key=lambda row: head_place(str(row.head)))},
-                order=tuple(str(row.head) for row in ordered),
-                baselines=same,
-                random_init=HeadScore(str(best[0].head), best[0].score) if best else None,
-                higher_is_better=heads[0].higher_is_better,
-                chosen_apart=chosen_on is None or bool(on_dev),
-            )
-        )
-    lines.sort(key=lambda line: (-line.n_items, natural_order(line.name)))
     about = next(row for row in rows if row.init == init and row.split != chosen_on)
     metric = about.metric if about.group is not None else ""
-    known = {name for line in lines for name in line.baselines}
-    notes = {str(row.control): row.note for row in baselines if row.control in known}
-    by_control = {name: notes[name] for name in sorted(notes, key=CONTROLS.index)}
-    return HeadTable(about.task, metric, tuple(lines), about, chosen_on or about.split, by_control)
+    n_items = {key: max(row.n_items for row in heads) for key, heads in test.items() if key[0] == init}
+    keys = sorted(n_items, key=lambda key: (-n_items[key], natural_order(key[2] or key[1])))
+    notes = {str(row.control): row.note for row in baselines if (init, row.metric, row.group) in n_items}
+    controls = sorted(notes, key=CONTROLS.index)
+    with_random = init != "random" and any(("random", *key[1:]) in test for key in keys)
+    best, behind, scores = dict[str, list[Any]](), dict[str, ResultRow](), dict[str, dict[str, Score]]()
+    for key in keys:
+        fresh = "random", *key[1:]
+        ordered = _from_best(test[key], dev.get(key, ()))
+        random = _from_best(test[fresh], dev.get(fresh, ()))[:1] if with_random and fresh in test else []
+        beside = {str(row.control): row.score for row in baselines if (row.metric, row.group) == key[1:]}
+        name = str(key[2]) if metric else metric_title(key[1])
+        scores[name] = {str(row.head): row.score for row in sorted(ordered, key=lambda row: head_place(str(row.head)))}
+        mean = Score(float(np.mean([score.value for score in scores[name].values()])))
+        best[name] = [n_items[key], str(ordered[0].head), ordered[0].score, NOTHING, mean]
+        for row in ordered[1:2]:
+            best[name][3] = Cell(f"{row.head} {number(row.score.value, metric=key[1])}", score=row.score)
+        best[name] += [*map(beside.get, controls), *[random[0].score if random else None] * with_random]
+        behind[name] = ordered[0]
+    starred = {(name, 2) for name, row in behind.items() if _stands_out(row, best[name][5:])}
+    on_test = {name for name, key in zip(best, keys, strict=True) if chosen_on is not None and key not in dev}
+    labels, where = [notes[control][0] for control in controls], chosen_on or about.split
+    told = {STAR: starred, "→": any("→" in name for name in best), _NAMED_ON_TEST: on_test, "random init": with_random}
+    described = [Note(*notes[control]) for control in controls]
+    shown = Table.of(
+        f"{about.task} · {f'{metric_title(metric)} by head{unit(metric)}' if metric else 'by head'}",
+        ["items", "head", "score", "next", "mean", *labels, *["random init"] * with_random],
+        best,
+        _head_notes(about, where, described, told),
+        metric={name: row.metric for name, row in behind.items()},
+        intervals={2},
+        best=starred,
+        labels={name: f"{name} {_NAMED_ON_TEST}" if name in on_test else name for name in best},
+        about=about,
+        behind=behind,
+        corner=MEASURED,
+        spare=("next", "mean"),
+    )
+    return shown, _all_heads(shown, scores, labels, metric, where)
+
+
+def _all_heads(
+    shown: Table, scores: Mapping[str, Mapping[str, Score]], baselines: Sequence[str], metric: str, chosen_on: str
+) -> Table:
+    """All heads by the lines of a table of the best ones, these marked."""
+    heads = sorted(set().union(*scores.values()), key=head_place)
+    rows = {head: [of.get(head) for of in scores.values()] for head in heads}
+    rows |= {label: shown.scores(label) for label in baselines}
+    return Table.of(
+        f"{shown.task} · {f'{metric_title(metric)}, all heads' if metric else 'heads'}",
+        scores,
+        rows,
+        [*_head_data(shown.row), Note(STAR, f"the best head, chosen on {chosen_on}")],
+        metric=[line.row.metric for line in shown.lines],
+        intervals=False,
+        best={(str(line.row.head), column) for column, line in enumerate(shown.lines)},
+        baselines=baselines,
+        about=shown.about,
+        corner="Head",
+    )
+
+
+def _head_notes(about: ResultRow, chosen_on: str, baselines: Sequence[Note], told: Mapping[str, Any]) -> Iterator[Note]:
+    """The notes below the best heads; of those in ``told`` the ones that apply."""
+    flatters = "by the scores shown, which flatters the best of them"
+    how = flatters if chosen_on == about.split else f"on {chosen_on}, scored on {about.split}"
+    yield from _head_data(about)
+    texts = {
+        STAR: "better than baselines and random weights: intervals do not overlap",
+        "→": "from the attending word to the attended word",
+        "heads": f"are chosen {how}; next: the second best; mean: of all heads",
+        _NAMED_ON_TEST: f"too few items on {chosen_on}: chosen {flatters}",
+        INTERVAL: _OVER_TEST,
+    }
+    yield from [Note(subject, text) for subject, text in texts.items() if told.get(subject, True)]
+    yield from baselines
+    if told["random init"]:
+        yield Note("random init", "the best head of one random initialisation, chosen in the same way")
+
+
+def _head_data(about: ResultRow) -> Iterator[Note]:
+    yield from data_notes(about)
+    if (pairs := about.param("pairs")) is not None:
+        apart = about.param("pairs_apart", 0)
+        more = f"; {apart:,} too long for the model together, read apart" if apart else ""
+        yield Note("texts", f"{pairs:,} pairs of neighbouring sentences, for intervals drawn together{more}")
+
+
+def _stands_out(chosen: ResultRow, others: Iterable[Score | None]) -> bool:
+    """Whether the interval of the head that was chosen is better than those of baselines and random weights."""
+    known = [other for other in others if other]
+    if chosen.ci_low is None or chosen.ci_high is None or not known:
+        return False
+    if chosen.higher_is_better:
+        return all(chosen.ci_low > (other.value if other.high is None else other.high) for other in known)
+    return all(chosen.ci_high < (other.value if other.low is None else other.low) for other in known)
 
 
 def _from_best(heads: Sequence[ResultRow], on_dev: Sequence[ResultRow]) -> list[ResultRow]:
@@ -920,33 +849,6 @@ MIX, CUMULATIVE, CONCATENATED = "edge_mix", "edge_cumulative", "edge_cat"
 _GRAVITY, _KL, _EXPECTED = "centre of gravity", "KL, bits", "expected layer"
 
 
-@dataclass(frozen=True)
-class PipelineLine:
-    """One task in one model: its scores from single layers and from mixtures, and at which depth they come about."""
-
-    task: str
-    metric: str
-    about: ResultRow
-    scores: Mapping[str, Score | None]
-    """Scores by their column. The centre of gravity is the mean layer under the mixture's weights (Tenney et al. 2019b,
-    eq. 2), with bounds over seeds, which draw the training data anew; KL is the divergence of the weights from equal
-    ones; the expected layer is where mixtures of layers 0…ℓ gain (eq. 4)."""
-    best_layers: tuple[int, ...]
-    """Layers statistically tied with the best; that layer alone where layers were not compared."""
-    weights: tuple[float, ...]
-    """Weights of layers 0…L in the mixture; empty where none was learned."""
-    gains: tuple[float, ...]
-    """Gains that layers 1…L add to the score of the mixtures below them (eq. 3); empty where not measured."""
-    n_seeds: int
-    pace: float | None = None
-    """Factor of the mixture's learned numbers before the softmax; None where it is not known."""
-
-    @property
-    def expected_layer(self) -> Score | None:
-        """Layer at which mixtures of layers 0…ℓ gain, weighted by the gains (eq. 4); None where not measured."""
-        return self.scores[_EXPECTED]
-
-
 def overview_of(tables: Sequence[LayerTable]) -> tuple[LayerTable, ...]:
     """The tables that are laid side by side: of tasks read from single layers, those alone."""
     single = [_asked(table.about) for table in tables if table.about.readout != CUMULATIVE]
@@ -956,59 +858,111 @@ def overview_of(tables: Sequence[LayerTable]) -> tuple[LayerTable, ...]:
 _asked = operator.attrgetter("task", "corpus", "split", "model", "pooling")
 
 
-def pipeline_lines(rows: Sequence[ResultRow], tables: Sequence[LayerTable]) -> tuple[PipelineLine, ...]:
-    """A line for each task, corpus and model that was read by a mixture, in order of first appearance."""
-    lines: list[PipelineLine] = []
+def pipeline_tables(rows: Sequence[ResultRow], tables: Sequence[LayerTable]) -> tuple[Table, ...]:
+    """Three tables of the tasks that were read by a mixture of layers, a line for each task, corpus and model.
+
+    The first has their scores from single layers and from mixtures, and at which depth they come about: the centre of
+    gravity is the mean layer under the mixture's weights (Tenney et al. 2019b, eq. 2), with bounds over seeds, which
+    draw the training data anew; KL is the divergence of the weights from equal ones; the expected layer is where
+    mixtures of layers 0…ℓ gain (eq. 4). The second has the weight of each layer in the mixture, the third the gain that
+    each layer adds to the score of the mixtures below it (eq. 3). Without mixtures there are none.
+    """
     mixed: dict[Any, None] = {}
     for row in rows:
         if row.readout in (MIX, CUMULATIVE) and row.control == ITSELF and row.status == "ok":
             mixed[_asked(row)] = None
-    for key in mixed:
-        of_key = [row for row in rows if row.model and _asked(row) == key]
-        scored = [row for row in of_key if row.control == ITSELF and row.value is not None]
-        # Random weights stand beside pretrained ones as a control, but may be what is asked about.
-        init = own_init(scored)
-        own = [row for row in scored if row.init == init]
-        random = [row for row in scored if row.init == "random" != init]
-        by_readout: dict[str | None, LayerTable] = {}
-        for table in tables:
-            if _asked(table.about) == key:
-                readout = table.about.readout
-                by_readout.setdefault(readout if readout in (MIX, CUMULATIVE, CONCATENATED) else "single", table)
-        single, cumulative = by_readout.get("single"), by_readout.get(CUMULATIVE)
-        about = own[0] if own else of_key[0]
-        metric = next((row.metric for row in own if row.main_metric), about.metric)
-        best = single.best_line if single else None
-        members = tuple(line.layer for line in single.lines if line.main and line.in_best_set) if single else ()
-        lowest = single or cumulative
-        of_mix = (row.param("details", {}) for row in own if row.readout == MIX and row.metric == metric)
-        details: Mapping[str, Any] = next(of_mix, {})
-        depths: dict[str, str] = defaultdict(str, {metric_form(row.metric).depth: row.metric for row in own})
-        grown = [line.main.value for line in cumulative.lines if line.main] if cumulative else []
-        scores = {
-            "layer 0": next((line.main for line in lowest.lines if line.layer == 0), None) if lowest else None,
-            "best layer": best.main if best else None,
-            "mix of all": _mixed_score(own, MIX, metric),
-            "random init": _mixed_score(random, MIX, metric),
-            "first + last": _mixed_score(own, CONCATENATED, metric),
-            _GRAVITY: _over_seeds(own, depths["mean"]),
-            _KL: _mixed_score(own, MIX, depths["divergence"]),
-            _EXPECTED: _mixed_score(own, CUMULATIVE, depths["growth"]),
-        }
-        lines.append(
-            PipelineLine(
-                task=about.task,
-                metric=metric,
-                about=about,
-                scores=scores,
-                best_layers=members or ((best.layer,) if best else ()),
-                weights=tuple(details.get("mix_weights", ())),
-                gains=tuple(after - before for before, after in itertools.pairwise(grown)),
-                n_seeds=len({row.seed for row in own}),
-                pace=details.get("mix_pace"),
-            )
-        )
-    return tuple(lines)
+    if not mixed:
+        return ()
+    found = (_mixture(key, rows, tables) for key in mixed)
+    behind, depths, weights, gains, seeds, paces = zip(*found, strict=True)
+    several = len({row.model for row in behind}) > 1
+    how: dict[str, Any] = {"behind": dict(enumerate(behind)), "corner": "Task"}
+    how["labels"] = {n: f"{row.task} · {row.model}" if several else row.task for n, row in enumerate(behind)}
+    # What is known of no task has no column.
+    headers = [one for one in depths[0] if any(of[one].text not in (NOTHING, "") for of in depths)]
+    cells = {n: [of[header] for header in headers] for n, of in enumerate(depths)}
+    drawn, pace = any(of[_GRAVITY].interval for of in depths), next(filter(None, paces), None)
+    over = "[ ] over seeds, which draw the training data anew" if drawn else "no interval: it comes from one seed's fit"
+    faster = f"; the weights are learned {pace:g} times as fast as others, on which it depends" if pace else ""
+    texts = {**_DEPTHS, _GRAVITY: _DEPTHS[_GRAVITY] + over + faster, INTERVAL: f"[ ] 95 %, {covered(seeds)}"}
+    notes = [Note(header, text) for header, text in texts.items() if header in (*headers, INTERVAL)]
+    shown = [
+        Table.of("where in the model tasks are solved, %", headers, cells, [*notes, *alignment_notes(*behind)], **how)
+    ]
+    for title, every in (("weight of each layer in the mixture", weights), ("gain of each layer", gains)):
+        layers = sorted(set().union(*every))
+        of_layers = {n: [of.get(layer) for layer in layers] for n, of in enumerate(every)}
+        shown.append(Table.of(title, map(str, layers), of_layers, (), series=len(layers), **how))
+    return tuple(shown)
+
+
+def _mixture(key: Any, rows: Sequence[ResultRow], tables: Sequence[LayerTable]) -> tuple[Any, ...]:
+    """A line of the tables of mixtures.
+
+    Returns a row behind it, its depths, weights and gains by layer, the number of seeds, and the factor of the learned
+    numbers before the softmax, None without a centre of gravity or where it is not known.
+    """
+    of_key = [row for row in rows if row.model and _asked(row) == key]
+    scored = [row for row in of_key if row.control == ITSELF and row.value is not None]
+    # Random weights stand beside pretrained ones as a control, but may be what is asked about.
+    init = own_init(scored)
+    own = [row for row in scored if row.init == init]
+    by_readout: dict[str | None, LayerTable] = {}
+    for table in tables:
+        if _asked(table.about) == key:
+            readout = table.about.readout
+            by_readout.setdefault(readout if readout in (MIX, CUMULATIVE, CONCATENATED) else "single", table)
+    about = own[0] if own else of_key[0]
+    metric = next((row.metric for row in own if row.main_metric), about.metric)
+    of_mix = (row.param("details", {}) for row in own if row.readout == MIX and row.metric == metric)
+    details: Mapping[str, Any] = next(of_mix, {})
+    mixtures = by_readout[CUMULATIVE].lines if CUMULATIVE in by_readout else ()
+    grown = [(line.layer, line.main.value) for line in mixtures if line.main]
+    depths = _depth(own, [row for row in scored if row.init == "random" != init], metric, by_readout)
+    learned = details.get("mix_weights", ())
+    layers = details.get("layers") or range(len(learned))
+    weights = {layer: formatted_cell(Score(weight), ".2f") for layer, weight in zip(layers, learned, strict=True)}
+    steps = itertools.pairwise(grown)
+    gains = {layer: score_cell(Score(after - before), metric) for (_, before), (layer, after) in steps}
+    pace = details.get("mix_pace") if depths[_GRAVITY].score else None
+    return about, depths, weights, gains, len({row.seed for row in own}), pace
+
+
+_DEPTHS = {
+    "layer 0": "the embeddings alone, before any context",
+    "which": "layers statistically tied with the best (paired bootstrap, Benjamini–Hochberg q < .05)",
+    _GRAVITY: "mean layer under the weights of the learned mixture; KL: how far they are from equal; ",
+    _EXPECTED: "mean layer at which mixtures of layers 0…ℓ gain (Tenney et al. 2019b); "
+    f"{NOTHING} where they gain too little, beyond the layers where some lose",
+    "random init": "the mixture, of the same model with random weights",
+}
+"""What the columns of the table of depths are."""
+
+
+def _depth(
+    own: Sequence[ResultRow], random: Sequence[ResultRow], metric: str, by_readout: Mapping[str | None, LayerTable]
+) -> dict[str, Cell]:
+    """A line of the table of depths: all of its columns."""
+    single = by_readout.get("single")
+    lowest = single or by_readout.get(CUMULATIVE)
+    best = single.best_line if single else None
+    tied = [str(line.layer) for line in single.lines if line.main and line.in_best_set] if single else []
+    names = {metric_form(row.metric).depth: row.metric for row in own}
+    shown = {
+        "layer 0": next((line.main for line in lowest.lines if line.layer == 0), None) if lowest else None,
+        "best layer": best.main if best else None,
+        "mix of all": _mixed_score(own, MIX, metric),
+        "random init": _mixed_score(random, MIX, metric),
+        "first + last": _mixed_score(own, CONCATENATED, metric),
+    }
+    cells = {"metric": Cell(metric_title(metric))}
+    for header, score in shown.items():
+        cells[header] = score_cell(score, metric, interval=header in ("best layer", "mix of all"))
+        if header == "best layer":
+            cells["which"] = Cell(", ".join(tied) or (str(best.layer) if best else ""))
+    cells[_GRAVITY] = formatted_cell(_over_seeds(own, names.get("mean", "")), ".2f")
+    cells[_KL] = formatted_cell(_mixed_score(own, MIX, names.get("divergence", "")), ".2f")
+    return cells | {_EXPECTED: formatted_cell(_mixed_score(own, CUMULATIVE, names.get("growth", "")), ".2f")}
 
 
 def _mixed_score(rows: Sequence[ResultRow], readout: str, metric: str) -> Score | None:
@@ -1028,143 +982,25 @@ def _over_seeds(rows: Sequence[ResultRow], metric: str) -> Score | None:
     return Score(mean, mean - half, mean + half)
 
 
-def pipeline_table(lines: Sequence[PipelineLine]) -> Table:
-    """Tasks by what is known of their depth."""
-    if not lines:
-        raise ResultsError(f"no task was read by a mixture of layers: run it with readouts {MIX} and {CUMULATIVE}")
-    several = len({line.about.model for line in lines}) > 1
-    labels = {n: f"{line.task} · {line.about.model}" if several else line.task for n, line in enumerate(lines)}
-    rows: dict[int, dict[str, Cell]] = {}
-    for n, line in enumerate(lines):
-        rows[n] = {"metric": Cell(metric_title(line.metric))}
-        for header, score in line.scores.items():
-            rows[n][header] = score_cell(score, line.metric, interval=header in ("best layer", "mix of all"))
-            if header in (_GRAVITY, _KL, _EXPECTED):
-                rows[n][header] = formatted_cell(score, ".2f")
-            if header == "best layer":
-                rows[n]["which"] = Cell(", ".join(map(str, line.best_layers)))
-    # What is known of no task has no column.
-    headers = [one for one in rows[0] if any(of[one].text not in (NOTHING, "") for of in rows.values())]
-    gravity = [(line, score) for line in lines if (score := line.scores[_GRAVITY])]
-    drawn = any(score.low is not None for _, score in gravity)
-    over = "[ ] over seeds, which draw the training data anew" if drawn else "no interval: it comes from one seed's fit"
-    pace = next((line.pace for line, _ in gravity if line.pace), None)
-    faster = f"; the weights are learned {pace:g} times as fast as others, on which it depends" if pace else ""
-    notes = {
-        "layer 0": "the embeddings alone, before any context",
-        "which": "layers statistically tied with the best (paired bootstrap, Benjamini–Hochberg q < .05)",
-        _GRAVITY: "mean layer under the weights of the learned mixture; "
-        f"KL: how far they are from equal; {over}{faster}",
-        _EXPECTED: "mean layer at which mixtures of layers 0…ℓ gain (Tenney et al. 2019b); "
-        f"{NOTHING} where they gain too little, beyond the layers where some lose",
-        "random init": "the mixture, of the same model with random weights",
-        INTERVAL: f"[ ] 95 %, {covered([line.n_seeds for line in lines])}",
-    }
-    about = [Note(header, text) for header, text in notes.items() if header in (*headers, INTERVAL)]
-    about += alignment_notes(*(line.about for line in lines))
-    cells = {n: [of[header] for header in headers] for n, of in rows.items()}
-    title = "where in the model tasks are solved, %"
-    return Table.of(title, headers, cells, about, labels=labels, corner="Task")
-
-
-SHARES = (0.9, 0.97)
-"""Shares of the gain of the last checkpoint over the first, of which the steps are shown that reach them."""
-
-
 @dataclass(frozen=True)
-class LayerOverSteps:
-    """One layer of one task over a training."""
+class StepTable(Table):
+    """Layers by steps of one task over one training, or over several that differ in their seed alone."""
 
-    layer: int
-    scores: tuple[Score, ...]
-    """``[step]``"""
-    gain: Score
-    """Gain of the last checkpoint over the first, above 0 where it is better, whichever way the metric points."""
-    reached: Mapping[float, Score | None]
-    """The first checkpoint that has each share of the gain; None where the gain cannot be told from 0."""
-    mean: Score
-    """Mean over the training: the area under the curve, divided by the number of updates."""
-    variance: tuple[float, float, float] | None = None
-    """Shares that pretraining seeds, clusters of items, and both together have in the variance of the last score; None
-    of a single seed."""
-    drawn: Mapping[float, NDArray[np.float64]] = field(default_factory=dict, compare=False, repr=False)
-    """``[resample]`` checkpoints that have each share, in replicates; empty where there is no sure gain."""
-
-
-@dataclass(frozen=True)
-class TrainingTable:
-    """One task over one training, or over several that differ in their seed alone."""
-
-    task: str
-    metric: str
-    training: str
+    training: str = ""
     """The part of their names that the checkpoints have in common."""
-    steps: tuple[int, ...]
-    lines: tuple[LayerOverSteps, ...]
-    about: ResultRow
-    pretraining_seeds: tuple[int | None, ...]
-    n_resamples: int
-    """Replicates of the bootstrap; 0 where predictions of items are not kept, so that there are no intervals over
-    them."""
-    baselines: Mapping[str, Score]
-    left_out: tuple[int, ...] = ()
-    """Steps that not every pretraining seed has."""
+    steps: tuple[int, ...] = ()
+    """Numbers of updates of the columns that are a series."""
+    n_seeds: int = 1
+    """Number of trainings."""
+    best_layer: int = 0
+    """The layer that is best at the last step, the lowest of equals."""
+    drawn: Mapping[float, NDArray[np.float64]] = field(default_factory=dict, compare=False, repr=False)
+    """``[resample]`` checkpoints at which it has each share of its gain, in replicates; empty without a sure gain."""
 
-    @property
-    def n_seeds(self) -> int:
-        """Number of trainings."""
-        return len(self.pretraining_seeds)
-
-    @property
-    def best_line(self) -> LayerOverSteps:
-        """The layer that is best at the last step, the lowest of equals."""
-        sign = 1 if self.about.higher_is_better else -1
-        return max(self.lines, key=lambda line: (sign * line.scores[-1].value, -line.layer))
-
-    def table(self) -> Table:
-        """Layers by steps, after what is known of the whole training: gain, when most of it is reached, mean."""
-        by = [f"{share:.0%} by" for share in SHARES]
-        rows: dict[str, list[Any]] = {}
-        for line in self.lines:
-            reached = [formatted_cell(line.reached.get(share), ",.0f") for share in SHARES]
-            rows[layer_label(line.layer)] = [line.gain, *reached, line.mean, *line.scores]
-        before: list[Any] = [""] * (2 + len(by))
-        rows |= {label: [*before, *[score] * len(self.steps)] for label, score in self.baselines.items()}
-        seeds = f", {self.n_seeds} pretraining seeds" if self.n_seeds > 1 else ""
-        shares, of_best = self.best_line.variance, f"of the last score of layer {self.best_line.layer}: "
-        parts = zip(shares or (), ("pretraining seeds", self.about.clusters, "both together"), strict=False)
-        notes = {
-            "training": f"{self.training}{seeds}",
-            **{note.about: note.text for note in data_notes(self.about) if note.about != "model"},
-            "gain": "of the last checkpoint over the first",
-            "by": f"the first checkpoint with that share of the gain; {NOTHING} where it cannot be told from 0",
-            "mean": "over the training: the area under the curve, divided by the number of updates",
-            INTERVAL: f"[ ] 95 %, {self.covers()}; of all steps in the figure and in the CSV",
-            "variance": of_best + ", ".join(f"{share:.0%} {name}" for share, name in parts) if shares else "",
-            "left out": f"steps that not all seeds have: {', '.join(map(str, self.left_out))}" if self.left_out else "",
-        }
-        headers = ["gain", *by, "mean", *(f"{step:,}" for step in self.steps)]
-        return Table.of(
-            f"{self.task} · {metric_title(self.metric)} by updates of training{unit(self.metric)}",
-            headers,
-            rows,
-            [Note(about, text) for about, text in notes.items() if text],
-            metric=self.metric,
-            intervals={len(headers) - 1},
-            baselines=self.baselines,
-            about=self.about,
-            series=len(self.steps),
-        )
-
-    def covers(self) -> str:
-        """The sampling that intervals cover."""
-        units = self.about.clusters
-        if not self.n_resamples:
-            return "of scores as in the tables by layer; predictions of items are not kept, so there are none of steps"
-        if self.n_seeds > 1:
-            return f"over pretraining seeds × test {units} (multi-bootstrap, {self.n_resamples:,} replicates)"
-        alone = "not over pretraining seeds, of which there is one"
-        return f"over test {units} ({self.n_resamples:,} replicates); {alone}"
+    def by_layer(self) -> dict[int, list[Score | None]]:
+        """The scores of each layer by step."""
+        lines = (line for line in self.lines if not line.baseline)
+        return {line.row.layer or 0: [cell.score for cell in line.cells[-len(self.steps) :]] for line in lines}
 
 
 def is_score_of_layer(row: ResultRow) -> bool:

@@ -73,5 +73,5 @@ def test_rows_of_a_run(tiny_bert, tiny_corpus):
         assert all(row.ci_low <= row.value <= row.ci_high for row in own)
     assert len(rows) == 3 * 4 * len(PATTERNS)
     assert json.loads(rows[0].params_json) == {"pairs": 15, "pairs_apart": 0}
-    (notes,) = {note.text for note in head_tables(rows)[0].table().notes if note.about == "texts"}
+    (notes,) = {note.text for note in head_tables(rows)[0][0].notes if note.about == "texts"}
     assert notes == "15 pairs of neighbouring sentences, for intervals drawn together"

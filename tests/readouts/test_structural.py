@@ -21,8 +21,8 @@ from bertology.errors import BertologyError, FitError
 from bertology.measures import tree_distances
 from bertology.measures.trees import tree_depths
 from bertology.readouts import StructuralReadout, TreeTargets, _sources, fit_ranks
-from bertology.readouts.kept import ProbeOrigin, TreeProbe
 from bertology.readouts.structural import FittedStructural
+from bertology.results.predictions import FitOrigin, TreeProbe
 from tests.readouts.trees import DIM, Trees, fit, fit_one, parsed, planted, root_accuracy, uuas
 
 QUICK = StructuralReadout(rank=DIM, learning_rate=1e-2, max_epochs=25)
@@ -152,11 +152,10 @@ def test_data_that_do_not_fit(splits: tuple[Trees, Trees, Trees]) -> None:
         refused(message, sources["train"].source, targets, dev=sources["dev"].source)
 
 
-ORIGIN = ProbeOrigin(
+ORIGIN = FitOrigin(
     model="tiny",
     model_fingerprint="f" * 64,
     layer=2,
-    dim=DIM,
     pooling="mean",
     task="structural_parse.v1",
     corpus="planted",
@@ -171,7 +170,7 @@ ORIGIN = ProbeOrigin(
 def probe() -> TreeProbe:
     random = torch.Generator().manual_seed(0)
     shapes = {"distance": (DIM, 5), "depth": (DIM, 3), "relation": (DIM + 1, 3)}
-    return TreeProbe(ORIGIN, **{name: torch.randn(*shape, generator=random) for name, shape in shapes.items()})
+    return TreeProbe(ORIGIN, {name: torch.randn(*shape, generator=random) for name, shape in shapes.items()})
 
 
 @pytest.fixture
@@ -189,11 +188,16 @@ def test_what_is_read_again_says_the_same(probe: TreeProbe, vectors: torch.Tenso
         np.testing.assert_array_equal(getattr(again, name)(vectors), getattr(probe, name)(vectors))
 
 
+def test_a_probe_of_an_earlier_version_is_read(probe: TreeProbe, tmp_path: Path) -> None:
+    probe.save(tmp_path / "p")
+    about, own = json.loads((tmp_path / "p.json").read_text()), ("format", "settings", "relations", "readout", "corpus")
+    own += "model", "model_fingerprint", "layer", "pooling", "task", "train_fingerprint"
+    (tmp_path / "p.json").write_text(json.dumps({name: about[name] for name in own} | {"dim": DIM}))
+    assert TreeProbe.load(tmp_path / "p").origin == ORIGIN
+
+
 def test_what_it_says_by_hand(probe: TreeProbe, vectors: torch.Tensor) -> None:
-    assert probe.distance is not None
-    assert probe.depth is not None
-    assert probe.relation is not None
-    by, of_depth, of_relation = (value.double().numpy() for value in (probe.distance, probe.depth, probe.relation))
+    by, of_depth, of_relation = (probe.tensors[name].double().numpy() for name in TreeProbe.parts)
     plain = vectors.double().numpy()
     expected = [[((one @ by - other @ by) ** 2).sum() for other in plain] for one in plain]
     np.testing.assert_allclose(probe.distances(vectors), expected, atol=1e-3, rtol=1e-4)

@@ -74,17 +74,17 @@ def steps(metric: str = "loss_bits") -> tuple[ResultRow, ...]:
 
 
 def test_the_head_is_chosen_on_dev_and_stands_beside_its_baselines() -> None:
-    (table,) = results().view().head_tables
+    view = results().view()
+    (table,), (every,) = view.head_tables, view.all_heads
     (line,) = table.lines
-    assert (table.chosen_on, table.metric, line.name, line.n_items) == ("dev", "relation_accuracy", "obj", 100)
-    assert line.order[:2] == ("L2H1", "L1H2")
-    assert (line.best.head, line.best.score.value) == ("L2H1", 0.8)
-    assert line.mean == pytest.approx(0.5)
-    assert line.baselines["offset"].value == 0.5
-    assert line.random_init is not None
-    assert line.random_init.score.value == pytest.approx(0.8 / 3)
-    assert line.stands_out
-    assert list(line.heads) == ["L1H1", "L1H2", "L2H1", "L2H2"]
+    assert (table.metric, line.label, line.best) == ("relation_accuracy", "obj", {2})
+    assert [cell.text for cell in line.cells] == ["100", "L2H1", "80.0", "L1H2 90.0", "50.0", "50.0", "26.7"]
+    assert table.headers == ("items", "head", "score", "next", "mean", "best offset", "random init")
+    assert [one.label for one in every.lines] == ["L1H1", "L1H2", "L2H1", "L2H2", "best offset"]
+    assert [one.label for one in every.lines if one.best] == ["L2H1"]
+    assert {label: score.value for label, score in every.column("obj").items()} == {
+        "L1H1": 0.2, "L1H2": 0.9, "L2H1": 0.8, "L2H2": 0.1, "best offset": 0.5
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(("offset", "stands_out"), [(0.69, True), (0.71, False), (0.9, False)])
@@ -92,7 +92,7 @@ def test_to_stand_out_is_to_be_better_with_intervals_apart(offset: float, *, sta
     rows = [one for one in results().rows if one.control == "none"]
     rows.append(row(None, offset, control="offset", cell_id="o"))
     (table,) = Results(tuple(rows)).view().head_tables
-    assert table.lines[0].stands_out is stands_out
+    assert bool(table.lines[0].best) is stands_out
     assert ("★" in Results(tuple(rows)).to_markdown()) is stands_out
 
 
@@ -167,4 +167,4 @@ def test_the_direction_of_an_arrow_is_given_in_words() -> None:
     (table,) = shown.head_tables
     assert "→: from the attending word to the attended word" in str(shown.to_markdown())
     assert "from the attending word" not in results().view().to_markdown()
-    assert [line.name for line in table.lines] == ["obj: dependent → head"]
+    assert [line.label for line in table.lines] == ["obj: dependent → head"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from bertology.measures.intervals import mean_over_steps
 from bertology.results import OverSteps, Predictions, ResultRow, Results, read_results
 from bertology.results.report import write_report
 from bertology.results.rows import score_of
-from bertology.results.views import TrainingTable, beside_steps, has_steps
+from bertology.results.views import StepTable, beside_steps, has_steps
 
 STEPS = (0, 10, 100, 1000, 2000)
 RISES = {"pos": (0.3, 0.3, 0.3, 0.9, 0.91), "xpos": (0.3, 0.3, 0.3, 0.35, 0.9)}
@@ -67,25 +68,23 @@ def over_steps(one_seed: Results) -> OverSteps:
     return one_seed.over_steps(n_resamples=300)
 
 
-def table(view: OverSteps, task: str) -> TrainingTable:
+def table(view: OverSteps, task: str) -> StepTable:
     return next(table for table in view.tables if table.task == task)
 
 
 def test_steps_at_which_planted_gains_are_reached(over_steps: OverSteps, one_seed: Results) -> None:
     for task, step in (("pos", 1000), ("xpos", 2000)):
-        flat, rising = table(over_steps, task).lines
-        assert (flat.layer, flat.reached[0.9]) == (0, None), "there is no gain in layer 0"
-        assert rising.reached[0.9] is not None
-        assert (rising.reached[0.9].value, rising.reached[0.9].high) == (step, step)
+        found = table(over_steps, task)
+        assert {line.row.layer: line.label for line in found.lines} == {0: "0 · embeddings", 1: "1"}
+        reached = found.column("90% by")
+        assert list(reached) == ["1"], "there is no gain in layer 0"
+        assert (reached["1"].value, reached["1"].high) == (step, step)
         values = [row.value for row in one_seed.rows if (row.task, row.layer) == (task, 1)]
-        assert [score.value for score in rising.scores] == values
-        assert rising.mean.value == pytest.approx(float(mean_over_steps(np.array(values), STEPS)))
-        assert rising.gain.value == pytest.approx(values[-1] - values[0])
-    low, high = (
-        table(over_steps, "pos").lines[1].reached[0.97].low,
-        table(over_steps, "pos").lines[1].reached[0.97].high,
-    )
-    assert 1000 <= low <= high <= 2000
+        assert [score.value for score in found.by_layer()[1] if score] == values
+        assert found.column("mean")["1"].value == pytest.approx(float(mean_over_steps(np.array(values), STEPS)))
+        assert found.column("gain")["1"].value == pytest.approx(values[-1] - values[0])
+    most = table(over_steps, "pos").column("97% by")["1"]
+    assert 1000 <= most.low <= most.high <= 2000
 
 
 def test_tasks_stand_in_the_order_in_which_they_are_learned(over_steps: OverSteps) -> None:
@@ -98,21 +97,23 @@ def test_tasks_stand_in_the_order_in_which_they_are_learned(over_steps: OverStep
 def test_seeds_that_differ_widen_intervals_and_cause_the_variance(one_seed: Results) -> None:
     results = training(seeds=(0, 1, 2, 3, 4), spread=0.06)
     found = table(results.over_steps(n_resamples=300), "pos")
-    assert found.pretraining_seeds == (0, 1, 2, 3, 4)
-    last, lone = found.lines[1].scores[-1], table(one_seed.over_steps(n_resamples=300), "pos").lines[1].scores[-1]
+    assert found.n_seeds == 5
+    last, lone = (of.by_layer()[1][-1] for of in (found, table(one_seed.over_steps(n_resamples=300), "pos")))
     values = [row.value for row in results.rows if (row.task, row.layer, row.step) == ("pos", 1, 2000)]
     assert last.value == pytest.approx(np.mean(values))
     assert last.high - last.low > 1.5 * (lone.high - lone.low)
-    seeds, sentences, both = found.lines[1].variance
-    assert seeds > 0.7
-    assert seeds + sentences + both == pytest.approx(1)
-    assert found.lines[1].reached[0.9].value == 1000
+    (variance,) = [note.text for note in found.notes if note.about == "variance"]
+    assert variance.startswith("of the last score of layer 1: ")
+    seeds, sentences, both = map(int, re.findall(r"(-?\d+)%", variance))
+    assert seeds > 70
+    assert seeds + sentences + both == pytest.approx(100, abs=2)
+    assert found.column("90% by")["1"].value == 1000
 
 
 def test_without_predictions_there_are_scores_but_no_intervals_of_steps(one_seed: Results) -> None:
     found = table(Results(one_seed.rows).over_steps(), "pos")
-    assert found.n_resamples == 0
-    assert (found.lines[1].reached[0.9].value, found.lines[1].reached[0.9].low) == (1000, None)
+    assert "predictions of items are not kept" in str(found.notes)
+    assert (found.column("90% by")["1"].value, found.column("90% by")["1"].low) == (1000, None)
 
 
 def test_every_format_holds_the_steps_and_a_folder_gives_the_same(

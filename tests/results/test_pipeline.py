@@ -33,20 +33,23 @@ def mixed(task="pos"):
 
 def test_a_line_says_how_deep_a_task_is_solved():
     results, top = mixed()
-    (line,) = results.view().pipelines
-    assert line.task == "pos"
-    assert line.scores["mix of all"].value == top.value
-    assert line.scores["first + last"].value == 0.91
-    assert line.scores["centre of gravity"].value == 2.6
-    assert line.scores["KL, bits"].value == 0.25
-    assert (line.scores["expected layer"].low, line.scores["expected layer"].high) == (1.4, 1.75)
-    assert line.weights == tuple(WEIGHTS)
+    depths, weights, gains = results.view().pipelines
+    scores = {header: depths.column(header).get("pos") for header in depths.headers}
+    assert scores["mix of all"].value == top.value
+    assert scores["first + last"].value == 0.91
+    assert scores["centre of gravity"].value == 2.6
+    assert scores["KL, bits"].value == 0.25
+    assert (scores["expected layer"].low, scores["expected layer"].high) == (1.4, 1.75)
+    assert [cell.score.value for cell in weights.lines[0].cells] == WEIGHTS
+    assert weights.headers == ("0", *gains.headers) == tuple("012345")
     by_layer = {r.layer: r.value for r in results.rows if r.readout == "edge_cumulative" and r.main_metric}
-    assert line.scores["layer 0"].value == by_layer[0]
-    assert line.gains == pytest.approx([by_layer[n + 1] - by_layer[n] for n in range(5)])
+    assert scores["layer 0"].value == by_layer[0]
+    found = [cell.score.value for cell in gains.lines[0].cells]
+    assert found == pytest.approx([by_layer[n + 1] - by_layer[n] for n in range(5)])
     table = next(table for table in results.view().tables if table.about.readout == "edge")
-    assert line.best_layers == tuple(one.layer for one in table.lines if one.in_best_set)
-    assert line.scores["best layer"].value == max(one.main.value for one in table.lines)
+    which = depths.lines[0].cells[depths.headers.index("which")].text
+    assert which == ", ".join(str(one.layer) for one in table.lines if one.in_best_set)
+    assert scores["best layer"].value == max(one.main.value for one in table.lines)
 
 
 def test_the_table_shows_it_in_every_format(tmp_path):

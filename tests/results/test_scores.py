@@ -122,19 +122,17 @@ def gravity(results, *values, pace=None):
 
 def test_a_centre_of_gravity_has_an_interval_over_seeds_alone():
     results, _ = mixed()
-    (line,) = gravity(results, 2.6).view().pipelines
-    assert (line.scores["centre of gravity"].value, line.scores["centre of gravity"].low) == (2.6, None)
+    score = gravity(results, 2.6).view().pipelines[0].column("centre of gravity")["pos"]
+    assert (score.value, score.low) == (2.6, None)
     said = notes_of(gravity(results, 2.6).view().pipeline().tables[0])["centre of gravity"]
     assert "no interval" in said
     assert "times" not in said
     made = gravity(results, 2.5, 2.6, 2.9, pace=20.0)
-    (line,) = made.view().pipelines
+    score = made.view().pipelines[0].column("centre of gravity")["pos"]
     # The t of two degrees of freedom, by a table.
     half = 4.3027 * 0.20817
-    assert line.scores["centre of gravity"].value == pytest.approx(8 / 3)
-    assert (line.scores["centre of gravity"].low, line.scores["centre of gravity"].high) == pytest.approx(
-        (8 / 3 - half, 8 / 3 + half), abs=1e-3
-    )
+    assert score.value == pytest.approx(8 / 3)
+    assert (score.low, score.high) == pytest.approx((8 / 3 - half, 8 / 3 + half), abs=1e-3)
     said = notes_of(made.view().pipeline().tables[0])["centre of gravity"]
     assert "over seeds" in said
     assert "20 times" in said

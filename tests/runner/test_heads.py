@@ -71,20 +71,19 @@ def test_rows_are_what_the_maps_say(asking: Asking, tiny_bert: Path, tiny_corpus
 def test_a_table_names_heads_by_dev_and_scores_them_on_test(asking: Asking) -> None:
     results = asking(controls=("offset", "random"))
     table = next(table for table in results.view().head_tables if table.metric == "attention_mass")
-    assert table.chosen_on == "dev"
-    line = next(line for line in table.lines if line.name == "previous")
+    assert any(note.text.startswith("are chosen on dev, scored on test") for note in table.notes)
+    (line,) = [line for line in table.lines if line.label == "previous"]
     own = of(results, metric="attention_mass", group="previous", init="pretrained")
     on_dev = own[own["split"] == "dev"].set_index("head")["value"]
     on_test = own[own["split"] == "test"].set_index("head")["value"]
-    assert line.best.head == on_dev.idxmax()
-    assert line.best.score.value == on_test[on_dev.idxmax()]
+    assert line.row.head == line.cells[table.headers.index("head")].text == on_dev.idxmax()
+    assert table.column("score")["previous"].value == on_test[on_dev.idxmax()]
     fresh = of(results, metric="attention_mass", group="previous", init="random")
     chosen = fresh[fresh["split"] == "dev"].set_index("head")["value"].idxmax()
-    assert line.random_init is not None
-    assert line.random_init.head == chosen
-    assert line.random_init.score.value == fresh[fresh["split"] == "test"].set_index("head")["value"][chosen]
+    on_test = fresh[fresh["split"] == "test"].set_index("head")["value"]
+    assert table.column("random init")["previous"].value == on_test[chosen]
     (baseline,) = of(results, control="offset").to_dict("records")
-    assert line.baselines["offset"].value == baseline["value"]
+    assert table.column("best offset")["previous"].value == baseline["value"]
     assert pd.isna(baseline["head"])
     assert pd.isna(baseline["model"])
     assert "are chosen on dev, scored on test" in str(results.view())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -27,6 +27,7 @@ from bertology.results.rows import ATTENTION, VECTORS, ResultRow, Score
 from bertology.results.table import (
     NOTHING,
     Cell,
+    Table,
     apart,
     apart_in_groups,
     data_of,
@@ -39,7 +40,7 @@ from bertology.results.table import (
     titled,
 )
 from bertology.results.views import (
-    HeadTable,
+    MEASURED,
     LayerTable,
     baseline_labels,
     baseline_owners,
@@ -554,14 +555,14 @@ def render_report(runs: Sequence[Run], texts: SentenceTexts | None = None) -> st
         for column, question, entry in entries
     ]
     cards += [
-        _card(of, title=f"{of.task} · {model_of(of.about)}", model=str(of.about.model), task=column)
+        _card(of, title=f"{of.task} · {model_of(of.row)}", model=str(of.row.model), task=column)
         for column, of in heads.items()
     ]
     # What a reader may choose, each by its value and label.
-    models = dict.fromkeys([*(entry.label for *_, entry in entries), *(str(of.about.model) for of in heads.values())])
-    several = len({of.about.model for of in heads.values()}) > 1
+    models = dict.fromkeys([*(entry.label for *_, entry in entries), *(str(of.row.model) for of in heads.values())])
+    several = len({of.row.model for of in heads.values()}) > 1
     columns = {column: question.label for column, question, _ in entries}
-    columns |= {column: f"{of.task} · {of.about.model}" if several else of.task for column, of in heads.items()}
+    columns |= {column: f"{of.task} · {of.row.model}" if several else of.task for column, of in heads.items()}
     shown = {
         name
         for *_, entry in entries
@@ -580,7 +581,8 @@ def render_report(runs: Sequence[Run], texts: SentenceTexts | None = None) -> st
         title="bertology report: " + ", ".join(run.name for run in runs),
         styles=(),
         scripts=[f"{_HERE}{name}.js" for name in (*_OF_ALL, *(_OF_LAYERS if questions else ()), *_LAST)],
-        data=_payload(questions, list(heads.values()), texts or SentenceTexts()),
+        data=_payload(questions, texts or SentenceTexts())
+        | {"heads": [one for run in runs for one in _heads(run.view)]},
         about=_about(runs),
         apart=", ".join(sorted({task for task in tasks if tasks.count(task) > 1})),
         questions=questions,
@@ -622,22 +624,21 @@ def _overview(questions: Sequence[Question]) -> dict[str, Any]:
 
 
 def _tables_of(
-    runs: Sequence[Run], tables: Callable[[Run], Iterable[Any]], *, of_heads: bool = False
+    runs: Sequence[Run], tables: Callable[[Run], Iterable[Table]], *, of_heads: bool = False
 ) -> list[dict[str, Any]]:
     """Static tables, named by their run if there are several; those of heads hidden with their model and task."""
     found = [(run, table) for run in runs for table in tables(run)]
     several, shown, n_heads = len({run.name for run, _ in found}) > 1, [], 0
-    for run, one in found:
-        table, task = one, ""
-        if isinstance(one, HeadTable):
-            table, task, n_heads = one.table(), f"h{n_heads}", n_heads + 1
+    for run, table in found:
+        task = f"h{n_heads}" if table.corner == MEASURED else ""
+        n_heads += table.corner == MEASURED
         model = str(table.row.model) if of_heads else ""
         title = " · ".join(filter(None, [table.title, model, run.name if several else ""]))
         shown.append({"title": title, "model": model, "task": task, "table": table})
     return shown
 
 
-def _payload(questions: Sequence[Question], heads: Sequence[HeadTable], texts: SentenceTexts) -> dict[str, Any]:
+def _payload(questions: Sequence[Question], texts: SentenceTexts) -> dict[str, Any]:
     """Everything that is drawn or listed on demand: scores of layers, details, sentences."""
     sentences: dict[str, int] = {}
     budget = item_budget(sum(len(entry.table.lines) for question in questions for entry in question.entries))
@@ -653,16 +654,21 @@ def _payload(questions: Sequence[Question], heads: Sequence[HeadTable], texts: S
             | {"higherIsBetter": table.higher_is_better}
             | {"entries": [_entry(entry, texts, sentences, budget, owned) for entry in question.entries]}
         )
-    of_heads = []
-    for of in heads:
-        lines = [
-            {"name": of.label(line), **_form(line.metric), "higherIsBetter": line.higher_is_better}
-            | {"best": of.heads.index(line.best.head), "standsOut": line.stands_out}
-            | {"scores": [rounded_score(line.heads.get(head), digits=4) for head in of.heads]}
-            for line in of.lines
-        ]
-        of_heads.append({"model": str(of.about.model), "heads": of.heads, "lines": lines})
-    return {"questions": plain, "sentences": list(sentences), "heads": of_heads}
+    return {"questions": plain, "sentences": list(sentences)}
+
+
+def _heads(view: View) -> Iterator[dict[str, Any]]:
+    """The scores of all heads of each table: by what is measured, by head in the order of the model."""
+    for best, every in zip(view.head_tables, view.all_heads, strict=True):
+        heads, lines = [line.label for line in every.lines if not line.baseline], []
+        for name, line in zip(every.headers, best.lines, strict=True):
+            scores, row = every.column(name), line.row
+            lines.append(
+                {"name": name, **_form(row.metric), "higherIsBetter": row.higher_is_better}
+                | {"best": heads.index(str(row.head)), "standsOut": bool(line.best)}
+                | {"scores": [rounded_score(scores.get(head), digits=4) for head in heads]}
+            )
+        yield {"model": str(best.row.model), "heads": heads, "lines": lines}
 
 
 def _form(metric: str) -> dict[str, Any]:
@@ -720,9 +726,9 @@ def _about(runs: Sequence[Run]) -> list[tuple[str, str]]:
     return [(heading, text) for heading, values in facts.items() if (text := "; ".join(dict.fromkeys(values)))]
 
 
-def _card(table: LayerTable | HeadTable, **more: Any) -> dict[str, Any]:
+def _card(table: LayerTable | Table, **more: Any) -> dict[str, Any]:
     """A table in short: its question, its best line with all of its cells, its baselines and its notes."""
-    about, shown = table.about, table.table()
+    about, shown = (table.row, table) if isinstance(table, Table) else (table.about, table.table())
     question = getattr(probe_of(about), "question", "")
     facts = {"question": f"{question} (task {about.task}, {about.task_version})".strip()}
     lines, best, place = [line for line in shown.lines if not line.baseline], "", 0
@@ -739,7 +745,7 @@ def _card(table: LayerTable | HeadTable, **more: Any) -> dict[str, Any]:
     facts |= {note.about: note.text for note in shown.notes}
     if chances := about.chances:
         facts["chance"] = f"{number(sum(chances.values()) / len(chances))} %"
-    column = 2 if isinstance(table, HeadTable) else 0
+    column = 2 if isinstance(table, Table) else 0
     cell = lines[place].cells[column] if lines else Cell(NOTHING)
     known = {name: text for name, text in facts.items() if text}
     return {"figure": cell.text, "interval": cell.interval, "metric": shown.title, "best": best, "notes": known, **more}
