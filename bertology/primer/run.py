@@ -130,15 +130,14 @@ class Primer(Tables):
             yield Table.of(title, headers, rows, notes, corner="Claim", spare=("published", "threshold"))
 
     def _matrix(self) -> Iterator[Table]:
-        rows = {}
+        rows: dict[str, list[Any]] = {}
         for same in self._by_claim():
             rows[f"{same[0].claim.section} {same[0].claim.statement}"] = [_marked(one) for one in same]
         yield Table.of("verdicts", self.models, rows, self.legend(), corner="Claim")
         for pair, found in self.differences().items():
-            metrics = {key: one.contrast.rows[0].metric for key, (one, _, _) in found.items()}
-            rows: dict[str, list[Any]] = {
-                key: [_score_cell(score, metrics[key]), f"{p:.3f}"] for key, (_, score, p) in found.items()
-            }
+            rows = {}
+            for claim, (one, score, p) in found.items():
+                rows[claim] = [_score_cell(score, one.contrast.rows[0].metric), f"{p:.3f}"]
             note = Note(
                 "difference", "of the estimates that decide, on the same items; Benjamini–Hochberg over all claims"
             )
