@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from bertology.corpora import Sentence, Sentences
-from bertology.errors import CorpusError, NameNotFoundError, listed
+from bertology.errors import CorpusError, listed
 from bertology.measures.trees import check_tree
 from bertology.probing import Examples, ProbeFamily, RepresentationProbe, word_examples
 
@@ -111,10 +111,8 @@ def _relations(sentence: Sentence, distance: int) -> Iterator[str | None]:
     return (label and label.partition(":")[0] for label in found)
 
 
-def _at_distance(argument: str) -> Ancestors:
-    if argument not in map(str, range(1, _HIGHEST + 1)):
-        raise NameNotFoundError(f"task ancestors:{argument}: it should be a number of steps from 1 to {_HIGHEST}")
-    return Ancestors(int(argument))
-
-
-PROBE = ProbeFamily("number of steps upwards", ("1", "2", "3"), Ancestors.question, Ancestors.reference, _at_distance)
+PROBE = ProbeFamily.among(
+    [Ancestors(1), Ancestors(2), Ancestors(3)],
+    argument=f"number of steps from 1 to {_HIGHEST}",
+    further=lambda number: Ancestors(int(number)) if number in map(str, range(1, _HIGHEST + 1)) else None,
+)

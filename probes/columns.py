@@ -44,16 +44,8 @@ class _Column(RepresentationProbe):
     column: str
     stem: ClassVar[str]
     subject = "labels of your own"
-
-    @property
-    def readout(self) -> str:
-        """The linear readout; of numbers ridge regression."""
-        return "linear.v1"
-
-    @property
-    def metrics(self) -> tuple[str, ...]:
-        """Metrics for classes, or for regression targets."""
-        return ("accuracy", "macro_f1")
+    readout = "linear.v1"
+    metrics = ("accuracy", "macro_f1")
 
     @property
     def task(self) -> str:

@@ -322,5 +322,4 @@ PROBE = ProbeFamily.among(
     [ComparedVectors(), ComparedAttention(), ClustersOfLabels(), ComparedWeights(), ComparedLosses(), RestoredLayers()],
     argument="quantity to compare",
     question="What differs between a model and its reference, layer by layer?",
-    reference="Kornblith et al. 2019; Merchant et al. 2020",
 )

@@ -253,16 +253,8 @@ class ErasedAgreement(CausalProbe):
         yield from found.every_sum()
 
 
-def _probe(name: str) -> EraseAndPredict | ErasedAgreement:
-    if name == "agreement":
-        return ErasedAgreement()
-    return EraseAndPredict(of=get_probe(name).task)
-
-
-PROBE = ProbeFamily(
+PROBE = ProbeFamily.among(
+    [*map(EraseAndPredict, ("pos", "deprel", "feats:Number")), ErasedAgreement()],
     argument="task whose labels are erased",
-    instances=("pos", "deprel", "feats:Number", "agreement"),
-    question="What can a model no longer predict when a property is erased from a layer?",
-    reference="Elazar et al. 2021; Belrose et al. 2023; Canby et al. 2024",
-    make=_probe,
+    further=lambda name: EraseAndPredict(of=get_probe(name).task),
 )

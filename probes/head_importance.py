@@ -133,6 +133,4 @@ class OneHead(GateProbe):
         return {"dev": of_heads, "test": of_layers}
 
 
-PROBE = ProbeFamily.among(
-    [OneHead()], argument="question about heads", reference="Michel et al. 2019", default=HeadImportance()
-)
+PROBE = ProbeFamily.among([OneHead()], argument="question about heads", default=HeadImportance())

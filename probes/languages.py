@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from bertology.activations.layers import LayerVectors
 from bertology.corpora import ParallelText, Sentences
-from bertology.errors import CorpusError, FitError, NameNotFoundError, listed, quoted
+from bertology.errors import CorpusError, FitError, NameNotFoundError, quoted
 from bertology.geometry import GeometryProbe, alignment, languages
 from bertology.geometry.probes import TextItems
 from bertology.measures import Metric, share_metric, sum_metric
@@ -353,27 +353,17 @@ class Transfer(GeometryProbe):
         return languages.transfer_by_label(items.data, sentences, items.words, by_form=name == "word_majority")
 
 
-_KINDS = (Identity(), Centroids(), Retrieval(), Translation(), Alignment())
-
-
-def _probe(name: str) -> Probe:
-    known = {kind.task.partition(":")[2]: kind for kind in _KINDS}
-    if name.lower() == "parity":
+def _further(name: str) -> Probe | None:
+    kind, _, of = name.partition(":")
+    if kind.lower() == "parity":
         command = "bertology tokenize --corpus parallel:en=PATH,de=PATH"
         raise NameNotFoundError(f"languages:parity reads no layer: {command} shows pieces of each language")
-    kind, colon, of = name.partition(":")
-    if kind.lower() == "transfer":
-        return Transfer(of) if colon else Transfer()
-    if name.lower() not in known:
-        there_are = listed([*known, "transfer:pos"])
-        raise NameNotFoundError(f"unknown question about languages {quoted(name)}: there are {there_are}")
-    return known[name.lower()]
+    return Transfer(of or Transfer.of) if kind.lower() == "transfer" else None
 
 
-PROBE = ProbeFamily(
+PROBE = ProbeFamily.among(
+    [Identity(), Centroids(), Retrieval(), Translation(), Alignment(), Transfer()],
     argument="question about languages",
-    instances=(*(kind.task.partition(":")[2] for kind in _KINDS), "transfer:pos"),
     question="What does an encoder share between languages?",
-    reference="Libovický et al. 2019",
-    make=_probe,
+    further=_further,
 )

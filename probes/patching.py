@@ -50,7 +50,7 @@ from bertology.causal.items import fact_pairs
 from bertology.causal.probes import cluster_sums, effect_sums, pair_reason, share_sums
 from bertology.cloze import ClozeItem
 from bertology.corpora.prompts import split_language
-from bertology.errors import ClozeError, CorpusError, NameNotFoundError, listed, quoted
+from bertology.errors import ClozeError, CorpusError, listed
 from bertology.measures import Metric, share_metric, sum_metric
 from bertology.measures.sums import LayerSums
 from bertology.probing import GeometryCounts, LeftOut, ProbeFamily, Splits
@@ -209,24 +209,15 @@ def _spaced(group: str) -> str:
     return group.replace("_", " ").lower()
 
 
-def _make(argument: str) -> Patching:
+def _of_structure(argument: str) -> Patching | None:
     of, _, structure = argument.partition(":")
-    if of == "facts" and not structure:
-        return Patching(of="facts")
     if of == "agreement":
         return Patching(structure=structure.replace("_", " "))
-    if of == "minimal_pairs":
-        return Patching(of="minimal_pairs", structure=_spaced(structure))
-    raise NameNotFoundError(
-        f"task patching:{argument}: {quoted(argument)} is not asked about: write patching:agreement or "
-        "patching:minimal_pairs, a construction after it, or patching:facts"
-    )
+    return Patching(of="minimal_pairs", structure=_spaced(structure)) if of == "minimal_pairs" else None
 
 
-PROBE = ProbeFamily(
-    argument="what pairs are made of",
-    instances=("agreement", "facts", "minimal_pairs"),
-    question=Patching.question,
-    reference=Patching.reference,
-    make=_make,
+PROBE = ProbeFamily.among(
+    [Patching(), Patching(of="facts"), Patching(of="minimal_pairs")],
+    argument="source of pairs (but for facts a construction may follow)",
+    further=_of_structure,
 )

@@ -30,13 +30,13 @@ from numpy.typing import NDArray
 from bertology.attention import AttentionProbe
 from bertology.attention.arcs.questions import subject_candidates
 from bertology.corpora import Sentences
-from bertology.errors import CorpusError, NameNotFoundError, quoted
+from bertology.errors import CorpusError
 from bertology.geometry import GeometryProbe
 from bertology.geometry.probes import TextItems
 from bertology.geometry.word_order import OrderItems, by_forms_and_places, marked_words, nth_words, order_scores
 from bertology.measures import share_metric, sum_metric
 from bertology.measures.sums import LayerSums, by_layer, ratio_sums
-from bertology.probing import ControlNote, GeometryCounts, Probe, ProbeFamily, Splits
+from bertology.probing import ControlNote, GeometryCounts, ProbeFamily, Splits
 from bertology.probing.items import SplitVectors, SplitWords
 
 if TYPE_CHECKING:
@@ -172,20 +172,13 @@ class SubjectAttention(AttentionProbe):
         return [partial(CandidateConfusion, arcs=subject_candidates(sentences), metrics=(bits, above))]
 
 
-def _probe(name: str) -> Probe:
-    name = name.lower().replace("-", "_")
-    if name == "attention":
-        return SubjectAttention()
-    if name not in _KINDS and not (name.isascii() and name.isdecimal() and 0 < int(name[:9]) == int(name)):
-        known = "give main_auxiliary, subject_noun, attention, or a number such as 2"
-        raise NameNotFoundError(f"unknown question about word order {quoted(name)}: {known}")
-    return WordOrder(f"word_order:{name}")
+def _nth(name: str) -> WordOrder | None:
+    is_place = name.isascii() and name.isdecimal() and 0 < int(name[:9]) == int(name)
+    return WordOrder(f"word_order:{name}") if is_place else None
 
 
-PROBE = ProbeFamily(
-    argument="kind of word, or its number",
-    instances=("main_auxiliary", "subject_noun", "2", "attention"),
-    question=WordOrder.question,
-    reference=WordOrder.reference,
-    make=_probe,
+PROBE = ProbeFamily.among(
+    [*(WordOrder(f"word_order:{name}") for name in (*_KINDS, "2")), SubjectAttention()],
+    argument="kind of word or a number",
+    further=_nth,
 )

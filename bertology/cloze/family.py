@@ -41,6 +41,7 @@ from bertology.measures import Metric, bootstrap
 from bertology.measures.intervals import Bootstrap
 from bertology.measures.metrics import METRICS, CountKind
 from bertology.probing import LeftOut, Probe
+from bertology.probing.items import coded
 from bertology.results import Predictions, ResultRow, predictions
 
 if TYPE_CHECKING:
@@ -237,8 +238,8 @@ def _write(
 ) -> None:
     left, pad = items.left_out, partial(np.pad, pad_width=(0, len(items.left_out)))
     every: list[ClozeItem | LeftOut] = [*items.items, *left]
-    cluster, clusters = _coded([item.cluster if isinstance(item, ClozeItem) else item.id for item in every])
-    group, groups = _coded([item.group for item in every])
+    cluster, clusters = coded([item.cluster if isinstance(item, ClozeItem) else item.id for item in every])
+    group, groups = coded([item.group for item in every])
     reasons = [*answers.reason, *(one.reason for one in left)]
     made = Predictions.of_cloze(
         item_ids=[item.id for item in every],
@@ -256,12 +257,6 @@ def _write(
     counts = _counts_of(reasons, cluster, group, groups)
     fixed = {"n_train": 0, "n_classes": 0, "n_unseen_label": 0, "params": {}}
     predictions.write_cell(run, cell, made, facts={**fixed, **counts, **facts}, provenance=provenance)
-
-
-def _coded(names: Sequence[str]) -> tuple[NDArray[np.int64], tuple[str, ...]]:
-    """The place of each name among the distinct ones, and these in order of first appearance."""
-    code_of = {name: code for code, name in enumerate(dict.fromkeys(names))}
-    return np.array([code_of[name] for name in names], dtype=np.int64), tuple(code_of)
 
 
 def _counts_of(
@@ -312,10 +307,21 @@ class Answers:
         rank, first = np.zeros(score.shape, dtype=np.int64), np.full(score.shape, "", dtype=object)
         return cls(score, rival, rank, first, first + _strings([item.answer for item in items]), [""] * len(items))
 
+    def choose(self, place: int, item: ClozeItem, right: Floats, wrong: Floats) -> None:
+        """The choice between an item's answer, ``right [layer]``, and its distractors, ``wrong [layer, rival]``."""
+        highest, best = wrong.max(axis=1), _strings(item.rivals)[wrong.argmax(axis=1)]
+        self.score[:, place], self.rival[:, place] = right, highest
+        self.first[:, place] = np.where(right > highest, item.answer, best)
 
-_Found = tuple[dict[str, Any], Sequence[tuple[int, Excluded]]]
-"""Fields of :class:`Answers` of some items, by name ``[layer, item]``, and the reasons why some are not scored with the
-place of the item; of several reasons the first counts."""
+    def choose_texts(self, items: Sequence[ClozeItem], score: Floats, rival: Floats) -> None:
+        """The choices between the two texts of each item, by values ``[layer, item]``, whatever goes into them."""
+        texts, others = (_strings([getattr(item, name) for item in items]) for name in ("text", "other"))
+        self.score[:], self.rival[:], self.gold[:] = score, rival, texts
+        self.first[:] = np.where(score > rival, texts, others)
+
+
+_Left = Sequence[tuple[int, Excluded]]
+"""The reasons why some items are not scored, with the place of the item; of several reasons the first counts."""
 
 
 @dataclass(frozen=True)
@@ -358,9 +364,11 @@ class Asked:
             n_texts = 1 + max(len(items.items[place].rivals) for place in of_words) if asks == "statements" else 1
             step = max(1, _AT_ONCE // n_texts)
             for some in (of_words[start : start + step] for start in range(0, len(of_words), step)):
-                fields, excluded = self._found(asks, [items.items[place] for place in some], words)
-                for name, values in fields.items():
-                    getattr(answers, name)[:, some] = values
+                asked = [items.items[place] for place in some]
+                of_some = Answers.none(len(self.layers), asked)
+                excluded = self._answer(asks, asked, words, of_some)
+                for name in ("score", "rival", "rank", "first", "gold"):
+                    getattr(answers, name)[:, some] = getattr(of_some, name)
                 for place, one in excluded:
                     word = "" if one.candidate is None else f"{one.candidate!r} "
                     answers.reason[some[place]] = answers.reason[some[place]] or f"{word}{one.reason}"
@@ -373,39 +381,39 @@ class Asked:
             answers.reason[place] = answers.reason[place] or "the model's score is not a number"
         return answers
 
-    def _found(self, asks: ClozeAsks, items: Sequence[ClozeItem], words: tuple[str, ...]) -> _Found:
+    def _answer(self, asks: ClozeAsks, items: Sequence[ClozeItem], words: tuple[str, ...], found: Answers) -> _Left:
+        """Put the answers to some items into ``found``."""
         entries = None
         # Answers of several pieces have no place in a vocabulary.
         if words and asks in ("answers", "choices") and self.form in (None, "one_piece"):
             entries = vocabulary_ids(self.encoder, words, before=_before(items[0])).tolist()
             if not entries:
                 reason = Excluded(0, None, "no word of the vocabulary is a single piece there")
-                return {}, [(place, reason) for place in range(len(items))]
+                return [(place, reason) for place in range(len(items))]
         if asks == "answers":
-            return self._ranked(items, entries)
+            return self._rank(items, entries, found)
         if asks in ("choices", "contexts"):
-            return self._chosen(items, entries, of_texts=asks == "contexts")
+            return self._choose(items, entries, found, of_texts=asks == "contexts")
         if asks == "statements":
-            return self._stated(items)
+            return self._state(items, found)
         if asks == "changes":
-            return self._rechosen(items) if items[0].rivals else self._changed(items)
+            return self._rechoose(items, found) if items[0].rivals else self._change(items, found)
         if asks == "next_sentence":
             following = next_sentence(self.encoder, [(item.text, item.other) for item in items], layers=self.layers)
             right, places = np.array([item.answer != "next" for item in items], dtype=np.int64), np.arange(len(items))
-            score, rival = (following.log_probs[:, places, which] for which in (right, 1 - right))
-            first = np.where(following.log_probs[..., 0] > following.log_probs[..., 1], *_strings(["next", "other"]))
-            excluded = [(one.item, one) for one in following.excluded]
-            return {"score": score, "rival": rival, "first": first}, excluded
+            found.score, found.rival = (following.log_probs[:, places, which] for which in (right, 1 - right))
+            follows = following.log_probs[..., 0] > following.log_probs[..., 1]
+            found.first = np.where(follows, "next", "other").astype(object)
+            return [(one.item, one) for one in following.excluded]
         texts = [text for item in items for text in (item.text, item.other)]
-        found = pseudo_log_likelihood(self.encoder, texts, layers=self.layers, form=self.form or "original")
-        pairs = found.totals[:, 0::2], found.totals[:, 1::2]
-        return _of_texts(items, *pairs), [(one.item // 2, one) for one in found.excluded]
+        scores = pseudo_log_likelihood(self.encoder, texts, layers=self.layers, form=self.form or "original")
+        found.choose_texts(items, scores.totals[:, 0::2], scores.totals[:, 1::2])
+        return [(one.item // 2, one) for one in scores.excluded]
 
-    def _ranked(self, items: Sequence[ClozeItem], entries: Sequence[int] | None) -> _Found:
+    def _rank(self, items: Sequence[ClozeItem], entries: Sequence[int] | None, found: Answers) -> _Left:
         """The place of each answer, or of the best of those that are as right."""
         prompts = [Prompt(item.text, (item.answer, *item.accepted, *item.ignored), at=-1) for item in items]
         scores = ask(self.encoder, prompts, layers=self.layers, ranks=True, top=1, vocabulary=entries)
-        score, rank = np.full((len(self.layers), len(items)), np.nan), np.zeros((len(self.layers), len(items)), int)
         for place, item in enumerate(items):
             n, values, ranks = 1 + len(item.accepted), scores.of(place), scores.ranks_of(place)
             # An item is lost only if none of its answers can be scored.
@@ -415,13 +423,14 @@ class Asked:
             for layer, limit in enumerate(best.tolist()):
                 # Several spellings may be one entry.
                 above = {one for one in ranks[layer, n:].tolist() if 0 < one < limit}
-                rank[layer, place] = limit - len(above)
-            score[:, place] = np.nanmax(values[:, :n], axis=1)
-        first = self._spelled(scores.top_ids[:, scores.mask_starts[1:] - 1, 0])
-        lost = [(one.item, one) for one in scores.excluded if np.isnan(score[:, one.item]).all()]
-        return {"score": score, "rank": rank, "first": first}, lost
+                found.rank[layer, place] = limit - len(above)
+            found.score[:, place] = np.nanmax(values[:, :n], axis=1)
+        found.first = self._spelled(scores.top_ids[:, scores.mask_starts[1:] - 1, 0])
+        return [(one.item, one) for one in scores.excluded if np.isnan(found.score[:, one.item]).all()]
 
-    def _chosen(self, items: Sequence[ClozeItem], entries: Sequence[int] | None, *, of_texts: bool) -> _Found:
+    def _choose(
+        self, items: Sequence[ClozeItem], entries: Sequence[int] | None, found: Answers, *, of_texts: bool
+    ) -> _Left:
         """Correct answers and their distractors at one mask, or answers at the masks of two texts."""
         prompts = []
         for item in items:
@@ -430,74 +439,58 @@ class Asked:
         form = self.form or "one_piece"
         ranks = self.ranked and form == "one_piece" and not of_texts
         scores = ask(self.encoder, prompts, layers=self.layers, form=form, ranks=ranks, vocabulary=entries)
-        starts, excluded = scores.candidate_starts, [(one.item // 2, one) for one in scores.excluded]
+        starts = scores.candidate_starts
         right = scores.values[:, starts[:-1:2]]
         if of_texts:
-            return _of_texts(items, right, scores.values[:, starts[1:-1:2]]), excluded
-        fields = {"score": right, "rival": np.full(right.shape, np.nan), "first": np.full(right.shape, "", object)}
-        for place, item in enumerate(items):
-            wrong = scores.of(2 * place + 1)
-            fields["rival"][:, place] = wrong.max(axis=1)
-            best = _strings(item.rivals)[wrong.argmax(axis=1)]
-            fields["first"][:, place] = np.where(right[:, place] > wrong.max(axis=1), item.answer, best)
+            found.choose_texts(items, right, scores.values[:, starts[1:-1:2]])
+        else:
+            for place, item in enumerate(items):
+                found.choose(place, item, right[:, place], scores.of(2 * place + 1))
         if scores.ranks is not None:
-            fields["rank"] = scores.ranks[:, starts[:-1:2]]
-        return fields, excluded
+            found.rank = scores.ranks[:, starts[:-1:2]]
+        return [(one.item // 2, one) for one in scores.excluded]
 
-    def _stated(self, items: Sequence[ClozeItem]) -> _Found:
+    def _state(self, items: Sequence[ClozeItem], found: Answers) -> _Left:
         """The place of each correct answer among its candidates, by the probability of the whole sentences."""
-        starts = np.cumsum([0, *(1 + len(item.rivals) for item in items)])
+        owners = [place for place, item in enumerate(items) for _ in (item.answer, *item.rivals)]
         texts = [_filled(item.text, word) for item in items for word in (item.answer, *item.rivals)]
-        found = pseudo_log_likelihood(self.encoder, texts, layers=self.layers, form=self.form or "original")
-        totals, shape = found.totals, (len(self.layers), len(items))
-        fields = {"score": np.empty(shape), "rival": np.empty(shape), "rank": np.zeros(shape, dtype=np.int64)}
-        fields["first"] = np.full(shape, "", dtype=object)
-        for place, (item, start) in enumerate(zip(items, starts.tolist(), strict=False)):
-            values = totals[:, start : starts[place + 1]]  # [layer, candidate] the correct one first
-            fields["score"][:, place], fields["rival"][:, place] = values[:, 0], values[:, 1:].max(axis=1)
-            fields["rank"][:, place] = 1 + (values[:, 1:] > values[:, :1]).sum(axis=1)
-            fields["first"][:, place] = _strings((item.answer, *item.rivals))[values.argmax(axis=1)]
-        numbers = [(int(np.searchsorted(starts, one.item, side="right")) - 1, one) for one in found.excluded]
-        return fields, numbers
+        scores = pseudo_log_likelihood(self.encoder, texts, layers=self.layers, form=self.form or "original")
+        for place, (start, item) in enumerate(zip(np.unique(owners, return_index=True)[1], items, strict=True)):
+            right, wrong = np.split(scores.totals[:, start : start + 1 + len(item.rivals)], [1], axis=1)
+            found.choose(place, item, right[:, 0], wrong)
+            found.rank[:, place] = 1 + (wrong > right).sum(axis=1)
+        return [(owners[one.item], one) for one in scores.excluded]
 
-    def _changed(self, items: Sequence[ClozeItem]) -> _Found:
+    def _change(self, items: Sequence[ClozeItem], found: Answers) -> _Left:
         """Ranks and values, in another text, of the word that each layer ranks first."""
         before = ask(self.encoder, [Prompt(item.text) for item in items], layers=self.layers, top=1)
         ids = before.top_ids[:, before.mask_starts[1:] - 1, 0]
+        found.rival, found.gold = before.top_values[:, before.mask_starts[1:] - 1, 0], self._spelled(ids)
         kept = np.flatnonzero((ids >= 0).all(axis=0)).tolist()
-        score, rank = np.full(ids.shape, np.nan), np.zeros(ids.shape, dtype=np.int64)
-        first, excluded = np.full(ids.shape, "", dtype=object), [(one.item, one) for one in before.excluded]
-        if kept:
-            wanted = [tuple(dict.fromkeys(ids[:, place].tolist())) for place in kept]
-            prompts = [Prompt(items[place].other, entries, at=-1) for place, entries in zip(kept, wanted, strict=True)]
-            after = ask(self.encoder, prompts, layers=self.layers, ranks=True, top=1)
-            first[:, kept] = self._spelled(after.top_ids[:, after.mask_starts[1:] - 1, 0])
-            for number, (place, entries) in enumerate(zip(kept, wanted, strict=True)):
-                chosen = range(len(self.layers)), [entries.index(entry) for entry in ids[:, place].tolist()]
-                score[:, place], rank[:, place] = after.of(number)[chosen], after.ranks_of(number)[chosen]
-            excluded += [(kept[one.item], one) for one in after.excluded]
-        rival = before.top_values[:, before.mask_starts[1:] - 1, 0]
-        return {"score": score, "rival": rival, "rank": rank, "first": first, "gold": self._spelled(ids)}, excluded
+        excluded = [(one.item, one) for one in before.excluded]
+        if not kept:
+            return excluded
+        wanted = [tuple(dict.fromkeys(ids[:, place].tolist())) for place in kept]
+        prompts = [Prompt(items[place].other, entries, at=-1) for place, entries in zip(kept, wanted, strict=True)]
+        after = ask(self.encoder, prompts, layers=self.layers, ranks=True, top=1)
+        found.first[:, kept] = self._spelled(after.top_ids[:, after.mask_starts[1:] - 1, 0])
+        for number, (place, entries) in enumerate(zip(kept, wanted, strict=True)):
+            chosen = range(len(self.layers)), [entries.index(entry) for entry in ids[:, place].tolist()]
+            found.score[:, place], found.rank[:, place] = after.of(number)[chosen], after.ranks_of(number)[chosen]
+        return excluded + [(kept[one.item], one) for one in after.excluded]
 
-    def _rechosen(self, items: Sequence[ClozeItem]) -> _Found:
+    def _rechoose(self, items: Sequence[ClozeItem], found: Answers) -> _Left:
         """Which of the words ``rivals`` each layer chooses, and what becomes of it among those of another text."""
-        texts = (
-            (text, words) for item in items for text, words in ((item.text, item.rivals), (item.other, item.accepted))
-        )
+        texts = [both for item in items for both in ((item.text, item.rivals), (item.other, item.accepted))]
         scores = ask(self.encoder, [Prompt(text, words, at=-1) for text, words in texts], layers=self.layers)
-        shape, layers = (len(self.layers), len(items)), np.arange(len(self.layers))
-        fields: dict[str, Any] = {"score": np.full(shape, np.nan), "rival": np.full(shape, np.nan)}
-        fields |= {"rank": np.zeros(shape, dtype=np.int64)}
-        fields |= {name: np.full(shape, "", dtype=object) for name in ("first", "gold")}
         for place, item in enumerate(items):
             before, after = scores.of(2 * place), scores.of(2 * place + 1)
-            chosen = before.argmax(axis=1)
-            kept = after[layers, chosen]
-            fields["score"][:, place], fields["rival"][:, place] = kept, before[layers, chosen]
-            fields["rank"][:, place] = 1 + (after > kept[:, None]).sum(axis=1)
-            fields["gold"][:, place] = _strings(item.rivals)[chosen]
-            fields["first"][:, place] = _strings(item.accepted)[after.argmax(axis=1)]
-        return fields, [(one.item // 2, one) for one in scores.excluded]
+            chosen = np.arange(len(self.layers)), before.argmax(axis=1)
+            found.score[:, place], found.rival[:, place] = after[chosen], before[chosen]
+            found.rank[:, place] = 1 + (after > after[chosen][:, None]).sum(axis=1)
+            found.gold[:, place] = _strings(item.rivals)[chosen[1]]
+            found.first[:, place] = _strings(item.accepted)[after.argmax(axis=1)]
+        return [(one.item // 2, one) for one in scores.excluded]
 
     def _spelled(self, ids: NDArray[np.int64]) -> NDArray[np.object_]:
         """``[layer, item]`` entries as text; empty for none."""
@@ -509,13 +502,6 @@ class Asked:
 
 def _strings(values: Sequence[str]) -> NDArray[np.object_]:
     return np.array([*values, None], dtype=object)[:-1]
-
-
-def _of_texts(items: Sequence[ClozeItem], score: Floats, rival: Floats) -> dict[str, Any]:
-    """The choice of one of two texts, whatever goes into them."""
-    texts, others = _strings([item.text for item in items]), _strings([item.other for item in items])
-    gold = np.broadcast_to(texts, score.shape)
-    return {"score": score, "rival": rival, "gold": gold, "first": np.where(score > rival, texts, others)}
 
 
 def _filled(text: str, word: str) -> str:
@@ -576,7 +562,7 @@ def _columns(cells: FitCells, probe: ClozeProbe, scoring: Scoring) -> rows.Colum
             kept, others = (predictions.read_predictions(run, one.id) for one in (of_problem[0], task_cell))
             left_out = dict(zip(others.item_ids, others.extra["reason"], strict=True))
             reasons = [why or left_out[item] for item, why in zip(kept.item_ids, kept.extra["reason"], strict=True)]
-            counts = _counts_of(reasons, np.asarray(kept.cluster, dtype=np.int64), *_coded(kept.extra["group"]))
+            counts = _counts_of(reasons, np.asarray(kept.cluster, dtype=np.int64), *coded(kept.extra["group"]))
             records = tuple(replace(record, facts={**record.facts, **counts}) for record in records)
         columns[problem] = _scored(outcomes, records, of_problem, cells.layers, probe, scoring)
     return columns

@@ -259,10 +259,12 @@ class ProbeFamily:
         default: Probe | None = None,
         question: str = "",
         reference: str = "",
+        further: Callable[[str], Probe | None] | None = None,
     ) -> ProbeFamily:
         """A choice among some probes, by what follows the colon in the names of their tasks, which begin alike.
 
-        Question and reference are those of the default, or of the first probe, when left out.
+        Question and reference are those of the default, or of the first probe, when left out. Of any other argument
+        ``further`` gives the probe, None if there is none.
         """
         stem = probes[0].task.partition(":")[0]
         by_name = {probe.task.partition(":")[2]: probe for probe in probes}
@@ -270,10 +272,13 @@ class ProbeFamily:
         def make(name: str) -> Probe:
             known = name.lower().replace("-", "_")
             if known not in by_name:
+                if further is not None and (probe := further(name)) is not None:
+                    return probe
                 hint = f"; or {stem} alone" if default is not None else ""
                 if near := get_close_matches(known[:_MOST_COMPARED], by_name, cutoff=0.6):
                     hint += f"; did you mean {' or '.join(near)}?"
-                raise NameNotFoundError(f"task {stem}:{name}: it should be one of {', '.join(by_name)}{hint}")
+                which = "one of" if further is None else f"a {argument}, such as"
+                raise NameNotFoundError(f"task {stem}:{name}: it should be {which} {', '.join(by_name)}{hint}")
             return by_name[known]
 
         first = probes[0] if default is None else default

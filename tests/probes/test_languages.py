@@ -55,7 +55,7 @@ def test_layers_of_a_model_are_asked(tiny_bert: Path) -> None:
 
 
 def test_what_is_no_question() -> None:
-    with pytest.raises(NameNotFoundError, match="there are identity, centroids, retrieval, translation, alignment"):
+    with pytest.raises(NameNotFoundError, match="such as identity, centroids, retrieval, translation, alignment"):
         get_probe("languages:family")
     with pytest.raises(NameNotFoundError, match="bertology tokenize --corpus parallel:"):
         get_probe("languages:parity")

@@ -180,7 +180,7 @@ def test_what_cannot_be_asked_of_a_text(
 
 @pytest.mark.parametrize("name", ["0", "-1", "x", "main_verb", "²"])
 def test_unknown_questions(name: str) -> None:
-    with pytest.raises(BertologyError, match=r"unknown question about word order .*: give main_auxiliary, subj"):
+    with pytest.raises(BertologyError, match="it should be a kind of word or a number, such as main_auxiliary, subj"):
         get_probe(f"word_order:{name}")
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from bertology._files import write_atomically
 from bertology.corpora._corpus import Corpus, Format
-from bertology.corpora._files import Oddities, split_files, stated_in, suffix_of, text_lines, wrong
+from bertology.corpora._files import Oddities, line_blocks, split_files, stated_in, suffix_of, text_lines, wrong
 from bertology.corpora._sentences import MultiwordToken, Sentence, Target
 from bertology.corpora._words import Mention, bracketed, coreference
 from bertology.errors import CorpusError, quoted
@@ -56,7 +56,7 @@ class _Block:
 
     def rows(self) -> list[_Row]:
         """The columns of each line, however many."""
-        return [line.rstrip("\n").split("\t") for line in self.lines]
+        return [line.split("\t") for line in self.lines]
 
 
 def read_conllu(path: str | Path, oddities: Oddities | None = None) -> Iterator[Sentence]:
@@ -145,25 +145,19 @@ def _read_blocks(path: Path, oddities: Oddities, *, wider: bool = False) -> Iter
 
 
 def _blocks(path: Path) -> Iterator[_Block]:
-    comments: list[str] = []
-    rows: list[str] = []
-    number = 0
-    for number, line in enumerate(text_lines(path), 1):
-        start = line[0]
-        if start == "#":
-            if rows:
-                raise wrong(f"{path}:{number}", "a comment inside a sentence", "a blank line before it")
-            comments.append(line.rstrip("\n")[1:])
-        elif start == "\n" or line.isspace():
-            if rows:
-                yield _Block(path, number - len(rows), comments, rows)
-                comments, rows = [], []
-        else:
-            rows.append(line)
-    if rows:
-        yield _Block(path, number - len(rows) + 1, comments, rows)
-    elif comments:
-        raise wrong(f"{path}:{number}", "comments at the end", "words after them; the file may be cut short")
+    comments, last = list[str](), 0
+    for first, lines in line_blocks(path):
+        is_comment = [line[0] == "#" for line in lines]
+        n, last = (is_comment.index(False) if False in is_comment else len(lines)), first + len(lines) - 1
+        if any(is_comment[n:]):
+            place = first + is_comment.index(True, n)
+            raise wrong(f"{path}:{place}", "a comment inside a sentence", "a blank line before it")
+        comments += [line[1:] for line in lines[:n]]
+        if n < len(lines):
+            yield _Block(path, first + n, comments, lines[n:])
+            comments = []
+    if comments:
+        raise wrong(f"{path}:{last}", "comments at the end", "words after them; the file may be cut short")
 
 
 @lru_cache(maxsize=1024)
