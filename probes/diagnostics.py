@@ -38,21 +38,6 @@ _CANDIDATES = ("expected", "within_category", "between_category")
 _Found = Iterator[ClozeItem | LeftOut]
 
 
-@dataclass(frozen=True)
-class _Kind:
-    """One of the diagnostics, or one way of changing a context."""
-
-    question: str
-    asks: ClozeAsks
-    metrics: tuple[str, ...]
-    needs: str
-    """Name of the set that the question is about."""
-    of_sets: Callable[[Diagnostics], _Found]
-    of_pocket: Callable[[], _Found] | None = None
-    clusters: str = "contexts"
-    """Name of the clusters of a published set."""
-
-
 def _cprag(sets: Diagnostics) -> _Found:
     """The expected word against that of its own and that of another category; the last sentence alone is blind."""
     for row, cluster in zip(sets[_CPRAG], _sharing_words(sets[_CPRAG]), strict=True):
@@ -198,91 +183,89 @@ def _pocket_changed(change: str) -> _Found:
             yield ClozeItem(name, item.cluster, "verbs" if is_of_verbs else "facts", item.text, other=other)
 
 
-_KINDS: dict[str, _Kind] = {
-    "cprag": _Kind(
-        "Does common sense make the expected word more probable than others of its category and of another?",
-        "choices", ("choice_accuracy", "sensitivity", "p_at_5", "p_at_1", "micro_choice_accuracy"), _CPRAG, _cprag,
-        clusters="sets of words",
-    ),
-    "role": _Kind(
-        "Is a verb more probable where the roles fit it than where they are reversed?",
-        "contexts", _CHOICE, _ROLE, _role, _pocket_role, clusters="pairs of contexts",
-    ),
-    "role_words": _Kind(
-        "Is the verb that people say after two roles among the first that are predicted?",
-        "answers", ("p_at_5", "p_at_1", "mrr"), _ROLE, _role_words, clusters="pairs of contexts",
-    ),
-    "negation": _Kind(
-        "Is the word that makes a sentence true more probable, affirmed and negated?",
-        "choices", _CHOICE, "NEG-136", _negation, _pocket_negation, clusters="sets of words",
-    ),
-    "shuffled": _Kind(
-        "How far does a prediction move when the words before it are shuffled?",
-        "changes", _CHANGE, f"{_CPRAG} or {_ROLE}", _shuffled, partial(_pocket_changed, "shuffled"),
-    ),
-    "truncated": _Kind(
-        "How far does a prediction move when only the end of its context is left?",
-        "changes", _CHANGE, f"{_CPRAG} or {_ROLE}", _truncated, partial(_pocket_changed, "truncated"),
-    ),
-    "no_subject": _Kind(
-        "How far does the predicted verb move when nothing is said of who does it?",
-        "changes", _CHANGE, _ROLE,
-        partial(_with_roles, r"\g<head>which \g<object> the other had", _ROLE), partial(_pocket_changed, "no_subject"),
-    ),
-    "no_object": _Kind(
-        "How far does the predicted verb move when nothing is said of what it is done to?",
-        "changes", _CHANGE, _ROLE,
-        partial(_with_roles, r"\g<head>which one the \g<subject> had", _ROLE), partial(_pocket_changed, "no_object"),
-    ),
-    "negated": _Kind(
-        "How far does a prediction move when its sentence is negated?",
-        "changes", _CHANGE, "NEG-136", _negated, partial(_pocket_changed, "negated"),
-    ),
-}  # fmt: skip
-
-
 @dataclass(frozen=True)
 class PsycholinguisticDiagnostics(ClozeProbe):
     """Does the model predict what people expect?"""
 
-    kind: str
+    task: str = ""
+    question: str = ""
+    asks: ClozeAsks = "choices"
+    metrics: tuple[str, ...] = _CHOICE
+    needs: str = _CPRAG
+    """Name of the set that the question is about."""
+    of_sets: Callable[[Diagnostics], _Found] = _cprag
+    of_pocket: Callable[[], _Found] | None = None
+    clusters: str = "contexts"
+    """Name of the clusters of a published set."""
     subject = "meaning"
     reference = "Ettinger 2020"
-
-    @property
-    def task(self) -> str:
-        """``diagnostics:cprag``, ``diagnostics:negation`` …."""
-        return f"diagnostics:{self.kind}"
-
-    @property
-    def asks(self) -> ClozeAsks:
-        """Kind of question that the model answers about each text, such as the word at a mask."""
-        return _KINDS[self.kind].asks
-
-    @property
-    def question(self) -> str:
-        """The research question of the diagnostics named by ``kind``."""
-        return _KINDS[self.kind].question
-
-    @property
-    def metrics(self) -> tuple[str, ...]:
-        """The metrics of this kind of items."""
-        return _KINDS[self.kind].metrics
+    fixed_fields = ("needs", "of_sets", "of_pocket", "clusters")
 
     def items(self, source: str) -> ClozeItems:
         """The items of the kind. Clusters are what is one draw: the words asked about, two contexts, a verb, a fact."""
-        kind = _KINDS[self.kind]
         if source == "pocket":
-            if kind.of_pocket is None:
-                raise CorpusError(f"the pocket world does not decide it; give {kind.needs}, its file or folder")
-            made = ClozeItems.of(kind.of_pocket())
+            if self.of_pocket is None:
+                raise CorpusError(f"the pocket world does not decide it; give {self.needs}, its file or folder")
+            made = ClozeItems.of(self.of_pocket())
             return replace(made, clusters="facts" if made.items[0].cluster.startswith("fact-") else "verbs")
         sets = read_diagnostics(source, asks=self.asks)
-        found = list(kind.of_sets(sets))
+        found = list(self.of_sets(sets))
         if not found:
             there = " and ".join(name for name, rows in sets.items() if rows)
-            raise CorpusError(f"{there} there, but {kind.needs} needed; give its file or folder")
-        return ClozeItems.of(found, clusters=kind.clusters)
+            raise CorpusError(f"{there} there, but {self.needs} needed; give its file or folder")
+        return ClozeItems.of(found, clusters=self.clusters)
+
+
+_KINDS = (
+    PsycholinguisticDiagnostics(
+        "diagnostics:cprag",
+        "Does common sense make the expected word more probable than others of its category and of another?",
+        "choices", ("choice_accuracy", "sensitivity", "p_at_5", "p_at_1", "micro_choice_accuracy"), _CPRAG, _cprag,
+        clusters="sets of words",
+    ),
+    PsycholinguisticDiagnostics(
+        "diagnostics:role",
+        "Is a verb more probable where the roles fit it than where they are reversed?",
+        "contexts", _CHOICE, _ROLE, _role, _pocket_role, clusters="pairs of contexts",
+    ),
+    PsycholinguisticDiagnostics(
+        "diagnostics:role_words",
+        "Is the verb that people say after two roles among the first that are predicted?",
+        "answers", ("p_at_5", "p_at_1", "mrr"), _ROLE, _role_words, clusters="pairs of contexts",
+    ),
+    PsycholinguisticDiagnostics(
+        "diagnostics:negation",
+        "Is the word that makes a sentence true more probable, affirmed and negated?",
+        "choices", _CHOICE, "NEG-136", _negation, _pocket_negation, clusters="sets of words",
+    ),
+    PsycholinguisticDiagnostics(
+        "diagnostics:shuffled",
+        "How far does a prediction move when the words before it are shuffled?",
+        "changes", _CHANGE, f"{_CPRAG} or {_ROLE}", _shuffled, partial(_pocket_changed, "shuffled"),
+    ),
+    PsycholinguisticDiagnostics(
+        "diagnostics:truncated",
+        "How far does a prediction move when only the end of its context is left?",
+        "changes", _CHANGE, f"{_CPRAG} or {_ROLE}", _truncated, partial(_pocket_changed, "truncated"),
+    ),
+    PsycholinguisticDiagnostics(
+        "diagnostics:no_subject",
+        "How far does the predicted verb move when nothing is said of who does it?",
+        "changes", _CHANGE, _ROLE,
+        partial(_with_roles, r"\g<head>which \g<object> the other had", _ROLE), partial(_pocket_changed, "no_subject"),
+    ),
+    PsycholinguisticDiagnostics(
+        "diagnostics:no_object",
+        "How far does the predicted verb move when nothing is said of what it is done to?",
+        "changes", _CHANGE, _ROLE,
+        partial(_with_roles, r"\g<head>which one the \g<subject> had", _ROLE), partial(_pocket_changed, "no_object"),
+    ),
+    PsycholinguisticDiagnostics(
+        "diagnostics:negated",
+        "How far does a prediction move when its sentence is negated?",
+        "changes", _CHANGE, "NEG-136", _negated, partial(_pocket_changed, "negated"),
+    ),
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -392,7 +375,7 @@ def _written(sentence: Sentence, *parts: _Part) -> str:
 
 
 PROBE = ProbeFamily.among(
-    [*map(PsycholinguisticDiagnostics, _KINDS), ReplacedNames()],
+    [*_KINDS, ReplacedNames()],
     argument="name of a diagnostic",
     question="Does it predict what people expect: by common sense, by who did what to whom, under negation?",
 )

@@ -13,6 +13,7 @@
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -36,61 +37,39 @@ from bertology.measures.sums import LayerSums, mean_sums, ratio_sums
 from bertology.probing import Examples, GeometryCounts, ProbeFamily, RepresentationProbe, Splits, layer_examples
 from bertology.probing.items import SplitVectors, SplitWords
 
-
-@dataclass(frozen=True)
-class _Kind:
-    question: str
-    make: Callable[[], tuple[ClozeItem, ...]]
-    clusters: str
-    """Name of the clusters: items about one thing, so that clusters are independent draws."""
-
-
-_OBJECTS = "pairs of objects"
 _RANGE = 100  # numbers that are compared with each other, and resampled together
-_KINDS = {
-    "comparisons:size": _Kind("Which of two things is larger?", lambda: comparison_items("size"), _OBJECTS),
-    "comparisons:weight": _Kind("Which of two things is heavier?", lambda: comparison_items("weight"), _OBJECTS),
-    "comparisons:affordance": _Kind("What can one do with a thing?", affordance_items, _OBJECTS),
-    "numeracy:decode": _Kind("Which digits are those of a number word?", decode_items, "numbers"),
-    "numeracy:maximum": _Kind("Which number of a list is the largest, or the smallest?", maximum_items, "lists"),
-    "numeracy:addition": _Kind("What is the sum of two numbers?", addition_items, "sums"),
-}
 
 
 @dataclass(frozen=True)
-class _Made(ClozeProbe):
-    task: str = ""
-    asks = "choices"
-    pocket = ""
+class MadeItems(ClozeProbe):
+    """Does the model choose the right word in items that are made by rule?"""
 
-    @property
-    def question(self) -> str:
-        """The question of its kind."""
-        return _KINDS[self.task].question
+    task: str = ""
+    question: str = ""
+    make: Callable[[], tuple[ClozeItem, ...]] = tuple
+    clusters: str = "pairs of objects"
+    """Name of the clusters: items about one thing, so that clusters are independent draws."""
+    about: str = "The items of the kind. No object stands in two clusters, so that clusters are independent draws."
+    reference: str = "Forbes & Choi 2017; Forbes et al. 2019"
+    metrics: tuple[str, ...] = ("choice_accuracy", "micro_choice_accuracy")
+    pocket: str = "things of the pocket world have no size, weight or use"
+    """Reason why the pocket world has no such items."""
+    asks = "choices"
+    fixed_fields = ("make", "clusters", "pocket")
 
     def items(self, source: str) -> ClozeItems:
         """The items of the kind."""
         check_made(source, pocket=self.pocket)
-        kind = _KINDS[self.task]
-        return ClozeItems.of(kind.make(), clusters=kind.clusters)
+        return ClozeItems.of(self.make(), clusters=self.clusters)
 
 
-class Comparisons(_Made):
-    """Does the model know one thing about everyday objects?"""
-
-    reference = "Forbes & Choi 2017; Forbes et al. 2019"
-    metrics = ("choice_accuracy", "micro_choice_accuracy")
-    about = "The items of the kind. No object stands in two clusters, so that clusters are independent draws."
-    pocket = "things of the pocket world have no size, weight or use"
-
-
-class Numeracy(_Made):
-    """Does the model know one thing about numbers?"""
-
-    reference = "Wallace et al. 2019, §3"
-    metrics = ("choice_accuracy", "micro_choice_accuracy", "p_at_1")
-    about = "The items of the kind, in clusters of one number, one list or one sum."
-    pocket = "the pocket world has no numbers but two, three, four and five, which count nothing"
+_of_numbers = partial(
+    MadeItems,
+    about="The items of the kind, in clusters of one number, one list or one sum.",
+    reference="Wallace et al. 2019, §3",
+    metrics=("choice_accuracy", "micro_choice_accuracy", "p_at_1"),
+    pocket="the pocket world has no numbers but two, three, four and five, which count nothing",
+)
 
 
 @dataclass(frozen=True)
@@ -199,12 +178,23 @@ def _predicted(vectors: SplitVectors, values: Mapping[str, NDArray[np.int64]]) -
 
 
 COMPARISONS = ProbeFamily.among(
-    [Comparisons(task=name) for name in _KINDS if name.startswith("comparisons:")],
+    [
+        MadeItems("comparisons:size", "Which of two things is larger?", partial(comparison_items, "size")),
+        MadeItems("comparisons:weight", "Which of two things is heavier?", partial(comparison_items, "weight")),
+        MadeItems("comparisons:affordance", "What can one do with a thing?", affordance_items),
+    ],
     argument="kind of question",
     question="Does it know how large and heavy things are, and what one does with them?",
 )
+_LARGEST = "Which number of a list is the largest, or the smallest?"
 NUMERACY = ProbeFamily.among(
-    [*(Numeracy(task=name) for name in _KINDS if name.startswith("numeracy:")), NumberValue(), NumberSubwords()],
+    [
+        _of_numbers("numeracy:decode", "Which digits are those of a number word?", decode_items, "numbers"),
+        _of_numbers("numeracy:maximum", _LARGEST, maximum_items, "lists"),
+        _of_numbers("numeracy:addition", "What is the sum of two numbers?", addition_items, "sums"),
+        NumberValue(),
+        NumberSubwords(),
+    ],
     argument="kind of question",
     question="Does it know numbers: their digits, which is the largest, their sum, their value?",
 )

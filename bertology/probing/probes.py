@@ -126,6 +126,8 @@ class Probe(ABC):
 
     subject: ClassVar[Subject] = "meaning"
     """Subject of the task, by which lists are grouped."""
+    fixed_fields: ClassVar[tuple[str, ...]] = ()
+    """Fields of a kind of probe that state what is asked and are no settings, besides those that every probe has."""
     needs_reference: ClassVar[bool] = False
     """Whether a model is compared with its reference; models without one are left out."""
     asks_random_weights: ClassVar[bool] = True
@@ -151,7 +153,7 @@ class Probe(ABC):
         """
         kinds = type(self).__mro__
         what_it_is = {name for kind in kinds for name, member in vars(kind).items() if isinstance(member, property)}
-        what_it_is |= {field.name for field in dataclasses.fields(AnnotationProbe) if isinstance(self, AnnotationProbe)}
+        what_it_is |= {*self.fixed_fields}
         from bertology._settings import checked_settings
 
         chosen = checked_settings(settings, type(self), owner=f"task {self.task}", fixed=frozenset(what_it_is))
@@ -208,6 +210,7 @@ class AnnotationProbe(RepresentationProbe):
     spans: Literal[0, 1, 2] = 0  # number of spans of an item; 0 for a layer of labels of words
     tree: Literal["", "distances", "depths", "arcs"] = ""
     """The quantity of a sentence's tree that is asked about, instead of a layer."""
+    fixed_fields = ("subject", "layer", "spans", "tree")
 
     def examples(self, sentences: Sentences) -> Examples:
         """Every item that has a label in the layer, or every sentence with its tree."""
