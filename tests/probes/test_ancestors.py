@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -112,39 +111,6 @@ def test_a_corpus_without_trees_is_refused(sentences_of: Callable[..., Sentences
         labels(words, 1)
     with pytest.raises(CorpusError, match=r"no tree \(sentence without constituents\): give a treebank"):
         labels(words, 1, tree="constituents")
-
-
-def pruned(tree: list[Any]) -> list[Any] | None:
-    """A tree ``[label, child …]`` without traces, and without phrases over just one phrase of their own label."""
-    if isinstance(tree[1], str):
-        return None if tree[0] == "-NONE-" else tree
-    label, below = re.split("[-=|]", tree[0])[0], [one for one in map(pruned, tree[1:]) if one is not None]
-    if len(below) == 1 and below[0][0] == label and not isinstance(below[0][1], str):
-        return below[0]
-    return [label, *below] if below else None
-
-
-def above(tree: list[Any], n: int, labels: tuple[str, ...] = ()) -> Iterator[str]:
-    """The n-th label above the tag of each word."""
-    if isinstance(tree[1], str):
-        yield labels[-n] if n <= len(labels) else NONE
-    else:
-        for one in tree[1:]:
-            yield from above(one, n, (*labels, tree[0]) if tree[0] else labels)
-
-
-def test_the_treebank_sample_equals_a_walk_over_its_brackets(real_data: Callable[[str], Path]) -> None:
-    path = real_data("treebank_sample") / "wsj_sample.mrg"
-    whole = [one for split in load_corpus(path).splits.values() for one in split]
-    sentences = Sentences(sorted(whole, key=lambda one: int(one.id.rpartition("-")[2])))
-    text = re.sub(r"([^\s()]+)\s*\)", r'"\1"],', path.read_text().replace("\\", ""))
-    nested = re.sub(r"\(\s*([^\s()]*)", r'["\1",', text)
-    nested = re.sub(r",(?=\s*\])", "", nested.replace(")", "],")).rstrip().rstrip(",")
-    trees = [tree for tree in map(pruned, json.loads(f"[{nested}]")) if tree is not None]
-    for n in (1, 3):
-        ours = labels(sentences, n)
-        assert ours == [label for tree in trees for label in above(tree, n)]
-        assert len(ours) == 94_084
 
 
 def test_what_is_planted_is_found_and_nothing_else(

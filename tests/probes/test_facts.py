@@ -1,4 +1,4 @@
-"""Facts completed from closed sets of candidates, next to sentences scored by hand with Hugging Face's own model."""
+"""Facts completed from closed sets of candidates, next to the pseudo-log-likelihoods of whole sentences."""
 
 from __future__ import annotations
 
@@ -9,15 +9,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
-from transformers import AutoModelForMaskedLM, AutoTokenizer
 
 from bertology import probe
 from bertology.activations.progress import silent
+from bertology.cloze import pseudo_log_likelihood
 from bertology.cloze.family import Asked
 from bertology.encoders import load_encoder
 from bertology.errors import BertologyError, CorpusError
-from bertology.pocket import candidates, facts, model_folder
+from bertology.pocket import candidates, facts
 from bertology_probes.facts import PROBE
 
 BEAR = PROBE.make("bear")
@@ -67,24 +66,6 @@ def test_what_is_no_fact_of_bear(bear: Path, tmp_path: Path) -> None:
         BEAR.items(str(tmp_path / "empty"))
 
 
-def by_hand(text: str, *, within_words: bool) -> float:
-    """The pseudo-log-likelihood of a text by the pocket model, one forward pass for each piece."""
-    tokenizer = AutoTokenizer.from_pretrained(model_folder())
-    model = AutoModelForMaskedLM.from_pretrained(model_folder()).eval()
-    encoded, total = tokenizer(text, return_tensors="pt"), 0.0
-    words = encoded.word_ids()
-    for place in range(1, len(words) - 1):
-        ids = encoded["input_ids"].clone()
-        ids[0, place] = tokenizer.mask_token_id
-        for later in range(place + 1, len(words) - 1):
-            if within_words and words[later] == words[place]:
-                ids[0, later] = tokenizer.mask_token_id
-        with torch.no_grad():
-            logits = model(ids, attention_mask=encoded["attention_mask"]).logits[0, place]
-        total += float(logits.log_softmax(0)[encoded["input_ids"][0, place]])
-    return total
-
-
 @pytest.mark.parametrize("form", ["original", "within_word_l2r"])
 def test_candidates_are_ranked_by_the_whole_sentence(form: str) -> None:
     items = BEAR.items("pocket")
@@ -97,7 +78,8 @@ def test_candidates_are_ranked_by_the_whole_sentence(form: str) -> None:
     )
     for number, item in enumerate(asked):
         texts = [item.text.replace("{mask}", word) for word in (item.answer, *item.rivals)]
-        scores = [by_hand(text[0].upper() + text[1:], within_words=form != "original") for text in texts]
+        whole = [text[0].upper() + text[1:] for text in texts]
+        scores = pseudo_log_likelihood(encoder, whole, form=form).totals[0]  # type: ignore[arg-type]
         assert found.score[0, number] == pytest.approx(scores[0], abs=1e-3)
         assert found.rival[0, number] == pytest.approx(max(scores[1:]), abs=1e-3)
         assert found.first[0, number] == (item.answer, *item.rivals)[int(np.argmax(scores))]

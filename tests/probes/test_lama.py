@@ -3,13 +3,10 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
-from transformers import AutoModelForMaskedLM, AutoTokenizer
 
 from bertology import probe
 from bertology.cloze import ClozeItem, ClozeItems, Prompt, ask
@@ -45,14 +42,8 @@ def primed(subject: str, prime: str, **more: object) -> dict[str, object]:
 
 
 def test_facts_that_a_name_gives_away_are_scored_apart(tmp_path: Path) -> None:
-    tokenizer, model = (
-        AutoTokenizer.from_pretrained(model_folder()),
-        AutoModelForMaskedLM.from_pretrained(model_folder()),
-    )
-    encoded = tokenizer("Anna is a common name in the following city: [MASK].", return_tensors="pt")
-    with torch.no_grad():
-        logits = model.eval()(**encoded).logits[0, encoded["input_ids"][0].tolist().index(tokenizer.mask_token_id)]
-    words = tokenizer.convert_ids_to_tokens(logits.topk(5).indices.tolist())
+    best = ask(load_encoder("pocket"), [Prompt("Anna is a common name in the following city: {mask}.")], top=5)
+    words = [best.top_words[entry] for entry in best.top_ids[0, 0].tolist()]
     relations = [
         {"relation": name, "template": "[X] lives in [Y] .", "label": name.lower(), "type": "N-1"}
         for name in ("P19", "P1")
@@ -97,15 +88,6 @@ def test_names_of_the_pocket_world_give_nothing_away() -> None:
     plain, filtered = (frame[frame["group"].isna()].set_index("metric") for frame in frames)
     assert filtered.loc["p_at_1", "value"] == filtered.loc["p_at_1 all", "value"] == plain.loc["p_at_1", "value"]
     assert filtered.loc["p_at_1 lost", ["value", "ci_low", "ci_high"]].tolist() == [0, 0, 0]
-
-
-def test_lama_without_facts_that_are_guessed(real_data: Callable[[str], Path], real_model: Path) -> None:
-    source = str(real_data("lama") / "data/TREx/P31.jsonl")
-    frame = probe(
-        "lama:uhn", model=str(real_model), corpus=source, layers=[6], controls="none", max_items=200
-    ).to_pandas()
-    whole = frame[frame["group"].isna()].set_index("metric")
-    assert whole.loc["p_at_1 lost", "ci_low"] > 0.1  # of a lake, the type is mostly in its name
 
 
 def test_facts_of_a_file_by_relation(tmp_path: Path) -> None:
