@@ -41,12 +41,11 @@ _AFTER_SUBJECT = ("[MASK]", "near", "behind", "beside", "that", "which", "who")
 
 @dataclass(frozen=True)
 class Agreement(ClozeProbe):
-    """Does a verb agree with its subject?"""
+    """Does a verb agree with its subject, whatever stands between them?"""
 
     by: Literal["source", "structure", "attractors"] = "source"
     """Property by which items are grouped; ``source`` is the authors' grouping."""
     subject = "syntax"
-    question = "Does a verb agree with its subject, whatever stands between them?"
     reference = "Goldberg 2019; Linzen et al. 2016; Gulordava et al. 2018; Marvin & Linzen 2018"
     asks = "choices"
     metrics = ("choice_accuracy", "micro_choice_accuracy")

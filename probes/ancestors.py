@@ -34,14 +34,13 @@ _HIGHEST = 20
 
 @dataclass(frozen=True)
 class Ancestors(RepresentationProbe):
-    """Which label does the N-th ancestor of each word have?"""
+    """Which constituent, or which dependency relation, is the N-th above each word?"""
 
     distance: int
     """Number N of steps upwards from the word."""
     tree: Literal["constituents", "dependencies"] | None = None
     """The kind of tree; constituents where the corpus has them, else dependencies, when left out."""
     subject = "syntax"
-    question = "Which constituent, or which dependency relation, is the N-th above each word?"
     reference = "Blevins et al. 2018, §3; Liu et al. 2019, §4"
     readout = "linear.v1"
     metrics = ("accuracy", "macro_f1")

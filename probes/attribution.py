@@ -40,7 +40,7 @@ _DISTANCES = {"next to the mask": (0, 0), "1 to 3 words away": (1, 3), "further 
 
 @dataclass(frozen=True)
 class Attribution(CausalProbe):
-    """Is the word that a method calls important the one that decides?"""
+    """Does the word that a method calls important decide the prediction?"""
 
     of: Literal["agreement", "facts"] = "agreement"
     """Kind of texts."""
@@ -48,7 +48,6 @@ class Attribution(CausalProbe):
     """Baseline of integrated gradients: the input that words are replaced by."""
     most_texts: int = 200
     """Largest number of texts, drawn at random."""
-    question = "Does the word that a method calls important decide the prediction?"
     about = "Texts; which of them the model can read is seen when it reads them."
     reference = "Jain & Wallace 2019; Wiegreffe & Pinter 2019; DeYoung et al. 2020"
     metrics = (

@@ -29,12 +29,11 @@ from bertology.probing.items import SplitVectors, SplitWords
 
 @dataclass(frozen=True)
 class ChunkClusters(GeometryProbe):
-    """Do the kinds of chunks form clusters?"""
+    """Do the kinds of shallow phrases form clusters?"""
 
     most_chunks: int = 3000
     """Chunks of each split at most, drawn at random."""
     task = "chunk_clusters"
-    question = "Do the kinds of shallow phrases form clusters?"
     reference = "Jawahar et al. 2019, §3"
     metrics = (
         sum_metric("v_measure", "V-measure: normalised mutual information of clusters and kinds of chunks"),

@@ -54,10 +54,9 @@ class _Column(RepresentationProbe):
 
 
 class WordLabel(_Column):
-    """Which label does each word have in a column?"""
+    """Which label does each word have in a column of the corpus?"""
 
     stem = "word_label"
-    question = "Which label does each word have in a column of the corpus?"
     reference = "Liu et al. 2019, §4"
 
     def examples(self, sentences: Sentences) -> Examples:
@@ -66,10 +65,9 @@ class WordLabel(_Column):
 
 
 class SentenceLabel(_Column, SentenceProbe):
-    """Which label does each sentence have in a column?"""
+    """Which label does each sentence have in a column of the corpus?"""
 
     stem = "sentence_label"
-    question = "Which label does each sentence have in a column of the corpus?"
     reference = "Conneau et al. 2018"
 
     def examples(self, sentences: Sentences) -> Examples:
@@ -78,10 +76,9 @@ class SentenceLabel(_Column, SentenceProbe):
 
 
 class PairLabel(_Column, SentenceProbe):
-    """Which label does each pair of texts have in a column?"""
+    """Which label does each pair of texts have in a column of the corpus?"""
 
     stem = "pair_label"
-    question = "Which label does each pair of texts have in a column of the corpus?"
     reference = "Conneau et al. 2017, §3"
 
     def examples(self, sentences: Sentences) -> Examples:
@@ -93,7 +90,6 @@ class WordNumber(_Column):
     """How much of a number of each word can be predicted from its vector?"""
 
     stem = "word_number"
-    question = "How much of a number of each word can be predicted from its vector?"
     reference = "ridge regression, as Toneva & Wehbe 2019"
     readout = "ridge_regression.v1"
     metrics = ("r2", "spearman")
@@ -107,7 +103,6 @@ class SentenceNumber(_Column):
     """How much of a number of each sentence can be predicted from its vector?"""
 
     stem = "sentence_number"
-    question = "How much of a number of each sentence can be predicted from its vector?"
     reference = "ridge regression; Conneau & Kiela 2018"
     readout = "ridge_regression.v1"
     metrics = ("r2", "spearman")
@@ -199,7 +194,7 @@ def _classes(examples: Examples, column: str, *, numbers: str | None = None) -> 
 
 
 def _among(kind: type[_Column], argument: str, *shown: str) -> ProbeFamily:
-    return ProbeFamily(argument, shown, str(kind.question), str(kind.reference), kind)
+    return ProbeFamily(argument, shown, kind(shown[0]).question, str(kind.reference), kind)
 
 
 WORD_LABEL = _among(WordLabel, "column of labels of words", "COLUMN", "upos")

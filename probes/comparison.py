@@ -65,13 +65,12 @@ _ORDERS: Mapping[Literal["each", "up_to", "from"], str] = {
 
 @dataclass(frozen=True)
 class ComparedVectors(VectorComparison):
-    """How alike are a model's vectors and those of its reference?"""
+    """How alike are a model's vectors and those of its reference, layer by layer?"""
 
     measures: str = "cka,rsa,rsa_spearman,procrustes,mutual_neighbours"
     """Some of these, and of ``svcca``, ``pwcca``, ``rbf`` and ``neuron_matching``, with commas between."""
     asks_random_weights = True
     task = "comparison:vectors"
-    question = "How alike are a model's vectors and those of its reference, layer by layer?"
     reference = "Kornblith et al. 2019; Merchant et al. 2020"
     reads = ("dev", "test")
 
@@ -121,7 +120,7 @@ class ComparedVectors(VectorComparison):
 
 @dataclass(frozen=True)
 class ClustersOfLabels(VectorComparison):
-    """Do the clusters of labels lie as they did?"""
+    """Do the clusters of labels lie to each other as in the reference, layer by layer?"""
 
     labels: str = "upos"
     """The layer of labels of words."""
@@ -130,7 +129,6 @@ class ClustersOfLabels(VectorComparison):
     per_label: int = 100
     """Words of each label, drawn at random, whose hulls are compared."""
     task = "comparison:label_clusters"
-    question = "Do the clusters of labels lie to each other as in the reference, layer by layer?"
     reference = "Zhou & Srikumar 2022"
     metrics = (
         sum_metric("layout", "Pearson's r of model and reference over distances of two labels' centroids"),
@@ -175,10 +173,9 @@ class ClustersOfLabels(VectorComparison):
 
 @dataclass(frozen=True)
 class ComparedAttention(AttentionComparison):
-    """How far is a head's attention from that of the same head of the reference?"""
+    """How far is the attention of each head from that of the reference?"""
 
     task = "comparison:attention"
-    question = "How far is the attention of each head from that of the reference?"
     reference = "Kovaleva et al. 2019; Hao et al. 2020"
     asks_random_weights = True
     metrics = (
@@ -207,10 +204,9 @@ def _entropy(distributions: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class ComparedWeights(EncoderComparison):
-    """How far have the weights moved?"""
+    """How far are a model's weights from those of its reference, layer by layer?"""
 
     task = "comparison:weights"
-    question = "How far are a model's weights from those of its reference, layer by layer?"
     reference = "cf. Radiya-Dixit & Wang 2020"
     metrics = (
         sum_metric("relative_l2", "‖B − A‖ / ‖A‖ of weights B and the reference's A", higher_is_better=False),
@@ -238,7 +234,7 @@ class ComparedWeights(EncoderComparison):
 
 @dataclass(frozen=True)
 class ComparedLosses(EncoderComparison):
-    """Is the cross-entropy of masked words higher than in the reference?"""
+    """How well does a model predict masked words, beside its reference?"""
 
     by: str = "upos"
     """The layer of labels of words that groups are made of, where the text has it."""
@@ -247,7 +243,6 @@ class ComparedLosses(EncoderComparison):
     most_words: int = 10_000
     """Words of running text that are read at most: random sentences of a larger text."""
     task = "comparison:masked_loss"
-    question = "How well does a model predict masked words, beside its reference?"
     reference = "Devlin et al. 2019"
     metrics = (
         sum_metric("change_bits", "cross-entropy of a masked word minus the reference's", higher_is_better=False),
@@ -282,10 +277,9 @@ class ComparedLosses(EncoderComparison):
 
 @dataclass(frozen=True)
 class RestoredLayers(EncoderComparison):
-    """What does the task lose with a layer put back?"""
+    """What does a fine-tuned task lose with layers as they were before?"""
 
     task = "comparison:restoring"
-    question = "What does a fine-tuned task lose with layers as they were before?"
     reference = "Hao et al. 2019"
     metrics = (
         sum_metric("restored_alone", "change of accuracy with the reference's weights in this layer alone"),

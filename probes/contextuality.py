@@ -40,7 +40,7 @@ _SECOND_TAG = 0.1
 
 @dataclass(frozen=True)
 class Contextuality(GeometryProbe):
-    """How alike are the vectors of one word in different sentences?"""
+    """How much of a word's vector is the word, and how much its context?"""
 
     most_words: int = 50_000
     """Words of running text that are read at most: random sentences of a larger text."""
@@ -50,7 +50,6 @@ class Contextuality(GeometryProbe):
     """Clusters of intervals: word types, sentences and blocks of sentences, or 20 blocks of whole documents, which
     tell what other documents would show; of explainable variance always word types."""
     task = "contextuality"
-    question = "How much of a word's vector is the word, and how much its context?"
     reference = "Ethayarajh 2019"
     metrics = (
         sum_metric(

@@ -275,7 +275,6 @@ class ReplacedNames(ClozeProbe):
     task = "diagnostics:replaced_names"
     asks = "changes"
     subject = "meaning"
-    question = "How often does a prediction change when names are exchanged for others of their type?"
     reference = "Balasubramanian et al. 2020"
     metrics = _CHANGE
 

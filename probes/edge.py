@@ -40,11 +40,10 @@ _UNRELATED = ("Other", "none")
 
 @dataclass(frozen=True)
 class EdgeDependencies(RepresentationProbe):
-    """Which relation joins a word to its head?"""
+    """Which grammatical relation joins a word to its head?"""
 
     task = "edge_dependencies"
     subject = "syntax"
-    question = "Which grammatical relation joins a word to its head?"
     reference = _TENNEY
     readout = "edge.v1"
     metrics = _F1
@@ -66,11 +65,10 @@ class EdgeDependencies(RepresentationProbe):
 
 @dataclass(frozen=True)
 class EdgeSemanticRoles(RepresentationProbe):
-    """Which semantic role does an argument play?"""
+    """Which semantic role does an argument play for its predicate?"""
 
     with_references: bool = False
     """Whether roles that begin with R- and C- are asked about."""
-    question = "Which semantic role does an argument play for its predicate?"
     reference = _TENNEY
     readout = "edge.v1"
     metrics = _F1

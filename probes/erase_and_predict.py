@@ -80,7 +80,7 @@ def _judgements(kind: str) -> Iterator[Metric]:
 
 @dataclass(frozen=True)
 class EraseAndPredict(CausalProbe):
-    """Does a model use a property in a layer?"""
+    """What can a model no longer predict when a property is erased from a layer?"""
 
     of: str = "pos"
     """The task whose labels are erased."""
@@ -100,7 +100,6 @@ class EraseAndPredict(CausalProbe):
     most_words: int = 8_000
     """Maximum number of words of train that erasures are fitted to, in random sentences; half as many of dev and test.
     Their states are held in memory, of BERT-base about 1 GB."""
-    question = "What can a model no longer predict when a property is erased from a layer?"
     reference = "Elazar et al. 2021; Belrose et al. 2023; Canby et al. 2024"
     reads = ("train", "dev", "test")
     metrics = (
@@ -222,12 +221,11 @@ def _groups(layer: str, texts: Splits) -> dict[str, NDArray[np.int64]]:
 
 @dataclass(frozen=True)
 class ErasedAgreement(CausalProbe):
-    """Does a model use the number of the subject, and where?"""
+    """Can a model choose the verb once the number of the subject is erased from a layer?"""
 
     most_pairs: int = 300
     """Largest number of pairs of texts, drawn at random."""
     task = "erase_and_predict:agreement"
-    question = "Can a model choose the verb once the number of the subject is erased from a layer?"
     about = "Pairs; which of them the model cannot read is seen when it reads them."
     reference = "Elazar et al. 2021; Lasri et al. 2022"
     metrics = (

@@ -38,13 +38,12 @@ _BY_TEMPLATE = tuple(
 
 @dataclass(frozen=True)
 class Bear(ClozeProbe):
-    """Which candidate makes the sentence of a fact the most probable one?"""
+    """Which of all candidates of a relation completes a fact?"""
 
     form: AnswerForm | None = "within_word_l2r"
     """Scoring of the filled-in sentences: ``within_word_l2r`` or ``original``; see
     :data:`bertology.cloze.prompts.AnswerForm`."""
     task = "facts:bear"
-    question = "Which of all candidates of a relation completes a fact?"
     reference = "Wiland et al. 2024"
     asks = "statements"
     metrics = ("choice_accuracy", "micro_choice_accuracy", *_BY_TEMPLATE)

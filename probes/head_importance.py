@@ -42,10 +42,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class HeadImportance(GateProbe):
-    """What does the model lose without each of its heads?"""
+    """What does the model lose, in restoring masked words, without each of its heads?"""
 
     task = "head_importance"
-    question = "What does the model lose, in restoring masked words, without each of its heads?"
     reference = "Michel et al. 2019"
     metrics = (
         sum_metric("importance", "mean |gradient| of the loss by the head's gate, divided by its layer's ℓ2 norm"),
@@ -94,11 +93,10 @@ class HeadImportance(GateProbe):
 
 @dataclass(frozen=True)
 class OneHead(GateProbe):
-    """What does the model lose when a layer keeps its best head alone?"""
+    """What does the model lose, in restoring masked words, when one layer keeps its best head alone?"""
 
     reads = ("dev", "test")
     task = "head_importance:one_head"
-    question = "What does the model lose, in restoring masked words, when one layer keeps its best head alone?"
     reference = "Michel et al. 2019, §3.3"
     metrics = (
         sum_metric("delta_accuracy", "share of masked words predicted with one head in the layer, minus with all"),

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class HeadPatterns(AttentionProbe):
-    """Which pattern do the maps of each head make?"""
+    """What does each head's map look like: vertical, diagonal, both, block, or none of these?"""
 
     classifier: Literal["features", "cnn"] = "features"
     """``features``, or ``cnn``, which takes several times as long as the model itself."""
@@ -37,7 +37,6 @@ class HeadPatterns(AttentionProbe):
     texts: Literal["pairs", "sentences"] = "pairs"
     """``pairs`` of neighbours with the model's separator between, two too long for it one by one; or ``sentences``."""
     task = "head_patterns"
-    question = "What does each head's map look like: vertical, diagonal, both, block, or none of these?"
     reference = "Kovaleva et al. 2019, §4.1"
     metrics = (share_metric("pattern_share", "share of the head's maps that have a pattern, such as vertical"),)
     level = "piece"

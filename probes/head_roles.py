@@ -42,7 +42,7 @@ POSITIONS = {"previous": -1, "next": 1}
 
 @dataclass(frozen=True)
 class Roles(ArcProbe):
-    """Which role does a head play?"""
+    """Does a head look at a neighbour, along one relation, or at rare words?"""
 
     relations: tuple[str, ...] = ("nsubj", "obj", "amod", "advmod")
     """Relations of syntactic heads."""
@@ -59,7 +59,6 @@ class Roles(ArcProbe):
     farthest: int = 3
     """Offsets of the baseline, to either side."""
     task = "head_roles"
-    question = "Does a head look at a neighbour, along one relation, or at rare words?"
     reference = "Voita et al. 2019, §5"
     metrics = (share_metric("role_share", "share of words that attend most to the word that the role names"),)
     self_competes = True

@@ -25,12 +25,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Statistics(AttentionProbe):
-    """What does each head look at?"""
+    """What does each head look at, how sharply, and how far away?"""
 
     with_norms: bool = False
     """Also shares of ‖αf(x)‖."""
     task = "head_statistics"
-    question = "What does each head look at, how sharply, and how far away?"
     reference = "Clark et al. 2019, §3"
     metrics = (
         share_metric("attention_mass", "mean attention to a kind of unit, such as [SEP], over words that have one"),

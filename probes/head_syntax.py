@@ -62,7 +62,7 @@ def text_trees(sentences: Sentences, most: int) -> TextTrees:
 
 @dataclass(frozen=True)
 class Relations(ArcProbe):
-    """Does a head look at the word that a relation joins to this one?"""
+    """Does a head look at the syntactic head, or at a dependent in one relation?"""
 
     fewest_arcs: int = 20
     """Relations with fewer arcs are not shown."""
@@ -72,7 +72,6 @@ class Relations(ArcProbe):
     farthest: int = 3
     """Offsets of the baseline, to either side."""
     task = "head_syntax"
-    question = "Does a head look at the syntactic head, or at a dependent in one relation?"
     reference = "Clark et al. 2019, §4.2"
     metrics = (share_metric("relation_accuracy", "share of words that attend most to their partner in the relation"),)
     baselines = (OFFSET,)
@@ -86,12 +85,11 @@ class Relations(ArcProbe):
 
 @dataclass(frozen=True)
 class Trees(BestHeadProbe):
-    """Is a head's map the tree?"""
+    """Do the edges that a head's weights make form the tree?"""
 
     most_sentences: int = 1000
     """Sentences that are read at most, drawn at random."""
     task = "head_syntax:trees"
-    question = "Do the edges that a head's weights make form the tree?"
     reference = "Htut et al. 2019, §3"
     metrics = (share_metric("head_uuas", "share of undirected tree edges that the head finds, no punctuation"),)
     baselines = (OFFSET,)
@@ -111,14 +109,13 @@ class Trees(BestHeadProbe):
 
 @dataclass(frozen=True)
 class Coreference(ArcProbe):
-    """Does a mention look at its antecedent?"""
+    """Does a mention look at its antecedent more than at other mentions?"""
 
     mentions: str = "coref"
     """The layer of pairs of mentions; ``winograd`` is another."""
     mention_head: Literal["tree", "last_word"] = "tree"
     """The word that stands for a mention: the one whose head lies outside, or the last."""
     task = "head_syntax:coreference"
-    question = "Does a mention look at its antecedent more than at other mentions?"
     reference = "Clark et al. 2019, §4.3"
     metrics = (share_metric("antecedent_accuracy", "share of mentions that attend most to one of their antecedents"),)
     baselines = (
@@ -134,14 +131,13 @@ class Coreference(ArcProbe):
 
 @dataclass(frozen=True)
 class SemanticRoles(ArcProbe):
-    """Does a head link predicates with their arguments?"""
+    """Does a head look from a predicate at a core argument, or back?"""
 
     fewest_arcs: int = 20
     """Roles with fewer arcs are not shown."""
     farthest: int = 3
     """Offsets of the baseline, to either side."""
     task = "head_syntax:roles"
-    question = "Does a head look from a predicate at a core argument, or back?"
     reference = "cf. Kovaleva et al. 2019, §4.2"
     metrics = (share_metric("role_accuracy", "share of words that attend most to their predicate or core argument"),)
     baselines = (OFFSET,)
@@ -153,14 +149,13 @@ class SemanticRoles(ArcProbe):
 
 @dataclass(frozen=True)
 class Parser(GateProbe):
-    """Do all heads together name the syntactic head?"""
+    """Do all heads together say which word hangs from which?"""
 
     most_sentences: int = 1000
     """Sentences that are read at most, drawn at random."""
     learning_rate: float = 0.03
     max_epochs: int = 60
     task = "head_syntax:parser"
-    question = "Do all heads together say which word hangs from which?"
     reference = "Clark et al. 2019, §5"
     metrics = (share_metric("attention_uas", "share of words whose syntactic head is found, no roots or punctuation"),)
 

@@ -56,7 +56,6 @@ class Lama(ClozeProbe):
     """Which word completes a fact?"""
 
     task = "lama"
-    question = "Which word completes a fact?"
     reference = "Petroni et al. 2019"
     asks = "answers"
     metrics = ("p_at_1", "p_at_10", "mrr", "micro_p_at_1", *_BY_TYPE)
@@ -116,10 +115,9 @@ _WITHOUT, _ALL = "share of answers predicted first, without guessable facts", "t
 
 @dataclass(frozen=True)
 class Unguessed(Lama):
-    """Which word completes a fact that its name does not give away?"""
+    """Which word completes a fact that the subject's name does not give away?"""
 
     task = "lama:uhn"
-    question = "Which word completes a fact that the subject's name does not give away?"
     reference = "Poerner et al. 2020"
     metrics = (
         Metric("p_at_1", True, _WITHOUT, _of_kept, "answers", _is_kept),
@@ -149,10 +147,9 @@ class Unguessed(Lama):
 
 @dataclass(frozen=True)
 class Paraphrases(ClozeProbe):
-    """Is a fact completed alike, however it is put?"""
+    """Is a fact completed by the same word, however it is put?"""
 
     task = "lama:paraphrases"
-    question = "Is a fact completed by the same word, however it is put?"
     reference = "Elazar et al. 2021"
     asks = "answers"
     metrics = ("consistency", "p_at_1", "all_right")
@@ -183,7 +180,6 @@ class Negated(ClozeProbe):
     """Does another word complete a fact when it is negated?"""
 
     task = "lama:negated"
-    question = "Does another word complete a fact when it is negated?"
     reference = "Kassner & Schütze 2020"
     asks = "changes"
     metrics = ("moved", "probability_lost")
@@ -211,10 +207,9 @@ def _negation(fact: ClozeItem) -> ClozeItem | LeftOut:
 
 @dataclass(frozen=True)
 class Misprimed(ClozeProbe):
-    """Is a fact completed rightly after a wrong word?"""
+    """Is a fact completed rightly after a wrong word and a question mark?"""
 
     task = "lama:misprimed"
-    question = "Is a fact completed rightly after a wrong word and a question mark?"
     reference = "Kassner & Schütze 2020"
     asks = "answers"
     metrics = ("p_at_1", "micro_p_at_1")

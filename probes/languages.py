@@ -75,12 +75,11 @@ class _OfSentences(GeometryProbe):
 
 @dataclass(frozen=True)
 class Identity(_OfSentences):
-    """Which language is a sentence of?"""
+    """Does a linear classifier find the language of a sentence, before and after it is removed?"""
 
     folds: int = 5
     """Parts for cross-validation, in which translations stay together."""
     task = "languages:identity"
-    question = "Does a linear classifier find the language of a sentence, before and after it is removed?"
     metrics = (
         share_metric("identity", "share of sentences whose language a linear classifier identifies"),
         share_metric(
@@ -105,10 +104,9 @@ class Identity(_OfSentences):
 
 @dataclass(frozen=True)
 class Centroids(_OfSentences):
-    """How far apart do languages lie?"""
+    """How far apart do languages lie, and do they cluster by family?"""
 
     task = "languages:centroids"
-    question = "How far apart do languages lie, and do they cluster by family?"
     metrics = (
         sum_metric(
             "between_languages",
@@ -125,14 +123,13 @@ class Centroids(_OfSentences):
 
 @dataclass(frozen=True)
 class Retrieval(_OfSentences):
-    """Which sentence is the translation?"""
+    """Is the nearest sentence of another language the translation?"""
 
     folds: int = 5
     """Parts into which pairs are divided for the projection."""
     neighbours: int = 10
     """Number of nearest neighbours that CSLS takes the mean over."""
     task = "languages:retrieval"
-    question = "Is the nearest sentence of another language the translation?"
     metrics = (
         share_metric("retrieval", "share of sentences whose nearest one in the other language translates them (P@1)"),
         share_metric("retrieval_centred", "retrieval with each language's mean vector subtracted"),
@@ -163,7 +160,7 @@ class Retrieval(_OfSentences):
 
 @dataclass(frozen=True)
 class Translation(GeometryProbe):
-    """Which word translates a word?
+    """Is the nearest word of another language what a word is translated by?
 
     Words are of one type if they are spelled alike, capitals aside, or with ``by: lemma`` have the same lemma;
     punctuation is left out. Words are tested that have a single link, a sure one, to a word that has no other link.
@@ -177,7 +174,6 @@ class Translation(GeometryProbe):
     """Maximum number of words tested in each language, drawn at random."""
     task = "languages:translation"
     subject = "languages"
-    question = "Is the nearest word of another language what a word is translated by?"
     reference = "cf. Dufter & Schütze 2020"
     metrics = (
         share_metric("type", "share of words whose nearest word type in the other language is their translation (P@1)"),
@@ -231,7 +227,7 @@ class Translation(GeometryProbe):
 
 @dataclass(frozen=True)
 class Alignment(GeometryProbe):
-    """Which words translate each other?
+    """Do the vectors of words find which words translate each other?
 
     Jalili Sabet et al. (2020), *SimAlign: High Quality Word Alignments without Parallel Training Data using Static and
     Contextualized Embeddings*, of word vectors; ``distortion`` is their κ. Baselines: words that share most pairs of
@@ -242,7 +238,6 @@ class Alignment(GeometryProbe):
     """Amount by which similarity falls with the distance of relative places."""
     task = "languages:alignment"
     subject = "languages"
-    question = "Do the vectors of words find which words translate each other?"
     reference = "Jalili Sabet et al. 2020"
     baselines = (
         ControlNote("lexical", "spelling", "the words that share most pairs of characters, of both (argmax)"),
@@ -297,7 +292,6 @@ class Transfer(GeometryProbe):
     most_words: int = 5000
     """Words of each language that are read at most, of train; of dev and test half as many."""
     subject = "languages"
-    question = "Does a readout fitted in one language hold in another?"
     reference = "cf. Pires et al. 2019, §3"
     reads = ("train", "dev", "test")
     fits = "a logistic regression in each language"

@@ -29,7 +29,7 @@ from bertology.probing.items import SplitVectors
 
 @dataclass(frozen=True)
 class LayerSimilarity(GeometryProbe):
-    """Which layers are alike?"""
+    """Which layers hold the same geometry, and where does it change?"""
 
     most_words: int = 50_000
     """Words of running text that are read at most: random sentences of a larger text."""
@@ -37,7 +37,6 @@ class LayerSimilarity(GeometryProbe):
     """Some of ``cka``, ``procrustes``, ``rsa``, ``mutual_neighbours``, ``svcca``, ``pwcca``, ``rbf`` and
     ``neuron_matching``, with commas between."""
     task = "layer_similarity"
-    question = "Which layers hold the same geometry, and where does it change?"
     reference = "Kornblith et al. 2019"
     compares_layers = True
 

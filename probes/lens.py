@@ -50,7 +50,6 @@ class Lens(CausalProbe):
     """Words of train at most, in random sentences, of which some are masked; of test half as many."""
     task = "lens"
     subject = "vectors"
-    question = "What would the model predict if it stopped at a layer?"
     reference = "Belrose et al. 2023; nostalgebraist 2020"
     reads = ("train", "test")
     metrics = (*_metrics("tuned"), *_metrics("logit"))

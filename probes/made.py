@@ -77,7 +77,6 @@ class NumberValue(RepresentationProbe):
     """How much of the value of a number can be predicted from its vector?"""
 
     task = "numeracy:value"
-    question = "How much of the value of a number can be predicted from its vector?"
     reference = "Wallace et al. 2019, §3"
     readout = "ridge_regression.v1"
     metrics = ("r2", "rmse")
@@ -92,11 +91,10 @@ class NumberValue(RepresentationProbe):
 
 @dataclass(frozen=True)
 class NumberSubwords(GeometryProbe):
-    """Are neighbouring numbers cut into different numbers of subwords, and is their value harder to read off?"""
+    """Are neighbouring numbers cut unlike each other, and is the value of such numbers harder to read off?"""
 
     task = "numeracy:subwords"
     subject = "meaning"
-    question = "Are neighbouring numbers cut unlike each other, and is the value of such numbers harder to read off?"
     reference = "cf. Wallace et al. 2019, §3"
     reads = ("train", "dev", "test")
     counts_subwords = True

@@ -25,11 +25,10 @@ from bertology.corpora.prompts.pairs import read_minimal_pairs
 
 @dataclass(frozen=True)
 class MinimalPairs(ClozeProbe):
-    """Is the grammatical sentence the more probable one?"""
+    """Of two sentences that hardly differ, is the grammatical one more probable?"""
 
     task = "minimal_pairs"
     subject = "syntax"
-    question = "Of two sentences that hardly differ, is the grammatical one more probable?"
     reference = "Warstadt et al. 2020; Salazar et al. 2020; Marvin & Linzen 2018"
     asks = "sentences"
     metrics = ("choice_accuracy", "micro_choice_accuracy")

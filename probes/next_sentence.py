@@ -24,7 +24,6 @@ class NextSentence(ClozeProbe):
 
     task = "next_sentence"
     subject = "meaning"
-    question = "Does one sentence follow another?"
     reference = "Devlin et al. 2019, §3.1; Lan et al. 2020, §3.1"
     asks = "next_sentence"
     metrics = ("choice_accuracy", "micro_choice_accuracy")

@@ -79,7 +79,7 @@ def _metrics() -> Iterator[Metric]:
 
 @dataclass(frozen=True)
 class Patching(CausalProbe):
-    """Which states carry what decides?"""
+    """Which states carry what decides about a word at a mask?"""
 
     of: Literal["agreement", "facts", "minimal_pairs"] = "agreement"
     """Source of the pairs of texts."""
@@ -92,7 +92,6 @@ class Patching(CausalProbe):
     """Into which text of a pair states are put: into the other one, or into the first."""
     most_pairs: int = 300
     """Largest number of pairs, drawn at random."""
-    question = "Which states carry what decides about a word at a mask?"
     about = "Pairs; which of them the model cannot read is seen when it reads them."
     reference = "Vig et al. 2020; Geiger et al. 2021"
     metrics = tuple(_metrics())

@@ -24,7 +24,6 @@ class PartsOfSpeech(RepresentationProbe):
     task = "pos"
     version = 1
     subject = "word classes"
-    question = "Which universal part of speech does each word have?"
     reference = "Liu et al. 2019, §4"
     readout = "linear.v1"
     metrics = ("accuracy", "macro_f1")

@@ -37,7 +37,7 @@ _CHANGES = ("shift", "shift_text", "segment", "after", "after_hidden")
 
 @dataclass(frozen=True)
 class Position(GeometryProbe):
-    """How far does a word move when its position or its segment changes?"""
+    """What do a word's position and segment do to its vector?"""
 
     changes: str = "shift,shift_text,segment,after"
     """Some of ``shift``, ``shift_text``, ``segment``, ``after`` and ``after_hidden``, with commas between; the first
@@ -49,7 +49,6 @@ class Position(GeometryProbe):
     most_words: int = 20_000
     """Words of running text that are read at most: random sentences of a larger text."""
     task = "position"
-    question = "What do a word's position and segment do to its vector?"
     reference = "Mickus et al. 2020"
 
     @property

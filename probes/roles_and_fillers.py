@@ -46,7 +46,7 @@ _SCHEMES = {
 
 @dataclass(frozen=True)
 class RolesAndFillers(GeometryProbe):
-    """Is a sentence's vector a sum of its words in roles?"""
+    """Is the vector of a sentence a sum over its words of word times role, and of which roles?"""
 
     schemes: str = ",".join(_SCHEMES)
     """Schemes of roles with commas between, besides the bag of words; the first gives the main score."""
@@ -63,7 +63,6 @@ class RolesAndFillers(GeometryProbe):
     seed: int = 0
     """Seed of random trees, and of the start of ``low_rank``."""
     task = "roles_and_fillers"
-    question = "Is the vector of a sentence a sum over its words of word times role, and of which roles?"
     reference = "McCoy et al. 2019"
     reads = ("train", "dev", "test")
     fits = "regressions of sentence vectors on words and roles"

@@ -42,13 +42,12 @@ from bertology.probing.items import SplitVectors, SplitWords
 
 @dataclass(frozen=True)
 class Senses(GeometryProbe):
-    """Which of its senses does a word have?"""
+    """Which of its senses does a word have, by the nearest centroid and by its nearest occurrences?"""
 
     layers_summed: int = 1
     """A layer and so many less one of those read before it are summed."""
     task = "senses"
     subject = "meaning"
-    question = "Which of its senses does a word have, by the nearest centroid and by its nearest occurrences?"
     reference = "Loureiro et al. 2021; Wiedemann et al. 2019"
     metrics = (
         share_metric("accuracy_by_centroid", "share of occurrences nearest to their sense's centroid, mean over words"),
@@ -114,11 +113,10 @@ def _sense_items(data: senses.SenseData) -> TextItems:
 
 @dataclass(frozen=True)
 class SenseClusters(GeometryProbe):
-    """Does k-means find the senses of a word?"""
+    """Do the occurrences of a word form clusters, and are these its senses?"""
 
     task = "senses:clusters"
     subject = "meaning"
-    question = "Do the occurrences of a word form clusters, and are these its senses?"
     reference = "Wiedemann et al. 2019"
     metrics = (
         sum_metric("adjusted_rand", "adjusted Rand index of clusters and senses, 0 at random, mean over words"),
@@ -141,13 +139,12 @@ class SenseClusters(GeometryProbe):
 
 @dataclass(frozen=True)
 class PairsOfSenses(GeometryProbe):
-    """Does a word have the same sense in two contexts?"""
+    """Does a word have the same sense in two contexts, by the cosine of its vectors?"""
 
     column: str = "label"
     """Column of the labels of pairs: ``T`` and ``F``, 1 and 0, ``same`` and ``different``."""
     task = "senses:pairs"
     subject = "meaning"
-    question = "Does a word have the same sense in two contexts, by the cosine of its vectors?"
     reference = "Pilehvar & Camacho-Collados 2019"
     metrics = (
         share_metric("accuracy", "share of pairs that a threshold of cosines from train classifies correctly"),
@@ -183,11 +180,10 @@ class PairsOfSenses(GeometryProbe):
 
 @dataclass(frozen=True)
 class SenseConcatenation(GeometryProbe):
-    """Does a following sentence with another sense pull a word to that sense?"""
+    """What does a sentence with another sense of a word do to the vector of the word before it?"""
 
     task = "senses:concatenation"
     subject = "meaning"
-    question = "What does a sentence with another sense of a word do to the vector of the word before it?"
     reference = "Reif et al. 2019"
     metrics = (
         sum_metric("fall", "fall of the ratio of cosines (own / other sense) when the other sense follows"),

@@ -21,11 +21,10 @@ from bertology.probing.probes import SentenceProbe
 
 @dataclass(frozen=True)
 class SentenceTask(SentenceProbe):
-    """Which label does each sentence have in one of the ten tasks?"""
+    """Which length, depth, tense, word order … does each sentence have?"""
 
     name: str
     subject = "syntax"
-    question = "Which length, depth, tense, word order … does each sentence have?"
     reference = "Conneau et al. 2018"
     readout = "linear.v1"
     metrics = ("accuracy", "macro_f1")

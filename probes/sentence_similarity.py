@@ -38,7 +38,7 @@ _LEAST_VARIANCE, _ROUNDING = 1e-6, 1e-10
 
 @dataclass(frozen=True)
 class SentenceSimilarity(GeometryProbe):
-    """How do cosines of sentence vectors go with the similarity that people see?"""
+    """Are the vectors of two sentences the more alike, the more similar people find them?"""
 
     column: str = ""
     """Name of the labels that are numbers, such as ``similarity``; may be empty where there is only one."""
@@ -46,7 +46,6 @@ class SentenceSimilarity(GeometryProbe):
     """Sentences of each split that are read at most, two a pair: random pairs of a larger text."""
     task = "sentence_similarity"
     subject = "meaning"
-    question = "Are the vectors of two sentences the more alike, the more similar people find them?"
     reference = "Reimers & Gurevych 2019"
     pools = ("mean", "cls")
     baselines = (
@@ -126,12 +125,11 @@ class SentenceSimilarity(GeometryProbe):
 
 @dataclass(frozen=True)
 class Whitened(SentenceSimilarity):
-    """How do cosines of whitened sentence vectors go with the similarity that people see?"""
+    """Are the whitened vectors of two sentences the more alike, the more similar people find them?"""
 
     dimensions: int = 0
     """Directions of the largest variance that are kept (256 in one of the paper's settings); all when 0."""
     task = "sentence_similarity:whitened"
-    question = "Are the whitened vectors of two sentences the more alike, the more similar people find them?"
     reference = "Su et al. 2021"
     reads = ("train", "test")
     fits = "mean and variance of the vectors of training sentences, with no label"

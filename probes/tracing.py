@@ -34,7 +34,7 @@ _SUBJECT = "subject"
 
 @dataclass(frozen=True)
 class Tracing(CausalProbe):
-    """Where does a fact come from?"""
+    """Which states bring a fact back when its subject is noise?"""
 
     most_facts: int = 300
     """Largest number of facts that the model knows."""
@@ -45,7 +45,6 @@ class Tracing(CausalProbe):
     window: int = 1
     """Number of neighbouring blocks whose attention or feed-forward part is put back at once: in the paper 10 of 48."""
     task = "tracing"
-    question = "Which states bring a fact back when its subject is noise?"
     about = "At most so many facts; which ones the model knows is seen when it reads them."
     reference = "Meng et al. 2022"
     metrics = (

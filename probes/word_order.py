@@ -47,11 +47,10 @@ _KINDS = {"main_auxiliary": "auxiliary", "subject_noun": "noun"}
 
 @dataclass(frozen=True)
 class WordOrder(GeometryProbe):
-    """Which word of a sentence is the main auxiliary, the subject noun, or the n-th?"""
+    """Is a word found by its place in the sentence, or by its place in the tree?"""
 
     task: str = "word_order:main_auxiliary"
     subject = "syntax"
-    question = "Is a word found by its place in the sentence, or by its place in the tree?"
     reference = "Lin et al. 2019"
     metrics = (share_metric("accuracy", "share of sentences whose word is found where order and structure disagree"),)
     reads = ("train", "dev", "test")
@@ -157,7 +156,6 @@ class SubjectAttention(AttentionProbe):
 
     task = "word_order:attention"
     subject = "syntax"
-    question = "How much of the main auxiliary's attention to nouns misses the subject?"
     reference = "Lin et al. 2019"
     metrics = (
         sum_metric("confusion_bits", "mean −log₂ of the subject's share of attention to nouns", higher_is_better=False),

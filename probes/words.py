@@ -32,7 +32,6 @@ class DependencyRelations(RepresentationProbe):
 
     task = "deprel"
     subject = "syntax"
-    question = "In which universal relation does each word stand to its head?"
     reference = "Nivre et al. 2020; cf. Liu et al. 2019, §4"
     readout = "linear.v1"
     metrics = ("accuracy", "macro_f1")
@@ -46,11 +45,10 @@ class DependencyRelations(RepresentationProbe):
 
 @dataclass(frozen=True)
 class Feature(RepresentationProbe):
-    """Which value of one UD feature does each word that has it show?"""
+    """Which value of a UD feature (Number, Tense …) does each word that has it show?"""
 
     feature: str
     subject = "word classes"
-    question = "Which value of a UD feature (Number, Tense …) does each word that has it show?"
     reference = "Belinkov et al. 2017"
     readout = "linear.v1"
     metrics = ("accuracy", "macro_f1")
@@ -99,4 +97,4 @@ NER = _word(
     metrics=_IOB2,
 )
 DEPREL = DependencyRelations()
-FEATS = ProbeFamily("UD feature", ("Number", "Tense"), Feature.question, Feature.reference, Feature)
+FEATS = ProbeFamily("UD feature", ("Number", "Tense"), Feature("Number").question, Feature.reference, Feature)

@@ -71,9 +71,9 @@ class Probe(ABC):
         return 1
 
     @property
-    @abstractmethod
     def question(self) -> str:
-        """Research question of the task, in one line."""
+        """Research question of the task, in one line; the first line of the docstring of its class by default."""
+        return _stated_question(type(self))
 
     @property
     @abstractmethod
@@ -385,7 +385,8 @@ def known_probe(given: Any) -> Probe:
     """A probe object, or one made of a class without required fields, as :func:`register_probe` makes it known."""
     name = given.__name__ if isinstance(given, type) else type(given).__name__
     if isinstance(given, type) and issubclass(given, Probe):
-        if lacking := sorted(getattr(given, "__abstractmethods__", ())):
+        has_question = given.question is not Probe.question or _stated_question(given)
+        if lacking := sorted({*getattr(given, "__abstractmethods__", ()), *([] if has_question else ["question"])}):
             raise BertologyError(f"probe {name} does not define {', '.join(lacking)}: every probe of its kind does")
         try:
             given = given()
@@ -402,6 +403,18 @@ def known_probe(given: Any) -> Probe:
         raise BertologyError(f"probe {name}: a probe called {_stem(given)} is installed already; {remedy}")
     OF_PROCESS[given.task] = given
     return given
+
+
+def _stated_question(kind: type[Probe]) -> str:
+    """The first line of the docstring of a class, or of one that it derives from; empty where none has one of its own.
+
+    What dataclasses write where there is none, and the docstrings of abstract kinds of probes, are no questions.
+    """
+    for one in kind.__mro__:
+        doc = (one.__doc__ or "").strip() if issubclass(one, Probe) and not inspect.isabstract(one) else ""
+        if doc and not doc.startswith(f"{one.__name__}("):
+            return doc.partition("\n")[0]
+    return ""
 
 
 def _problem(probe: Probe) -> str | None:

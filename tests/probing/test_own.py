@@ -14,7 +14,7 @@ import bertology
 from bertology.corpora import Sentences
 from bertology.errors import BertologyError, NameNotFoundError
 from bertology.probing import Examples, RepresentationProbe, get_probe, register_probe, word_examples
-from bertology.probing.probes import OF_PROCESS, is_installed, known_probe
+from bertology.probing.probes import OF_PROCESS, Probe, is_installed, known_probe
 
 
 @pytest.fixture(autouse=True)
@@ -91,6 +91,17 @@ def test_a_class_without_its_parts_is_refused() -> None:
     message = "probe Half does not define examples, metrics: every probe of its kind does"
     with pytest.raises(BertologyError, match=f"^{re.escape(message)}$"):
         register_probe(Half)
+
+
+def test_the_question_is_the_first_line_of_the_docstring_unless_it_is_stated() -> None:
+    class Undocumented(Capital):
+        question = Probe.question
+        __doc__ = None
+
+    assert get_probe("pos").question == type(get_probe("pos")).__doc__
+    assert Capital().question == "Is the word capitalised?"
+    with pytest.raises(BertologyError, match="probe Undocumented does not define question: every probe of its kind"):
+        register_probe(Undocumented)
 
 
 def test_a_class_with_required_fields_is_given_as_an_object() -> None:
