@@ -40,15 +40,11 @@ class Ancestors(RepresentationProbe):
     """Number N of steps upwards from the word."""
     tree: Literal["constituents", "dependencies"] | None = None
     """The kind of tree; constituents where the corpus has them, else dependencies, when left out."""
+    task_form = "ancestors:{distance}"
     subject = "syntax"
     reference = "Blevins et al. 2018, §3; Liu et al. 2019, §4"
     readout = "linear.v1"
     metrics = ("accuracy", "macro_f1")
-
-    @property
-    def task(self) -> str:
-        """``ancestors:`` and the number of steps."""
-        return f"ancestors:{self.distance}"
 
     def examples(self, sentences: Sentences) -> Examples:
         """Every word with the label of its N-th ancestor: the category of a constituent, or a dependency relation.

@@ -48,6 +48,7 @@ class Attribution(CausalProbe):
     """Baseline of integrated gradients: the input that words are replaced by."""
     most_texts: int = 200
     """Largest number of texts, drawn at random."""
+    task_form = "attribution:{of}"
     about = "Texts; which of them the model can read is seen when it reads them."
     reference = "Jain & Wallace 2019; Wiegreffe & Pinter 2019; DeYoung et al. 2020"
     metrics = (
@@ -58,11 +59,6 @@ class Attribution(CausalProbe):
         share_metric("cause_by_distance", "share of subjects with top integrated gradients, by distance to the mask"),
         sum_metric("completeness_error", "share of the effect that integrated gradients miss", higher_is_better=False),
     )
-
-    @property
-    def task(self) -> str:
-        """``attribution:agreement`` or ``attribution:facts``."""
-        return f"attribution:{self.of}"
 
     def items(self, source: str, *, columns: str | None = None) -> CausalItems:
         """Pairs of texts; words of the first are scored."""

@@ -24,7 +24,6 @@ import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from typing import ClassVar
 
 from bertology.corpora import IGNORED, Sentences
 from bertology.errors import CorpusError, listed, quoted
@@ -42,21 +41,15 @@ _WHOLE = re.compile(r"[-+]?\d+(\.0)?", re.ASCII)
 @dataclass(frozen=True)
 class _Column(RepresentationProbe):
     column: str
-    stem: ClassVar[str]
     subject = "labels of your own"
     readout = "linear.v1"
     metrics = ("accuracy", "macro_f1")
-
-    @property
-    def task(self) -> str:
-        """The kind of annotation and the column."""
-        return f"{self.stem}:{self.column}"
 
 
 class WordLabel(_Column):
     """Which label does each word have in a column of the corpus?"""
 
-    stem = "word_label"
+    task_form = "word_label:{column}"
     reference = "Liu et al. 2019, §4"
 
     def examples(self, sentences: Sentences) -> Examples:
@@ -67,7 +60,7 @@ class WordLabel(_Column):
 class SentenceLabel(_Column, SentenceProbe):
     """Which label does each sentence have in a column of the corpus?"""
 
-    stem = "sentence_label"
+    task_form = "sentence_label:{column}"
     reference = "Conneau et al. 2018"
 
     def examples(self, sentences: Sentences) -> Examples:
@@ -78,7 +71,7 @@ class SentenceLabel(_Column, SentenceProbe):
 class PairLabel(_Column, SentenceProbe):
     """Which label does each pair of texts have in a column of the corpus?"""
 
-    stem = "pair_label"
+    task_form = "pair_label:{column}"
     reference = "Conneau et al. 2017, §3"
 
     def examples(self, sentences: Sentences) -> Examples:
@@ -89,7 +82,7 @@ class PairLabel(_Column, SentenceProbe):
 class WordNumber(_Column):
     """How much of a number of each word can be predicted from its vector?"""
 
-    stem = "word_number"
+    task_form = "word_number:{column}"
     reference = "ridge regression, as Toneva & Wehbe 2019"
     readout = "ridge_regression.v1"
     metrics = ("r2", "spearman")
@@ -102,7 +95,7 @@ class WordNumber(_Column):
 class SentenceNumber(_Column):
     """How much of a number of each sentence can be predicted from its vector?"""
 
-    stem = "sentence_number"
+    task_form = "sentence_number:{column}"
     reference = "ridge regression; Conneau & Kiela 2018"
     readout = "ridge_regression.v1"
     metrics = ("r2", "spearman")

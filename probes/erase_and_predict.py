@@ -100,6 +100,7 @@ class EraseAndPredict(CausalProbe):
     most_words: int = 8_000
     """Maximum number of words of train that erasures are fitted to, in random sentences; half as many of dev and test.
     Their states are held in memory, of BERT-base about 1 GB."""
+    task_form = "erase_and_predict:{of}"
     reference = "Elazar et al. 2021; Belrose et al. 2023; Canby et al. 2024"
     reads = ("train", "dev", "test")
     metrics = (
@@ -112,11 +113,6 @@ class EraseAndPredict(CausalProbe):
         share_metric("choice_accuracy_shuffled", "share of correct choices with shuffled labels erased"),
         share_metric("choice_accuracy_moved", "share of correct choices, states moved as far at random"),
     )
-
-    @property
-    def task(self) -> str:
-        """``erase_and_predict:`` and the task whose labels are erased."""
-        return f"erase_and_predict:{self.of}"
 
     def sources(self) -> Mapping[str, str]:
         """Changes of the agreement items, where there are any."""

@@ -27,6 +27,7 @@ class FrozenProbe(ReadoutComparison):
     """What does a readout of the reference still find?"""
 
     asked: RepresentationProbe
+    task_form = "frozen_probe:{asked.task}"
     question = "What does a readout fitted to the reference still find in the model's vectors?"
     reference = "cf. Merchant et al. 2020; Mosbach et al. 2020"
 
@@ -34,11 +35,6 @@ class FrozenProbe(ReadoutComparison):
     def of(self) -> RepresentationProbe:
         """The task after the colon: its words or spans, and their labels."""
         return self.asked
-
-    @property
-    def task(self) -> str:
-        """``frozen_probe:`` and the task."""
-        return f"frozen_probe:{self.of.task}"
 
     @property
     def metrics(self) -> tuple[str | Metric, ...]:

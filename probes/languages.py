@@ -291,6 +291,7 @@ class Transfer(GeometryProbe):
     """The task whose labels are predicted."""
     most_words: int = 5000
     """Words of each language that are read at most, of train; of dev and test half as many."""
+    task_form = "languages:transfer:{of}"
     subject = "languages"
     reference = "cf. Pires et al. 2019, §3"
     reads = ("train", "dev", "test")
@@ -309,11 +310,6 @@ class Transfer(GeometryProbe):
         share_metric("transfer_standardised", "transfer, vectors given mean and variance of the language of the fit"),
         share_metric("own", "accuracy in the language that the readout was fitted to"),
     )
-
-    @property
-    def task(self) -> str:
-        """``languages:transfer:`` and the task."""
-        return f"languages:transfer:{self.of}"
 
     def items(self, sentences: Splits, words: SplitWords | None = None) -> TextItems:
         """Words with a label, of sentences drawn at random."""

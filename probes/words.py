@@ -48,15 +48,11 @@ class Feature(RepresentationProbe):
     """Which value of a UD feature (Number, Tense …) does each word that has it show?"""
 
     feature: str
+    task_form = "feats:{feature}"
     subject = "word classes"
     reference = "Belinkov et al. 2017"
     readout = "linear.v1"
     metrics = ("accuracy", "macro_f1")
-
-    @property
-    def task(self) -> str:
-        """``feats:`` and the feature."""
-        return f"feats:{self.feature}"
 
     def examples(self, sentences: Sentences) -> Examples:
         """Every word that has the feature, with its value."""

@@ -60,10 +60,16 @@ class Probe(ABC):
     What follows the abstract members has defaults that suit most kinds of probes.
     """
 
+    task_form: ClassVar[str] = ""
+    """Name of the task with fields of the probe in braces: ``feats:{feature}``."""
+
     @property
-    @abstractmethod
     def task(self) -> str:
-        """The task's name, as its file (and after a colon its argument): ``pos``, ``feats:Number``."""
+        """The task's name, as its file (and after a colon its argument): ``pos``, ``feats:Number``.
+
+        By default :attr:`task_form` with the values of fields in it.
+        """
+        return self.task_form.format_map(vars(self))
 
     @property
     def version(self) -> int:
