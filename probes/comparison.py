@@ -50,12 +50,6 @@ from bertology.probing import ProbeFamily, Splits
 from bertology.probing.items import SplitVectors, SplitWords, sampled_words
 
 Floats = NDArray[np.float64]
-_ABOUT = {
-    **similarity.DESCRIPTIONS,
-    "procrustes": "Procrustes distance, 1 minus the similarity after the best rotation",
-}
-
-
 _ORDERS: Mapping[Literal["each", "up_to", "from"], str] = {
     "each": "restored_alone",
     "up_to": "restored_up_to",
@@ -82,21 +76,9 @@ class ComparedVectors(VectorComparison):
     @property
     def metrics(self) -> tuple[Metric, ...]:
         """Likeness by every measure, anisotropy of both, and how far words have moved."""
-        shown = [(f"{name}_distance" if name == "procrustes" else name, name) for name in self._names]
+        about = "of model and reference", "words in random order"
         return (
-            *(
-                sum_metric(
-                    metric,
-                    f"{_ABOUT.get(name, name)}, of model and reference",
-                    higher_is_better=name != "procrustes",
-                    bounds="share" if name == "mutual_neighbours" else "none",
-                )
-                for metric, name in shown
-            ),
-            *(
-                sum_metric(f"{metric}_null", f"{metric} of unrelated vectors: words in random order")
-                for metric, _ in shown
-            ),
+            *similarity.likeness_metrics(self._names, *about, is_distance=True),
             sum_metric("anisotropy", "mean cosine of the vectors of two words, over all pairs of words"),
             sum_metric("anisotropy_reference", "mean cosine of two words' vectors in the reference, over all pairs"),
             sum_metric("anisotropy_change", "anisotropy of the model minus that of the reference"),

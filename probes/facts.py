@@ -18,12 +18,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from bertology import pocket
-from bertology.cloze import MASK, ClozeItem, ClozeItems, ClozeProbe
+from bertology.cloze import ClozeItem, ClozeItems, ClozeProbe
 from bertology.cloze.prompts import AnswerForm
 from bertology.corpora.prompts.lama import read_bear
 from bertology.measures import find_metric
 from bertology.measures.metrics import mean_over_groups
 from bertology.probing import LeftOut, ProbeFamily
+
+from .lama import pocket_facts
 
 _BY_TEMPLATE = tuple(
     mean_over_groups(
@@ -56,16 +58,14 @@ class Bear(ClozeProbe):
 
 
 def _pocket() -> Iterator[ClozeItem | LeftOut]:
-    for fact in pocket.facts():
+    for item, fact in zip(pocket_facts(), pocket.facts(), strict=True):
         rivals = tuple(word for word in pocket.candidates(fact.relation) if word != fact.object)
-        name = f"{fact.relation}:{fact.subject}"
-        for number, template in enumerate(fact.templates, 1):
-            group = f"{fact.relation.replace('_', ' ')} template {number}"
-            if not fact.n_stated:
-                yield LeftOut(f"{name}:{number}", group, "never stated in the training text")
-                continue
-            text = template.replace("[X]", fact.subject).replace("[Y]", MASK)
-            yield ClozeItem(f"{name}:{number}", name, group, text, fact.object, rivals=rivals, subject=fact.subject)
+        for number, text in item.variants.items():
+            name, group = f"{item.id}:{number}", f"{item.group} template {number}"
+            if fact.n_stated:
+                yield ClozeItem(name, item.id, group, text, fact.object, rivals=rivals, subject=fact.subject)
+            else:
+                yield LeftOut(name, group, "never stated in the training text")
 
 
 PROBE = ProbeFamily.among([Bear()], argument="set of facts")

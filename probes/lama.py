@@ -68,7 +68,7 @@ class Lama(ClozeProbe):
         section 4.4).
         """
         if source == "pocket":
-            pairs = sorted(zip(_pocket_facts(), pocket.facts(), strict=True), key=lambda pair: pair[1].n_stated)
+            pairs = sorted(zip(pocket_facts(), pocket.facts(), strict=True), key=lambda pair: pair[1].n_stated)
             times = ((item, fact.n_stated) for item, fact in pairs)
             exposed = (replace(item, group=f"stated {n} time{'' if n == 1 else 's'}") for item, n in times)
             return ClozeItems.of(exposed, clusters="subjects")
@@ -156,7 +156,7 @@ class Paraphrases(ClozeProbe):
 
     def items(self, source: str) -> ClozeItems:
         """Every fact in every pattern of its relation, a fact a cluster; answers are among the relation's objects."""
-        found, unasked = (_pocket_facts(), ()) if source == "pocket" else read_pararel(source)
+        found, unasked = (pocket_facts(), ()) if source == "pocket" else read_pararel(source)
         # No blind text: patterns that begin with the object have none, and items of a fact are compared as a whole.
         items = (
             ClozeItem(f"{fact.id}:{number}", fact.id, fact.group, text, answer=fact.answer)
@@ -189,7 +189,7 @@ class Negated(ClozeProbe):
         if source == "pocket":
             worded = (
                 ClozeItem(f"{fact.id}:{n}", fact.cluster, fact.group, text, other=_not(text))
-                for fact in _pocket_facts()
+                for fact in pocket_facts()
                 for n, text in fact.variants.items()
             )
             return ClozeItems.of(worded, clusters="subjects")
@@ -244,7 +244,7 @@ def _with_primes(fact: ClozeItem, kinds: tuple[str, ...]) -> Iterator[ClozeItem 
 # The pocket world.
 
 
-def _pocket_facts() -> tuple[ClozeItem, ...]:
+def pocket_facts() -> tuple[ClozeItem, ...]:
     """The facts of the pocket world; their variants are all their templates, by number."""
     found = []
     for fact in pocket.facts():
@@ -258,7 +258,7 @@ def _pocket_facts() -> tuple[ClozeItem, ...]:
 def _pocket_primed() -> tuple[tuple[ClozeItem, ...], tuple[LeftOut, ...]]:
     """The stated facts, each with a wrong object of its relation before it, another one from fact to fact."""
     primed, never = list[ClozeItem](), list[LeftOut]()
-    for item, fact in zip(_pocket_facts(), pocket.facts(), strict=True):
+    for item, fact in zip(pocket_facts(), pocket.facts(), strict=True):
         if not fact.n_stated:
             never.append(LeftOut(item.id, f"{item.group} plain", "never stated in the training text"))
             continue

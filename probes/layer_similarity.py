@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from bertology.geometry import GeometryProbe, layer_similarity
 from bertology.geometry.probes import TextItems
-from bertology.geometry.similarity import DESCRIPTIONS, identity
+from bertology.geometry.similarity import identity, likeness_metrics
 from bertology.measures import Metric, share_metric, sum_metric
 from bertology.measures.sums import LayerSums
 from bertology.probing import Splits
@@ -43,19 +43,9 @@ class LayerSimilarity(GeometryProbe):
     @property
     def metrics(self) -> tuple[Metric, ...]:
         """Likeness with the layer before and with each other one, by every measure; and how far words move."""
+        about = "with the layer read before or that of the group", "words of one layer in random order"
         return (
-            *(
-                sum_metric(
-                    name,
-                    f"{DESCRIPTIONS.get(name, name)}, with the layer read before or that of the group",
-                    bounds="share" if name == "mutual_neighbours" else "none",
-                )
-                for name in self._names
-            ),
-            *(
-                sum_metric(f"{name}_null", f"{name} of unrelated vectors: words of one layer in random order")
-                for name in self._names
-            ),
+            *likeness_metrics(self._names, *about),
             share_metric("identity", "share of words nearest to the mean vector that their type has in layer 0"),
             sum_metric("cosine_previous", "mean cosine of a word's vectors in this layer and the one read before"),
             sum_metric("moved_previous", "mean ‖x − y‖ / ‖y‖, x a word's vector in this layer, y in the one before"),

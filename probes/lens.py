@@ -14,14 +14,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from bertology.causal import CausalItems, CausalProbe
 from bertology.corpora import Sentences
 from bertology.measures import Metric, share_metric, sum_metric
-from bertology.measures.sums import LayerSums
+from bertology.measures.sums import LayerSums, mean_sums
 from bertology.probing import GeometryCounts, Splits
 from bertology.probing.items import sampled_sentences
 
@@ -68,19 +68,15 @@ class Lens(CausalProbe):
         train, test = (self._sample(sentences, split) for split in ("train", "test"))
         treatment = cast("OnLong", on_long)
         lens = fit_lens(encoder, train, steps=self.steps, on_long=treatment)
-        chosen = list(layers)
         for name, read_by in (("tuned", lens), ("logit", None)):
             found = lens_measures(encoder, test, read_by, seed=1, on_long=treatment)
             settled = found.depth[None] <= np.arange(len(found.bits))[:, None]
             if name == "tuned":
                 yield GeometryCounts(len(found.sentence), train.n_words, unit="subwords")
-            under = np.bincount(found.sentence, minlength=len(test))[None].astype(np.float64)
-            values = {"divergence_bits": found.divergence, "agreement": found.agrees, "settled": settled}
-            for metric, of_places in {**values, "bits": found.bits}.items():
-                over = np.stack(
-                    [np.bincount(found.sentence, weights=of_places[layer], minlength=len(test)) for layer in chosen]
-                )
-                yield LayerSums(f"{name}_{metric}", tuple(chosen), over.astype(np.float64), under, "sentences")
+            about: Any = {"n_clusters": len(test), "layers": tuple(layers)}
+            values: dict[str, Any] = {"divergence_bits": found.divergence, "agreement": found.agrees}
+            for metric, of_places in {**values, "settled": settled, "bits": found.bits}.items():
+                yield mean_sums(f"{name}_{metric}", of_places[list(layers)], found.sentence, **about)
 
     def _sample(self, sentences: Splits, split: str) -> Sentences:
         return sampled_sentences(sentences[split], self.most_words // (1 + (split != "train")))

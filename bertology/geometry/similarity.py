@@ -20,6 +20,8 @@ from bertology._names import name_not_found
 from bertology.activations.layers import Floats32, LayerVectors, type_directions, unit_vectors
 from bertology.errors import CorpusError, FitError, ModelError
 from bertology.geometry.text import mean_cosine
+from bertology.measures import Metric, sum_metric
+from bertology.measures.metrics import Bounds
 from bertology.measures.sums import (
     Clusters,
     Floats,
@@ -285,6 +287,18 @@ DESCRIPTIONS: Mapping[str, str] = {
     "neuron_matching": "mean of the largest |r| of a dimension with one of the other set",
 }
 """What each measure compares, in percent, as notes under tables describe it."""
+_DISTANCE = "Procrustes distance, 1 minus the similarity after the best rotation"
+
+
+def likeness_metrics(names: Iterable[str], about: str, null: str, *, is_distance: bool = False) -> Iterator[Metric]:
+    """Metrics of measures of likeness ``about`` something, and of each by chance; ``procrustes`` may be a distance."""
+    shown = {name: "procrustes_distance" if is_distance and name == "procrustes" else name for name in names}
+    for name, metric in shown.items():
+        what = DESCRIPTIONS.get(name, name) if metric == name else _DISTANCE
+        bounds: Bounds = "share" if name == "mutual_neighbours" else "none"
+        yield sum_metric(metric, f"{what}, {about}", higher_is_better=metric == name, bounds=bounds)
+    for metric in shown.values():
+        yield sum_metric(f"{metric}_null", f"{metric} of unrelated vectors: {null}")
 
 
 def layer_similarity(

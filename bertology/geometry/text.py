@@ -437,6 +437,8 @@ def cluster_means(layer: OneLayer) -> tuple[Floats32, Integers]:
     Clusters are those of k-means on the 32 largest principal components of 2,000 words at random, k from 2 to 15 by the
     largest silhouette of 1,000 of them in all dimensions; where none reaches 0.1 all vectors are one cluster.
     """
+    from sklearn.metrics import silhouette_score
+
     rng = np.random.default_rng(0)
     vectors, directions = layer.vectors, layer.principal[1][:_DIMENSIONS].astype(np.float32)
     some: Floats32 = vectors[rng.permutation(len(vectors))[:_CLUSTERED]] - layer.mean
@@ -446,8 +448,10 @@ def cluster_means(layer: OneLayer) -> tuple[Floats32, Integers]:
     best, centres, started = _LEAST_SILHOUETTE, reduced[:0], _first_centres(reduced, _MOST_CLUSTERS, rng)
     for k in range(2, len(started) + 1):
         found = k_means(reduced, started[:k])
-        silhouette = mean_silhouette(distances, _squares(reduced[: len(distances)], found).argmin(axis=0))
-        if silhouette > best:
+        near = _squares(reduced[: len(distances)], found).argmin(axis=0)
+        if not 1 < len(np.unique(near)) < len(near):
+            continue
+        if (silhouette := silhouette_score(distances, near, metric="precomputed")) > best:
             best, centres = silhouette, found
     labels = np.zeros(len(vectors), dtype=np.int64)
     if not len(centres):
@@ -493,19 +497,6 @@ def k_means(vectors: Floats32, centres: Floats32) -> Floats32:
         if ((centres - before) ** 2).sum() <= tolerance:
             break
     return centres
-
-
-def mean_silhouette(distances: Floats32, labels: Integers) -> float:
-    """The mean silhouette of clusters (Rousseeuw 1987), 0 of a single vector; −1 where there is one cluster."""
-    kinds, numbers, counts = np.unique(labels, return_inverse=True, return_counts=True)
-    if not 1 < len(kinds) < len(labels):
-        return -1.0
-    sums, own = distances @ np.eye(len(kinds), dtype=np.float32)[numbers], (np.arange(len(labels)), numbers)
-    inside, outside = sums[own] / np.maximum(counts[numbers] - 1, 1), sums / counts
-    outside[own] = np.inf
-    nearest = outside.min(axis=1)
-    scores = (nearest - inside) / np.maximum(np.maximum(nearest, inside), np.finfo(np.float64).tiny)
-    return float(np.where(counts[numbers] > 1, scores, 0).mean())
 
 
 def _squares(vectors: Floats32, centres: Floats32) -> Floats32:
