@@ -45,6 +45,10 @@ class _Column(RepresentationProbe):
     readout = "linear.v1"
     metrics = ("accuracy", "macro_f1")
 
+    def _checked(self, examples: Examples, numbers: str | None = None) -> Examples:
+        """The items; where labels are classes, refused if they are numbers (see :func:`_classes`)."""
+        return _classes(examples, self.column, numbers=numbers) if "accuracy" in self.metrics else examples
+
 
 class WordLabel(_Column):
     """Which label does each word have in a column of the corpus?"""
@@ -53,43 +57,23 @@ class WordLabel(_Column):
     reference = "Liu et al. 2019, §4"
 
     def examples(self, sentences: Sentences) -> Examples:
-        """Every word that has a label in the column."""
-        return _classes(_word_column(sentences, self.column), self.column, numbers="word_number")
+        """Every word that has a label, or a number, in the column.
+
+        Raises:
+            CorpusError: no word has one.
+        """
+        if self.column not in sentences.layers:
+            raise _no_column(self.column, "word", sentences.layers, others=sentences.target_layers)
+        return self._checked(layer_examples(sentences, self.column), "word_number")
 
 
-class SentenceLabel(_Column, SentenceProbe):
-    """Which label does each sentence have in a column of the corpus?"""
-
-    task_form = "sentence_label:{column}"
-    reference = "Conneau et al. 2018"
-
-    def examples(self, sentences: Sentences) -> Examples:
-        """Every sentence that has a label in the column."""
-        return _classes(_sentence_column(sentences, self.column), self.column, numbers="sentence_number")
-
-
-class PairLabel(_Column, SentenceProbe):
-    """Which label does each pair of texts have in a column of the corpus?"""
-
-    task_form = "pair_label:{column}"
-    reference = "Conneau et al. 2017, §3"
-
-    def examples(self, sentences: Sentences) -> Examples:
-        """Every pair that has a label in the column."""
-        return _classes(_pair_column(sentences, self.column), self.column)
-
-
-class WordNumber(_Column):
+class WordNumber(WordLabel):
     """How much of a number of each word can be predicted from its vector?"""
 
     task_form = "word_number:{column}"
     reference = "ridge regression, as Toneva & Wehbe 2019"
     readout = "ridge_regression.v1"
     metrics = ("r2", "spearman")
-
-    def examples(self, sentences: Sentences) -> Examples:
-        """Every word that has a number in the column."""
-        return _word_column(sentences, self.column)
 
 
 class SentenceNumber(_Column):
@@ -101,57 +85,58 @@ class SentenceNumber(_Column):
     metrics = ("r2", "spearman")
 
     def examples(self, sentences: Sentences) -> Examples:
-        """Every sentence that has a number in the column."""
-        return _sentence_column(sentences, self.column)
+        """Every sentence that as a whole has a label, or a number, in the column.
+
+        Raises:
+            CorpusError: none is labelled, parts of sentences are, or a sentence has several labels.
+        """
+        labels: list[str | None] = [None] * len(sentences)
+        for number, targets in sentences.targets(self.column):
+            name, n_words = sentences.id(number) or number + 1, sentences.starts[number + 1] - sentences.starts[number]
+            of_column = f"column {quoted(self.column)}"
+            if len(targets) > 1 or not isinstance(targets[0].label, str):
+                raise CorpusError(f"sentence {name} has several labels in {of_column}: give one a sentence")
+            if targets[0].span2 is not None:
+                raise CorpusError(f"{of_column} labels pairs of texts, not sentences: take pair_label")
+            if targets[0].span1 != (0, n_words):
+                raise CorpusError(f"{of_column} labels parts of sentences (sentence {name}): label whole ones")
+            labels[number] = targets[0].label
+        if all(label is None for label in labels):
+            raise _no_column(self.column, "sentence", sentences.target_layers, others=sentences.layers)
+        n_without = labels.count(None)
+        skipped = {f"no {self.column} label": n_without} if n_without else {}
+        return self._checked(replace(sentence_examples(sentences, labels), skipped=skipped), "sentence_number")
 
 
-def _word_column(sentences: Sentences, column: str) -> Examples:
-    """Every word that has a label in a layer of the corpus.
+class SentenceLabel(SentenceNumber, SentenceProbe):
+    """Which label does each sentence have in a column of the corpus?"""
 
-    Raises:
-        CorpusError: no word has one.
-    """
-    if column not in sentences.layers:
-        raise _no_column(column, "word", sentences.layers, others=sentences.target_layers)
-    return layer_examples(sentences, column)
+    task_form = "sentence_label:{column}"
+    reference = "Conneau et al. 2018"
+    readout = "linear.v1"
+    metrics = ("accuracy", "macro_f1")
 
 
-def _sentence_column(sentences: Sentences, column: str) -> Examples:
-    """Every sentence that is labelled as a whole.
+class PairLabel(_Column, SentenceProbe):
+    """Which label does each pair of texts have in a column of the corpus?"""
 
-    Raises:
-        CorpusError: none is, parts of sentences are, or a sentence has several labels.
-    """
-    labels: list[str | None] = [None] * len(sentences)
-    for number, targets in sentences.targets(column):
-        name, n_words = sentences.id(number) or number + 1, sentences.starts[number + 1] - sentences.starts[number]
-        if len(targets) > 1 or not isinstance(targets[0].label, str):
-            raise CorpusError(f"sentence {name} has several labels in column {quoted(column)}: give one a sentence")
-        if targets[0].span2 is not None:
-            raise CorpusError(f"column {quoted(column)} labels pairs of texts, not sentences: take pair_label")
-        if targets[0].span1 != (0, n_words):
-            raise CorpusError(f"column {quoted(column)} labels parts of sentences (sentence {name}): label whole ones")
-        labels[number] = targets[0].label
-    if all(label is None for label in labels):
-        raise _no_column(column, "sentence", sentences.target_layers, others=sentences.layers)
-    n_without = labels.count(None)
-    examples = sentence_examples(sentences, labels)
-    return replace(examples, skipped={f"no {column} label": n_without} if n_without else {})
+    task_form = "pair_label:{column}"
+    reference = "Conneau et al. 2017, §3"
 
+    def examples(self, sentences: Sentences) -> Examples:
+        """Every pair of texts, or of other spans of one sentence, that has a label in the column.
 
-def _pair_column(sentences: Sentences, column: str) -> Examples:
-    """Every labelled pair of texts, or of other spans of one sentence.
-
-    Raises:
-        CorpusError: there is none, single spans are labelled, or a pair has several labels.
-    """
-    if column not in sentences.target_layers:
-        raise _no_column(column, "pair of texts", sentences.target_layers, others=sentences.layers)
-    examples = target_examples(sentences, column, spans=2)
-    if examples.is_multi_label:
-        raise CorpusError(f"column {quoted(column)} has several labels a pair: give one")
-    n_without = len(sentences) - len(set(examples.clusters.tolist()))
-    return replace(examples, skipped={f"no {column} label": n_without} if n_without else {})
+        Raises:
+            CorpusError: there is none, single spans are labelled, or a pair has several labels.
+        """
+        if self.column not in sentences.target_layers:
+            raise _no_column(self.column, "pair of texts", sentences.target_layers, others=sentences.layers)
+        examples = target_examples(sentences, self.column, spans=2)
+        if examples.is_multi_label:
+            raise CorpusError(f"column {quoted(self.column)} has several labels a pair: give one")
+        n_without = len(sentences) - len(set(examples.clusters.tolist()))
+        skipped = {f"no {self.column} label": n_without} if n_without else {}
+        return self._checked(replace(examples, skipped=skipped))
 
 
 def _no_column(column: str, what: str, known: Iterable[str], *, others: Collection[str]) -> CorpusError:

@@ -51,7 +51,7 @@ from bertology.causal.probes import cluster_sums, effect_sums, pair_reason, shar
 from bertology.cloze import ClozeItem
 from bertology.corpora.prompts import split_language
 from bertology.errors import ClozeError, CorpusError, listed
-from bertology.measures import Metric, share_metric, sum_metric
+from bertology.measures import share_metric, sum_metric
 from bertology.measures.sums import LayerSums
 from bertology.probing import GeometryCounts, LeftOut, ProbeFamily, Splits
 
@@ -63,18 +63,6 @@ if TYPE_CHECKING:
 
 _FURTHER = {"unrelated": "unrelated_", "same_value": "same_value_", "mean_difference": "moved_"}
 _HEADS, _ALL = "head", "all"
-
-
-def _metrics() -> Iterator[Metric]:
-    yield sum_metric("effect", "share of the other text's effect that its states of the differing words carry")
-    yield sum_metric("unrelated_effect", "effect of states from an unrelated text of the other value, such as plural")
-    yield sum_metric("same_value_effect", "effect of states from an unrelated text of the same value: 0 expected")
-    yield sum_metric("moved_effect", "effect of moving states by the difference of the means of both values")
-    yield share_metric("accuracy", "share of texts whose choice is the word that fits the patched states")
-    yield share_metric("interchange_accuracy", "share of choices that fit states from unrelated texts of either value")
-    yield share_metric("moved_accuracy", "share of choices that fit states moved by the difference of means")
-    yield sum_metric("fall_nats", "fall of the masked word's log-probability from correct to wrong sentence")
-    yield sum_metric("rise_nats", "largest rise of another shared word's log-probability", higher_is_better=False)
 
 
 @dataclass(frozen=True)
@@ -94,7 +82,17 @@ class Patching(CausalProbe):
     """Largest number of pairs, drawn at random."""
     about = "Pairs; which of them the model cannot read is seen when it reads them."
     reference = "Vig et al. 2020; Geiger et al. 2021"
-    metrics = tuple(_metrics())
+    metrics = (
+        sum_metric("effect", "share of the other text's effect that its states of the differing words carry"),
+        sum_metric("unrelated_effect", "effect of states from an unrelated text of the other value, such as plural"),
+        sum_metric("same_value_effect", "effect of states from an unrelated text of the same value: 0 expected"),
+        sum_metric("moved_effect", "effect of moving states by the difference of the means of both values"),
+        share_metric("accuracy", "share of texts whose choice is the word that fits the patched states"),
+        share_metric("interchange_accuracy", "share of choices that fit states from unrelated texts of either value"),
+        share_metric("moved_accuracy", "share of choices that fit states moved by the difference of means"),
+        sum_metric("fall_nats", "fall of the masked word's log-probability from correct to wrong sentence"),
+        sum_metric("rise_nats", "largest rise of another shared word's log-probability", higher_is_better=False),
+    )
 
     @property
     def task(self) -> str:

@@ -13,7 +13,7 @@ regularisation chosen on dev. What to compare with: the most frequent label, tha
 from dataclasses import dataclass
 
 from bertology.corpora import Sentences
-from bertology.corpora.sentence_tasks import SENTENCE_TASKS, sentence_target
+from bertology.corpora.sentence_tasks import SENTENCE_TASKS
 from bertology.errors import CorpusError
 from bertology.probing import Examples, ProbeFamily, target_examples
 from bertology.probing.probes import SentenceProbe
@@ -24,15 +24,11 @@ class SentenceTask(SentenceProbe):
     """Which length, depth, tense, word order … does each sentence have?"""
 
     name: str
+    task_form = "sentence:{name}"
     subject = "syntax"
     reference = "Conneau et al. 2018"
     readout = "linear.v1"
     metrics = ("accuracy", "macro_f1")
-
-    @property
-    def task(self) -> str:
-        """``sentence:`` and the task's name."""
-        return sentence_target(self.name)
 
     def examples(self, sentences: Sentences) -> Examples:
         """Every sentence that the corpus has a label of the task for."""

@@ -49,7 +49,10 @@ _KINDS = {"main_auxiliary": "auxiliary", "subject_noun": "noun"}
 class WordOrder(GeometryProbe):
     """Is a word found by its place in the sentence, or by its place in the tree?"""
 
-    task: str = "word_order:main_auxiliary"
+    kind: str = "main_auxiliary"
+    """``main_auxiliary``, ``subject_noun``, or the number of a word."""
+    task_form = "word_order:{kind}"
+    fixed_fields = ("kind",)
     subject = "syntax"
     reference = "Lin et al. 2019"
     metrics = (share_metric("accuracy", "share of sentences whose word is found where order and structure disagree"),)
@@ -61,7 +64,7 @@ class WordOrder(GeometryProbe):
         """The task of the n-th word has no baselines: its place is all there is to find."""
         if self._place:
             return ()
-        kind = _KINDS[self._name]
+        kind = _KINDS[self.kind]
         return (
             ControlNote("majority", "majority", "the word at the place that is most frequent in train"),
             ControlNote("first", "first", f"the first {kind} of the sentence"),
@@ -70,19 +73,15 @@ class WordOrder(GeometryProbe):
         )
 
     @property
-    def _name(self) -> str:
-        return self.task.partition(":")[2]
-
-    @property
     def _place(self) -> int:
         """The n-th word, or 0."""
-        return 0 if self._name in _KINDS else int(self._name)
+        return 0 if self.kind in _KINDS else int(self.kind)
 
     def items(self, sentences: Splits, words: SplitWords | None = None) -> TextItems:
         """All words of the sentences that are trained or tested on."""
         found = {}
         for split, text in sentences.items():
-            items = nth_words(text, self._place) if self._place else marked_words(text, self._name)
+            items = nth_words(text, self._place) if self._place else marked_words(text, self.kind)
             self._check(items, split)
             if words is not None:
                 items = items.readable(words[split])
@@ -121,7 +120,7 @@ class WordOrder(GeometryProbe):
     def _check(self, items: OrderItems, split: str) -> None:
         if self._place and not len(items.gold):
             raise CorpusError(f"no sentence of {split} has {self._place} words: give a smaller number, or longer ones")
-        kind, asked = _KINDS.get(self._name), self._name.replace("_", " ")
+        kind, asked = _KINDS.get(self.kind), self.kind.replace("_", " ")
         if not len(items.gold):
             remedy = "give a treebank as word_order:CORPUS, or the sentences of Lin et al. 2019"
             raise CorpusError(f"no sentence of {split} has its {asked} marked: {remedy}")
@@ -172,11 +171,11 @@ class SubjectAttention(AttentionProbe):
 
 def _nth(name: str) -> WordOrder | None:
     is_place = name.isascii() and name.isdecimal() and 0 < int(name[:9]) == int(name)
-    return WordOrder(f"word_order:{name}") if is_place else None
+    return WordOrder(name) if is_place else None
 
 
 PROBE = ProbeFamily.among(
-    [*(WordOrder(f"word_order:{name}") for name in (*_KINDS, "2")), SubjectAttention()],
+    [*map(WordOrder, (*_KINDS, "2")), SubjectAttention()],
     argument="kind of word or a number",
     further=_nth,
 )

@@ -107,14 +107,13 @@ _KEPT: dict[str, Corpus] = {}
 """Corpora in memory that this process knows by name."""
 
 
-_NUMBERS: Final = "numbers"
 _EMBEDDED = {
     "pocket": "the pocket world: embedded, made by a grammar, its truth known (train, dev, test, unseen); "
     "pocket:20000 has so many training sentences",
     "bilingual": "sentences of the pocket world with translations into a made-up language, trees and word links known "
     "(train, dev, test); bilingual:20000 has so many training pairs, bilingual:joined=3 texts of so many sentences, "
     "bilingual:order=reversed,anchors=0.2 another second language",
-    _NUMBERS: "numbers:digits and numbers:words, whole numbers with their values, each a text of its own: 0 to 4,999 "
+    "numbers": "numbers:digits and numbers:words, whole numbers with their values, each a text of its own: 0 to 4,999 "
     "(train, dev, test) and 5,000 to 9,999 (outside); numbers:digits:999 ends at 999, and outside at 1,999",
 }
 """Corpora that come with the package, each with a line on it; ``bertology.pocket`` makes those of its world."""
@@ -248,10 +247,11 @@ def _by_name(name_or_path: str | Path, columns: Stated | None, *, joined: bool =
             remedy = "any other treebank can be given by the path of its folder"
             raise name_not_found("corpus", text, known_corpora(), remedy=remedy)
         return load_treebank(text, treebank)
-    if kind == "name" and text.partition(":")[0] == _NUMBERS:
-        return number_corpus(text)
     if kind == "name":
-        load: Callable[[str], Corpus] = resolve_name("bertology.pocket:corpus_by_name")
+        are_numbers = text.partition(":")[0] == "numbers"
+        load: Callable[[str], Corpus] = (
+            number_corpus if are_numbers else resolve_name("bertology.pocket:corpus_by_name")
+        )
         return load(text)
     path = given_path(left if kind == "layer" else name_or_path, error=CorpusError)
     if not path.exists():
