@@ -166,7 +166,7 @@ class Primer(Tables):
         for same in self._by_claim():
             for a, b in itertools.combinations(same, 2):
                 one, other = a.deciding, b.deciding
-                if one is None or other is None or one.about != other.about:
+                if one is None or other is None or one.about != other.about or not one.is_sampled:
                     continue
                 columns = np.stack([of.contrast.replicates[:, 0] for of in (one, other)], axis=1)
                 n = min(one.contrast.n, other.contrast.n)
