@@ -19,6 +19,8 @@ import numpy as np
 from bertology.measures.metrics import metric_form
 from bertology.primer.claims import Claim, Measurement, Rule
 from bertology.primer.scores import LEVEL, Curve, Floats, Key, NotTestedError
+from bertology.results.rows import Score
+from bertology.results.table import interval_of, number
 
 Verdict = Literal["holds", "fails", "mixed", "undecided", "not tested"]
 VERDICTS: tuple[Verdict, ...] = ("holds", "mixed", "undecided", "fails", "not tested")
@@ -61,6 +63,48 @@ class Finding:
         if self.verdict != "undecided" or not self.is_sampled or not distance > 0 or not math.isfinite(reach):
             return None
         return math.ceil(self.contrast.n * (reach / distance) ** 2)
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """One claim, and what the encoder in hand shows of it."""
+
+    claim: Claim
+    model: str
+    verdict: Verdict
+    findings: tuple[Finding, ...] = ()
+    reason: str = ""
+    """Why it was not tested."""
+    passes_at_random: bool = False
+    """Whether the claim holds of the same encoder with random weights, so that it says nothing about training."""
+
+    @property
+    def deciding(self) -> Finding | None:
+        """The finding that the verdict rests on: the first that shares it, else the first that is undecided."""
+        for verdict in (self.verdict, "fails", "undecided"):
+            for finding in self.findings:
+                if finding.verdict == verdict:
+                    return finding
+        return self.findings[0] if self.findings else None
+
+    @property
+    def text(self) -> str:
+        """What was found, in one sentence for each comparison."""
+        if self.verdict == "not tested":
+            return self.reason
+        return "; ".join(map(described, self.findings))
+
+
+def described(one: Finding) -> str:
+    """A finding in words, with its numbers."""
+    metric = one.contrast.rows[0].metric
+    interval = interval_of(Score(one.value, one.low, one.high), metric)
+    parts = [f"{one.about}: {number(one.value, metric=metric)} {interval}", one.where, one.detail]
+    if one.n_needed:
+        parts.append(f"undecided; about {one.n_needed:,} {one.contrast.rows[0].clusters} in all would decide")
+    else:
+        parts.append(one.verdict)
+    return ", ".join(filter(None, parts))
 
 
 def decide(
