@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bertology.errors import BertologyError
+from bertology.errors import BertologyError, ResultsError
 from bertology.families.contract import family_of
 from bertology.families.models import metric_of, scores_of_cells
 from bertology.families.request import RANDOM, ReadoutConfig
@@ -197,7 +197,10 @@ class Scores:
             raise NotTestedError(f"{probe.task} could not be computed: {self._reason(failed)}")
         rows = [row for row in rows if row.metric == metric]
         in_group = [row for row in rows if row.group == one.group]
-        rows = in_group or [row for row in rows if row.group is None]
+        # Of kept predictions the items of a group are chosen; what else has no row of the group has no score of it.
+        if not in_group and family_of(probe).keeps_items:
+            in_group = [row for row in rows if row.group is None]
+        rows = in_group
         # Dev scores of heads have their own rows; the split of other rows is that of the corpus.
         if len(splits := {row.split for row in rows}) > 1:
             rows = [row for row in rows if (row.split == "dev") == (split == "dev")]
@@ -278,7 +281,9 @@ class Scores:
             if counted is not None and all(row.cell_id in self.results.kept for row in of_keys):
                 items = None if group is None else self._items(first, group)
                 return keys, of_keys, scores_of_cells(self.results, of_keys, counted, items=items, **resampling)
-        elif sums := [self._sums(row, metric, "dev" if split == "dev" else "test") for row in of_keys]:
+            if group != first.group:
+                raise NotTestedError(f"{probe.task} has no {metric} of the group {group}")
+        elif sums := self._all_sums(of_keys, metric, "dev" if split == "dev" else "test"):
             clusters = np.unique(np.concatenate([one.clusters for one, _ in sums]))
             over, under = np.zeros((2, len(sums), len(clusters)))
             for place, (one, number) in enumerate(sums):
@@ -298,8 +303,14 @@ class Scores:
             raise NotTestedError(f"{row.task} has no items of the group {group} here")
         return items
 
+    def _all_sums(self, rows: Sequence[ResultRow], metric: str, split: str) -> list[tuple[HeadSums, int]]:
+        """The sums behind rows, each with the place of its head; none where the cells keep no sums."""
+        try:
+            return [self._sums(row, metric, split) for row in rows]
+        except ResultsError:
+            return []
+
     def _sums(self, row: ResultRow, metric: str, split: str) -> tuple[HeadSums, int]:
-        """The sums that a row was made of, and the place of its head among them."""
         if row.cell_id not in self._kept_sums:
             self._kept_sums[row.cell_id] = read_head_sums(self.folder, row.cell_id)
         number = 0 if row.head is None else int(row.head.partition("H")[2]) - 1
