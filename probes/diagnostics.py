@@ -329,10 +329,8 @@ def _replaced(sentence: Sentence, name: str, pools: Mapping[_Type, Mapping[str, 
         and not _overlap((*inside, (*span, _MASK)))
     ]
     for kind in dict.fromkeys(kind for kind, part in names if part[2] in pools.get(kind, ())):
-        item, parts = (
-            f"{name}-{kind[0]}-{kind[1]}",
-            [part for of, part in names if of == kind and part[2] in pools[kind]],
-        )
+        item = f"{name}-{kind[0]}-{kind[1]}"
+        parts = [part for of, part in names if of == kind and part[2] in pools[kind]]
         old = dict.fromkeys(form for *_, form in parts)
         new = dict(zip(old, drawn_order([form for form in pools[kind] if form not in old], item), strict=False))
         if not words or len(new) < len(old):

@@ -12,7 +12,7 @@
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -148,14 +148,13 @@ class NumberSubwords(GeometryProbe):
         about: Any = {"n_clusters": int(ranges.max()) + 1, "kind": "ranges", "layers": layers}
         yield mean_sums("absolute_error", errors, ranges, **about)
         groups = {"another number of subwords than n + 1": pairs[uneven], "as many subwords as n + 1": pairs[~uneven]}
-        sums = []
-        for name, members in groups.items():
-            of_group = mean_sums("absolute_error", errors, ranges, weights=np.isin(test, members), **about)
-            sums.append((of_group.over, of_group.under))
-            if of_group.under.any():
-                yield replace(of_group, group=name)
+        parts = [
+            mean_sums("absolute_error", errors, ranges, weights=np.isin(test, members), group=name, **about)
+            for name, members in groups.items()
+        ]
+        yield from (part for part in parts if part.under.any())
         # In each range the difference of both means, weighted as such a difference of so many numbers is certain.
-        (over, n_uneven), (other_over, n_even) = sums
+        (over, n_uneven), (other_over, n_even) = ((part.over, part.under) for part in parts)
         n = np.maximum(n_uneven + n_even, 1)
         additional = over - n_uneven * (over + other_over) / n
         yield ratio_sums("additional_error", additional, n_uneven * n_even / n, "ranges", layers=layers)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, zip_longest
 from typing import Final
@@ -32,7 +32,7 @@ def word_order(corpus: Corpus) -> Corpus:
     Raises:
         CorpusError: no sentence has a tree with parts of speech, or there is no train or test.
     """
-    name = _checked("word_order", corpus)
+    name = changed_name("word_order", corpus)
     marked = {name: list(map(_marked, text)) for name, text in corpus.splits.items()}
     if not any(sentence.targets.keys() & _ASKED.keys() for some in marked.values() for sentence in some):
         remedy = "give a treebank with upos, heads and deprel"
@@ -49,9 +49,9 @@ def word_order(corpus: Corpus) -> Corpus:
     return replace(corpus, name=name, splits={split: Sentences(some) for split, some in marked.items()})
 
 
-def _checked(change: str, corpus: Corpus) -> str:
-    """The name of a changed corpus, which must have train and test."""
-    for split in ("train", "test"):
+def changed_name(change: str, corpus: Corpus, splits: Sequence[str] = ("train", "test")) -> str:
+    """The name of a changed corpus, which must have some splits."""
+    for split in splits:
         if split not in corpus:
             raise CorpusError(f"{change}:{corpus.name}: no split {split}; give a corpus with train and test")
     return f"{change}:{corpus.name}"
@@ -170,7 +170,7 @@ def pseudowords(corpus: Corpus, *, seed: int = 0) -> Corpus:
     Raises:
         CorpusError: it has too few nouns, or no train or test.
     """
-    name = _checked("pseudowords", corpus)
+    name = changed_name("pseudowords", corpus)
     of_train, of_test = (Counter(chain.from_iterable(map(_nouns, corpus[split]))) for split in ("train", "test"))
     both = sorted((of_train.keys() & of_test.keys()) - {""}, key=lambda noun: (-of_train[noun], noun))
     n_pairs = min(_PSEUDOWORDS, (len(both) - _COINS) // 2)
@@ -218,9 +218,7 @@ def concatenated(corpus: Corpus, *, seed: int = 0) -> Corpus:
     Raises:
         CorpusError: it has no test, or no word with two senses there.
     """
-    name = f"concatenated:{corpus.name}"
-    if "test" not in corpus:
-        raise CorpusError(f"{name}: no split test; give a corpus with train and test")
+    name = changed_name("concatenated", corpus, ["test"])
     # Of each sentence its first word that has a sense: the sentence, its span, the word, the sense.
     items: list[tuple[Sentence, tuple[int, int], str, str]] = []
     for number, (target, *_) in corpus["test"].targets(SENSE):

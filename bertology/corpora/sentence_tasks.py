@@ -14,6 +14,7 @@ from typing import Final
 
 from bertology._names import name_not_found
 from bertology.corpora._corpus import SPLITS, Corpus
+from bertology.corpora._derived import changed_name
 from bertology.corpora._sentences import Sentence, Sentences, Target
 from bertology.errors import CorpusError
 
@@ -480,9 +481,7 @@ def sentence_tasks(corpus: Corpus, *, tasks: Collection[str] = SENTENCE_TASKS, s
         CorpusError: the corpus has no train or no test split, or no task can be made from it.
     """
     corpus = corpus.divided()
-    for split in ("train", "test"):
-        if split not in corpus:
-            raise CorpusError(f"sentence_tasks:{corpus.name}: no split {split}; give a treebank with train and test")
+    name = changed_name("sentence_tasks", corpus)
     # Sentences of usual length of all splits, each text once, with ids of their own.
     splits, unique = tuple(split for split in SPLITS if split in corpus), dict[str, _Row]()
     for split, number, one in ((name, *one) for name in splits for one in enumerate(corpus[name])):
@@ -503,8 +502,7 @@ def sentence_tasks(corpus: Corpus, *, tasks: Collection[str] = SENTENCE_TASKS, s
             made[split][one.id] = replace(sentence, targets={**sentence.targets, **whole})
     if not any(made["train"].values()):
         raise CorpusError(
-            f"sentence_tasks:{corpus.name}: no task can be made; give a treebank with upos, feats, heads and sentences "
-            "of 5 to 28 words"
+            f"{name}: no task can be made; give a treebank with upos, feats, heads and sentences of 5 to 28 words"
         )
     # In random order, so that the first ones, to which a run may be limited, are of all tasks and labels.
     in_order = {
@@ -513,7 +511,7 @@ def sentence_tasks(corpus: Corpus, *, tasks: Collection[str] = SENTENCE_TASKS, s
     }
     return replace(
         corpus,
-        name=f"sentence_tasks:{corpus.name}",
+        name=name,
         splits=in_order,
         notes={**corpus.notes, **{f"sentence:{task}": text for task, text in counts.items()}, "seed": str(seed)},
     )

@@ -183,7 +183,7 @@ def test_what_lacks_is_said() -> None:
     small = treebank(barked("dog", "barks", "Pres", "Sing"))
     with pytest.raises(NameNotFoundError, match="did you mean tense"):
         sentence_tasks(small, tasks=["tens"])
-    with pytest.raises(CorpusError, match="no split test; give a treebank with train and test"):
+    with pytest.raises(CorpusError, match="no split test; give a corpus with train and test"):
         sentence_tasks(Corpus("half", {"train": small["train"], "dev": small["train"]}))
     with pytest.raises(CorpusError, match="no task can be made; give a treebank with upos, feats, heads"):
         sentence_tasks(treebank(Sentence.from_words(["Short", "."])))

@@ -157,24 +157,6 @@ def test_primes_of_a_file(tmp_path: Path) -> None:
     )
 
 
-def test_the_published_sets(real_data) -> None:
-    lama = LAMA.items(str(real_data("lama")))
-    assert (len(lama), len(lama.groups), lama.reasons) == (20_164, 22, {"more than one mask in the sentence": 3})
-    # Every item but those of SQuAD can be asked without its subject, too.
-    assert Counter(item.group for item in lama.items if not item.blind) == {"SQuAD": 302}
-    paraphrases = items_of("paraphrases", real_data("pararel"))
-    assert (len(paraphrases), len(paraphrases.groups)) == (224_010, 38)
-    assert paraphrases.reasons == {"relation with a single pattern": 664, "relation without a pattern": 1_801}
-    # P30 is the continent of a place.
-    assert len(paraphrases.vocabularies["P30"]) == 5
-    negated = items_of("negated", real_data("lama_primed_negated"))
-    assert (len(negated), negated.reasons) == (10_829, {"negation that is the sentence itself": 336})
-    assert {left.group for left in negated.left_out} == {"T-REx P159"}
-    misprimed = items_of("misprimed", real_data("lama_primed_negated"))
-    assert (len(misprimed), len(misprimed.groups)) == (44_589, 15)
-    assert misprimed.reasons == {"no such prime in the source": 14, "prime that is the answer": 6}
-
-
 def test_pocket_facts_come_by_how_often_they_are_stated() -> None:
     found = LAMA.items("pocket")
     assert found.groups == tuple(f"stated {n} time{'' if n == 1 else 's'}" for n in EXPOSURES)

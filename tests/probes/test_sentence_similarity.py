@@ -1,4 +1,4 @@
-"""Similarity of sentences, next to cosines of Hugging Face's own hidden states and scipy's correlations."""
+"""Similarity of sentences, next to cosines of the encoder's own vectors and scipy's correlations."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from transformers import AutoModelForMaskedLM, AutoTokenizer
 from bertology import load_corpus, probe
 from bertology.corpora import Sentence
 from bertology.corpora._derived import shared_roles
+from bertology.encoders import load_encoder
 from bertology.errors import BertologyError, CorpusError
 from bertology.measures.sums import rank_correlation_sums
 from bertology.pocket import model_folder
@@ -38,26 +39,17 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(folder)
 
 
-def states(folder: str, split: str) -> list[list[NDArray[Any]]]:
-    """``[text][layer]`` hidden states ``[word, dim]`` of Hugging Face's model, the first of them of ``[CLS]``."""
-    tokenizer = AutoTokenizer.from_pretrained(model_folder())
-    model = AutoModelForMaskedLM.from_pretrained(model_folder())
-    found = []
-    for sentence in load_corpus(f"apart:{folder}", columns=COLUMNS)[split]:
-        encoded = tokenizer(sentence.text, return_tensors="pt", return_offsets_mapping=True)
-        offsets = encoded.pop("offset_mapping")[0].tolist()
-        with torch.no_grad():
-            hidden = model.eval()(**encoded, output_hidden_states=True).hidden_states
-        layers = []
-        for layer in hidden:
-            pieces = layer[0].numpy()
-            of_words = []
-            for start, end in sentence.spans:
-                inside = [n for n, (first, last) in enumerate(offsets) if first < last and start < last and first < end]
-                of_words.append(pieces[inside].mean(axis=0))
-            layers.append(np.stack([pieces[0], *of_words]))
-        found.append(layers)
-    return found
+def sentence_vectors(folder: str, split: str, pool: str = "mean") -> NDArray[Any]:
+    """``[layer, text, dim]`` means over words of our encoder, or the states of ``[CLS]`` of Hugging Face's model."""
+    text = load_corpus(f"apart:{folder}", columns=COLUMNS)[split]
+    if pool == "mean":
+        words = np.asarray(load_encoder("pocket", device="cpu").vectors(text).values)
+        return np.asarray(np.add.reduceat(words, text.starts[:-1], axis=1) / np.diff(text.starts)[:, None])
+    model, tokenizer = (kind.from_pretrained(model_folder()) for kind in (AutoModelForMaskedLM, AutoTokenizer))
+    encoded = tokenizer([text.text(number) for number in range(len(text))], return_tensors="pt", padding=True)
+    with torch.no_grad():
+        hidden = model.eval()(**encoded, output_hidden_states=True).hidden_states
+    return np.stack([layer[:, 0].numpy() for layer in hidden])
 
 
 def cosines(one: NDArray[Any], other: NDArray[Any]) -> NDArray[Any]:
@@ -71,24 +63,18 @@ def by_layer(results: Any, metric: str, **where: str) -> dict[int, float]:
 
 
 @pytest.mark.parametrize("pool", ["mean", "cls"])
-def test_correlations_of_hugging_faces_own_states(table: str, pool: str) -> None:
+def test_correlations_of_the_encoders_own_vectors(table: str, pool: str) -> None:
     rows = pd.read_csv(f"{table}/test.tsv", sep="\t")
-    every = states(table, "test")
-    read = every[::2], every[1::2]
-
-    def sentence(layers: list[NDArray[Any]], layer: int) -> NDArray[Any]:
-        return np.asarray(layers[layer][0] if pool == "cls" else layers[layer][1:].mean(axis=0))
-
+    vectors = sentence_vectors(table, "test", pool)
+    one, other = vectors[:, ::2], vectors[:, 1::2]
     options = {"columns": COLUMNS, "controls": "none", "stored_dtype": "float32", "pool": pool}
     results = probe("sentence_similarity", corpus=f"apart:{table}", **options)
     own, mixed = (by_layer(results, name) for name in ("spearman", "spearman first_last"))
     assert set(mixed) == {0, 1, 2, 3, 4}
     assert set(own) == ({1, 2, 3, 4} if pool == "cls" else {0, 1, 2, 3, 4})  # [CLS] is the same in all of layer 0
     for layer in (1, 2, 4):
-        one, other = (np.stack([sentence(some, layer) for some in part]) for part in read)
-        assert own[layer] == pytest.approx(spearmanr(cosines(one, other), rows["score"])[0], abs=2e-3)
-        first, second = (np.stack([sentence(some, 1) for some in part]) for part in read)
-        expected = spearmanr(cosines((one + first) / 2, (other + second) / 2), rows["score"])[0]
+        assert own[layer] == pytest.approx(spearmanr(cosines(one[layer], other[layer]), rows["score"])[0], abs=2e-3)
+        expected = spearmanr(cosines((one[layer] + one[1]) / 2, (other[layer] + other[1]) / 2), rows["score"])[0]
         assert mixed[layer] == pytest.approx(expected, abs=2e-3)
 
 
@@ -102,10 +88,7 @@ def test_whitening_is_that_of_the_training_sentences(table: str) -> None:
         **options,
     )
     scores = pd.read_csv(f"{table}/test.tsv", sep="\t")["score"]
-    train, test = (
-        np.stack([layers[4][1:].mean(axis=0) for layers in states(table, split)]).astype(float)
-        for split in ("train", "test")
-    )
+    train, test = (sentence_vectors(table, split)[4].astype(float) for split in ("train", "test"))
     u, s, _ = np.linalg.svd(np.cov(train.T))
     for results, n in ((whole, train.shape[1]), (few, 8)):
         kept = s[:n] > 1e-6 * s[0]
