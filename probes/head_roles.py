@@ -56,8 +56,6 @@ class Roles(ArcProbe):
     """The least share of maxima on the rarest word."""
     frequencies: str = ""
     """Name or path of the corpus in whose train split words are counted; the text itself if empty."""
-    farthest: int = 3
-    """Offsets of the baseline, to either side."""
     task = "head_roles"
     reference = "Voita et al. 2019, §5"
     metrics = (share_metric("role_share", "share of words that attend most to the word that the role names"),)

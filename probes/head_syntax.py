@@ -69,8 +69,6 @@ class Relations(ArcProbe):
     downward: Literal["column", "row"] = "column"
     """``column``: of all words the head looks at its dependent most, as the authors' code has it; ``row``: a head word
     looks at one of its dependents most."""
-    farthest: int = 3
-    """Offsets of the baseline, to either side."""
     task = "head_syntax"
     reference = "Clark et al. 2019, §4.2"
     metrics = (share_metric("relation_accuracy", "share of words that attend most to their partner in the relation"),)
@@ -116,6 +114,7 @@ class Coreference(ArcProbe):
     mention_head: Literal["tree", "last_word"] = "tree"
     """The word that stands for a mention: the one whose head lies outside, or the last."""
     task = "head_syntax:coreference"
+    fixed_fields = ("farthest",)
     reference = "Clark et al. 2019, §4.3"
     metrics = (share_metric("antecedent_accuracy", "share of mentions that attend most to one of their antecedents"),)
     baselines = (
@@ -135,8 +134,6 @@ class SemanticRoles(ArcProbe):
 
     fewest_arcs: int = 20
     """Roles with fewer arcs are not shown."""
-    farthest: int = 3
-    """Offsets of the baseline, to either side."""
     task = "head_syntax:roles"
     reference = "cf. Kovaleva et al. 2019, §4.2"
     metrics = (share_metric("role_accuracy", "share of words that attend most to their predicate or core argument"),)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
@@ -88,10 +89,12 @@ class BestHeadProbe(AttentionProbe):
         """
 
 
+@dataclass(frozen=True)
 class ArcProbe(BestHeadProbe):
     """A question about which words a head joins: the share of words that attend most to a correct answer."""
 
     farthest: int = 3
+    """Offsets of the baseline, to either side."""
     self_competes = False
 
     @abstractmethod

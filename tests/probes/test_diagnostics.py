@@ -125,46 +125,25 @@ def test_what_there_is_not(sets):
 
 
 @pytest.mark.parametrize(
-    ("kind", "groups", "clusters", "left"),
+    ("kind", "sizes", "clusters"),
     [
-        ("cprag", {"high constraint": 18, "low constraint": 16}, 10, 0),
-        ("role", {"role reversal": 44}, 44, 0),
-        ("role_words", {"roles that fit": 44, "roles reversed": 44}, 44, 0),
-        (
-            "negation",
-            {
-                "affirmative simple": 18,
-                "negated simple": 18,
-                "affirmative natural (licensed)": 8,
-                "negated natural (licensed)": 8,
-                "affirmative natural (not licensed)": 8,
-                "negated natural (not licensed)": 8,
-            },
-            18,
-            0,
-        ),
-        ("shuffled", {"CPRAG-102": 170, "ROLE-88": 440}, 78, 0),
-        (
-            "truncated",
-            {
-                "CPRAG-102, last sentence alone": 34,
-                "CPRAG-102, its last two words": 34,
-                "ROLE-88, last clause alone": 88,
-            },
-            78,
-            0,
-        ),
-        ("no_subject", {"ROLE-88": 88}, 44, 0),
-        ("no_object", {"ROLE-88": 88}, 44, 0),
-        ("negated", {"simple": 18, "natural (licensed)": 8, "natural (not licensed)": 8}, 34, 0),
+        ("cprag", [18, 16], 10),
+        ("role", [44], 44),
+        ("role_words", [44, 44], 44),
+        ("negation", [18, 18, 8, 8, 8, 8], 18),
+        ("shuffled", [170, 440], 78),
+        ("truncated", [34, 34, 88], 78),
+        ("no_subject", [88], 44),
+        ("no_object", [88], 44),
+        ("negated", [18, 8, 8], 34),
     ],
 )
-def test_the_sets(real_data, kind, groups, clusters, left):
+def test_the_sets(real_data, kind, sizes, clusters):
     found = PROBE.make(kind).items(str(real_data("lm_diagnostics")))
     found.check(PROBE.make(kind).asks)
-    assert Counter(item.group for item in found.items) == groups
+    assert sorted(Counter(item.group for item in found.items).values()) == sorted(sizes)
     assert len({item.cluster for item in found.items}) == clusters
-    assert len(found.left_out) == left
+    assert not found.left_out
 
 
 @pytest.mark.parametrize(
