@@ -52,9 +52,7 @@ class Bear(ClozeProbe):
 
     def items(self, source: str) -> ClozeItems:
         """Every fact in every template of its relation, with all other candidates as rivals; a fact is a cluster."""
-        if source == "pocket":
-            return ClozeItems.of(_pocket(), clusters="facts")
-        return ClozeItems.of(read_bear(source), clusters="facts")
+        return ClozeItems.of(_pocket() if source == "pocket" else read_bear(source), clusters="facts")
 
 
 def _pocket() -> Iterator[ClozeItem | LeftOut]:

@@ -21,13 +21,14 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bertology.activations.layers import LayerVectors
 from bertology.corpora import ParallelText, Sentences
-from bertology.errors import CorpusError, FitError, NameNotFoundError, quoted
+from bertology.errors import CorpusError, NameNotFoundError
 from bertology.geometry import GeometryProbe, alignment, languages
 from bertology.geometry.probes import TextItems
 from bertology.measures import Metric, share_metric, sum_metric
@@ -166,8 +167,8 @@ class Translation(GeometryProbe):
     punctuation is left out. Words are tested that have a single link, a sure one, to a word that has no other link.
     """
 
-    by: str = "form"
-    """Property that words of one type share: ``form`` or ``lemma``."""
+    by: Literal["form", "lemma"] = "form"
+    """Property that words of one type share."""
     folds: int = 5
     """Parts into which sentences are divided; candidates are in other parts than the word."""
     most_words: int = 2000
@@ -214,8 +215,6 @@ class Translation(GeometryProbe):
         return alignment.translation_scores("type", right, items.data)
 
     def _types(self, sentences: Sentences) -> NDArray[np.int64]:
-        if self.by not in ("form", "lemma"):
-            raise FitError(f"by={quoted(self.by)}: give form or lemma")
         layer = sentences.forms if self.by == "form" else sentences.layers.get("lemma")
         if layer is None:
             raise CorpusError("words have no lemmas: leave by=lemma out, or give treebanks")

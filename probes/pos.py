@@ -22,7 +22,6 @@ class PartsOfSpeech(RepresentationProbe):
     """Which universal part of speech does each word have?"""
 
     task = "pos"
-    version = 1
     subject = "word classes"
     reference = "Liu et al. 2019, §4"
     readout = "linear.v1"

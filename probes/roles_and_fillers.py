@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,12 +52,10 @@ class RolesAndFillers(GeometryProbe):
     """Schemes of roles with commas between, besides the bag of words; the first gives the main score."""
     n_roles: int = 36
     """Roles of each scheme."""
-    fillers: str = "embeddings"
+    fillers: Literal["embeddings", "forms"] = "embeddings"
     """``embeddings`` (of layer 0) or ``forms``."""
-    trees: str = "dependencies"
-    """``dependencies`` or ``constituents``."""
-    fit: str = "ridge"
-    """``ridge`` or ``low_rank``."""
+    trees: Literal["dependencies", "constituents"] = "dependencies"
+    fit: Literal["ridge", "low_rank"] = "ridge"
     most_sentences: int = 2000
     """Training sentences that are read at most, drawn at random; of dev and test half as many each."""
     seed: int = 0
@@ -117,10 +115,6 @@ class RolesAndFillers(GeometryProbe):
         for name in self._names:
             if name not in _SCHEMES:
                 raise NameNotFoundError(f"unknown scheme of roles {quoted(name)}: there are {listed(_SCHEMES)}")
-        choices = {"fillers": ("embeddings", "forms"), "trees": ("dependencies", "constituents")}
-        for name, known in {**choices, "fit": ("ridge", "low_rank")}.items():
-            if getattr(self, name) not in known:
-                raise FitError(f"{name}={quoted(getattr(self, name))}: give {listed(known)}")
         for name, least in (("n_roles", 2), ("most_sentences", 40)):
             if getattr(self, name) < least:
                 raise FitError(f"{name}={getattr(self, name)}: give {least} or more")
