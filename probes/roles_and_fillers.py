@@ -18,10 +18,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from bertology.corpora import Sentences
 from bertology.errors import FitError, NameNotFoundError, listed, quoted
@@ -50,13 +51,13 @@ class RolesAndFillers(GeometryProbe):
 
     schemes: str = ",".join(_SCHEMES)
     """Schemes of roles with commas between, besides the bag of words; the first gives the main score."""
-    n_roles: int = 36
+    n_roles: Annotated[int, Field(ge=2)] = 36
     """Roles of each scheme."""
     fillers: Literal["embeddings", "forms"] = "embeddings"
     """``embeddings`` (of layer 0) or ``forms``."""
     trees: Literal["dependencies", "constituents"] = "dependencies"
     fit: Literal["ridge", "low_rank"] = "ridge"
-    most_sentences: int = 2000
+    most_sentences: Annotated[int, Field(ge=40)] = 2000
     """Training sentences that are read at most, drawn at random; of dev and test half as many each."""
     seed: int = 0
     """Seed of random trees, and of the start of ``low_rank``."""
@@ -115,9 +116,6 @@ class RolesAndFillers(GeometryProbe):
         for name in self._names:
             if name not in _SCHEMES:
                 raise NameNotFoundError(f"unknown scheme of roles {quoted(name)}: there are {listed(_SCHEMES)}")
-        for name, least in (("n_roles", 2), ("most_sentences", 40)):
-            if getattr(self, name) < least:
-                raise FitError(f"{name}={getattr(self, name)}: give {least} or more")
 
     def _sample(self, split: str, sentences: Sentences) -> Integers:
         """Numbers of sentences at random, ascending."""

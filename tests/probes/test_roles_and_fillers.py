@@ -114,7 +114,7 @@ def test_what_cannot_be_asked_is_refused(tiny_bert: Path, small: Corpus) -> None
     refused(plain, "has no tree of constituents: give a treebank", tiny_bert, trees="constituents")
     refused(small, "unknown scheme of roles 'trees': there are", tiny_bert, schemes="trees")
     refused(small, "setting fit of task roles_and_fillers is 'sgd': input should be 'ridge' or 'low_rank'", tiny_bert, fit="sgd")
-    refused(small, "n_roles=1: give 2 or more", tiny_bert, n_roles=1)
+    refused(small, "setting n_roles of task roles_and_fillers is 1: input should be greater", tiny_bert, n_roles=1)
     refused(small, "layer 0, which is not read", tiny_bert, layers="1", schemes="left_to_right")
     few = Corpus("few", {split: text[:10] for split, text in small.splits.items()})
     refused(few, "10 sentences of train whose words all have vectors are too few: give 20", tiny_bert)
