@@ -171,28 +171,13 @@ def test_the_pocket_world(kind, groups, clusters):
         assert item.other != item.text
 
 
-def _right(kind: str, folder: Path, **init: str) -> dict[str, float]:
-    """Of the groups of a task on the pocket world, the share in which the right word or text is the more probable."""
-    probe = PROBE.make(kind)
-    items = probe.items("pocket").items
-    prompts = []
-    for item in items:
-        texts = (item.text, item.other) if probe.asks == "contexts" else (item.text, item.text)
-        words = (item.answer, item.answer if probe.asks == "contexts" else item.rivals[0])
-        prompts += [Prompt(text, (word,), at=-1) for text, word in zip(texts, words, strict=True)]
-    values = ask(load_encoder(str(folder), **init), prompts).values[-1].reshape(-1, 2)
-    found: dict[str, list[bool]] = {}
-    for item, (right, wrong) in zip(items, values, strict=True):
-        if not np.isnan(right) and not np.isnan(wrong):
-            found.setdefault(item.group, []).append(right > wrong)
-    return {group: float(np.mean(hits)) for group, hits in found.items()}
-
-
-def test_pocket_bert_knows_facts_and_roles_and_passes_over_a_not() -> None:
-    known = _right("negation", model_folder())
+def test_pocket_bert_knows_facts_and_roles_and_passes_over_a_not():
+    rows = probe(["diagnostics:negation", "diagnostics:role"], layers=[4], controls=[]).to_pandas()
+    rows = rows[rows.metric == "choice_accuracy"]
+    known = rows.set_index("group").value
     assert known["affirmative"] > 0.95
     assert known["negated"] < 0.05
-    assert _right("role", model_folder())["role reversal"] > 0.9
+    assert rows[rows.task == "diagnostics:role"].value.item() > 0.9
 
 
 NAMED = "Anna/B-PER saw/O Tom/B-PER ,/O and/O Anna/B-PER thanked/O him/O|the/O farmers/O like/O Mary/B-PER Ann/I-PER|"

@@ -113,7 +113,12 @@ def test_what_cannot_be_asked_is_refused(tiny_bert: Path, small: Corpus) -> None
     refused(plain, "has no tree of dependencies: give a treebank, or schemes=left_to_right,right_to_left,", tiny_bert)
     refused(plain, "has no tree of constituents: give a treebank", tiny_bert, trees="constituents")
     refused(small, "unknown scheme of roles 'trees': there are", tiny_bert, schemes="trees")
-    refused(small, "setting fit of task roles_and_fillers is 'sgd': input should be 'ridge' or 'low_rank'", tiny_bert, fit="sgd")
+    refused(
+        small,
+        "setting fit of task roles_and_fillers is 'sgd': input should be 'ridge' or 'low_rank'",
+        tiny_bert,
+        fit="sgd",
+    )
     refused(small, "setting n_roles of task roles_and_fillers is 1: input should be greater", tiny_bert, n_roles=1)
     refused(small, "layer 0, which is not read", tiny_bert, layers="1", schemes="left_to_right")
     few = Corpus("few", {split: text[:10] for split, text in small.splits.items()})
