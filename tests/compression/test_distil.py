@@ -14,7 +14,7 @@ from torch.nn import functional
 from bertology import BertologyError, Compressed, compress, load_corpus, load_encoder
 from bertology._folder import own_folder
 from bertology.compression import Distil, Theseus
-from bertology.compression import _methods as _distil
+from bertology.compression._methods import Examples
 
 STEPS = 12
 
@@ -48,7 +48,7 @@ def test_the_student_comes_closer_to_its_teacher(
     assert made.steps[0]["corpus"] == "some.txt"
 
 
-@pytest.mark.parametrize(("method", "kind"), [("distil", _distil.Imitation), ("theseus", _distil.Replacement)])
+@pytest.mark.parametrize(("method", "kind"), [("distil", Distil), ("theseus", Theseus)])
 def test_a_stopped_run_ends_with_the_same_weights(
     tiny_bert: Path, text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str, kind: Any
 ) -> None:
@@ -56,10 +56,10 @@ def test_a_stopped_run_ends_with_the_same_weights(
     loss: Any = kind.loss
     taken = itertools.count()
 
-    def stop(lesson: Any, rows: Any) -> Any:
+    def stop(*given: Any) -> Any:
         if torch.is_grad_enabled() and next(taken) == 7:
             raise KeyboardInterrupt
-        return loss(lesson, rows)
+        return loss(*given)
 
     with monkeypatch.context() as patched:
         patched.setattr(kind, "loss", stop)
@@ -81,9 +81,7 @@ def test_the_loss_is_the_formula_by_hand(tiny_bert: Path) -> None:
         for weight in student.model.outermost.parameters():
             weight.mul_(1.1)
     method = Distil(layers=3, temperature=3.0, hidden_weight=0.5, attention_weight=0.7)
-    examples = _distil.Examples(method, teacher, load_corpus("pocket")["train"][:6])
-    lesson = _distil.Imitation(method, teacher, student)
-    rows = examples.drawn(0)
+    rows = Examples(method, teacher, load_corpus("pocket")["train"][:6]).drawn(0)
     real = rows["attention_mask"].bool()
     with torch.no_grad():
         outputs = [
@@ -111,7 +109,7 @@ def test_the_loss_is_the_formula_by_hand(tiny_bert: Path) -> None:
                 parts.append(query @ key.transpose(2, 3) / 8**0.5)
             layers.append(((parts[0] - parts[1]) ** 2)[both.expand_as(parts[0])].mean())
         expected = expected + 0.7 * torch.stack(layers).mean()
-    assert float(lesson.loss(rows).detach()) == pytest.approx(float(expected), rel=1e-4)
+    assert float(method.loss(teacher, student, rows).detach()) == pytest.approx(float(expected), rel=1e-4)
 
 
 def test_a_replacement_runs_through_both_models(tiny_bert: Path) -> None:
@@ -127,9 +125,7 @@ def test_a_replacement_runs_through_both_models(tiny_bert: Path) -> None:
     body.config.num_hidden_layers = 2  # type: ignore[union-attr]
     object.__setattr__(student, "n_layers", 2)
     method = Theseus(layers=2)
-    examples = _distil.Examples(method, teacher, load_corpus("pocket")["train"][:6])
-    lesson = _distil.Replacement(method, teacher, student)
-    rows = examples.drawn(0)
+    rows = Examples(method, teacher, load_corpus("pocket")["train"][:6]).drawn(0)
     mask = rows["attention_mask"][:, None, None].bool()
     with torch.no_grad():
         for replaced, run in (
@@ -144,9 +140,7 @@ def test_a_replacement_runs_through_both_models(tiny_bert: Path) -> None:
             logits = head.logits(head.features(state[rows["places"]]))
             expected = functional.cross_entropy(logits, rows["wanted"][rows["places"]])
             given = rows if replaced is None else {**rows, "replaced": torch.tensor(replaced)}
-            assert float(lesson.loss(given)) == pytest.approx(float(expected), rel=1e-5)
-    lesson.loss({**rows, "replaced": torch.tensor([False, True])})
-    assert list(lesson.finished().base_model.encoder.layer) == blocks
+            assert float(method.loss(teacher, student, given)) == pytest.approx(float(expected), rel=1e-5)
 
 
 def test_mistakes_are_one_line(tiny_bert: Path, text: Path, tmp_path: Path) -> None:
