@@ -15,7 +15,6 @@ import torch
 import transformers
 from safetensors import safe_open
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy, mse_loss
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from transformers.modeling_outputs import BaseModelOutput, SequenceClassifierOutput
 
@@ -149,7 +148,7 @@ class _LstmClassifier(_Lstm):
         self.post_init()
 
     def forward(
-        self, input_ids: Tensor, attention_mask: Tensor | None = None, labels: Tensor | None = None, **_: Any
+        self, input_ids: Tensor, attention_mask: Tensor | None = None, labels: Tensor | None = None, **kwargs: Any
     ) -> Any:
         """``logits [batch, piece, label]``, of texts ``[batch, label]``; with labels (−100 for none) the ``loss``."""
         mask = torch.ones_like(input_ids) if attention_mask is None else attention_mask
@@ -157,12 +156,10 @@ class _LstmClassifier(_Lstm):
         if self.of_texts:
             half, rows = states.shape[-1] // 2, torch.arange(len(states))
             states = torch.cat([states[rows, mask.sum(1) - 1, :half], states[:, 0, half:]], dim=-1)
-        logits = self.classifier(states)
-        if labels is None:
-            return SequenceClassifierOutput(logits=logits)
-        if self.config.problem_type == "regression":
-            return SequenceClassifierOutput(mse_loss(logits[:, 0], labels.to(logits.dtype)), logits)
-        return SequenceClassifierOutput(cross_entropy(logits.flatten(0, -2), labels.flatten()), logits)
+        logits, loss = self.classifier(states), None
+        if labels is not None:
+            loss = self.loss_function(labels=labels, logits=logits, pooled_logits=logits, config=self.config, **kwargs)
+        return SequenceClassifierOutput(loss, logits)
 
 
 class LstmForTokenClassification(_LstmClassifier):

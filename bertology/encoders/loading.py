@@ -399,6 +399,7 @@ def load_tunable(
     labels: Sequence[str] | None = None,
     seed: int | None = 0,
     trust_remote_code: bool = False,
+    config: Any = None,
 ) -> TunableModel:
     """The model of an encoder with a task head, loaded from the files of the encoder, all of whose weights can learn.
 
@@ -411,14 +412,15 @@ def load_tunable(
         seed: of the weights of a new head, and of a pooler where the model has none; a head that the model has is left
             out. None loads the model with its own head.
         trust_remote_code: run Python code that comes with the model.
+        config: that of another architecture, all of whose weights are then drawn by the seed.
     """
     import transformers
 
-    source, name = encoder.source, encoder.name
+    source, name, is_own = encoder.source, encoder.name, config is None
     check_files(source, "pretrained")
     if encoder.tokenizer.pad_token_id is None:
         raise ModelError(f"model {name}: its tokenizer has no padding, as decoders'; give an encoder")
-    config = load_config(source, trust_remote_code)
+    config = load_config(source, trust_remote_code) if is_own else config
     kind: Any = getattr(transformers, _TASK_CLASSES[head])
     if config.is_encoder_decoder or type(config) not in kind._model_mapping:
         raise ModelError(f"model {name}: no head for {head} is known for {config.model_type} models")
@@ -436,9 +438,12 @@ def load_tunable(
             config.label2id = {label: number for number, label in enumerate(names)}
         if head == "sentence":
             config.problem_type = "regression" if labels is None else "single_label_classification"
-        model, new = _with_new_head(source, kind, config, seed, options)
+        if is_own:
+            model, new = _with_new_head(source, kind, config, seed, options)
+        else:
+            model = drawn(kind, config, seed, **options)
     model.requires_grad_(True)
-    return TunableModel(model, blocks_of(model, encoder.n_layers, encoder.family), name, new)
+    return TunableModel(model, blocks_of(model, config.num_hidden_layers, config.model_type), name, new)
 
 
 def _with_new_head(

@@ -264,13 +264,12 @@ def build(
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             return Trained(_frozen_head(encoder, task, settings, task.splits["train"]), encoder, settings)
-    if how == "lstm":
-        return Trained(_lstm(encoder, task, seed=seed), encoder, settings, teacher)
     if settings.features != "last" or settings.head != "linear":
         raise BertologyError("features and head are those of a frozen encoder: set layers to none, or leave them out")
-    labels = task.labels or None
+    given: dict[str, Any] = {"seed": seed, "trust_remote_code": trust_remote_code}
+    given["config"] = _lstm_config(encoder) if how == "lstm" else None
     with explained_shortage(f"loading model {encoder.name}"):
-        tunable = load_tunable(encoder, head=task.head, labels=labels, seed=seed, trust_remote_code=trust_remote_code)
+        tunable = load_tunable(encoder, head=task.head, labels=task.labels or None, **given)
     model = tunable.model
     if how in ("frozen", "top"):
         tunable.freeze_to(int(number) if how == "frozen" else encoder.n_layers - int(number))
@@ -278,35 +277,23 @@ def build(
         model = _with_adapters(tunable, encoder.source, task, settings, seed=seed)
     elif how == "adapters":
         _add_bottlenecks(tunable, settings.adapter_size, seed=seed)
+    elif how == "lstm":
+        body: Any = encoder.model.body
+        model.lstm.embeddings.load_state_dict(body.get_input_embeddings().state_dict())
     return Trained(model, encoder, settings, teacher)
 
 
-def _lstm(encoder: Encoder, task: TuningTask, *, seed: int) -> Any:
-    """An encoder of LSTMs with a head for a task, and the embeddings of a model."""
-    if task.kind == "answers":
-        raise ModelError(f"layers lstm: an LSTM has no head for {task.name}: give labels or numbers")
-    of_words = task.head == "words"
-    kind: Any = architectures.LstmForTokenClassification if of_words else architectures.LstmForSequenceClassification
-    body: Any = encoder.model.body
-    table = body.get_input_embeddings().weight
-    labels = dict(enumerate(task.labels or ("number",)))
-    config = architectures.LstmConfig(
-        vocab_size=len(table),
-        hidden_size=table.shape[1],
+def _lstm_config(encoder: Encoder) -> Any:
+    """The configuration of an encoder of LSTMs on the embeddings of a model."""
+    table: Any = encoder.model.body.get_input_embeddings()  # type: ignore[operator]
+    return architectures.LstmConfig(
+        vocab_size=table.num_embeddings,
+        hidden_size=table.embedding_dim,
         num_hidden_layers=2,
         num_attention_heads=1,  # for the record
         max_position_embeddings=encoder.max_pieces,
         pad_token_id=encoder.pad_id,
-        id2label=labels,
-        label2id={label: number for number, label in labels.items()},
-        problem_type=None if task.labels else "regression",
     )
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        model = kind(config)
-    with torch.no_grad():
-        model.lstm.embeddings.weight.copy_(table)
-    return model
 
 
 def load_teacher(folder: Path, encoder: Encoder, task: TuningTask, settings: FineTuneSettings) -> Any:
