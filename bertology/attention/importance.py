@@ -24,7 +24,7 @@ from bertology.attention.maps import MOST_WORKERS, checked_layers, on_each_core,
 from bertology.corpora import Sentences
 from bertology.encoders import Encoder
 from bertology.encoders.alignment import OnLong
-from bertology.encoders.interventions import Intervention, Replay, changing, intervening, value_projection
+from bertology.encoders.interventions import Intervention, Replay, changing, intervening
 from bertology.encoders.masked_loss import SHARE, MaskedBatch, MaskedText
 from bertology.errors import ModelError
 from bertology.measures.sums import Floats, HeadRatios, Integers, Scope
@@ -373,9 +373,7 @@ def scores_without(task: MaskedWords, states: Sequence[Without], *, progress: Pr
     Each batch is read once by the whole model; then, for every state, only from the first layer with a disabled head,
     since nothing below has changed. A batch goes to a core.
     """
-    distinct, encoder = list(dict.fromkeys(states)), task.encoder
-    if any(state.way == "uniform" for state in distinct):
-        value_projection(encoder.model.blocks[0], encoder.family)
+    distinct = list(dict.fromkeys(states))
 
     def add(reader: Encoder, batch: MaskedBatch, sums: Sequence[Floats]) -> None:
         loss, right, items = sums

@@ -374,7 +374,7 @@ class TunableModel:
     blocks: list[nn.Module]  # the blocks of its encoder in the order in which they run
     name: str
     drawn: frozenset[str] = frozenset()
-    """Modules whose weights are drawn anew: of the head, and a pooler where the model had none."""
+    """Paths of modules whose weights are drawn anew: of the head, and a pooler where the model had none."""
 
     def freeze_to(self, layer: int) -> None:
         """Fix all that layers 0…``layer`` (-1 is the last) depend on: the embeddings and the blocks up to that one.
@@ -449,7 +449,7 @@ def load_tunable(
 def _with_new_head(
     source: ModelSource, kind: Any, config: Any, seed: int, options: dict[str, Any]
 ) -> tuple[Any, frozenset[str]]:
-    """The model with a head whose weights are drawn anew, and the modules whose weights are."""
+    """The model with a head whose weights are drawn anew, and the paths of the modules whose weights are."""
     from transformers import AutoModel
 
     with torch.random.fork_rng(devices=[]):
@@ -463,4 +463,6 @@ def _with_new_head(
     check_complete(source, new)
     of_head = {name for name, module in model.named_children() if module is not model.base_model}
     with_weights = {name.partition(".")[0] for name, _ in model.named_parameters()}
-    return model, frozenset((of_head & with_weights) | {name.partition(".")[0] for name in new})
+    return model, frozenset(
+        (of_head & with_weights) | {f"{model.base_model_prefix}.{name.partition('.')[0]}" for name in new}
+    )

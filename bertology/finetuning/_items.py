@@ -40,6 +40,7 @@ from bertology.measures.metrics import (
 from bertology.probing import Probe, RepresentationProbe, get_probe, target_examples
 from bertology.probing.items import TreeExamples
 from bertology.probing.probes import SentenceProbe
+from bertology.results.rows import score_of
 
 Integers = NDArray[np.int64]
 Kind = Literal["labels", "numbers", "tags", "answers"]
@@ -602,15 +603,7 @@ def collapsed(predictions: pd.DataFrame, kind: Kind) -> str | None:
 
 def score_rows(runs: Sequence[Bootstrap]) -> dict[str, Any]:
     """The mean of a metric over runs with its interval for other runs and items, as fields of a row."""
-    whole = over_runs(runs)
     by_run = np.array([run.values[0] for run in runs])
-    return {
-        "value": float(whole.values[0]),
-        "stderr": float(whole.stderr[0]),
-        "ci_low": float(whole.ci_low[0]),
-        "ci_high": float(whole.ci_high[0]),
-        "ci_method": whole.ci_methods[0],
-        "seed_sd": float(by_run.std(ddof=1)) if len(runs) > 1 else math.nan,
-        "n_seeds": len(runs),
-        "n_clusters": whole.n_clusters,
-    }
+    spread = float(by_run.std(ddof=1)) if len(runs) > 1 else math.nan
+    whole = over_runs(runs)
+    return {**score_of(whole, 0), "seed_sd": spread, "n_seeds": len(runs), "n_clusters": whole.n_clusters}

@@ -28,7 +28,7 @@ from bertology.encoders.interventions import head_projection
 from bertology.encoders.loading import TunableModel, blocks_of, load_tunable
 from bertology.encoders.sources import merge_adapters, one_line, save_model
 from bertology.errors import BertologyError, ModelError
-from bertology.finetuning._items import IGNORED, Collator, Inputs, Items, Kind, Row, TuningTask
+from bertology.finetuning._items import IGNORED, Collator, Inputs, Items, Row, TuningTask
 from bertology.finetuning._settings import FineTuneSettings
 
 _MOST_KEPT = 1 << 30
@@ -115,19 +115,18 @@ class FrozenHead(nn.Module):
     dimension (Conneau et al. 2017); of words their first piece; of answers each piece.
     """
 
-    def __init__(
-        self, encoder: Encoder, *, features: str, head: str, kind: Kind, are_pairs: bool, n_outputs: int
-    ) -> None:
+    def __init__(self, encoder: Encoder, task: TuningTask, settings: FineTuneSettings, items: Items) -> None:
         super().__init__()
-        self.layers = layers_read(features, encoder.n_layers, name=encoder.name)
-        self.kind, self.are_pairs = kind, are_pairs
-        self.mix = Mix(len(self.layers)) if features.startswith("sum_") else None
+        self.layers = layers_read(settings.features, encoder.n_layers, name=encoder.name)
+        self.kind, self.are_pairs = task.kind, task.kind in ("labels", "numbers") and items.are_pairs
+        self.mix = Mix(len(self.layers)) if settings.features.startswith("sum_") else None
         width = encoder.dim * (len(self.layers) if self.mix is None else 1)
         self.lstm: nn.LSTM | None = None
-        if head == "bilstm":
+        if settings.head == "bilstm":
             self.lstm = nn.LSTM(width, encoder.dim, num_layers=2, batch_first=True, bidirectional=True)
             width = 2 * encoder.dim
-        self.output = nn.Linear(width * (4 if are_pairs else 1), n_outputs)
+        n_outputs = len(task.labels) or (2 if task.kind == "answers" else 1)
+        self.output = nn.Linear(width * (4 if self.are_pairs else 1), n_outputs)
 
     def forward(
         self,
@@ -212,6 +211,13 @@ class Trained:
         model.head_gates = gates.to(encoder.device)
         return replace(self, gates=gates)
 
+    def close_gates(self) -> dict[str, float] | None:
+        """Multiply gates into the weights for good; returns them by the names of heads, None where there are none."""
+        if self.gates is None:
+            return None
+        del self.model.head_gates
+        return self.gates.close()
+
     def groups(self) -> list[dict[str, Any]]:
         """The weights that are trained as groups of an optimizer, gates with a learning rate of their own."""
         groups = weight_groups(self.model, self.settings.weight_decay)
@@ -254,16 +260,17 @@ def build(
     *,
     seed: int,
     trust_remote_code: bool = False,
-    teacher: Any = None,
+    teacher: Path | None = None,
 ) -> Trained:
-    """A model to train, its new weights drawn by the seed, with a ``teacher``; with ``layers: none`` a head."""
+    """A model to train, its new weights drawn by the seed, with the folder of a ``teacher``; with ``layers: none`` a
+    head."""
     how, _, number = settings.layers.partition(":")
     if how == "none":
         if teacher is not None:
             raise BertologyError("teacher: a head on a frozen encoder learns labels alone: choose other layers")
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            return Trained(_frozen_head(encoder, task, settings, task.splits["train"]), encoder, settings)
+            return Trained(FrozenHead(encoder, task, settings, task.splits["train"]), encoder, settings)
     if settings.features != "last" or settings.head != "linear":
         raise BertologyError("features and head are those of a frozen encoder: set layers to none, or leave them out")
     given: dict[str, Any] = {"seed": seed, "trust_remote_code": trust_remote_code}
@@ -280,7 +287,7 @@ def build(
     elif how == "lstm":
         body: Any = encoder.model.body
         model.lstm.embeddings.load_state_dict(body.get_input_embeddings().state_dict())
-    return Trained(model, encoder, settings, teacher)
+    return Trained(model, encoder, settings, None if teacher is None else _teacher(teacher, encoder, task))
 
 
 def _lstm_config(encoder: Encoder) -> Any:
@@ -296,22 +303,16 @@ def _lstm_config(encoder: Encoder) -> Any:
     )
 
 
-def load_teacher(folder: Path, encoder: Encoder, task: TuningTask, settings: FineTuneSettings) -> Any:
-    """The model of a teacher that was fine-tuned with ``settings`` for a task, which reads what ``encoder`` reads."""
+def _teacher(folder: Path, encoder: Encoder, task: TuningTask) -> Any:
+    """The model of a teacher that was fine-tuned for the labels of a task, which reads what ``encoder`` reads."""
     own = load_encoder(str(folder), device=encoder.device)
     if own.tokenizer.get_vocab() != encoder.tokenizer.get_vocab():
         raise ModelError(f"teacher {folder}: it reads other subwords than {encoder.name}: give one with its tokenizer")
-    if settings.layers == "none" or task.kind == "answers":
-        which = "a head on a frozen encoder" if settings.layers == "none" else "answers"
+    is_frozen = (folder / HEAD_FILE).is_file()
+    if is_frozen or task.kind == "answers":
+        which = "a head on a frozen encoder" if is_frozen else "answers"
         raise ModelError(f"teacher {folder}: nothing is learned from {which}: give a tuned model of labels or numbers")
-    return reload(folder, own, task, settings, task.splits["train"]).to(encoder.device).requires_grad_(False).eval()
-
-
-def _frozen_head(encoder: Encoder, task: TuningTask, settings: FineTuneSettings, items: Items) -> FrozenHead:
-    are_pairs = task.kind in ("labels", "numbers") and items.are_pairs
-    n_outputs = len(task.labels) or (2 if task.kind == "answers" else 1)
-    kinds: dict[str, Any] = {"kind": task.kind, "are_pairs": are_pairs, "n_outputs": n_outputs}
-    return FrozenHead(encoder, features=settings.features, head=settings.head, **kinds)
+    return load_tunable(own, head=task.head, seed=None).model.to(encoder.device).requires_grad_(False).eval()
 
 
 def _with_adapters(
@@ -324,11 +325,9 @@ def _with_adapters(
         import peft
     model, kept = tunable.model, set[str]()
     # Modules with newly initialised weights: head modules known to peft, else the single layers.
-    for name in tunable.drawn:
-        top = model if hasattr(model, name) else model.base_model
-        path = name if top is model else f"{model.base_model_prefix}.{name}"
-        own = [place for place, layer in getattr(top, name).named_modules() if layer._parameters]
-        kept |= {path} if name in _TRAINED else {f"{path}.{place}".rstrip(".") for place in own}
+    for path in tunable.drawn:
+        own = [place for place, layer in model.get_submodule(path).named_modules() if layer._parameters]
+        kept |= {path} if path in _TRAINED else {f"{path}.{place}".rstrip(".") for place in own}
     kinds = {"sentence": "SEQ_CLS", "words": "TOKEN_CLS", "answers": "QUESTION_ANS"}
     common: dict[str, Any] = {"task_type": kinds[task.head], "modules_to_save": sorted(kept)}
     if settings.layers == "lora":
@@ -362,7 +361,7 @@ def _add_bottlenecks(tunable: TunableModel, size: int, *, seed: int) -> None:
             torch.manual_seed(seed)
             architectures.add_adapters(model, size)
     model.requires_grad_(False)
-    new = [getattr(model if hasattr(model, name) else model.base_model, name) for name in tunable.drawn]
+    new = map(model.get_submodule, tunable.drawn)
     parts = [one.bottleneck for one in model.modules() if isinstance(one, architectures.AdaptedLinear)]
     for module in (*new, *parts, *(one for one in model.modules() if type(one).__name__.endswith("Norm"))):
         module.requires_grad_(True)
@@ -372,7 +371,7 @@ def reload(folder: Path, encoder: Encoder, task: TuningTask, settings: FineTuneS
     """The module that :meth:`Trained.save` wrote, for predictions of items; ModelError where the head is missing."""
     if settings.layers != "none":
         return load_tunable(encoder, head=task.head, seed=None).model
-    head, path = _frozen_head(encoder, task, settings, items), folder / HEAD_FILE
+    head, path = FrozenHead(encoder, task, settings, items), folder / HEAD_FILE
     if not path.is_file():
         raise ModelError(f"{path}: no such file, the head of this model; fine-tune it again")
     head.load_state_dict(load_file(path))
@@ -483,15 +482,10 @@ _EPS = 1e-6
 def uncorrected_adamw(groups: Sequence[dict[str, Any]], lr: float) -> torch.optim.AdamW:
     """AdamW whose moments are not corrected for starting at 0, as the code of Devlin et al. (2019) has it."""
     optimizer = torch.optim.AdamW(groups, lr=lr, eps=_EPS)
-
-    def begin(*_: Any) -> None:
-        for weight in (weight for group in optimizer.param_groups for weight in group["params"]):
-            if weight.grad is not None and not optimizer.state[weight]:
-                # After so many steps the corrections are 1, exactly.
-                moments = {name: torch.zeros_like(weight) for name in ("exp_avg", "exp_avg_sq")}
-                optimizer.state[weight] = {"step": torch.tensor(1e6), **moments}
-
-    optimizer.register_step_pre_hook(begin)
+    for weight in (weight for group in optimizer.param_groups for weight in group["params"]):
+        # After so many steps the corrections are 1, exactly.
+        moments = {name: torch.zeros_like(weight) for name in ("exp_avg", "exp_avg_sq")}
+        optimizer.state[weight] = {"step": torch.tensor(1e6), **moments}
     return optimizer
 
 
