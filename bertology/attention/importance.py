@@ -431,8 +431,8 @@ def uniform_heads(encoder: Encoder, heads: frozenset[Head]) -> Iterator[None]:
         if mask is not None:
             real = mask[:, :, None].to(values)
             mean = (values * real).sum(1, keepdim=True) / real.sum(1, keepdim=True)
-        both = (one.unflatten(-1, (n_heads, -1)) for one in (mean, computed))
-        return torch.where(is_chosen[:, None], *both).flatten(-2)
+        mean, heads = (torch.unflatten(one, -1, (n_heads, -1)) for one in (mean, computed))
+        return torch.where(is_chosen[:, None], mean, heads).flatten(-2)
 
     changes = []
     for layer in sorted({layer for layer, _ in heads}):

@@ -34,6 +34,7 @@ from bertology.encoders.interventions import check_gates, forward_replaced, head
 from bertology.encoders.loading import WholeModel, blocks_of
 from bertology.encoders.sources import save_model
 from bertology.errors import CorpusError, ModelError
+from bertology.families.model_corpus import choose_splits
 
 _FULL_BITS = 32
 _CLOSE = 1e-4
@@ -526,7 +527,9 @@ class Student(Method):
         n_layers = len(compressed.blocks)
         if self.layers > n_layers:
             raise ModelError(f"{self.name}: the model has {n_layers} layers, so a student cannot have {self.layers}")
-        text, held_out = self._text()
+        corpus = load_corpus(self.corpus)
+        splits = choose_splits(corpus, train=next(iter(corpus.splits)), test=None)
+        text, held_out = splits.train, splits.dev[:_HELD_OUT_SENTENCES]
         with compressed.encoder() as teacher:
             if not teacher.has_masked_lm_head:
                 remedy = "choose a masked language model, or methods such as layers and neurons"
@@ -579,17 +582,6 @@ class Student(Method):
             save_total_limit=1,
         )
         return before, mean_loss()
-
-    def _text(self) -> tuple[Sentences, Sentences]:
-        """Sentences to train on, and others."""
-        corpus = load_corpus(self.corpus)
-        train = corpus[next(iter(corpus.splits))]
-        if "dev" in corpus and next(iter(corpus.splits)) != "dev":
-            return train, corpus["dev"][:_HELD_OUT_SENTENCES]
-        if len(train) < 10:
-            raise CorpusError(f"corpus {corpus.name}: {len(train)} sentences are too few to train on; give 10 or more")
-        others = Sentences(sentence for number, sentence in enumerate(train) if number % 10 != 9)
-        return others, train[9::10][:_HELD_OUT_SENTENCES]
 
 
 @dataclass(frozen=True)

@@ -153,8 +153,7 @@ def tuning_task(
     in its place. Test is left out where it has no labels.
     """
     corpus = corpus.divided() if (train, test) == ("train", "test") and train not in corpus else corpus
-    chosen = corpus if test in corpus else replace(corpus, splits={**corpus.splits, test: Sentences()})
-    found = choose_splits(chosen, train=train, test=test)
+    found = choose_splits(corpus, train=train, test=test if test in corpus else None)
     cut = {name: split[:sentences] if sentences else split for name, split in found.by_name.items()}
     name, version, kind, _ = _meaning(task)
     splits, notes = {}, [f"splits of {corpus.name}: {corpus.notes['splits']}"] if "splits" in corpus.notes else []

@@ -16,7 +16,7 @@ import torch
 from safetensors.torch import load_file, save, save_file
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, mse_loss
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence, pad_sequence
 
 from bertology._files import explained_write_errors, real_path, write_atomically
 from bertology._machine import explained_shortage, quiet_loading
@@ -71,17 +71,15 @@ class FrozenStates:
             return
         for rows in chain.from_iterable(split.batches(_BATCH) for split in inputs):
             states = self(rows, collator.inputs(rows))
-            self._kept |= {row.key: states[:, place, : len(row)].clone() for place, row in enumerate(rows)}
+            by_row = states.permute(1, 2, 0, 3)  # [input, piece, layer, dim]
+            self._kept |= {row.key: one[: len(row)].clone() for row, one in zip(rows, by_row, strict=True)}
 
     def __call__(self, rows: Sequence[Row], inputs: Mapping[str, Tensor]) -> Tensor:
         """The states of a batch; of padding they are arbitrary."""
         encoder = self._encoder
         if all(row.key in self._kept for row in rows):
-            shape = len(self._layers), *inputs["input_ids"].shape, encoder.dim
-            kept = torch.zeros(shape).to(encoder.device)
-            for place, row in enumerate(rows):
-                kept[:, place, : len(row)] = self._kept[row.key]
-            return kept
+            kept = pad_sequence([self._kept[row.key] for row in rows])  # [piece, input, layer, dim]
+            return kept.permute(2, 1, 0, 3).contiguous()
         given = [inputs[name].to(encoder.device) if name in inputs else None for name in _INPUTS]
         ids, mask, types = given
         assert ids is not None

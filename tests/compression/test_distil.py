@@ -74,32 +74,28 @@ def test_the_loss_is_the_formula_by_hand(tiny_bert: Path) -> None:
     method = Distil(layers=3, temperature=3.0, hidden_weight=0.5, attention_weight=0.7)
     rows = Examples(method, teacher, load_corpus("pocket")["train"][:6]).drawn(0)
     real = rows["attention_mask"].bool()
+    both = real[:, None, :, None] & real[:, None, None, :]
+
+    def read(encoder: Any) -> tuple[Any, ...]:
+        """Probabilities of the masked pieces, hidden states, and scores of attention."""
+        output = encoder.model.with_head(rows["input_ids"], rows["attention_mask"], output_hidden_states=True)
+        scores = []
+        for block, state in zip(encoder.model.blocks, output.hidden_states[:-1], strict=True):
+            own = block.attention.self
+            query, key = (part(state).view(*real.shape, 4, 8).transpose(1, 2) for part in (own.query, own.key))
+            scores.append(query @ key.transpose(2, 3) / 8**0.5)
+        return (output.logits[rows["places"]] / 3).softmax(-1), output.hidden_states[1:], scores
+
     with torch.no_grad():
-        outputs = [
-            encoder.model.with_head(  # type: ignore[misc]
-                rows["input_ids"], rows["attention_mask"], output_hidden_states=True
-            )
-            for encoder in (teacher, student)
-        ]
-        wanted, got = ((output.logits[rows["places"]] / 3).softmax(-1) for output in outputs)
-        divergence = (wanted * (wanted / got).log()).sum(-1).mean()
-        differences = [
-            functional.mse_loss(one[real], other[real])
-            for one, other in zip(*(output.hidden_states[1:] for output in outputs), strict=True)
-        ]
-        expected = 9 * divergence + 0.5 * torch.stack(differences).mean()
-        both, layers = real[:, None, :, None] & real[:, None, None, :], []
-        for layer in range(3):
-            parts = []
-            for encoder, output in zip((teacher, student), outputs, strict=True):
-                own: Any = encoder.model.blocks[layer].attention.self  # type: ignore[union-attr]
-                query, key = (
-                    part(output.hidden_states[layer]).view(*real.shape, 4, 8).transpose(1, 2)
-                    for part in (own.query, own.key)
-                )
-                parts.append(query @ key.transpose(2, 3) / 8**0.5)
-            layers.append(((parts[0] - parts[1]) ** 2)[both.expand_as(parts[0])].mean())
-        expected = expected + 0.7 * torch.stack(layers).mean()
+        (wanted, *of_teacher), (got, *of_student) = read(teacher), read(student)
+        states, scores = (
+            list(zip(*both_models, strict=True)) for both_models in zip(of_teacher, of_student, strict=True)
+        )
+        expected = 9 * (wanted * (wanted / got).log()).sum(-1).mean()
+        expected += 0.5 * torch.stack([functional.mse_loss(one[real], other[real]) for one, other in states]).mean()
+        expected += (
+            0.7 * torch.stack([(one - other).square()[both.expand_as(one)].mean() for one, other in scores]).mean()
+        )
     assert float(method.loss(teacher, student, rows).detach()) == pytest.approx(float(expected), rel=1e-4)
 
 
