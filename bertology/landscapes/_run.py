@@ -45,6 +45,7 @@ _BATCH = 64
 _CONFIDENCE = 0.975
 Step = Callable[[], None]
 _DIRECTIONS, _START = 1, 2
+_POOLER = ".pooler."
 
 
 @contextlib.contextmanager
@@ -214,34 +215,28 @@ class Objective:
         if encoder.tokenizer.get_vocab() != self.encoder.tokenizer.get_vocab():
             vocabulary = f"its vocabulary is not that of {own}"
             raise ModelError(f"model {encoder.name}: {vocabulary}; give models of one tokenizer")
-        reference = dict(self.loss.module.named_parameters())
-        body: Any = self.loss.module.base_model if self.head else nn.Module()
-        # names of the weights in the encoder without its pooler, which every model must have
-        in_body = {id(weight): name for name, weight in body.named_parameters() if not name.startswith("pooler.")}
-        names = {in_body[id(weight)]: name for name, weight in reference.items() if id(weight) in in_body}
-        found = self._named(encoder, names)
+        module: Any = self.loss.module
+        reference = needed = dict(module.named_parameters())
+        if self.head is None:
+            _check_masked(encoder)
+            found = dict(encoder.model.outermost.named_parameters())
+        else:
+            # Every model has the weights of the encoder; one without the head takes it, and the pooler, from this one.
+            body, other = f"{module.base_model_prefix}.", encoder.model.body
+            needed = {name: value for name, value in reference.items() if name.startswith(body) and _POOLER not in name}
+            found = {body + name: value for name, value in other.named_parameters() if _POOLER not in f".{name}"}
+            config: Any = other.config
+            is_alike = config.id2label == module.config.id2label
+            if is_alike and (config.architectures or [""])[0] == type(module).__name__:
+                found = dict(load_tunable(encoder, head=self.head, seed=None).model.named_parameters())
         for name, value in reference.items():
             if name in found and found[name].shape != value.shape:
                 shapes = f"{list(found[name].shape)}, and {list(value.shape)} in {own}"
                 raise ModelError(f"model {encoder.name}: {name} is {shapes}: give models of one shape")
-        needed = set(names.values() if self.head else reference)
-        if strange := sorted(found.keys() - reference.keys()) or sorted(needed - found.keys()):
+        if strange := sorted(found.keys() - reference.keys()) or sorted(needed.keys() - found.keys()):
             raise ModelError(f"model {encoder.name}: {strange[0]} is not both in it and in {own}: give others")
         values = [found.get(name, value).detach().to(value).flatten() for name, value in reference.items()]
         return torch.cat(values)
-
-    def _named(self, encoder: Encoder, names: Mapping[str, str]) -> dict[str, Tensor]:
-        """Weights of a model by their names in the loss's module; ``names`` are these by those in the encoder."""
-        if self.head is None:
-            _check_masked(encoder)
-            return dict(encoder.model.outermost.named_parameters())
-        module: Any = self.loss.module
-        own = type(module).__name__
-        other: Any = encoder.model.body.config
-        if (other.architectures or [""])[0] == own and other.id2label == module.config.id2label:
-            return dict(load_tunable(encoder, head=self.head, seed=None).model.named_parameters())
-        found = encoder.model.body.named_parameters()
-        return {names.get(name, name): value for name, value in found if not name.startswith("pooler.")}
 
 
 def _check_masked(encoder: Encoder) -> None:
