@@ -360,7 +360,7 @@ def _add_bottlenecks(tunable: TunableModel, size: int, *, seed: int) -> None:
             architectures.add_adapters(model, size)
     model.requires_grad_(False)
     new = map(model.get_submodule, tunable.drawn)
-    parts = [one.bottleneck for one in model.modules() if isinstance(one, architectures.AdaptedLinear)]
+    parts = [module for name, module in model.named_modules() if name.endswith(".bottleneck")]
     for module in (*new, *parts, *(one for one in model.modules() if type(one).__name__.endswith("Norm"))):
         module.requires_grad_(True)
 
