@@ -720,7 +720,8 @@ class Examples:
 
     def _masked(self, batch: Batch, chance: np.random.Generator) -> Rows:
         encoder = self._encoder
-        ids = wanted = self._pieces.batch_ids(batch.windows, batch.length)
+        rows = self._pieces.inputs(batch.windows, batch.length, is_padded=True)
+        ids = wanted = rows["input_ids"]
         lengths = self._pieces.window_lengths[batch.windows][:, None]
         column = np.arange(batch.length)
         text = (column >= encoder.n_prefix) & (column < lengths - encoder.n_suffix)
@@ -731,8 +732,7 @@ class Examples:
         other = self._ordinary[chance.integers(len(self._ordinary), size=ids.shape)]
         ids = np.where(places & (kind < _MASKED), encoder.mask_id, ids)
         ids = np.where(places & (kind >= _MASKED) & (kind < _SHOWN), other, ids)
-        rows = {"input_ids": ids, "attention_mask": (column < lengths).astype(np.int64), "places": places}
-        rows["wanted"] = wanted.astype(np.int64)
+        rows |= {"input_ids": ids, "places": places, "wanted": wanted}
         return {name: torch.from_numpy(values).to(encoder.device) for name, values in rows.items()}
 
 

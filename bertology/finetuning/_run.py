@@ -561,7 +561,7 @@ def _train_seed(
     gates = trained.close_gates()
     frames = {name: data.predicted(model, name) for name in task.splits if name != "train"}
     weights = list(model.parameters())
-    frozen = list(encoder.model.outermost.parameters()) if trained.is_frozen else []
+    frozen = list(encoder.model.outermost.parameters()) if settings.layers == "none" else []
 
     def plain(score: Bootstrap) -> dict[str, Any]:
         fields = {name: value for name, value in score_of(score, 0).items() if name != "metric"}

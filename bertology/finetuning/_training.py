@@ -225,11 +225,6 @@ class Trained:
             groups.append({"params": [gates], "weight_decay": 0.0, "lr": self.settings.gate_lr})
         return groups
 
-    @property
-    def is_frozen(self) -> bool:
-        """Whether only a head on the encoder is trained."""
-        return self.settings.layers == "none"
-
     def mix_weights(self) -> dict[str, float] | None:
         """The weight of each layer in a learned mix; None where there is none."""
         if not isinstance(self.model, FrozenHead) or self.model.mix is None:
@@ -239,13 +234,13 @@ class Trained:
 
     def save(self, folder: Path) -> None:
         """Write a model folder: the trained encoder with its head; adapters are merged into it and kept as well."""
-        tokenizer = self.encoder.tokenizer
-        model = self.encoder.model.outermost if self.is_frozen else self.model
+        tokenizer, is_frozen = self.encoder.tokenizer, self.settings.layers == "none"
+        model = self.encoder.model.outermost if is_frozen else self.model
         if self.settings.layers in ("lora", "ia3"):
             save_model(model, folder / ADAPTER, tokenizer=tokenizer)
             model = merge_adapters(model)
         save_model(model, folder, tokenizer=tokenizer)
-        if self.is_frozen:
+        if is_frozen:
             state = {name: value.detach().cpu().contiguous() for name, value in self.model.state_dict().items()}
             with explained_write_errors(folder):
                 save_file(state, folder / HEAD_FILE)

@@ -216,7 +216,8 @@ class Objective:
             vocabulary = f"its vocabulary is not that of {own}"
             raise ModelError(f"model {encoder.name}: {vocabulary}; give models of one tokenizer")
         module: Any = self.loss.module
-        reference = needed = dict(module.named_parameters())
+        reference: dict[str, Tensor] = dict(module.named_parameters())
+        needed = reference
         if self.head is None:
             _check_masked(encoder)
             found = dict(encoder.model.outermost.named_parameters())
