@@ -720,7 +720,7 @@ class Examples:
 
     def _masked(self, batch: Batch, chance: np.random.Generator) -> Rows:
         encoder = self._encoder
-        rows = self._pieces.inputs(batch.windows, batch.length, is_padded=True)
+        rows: dict[str, Any] = {**self._pieces.inputs(batch.windows, batch.length, is_padded=True)}
         ids = wanted = rows["input_ids"]
         lengths = self._pieces.window_lengths[batch.windows][:, None]
         column = np.arange(batch.length)

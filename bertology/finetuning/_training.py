@@ -33,7 +33,6 @@ from bertology.finetuning._settings import FineTuneSettings
 
 _MOST_KEPT = 1 << 30
 _BATCH = 64
-_INPUTS = "input_ids", "attention_mask", "token_type_ids"
 
 
 def layers_read(features: str, n_layers: int, *, name: str) -> tuple[int, ...]:
@@ -80,10 +79,8 @@ class FrozenStates:
         if all(row.key in self._kept for row in rows):
             kept = pad_sequence([self._kept[row.key] for row in rows])  # [piece, input, layer, dim]
             return kept.permute(2, 1, 0, 3).contiguous()
-        given = [inputs[name].to(encoder.device) if name in inputs else None for name in _INPUTS]
-        ids, mask, types = given
-        assert ids is not None
-        states = encoder.hidden_states(ids, mask, layers=self._layers, token_type_ids=types)
+        given: dict[str, Any] = {name: values.to(encoder.device) for name, values in inputs.items()}
+        states = encoder.hidden_states(**given, layers=self._layers)
         # Copies: what was computed in inference mode cannot take part in gradients.
         return torch.stack([states[layer] for layer in self._layers]).float().clone()
 
