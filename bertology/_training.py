@@ -142,10 +142,6 @@ def train(
             with torch.random.fork_rng(devices=[]):
                 state.log_history.append({**epoch, "dev": measure()})
 
-    def epochs(state: Any) -> list[dict[str, Any]]:
-        """The records of epochs in the Trainer's state, which adds one of its own."""
-        return [entry for entry in state.log_history if "dev" in entry]
-
     chosen: Any = TrainingArguments(
         output_dir=str(folder),
         max_grad_norm=clip_norm,
@@ -185,19 +181,19 @@ def train(
     finally:
         if progress is not None:
             progress.finish()
-    return epochs(trainer.state)
+    return [entry for entry in trainer.state.log_history if "dev" in entry]  # it adds one of its own
 
 
 @contextmanager
 def _own_random_state() -> Iterator[None]:
     """Leave the global generators as they were: the Trainer seeds them all."""
-    states = random.getstate(), np.random.get_state(), torch.random.get_rng_state()
+    states = random.getstate(), np.random.get_state()
     try:
-        yield
+        with torch.random.fork_rng(devices=[]):
+            yield
     finally:
         random.setstate(states[0])
         np.random.set_state(states[1])
-        torch.random.set_rng_state(states[2])
 
 
 def last_checkpoint(folder: Path) -> Path | None:

@@ -10,7 +10,8 @@ from __future__ import annotations
 import contextlib
 import math
 import unicodedata
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import product
 from typing import Any, Literal, NamedTuple
 
@@ -23,7 +24,7 @@ from bertology.attention.maps import MOST_WORKERS, checked_layers, on_each_core,
 from bertology.corpora import Sentences
 from bertology.encoders import Encoder
 from bertology.encoders.alignment import OnLong
-from bertology.encoders.interventions import Replay, changing, head_projection, value_projection, watching
+from bertology.encoders.interventions import Intervention, Replay, changing, intervening
 from bertology.encoders.masked_loss import SHARE, MaskedBatch, MaskedText
 from bertology.errors import ModelError
 from bertology.measures.sums import Floats, HeadRatios, Integers, Scope
@@ -298,11 +299,8 @@ def without_heads(
     chosen, numbers = checked_layers(task.encoder.n_layers, layers), range(1, n_heads + 1)
     heads, best = list(product(task.layers, numbers)), ranks.sum(-1).argmax(-1) + 1
     single = [Without(frozenset({head}), way) for way, head in product(ways, product(chosen, numbers))]
-    reduced = [
-        Without(frozenset((layer, head) for head in numbers if head != kept))
-        for most in (0, 1)
-        for layer, kept in ((layer, most * int(best[layer - 1])) for layer in chosen)
-    ]
+    kept = [(layer, most * int(best[layer - 1])) for most in (0, 1) for layer in chosen]
+    reduced = [_one_head(task, *one) for one in kept]
     fold, orders, n_ranked = np.arange(n_clusters) % _FOLDS, [], 2 * _FOLDS  # [fold, upwards and downwards]
     for one in range(_FOLDS):
         rising = np.argsort(ranks[..., fold != one].sum(-1).ravel(), kind="stable")
@@ -310,18 +308,10 @@ def without_heads(
     orders += [np.random.default_rng(seed).permutation(len(heads)) for seed in seeds]
     sizes = [round(step / n_steps * len(heads)) for step in range(n_steps + 1)]
     taken = [Without(frozenset(heads[number] for number in order[:size])) for order in orders for size in sizes]
-    *scores, items = scores_without(task, [Without(), *single, *reduced, *taken], progress=progress)
-    found, start = [], 1
-    units: tuple[tuple[tuple[str, ...], Literal["head", "layer"], int], ...] = (
-        (tuple(ways), "head", len(single)),
-        (REDUCED, "layer", len(reduced)),
-    )
-    for names, unit, n_states in units:
-        under = np.broadcast_to(items, (len(names), 1, 1, n_clusters))
-        for metric, of in zip(DELTAS, scores, strict=True):
-            over = (of[start : start + n_states] - of[0]).reshape(len(names), len(chosen), -1, n_clusters)
-            found.append(HeadRatios(names, chosen, over, under, metric, unit))
-        start += n_states
+    *scores, items = whole = scores_without(task, [Without(), *single, *reduced, *taken], progress=progress)
+    middle, start = 1 + len(single), 1 + len(single) + len(reduced)
+    found = _deltas(whole, slice(1, middle), tuple(ways), chosen, "head")
+    found += _deltas(whole, slice(middle, start), REDUCED, chosen, "layer")
     percents = [f"{100 * step / n_steps:.3g} %" for step in range(n_steps + 1)]
     names = tuple(f"{order} {percent}" for order in ORDERS for percent in percents)
     under, curves = np.broadcast_to(items, (len(names), 1, 1, n_clusters)), []
@@ -347,20 +337,14 @@ def one_head_layers(
     """
     chosen, numbers = checked_layers(dev.encoder.n_layers, layers), range(1, dev.encoder.n_heads + 1)
 
-    def alone(layer: int, kept: int) -> Without:
-        return Without(frozenset((layer, head) for head in numbers if head != kept))
+    def deltas(task: MaskedWords, kept: Iterable[Head], unit: Literal["head", "layer"]) -> tuple[HeadRatios, ...]:
+        states = [Without(), *(_one_head(task, *head) for head in kept)]
+        found = scores_without(task, states, progress=progress)
+        return tuple(_deltas(found, slice(1, None), ("one head",), chosen, unit))
 
-    def deltas(task: MaskedWords, states: Sequence[Without], unit: Literal["head", "layer"]) -> tuple[HeadRatios, ...]:
-        *scores, items = scores_without(task, [Without(), *states], progress=progress)
-        shape = (1, len(chosen), -1, task.n_clusters)
-        under = np.broadcast_to(items, (1, 1, 1, task.n_clusters))
-        changes = zip(DELTAS, ((of[1:] - of[0]).reshape(shape) for of in scores), strict=True)
-        return tuple(HeadRatios(("one head",), chosen, over, under, metric, unit) for metric, over in changes)
-
-    of_heads = deltas(dev, [alone(layer, head) for layer, head in product(chosen, numbers)], "head")
-    best = of_heads[0].of("one head").argmin(-1) + 1
-    of_layers = deltas(test, [alone(layer, int(kept)) for layer, kept in zip(chosen, best, strict=True)], "layer")
-    return of_heads, of_layers
+    of_heads = deltas(dev, product(chosen, numbers), "head")
+    best = (of_heads[0].of("one head").argmin(-1) + 1).tolist()
+    return of_heads, deltas(test, zip(chosen, best, strict=True), "layer")
 
 
 class Without(NamedTuple):
@@ -368,6 +352,11 @@ class Without(NamedTuple):
 
     heads: frozenset[Head] = frozenset()
     way: Way = "off"
+
+
+def _one_head(task: MaskedWords, layer: int, kept: int) -> Without:
+    """The state in which a layer keeps one head alone; none with 0."""
+    return Without(frozenset((layer, head) for head in range(1, task.encoder.n_heads + 1) if head != kept))
 
 
 class TaskScores(NamedTuple):
@@ -384,9 +373,7 @@ def scores_without(task: MaskedWords, states: Sequence[Without], *, progress: Pr
     Each batch is read once by the whole model; then, for every state, only from the first layer with a disabled head,
     since nothing below has changed. A batch goes to a core.
     """
-    distinct, encoder = list(dict.fromkeys(states)), task.encoder
-    if any(state.way == "uniform" for state in distinct):
-        value_projection(encoder.model.blocks[0], encoder.family)
+    distinct = list(dict.fromkeys(states))
 
     def add(reader: Encoder, batch: MaskedBatch, sums: Sequence[Floats]) -> None:
         loss, right, items = sums
@@ -412,39 +399,46 @@ def scores_without(task: MaskedWords, states: Sequence[Without], *, progress: Pr
     return TaskScores(loss[place], right[place], items)
 
 
+def _deltas(
+    scores: TaskScores, states: slice, names: tuple[str, ...], layers: Sequence[int], unit: Literal["head", "layer"]
+) -> list[HeadRatios]:
+    """Changes of loss and score from the first state to some others, which are of each statistic and layer in order."""
+    n_clusters, found = len(scores.items), []
+    under = np.broadcast_to(scores.items, (len(names), 1, 1, n_clusters))
+    for metric, of in zip(DELTAS, (scores.bits, scores.right), strict=True):
+        over = (of[states] - of[0]).reshape(len(names), len(layers), -1, n_clusters)
+        found.append(HeadRatios(names, tuple(layers), over, under, metric, unit))
+    return found
+
+
 @contextlib.contextmanager
 def uniform_heads(encoder: Encoder, heads: frozenset[Head]) -> Iterator[None]:
     """Replace the attention of some heads by the same weight for every piece but padding, in passes inside the block
     (Kovaleva et al. 2019, section 4.4): the output of such a head is the mean of its values."""
-    n_heads = encoder.n_heads
-    state: dict[str, Tensor | None] = {"mask": None, "values": None}
+    n_heads, body, blocks = encoder.n_heads, encoder.model.body, encoder.model.blocks
+    kept: dict[str, Any] = {}
 
     def keep_mask(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        state["mask"] = args[1] if len(args) > 1 else kwargs.get("attention_mask")
+        kept["mask"] = args[1] if len(args) > 1 else kwargs.get("attention_mask")
 
-    def keep_values(module: nn.Module, args: Any, output: Tensor) -> None:
-        state["values"] = output
+    def keep_values(values: Tensor) -> Tensor:
+        kept["values"] = values
+        return values
 
-    def put_mean(module: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...] | None:
-        chosen = [head - 1 for layer, head in heads if layer == watch.current]
-        if not chosen:
-            return None
-        values, mask = state["values"], state["mask"]
-        assert values is not None, "values are projected before the heads are mixed"
-        over_pieces = values.mean(1, keepdim=True)
+    def put_mean(is_chosen: Tensor, computed: Tensor) -> Tensor:
+        values, mask = kept["values"], kept["mask"]
+        mean = values.mean(1, keepdim=True)
         if mask is not None:
             real = mask[:, :, None].to(values)
-            over_pieces = (values * real).sum(1, keepdim=True) / real.sum(1, keepdim=True)
-        mean: Tensor = over_pieces.unflatten(-1, (n_heads, -1))  # type: ignore[no-untyped-call]
-        is_chosen = torch.zeros(n_heads, dtype=torch.bool, device=mean.device)
-        is_chosen[chosen] = True
-        computed = args[0].unflatten(-1, (n_heads, -1))
-        return (torch.where(is_chosen[:, None], mean, computed).flatten(-2), *args[1:])
+            mean = (values * real).sum(1, keepdim=True) / real.sum(1, keepdim=True)
+        mean, heads = (torch.unflatten(one, -1, (n_heads, -1)) for one in (mean, computed))
+        return torch.where(is_chosen[:, None], mean, heads).flatten(-2)
 
-    with watching(encoder.model.body, encoder.model.blocks) as watch, contextlib.ExitStack() as stack:
-        stack.callback(encoder.model.body.register_forward_pre_hook(keep_mask, with_kwargs=True).remove)
-        for block in dict.fromkeys(encoder.model.blocks):
-            values, projection = value_projection(block, encoder.family), head_projection(block, encoder.family)
-            stack.callback(values.register_forward_hook(keep_values).remove)
-            stack.callback(projection.register_forward_pre_hook(put_mean).remove)
+    changes = []
+    for layer in sorted({layer for layer, _ in heads}):
+        is_chosen = [(layer, head) in heads for head in range(1, n_heads + 1)]
+        put = partial(put_mean, torch.tensor(is_chosen, device=encoder.device))
+        changes += [Intervention(layer, keep_values, site="values"), Intervention(layer, put, site="head")]
+    asking = body.register_forward_pre_hook(keep_mask, with_kwargs=True)
+    with asking, intervening(body, blocks, changes, n_heads=n_heads, family=encoder.family):
         yield

@@ -8,6 +8,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any, ClassVar, Literal, cast
@@ -29,10 +30,11 @@ from bertology.attention.viewer import parse_heads
 from bertology.corpora import Sentences, load_corpus
 from bertology.encoders import Encoder, ModelSource, Pieces, load_encoder
 from bertology.encoders.batching import Batch, plan_batches
-from bertology.encoders.interventions import check_gates, head_projection
+from bertology.encoders.interventions import check_gates, forward_replaced, head_projection
 from bertology.encoders.loading import WholeModel, blocks_of
 from bertology.encoders.sources import save_model
 from bertology.errors import CorpusError, ModelError
+from bertology.families.model_corpus import choose_splits
 
 _FULL_BITS = 32
 _CLOSE = 1e-4
@@ -510,14 +512,24 @@ class Student(Method):
         """The layers of the teacher, of so many, that the student begins as."""
 
     @abstractmethod
-    def lesson(self, teacher: Encoder, student: Encoder) -> Lesson:
-        """What the student is trained on."""
+    def trained(self, teacher: Encoder, student: Encoder) -> Sequence[nn.Module]:
+        """The modules of a student that are trained; ModelError where this teacher cannot be learned."""
+
+    @abstractmethod
+    def loss(self, teacher: Encoder, student: Encoder, rows: Rows) -> Tensor:
+        """The loss of one batch, with gradients for what is trained unless these are off."""
+
+    def drawn(self, examples: Examples, step: int) -> Rows:
+        """The batch of a step."""
+        return examples.drawn(step)
 
     def apply(self, compressed: CompressedModel) -> dict[str, Any]:
         n_layers = len(compressed.blocks)
         if self.layers > n_layers:
             raise ModelError(f"{self.name}: the model has {n_layers} layers, so a student cannot have {self.layers}")
-        text, held_out = self._text()
+        corpus = load_corpus(self.corpus)
+        splits = choose_splits(corpus, train=next(iter(corpus.splits)), test=None)
+        text, held_out = splits.train, splits.dev[:_HELD_OUT_SENTENCES]
         with compressed.encoder() as teacher:
             if not teacher.has_masked_lm_head:
                 remedy = "choose a masked language model, or methods such as layers and neurons"
@@ -528,25 +540,48 @@ class Student(Method):
             identity = {"settings": asdict(self), "teacher": teacher.fingerprint, "text": text.text_fingerprint}
             plain = json.loads(json.dumps(identity))
             with compressed.encoder() as student, own_folder(compressed.state, "trains here", plain):
-                lesson, others = self.lesson(teacher, student), Examples(self, teacher, held_out)
-                before = lesson.mean_loss(others)
-                lesson.train(Examples(self, teacher, text), compressed)
-                after = lesson.mean_loss(others)
-        compressed.adopt(lesson.finished().to("cpu").requires_grad_(False))
+                before, after = self._train(teacher, student, text, held_out, compressed)
+        compressed.adopt(cast(Any, student.model.with_head).to("cpu").requires_grad_(False))
         compressed.storage.clear()
         outcome = {"started_from_layers": keep, "loss_before": before, "loss_after": after}
         return {**outcome, "sentences": len(text), "text_fingerprint": text.text_fingerprint}
 
-    def _text(self) -> tuple[Sentences, Sentences]:
-        """Sentences to train on, and others."""
-        corpus = load_corpus(self.corpus)
-        train = corpus[next(iter(corpus.splits))]
-        if "dev" in corpus and next(iter(corpus.splits)) != "dev":
-            return train, corpus["dev"][:_HELD_OUT_SENTENCES]
-        if len(train) < 10:
-            raise CorpusError(f"corpus {corpus.name}: {len(train)} sentences are too few to train on; give 10 or more")
-        others = Sentences(sentence for number, sentence in enumerate(train) if number % 10 != 9)
-        return others, train[9::10][:_HELD_OUT_SENTENCES]
+    def _train(
+        self, teacher: Encoder, student: Encoder, text: Sentences, held_out: Sentences, compressed: CompressedModel
+    ) -> tuple[float, float]:
+        """Train a student, from the last checkpoint where there is one; its mean losses before and after."""
+        model, warm = cast(Any, student.model.with_head), max(1, self.steps // 10)
+        trained = self.trained(teacher, student)
+        examples, others = (Examples(self, teacher, one) for one in (text, held_out))
+
+        def loss(rows: Rows) -> Tensor:
+            model.eval()  # nothing is dropped out
+            return self.loss(teacher, student, rows)
+
+        def mean_loss() -> float:
+            with torch.no_grad():
+                return float(np.mean([float(loss(rows)) for rows in others.each()]))
+
+        before = mean_loss()
+        for module in trained:
+            module.requires_grad_(True)
+        train(
+            model,
+            range(self.steps),
+            lambda steps: self.drawn(examples, steps[0]),
+            torch.optim.AdamW(weight_groups(model, 0.01)),
+            folder=compressed.state,
+            device=student.device,
+            clip_norm=1.0,
+            checkpoint_every=self.checkpoint_every,
+            remedy="lower lr or hidden_weight",
+            loss=loss,
+            rate=lambda step: self.lr * min((step + 1) / warm, (self.steps - step) / max(1, self.steps - warm)),
+            progress=compressed.progress,
+            max_steps=self.steps,
+            save_total_limit=1,
+        )
+        return before, mean_loss()
 
 
 @dataclass(frozen=True)
@@ -571,12 +606,51 @@ class Distil(Student):
     def first_layers(self, n_layers: int) -> list[int]:
         return [int(layer) for layer in np.linspace(1, n_layers, self.layers).round()]
 
-    def lesson(self, teacher: Encoder, student: Encoder) -> Lesson:
+    def trained(self, teacher: Encoder, student: Encoder) -> Sequence[nn.Module]:
         if self.attention_weight and teacher.family not in _SCORED:
             raise ModelError(
                 f"distil: attention_weight is known for {', '.join(_SCORED)} models, not {teacher.family}: leave it out"
             )
-        return Imitation(self, teacher, student)
+        return [cast(nn.Module, student.model.with_head)]
+
+    def loss(self, teacher: Encoder, student: Encoder, rows: Rows) -> Tensor:
+        with torch.no_grad(), self._scores(teacher) as wanted_scores:
+            wanted, target = _outputs(teacher, rows, states=True)
+        with self._scores(student) as scores:
+            (states, logits), heat = _outputs(student, rows, states=True), self.temperature
+        own, other = ((one / heat).log_softmax(-1) for one in (logits, target))
+        loss = heat**2 * functional.kl_div(own, other, reduction="batchmean", log_target=True)
+        real, size = rows["attention_mask"].bool(), student.n_layers
+        pairs = [(i, round(i * teacher.n_layers / size)) for i in range(1, size + 1)]
+        if self.hidden_weight:
+            parts = [functional.mse_loss(states[i][real], wanted[j][real]) for i, j in pairs]
+            loss = loss + self.hidden_weight * torch.stack(parts).mean()
+        if self.attention_weight:
+            both = (real[:, :, None] & real[:, None, :])[:, None]  # [row, 1, piece, piece]
+            squares = [(scores[i - 1] - wanted_scores[j - 1]).square() for i, j in pairs]
+            means = [(one * both).sum() / (both.sum() * one.shape[1]) for one in squares]
+            loss = loss + self.attention_weight * torch.stack(means).mean()
+        return loss
+
+    @contextlib.contextmanager
+    def _scores(self, encoder: Encoder) -> Iterator[list[Tensor]]:
+        """Attention scores ``[row, head, piece, piece]`` by layer of the pass inside, where the loss needs them."""
+        found: list[Tensor] = []
+        queries: list[Tensor] = []
+
+        def keep(is_key: bool, module: Any, args: Any, output: Any) -> None:
+            heads = output.unflatten(-1, (encoder.n_heads, -1)).transpose(1, 2)
+            if is_key:
+                found.append(queries.pop() @ heads.transpose(2, 3) * heads.shape[-1] ** -0.5)
+            else:
+                queries.append(heads)
+
+        with contextlib.ExitStack() as stack:
+            for block in dict.fromkeys(encoder.model.blocks) if self.attention_weight else ():
+                for is_key, path in enumerate(_INPUTS[encoder.family][:2]):
+                    hook = partial(keep, bool(is_key))
+                    stack.callback(block.get_submodule(path).register_forward_hook(hook).remove)
+            yield found
 
 
 @dataclass(frozen=True)
@@ -597,11 +671,29 @@ class Theseus(Student):
     def first_layers(self, n_layers: int) -> list[int]:
         return list(range(1, self.layers + 1))
 
-    def lesson(self, teacher: Encoder, student: Encoder) -> Lesson:
+    def trained(self, teacher: Encoder, student: Encoder) -> Sequence[nn.Module]:
         if teacher.family == "albert" or getattr(teacher.model.body.config, "layer_types", None):
             what = "share weights" if teacher.family == "albert" else "are of several kinds"
             raise ModelError(f"theseus: the layers of {teacher.family} models {what}; choose distil")
-        return Replacement(self, teacher, student)
+        return student.model.blocks
+
+    def drawn(self, examples: Examples, step: int) -> Rows:
+        share = min(1.0, self.rate + (1 - self.rate) * 2 * step / self.steps)
+        chance = np.random.default_rng([self.seed, 2, step])
+        replaced = chance.random(self.layers) < share
+        replaced[chance.integers(self.layers)] |= not replaced.any()
+        return {**examples.drawn(step), "replaced": torch.from_numpy(replaced)}
+
+    def loss(self, teacher: Encoder, student: Encoder, rows: Rows) -> Tensor:
+        groups = np.array_split(np.arange(teacher.n_layers), self.layers)
+        replaced = rows["replaced"].tolist() if "replaced" in rows else [True] * self.layers
+        with contextlib.ExitStack() as stack:
+            for own, group, is_replaced in zip(student.model.blocks, groups, replaced, strict=True):
+                if not is_replaced:
+                    in_turn = partial(_in_turn, [teacher.model.blocks[number] for number in group])
+                    stack.enter_context(forward_replaced(own, in_turn))
+            _, logits = _outputs(student, rows, states=False)
+        return functional.cross_entropy(logits, rows["wanted"][rows["places"]])
 
 
 class Examples:
@@ -628,7 +720,8 @@ class Examples:
 
     def _masked(self, batch: Batch, chance: np.random.Generator) -> Rows:
         encoder = self._encoder
-        ids = wanted = self._pieces.batch_ids(batch.windows, batch.length)
+        rows: dict[str, Any] = {**self._pieces.inputs(batch.windows, batch.length, is_padded=True)}
+        ids = wanted = rows["input_ids"]
         lengths = self._pieces.window_lengths[batch.windows][:, None]
         column = np.arange(batch.length)
         text = (column >= encoder.n_prefix) & (column < lengths - encoder.n_suffix)
@@ -639,187 +732,32 @@ class Examples:
         other = self._ordinary[chance.integers(len(self._ordinary), size=ids.shape)]
         ids = np.where(places & (kind < _MASKED), encoder.mask_id, ids)
         ids = np.where(places & (kind >= _MASKED) & (kind < _SHOWN), other, ids)
-        rows = {"input_ids": ids, "attention_mask": (column < lengths).astype(np.int64), "places": places}
-        rows["wanted"] = wanted.astype(np.int64)
+        rows |= {"input_ids": ids, "places": places, "wanted": wanted}
         return {name: torch.from_numpy(values).to(encoder.device) for name, values in rows.items()}
 
 
-class Lesson(ABC):
-    """A teacher, a student, and what the student is to learn."""
+def _outputs(encoder: Encoder, rows: Rows, *, states: bool) -> tuple[tuple[Tensor, ...], Tensor]:
+    """``[row, piece, dim]`` by layer from 0 (the last as the head reads it, alone without ``states``); and ``[place,
+    piece]`` logits."""
+    body, head, mask = cast(Any, encoder.model.body), encoder.masked_head, rows["attention_mask"]
+    # Attention without a mask is faster.
+    inputs = {"input_ids": rows["input_ids"]} | ({} if bool(mask.all()) else {"attention_mask": mask})
+    output = body(**inputs, output_hidden_states=states, return_dict=True)
+    last = output.last_hidden_state
+    logits = head.logits(head.features(last[rows["places"]]))
+    return (*(output.hidden_states[: encoder.n_layers] if states else ()), last), logits
 
-    def __init__(self, method: Student, teacher: Encoder, student: Encoder) -> None:
-        self.method, self.teacher, self.student = method, teacher, student
-        self.model = cast(Any, student.model.with_head)
 
-    @abstractmethod
-    def loss(self, rows: Rows) -> Tensor:
-        """The loss of one batch, with gradients for the student unless these are off."""
-
-    def trained(self) -> Sequence[nn.Module]:
-        """The modules that are trained: what a student does not need in prediction gets no gradient and stays."""
-        return [self.model]
-
-    def drawn(self, examples: Examples, step: int) -> Rows:
-        """The batch of a step."""
-        return examples.drawn(step)
-
-    def finished(self) -> Any:
-        """The student as a model of transformers."""
-        return self.model
-
-    def outputs(self, encoder: Encoder, rows: Rows, *, states: bool) -> tuple[tuple[Tensor, ...], Tensor]:
-        """``[row, piece, dim]`` by layer from 0 (of all, if ``states``), the last as the head reads it; and ``[place,
-        piece]`` logits."""
-        body, head, mask = cast(Any, encoder.model.body), encoder.masked_head, rows["attention_mask"]
-        # Attention without a mask is faster.
-        inputs = {"input_ids": rows["input_ids"]} | ({} if bool(mask.all()) else {"attention_mask": mask})
-        output = body(**inputs, output_hidden_states=states, return_dict=True)
-        last = output.last_hidden_state
-        logits = head.logits(head.features(last[rows["places"]]))
-        return (*(output.hidden_states[: encoder.n_layers] if states else ()), last), logits
-
-    @torch.no_grad()
-    def mean_loss(self, examples: Examples) -> float:
-        """The mean loss of all batches of a text."""
-        return float(np.mean([float(self.loss(rows)) for rows in examples.each()]))
-
-    def train(self, examples: Examples, compressed: CompressedModel) -> None:
-        """Train the student to the last step, from the last checkpoint where there is one."""
-        method = self.method
-        warm = max(1, method.steps // 10)
-        for module in self.trained():
-            module.requires_grad_(True)
-        train(
-            self.model,
-            range(method.steps),
-            lambda steps: self.drawn(examples, steps[0]),
-            torch.optim.AdamW(weight_groups(self.model, 0.01)),
-            folder=compressed.state,
-            device=self.student.device,
-            clip_norm=1.0,
-            checkpoint_every=method.checkpoint_every,
-            remedy="lower lr or hidden_weight",
-            loss=self.loss,
-            rate=lambda step: method.lr * min((step + 1) / warm, (method.steps - step) / max(1, method.steps - warm)),
-            progress=compressed.progress,
-            max_steps=method.steps,
-            save_total_limit=1,
-        )
+def _in_turn(blocks: Sequence[nn.Module], hidden: Tensor, *args: Any, **kwargs: Any) -> Any:
+    """The output of the last of some blocks, run one after the other on hidden states ``[row, piece, dim]``."""
+    output: Any = hidden
+    for block in blocks:
+        output = block(output[0] if isinstance(output, tuple) else output, *args, **kwargs)
+    return output
 
 
 _SCORED = tuple(family for family in _INPUTS if family not in ("deberta-v2", "mpnet"))
 """Families whose attention scores are products of queries and keys alone."""
-
-
-class Imitation(Lesson):
-    """The student predicts what its teacher predicts."""
-
-    method: Distil
-
-    def __init__(self, method: Distil, teacher: Encoder, student: Encoder) -> None:
-        super().__init__(method, teacher, student)
-        size = student.n_layers
-        self.pairs = [(i, round(i * teacher.n_layers / size)) for i in range(1, size + 1)]
-
-    def loss(self, rows: Rows) -> Tensor:
-        self.model.eval()  # nothing is dropped out
-        method = self.method
-        with torch.no_grad(), self._scores(self.teacher) as wanted_scores:
-            wanted, target = self.outputs(self.teacher, rows, states=True)
-        with self._scores(self.student) as scores:
-            (states, logits), heat = self.outputs(self.student, rows, states=True), method.temperature
-        own, other = ((one / heat).log_softmax(-1) for one in (logits, target))
-        loss = heat**2 * functional.kl_div(own, other, reduction="batchmean", log_target=True)
-        real = rows["attention_mask"].bool()
-        if method.hidden_weight:
-            parts = [functional.mse_loss(states[i][real], wanted[j][real]) for i, j in self.pairs]
-            loss = loss + method.hidden_weight * torch.stack(parts).mean()
-        if method.attention_weight:
-            both = (real[:, :, None] & real[:, None, :])[:, None]  # [row, 1, piece, piece]
-            squares = [(scores[i - 1] - wanted_scores[j - 1]).square() for i, j in self.pairs]
-            means = [(one * both).sum() / (both.sum() * one.shape[1]) for one in squares]
-            loss = loss + method.attention_weight * torch.stack(means).mean()
-        return loss
-
-    @contextlib.contextmanager
-    def _scores(self, encoder: Encoder) -> Iterator[list[Tensor]]:
-        """Attention scores ``[row, head, piece, piece]`` by layer of the pass inside, where the loss needs them."""
-        found: list[Tensor] = []
-        queries: list[Tensor] = []
-        heads = (encoder.n_heads, -1)
-
-        def keep_query(module: Any, args: Any, output: Any) -> None:
-            queries.append(output.unflatten(-1, heads).transpose(1, 2))
-
-        def keep_scores(module: Any, args: Any, output: Any) -> None:
-            query, key = queries.pop(), output.unflatten(-1, heads).transpose(1, 2)
-            found.append(query @ key.transpose(2, 3) * query.shape[-1] ** -0.5)
-
-        with contextlib.ExitStack() as stack:
-            for block in dict.fromkeys(encoder.model.blocks) if self.method.attention_weight else ():
-                query, key, _ = (block.get_submodule(path) for path in _INPUTS[encoder.family])
-                stack.callback(query.register_forward_hook(keep_query).remove)
-                stack.callback(key.register_forward_hook(keep_scores).remove)
-            yield found
-
-
-class Replaceable(nn.Module):
-    """A layer of a student, and the layers of its teacher that run in its place while ``is_replaced`` is false."""
-
-    def __init__(self, own: nn.Module, group: Sequence[nn.Module]) -> None:
-        super().__init__()
-        self.own, self.group, self.is_replaced = own, nn.ModuleList(group), True
-
-    def forward(self, hidden: Tensor, *args: Any, **kwargs: Any) -> Any:
-        """What the layer, or the last of its teacher's, returns for hidden states ``[row, piece, dim]``."""
-        output: Any = hidden
-        for block in [self.own] if self.is_replaced else self.group:
-            output = block(output[0] if isinstance(output, tuple) else output, *args, **kwargs)
-        return output
-
-
-class Replacement(Lesson):
-    """The layers of the student stand in for groups of the teacher's."""
-
-    method: Theseus
-
-    def __init__(self, method: Theseus, teacher: Encoder, student: Encoder) -> None:
-        super().__init__(method, teacher, student)
-        numbers = np.array_split(np.arange(teacher.n_layers), student.n_layers)
-        groups = [[teacher.model.blocks[number] for number in group] for group in numbers]
-        pairs = zip(student.model.blocks, groups, strict=True)
-        self.parts = [Replaceable(own, group) for own, group in pairs]
-        lists = (one for one in self.model.modules() if isinstance(one, nn.ModuleList))
-        self._layers = next(one for one in lists if list(one) == student.model.blocks)
-        self._put(self.parts)
-
-    def _put(self, layers: Sequence[nn.Module]) -> None:
-        for place, layer in enumerate(layers):
-            self._layers[place] = layer
-
-    def trained(self) -> Sequence[nn.Module]:
-        return [part.own for part in self.parts]
-
-    def drawn(self, examples: Examples, step: int) -> Rows:
-        share = min(1.0, self.method.rate + (1 - self.method.rate) * 2 * step / self.method.steps)
-        chance = np.random.default_rng([self.method.seed, 2, step])
-        replaced = chance.random(len(self.parts)) < share
-        replaced[chance.integers(len(self.parts))] |= not replaced.any()
-        return {**examples.drawn(step), "replaced": torch.from_numpy(replaced)}
-
-    def loss(self, rows: Rows) -> Tensor:
-        self.model.eval()  # nothing is dropped out
-        replaced = rows["replaced"].tolist() if "replaced" in rows else [True] * len(self.parts)
-        for part, is_replaced in zip(self.parts, replaced, strict=True):
-            part.is_replaced = is_replaced
-        _, logits = self.outputs(self.student, rows, states=False)
-        return functional.cross_entropy(logits, rows["wanted"][rows["places"]])
-
-    def finished(self) -> Any:
-        self._put(self.trained())
-        return self.model
-
-
 _KINDS: tuple[type[Method], ...] = (Magnitude, Heads, Neurons, Layers, LowRank, Quantise, Distil, Theseus)
 METHODS: Mapping[str, type[Method]] = {kind.name: kind for kind in _KINDS}
 """Ways to compress a model, by name."""

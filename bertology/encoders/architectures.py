@@ -8,6 +8,7 @@ transformers when this module is imported, and is known in such a process alone.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,6 @@ import torch
 import transformers
 from safetensors import safe_open
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy, mse_loss
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from transformers.modeling_outputs import BaseModelOutput, SequenceClassifierOutput
 
@@ -29,35 +29,14 @@ _MARK = ".bottleneck."
 _INIT_SD = 1e-2
 
 
-class AdaptedLinear(nn.Linear):
-    """A linear layer followed by a bottleneck adapter (Houlsby et al. 2019, figure 2): h + U · GELU(D · h).
-
-    The weights of the adapter are drawn from a normal distribution of standard deviation 0.01, cut at two of these, and
-    its biases are 0, so that it is nearly the identity at first (section 3.6).
-    """
-
-    def __init__(self, linear: nn.Linear, size: int) -> None:
-        with torch.device("meta"):
-            super().__init__(linear.in_features, linear.out_features, bias=linear.bias is not None)
-        self.weight, self.bias = linear.weight, linear.bias
-        down, up = nn.Linear(self.out_features, size), nn.Linear(size, self.out_features)
-        for part in (down, up):
-            nn.init.trunc_normal_(part.weight, std=_INIT_SD, a=-2 * _INIT_SD, b=2 * _INIT_SD)
-            nn.init.zeros_(part.bias)
-        self.bottleneck = nn.Sequential(down, nn.GELU(), up)
-
-    def forward(self, input: Tensor) -> Tensor:
-        """What the layer and its adapter make of an input ``[…, in]``: ``[…, out]``."""
-        hidden = super().forward(input)
-        adapted: Tensor = hidden + self.bottleneck(hidden)
-        return adapted
-
-
 def add_adapters(model: Any, size: int) -> None:
-    """Put two adapters into every block of a model of transformers, in place, and note their size in its configuration.
+    """Put two bottleneck adapters h + U · GELU(D · h) into every block of a model of transformers, in place (Houlsby et
+    al. 2019, figure 2), and note their size in its configuration.
 
-    They follow the output of attention and that of the feed-forward part, before it is added to what came in. The
-    weights are drawn by the global generator. ModelError in families whose blocks are not known.
+    They follow the output of attention and that of the feed-forward part, before it is added to what came in. Weights
+    are drawn by the global generator from a normal distribution of standard deviation 0.01, cut at two of these, and
+    biases are 0, so that adapters are nearly the identity at first (section 3.6). ModelError in families whose blocks
+    are not known.
     """
     config = model.config
     blocks = find_blocks(model.base_model, n_layers=config.num_hidden_layers, family=config.model_type)
@@ -66,10 +45,18 @@ def add_adapters(model: Any, size: int) -> None:
             linear = find_part(block, config.model_type, site)
             if not isinstance(linear, nn.Linear):
                 raise ModelError(f"adapters: the blocks of {config.model_type} models have no linear layers: tune all")
-            parent, _, name = next(path for path, one in block.named_modules() if one is linear).rpartition(".")
-            adapted = AdaptedLinear(linear, size).to(linear.weight.dtype)
-            setattr(block.get_submodule(parent), name, adapted)
+            down, up = nn.Linear(linear.out_features, size), nn.Linear(size, linear.out_features)
+            for part in (down, up):
+                nn.init.trunc_normal_(part.weight, std=_INIT_SD, a=-2 * _INIT_SD, b=2 * _INIT_SD)
+                nn.init.zeros_(part.bias)
+            linear.bottleneck = nn.Sequential(down, nn.GELU(), up).to(linear.weight.dtype)
+            linear.register_forward_hook(partial(_adapted, linear.bottleneck))
     setattr(config, ADAPTER_SIZE, size)
+
+
+def _adapted(bottleneck: nn.Module, layer: nn.Module, args: Any, hidden: Tensor) -> Tensor:
+    adapted: Tensor = hidden + bottleneck(hidden)
+    return adapted
 
 
 def load_adapters(model: Any, files: Iterable[Path]) -> set[str]:
@@ -149,7 +136,7 @@ class _LstmClassifier(_Lstm):
         self.post_init()
 
     def forward(
-        self, input_ids: Tensor, attention_mask: Tensor | None = None, labels: Tensor | None = None, **_: Any
+        self, input_ids: Tensor, attention_mask: Tensor | None = None, labels: Tensor | None = None, **kwargs: Any
     ) -> Any:
         """``logits [batch, piece, label]``, of texts ``[batch, label]``; with labels (−100 for none) the ``loss``."""
         mask = torch.ones_like(input_ids) if attention_mask is None else attention_mask
@@ -157,12 +144,10 @@ class _LstmClassifier(_Lstm):
         if self.of_texts:
             half, rows = states.shape[-1] // 2, torch.arange(len(states))
             states = torch.cat([states[rows, mask.sum(1) - 1, :half], states[:, 0, half:]], dim=-1)
-        logits = self.classifier(states)
-        if labels is None:
-            return SequenceClassifierOutput(logits=logits)
-        if self.config.problem_type == "regression":
-            return SequenceClassifierOutput(mse_loss(logits[:, 0], labels.to(logits.dtype)), logits)
-        return SequenceClassifierOutput(cross_entropy(logits.flatten(0, -2), labels.flatten()), logits)
+        logits, loss = self.classifier(states), None
+        if labels is not None:
+            loss = self.loss_function(labels=labels, logits=logits, pooled_logits=logits, config=self.config, **kwargs)
+        return SequenceClassifierOutput(loss, logits)
 
 
 class LstmForTokenClassification(_LstmClassifier):

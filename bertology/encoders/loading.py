@@ -374,7 +374,7 @@ class TunableModel:
     blocks: list[nn.Module]  # the blocks of its encoder in the order in which they run
     name: str
     drawn: frozenset[str] = frozenset()
-    """Modules whose weights are drawn anew: of the head, and a pooler where the model had none."""
+    """Paths of modules whose weights are drawn anew: of the head, and a pooler where the model had none."""
 
     def freeze_to(self, layer: int) -> None:
         """Fix all that layers 0…``layer`` (-1 is the last) depend on: the embeddings and the blocks up to that one.
@@ -399,6 +399,7 @@ def load_tunable(
     labels: Sequence[str] | None = None,
     seed: int | None = 0,
     trust_remote_code: bool = False,
+    config: Any = None,
 ) -> TunableModel:
     """The model of an encoder with a task head, loaded from the files of the encoder, all of whose weights can learn.
 
@@ -411,14 +412,15 @@ def load_tunable(
         seed: of the weights of a new head, and of a pooler where the model has none; a head that the model has is left
             out. None loads the model with its own head.
         trust_remote_code: run Python code that comes with the model.
+        config: that of another architecture, all of whose weights are then drawn by the seed.
     """
     import transformers
 
-    source, name = encoder.source, encoder.name
+    source, name, is_own = encoder.source, encoder.name, config is None
     check_files(source, "pretrained")
     if encoder.tokenizer.pad_token_id is None:
         raise ModelError(f"model {name}: its tokenizer has no padding, as decoders'; give an encoder")
-    config = load_config(source, trust_remote_code)
+    config = load_config(source, trust_remote_code) if is_own else config
     kind: Any = getattr(transformers, _TASK_CLASSES[head])
     if config.is_encoder_decoder or type(config) not in kind._model_mapping:
         raise ModelError(f"model {name}: no head for {head} is known for {config.model_type} models")
@@ -436,15 +438,18 @@ def load_tunable(
             config.label2id = {label: number for number, label in enumerate(names)}
         if head == "sentence":
             config.problem_type = "regression" if labels is None else "single_label_classification"
-        model, new = _with_new_head(source, kind, config, seed, options)
+        if is_own:
+            model, new = _with_new_head(source, kind, config, seed, options)
+        else:
+            model = drawn(kind, config, seed, **options)
     model.requires_grad_(True)
-    return TunableModel(model, blocks_of(model, encoder.n_layers, encoder.family), name, new)
+    return TunableModel(model, blocks_of(model, config.num_hidden_layers, config.model_type), name, new)
 
 
 def _with_new_head(
     source: ModelSource, kind: Any, config: Any, seed: int, options: dict[str, Any]
 ) -> tuple[Any, frozenset[str]]:
-    """The model with a head whose weights are drawn anew, and the modules whose weights are."""
+    """The model with a head whose weights are drawn anew, and the paths of the modules whose weights are."""
     from transformers import AutoModel
 
     with torch.random.fork_rng(devices=[]):
@@ -458,4 +463,6 @@ def _with_new_head(
     check_complete(source, new)
     of_head = {name for name, module in model.named_children() if module is not model.base_model}
     with_weights = {name.partition(".")[0] for name, _ in model.named_parameters()}
-    return model, frozenset((of_head & with_weights) | {name.partition(".")[0] for name in new})
+    return model, frozenset(
+        (of_head & with_weights) | {f"{model.base_model_prefix}.{name.partition('.')[0]}" for name in new}
+    )

@@ -101,17 +101,18 @@ def choose_folds(corpus: Corpus, n_folds: int, *, train: str, test: str) -> tupl
     return whole, Splits(*every, (note,), tested_on=name, folds=tuple(parts))
 
 
-def choose_splits(corpus: Corpus, *, train: str, test: str) -> Splits:
-    """The three splits of ``corpus``; without a dev split every tenth training sentence is held out in its place."""
+def choose_splits(corpus: Corpus, *, train: str, test: str | None) -> Splits:
+    """The splits of ``corpus``; without a dev split every tenth training sentence is held out in its place."""
     for role, name in (("train", train), ("test", test)):
-        if name not in corpus:
+        if name is not None and name not in corpus:
             remedy = f"choose one to {role} on by --{role}-split, or give a corpus that has it"
             raise corpus.split_not_found(name, remedy=remedy)
     if train == test:
         remedy = "choose another by --train-split or --test-split"
         raise CorpusError(f"split {quoted(train)} cannot both train and test: {remedy}")
+    tested = Sentences() if test is None else corpus[test]
     if "dev" in corpus and "dev" not in (train, test):
-        return Splits(corpus[train], corpus["dev"], corpus[test], (), tested_on=test)
+        return Splits(corpus[train], corpus["dev"], tested, (), tested_on=test or "")
     whole = corpus[train]
     held_out = set(range(_HELD_OUT_EVERY - 1, len(whole), _HELD_OUT_EVERY))
     if not held_out:
@@ -120,7 +121,7 @@ def choose_splits(corpus: Corpus, *, train: str, test: str) -> Splits:
     kept = Sentences(whole[i] for i in range(len(whole)) if i not in held_out)
     none = "no dev split is left" if "dev" in corpus else "no dev split"
     note = f"{none}: every {_HELD_OUT_EVERY}th sentence of {train} is held out to choose by"
-    return Splits(kept, Sentences(whole[i] for i in sorted(held_out)), corpus[test], (note,), tested_on=test)
+    return Splits(kept, Sentences(whole[i] for i in sorted(held_out)), tested, (note,), tested_on=test or "")
 
 
 def splits_to_read(corpus: Corpus, *, test: str, choose: bool) -> Splits:

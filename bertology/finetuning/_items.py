@@ -40,6 +40,7 @@ from bertology.measures.metrics import (
 from bertology.probing import Probe, RepresentationProbe, get_probe, target_examples
 from bertology.probing.items import TreeExamples
 from bertology.probing.probes import SentenceProbe
+from bertology.results.rows import score_of
 
 Integers = NDArray[np.int64]
 Kind = Literal["labels", "numbers", "tags", "answers"]
@@ -152,8 +153,7 @@ def tuning_task(
     in its place. Test is left out where it has no labels.
     """
     corpus = corpus.divided() if (train, test) == ("train", "test") and train not in corpus else corpus
-    chosen = corpus if test in corpus else replace(corpus, splits={**corpus.splits, test: Sentences()})
-    found = choose_splits(chosen, train=train, test=test)
+    found = choose_splits(corpus, train=train, test=test if test in corpus else None)
     cut = {name: split[:sentences] if sentences else split for name, split in found.by_name.items()}
     name, version, kind, _ = _meaning(task)
     splits, notes = {}, [f"splits of {corpus.name}: {corpus.notes['splits']}"] if "splits" in corpus.notes else []
@@ -602,15 +602,7 @@ def collapsed(predictions: pd.DataFrame, kind: Kind) -> str | None:
 
 def score_rows(runs: Sequence[Bootstrap]) -> dict[str, Any]:
     """The mean of a metric over runs with its interval for other runs and items, as fields of a row."""
-    whole = over_runs(runs)
     by_run = np.array([run.values[0] for run in runs])
-    return {
-        "value": float(whole.values[0]),
-        "stderr": float(whole.stderr[0]),
-        "ci_low": float(whole.ci_low[0]),
-        "ci_high": float(whole.ci_high[0]),
-        "ci_method": whole.ci_methods[0],
-        "seed_sd": float(by_run.std(ddof=1)) if len(runs) > 1 else math.nan,
-        "n_seeds": len(runs),
-        "n_clusters": whole.n_clusters,
-    }
+    spread = float(by_run.std(ddof=1)) if len(runs) > 1 else math.nan
+    whole = over_runs(runs)
+    return {**score_of(whole, 0), "seed_sd": spread, "n_seeds": len(runs), "n_clusters": whole.n_clusters}

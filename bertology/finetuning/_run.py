@@ -54,10 +54,10 @@ from bertology.finetuning._items import (
     values,
 )
 from bertology.finetuning._settings import FineTuneSettings, load_grid, recipe_of, settings_of
-from bertology.finetuning._training import ADAMW, FrozenStates, Trained, build, layers_read, load_teacher, prune, reload
+from bertology.finetuning._training import ADAMW, FrozenStates, Trained, build, layers_read, prune, reload
 from bertology.measures.intervals import Bootstrap, difference
 from bertology.results.predictions import versions
-from bertology.results.rows import Score, frame_to_parquet, read_parquet
+from bertology.results.rows import Score, frame_to_parquet, read_parquet, score_of
 from bertology.results.table import Cell, Note, Table, Tables, TextCounts, alignment_notes, titled
 
 BOUNDS = ("value", "ci_low", "ci_high")
@@ -132,30 +132,20 @@ def read_record(folder: Path) -> Record:
 _PIPELINES = {"tags": "token-classification", "answers": "question-answering"}
 
 
-def card_of(record: Record) -> bytes:
-    """The model card: what was trained on what, how, and the scores."""
-    rows, metrics = {}, {}
-    for split, metric, score in ((s, m, one) for s, of in record.scores.items() for m, one in of.items()):
-        most = record.majority.get(split, {}).get(metric)
-        key = f"{split}, {titled(metric)}"
-        value = Score(score["value"], score.get("ci_low"), score.get("ci_high")) if "value" in score else None
-        rows[key] = [value, None if most is None else Score(most), record.n_items[split]]
-        metrics[key] = metric
-    notes = [Note("interval", "95 %, by a bootstrap over items, after the last epoch; nothing was chosen on dev")]
-    notes += [Note("note", note) for note in (*record.warnings, *record.notes)]
-    notes += alignment_notes(*filter(None, [record.texts]))
-    notes += [Note(split, f"{n:,} texts were cut at their end") for split, n in record.n_cut.items() if n]
+def card_of(tuned: FineTuned) -> bytes:
+    """The model card of a seed: what was trained on what, how, and the scores."""
+    record = tuned.record
     more = f", {record.n_zero:,} of the others held at zero" if record.n_zero else ""
     if record.gates is not None:
         more += f", {sum(not gate for gate in record.gates.values())} of {len(record.gates)} heads closed for good"
-    headers = ("value", "majority", "items")
-    table = Table.of(f"Scores on {record.task}", headers, rows, notes, metric=metrics, corner="Split and metric")
     body = [
         f"`{record.model}` (fingerprint `{record.model_fingerprint}`) trained further on `{record.task}` of "
         f"`{record.corpus}` (fingerprint `{record.corpus_fingerprint}`), {record.n_items['train']:,} items, seed "
         f"{record.seed}, by `bertology finetune`: {record.n_trained:,} of {record.n_weights:,} weights "
         f"({100 * record.n_trained / record.n_weights:.3g} %){more}.\n",
-        table.to_markdown(),
+        tuned.to_markdown(),
+        "Scores are those after the last epoch; nothing was chosen on dev.\n",
+        *(f"{n:,} texts of {split} were cut at their end.\n" for split, n in record.n_cut.items() if n),
         f"Recipe `{record.recipe}` with these settings:\n",
         f"```yaml\n{to_yaml(record.settings.model_dump(mode='json'))}```\n",
         "Versions and the losses and scores of each epoch are in `finetune.json`, predictions in "
@@ -253,8 +243,11 @@ class FineTuned(Tables):
     @cached_property
     def frame(self) -> pd.DataFrame:
         """A row for each split and metric: the mean over seeds, with 95 % intervals for other seeds and items."""
-        n_items, found = self.record.n_items, self.bootstraps
-        return pd.DataFrame(row for split in found for row in score_table(split, found[split], n_items=n_items[split]))
+        return self._grid.frame.loc[:, "split":"n_items"]
+
+    @property
+    def _grid(self) -> FineTunedGrid:
+        return FineTunedGrid(self.path, {self.record.model: {self.record.task: self}})
 
     @cached_property
     def bootstraps(self) -> Mapping[str, Sequence[Mapping[str, Bootstrap]]]:
@@ -271,7 +264,7 @@ class FineTuned(Tables):
 
     def shown(self) -> tuple[Table, ...]:
         """Metrics by splits, fractions in percent, next to the majority baseline of train."""
-        return FineTunedGrid(self.path, {self.record.model: {self.record.task: self}}).shown()
+        return self._grid.shown()
 
     @property
     def history(self) -> pd.DataFrame:
@@ -304,21 +297,12 @@ class FineTuned(Tables):
             CorpusError: the split lacks such labels.
         """
         tuned = load_tuned(self.folder(seed), load_corpus(corpus)[split], device=device)
-        items, found = tuned.inputs.items, tuned.scores(tuned.predictions())
-        frame = pd.DataFrame(score_table(split, [found], n_items=len(items)))
-        return frame.assign(n_skipped=sum(items.skipped.values()))
+        items, found = tuned.inputs.items, tuned.scores(tuned.predictions()).values()
+        counts = {"n_items": len(items), "n_skipped": sum(items.skipped.values())}
+        return pd.DataFrame({"split": split, **score_rows([score]), **counts} for score in found)
 
     def __repr__(self) -> str:
         return f"<FineTuned {self.record.task}: {len(self.seeds)} seeds in {self.path}>"
-
-
-def score_table(split: str, runs: Sequence[Mapping[str, Bootstrap]], *, n_items: int) -> list[dict[str, Any]]:
-    """Rows of a table of scores: each metric's mean over runs."""
-    metrics = dict.fromkeys(metric for run in runs for metric in run)
-    return [
-        {"split": split, "metric": metric, **score_rows([run[metric] for run in runs]), "n_items": n_items}
-        for metric in metrics
-    ]
 
 
 def columns_of(frame: pd.DataFrame, columns: Sequence[str], split: str | None) -> pd.DataFrame:
@@ -326,7 +310,7 @@ def columns_of(frame: pd.DataFrame, columns: Sequence[str], split: str | None) -
     return (frame if split is None else frame[frame["split"] == split])[columns].reset_index(drop=True)
 
 
-def score_of(row: Mapping[Any, Any], names: Sequence[str]) -> Score | None:
+def _score(row: Mapping[Any, Any], names: Sequence[str]) -> Score | None:
     """A value of a row of a frame, and its bounds if there are any, by the names of their columns."""
     value, *bounds = (float(row[name]) for name in names)
     return None if math.isnan(value) else Score(value, *([] if any(map(math.isnan, bounds)) else bounds))
@@ -451,12 +435,12 @@ def finetune(
     if chosen.layers == "none":
         states = FrozenStates(encoder, layers_read(chosen.features, encoder.n_layers, name=encoder.name))
     collator = Collator(items, pad_id=encoder.pad_id, states=states)
-    data = {name: [part.sentences.fingerprint, len(part)] for name, part in items.splits.items()}
+    data = _Data(items, inputs, collator)
     # all that decides the weights but device, threads and versions
     identity = {
         "task": f"{items.name}.v{items.version}",
         "model": model_fingerprint(source),
-        "data": data,
+        "data": {name: [part.sentences.fingerprint, len(part)] for name, part in items.splits.items()},
         "settings": chosen.model_dump(mode="json", exclude={"keep_checkpoints", "teacher"}),
     }
     show = can_show() if progress is None else progress
@@ -484,18 +468,18 @@ def finetune(
     for seed in numbers:
         where = folder / f"seed-{seed}"
         unplanned = "a model that was not fine-tuned here" if (where / "config.json").exists() else None
-        of_seed = {**identity, "seed": seed}
+        of_seed, teacher = {**identity, "seed": seed}, None
         if chosen.teacher is not None:
             teacher = _teacher_folder(chosen.teacher, items, seed)
             of_seed["teacher"] = model_fingerprint(resolve_model(str(teacher)))
         with own_folder(where, "fine-tunes into this folder", of_seed, unplanned=unplanned):
             if not RECORD.is_in(where):
                 bar = BarProgress(f"{source.title} learns {items.name}, seed {seed}") if show else silent
-                given: dict[str, Any] = {"seed": seed, "trust_remote_code": trust_remote_code}
-                if chosen.teacher is not None:
-                    given["teacher"] = load_teacher(teacher, encoder, items, read_record(teacher).settings)
-                make = partial(build, encoder, items, chosen, **given)
-                _train_seed(make, items, inputs, collator, where, seed, facts, bar)
+                given: dict[str, Any] = {"trust_remote_code": trust_remote_code, "teacher": teacher}
+                make = partial(build, encoder, items, chosen, seed=seed, **given)
+                _train_seed(make, data, where, seed, facts, bar)
+            if not (where / CARD).is_file():
+                write_atomically(where / CARD, card_of(FineTuned(folder, (seed,))))
             # A model without its gates is another one.
             keep = chosen.keep_checkpoints == "all" and chosen.gate_penalty is None
             tidy_checkpoints(where / _CHECKPOINTS, keep=keep)
@@ -518,59 +502,54 @@ def _teacher_folder(name: str, task: TuningTask, seed: int) -> Path:
     return folder
 
 
-def _fit(
-    trained: Trained,
-    task: TuningTask,
-    inputs: Mapping[str, Inputs],
-    collator: Collator,
-    seed: int,
-    progress: Progress,
-    *,
-    folder: Path,
-) -> list[dict[str, Any]]:
-    """Train a model in place, with its checkpoints in a folder; returns a record of each epoch."""
-    settings, rows = trained.settings, [row for row in inputs["train"].rows if row.is_learnable]
-    model, encoder = trained.model.to(trained.encoder.device), trained.encoder
-    n_steps = math.ceil(len(rows) / settings.batch_size) * settings.epochs
-    return train(
-        model,
-        rows,
-        collator,
-        ADAMW[settings.bias_correction](trained.groups(), lr=settings.lr),
-        clip_norm=settings.clip_norm,
-        checkpoint_every=settings.checkpoint_every,
-        remedy="set lr or clip_norm lower, or look for numbers in the data that are out of range",
-        loss=trained.loss if trained.has_own_loss else None,
-        per_device_train_batch_size=settings.batch_size // settings.accumulate,
-        gradient_accumulation_steps=settings.accumulate,
-        num_train_epochs=settings.epochs,
-        learning_rate=settings.lr,
-        lr_scheduler_type="constant_with_warmup" if settings.schedule == "constant" else settings.schedule,
-        warmup_steps=round(settings.warmup * n_steps),
-        bf16=settings.precision == "bfloat16",
-        progress=progress,
-        seed=seed,
-        folder=folder,
-        device=encoder.device,
-        tokenizer=encoder.tokenizer,
-        measure=lambda: values(predictions(model, task, inputs["dev"], collator)[0], task),
-    )
+@dataclass(frozen=True, eq=False)
+class _Data:
+    """A task, and the inputs of its items, that models are trained on and predict."""
+
+    task: TuningTask
+    inputs: Mapping[str, Inputs]
+    collator: Collator
+
+    def predicted(self, model: Any, split: str) -> pd.DataFrame:
+        """The predictions of a model for the items of a split."""
+        return predictions(model, self.task, self.inputs[split], self.collator)[0]
+
+    def fit(self, trained: Trained, seed: int, progress: Progress, *, folder: Path) -> list[dict[str, Any]]:
+        """Train a model in place, with its checkpoints in a folder; returns a record of each epoch."""
+        settings, rows = trained.settings, [row for row in self.inputs["train"].rows if row.is_learnable]
+        model, encoder = trained.model.to(trained.encoder.device), trained.encoder
+        n_steps = math.ceil(len(rows) / settings.batch_size) * settings.epochs
+        return train(
+            model,
+            rows,
+            self.collator,
+            ADAMW[settings.bias_correction](trained.groups(), lr=settings.lr),
+            clip_norm=settings.clip_norm,
+            checkpoint_every=settings.checkpoint_every,
+            remedy="set lr or clip_norm lower, or look for numbers in the data that are out of range",
+            loss=trained.loss if trained.has_own_loss else None,
+            per_device_train_batch_size=settings.batch_size // settings.accumulate,
+            gradient_accumulation_steps=settings.accumulate,
+            num_train_epochs=settings.epochs,
+            learning_rate=settings.lr,
+            lr_scheduler_type="constant_with_warmup" if settings.schedule == "constant" else settings.schedule,
+            warmup_steps=round(settings.warmup * n_steps),
+            bf16=settings.precision == "bfloat16",
+            progress=progress,
+            seed=seed,
+            folder=folder,
+            device=encoder.device,
+            tokenizer=encoder.tokenizer,
+            measure=lambda: values(self.predicted(model, "dev"), self.task),
+        )
 
 
 def _train_seed(
-    make: Callable[[], Trained],
-    task: TuningTask,
-    inputs: Mapping[str, Inputs],
-    collator: Collator,
-    folder: Path,
-    seed: int,
-    facts: Mapping[str, Any],
-    progress: Progress,
+    make: Callable[[], Trained], data: _Data, folder: Path, seed: int, facts: Mapping[str, Any], progress: Progress
 ) -> None:
     """Train a model from a seed, and write its folder with its record, of which ``facts`` are what seeds share."""
     started, began = datetime.now(UTC), time.monotonic()
-    fit = partial(_fit, task=task, inputs=inputs, collator=collator, seed=seed, progress=progress)
-    trained = make()
+    task, fit, trained = data.task, partial(data.fit, seed=seed, progress=progress), make()
     encoder, model, settings = trained.encoder, trained.model.to(trained.encoder.device), trained.settings
     n_zero = 0
     if settings.gate_penalty is not None:
@@ -578,22 +557,15 @@ def _train_seed(
         trained = trained.gated()
     if settings.sparsity:
         n_zero = prune(trained, folder / _BEFORE, seed, make=make, fit=fit)
-
-    def predicted(split: str) -> pd.DataFrame:
-        return predictions(model, task, inputs[split], collator)[0]
-
     history = fit(trained, folder=folder / _CHECKPOINTS)
-    gates = None if trained.gates is None else trained.gates.close()
-    if gates is not None:
-        del model.head_gates
-    frames = {name: predicted(name) for name in task.splits if name != "train"}
+    gates = trained.close_gates()
+    frames = {name: data.predicted(model, name) for name in task.splits if name != "train"}
     weights = list(model.parameters())
-    frozen = list(encoder.model.outermost.parameters()) if trained.is_frozen else []
-    fields = (*BOUNDS[:1], "stderr", *BOUNDS[1:], "ci_method")
+    frozen = list(encoder.model.outermost.parameters()) if settings.layers == "none" else []
 
     def plain(score: Bootstrap) -> dict[str, Any]:
-        row = score_rows([score])  # what is undefined is left out
-        return {name: row[name] for name in fields if isinstance(row[name], str) or math.isfinite(row[name])}
+        fields = {name: value for name, value in score_of(score, 0).items() if name != "metric"}
+        return {name: value for name, value in fields.items() if isinstance(value, str) or math.isfinite(value)}
 
     record = Record(
         format=1,
@@ -625,7 +597,7 @@ def _train_seed(
                 shutil.rmtree(folder / path.name, ignore_errors=True)
             path.replace(folder / path.name)
     of_splits = pd.concat([one.assign(split=name) for name, one in frames.items()])
-    RECORD.write(folder, record, {PREDICTIONS: frame_to_parquet(of_splits), CARD: card_of(record)})
+    RECORD.write(folder, record, {PREDICTIONS: frame_to_parquet(of_splits)})
 
 
 _OVER_ITEMS = "[ ] 95 %, over items; not over seeds"
@@ -682,9 +654,9 @@ class FineTunedGrid(Tables):
         rows: dict[Any, list[Any]] = {}
         for (metric, run), of_splits in frame.groupby(["metric", "run"], sort=False):
             *_, last = found = of_splits.to_dict("records")
-            rows[metric, run] = [titled(str(metric)), *(score_of(row, BOUNDS) for row in found)]
-            rows[metric, run] += [score_of(last, ["seed_sd"])] * (n_seeds > 1)
-            rows[metric, run] += [score_of(last, _DIFFERENCE)] * bool(others)
+            rows[metric, run] = [titled(str(metric)), *(_score(row, BOUNDS) for row in found)]
+            rows[metric, run] += [_score(last, ["seed_sd"])] * (n_seeds > 1)
+            rows[metric, run] += [_score(last, _DIFFERENCE)] * bool(others)
         baselines, constant = [], "mean of train" if record.kind == "numbers" else "majority of train"
         for metric in frame["metric"].unique():
             known = [record.majority.get(split, {}).get(metric) for split in splits]

@@ -16,7 +16,7 @@ import torch
 from safetensors.torch import load_file, save, save_file
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, mse_loss
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence, pad_sequence
 
 from bertology._files import explained_write_errors, real_path, write_atomically
 from bertology._machine import explained_shortage, quiet_loading
@@ -28,12 +28,11 @@ from bertology.encoders.interventions import head_projection
 from bertology.encoders.loading import TunableModel, blocks_of, load_tunable
 from bertology.encoders.sources import merge_adapters, one_line, save_model
 from bertology.errors import BertologyError, ModelError
-from bertology.finetuning._items import IGNORED, Collator, Inputs, Items, Kind, Row, TuningTask
+from bertology.finetuning._items import IGNORED, Collator, Inputs, Items, Row, TuningTask
 from bertology.finetuning._settings import FineTuneSettings
 
 _MOST_KEPT = 1 << 30
 _BATCH = 64
-_INPUTS = "input_ids", "attention_mask", "token_type_ids"
 
 
 def layers_read(features: str, n_layers: int, *, name: str) -> tuple[int, ...]:
@@ -71,21 +70,17 @@ class FrozenStates:
             return
         for rows in chain.from_iterable(split.batches(_BATCH) for split in inputs):
             states = self(rows, collator.inputs(rows))
-            self._kept |= {row.key: states[:, place, : len(row)].clone() for place, row in enumerate(rows)}
+            by_row = states.permute(1, 2, 0, 3)  # [input, piece, layer, dim]
+            self._kept |= {row.key: one[: len(row)].clone() for row, one in zip(rows, by_row, strict=True)}
 
     def __call__(self, rows: Sequence[Row], inputs: Mapping[str, Tensor]) -> Tensor:
         """The states of a batch; of padding they are arbitrary."""
         encoder = self._encoder
         if all(row.key in self._kept for row in rows):
-            shape = len(self._layers), *inputs["input_ids"].shape, encoder.dim
-            kept = torch.zeros(shape).to(encoder.device)
-            for place, row in enumerate(rows):
-                kept[:, place, : len(row)] = self._kept[row.key]
-            return kept
-        given = [inputs[name].to(encoder.device) if name in inputs else None for name in _INPUTS]
-        ids, mask, types = given
-        assert ids is not None
-        states = encoder.hidden_states(ids, mask, layers=self._layers, token_type_ids=types)
+            kept = pad_sequence([self._kept[row.key] for row in rows])  # [piece, input, layer, dim]
+            return kept.permute(2, 1, 0, 3).contiguous()
+        given: dict[str, Any] = {name: values.to(encoder.device) for name, values in inputs.items()}
+        states = encoder.hidden_states(**given, layers=self._layers)
         # Copies: what was computed in inference mode cannot take part in gradients.
         return torch.stack([states[layer] for layer in self._layers]).float().clone()
 
@@ -115,19 +110,18 @@ class FrozenHead(nn.Module):
     dimension (Conneau et al. 2017); of words their first piece; of answers each piece.
     """
 
-    def __init__(
-        self, encoder: Encoder, *, features: str, head: str, kind: Kind, are_pairs: bool, n_outputs: int
-    ) -> None:
+    def __init__(self, encoder: Encoder, task: TuningTask, settings: FineTuneSettings, items: Items) -> None:
         super().__init__()
-        self.layers = layers_read(features, encoder.n_layers, name=encoder.name)
-        self.kind, self.are_pairs = kind, are_pairs
-        self.mix = Mix(len(self.layers)) if features.startswith("sum_") else None
+        self.layers = layers_read(settings.features, encoder.n_layers, name=encoder.name)
+        self.kind, self.are_pairs = task.kind, task.kind in ("labels", "numbers") and items.are_pairs
+        self.mix = Mix(len(self.layers)) if settings.features.startswith("sum_") else None
         width = encoder.dim * (len(self.layers) if self.mix is None else 1)
         self.lstm: nn.LSTM | None = None
-        if head == "bilstm":
+        if settings.head == "bilstm":
             self.lstm = nn.LSTM(width, encoder.dim, num_layers=2, batch_first=True, bidirectional=True)
             width = 2 * encoder.dim
-        self.output = nn.Linear(width * (4 if are_pairs else 1), n_outputs)
+        n_outputs = len(task.labels) or (2 if task.kind == "answers" else 1)
+        self.output = nn.Linear(width * (4 if self.are_pairs else 1), n_outputs)
 
     def forward(
         self,
@@ -212,6 +206,13 @@ class Trained:
         model.head_gates = gates.to(encoder.device)
         return replace(self, gates=gates)
 
+    def close_gates(self) -> dict[str, float] | None:
+        """Multiply gates into the weights for good; returns them by the names of heads, None where there are none."""
+        if self.gates is None:
+            return None
+        del self.model.head_gates
+        return self.gates.close()
+
     def groups(self) -> list[dict[str, Any]]:
         """The weights that are trained as groups of an optimizer, gates with a learning rate of their own."""
         groups = weight_groups(self.model, self.settings.weight_decay)
@@ -220,11 +221,6 @@ class Trained:
             groups[0]["params"] = [weight for weight in groups[0]["params"] if weight is not gates]
             groups.append({"params": [gates], "weight_decay": 0.0, "lr": self.settings.gate_lr})
         return groups
-
-    @property
-    def is_frozen(self) -> bool:
-        """Whether only a head on the encoder is trained."""
-        return self.settings.layers == "none"
 
     def mix_weights(self) -> dict[str, float] | None:
         """The weight of each layer in a learned mix; None where there is none."""
@@ -235,13 +231,13 @@ class Trained:
 
     def save(self, folder: Path) -> None:
         """Write a model folder: the trained encoder with its head; adapters are merged into it and kept as well."""
-        tokenizer = self.encoder.tokenizer
-        model = self.encoder.model.outermost if self.is_frozen else self.model
+        tokenizer, is_frozen = self.encoder.tokenizer, self.settings.layers == "none"
+        model = self.encoder.model.outermost if is_frozen else self.model
         if self.settings.layers in ("lora", "ia3"):
             save_model(model, folder / ADAPTER, tokenizer=tokenizer)
             model = merge_adapters(model)
         save_model(model, folder, tokenizer=tokenizer)
-        if self.is_frozen:
+        if is_frozen:
             state = {name: value.detach().cpu().contiguous() for name, value in self.model.state_dict().items()}
             with explained_write_errors(folder):
                 save_file(state, folder / HEAD_FILE)
@@ -254,23 +250,23 @@ def build(
     *,
     seed: int,
     trust_remote_code: bool = False,
-    teacher: Any = None,
+    teacher: Path | None = None,
 ) -> Trained:
-    """A model to train, its new weights drawn by the seed, with a ``teacher``; with ``layers: none`` a head."""
+    """A model to train, its new weights drawn by the seed, with the folder of a ``teacher``; with ``layers: none`` a
+    head."""
     how, _, number = settings.layers.partition(":")
     if how == "none":
         if teacher is not None:
             raise BertologyError("teacher: a head on a frozen encoder learns labels alone: choose other layers")
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            return Trained(_frozen_head(encoder, task, settings, task.splits["train"]), encoder, settings)
-    if how == "lstm":
-        return Trained(_lstm(encoder, task, seed=seed), encoder, settings, teacher)
+            return Trained(FrozenHead(encoder, task, settings, task.splits["train"]), encoder, settings)
     if settings.features != "last" or settings.head != "linear":
         raise BertologyError("features and head are those of a frozen encoder: set layers to none, or leave them out")
-    labels = task.labels or None
+    given: dict[str, Any] = {"seed": seed, "trust_remote_code": trust_remote_code}
+    given["config"] = _lstm_config(encoder) if how == "lstm" else None
     with explained_shortage(f"loading model {encoder.name}"):
-        tunable = load_tunable(encoder, head=task.head, labels=labels, seed=seed, trust_remote_code=trust_remote_code)
+        tunable = load_tunable(encoder, head=task.head, labels=task.labels or None, **given)
     model = tunable.model
     if how in ("frozen", "top"):
         tunable.freeze_to(int(number) if how == "frozen" else encoder.n_layers - int(number))
@@ -278,53 +274,35 @@ def build(
         model = _with_adapters(tunable, encoder.source, task, settings, seed=seed)
     elif how == "adapters":
         _add_bottlenecks(tunable, settings.adapter_size, seed=seed)
-    return Trained(model, encoder, settings, teacher)
+    elif how == "lstm":
+        body: Any = encoder.model.body
+        model.lstm.embeddings.load_state_dict(body.get_input_embeddings().state_dict())
+    return Trained(model, encoder, settings, None if teacher is None else _teacher(teacher, encoder, task))
 
 
-def _lstm(encoder: Encoder, task: TuningTask, *, seed: int) -> Any:
-    """An encoder of LSTMs with a head for a task, and the embeddings of a model."""
-    if task.kind == "answers":
-        raise ModelError(f"layers lstm: an LSTM has no head for {task.name}: give labels or numbers")
-    of_words = task.head == "words"
-    kind: Any = architectures.LstmForTokenClassification if of_words else architectures.LstmForSequenceClassification
-    body: Any = encoder.model.body
-    table = body.get_input_embeddings().weight
-    labels = dict(enumerate(task.labels or ("number",)))
-    config = architectures.LstmConfig(
-        vocab_size=len(table),
-        hidden_size=table.shape[1],
+def _lstm_config(encoder: Encoder) -> Any:
+    """The configuration of an encoder of LSTMs on the embeddings of a model."""
+    table: Any = encoder.model.body.get_input_embeddings()  # type: ignore[operator]
+    return architectures.LstmConfig(
+        vocab_size=table.num_embeddings,
+        hidden_size=table.embedding_dim,
         num_hidden_layers=2,
         num_attention_heads=1,  # for the record
         max_position_embeddings=encoder.max_pieces,
         pad_token_id=encoder.pad_id,
-        id2label=labels,
-        label2id={label: number for number, label in labels.items()},
-        problem_type=None if task.labels else "regression",
     )
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        model = kind(config)
-    with torch.no_grad():
-        model.lstm.embeddings.weight.copy_(table)
-    return model
 
 
-def load_teacher(folder: Path, encoder: Encoder, task: TuningTask, settings: FineTuneSettings) -> Any:
-    """The model of a teacher that was fine-tuned with ``settings`` for a task, which reads what ``encoder`` reads."""
+def _teacher(folder: Path, encoder: Encoder, task: TuningTask) -> Any:
+    """The model of a teacher that was fine-tuned for the labels of a task, which reads what ``encoder`` reads."""
     own = load_encoder(str(folder), device=encoder.device)
     if own.tokenizer.get_vocab() != encoder.tokenizer.get_vocab():
         raise ModelError(f"teacher {folder}: it reads other subwords than {encoder.name}: give one with its tokenizer")
-    if settings.layers == "none" or task.kind == "answers":
-        which = "a head on a frozen encoder" if settings.layers == "none" else "answers"
+    is_frozen = (folder / HEAD_FILE).is_file()
+    if is_frozen or task.kind == "answers":
+        which = "a head on a frozen encoder" if is_frozen else "answers"
         raise ModelError(f"teacher {folder}: nothing is learned from {which}: give a tuned model of labels or numbers")
-    return reload(folder, own, task, settings, task.splits["train"]).to(encoder.device).requires_grad_(False).eval()
-
-
-def _frozen_head(encoder: Encoder, task: TuningTask, settings: FineTuneSettings, items: Items) -> FrozenHead:
-    are_pairs = task.kind in ("labels", "numbers") and items.are_pairs
-    n_outputs = len(task.labels) or (2 if task.kind == "answers" else 1)
-    kinds: dict[str, Any] = {"kind": task.kind, "are_pairs": are_pairs, "n_outputs": n_outputs}
-    return FrozenHead(encoder, features=settings.features, head=settings.head, **kinds)
+    return load_tunable(own, head=task.head, seed=None).model.to(encoder.device).requires_grad_(False).eval()
 
 
 def _with_adapters(
@@ -337,11 +315,9 @@ def _with_adapters(
         import peft
     model, kept = tunable.model, set[str]()
     # Modules with newly initialised weights: head modules known to peft, else the single layers.
-    for name in tunable.drawn:
-        top = model if hasattr(model, name) else model.base_model
-        path = name if top is model else f"{model.base_model_prefix}.{name}"
-        own = [place for place, layer in getattr(top, name).named_modules() if layer._parameters]
-        kept |= {path} if name in _TRAINED else {f"{path}.{place}".rstrip(".") for place in own}
+    for path in tunable.drawn:
+        own = [place for place, layer in model.get_submodule(path).named_modules() if layer._parameters]
+        kept |= {path} if path in _TRAINED else {f"{path}.{place}".rstrip(".") for place in own}
     kinds = {"sentence": "SEQ_CLS", "words": "TOKEN_CLS", "answers": "QUESTION_ANS"}
     common: dict[str, Any] = {"task_type": kinds[task.head], "modules_to_save": sorted(kept)}
     if settings.layers == "lora":
@@ -375,8 +351,8 @@ def _add_bottlenecks(tunable: TunableModel, size: int, *, seed: int) -> None:
             torch.manual_seed(seed)
             architectures.add_adapters(model, size)
     model.requires_grad_(False)
-    new = [getattr(model if hasattr(model, name) else model.base_model, name) for name in tunable.drawn]
-    parts = [one.bottleneck for one in model.modules() if isinstance(one, architectures.AdaptedLinear)]
+    new = map(model.get_submodule, tunable.drawn)
+    parts = [module for name, module in model.named_modules() if name.endswith(".bottleneck")]
     for module in (*new, *parts, *(one for one in model.modules() if type(one).__name__.endswith("Norm"))):
         module.requires_grad_(True)
 
@@ -385,7 +361,7 @@ def reload(folder: Path, encoder: Encoder, task: TuningTask, settings: FineTuneS
     """The module that :meth:`Trained.save` wrote, for predictions of items; ModelError where the head is missing."""
     if settings.layers != "none":
         return load_tunable(encoder, head=task.head, seed=None).model
-    head, path = _frozen_head(encoder, task, settings, items), folder / HEAD_FILE
+    head, path = FrozenHead(encoder, task, settings, items), folder / HEAD_FILE
     if not path.is_file():
         raise ModelError(f"{path}: no such file, the head of this model; fine-tune it again")
     head.load_state_dict(load_file(path))
@@ -496,15 +472,10 @@ _EPS = 1e-6
 def uncorrected_adamw(groups: Sequence[dict[str, Any]], lr: float) -> torch.optim.AdamW:
     """AdamW whose moments are not corrected for starting at 0, as the code of Devlin et al. (2019) has it."""
     optimizer = torch.optim.AdamW(groups, lr=lr, eps=_EPS)
-
-    def begin(*_: Any) -> None:
-        for weight in (weight for group in optimizer.param_groups for weight in group["params"]):
-            if weight.grad is not None and not optimizer.state[weight]:
-                # After so many steps the corrections are 1, exactly.
-                moments = {name: torch.zeros_like(weight) for name in ("exp_avg", "exp_avg_sq")}
-                optimizer.state[weight] = {"step": torch.tensor(1e6), **moments}
-
-    optimizer.register_step_pre_hook(begin)
+    for weight in (weight for group in optimizer.param_groups for weight in group["params"]):
+        # After so many steps the corrections are 1, exactly.
+        moments = {name: torch.zeros_like(weight) for name in ("exp_avg", "exp_avg_sq")}
+        optimizer.state[weight] = {"step": torch.tensor(1e6), **moments}
     return optimizer
 
 

@@ -45,11 +45,7 @@ _BATCH = 64
 _CONFIDENCE = 0.975
 Step = Callable[[], None]
 _DIRECTIONS, _START = 1, 2
-_HEADS: Mapping[str, HeadKind] = {
-    "SequenceClassification": "sentence",
-    "TokenClassification": "words",
-    "QuestionAnswering": "answers",
-}
+_POOLER = ".pooler."
 
 
 @contextlib.contextmanager
@@ -148,11 +144,9 @@ class Loss:
         """The loss at the present weights."""
         return math.fsum(float(summed) for summed in self.parts()) / self.n_items
 
-    @contextlib.contextmanager
-    def at(self, point: Tensor) -> Iterator[None]:
+    def at(self, point: Tensor) -> contextlib.AbstractContextManager[None]:
         """The module with the weights of a point inside the context."""
-        with placed(self.module, cut(self.module, point)):
-            yield
+        return placed(self.module, cut(self.module, point))
 
 
 def loss_of_masked(encoder: Encoder, sentences: Sentences, settings: LandscapeSettings) -> Loss:
@@ -176,8 +170,10 @@ def loss_of_masked(encoder: Encoder, sentences: Sentences, settings: LandscapeSe
     return Loss(module, "bits", sum(len(batch.distinct) for batch in batches), parts)
 
 
-def loss_of_task(encoder: Encoder, sentences: Sentences, settings: LandscapeSettings, head: Path) -> Loss:
-    """The loss of a fine-tuned model with its task head, as in training but without dropout."""
+def loss_of_task(
+    encoder: Encoder, sentences: Sentences, settings: LandscapeSettings, head: Path
+) -> tuple[Loss, HeadKind]:
+    """The loss of a fine-tuned model with its task head, as in training but without dropout; and the kind of head."""
     tuned = load_tuned(encoder, sentences)
     if tuned.record.settings.layers == "none":
         raise ModelError(f"{head}: its encoder was frozen, so the loss is that of a head alone; fine-tune layers of it")
@@ -196,7 +192,7 @@ def loss_of_task(encoder: Encoder, sentences: Sentences, settings: LandscapeSett
             yield output["loss"] * n_items * (1.0 if is_number else 1 / math.log(2))
 
     unit = "squared error" if is_number else "bits"
-    return Loss(module, unit, sum(number for _, number in batches), parts)
+    return Loss(module, unit, sum(number for _, number in batches), parts), tuned.record.task_of_labels.head
 
 
 class Objective:
@@ -205,10 +201,10 @@ class Objective:
     def __init__(
         self, source: ModelSource, head: Path | None, sentences: Sentences, settings: LandscapeSettings, device: str
     ) -> None:
-        self.is_of_task = head is not None
+        self.head: HeadKind | None = None
         self.encoder = load_encoder(source if head is None else str(head), device=device)
         if head is not None:
-            self.loss = loss_of_task(self.encoder, sentences, settings, head)
+            self.loss, self.head = loss_of_task(self.encoder, sentences, settings, head)
             return
         _check_masked(self.encoder)
         self.loss = loss_of_masked(self.encoder, sentences, settings)
@@ -219,35 +215,29 @@ class Objective:
         if encoder.tokenizer.get_vocab() != self.encoder.tokenizer.get_vocab():
             vocabulary = f"its vocabulary is not that of {own}"
             raise ModelError(f"model {encoder.name}: {vocabulary}; give models of one tokenizer")
-        reference = dict(self.loss.module.named_parameters())
-        body: Any = self.loss.module.base_model if self.is_of_task else nn.Module()
-        # names of the weights in the encoder without its pooler, which every model must have
-        in_body = {id(weight): name for name, weight in body.named_parameters() if not name.startswith("pooler.")}
-        names = {in_body[id(weight)]: name for name, weight in reference.items() if id(weight) in in_body}
-        found = self._named(encoder, names)
+        module: Any = self.loss.module
+        reference: dict[str, Tensor] = dict(module.named_parameters())
+        needed = reference
+        if self.head is None:
+            _check_masked(encoder)
+            found = dict(encoder.model.outermost.named_parameters())
+        else:
+            # Every model has the weights of the encoder; one without the head takes it, and the pooler, from this one.
+            body, other = f"{module.base_model_prefix}.", encoder.model.body
+            needed = {name: value for name, value in reference.items() if name.startswith(body) and _POOLER not in name}
+            found = {body + name: value for name, value in other.named_parameters() if _POOLER not in f".{name}"}
+            config: Any = other.config
+            is_alike = config.id2label == module.config.id2label
+            if is_alike and (config.architectures or [""])[0] == type(module).__name__:
+                found = dict(load_tunable(encoder, head=self.head, seed=None).model.named_parameters())
         for name, value in reference.items():
             if name in found and found[name].shape != value.shape:
                 shapes = f"{list(found[name].shape)}, and {list(value.shape)} in {own}"
                 raise ModelError(f"model {encoder.name}: {name} is {shapes}: give models of one shape")
-        needed = set(names.values() if self.is_of_task else reference)
-        if strange := sorted(found.keys() - reference.keys()) or sorted(needed - found.keys()):
+        if strange := sorted(found.keys() - reference.keys()) or sorted(needed.keys() - found.keys()):
             raise ModelError(f"model {encoder.name}: {strange[0]} is not both in it and in {own}: give others")
         values = [found.get(name, value).detach().to(value).flatten() for name, value in reference.items()]
         return torch.cat(values)
-
-    def _named(self, encoder: Encoder, names: Mapping[str, str]) -> dict[str, Tensor]:
-        """Weights of a model by their names in the loss's module; ``names`` are these by those in the encoder."""
-        if not self.is_of_task:
-            _check_masked(encoder)
-            return dict(encoder.model.outermost.named_parameters())
-        module: Any = self.loss.module
-        own = type(module).__name__
-        other: Any = encoder.model.body.config
-        if (other.architectures or [""])[0] == own and other.id2label == module.config.id2label:
-            head = next(kind for end, kind in _HEADS.items() if own.endswith(end))
-            return dict(load_tunable(encoder, head=head, seed=None).model.named_parameters())
-        found = encoder.model.body.named_parameters()
-        return {names.get(name, name): value for name, value in found if not name.startswith("pooler.")}
 
 
 def _check_masked(encoder: Encoder) -> None:

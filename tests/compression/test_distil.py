@@ -14,7 +14,7 @@ from torch.nn import functional
 from bertology import BertologyError, Compressed, compress, load_corpus, load_encoder
 from bertology._folder import own_folder
 from bertology.compression import Distil, Theseus
-from bertology.compression import _methods as _distil
+from bertology.compression._methods import Examples
 
 STEPS = 12
 
@@ -33,33 +33,23 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.mark.parametrize(("method", "layers"), [("distil", [1, 3]), ("theseus", [1, 2])])
-def test_the_student_comes_closer_to_its_teacher(
-    tiny_bert: Path, text: Path, tmp_path: Path, method: str, layers: list[int]
+@pytest.mark.parametrize(("kind", "layers", "share"), [(Distil, [1, 3], 0.9), (Theseus, [1, 2], 0.98)])
+def test_the_student_comes_closer_to_its_teacher_also_after_a_stop(
+    tiny_bert: Path, text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: Any, layers: Any, share: float
 ) -> None:
-    made = distil(tiny_bert, tmp_path / "student", method, corpus=str(text))
-    outcome = made.steps[0]["outcome"]
-    assert outcome["started_from_layers"] == layers
-    assert outcome["sentences"] == 54
-    assert outcome["loss_after"] < {"distil": 0.9, "theseus": 0.98}[method] * outcome["loss_before"]
-    student = made.encoder(device="cpu")
-    assert (student.n_layers, student.has_masked_lm_head) == (2, True)
-    assert not (made.path / "training").exists()
-    assert made.steps[0]["corpus"] == "some.txt"
-
-
-@pytest.mark.parametrize(("method", "kind"), [("distil", _distil.Imitation), ("theseus", _distil.Replacement)])
-def test_a_stopped_run_ends_with_the_same_weights(
-    tiny_bert: Path, text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str, kind: Any
-) -> None:
+    method, loss = kind.name, kind.loss
     whole = distil(tiny_bert, tmp_path / "whole", method, corpus=str(text))
-    loss: Any = kind.loss
+    outcome = whole.steps[0]["outcome"]
+    assert (outcome["started_from_layers"], outcome["sentences"]) == (layers, 54)
+    assert outcome["loss_after"] < share * outcome["loss_before"]
+    student = whole.encoder(device="cpu")
+    assert (student.n_layers, student.has_masked_lm_head, whole.steps[0]["corpus"]) == (2, True, "some.txt")
     taken = itertools.count()
 
-    def stop(lesson: Any, rows: Any) -> Any:
+    def stop(*given: Any) -> Any:
         if torch.is_grad_enabled() and next(taken) == 7:
             raise KeyboardInterrupt
-        return loss(lesson, rows)
+        return loss(*given)
 
     with monkeypatch.context() as patched:
         patched.setattr(kind, "loss", stop)
@@ -73,6 +63,7 @@ def test_a_stopped_run_ends_with_the_same_weights(
     assert one.keys() == other.keys()
     assert all(torch.equal(one[name], other[name]) for name in one)
     assert halves.record == whole.record
+    assert not (halves.path / "training").exists()
 
 
 def test_the_loss_is_the_formula_by_hand(tiny_bert: Path) -> None:
@@ -81,37 +72,31 @@ def test_the_loss_is_the_formula_by_hand(tiny_bert: Path) -> None:
         for weight in student.model.outermost.parameters():
             weight.mul_(1.1)
     method = Distil(layers=3, temperature=3.0, hidden_weight=0.5, attention_weight=0.7)
-    examples = _distil.Examples(method, teacher, load_corpus("pocket")["train"][:6])
-    lesson = _distil.Imitation(method, teacher, student)
-    rows = examples.drawn(0)
+    rows = Examples(method, teacher, load_corpus("pocket")["train"][:6]).drawn(0)
     real = rows["attention_mask"].bool()
+    both = real[:, None, :, None] & real[:, None, None, :]
+
+    def read(encoder: Any) -> tuple[Any, ...]:
+        """Probabilities of the masked pieces, hidden states, and scores of attention."""
+        output = encoder.model.with_head(rows["input_ids"], rows["attention_mask"], output_hidden_states=True)
+        scores = []
+        for block, state in zip(encoder.model.blocks, output.hidden_states[:-1], strict=True):
+            own = block.attention.self
+            query, key = (part(state).view(*real.shape, 4, 8).transpose(1, 2) for part in (own.query, own.key))
+            scores.append(query @ key.transpose(2, 3) / 8**0.5)
+        return (output.logits[rows["places"]] / 3).softmax(-1), output.hidden_states[1:], scores
+
     with torch.no_grad():
-        outputs = [
-            encoder.model.with_head(  # type: ignore[misc]
-                rows["input_ids"], rows["attention_mask"], output_hidden_states=True
-            )
-            for encoder in (teacher, student)
-        ]
-        wanted, got = ((output.logits[rows["places"]] / 3).softmax(-1) for output in outputs)
-        divergence = (wanted * (wanted / got).log()).sum(-1).mean()
-        differences = [
-            functional.mse_loss(one[real], other[real])
-            for one, other in zip(*(output.hidden_states[1:] for output in outputs), strict=True)
-        ]
-        expected = 9 * divergence + 0.5 * torch.stack(differences).mean()
-        both, layers = real[:, None, :, None] & real[:, None, None, :], []
-        for layer in range(3):
-            parts = []
-            for encoder, output in zip((teacher, student), outputs, strict=True):
-                own: Any = encoder.model.blocks[layer].attention.self  # type: ignore[union-attr]
-                query, key = (
-                    part(output.hidden_states[layer]).view(*real.shape, 4, 8).transpose(1, 2)
-                    for part in (own.query, own.key)
-                )
-                parts.append(query @ key.transpose(2, 3) / 8**0.5)
-            layers.append(((parts[0] - parts[1]) ** 2)[both.expand_as(parts[0])].mean())
-        expected = expected + 0.7 * torch.stack(layers).mean()
-    assert float(lesson.loss(rows).detach()) == pytest.approx(float(expected), rel=1e-4)
+        (wanted, *of_teacher), (got, *of_student) = read(teacher), read(student)
+        states, scores = (
+            list(zip(*both_models, strict=True)) for both_models in zip(of_teacher, of_student, strict=True)
+        )
+        expected = 9 * (wanted * (wanted / got).log()).sum(-1).mean()
+        expected += 0.5 * torch.stack([functional.mse_loss(one[real], other[real]) for one, other in states]).mean()
+        expected += (
+            0.7 * torch.stack([(one - other).square()[both.expand_as(one)].mean() for one, other in scores]).mean()
+        )
+    assert float(method.loss(teacher, student, rows).detach()) == pytest.approx(float(expected), rel=1e-4)
 
 
 def test_a_replacement_runs_through_both_models(tiny_bert: Path) -> None:
@@ -127,9 +112,7 @@ def test_a_replacement_runs_through_both_models(tiny_bert: Path) -> None:
     body.config.num_hidden_layers = 2  # type: ignore[union-attr]
     object.__setattr__(student, "n_layers", 2)
     method = Theseus(layers=2)
-    examples = _distil.Examples(method, teacher, load_corpus("pocket")["train"][:6])
-    lesson = _distil.Replacement(method, teacher, student)
-    rows = examples.drawn(0)
+    rows = Examples(method, teacher, load_corpus("pocket")["train"][:6]).drawn(0)
     mask = rows["attention_mask"][:, None, None].bool()
     with torch.no_grad():
         for replaced, run in (
@@ -144,9 +127,7 @@ def test_a_replacement_runs_through_both_models(tiny_bert: Path) -> None:
             logits = head.logits(head.features(state[rows["places"]]))
             expected = functional.cross_entropy(logits, rows["wanted"][rows["places"]])
             given = rows if replaced is None else {**rows, "replaced": torch.tensor(replaced)}
-            assert float(lesson.loss(given)) == pytest.approx(float(expected), rel=1e-5)
-    lesson.loss({**rows, "replaced": torch.tensor([False, True])})
-    assert list(lesson.finished().base_model.encoder.layer) == blocks
+            assert float(method.loss(teacher, student, given)) == pytest.approx(float(expected), rel=1e-5)
 
 
 def test_mistakes_are_one_line(tiny_bert: Path, text: Path, tmp_path: Path) -> None:

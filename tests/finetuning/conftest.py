@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bertology import Corpus, FineTuned, Sentence, finetune
+from bertology import Corpus, Encoder, FineTuned, Sentence, finetune, load_encoder
 from bertology.corpora import Sentences, Target
 from bertology.pocket import load_corpus
 
@@ -46,6 +46,12 @@ def numbered(sizes: dict[str, int]) -> Corpus:
 def subjects() -> Corpus:
     """Few sentences with the number of their subject."""
     return numbered(SIZES)
+
+
+@pytest.fixture(scope="session")
+def encoder(tiny_bert: Path) -> Encoder:
+    """The tiny BERT."""
+    return load_encoder(str(tiny_bert), device="cpu")
 
 
 Tune = Callable[..., FineTuned]

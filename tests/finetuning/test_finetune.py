@@ -82,7 +82,7 @@ def test_the_folder_is_whole(tune: Tune) -> None:
     assert record["history"][-1]["dev"]["accuracy"] == record["scores"]["dev"]["accuracy"]["value"]
     card = (folder / "README.md").read_text(encoding="utf-8")
     assert "sentence_label:number" in card
-    [line] = [line for line in card.splitlines() if line.startswith("| dev, accuracy, %")]
+    [line] = [line for line in card.splitlines() if "| accuracy, % |" in line and "majority" not in line]
     assert f" {100 * record['scores']['dev']['accuracy']['value']:.1f} [" in line
     assert "lr: 0.001" in card
     names = sorted(path.name for path in (folder / "checkpoints").iterdir())
@@ -115,13 +115,9 @@ def test_the_majority_of_train_stands_beside_the_scores(tune: Tune, subjects: Co
 
 
 def test_a_saved_model_gives_the_scores_of_its_record(tune: Tune, subjects: Corpus) -> None:
-    for settings in ({}, {"layers": "none", "features": "sum_all", "out": None}):
-        tuned = tune(
-            **{name: value for name, value in settings.items() if value is not None}, seeds=[1 + len(settings)]
-        )
-        found = tuned.evaluate(subjects, split="dev", device="cpu").set_index("metric")
-        expected = next(iter(tuned.records.values())).scores["dev"]
-        assert found["value"].to_dict() == pytest.approx({name: score["value"] for name, score in expected.items()})
+    tuned = tune(layers="none", features="sum_all")
+    found = tuned.evaluate(subjects, split="dev", device="cpu").set_index("metric")["value"].to_dict()
+    assert found == pytest.approx({name: score["value"] for name, score in tuned.record.scores["dev"].items()})
 
 
 def test_layers_up_to_k_stay_as_they_were(tune: Tune, tiny_bert: Path, tmp_path: Path) -> None:

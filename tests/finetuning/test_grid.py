@@ -84,21 +84,17 @@ def test_a_mistake_names_file_and_line(write: Write, old: str, new: str, message
 @pytest.fixture(scope="module")
 def trained(tiny_bert: Path, subjects: Corpus, tmp_path_factory: pytest.TempPathFactory) -> FineTunedGrid:
     """Three runs of which two have the same settings, one epoch each."""
-    return grid_of(tiny_bert, subjects, tmp_path_factory.mktemp("grid"))
-
-
-def grid_of(model: Path, corpus: Corpus, out: Path) -> FineTunedGrid:
     settings = {
         "name": "trial",
-        "model": model,
-        "corpus": corpus,
+        "model": tiny_bert,
+        "corpus": subjects,
         "tasks": ["sentence_label:number"],
         "runs": [{"id": "tuned"}, {"id": "again"}, {"id": "frozen", "layers": "none", "lr": 0.1, "epochs": 4}],
         "epochs": 1,
         "batch_size": 16,
         "lr": 1e-3,
     }
-    return finetune_grid(settings, out=out, device="cpu", progress=False)
+    return finetune_grid(settings, out=tmp_path_factory.mktemp("grid"), device="cpu", progress=False)
 
 
 def test_differences_from_the_first_run_are_paired(trained: FineTunedGrid) -> None:

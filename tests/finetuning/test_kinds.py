@@ -9,17 +9,12 @@ import numpy as np
 import pytest
 import torch
 
-from bertology import Corpus, Encoder, load_corpus, load_encoder, probe
+from bertology import Corpus, Encoder, load_corpus, probe
 from bertology.corpora import Sentences, question_sentence
 from bertology.finetuning._items import Collator, Inputs, TuningTask, encode, predictions, tuning_task
 from tests.finetuning.conftest import Tune
 
 WORDS = ["the", "boy", "girl", "king", "queen", "sees", "hears", "a", "dog", "cat", "bird", "old"]
-
-
-@pytest.fixture(scope="module")
-def encoder(tiny_bert: Path) -> Encoder:
-    return load_encoder(str(tiny_bert), device="cpu")
 
 
 class Oracle(torch.nn.Module):

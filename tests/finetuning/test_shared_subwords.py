@@ -7,18 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bertology import Corpus, Encoder, load_corpus, load_encoder
+from bertology import Corpus, Encoder, load_corpus
 from bertology.corpora import Sentence, Sentences
 from bertology.encoders.alignment import SHARED
 from bertology.finetuning._items import IGNORED, NONE_OF_ITS_OWN, encode, tuning_task
 from bertology.finetuning._run import load_tuned
 from tests.finetuning.conftest import Tune
 from tests.runner.test_shared_subwords import contracted, n_shared
-
-
-@pytest.fixture(scope="module")
-def encoder(tiny_bert: Path) -> Encoder:
-    return load_encoder(str(tiny_bert), device="cpu")
 
 
 @pytest.fixture(scope="module")
