@@ -270,39 +270,31 @@ def evaluate(
     """Evaluate a model on held-out text of each of its languages; its training mode is restored."""
     import torch
 
-    whole, shift = model, _PREDICTS_AT.get(held_out[0].settings.objective, 0)
-    if isinstance(model, torch.nn.ModuleDict):
-        model = model["generator"]
+    reader = model["generator"] if isinstance(model, torch.nn.ModuleDict) else model
+    shift = _PREDICTS_AT.get(held_out[0].settings.objective, 0)
 
-    def best(fact: Fact, logits: torch.Tensor) -> tuple[bool, bool]:
-        """Whether the object of a fact is the best piece of all, and whether it is the best candidate."""
-        names = candidates(fact.relation)
-        chosen = names[int(logits[[piece_id(tokenizer, name.lower()) for name in names]].argmax())]
-        return int(logits.argmax()) == piece_id(tokenizer, fact.object.lower()), chosen == fact.object
+    def number(word: str) -> int:
+        return piece_id(tokenizer, word.lower())
 
-    was_training = model.training
-    whole.train(False)
+    recalled, among, was_training = list[bool](), list[bool](), model.training
+    model.train(False)
     with torch.inference_mode():
-        on_text = [_on_held_out(whole, examples) for examples in held_out]
-        texts = [item.text for item in agreement]
-        scored = zip(agreement, _mask_logits(model, tokenizer, texts, shift=shift), strict=True)
-        right = [
-            bool(logits[piece_id(tokenizer, item.good)] > logits[piece_id(tokenizer, item.bad)])
-            for item, logits in scored
-        ]
+        on_text = [_on_held_out(model, examples) for examples in held_out]
+        asked = _mask_logits(reader, tokenizer, [item.text for item in agreement], shift=shift)
+        right = [bool(at[number(one.good)] > at[number(one.bad)]) for one, at in zip(agreement, asked, strict=True)]
         prompts = [fact.sentence().replace(fact.object, "[MASK]") for fact in facts]
-        recalled = [
-            best(fact, logits)
-            for fact, logits in zip(facts, _mask_logits(model, tokenizer, prompts, shift=shift), strict=True)
-        ]
-    whole.train(was_training)
+        for fact, at in zip(facts, _mask_logits(reader, tokenizer, prompts, shift=shift), strict=True):
+            recalled.append(int(at.argmax()) == number(fact.object))
+            names = candidates(fact.relation)
+            among.append(names[int(at[list(map(number, names))].argmax())] == fact.object)
+    model.train(was_training)
     exposures = [fact.n_stated for fact in facts]
     return Evaluation(
         **on_text[0],
         agreement_by_attractors=_shares([item.n_attractors for item in agreement], right),
         agreement_across_attractors=_shares([item.n_attractors > 0 for item in agreement], right).get(True),
-        fact_recall_by_exposure=_shares(exposures, [top for top, _ in recalled]),
-        candidate_recall_by_exposure=_shares(exposures, [among for _, among in recalled]),
+        fact_recall_by_exposure=_shares(exposures, recalled),
+        candidate_recall_by_exposure=_shares(exposures, among),
         second_masked_accuracy=on_text[1]["masked_accuracy"] if len(on_text) > 1 else None,
     )
 
@@ -319,38 +311,26 @@ def _on_held_out(model: Any, held_out: Examples) -> dict[str, Any]:
     import torch
     from torch.nn.functional import cross_entropy
 
-    is_right, nats, following, told = [], [], [], []
-    both = model if isinstance(model, torch.nn.ModuleDict) else None
-    reader = model if both is None else both["generator"]
+    right, nats, follows, replaced, told = (list[Any]() for _ in range(5))
     for step in range(min(_MOST_BATCHES, held_out.settings.held_out_documents)):
         batch = _tensors(held_out.batch(step), next(model.parameters()).device)
-        logits, nexts = _outputs(reader, batch)
-        rows, masks = torch.where(batch["masked_labels"] != IGNORED)
-        places, labels = batch["masked"][rows, masks], batch["masked_labels"][rows, masks]
-        predicted = logits[rows, places]
-        is_right.append(predicted.argmax(-1) == labels)
-        nats.append(cross_entropy(predicted, labels, reduction="none"))
-        if nexts is not None:
-            following.append((nexts.argmax(-1) == batch["next_labels"])[batch["next_labels"] != IGNORED])
-        if both is not None:
-            with torch.random.fork_rng(devices=[]):
-                torch.manual_seed(step)
-                _, ids, is_replaced = sample_replaced(reader, batch)
-            discriminator = both["discriminator"]
-            suspected = discriminator(**_inputs(discriminator, {**batch, "input_ids": ids})).logits > 0
-            told.append(torch.stack([suspected, is_replaced])[:, batch["attention_mask"] == 1])
-
-    def mean(parts: list[torch.Tensor]) -> float | None:
-        values = torch.cat(parts) if parts else torch.empty(0)
-        return float(values.double().mean()) if len(values) else None
-
-    suspected, is_replaced = torch.cat(told, 1) if told else (torch.empty(0), torch.empty(0))
-    recalls = [mean([(suspected == kind)[is_replaced == kind]]) or 0.0 for kind in (True, False)]
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(step)  # of samples of a generator
+            predicted, others, is_replaced = predictions(model, batch)
+        is_asked, is_piece = batch["masked_labels"] != IGNORED, batch["attention_mask"] == 1
+        labels = batch["masked_labels"][is_asked]
+        right += (predicted[is_asked].argmax(-1) == labels).tolist()
+        nats += cross_entropy(predicted[is_asked], labels, reduction="none").tolist()
+        if is_replaced is not None:
+            replaced += is_replaced[is_piece].tolist()
+            told += ((others > 0) == is_replaced)[is_piece].tolist()
+        elif others is not None:
+            follows += (others.argmax(-1) == batch["next_labels"])[batch["next_labels"] != IGNORED].tolist()
     return {
-        "masked_accuracy": mean(is_right),
-        "next_sentence_accuracy": mean(following),
-        "bits": (mean(nats) or 0.0) / math.log(2),
-        "replaced_accuracy": sum(recalls) / 2 if told else None,
+        "masked_accuracy": float(np.mean(right)),
+        "next_sentence_accuracy": float(np.mean(follows)) if follows else None,
+        "bits": float(np.mean(nats)) / math.log(2),
+        "replaced_accuracy": sum(_shares(replaced, told).values()) / 2 if told else None,
     }
 
 
@@ -358,12 +338,6 @@ def _inputs(model: Any, batch: Mapping[str, torch.Tensor]) -> dict[str, torch.Te
     """The part of a batch that a model reads."""
     taken = inspect.signature(model.forward).parameters
     return {name: batch[name] for name in INPUTS if name in batch and name in taken}
-
-
-def _outputs(model: Any, batch: Mapping[str, torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """The logits of all places ``[row, piece, entry]`` and those of pairs ``[row, 2]``, if the model has them."""
-    found = model(**_inputs(model, batch)).to_tuple()
-    return found[0], found[1] if len(found) > 1 else None
 
 
 _PREDICTS_AT = {"left_to_right": -1, "right_to_left": 1}
@@ -375,12 +349,11 @@ def _mask_logits(model: Any, tokenizer: Tokenizer, texts: Sequence[str], *, shif
     import torch
 
     for start in range(0, len(texts), 64):
-        encoded = [encoding.ids for encoding in tokenizer.encode_batch(list(texts[start : start + 64]))]
-        length = max(map(len, encoded))
-        ids = torch.tensor([row + [0] * (length - len(row)) for row in encoded], device=model.device)
-        logits, _ = _outputs(model, {"input_ids": ids, "attention_mask": (ids != 0).long()})
-        rows, places = torch.where(ids == piece_id(tokenizer, "[MASK]"))
-        yield from logits[rows, places + shift].cpu()
+        encoded = [torch.tensor(encoding.ids) for encoding in tokenizer.encode_batch(list(texts[start : start + 64]))]
+        ids = torch.nn.utils.rnn.pad_sequence(encoded, batch_first=True).to(model.device)
+        places = (ids == piece_id(tokenizer, "[MASK]")).nonzero()[:, 1:] + shift  # one mask in each text
+        batch = {"input_ids": ids, "attention_mask": (ids != 0).long(), "masked": places}
+        yield from predictions(model, batch)[0][:, 0].cpu()
 
 
 def model_card(settings: PretrainSettings, evaluation: Evaluation, *, vocabulary_size: int) -> str:
@@ -746,41 +719,54 @@ def _tensors(batch: Batch, device: Any = None) -> dict[str, torch.Tensor]:
     return {name: torch.from_numpy(values).to(device) for name, values in batch.items()}
 
 
-def pretraining_loss(model: Any, batch: dict[str, torch.Tensor]) -> torch.Tensor:
+def pretraining_loss(model: Any, batch: dict[str, torch.Tensor], *, weight: float = 1.0) -> torch.Tensor:
     """Cross-entropy of the pieces to predict plus that of the next sentence (Devlin et al. 2019, section 3.1).
 
-    Only places that predict go through the projection onto the vocabulary.
+    For replaced tokens it is the loss of the generator plus ``weight`` times that of its discriminator over all pieces
+    (Clark et al. 2020).
     """
-    from torch.nn.functional import cross_entropy
+    from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
-    predicted, following = _predictions(model, batch)
+    predicted, others, is_replaced = predictions(model, batch)
     loss = cross_entropy(predicted.flatten(0, 1), batch["masked_labels"].flatten())
-    if following is not None and (batch["next_labels"] >= 0).any():
-        loss = loss + cross_entropy(following, batch["next_labels"])
+    if is_replaced is not None:
+        is_piece = batch["attention_mask"] == 1
+        loss = loss + weight * binary_cross_entropy_with_logits(others[is_piece], is_replaced[is_piece].float())
+    elif others is not None and (batch["next_labels"] >= 0).any():
+        loss = loss + cross_entropy(others, batch["next_labels"])
     return loss
 
 
-_VOCABULARY_HEADS: Mapping[str, Callable[[Any, Any], Any]] = {
-    "bert": lambda model, states: model.cls.predictions(states),
-    "albert": lambda model, states: model.predictions(states),
-    "electra": lambda model, states: model.generator_lm_head(model.generator_predictions(states)),
-}
-"""Functions from a model and hidden states to logits, by family."""
+_VOCABULARY_HEADS = {"bert": "cls.predictions", "albert": "predictions", "electra": "generator_predictions"}
+"""Modules that hidden states go through to become logits, by family."""
 
 
-def _predictions(model: Any, batch: Mapping[str, torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """The logits of the places of a batch that predict ``[row, place, entry]``, and those of pairs ``[row, 2]``."""
+def predictions(model: Any, batch: Mapping[str, torch.Tensor]) -> tuple[torch.Tensor, Any, torch.Tensor | None]:
+    """The logits of the places of a batch that predict, ``[row, place, entry]``, and what else a model predicts.
+
+    That is for a BERT of pairs their logits ``[row, 2]``; and for a discriminator its logits ``[row, piece]`` with
+    ``[row, piece]`` whether its generator replaced a piece. All that a model lacks is None. Where the family is known,
+    only places that predict go through the projection onto the vocabulary.
+    """
+    import torch
+
+    if isinstance(model, torch.nn.ModuleDict):
+        logits, ids, is_replaced = sample_replaced(model["generator"], batch)
+        discriminator = model["discriminator"]
+        return logits, discriminator(**_inputs(discriminator, {**batch, "input_ids": ids})).logits, is_replaced
+
+    def at_places(values: torch.Tensor) -> torch.Tensor:
+        return values.gather(1, batch["masked"].unsqueeze(-1).expand(-1, -1, values.shape[-1]))
+
     head = _VOCABULARY_HEADS.get(model.config.model_type)
     if head is None:
-        logits, _ = _outputs(model, batch)
-        return logits.gather(1, batch["masked"].unsqueeze(-1).expand(-1, -1, logits.shape[-1])), None
-    hidden = model.base_model(**_inputs(model, batch))
-    states, pooled = hidden.last_hidden_state, hidden.get("pooler_output")
-    predicted = head(model, states.gather(1, batch["masked"].unsqueeze(-1).expand(-1, -1, states.shape[-1])))
-    if pooled is None:
-        return predicted, None
-    ranks = model.sop_classifier if model.config.model_type == "albert" else model.cls.seq_relationship
-    return predicted, ranks(pooled)
+        return at_places(model(**_inputs(model, batch)).logits), None, None
+    hook = model.get_submodule(head).register_forward_pre_hook(lambda module, given: (at_places(given[0]),))
+    try:
+        logits, *others = model(**_inputs(model, batch)).to_tuple()
+    finally:
+        hook.remove()
+    return logits, others[0] if others else None, None
 
 
 def sample_replaced(
@@ -794,7 +780,7 @@ def sample_replaced(
     """
     import torch
 
-    logits, _ = _predictions(generator, batch)
+    logits, *_ = predictions(generator, batch)
     chances: Any = torch.distributions.Categorical(logits=logits.detach())
     sampled = chances.sample()
     ids, places, labels = batch["input_ids"], batch["masked"], batch["masked_labels"]
@@ -803,16 +789,6 @@ def sample_replaced(
         ids.scatter(1, places, torch.where(labels == IGNORED, shown, pieces)) for pieces in (labels, sampled)
     )
     return logits, filled, filled != own
-
-
-def replaced_tokens_loss(model: Any, batch: dict[str, torch.Tensor], *, weight: float) -> torch.Tensor:
-    """The loss of a generator plus ``weight`` times that of its discriminator over all pieces (Clark et al. 2020)."""
-    from torch.nn.functional import cross_entropy
-
-    logits, ids, is_replaced = sample_replaced(model["generator"], batch)
-    given = _inputs(model["discriminator"], {**batch, "input_ids": ids})
-    told: torch.Tensor = model["discriminator"](**given, labels=is_replaced.long()).loss
-    return cross_entropy(logits.flatten(0, 1), batch["masked_labels"].flatten()) + weight * told
 
 
 def _train(
@@ -848,9 +824,7 @@ def _train(
     def loss(batch: dict[str, torch.Tensor]) -> torch.Tensor:
         if is_random:
             torch.manual_seed(settings.seed + step_now)  # so that a resumed run drops the same units, draws the same
-        if settings.objective == "replaced_tokens":
-            return replaced_tokens_loss(model, batch, weight=settings.discriminator_weight)
-        return pretraining_loss(model, batch)
+        return pretraining_loss(model, batch, weight=settings.discriminator_weight)
 
     def stepped(step: int, loss: float) -> None:
         nonlocal reported, step_now
