@@ -9,7 +9,7 @@ import platform
 import re
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import chain, pairwise
 from pathlib import Path
@@ -623,11 +623,16 @@ def _new_tokenizer(settings: PretrainSettings, known: Sequence[_Documents]) -> T
         )
     from transformers import AutoTokenizer
 
-    base = AutoTokenizer.from_pretrained(model_folder())
-    made: Tokenizer = base.train_new_from_iterator(
-        firsts, settings.vocabulary_size, show_progress=False
-    ).backend_tokenizer
+    made: Tokenizer = _learned(AutoTokenizer.from_pretrained(model_folder()), firsts, settings).backend_tokenizer
     return made
+
+
+def _learned(tokenizer: Any, sentences: Iterable[str], settings: PretrainSettings) -> Any:
+    """A tokenizer like another one, with a vocabulary learnt from a text; of WordPiece always the same one."""
+    if type(tokenizer.backend_tokenizer.model).__name__ != "WordPiece":
+        return tokenizer.train_new_from_iterator(sentences, settings.vocabulary_size, show_progress=False)
+    specials_alone = tokenizer.train_new_from_iterator([], 0, show_progress=False)
+    return extend(specials_alone, sentences, settings.vocabulary_size)
 
 
 def _continued(settings: PretrainSettings, sentences: Sequence[str]) -> tuple[Any, Any, int | None]:
@@ -666,7 +671,7 @@ def _continued(settings: PretrainSettings, sentences: Sequence[str]) -> tuple[An
             extend(tokenizer, sentences, settings.vocabulary_size)
             model.resize_token_embeddings(len(tokenizer), mean_resizing=False)
             return model, tokenizer, n_known
-        learned = tokenizer.train_new_from_iterator(sentences, settings.vocabulary_size, show_progress=False)
+        learned = _learned(tokenizer, sentences, settings)
         if learned.pad_token_id != tokenizer.pad_token_id:
             raise BertologyError(
                 f"tokenizer: a new one of {cut(place)} has its padding elsewhere; give own or extended"

@@ -354,7 +354,7 @@ def test_labels_are_where_the_sample_differs(tokenizer: Tokenizer) -> None:
     # A generator that is always right replaces nothing.
     certain = torch.nn.functional.one_hot(batch["masked_labels"].clamp(min=0), tokenizer.get_vocab_size()) * 1e4
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pretraining, "_predictions", lambda *_: (certain.float(), None))
+        patch.setattr(pretraining, "predictions", lambda *_: (certain.float(), None, None))
         _, ids, is_replaced = pretraining.sample_replaced(both["generator"], batch)
     assert not is_replaced.any()
     assert torch.equal(ids, own)
@@ -367,7 +367,7 @@ def test_a_discriminator_learns_what_was_replaced(tokenizer: Tokenizer) -> None:
     optimizer = torch.optim.AdamW(both.parameters(), lr=3e-3)
     for _ in range(60):
         torch.manual_seed(0)
-        pretraining.replaced_tokens_loss(both, batch, weight=50.0).backward()  # type: ignore[no-untyped-call]
+        pretraining.pretraining_loss(both, batch, weight=50.0).backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         optimizer.zero_grad()
     torch.manual_seed(0)
@@ -402,8 +402,7 @@ def test_a_killed_run_resumes_to_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: PretrainSettings
 ) -> None:
     whole = made(tmp_path / "whole", settings)
-    name = "replaced_tokens_loss" if settings.objective == "replaced_tokens" else "pretraining_loss"
-    loss, taken = getattr(pretraining, name), iter(range(100))
+    loss, taken = pretraining.pretraining_loss, iter(range(100))
 
     def dies(*args: Any, **options: Any) -> torch.Tensor:
         if next(taken) == 3:
@@ -411,7 +410,7 @@ def test_a_killed_run_resumes_to_the_same(
         found: torch.Tensor = loss(*args, **options)
         return found
 
-    monkeypatch.setattr(pretraining, name, dies)
+    monkeypatch.setattr(pretraining, "pretraining_loss", dies)
     with pytest.raises(KeyboardInterrupt):
         made(tmp_path / "killed", settings)
     killed = made(tmp_path / "killed", settings)
@@ -443,7 +442,8 @@ def test_a_text_of_ones_own(tmp_path: Path) -> None:
     assert pretraining._own_text(str(parted), 3) == (documents[:-3], documents[-3:])
     assert pretraining._own_text(str(lines), 3)[0] == [[" ".join(document)] for document in documents[:-3]]
     tokenizer = pretraining._new_tokenizer(own(lines), [documents])
-    assert tokenizer.get_vocab_size() == 300
+    assert tokenizer.get_vocab_size() == 305
+    assert tokenizer.to_str() == pretraining._new_tokenizer(own(lines), [documents]).to_str()
     whole, divided = (encode([[" ".join(documents[0])]], tokenizer, longest=longest) for longest in (None, 30))
     assert np.array_equal(whole.pieces, divided.pieces)
     assert divided.n_sentences > whole.n_sentences == 1
