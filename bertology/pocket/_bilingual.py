@@ -21,7 +21,6 @@ from bertology.pocket._words import (
     COMPANIES,
     COUNTRIES,
     HEAD,
-    SINGULAR,
     SURNAMES,
     TOWNS,
     Dice,
@@ -476,18 +475,9 @@ def ambiguous_forms() -> Mapping[str, frozenset[str]]:
     """Forms of nouns, verbs, adjectives and adverbs that have several senses, with their parts of speech."""
     words = lexicon("unseen")
     forms: dict[str, set[Word]] = {}
-    verbs = {frame.verb for frame in words.frames.items}
-    listed = [
-        *words.noun_words,
-        *(
-            form
-            for verb in verbs
-            for form in (verb.base, verb.past[SINGULAR], verb.participle, verb.gerund, *verb.present.values())
-        ),
-        *words.adjectives.items,
-        *(word for adverbs in words.adverbs.values() for word in adverbs.items),
-    ]
-    for word in listed:
+    others = [words.adjectives.items, *(adverbs.items for adverbs in words.adverbs.values())]
+    verbs = (frame.verb for frame in words.frames.items)
+    for word in (*words.noun_words, *_words_in(verbs), *chain.from_iterable(others)):
         forms.setdefault(word.form, set()).add(word)
     return {
         form: frozenset(word.upos for word in meant)
