@@ -181,10 +181,10 @@ def test_settings_that_only_training_finds_wrong(tmp_path: Path, change: dict[st
 def test_a_killed_run_resumes_to_the_same_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     loss, taken = pretraining.pretraining_loss, count()
 
-    def dies_at_step_four(model: Any, batch: Any) -> torch.Tensor:
+    def dies_at_step_four(model: Any, batch: Any, **options: Any) -> torch.Tensor:
         if next(taken) == 4:
             raise KeyboardInterrupt
-        return loss(model, batch)
+        return loss(model, batch, **options)
 
     whole = made(tmp_path / "whole", MICRO)
     monkeypatch.setattr(pretraining, "pretraining_loss", dies_at_step_four)
