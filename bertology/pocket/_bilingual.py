@@ -135,21 +135,12 @@ Order = Literal["same", "own", "reversed"]
 """Order of words in the second language: as in the first, its own, or that of the first reversed."""
 
 # What comes before the head (negative) and after it; parts of one rank keep their order.
-_RANKS = {
-    **{
-        "nsubj": -9,
-        "nsubj:pass": -9,
-        "obl:agent": -7,
-        "iobj": -6,
-        "obl": -5,
-        "obl:unmarked": -5,
-        "obj": -4,
-        "xcomp": -3,
-    },
-    **{"advmod": -2, "det": -2, "nmod:poss": -1},
-    **{"cop": 1, "aux": 2, "flat": 1, "compound": 1, "nummod": 2, "amod": 2, "nmod": 3, "acl:relcl": 4},
-    **{"case": 5, "ccomp": 5, "mark": 6, "advcl": 7, "conj": 8},
+_BY_RANK = {
+    **{-9: "nsubj nsubj:pass", -7: "obl:agent", -6: "iobj", -5: "obl obl:unmarked", -4: "obj", -3: "xcomp"},
+    **{-2: "advmod det", -1: "nmod:poss", 1: "cop flat compound", 2: "aux nummod amod", 3: "nmod", 4: "acl:relcl"},
+    **{5: "case ccomp", 6: "mark", 7: "advcl", 8: "conj"},
 }
+_RANKS = {relation: rank for rank, relations in _BY_RANK.items() for relation in relations.split()}
 _FIRST, _LAST = -10, 10
 _ABSORBED = {"have": "Perf", "be": "Prog"}
 _PARTICLES = {"case": "Gen", "mark": "Inf"}
@@ -498,13 +489,9 @@ def bilingual_documents(
     others = trees if second.parallel else document_trees(n_documents, seed=seed + _OTHER_SEED, stated=stated)
     dice = Dice(f"pocket switched words {seed}")
     for tree in trees:
-        pairs = [_switched(sentence, second, dice) for sentence in tree]
-        if second.switched or not second.parallel:  # words of each text are exchanged by draws of its own
-            other = tree if second.parallel else next(others)
-            translated = [_switched(sentence, second, dice)[1] for sentence in other]
-        else:
-            translated = [translation for _, translation in pairs]
-        yield [first for first, _ in pairs], translated
+        other = tree if second.parallel else next(others)  # words of each text are exchanged by draws of its own
+        firsts = [_switched(sentence, second, dice)[0] for sentence in tree]
+        yield firsts, [_switched(sentence, second, dice)[1] for sentence in other]
 
 
 def _switched(tree: Phrase, second: SecondLanguage, dice: Dice) -> tuple[str, str]:

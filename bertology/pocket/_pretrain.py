@@ -42,11 +42,7 @@ from bertology.pocket._examples import (
 from bertology.pocket._items import AgreementItem, agreement_items
 from bertology.pocket._recipe import PretrainSettings
 from bertology.pocket._texts import MODELS, model_folder, pretraining_documents
-from bertology.pocket._words import (
-    Fact,
-    candidates,
-    facts,
-)
+from bertology.pocket._words import Fact, candidates, facts
 
 if TYPE_CHECKING:
     import torch
@@ -145,9 +141,8 @@ def _stacked(settings: PretrainSettings) -> tuple[Any, Tokenizer]:
 
     source = _folder(str(settings.stack_from))
     asked = f"stack_from: {cut_path(source)}"
-    config = read_json(
-        source / "config.json", what="of a model", form=dict[str, Any], remedy="name one made by pretrain"
-    )
+    remedy = "name one made by pretrain"
+    config = read_json(source / "config.json", what="of a model", form=dict[str, Any], remedy=remedy)
     n_layers = config.get("num_hidden_layers")
     if config.get("model_type") != "bert" or not n_layers or settings.layers % n_layers:
         remedy = "give a BERT whose number of layers divides that of the recipe"
@@ -168,10 +163,7 @@ def _freeze(model: Any, n_known: int | None) -> None:
     import torch
 
     model.requires_grad_(False)
-    output = model.get_output_embeddings()
-    for weight in (model.get_input_embeddings().weight, output.weight, output.bias):
-        if weight is None or weight.requires_grad:
-            continue
+    for weight in _of_vocabulary(model):
         weight.requires_grad_(True)
         if n_known is not None:
             is_new = torch.arange(len(weight)) >= n_known
@@ -514,14 +506,15 @@ def _start(settings: PretrainSettings, echo: Echo) -> _Start:
         model = new_model(settings, tokenizer.get_vocab_size(), second_from=first_of_second(tokenizer))
     if settings.freeze != "none":
         _freeze(model, n_known)
-    encoded = encode(chain.from_iterable(text), tokenizer, longest=longest)
-    echo(f"{encoded.n_sentences} sentences, {len(encoded.pieces)} pieces, {tokenizer.get_vocab_size()} known")
-    examples = Examples(encoded, tokenizer, settings, specials)
+
+    def examples_of(documents: Iterable[list[str]], settings: PretrainSettings) -> Examples:
+        return Examples(encode(documents, tokenizer, longest=longest), tokenizer, settings, specials)
+
+    examples = examples_of(chain.from_iterable(text), settings)
+    n_sentences, n_pieces = examples.text.n_sentences, len(examples.text.pieces)
+    echo(f"{n_sentences} sentences, {n_pieces} pieces, {tokenizer.get_vocab_size()} known")
     _check_pairs(examples)
-    read = [
-        Examples(encode(documents, tokenizer, longest=longest), tokenizer, settings.held_out(), specials)
-        for documents in held_out
-    ]
+    read = [examples_of(documents, settings.held_out()) for documents in held_out]
 
     def save(folder: Path) -> None:
         if settings.start_from is None:
@@ -597,12 +590,10 @@ def _documents_of(sentences: Sentences, *, lines: bool) -> _Documents:
 
 def _check_pairs(examples: Examples) -> None:
     """Raise a BertologyError where the text has no pairs of the kind that are to be read."""
-    kind, text = examples.settings.next_sentence, examples.text
-    if examples.settings.alone_share == 1 or kind == "none":
-        return
-    if kind == "sentence_order" and not (np.bincount(text.document) > 1).any():
+    kind = "none" if examples.settings.alone_share == 1 else examples.settings.next_sentence
+    if kind == "sentence_order" and not (np.bincount(examples.text.document) > 1).any():
         raise BertologyError("next_sentence: no document of the text has two sentences; part documents by blank lines")
-    if kind == "next_sentence" and text.document[-1] == 0:
+    if kind == "next_sentence" and examples.text.document[-1] == 0:
         raise BertologyError("next_sentence: the text is one document, so none is from elsewhere; give none")
 
 
@@ -664,39 +655,39 @@ def _continued(settings: PretrainSettings, sentences: Sequence[str]) -> tuple[An
     read_as_declared(model.base_model)
     if settings.tokenizer == "own":
         return model, tokenizer, None
-    n_known = model.get_input_embeddings().num_embeddings
+    old = tokenizer.get_vocab()
+    is_new = settings.tokenizer == "new"
+    learned = (
+        _learned(tokenizer, sentences, settings) if is_new else extend(tokenizer, sentences, settings.vocabulary_size)
+    )
+    if learned.pad_token_id != specials[0]:
+        raise BertologyError(f"tokenizer: a new one of {cut(place)} has its padding elsewhere; give own or extended")
     with torch.random.fork_rng(devices=[]), quiet_loading():
         torch.manual_seed(settings.seed)
-        if settings.tokenizer == "extended":
-            extend(tokenizer, sentences, settings.vocabulary_size)
-            model.resize_token_embeddings(len(tokenizer), mean_resizing=False)
-            return model, tokenizer, n_known
-        learned = _learned(tokenizer, sentences, settings)
-        if learned.pad_token_id != tokenizer.pad_token_id:
-            raise BertologyError(
-                f"tokenizer: a new one of {cut(place)} has its padding elsewhere; give own or extended"
-            )
-        _exchange_vocabulary(model, tokenizer.get_vocab(), learned.get_vocab())
-    return model, learned, None
+        _exchange_vocabulary(model, old, learned.get_vocab())
+    return model, learned, None if is_new else len(old)
 
 
 def _exchange_vocabulary(model: Any, old: Mapping[str, int], new: Mapping[str, int]) -> None:
     """Give a model the entries of another vocabulary: known subwords keep embeddings and bias, others are drawn."""
     import torch
 
-    def weights() -> list[Any]:
-        output = model.get_output_embeddings()
-        return [model.get_input_embeddings().weight, output.weight, *([] if output.bias is None else [output.bias])]
-
-    before = [weight.detach().clone() for weight in weights()]
+    before = [weight.detach().clone() for weight in _of_vocabulary(model)]
     model.resize_token_embeddings(len(new), mean_resizing=False)
     spread = getattr(model.config, "initializer_range", 0.02)
     drawn = torch.randn(model.get_input_embeddings().weight.shape) * spread  # the same where the output is tied
     places, rows = zip(*((number, old[piece]) for piece, number in new.items() if piece in old), strict=True)
     with torch.no_grad():
-        for weight, known in zip(weights(), before, strict=True):
+        for weight, known in zip(_of_vocabulary(model), before, strict=True):
             weight.copy_(drawn if weight.ndim > 1 else torch.zeros_like(weight))
             weight[list(places)] = known[list(rows)]
+
+
+def _of_vocabulary(model: Any) -> list[Any]:
+    """The weights with an entry for each subword: embeddings, the output where it has others, and its bias."""
+    output = model.get_output_embeddings()
+    weights = (model.get_input_embeddings().weight, output.weight, output.bias)
+    return list({id(weight): weight for weight in weights if weight is not None}.values())
 
 
 def _items(settings: PretrainSettings, tokenizer: Tokenizer) -> Callable[[bool], dict[str, Any]]:
@@ -707,14 +698,12 @@ def _items(settings: PretrainSettings, tokenizer: Tokenizer) -> Callable[[bool],
     """
     if settings.text is not None or any(tokenizer.token_to_id(word) is None for word in whole_words()):
         return lambda at_last: {"agreement": (), "facts": ()}
-    agreement = {last: agreement_items(seed=settings.seed + last * _HELD_OUT_SEED) for last in (False, True)}
-    prompts = [*(item.text for items in agreement.values() for item in items), *(fact.sentence() for fact in facts())]
+    agreement = [agreement_items(seed=settings.seed + seed) for seed in (0, _HELD_OUT_SEED)]
+    prompts = [*(item.text for item in chain(*agreement)), *(fact.sentence() for fact in facts())]
     longest = max(len(encoding.ids) for encoding in tokenizer.encode_batch(prompts))
     if longest > settings.max_pieces:
-        raise BertologyError(
-            f"max_pieces is {settings.max_pieces}, but evaluation has prompts of {longest} pieces: "
-            f"give {longest} or more, or a larger vocabulary_size"
-        )
+        too_few = f"max_pieces is {settings.max_pieces}, but evaluation has prompts of {longest} pieces"
+        raise BertologyError(f"{too_few}: give {longest} or more, or a larger vocabulary_size")
     return lambda at_last: {"agreement": agreement[at_last], "facts": facts()}
 
 
@@ -808,7 +797,6 @@ def _train(
     from bertology._training import train, weight_groups
 
     model = start.model
-    is_random = settings.dropout or settings.start_from is not None or settings.objective == "replaced_tokens"
     decay = settings.weight_decay if settings.freeze == "none" else 0.0  # would change what is not to be trained
     steps, rates = zip(*settings.learning_rates, strict=True)
     losses: list[float] = []
@@ -827,8 +815,7 @@ def _train(
         keep(step)
 
     def loss(batch: dict[str, torch.Tensor]) -> torch.Tensor:
-        if is_random:
-            torch.manual_seed(settings.seed + step_now)  # so that a resumed run drops the same units, draws the same
+        torch.manual_seed(settings.seed + step_now)  # so that a resumed run drops the same units, draws the same
         return pretraining_loss(model, batch, weight=settings.discriminator_weight)
 
     def stepped(step: int, loss: float) -> None:
