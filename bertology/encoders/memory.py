@@ -331,7 +331,7 @@ class _SideBySide(nn.Module):
         super().__init__()
         self.bodies: Any = nn.ModuleList(bodies)
         weights = torch.cat([one.get_input_embeddings().weight for one in bodies], 1)
-        self.table = nn.Embedding(*weights.shape, _weight=weights.detach())
+        self.table = nn.Embedding(weights.shape[0], weights.shape[1], _weight=weights.detach())
         self.blocks = nn.ModuleList(map(_Beside, zip(*(one.encoder.layer for one in bodies), strict=True)))
 
     def forward(self, ids: Tensor, mask: Tensor | None) -> Tensor:
@@ -348,8 +348,9 @@ class _Beside(nn.ModuleList):
     """Two blocks, each of which reads its part of the states."""
 
     def forward(self, states: Tensor, seen: Sequence[Tensor]) -> Tensor:
-        parts = torch.split(states, [block.output.dense.out_features for block in self], -1)
-        return torch.cat([block(*read) for block, *read in zip(self, parts, seen, strict=True)], -1)
+        blocks: list[Any] = list(self)
+        parts = torch.split(states, [block.output.dense.out_features for block in blocks], -1)
+        return torch.cat([block(*read) for block, *read in zip(blocks, parts, seen, strict=True)], -1)
 
 
 def side_by_side(first: str | Path, second: str | Path, *, name: str | None = None) -> Encoder:

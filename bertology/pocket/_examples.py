@@ -55,12 +55,13 @@ def train_tokenizer(
     vocabulary_size: int,
     others: Iterable[str] = (),
     second: SecondLanguage | None = None,
+    of_pocket: bool = True,
 ) -> Tokenizer:
     """A lower-casing WordPiece tokenizer in the manner of BERT, with so many learnt pieces of each language.
 
-    Words of the first language that must be whole come on top where they were not learnt. The same text gives the same
-    vocabulary: the special tokens, and the pieces of each language in alphabetical order. A shifted second language has
-    the pieces of the first, one for one.
+    Letters, and words of the pocket world that must be whole, come on top where they were not learnt. The same text
+    gives the same vocabulary: the special tokens, and the pieces of each language in alphabetical order. A shifted
+    second language has the pieces of the first, one for one.
     """
     from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
@@ -73,7 +74,7 @@ def train_tokenizer(
         letters = {prefix + letter for letter in alphabet for prefix in ("", _CONTINUES)}
         return learn_pieces(_words(texts, tokenizer), vocabulary_size) | letters
 
-    pieces = sorted(learned(sentences, _ALPHABET) | set(whole_words()))
+    pieces = sorted(learned(sentences, _ALPHABET).union(whole_words() if of_pocket else ()))
     if second is not None and second.fake:
         pieces += list(map(transliterated, pieces))
     elif second is not None:
@@ -99,8 +100,8 @@ def _words(texts: Iterable[str], tokenizer: Tokenizer) -> Counter[str]:
     return counts
 
 
-def extend(tokenizer: Any, sentences: Iterable[str], size: int) -> Any:
-    """Put subwords that are learnt from a text after those of a WordPiece tokenizer of transformers, which is returned.
+def extend(tokenizer: Any, sentences: Iterable[str], size: int) -> None:
+    """Put subwords that are learnt from a text after those of a WordPiece tokenizer of transformers, in place.
 
     Raises:
         BertologyError: it is a tokenizer of another kind.
@@ -114,7 +115,6 @@ def extend(tokenizer: Any, sentences: Iterable[str], size: int) -> Any:
     for piece in sorted(learn_pieces(_words(sentences, backend), size).difference(vocabulary)):
         vocabulary[piece] = len(vocabulary)
     backend.model = WordPiece(vocabulary, unk_token=tokenizer.unk_token)
-    return tokenizer
 
 
 def save_tokenizer(tokenizer: Tokenizer, folder: Path, *, max_pieces: int) -> None:

@@ -48,9 +48,6 @@ if TYPE_CHECKING:
     import torch
     from tokenizers import Tokenizer
 
-_TIED = {"cls.predictions.decoder.weight", "cls.predictions.decoder.bias", "generator_lm_head.weight"}
-_TIED |= {"predictions.decoder.weight", "predictions.decoder.bias"}
-"""Weights that are embeddings, or the bias, by another name."""
 _OF_BLOCK = re.compile(r"(\.layer\.)(\d+)\.")
 
 
@@ -182,7 +179,7 @@ def save_model(model: Any, tokenizer: Tokenizer, folder: Path) -> None:
         model = model["discriminator"]
     weights = {}
     for name, tensor in model.state_dict().items():
-        if name not in _TIED and tensor.is_floating_point():
+        if name not in (model._tied_weights_keys or ()) and tensor.is_floating_point():
             weights[name] = tensor.detach().to("cpu", torch.float16).contiguous()
             if not torch.isfinite(weights[name]).all():
                 reason = f"a weight of {name} is not finite in float16: lower learning_rates or initializer_range"
@@ -238,17 +235,15 @@ class Evaluation:
 
         masked = [f"{one:.1%}" for one in (self.masked_accuracy, self.second_masked_accuracy) if one is not None]
         following, bits = self.next_sentence_accuracy, "" if self.bits is None else f" ({self.bits:.3f} bits)"
-        line = f"masked {' and '.join(masked)}{bits}"
-        line += f", next sentence {'not asked' if following is None else f'{following:.1%}'}"
+        parts = [f"masked {' and '.join(masked)}{bits}"]
+        parts.append(f"next sentence {'not asked' if following is None else f'{following:.1%}'}")
         if self.replaced_accuracy is not None:
-            line += f", replaced {self.replaced_accuracy:.1%} (chance 50%)"
-        if not self.agreement_by_attractors:
-            return line
-        return (
-            f"{line}, agreement by attractors {table(self.agreement_by_attractors)}, "
-            f"facts by exposure {table(self.fact_recall_by_exposure)} "
-            f"(among candidates {table(self.candidate_recall_by_exposure)})"
-        )
+            parts.append(f"replaced {self.replaced_accuracy:.1%} (chance 50%)")
+        if self.agreement_by_attractors:
+            parts.append(f"agreement by attractors {table(self.agreement_by_attractors)}")
+            among = f"(among candidates {table(self.candidate_recall_by_exposure)})"
+            parts.append(f"facts by exposure {table(self.fact_recall_by_exposure)} {among}")
+        return ", ".join(parts)
 
 
 def evaluate(
@@ -502,7 +497,14 @@ def _start(settings: PretrainSettings, echo: Echo) -> _Start:
     elif settings.stack_from is not None:
         model, tokenizer = _stacked(settings)
     else:
-        tokenizer = _new_tokenizer(settings, known)
+        firsts, *others = (chain.from_iterable(documents) for documents in known)
+        tokenizer = train_tokenizer(
+            firsts,
+            vocabulary_size=settings.vocabulary_size,
+            others=chain.from_iterable(others),
+            second=settings.second_language,
+            of_pocket=settings.text is None,
+        )
         model = new_model(settings, tokenizer.get_vocab_size(), second_from=first_of_second(tokenizer))
     if settings.freeze != "none":
         _freeze(model, n_known)
@@ -602,30 +604,6 @@ def _folder(name: str) -> Path:
     return model_folder(name) if name in MODELS else Path(name).expanduser()
 
 
-def _new_tokenizer(settings: PretrainSettings, known: Sequence[_Documents]) -> Tokenizer:
-    """A tokenizer whose vocabulary is learnt from a text."""
-    firsts, *others = (chain.from_iterable(documents) for documents in known)
-    if settings.text is None:
-        return train_tokenizer(
-            firsts,
-            vocabulary_size=settings.vocabulary_size,
-            others=chain.from_iterable(others),
-            second=settings.second_language,
-        )
-    from transformers import AutoTokenizer
-
-    made: Tokenizer = _learned(AutoTokenizer.from_pretrained(model_folder()), firsts, settings).backend_tokenizer
-    return made
-
-
-def _learned(tokenizer: Any, sentences: Iterable[str], settings: PretrainSettings) -> Any:
-    """A tokenizer like another one, with a vocabulary learnt from a text; of WordPiece always the same one."""
-    if type(tokenizer.backend_tokenizer.model).__name__ != "WordPiece":
-        return tokenizer.train_new_from_iterator(sentences, settings.vocabulary_size, show_progress=False)
-    specials_alone = tokenizer.train_new_from_iterator([], 0, show_progress=False)
-    return extend(specials_alone, sentences, settings.vocabulary_size)
-
-
 def _continued(settings: PretrainSettings, sentences: Sequence[str]) -> tuple[Any, Any, int | None]:
     """The model that training starts from, its tokenizer, and how many entries it knew if the vocabulary is extended.
 
@@ -655,11 +633,13 @@ def _continued(settings: PretrainSettings, sentences: Sequence[str]) -> tuple[An
     read_as_declared(model.base_model)
     if settings.tokenizer == "own":
         return model, tokenizer, None
-    old = tokenizer.get_vocab()
-    is_new = settings.tokenizer == "new"
-    learned = (
-        _learned(tokenizer, sentences, settings) if is_new else extend(tokenizer, sentences, settings.vocabulary_size)
-    )
+    learned, old, is_new = tokenizer, tokenizer.get_vocab(), settings.tokenizer == "new"
+    is_word_piece = type(tokenizer.backend_tokenizer.model).__name__ == "WordPiece"
+    if is_new:  # with special tokens alone, where subwords are learnt here: always the same ones
+        text = [] if is_word_piece else sentences
+        learned = tokenizer.train_new_from_iterator(text, settings.vocabulary_size, show_progress=False)
+    if is_word_piece or not is_new:
+        extend(learned, sentences, settings.vocabulary_size)
     if learned.pad_token_id != specials[0]:
         raise BertologyError(f"tokenizer: a new one of {cut(place)} has its padding elsewhere; give own or extended")
     with torch.random.fork_rng(devices=[]), quiet_loading():
