@@ -542,8 +542,10 @@ def _texts(settings: PretrainSettings, echo: Echo) -> tuple[list[_Documents], li
     echo(f"writing {settings.documents} documents" + " in two languages" * (settings.second_language is not None))
     text = _documents(settings, settings.documents)
     # Words of the other language among those of one are no part of its vocabulary, nor of what is evaluated.
-    apart = settings.apart()
-    known = text if apart == settings else _documents(apart, min(settings.documents, _TOKENIZER_DOCUMENTS))
+    second, apart, known = settings.second_language, settings, text
+    if second is not None and second.switched:
+        apart = settings.model_copy(update={"second_language": second.model_copy(update={"switched": 0.0})})
+        known = _documents(apart, min(settings.documents, _TOKENIZER_DOCUMENTS))
     known = [documents[:_TOKENIZER_DOCUMENTS] for documents in known]
     return text, known, _documents(apart, settings.held_out_documents, seed=_HELD_OUT_SEED, stated=())
 
@@ -766,11 +768,7 @@ def sample_replaced(
 
 
 def _train(
-    settings: PretrainSettings,
-    start: _Start,
-    out: Path,
-    measured: Callable[[int], Evaluation],
-    echo: Echo,
+    settings: PretrainSettings, start: _Start, out: Path, measured: Callable[[int], Evaluation], echo: Echo
 ) -> None:
     import torch
 
@@ -780,16 +778,15 @@ def _train(
     decay = settings.weight_decay if settings.freeze == "none" else 0.0  # would change what is not to be trained
     steps, rates = zip(*settings.learning_rates, strict=True)
     losses: list[float] = []
-    first = step_now = 0
-    begun = reported = time.monotonic()
+    step_now, reported = 0, time.monotonic()
 
     def keep(step: int) -> None:
         if step in settings.keep_checkpoints:
             start.save(out / "checkpoints" / f"step-{step:06d}")
 
     def began(step: int, n_steps: int) -> None:
-        nonlocal first, step_now
-        first = step_now = step
+        nonlocal step_now
+        step_now = step
         if step:
             echo(f"going on from step {step}")
         keep(step)
@@ -805,11 +802,11 @@ def _train(
         keep(step)
         if step % settings.evaluate_every == 0 and step < settings.steps:
             measured(step)
-        if time.monotonic() - reported > _REPORT_SECONDS:
-            reported = time.monotonic()
-            rate = (step - first) / (reported - begun)
-            left, mean = (settings.steps - step) / rate / 60, sum(losses) / len(losses)
+        if (spent := time.monotonic() - reported) > _REPORT_SECONDS:
+            rate, mean = len(losses) / spent, sum(losses) / len(losses)
+            left = (settings.steps - step) / rate / 60
             echo(f"step {step}/{settings.steps}, loss {mean:.3f}, {rate:.1f} steps/s, {left:.0f} min left")
+            reported = time.monotonic()
             losses.clear()
 
     train(

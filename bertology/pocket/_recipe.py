@@ -242,13 +242,6 @@ class PretrainSettings(BaseModel):
         objective = "masked" if self.objective == "spans" else self.objective
         return self.model_copy(update={"objective": objective, "masking": "dynamic"})
 
-    def apart(self) -> PretrainSettings:
-        """These settings without words of one language in the text of the other."""
-        second = self.second_language
-        if second is None or not second.switched:
-            return self
-        return self.model_copy(update={"second_language": second.model_copy(update={"switched": 0.0})})
-
 
 def load_settings(path: Path, *, changes: Sequence[str] = ()) -> PretrainSettings:
     """Read a recipe.
