@@ -45,11 +45,14 @@ _SCRIPT = str.maketrans({**dict(zip(_LATIN + _LATIN.upper(), _OTHER + _OTHER.upp
 _SCRIPT_LETTERS = frozenset(map(str, _SCRIPT.values()))
 
 _CONSONANTS, _VOWELS = "bdgklmprsz", "aiou"
-SUFFIXES: Mapping[str, str] = {
-    **{"Plur": "fe", "Def": "te", "Acc": "ne", "Dat": "ve", "Gen": "he"},
-    **{"Pass": "nef", "Perf": "hef", "Prog": "vet", "Inf": "ten", "Past": "fet", "Pres": "net", "Agr": "hen"},
+SUFFIXES: Mapping[str, tuple[str, str]] = {
+    **{"Plur": ("fe", "Number=Plur"), "Def": ("te", "Definite=Def"), "Acc": ("ne", "Case=Acc")},
+    **{"Dat": ("ve", "Case=Dat"), "Gen": ("he", "Case=Gen"), "Pass": ("nef", "Voice=Pass")},
+    **{"Perf": ("hef", "Aspect=Perf"), "Prog": ("vet", "Aspect=Prog"), "Inf": ("ten", "VerbForm=Inf")},
+    **{"Past": ("fet", "Tense=Past"), "Pres": ("net", "Tense=Pres"), "Agr": ("hen", "Number=Plur")},
 }
-"""Suffixes by what they mark, in Latin letters; they have vowels and consonants that stems do not have."""
+"""Suffixes by what they mark, in Latin letters, and their features; they have vowels and consonants that stems do not
+have."""
 _CLOSED = frozenset({"DET", "PRON", "ADP", "SCONJ", "CCONJ", "PART", "AUX"})
 
 
@@ -223,21 +226,14 @@ class Translator:
             suffixes.add("Plur")
         elif word.upos in ("VERB", "AUX") and not suffixes & {"Past", "Pres"}:  # an auxiliary may have taken tense
             suffixes.update(_finite(word))
-        chosen = [name for name in SUFFIXES if name in suffixes]
-        stem, ending = dictionary()[sense_of(word, marks.particle)], "".join(SUFFIXES[name] for name in chosen)
+        chosen = [(suffix, feature) for name, (suffix, feature) in SUFFIXES.items() if name in suffixes]
+        stem, ending = dictionary()[sense_of(word, marks.particle)], "".join(suffix for suffix, _ in chosen)
         if word.lemma in alike(self.anchors):
             lemma = word.lemma
         else:
             lemma = transliterated(stem.capitalize() if word.upos == "PROPN" else stem)
-        form, feats = lemma + transliterated(ending), "|".join(sorted(_FEATS[name] for name in chosen)) or None
+        form, feats = lemma + transliterated(ending), "|".join(sorted(feature for _, feature in chosen)) or None
         return Word(form, lemma, word.upos, word.upos, feats, novelty=word.novelty, sure=sure, possible=marks.possible)
-
-
-_FEATS = {
-    **{"Plur": "Number=Plur", "Def": "Definite=Def", "Acc": "Case=Acc", "Dat": "Case=Dat", "Gen": "Case=Gen"},
-    **{"Pass": "Voice=Pass", "Perf": "Aspect=Perf", "Prog": "Aspect=Prog", "Inf": "VerbForm=Inf"},
-    **{"Past": "Tense=Past", "Pres": "Tense=Pres", "Agr": "Number=Plur"},
-}
 
 
 def _absorbed(parts: Sequence[Part], marks: _Marks) -> tuple[list[Part], _Marks]:

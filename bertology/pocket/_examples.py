@@ -422,10 +422,9 @@ class Examples:
             segments: list[Segments] = [(self._pieces(one, one + 1), None, IGNORED) for one in sentences]
             batch, places = self._laid_out(segments, 2 + max(len(pieces) for pieces, _, _ in segments))
             masked, labels = self._mask(chance, self.settings.salience_from, batch, places)
-            rows, masks = np.nonzero(labels != IGNORED)
-            columns = masked[rows, masks]
-            is_masked[places[rows, columns]] = True
-            shown[places[rows, columns]] = batch["input_ids"][rows, columns]
+            drawn, disguised = (np.take_along_axis(of, masked, 1) for of in (places, batch["input_ids"]))
+            is_masked[drawn[labels != IGNORED]] = True
+            shown[drawn[labels != IGNORED]] = disguised[labels != IGNORED]
         return is_masked, shown
 
     def _mask(

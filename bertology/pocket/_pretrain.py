@@ -351,11 +351,8 @@ def model_card(settings: PretrainSettings, evaluation: Evaluation, *, vocabulary
     templates.filters["percent"] = lambda share, digits=0: f"{share:.{digits}%}"
     templates.filters["fill"] = lambda text: fill(" ".join(text.split()), width=120)
     predicted = "from one side" if settings.is_one_sided else "masked as in training"
-    pairs = (
-        "sentences in order or exchanged"
-        if settings.next_sentence == "sentence_order"
-        else "next sentence or random sentence"
-    )
+    is_order = settings.next_sentence == "sentence_order"
+    pairs = "sentences in order or exchanged" if is_order else "next sentence or random sentence"
     held_out = [
         (f"pieces of held-out text, {predicted}, exactly", evaluation.masked_accuracy),
         ("the same of the second language", evaluation.second_masked_accuracy),
