@@ -19,10 +19,11 @@ from bertology.corpora import Corpus, Sentence, Sentences, load_corpus
 from bertology.encoders import model_fingerprint, model_shape, resolve_model
 from bertology.errors import BertologyError, FitError
 from bertology.families.request import CorpusSettings, parse_layers
+from bertology.families.trees import TreeProbe
 from bertology.measures.trees import rooted, spanning_trees
 from bertology.probing.items import scored_words
 from bertology.results import Results, read_results
-from bertology.results.predictions import KEPT, TreeProbe
+from bertology.results.predictions import KEPT
 from bertology.results.trees import TreeReading
 from bertology.runner import ProbeRequest, run_probes
 from bertology.runner.experiment import Experiment, ModelSettings, load_experiment

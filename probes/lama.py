@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertology import pocket
-from bertology.cloze import MASK, ClozeItem, ClozeItems, ClozeProbe, Prompt, ask
+from bertology.cloze import MASK, ClozeItem, ClozeItems, ClozeProbe, Prompt
 from bertology.cloze.probes import with_ignored
 from bertology.corpora.prompts.lama import read_lama, read_pararel, read_primed
 from bertology.measures import Metric, find_metric
@@ -131,6 +131,8 @@ class Unguessed(Lama):
 
     def regrouped(self, items: ClozeItems, encoder: "Encoder") -> ClozeItems:
         """Facts that a filter leaves out in groups of their own; the name is asked about those that the first keeps."""
+        from bertology.cloze import ask  # imports torch
+
         is_part = [bool(item.subject) and item.answer.lower() in item.subject.lower() for item in items.items]
         prompts, owners = list[Prompt](), list[int]()
         for number, item in enumerate(items.items):

@@ -15,6 +15,7 @@ from bertology._settings import read_yaml
 from bertology.finetuning import grid_schema
 from bertology.landscapes import landscape_schema
 from bertology.pocket import recipe_schema
+from bertology.primer import claims_schema
 from bertology.runner.experiment import experiment_schema
 
 EXPERIMENTS = Path(__file__).parents[1] / "experiments"
@@ -23,6 +24,7 @@ SCHEMAS: Mapping[str, tuple[str, Callable[[], Mapping[str, Any]]]] = {
     "finetune": ("finetune", grid_schema),
     "landscape": ("landscape", landscape_schema),
     "pretrain": ("pretrain", recipe_schema),
+    "primer": ("primer", claims_schema),
 }
 """By command the name of the file in ``experiments/``, and what makes it."""
 

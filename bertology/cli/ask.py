@@ -123,7 +123,7 @@ def compare(
 @command(
     "how-to/primer",
     "bertology primer --model pocket --section 3.1",
-    "bertology primer --model bert-base-cased,roberta-base --treebank ud:en_ewt --out runs/primer",
+    "bertology primer --model bert-base-cased --treebank ud:en_ewt",
     settings="model layers seeds dtype device revision trust_remote_code",
     model="pocket",
 )

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, cast
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bertology.errors import FitError
 from bertology.families.contract import Counts, FitCells, FitGroup, Resources
 from bertology.families.request import ReadoutConfig
 from bertology.families.vectors import Baseline, CellWriter, TaskData, VectorFamily, task_data
@@ -18,9 +19,11 @@ from bertology.measures.trees import rooted, spanning_trees, tree_depths
 from bertology.probing import ControlNote, Probe, RepresentationProbe
 from bertology.probing.items import TreeExamples
 from bertology.readouts import ReadoutKind, readout_kind
-from bertology.results.predictions import KEPT, Kept, Stopwatch, TreeProbe, read_labels, read_scores
+from bertology.results.predictions import KEPT, Kept, KeptProbe, Stopwatch, read_labels, read_scores
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from bertology.readouts.structural import FittedStructural
 
 
@@ -97,6 +100,53 @@ class _Trees(VectorFamily):
         kept = read_labels(run, ids)
         agreement, _ = read_scores(run, ids)
         return count_trees(kept.gold, kept.pred, kept.labels, agreement, count_kind=metrics[0].count_kind)
+
+
+@dataclass(frozen=True, eq=False)
+class TreeProbe(KeptProbe):
+    """Linear maps of one layer: ``distance [dim, rank]``, ``depth [dim, rank]``, ``relation [dim + 1, relation]`` (its
+    last row is what is added), or several of these."""
+
+    parts: ClassVar[tuple[str, ...]] = ("distance", "depth", "relation")
+
+    @property
+    def layer(self) -> int:
+        """The layer that it reads."""
+        return cast(int, self.origin.layer)
+
+    def check(self, *, model_fingerprint: str, layer: int, pooling: str) -> None:
+        """Raise :class:`FitError` unless vectors of this model, layer and pooling are what the probe was fitted on."""
+        origin, wrong = self.origin, None
+        if model_fingerprint != origin.model_fingerprint:
+            remedy = "ask it of that one, or fit one on this"
+            wrong = origin.model, f"another encoder's vectors; {remedy}"
+        elif layer != origin.layer:
+            wrong = f"layer {origin.layer}", f"layer {layer}"
+        elif pooling != origin.pooling:
+            wrong = f"the {origin.pooling} of a word's pieces", f"their {pooling}"
+        if wrong:
+            raise FitError(f"the probe was fitted on {wrong[0]}: it cannot read {wrong[1]}")
+
+    def distances(self, vectors: Tensor) -> NDArray[np.float32] | None:
+        """``[word, word]`` squared distances of ``[word, dim]`` vectors; None without a map for them."""
+        from bertology.readouts.structural import squared_distances
+
+        if "distance" not in self.tensors:
+            return None
+        return np.asarray(squared_distances(vectors.float() @ self.tensors["distance"]).clamp_(min=0).numpy())
+
+    def depths(self, vectors: Tensor) -> NDArray[np.float32] | None:
+        """``[word]`` depths of ``[word, dim]`` vectors; None without a map for them."""
+        if "depth" not in self.tensors:
+            return None
+        return np.asarray((vectors.float() @ self.tensors["depth"]).square().sum(-1).numpy())
+
+    def relations(self, vectors: Tensor) -> tuple[str, ...] | None:
+        """``[word]`` the most probable relation of each word to its head; None without a map for them."""
+        if "relation" not in self.tensors:
+            return None
+        scores = vectors.float() @ self.tensors["relation"][:-1] + self.tensors["relation"][-1]
+        return tuple(self.origin.relations[place] for place in scores.argmax(1).tolist())
 
 
 def fit_trees(group: FitGroup, job: Resources) -> None:

@@ -40,6 +40,11 @@ _SHAPE = ModelShape(n_layers=12, dim=768, n_heads=12, family="bert")
 _Depth = Annotated[float, Field(ge=0, le=1)]
 
 
+def _listed(given: Any) -> Any:
+    """One value as a list of one."""
+    return given if isinstance(given, list | tuple) else [given]
+
+
 class _Settings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, populate_by_name=True)
 
@@ -90,18 +95,25 @@ class Rule(_Settings):
     measured_by: Measurement = Measurement()
     """What differs from the measurement of the claim."""
     against: Annotated[
-        tuple[float | Text, ...], BeforeValidator(lambda one: one if isinstance(one, list) else [one])
+        tuple[float | Text, ...],
+        BeforeValidator(_listed, json_schema_input_type=float | Text | tuple[float | Text, ...]),
     ] = ()
     """Baselines of the task, `random`, or values; the rule is put to each of them. Of `rises`, `falls` and
     `difference` they are subtracted from the scores."""
     a: Measurement = Measurement()
+    """The measurement that is compared with `b`, as far as it differs from that of the claim."""
     b: Measurement = Measurement()
-    """The two measurements that are compared, as far as they differ from the measurement of the claim."""
+    """The measurement that `a` is compared with, as far as it differs from that of the claim."""
     from_: Annotated[_Depth, Field(alias="from")] = 0.0
+    """Relative depth from which layers are looked at."""
     to: _Depth = 1.0
-    """Relative depths that bound the layers that are looked at."""
+    """Relative depth up to which layers are looked at."""
     over: Annotated[
-        Mapping[str, Text | None], BeforeValidator(lambda one: dict.fromkeys(one) if isinstance(one, list) else one)
+        Mapping[str, Text | None],
+        BeforeValidator(
+            lambda one: dict.fromkeys(one) if isinstance(one, list) else one,
+            json_schema_input_type=tuple[Text, ...] | Mapping[str, Text | None],
+        ),
     ] = {}
     """Values that `{x}` stands for in task, metric, group or role; or a mapping of such values to the roles of the
     corpora that they are measured on."""
@@ -169,7 +181,10 @@ class Claim(_Settings):
     """Papers that the claim is attributed to."""
     measured_by: Measurement = Measurement()
     """What its rules measure, unless they say otherwise."""
-    rule: Annotated[tuple[Rule, ...], BeforeValidator(lambda one: one if isinstance(one, list) else [one])]
+    rule: Annotated[
+        tuple[Rule, ...],
+        BeforeValidator(_listed, json_schema_input_type=RuleName | Rule | tuple[RuleName | Rule, ...]),
+    ]
     """One rule, or several that have to hold together."""
     margin: Margin | None = None
     """The margin of its rules; of `rises`, `falls`, `peak`, `order` and `correlation` there is none."""

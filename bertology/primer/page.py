@@ -12,13 +12,13 @@ from bertology.errors import BertologyError
 from bertology.families.contract import family_of
 from bertology.families.request import CorpusSettings
 from bertology.primer.claims import Claim, Rule
-from bertology.primer.rules import VERDICTS, Finding
-from bertology.primer.run import Outcome, Primer, described
+from bertology.primer.rules import VERDICTS, Finding, Outcome, described
 from bertology.primer.scores import Curve
 from bertology.probing import get_probe
+from bertology.results import Results
 from bertology.results.report.comparison import layer_chart
 from bertology.results.rows import Score
-from bertology.results.table import Table
+from bertology.results.table import Note, Table
 from bertology.runner.plan import read_corpus
 
 _HERE = "primer/assets/"
@@ -43,38 +43,52 @@ _RULES = {
 """The rules in words, for the page."""
 
 
-def render_primer(primer: Primer) -> str:
-    """The whole page; it makes no request. Scripts choose the theme and open the claim that a link names."""
-    examples = _Examples(primer)
+def render_primer(
+    outcomes: Sequence[Outcome],
+    models: Sequence[str],
+    sections: Mapping[str, str],
+    notes: Sequence[Note],
+    differing: Sequence[Table],
+    command: str,
+    examples: Examples,
+) -> str:
+    """The whole page; it makes no request. Scripts choose the theme and open the claim that a link names.
+
+    Args:
+        outcomes: of every claim and encoder.
+        models: the encoders.
+        sections: titles by section.
+        notes: what stands below the numbers of verdicts.
+        differing: tables of claims in which two encoders differ.
+        command: the command that repeats all claims.
+        examples: finds items that are right and wrong.
+    """
     by_claim: dict[str, list[Outcome]] = {}
-    for one in primer.outcomes:
+    for one in outcomes:
         by_claim.setdefault(one.claim.id, []).append(one)
-    sections: dict[str, list[dict[str, Any]]] = {}
+    by_section: dict[str, list[dict[str, Any]]] = {}
     for same in by_claim.values():
-        sections.setdefault(same[0].claim.section, []).append(_claim(primer, same, examples))
-    counts = [
-        (
-            model,
-            [(name, sum(one.verdict == name for one in primer.outcomes if one.model == model)) for name in VERDICTS],
-        )
-        for model in primer.models
-    ]
+        by_section.setdefault(same[0].claim.section, []).append(_claim(same, command, examples))
+    counts = []
+    for model in models:
+        of_model = [one.verdict for one in outcomes if one.model == model]
+        counts.append((model, [(name, of_model.count(name)) for name in VERDICTS]))
     return full_page(
         _HERE + "primer.html",
-        title=f"bertology primer: {', '.join(primer.models)}",
+        title=f"bertology primer: {', '.join(models)}",
         styles=[_REPORT + "comparison.css", _HERE + "primer.css"],
         scripts=[_HERE + "primer.js"],
         data={},
-        models=primer.models,
-        sections=[(name, primer.sections.get(name, ""), claims) for name, claims in sections.items()],
+        models=models,
+        sections=[(name, sections.get(name, ""), claims) for name, claims in by_section.items()],
         counts=counts,
-        notes=primer.legend(),
-        differing=[table for table in primer.shown()[1:] if len(primer.models) > 1],
+        notes=notes,
+        differing=differing,
         chart_of=layer_chart,
     )
 
 
-def _claim(primer: Primer, same: Sequence[Outcome], examples: _Examples) -> dict[str, Any]:
+def _claim(same: Sequence[Outcome], command: str, examples: Examples) -> dict[str, Any]:
     """What the page shows of one claim."""
     claim = same[0].claim
     outcomes = []
@@ -86,14 +100,13 @@ def _claim(primer: Primer, same: Sequence[Outcome], examples: _Examples) -> dict
         deciding = one.deciding
         summary = described(deciding) if deciding and one.verdict != "not tested" else one.reason
         outcomes.append({"model": one.model, "verdict": one.verdict, "lines": lines, "mark": mark, "summary": summary})
-    command = f"bertology primer --out {primer.folder} --claim {claim.id.rpartition('.')[0]}"
     return {
         "claim": claim,
         "outcomes": outcomes,
         "charts": list(_charts(same)),
         "rules": [_rule_in_words(claim, rule) for rule in claim.rule],
         "examples": [found for one in same if (found := examples.of(one))],
-        "command": command,
+        "command": f"{command} --claim {claim.id.rpartition('.')[0]}",
     }
 
 
@@ -174,16 +187,16 @@ def _chart(lines: dict[str, Curve], *, is_relative: bool) -> Table:
     return Table.of(metric, list(lines), ordered, (), metric=metric, corner=corner)
 
 
-class _Examples:
+class Examples:
     """Items that a claim's scores are right and wrong on, with their texts where the corpora can be read."""
 
-    def __init__(self, primer: Primer) -> None:
-        self._primer, self._texts = primer, dict[str, Any]()
-        self._settings: dict[str, CorpusSettings] = {one.title: one for one in primer.corpora}
+    def __init__(self, results: Results | None, corpora: Sequence[CorpusSettings]) -> None:
+        self._results, self._texts = results, dict[str, Any]()
+        self._settings = {one.title: one for one in corpora}
 
     def of(self, one: Outcome) -> dict[str, Any] | None:
         """Right and wrong items of the finding that decides; None of statistics, which have none."""
-        finding, results = one.deciding, self._primer.results
+        finding, results = one.deciding, self._results
         if finding is None or results is None or finding.score is None:
             return None
         row = next((row for row in finding.contrast.rows if row.layer is not None), finding.score.rows[-1])

@@ -16,9 +16,12 @@ from typing import Literal
 
 import numpy as np
 
+from bertology.families.request import RANDOM
 from bertology.measures.metrics import metric_form
 from bertology.primer.claims import Claim, Measurement, Rule
 from bertology.primer.scores import LEVEL, Curve, Floats, Key, NotTestedError
+from bertology.results.rows import Score
+from bertology.results.table import interval_of, number
 
 Verdict = Literal["holds", "fails", "mixed", "undecided", "not tested"]
 VERDICTS: tuple[Verdict, ...] = ("holds", "mixed", "undecided", "fails", "not tested")
@@ -61,6 +64,48 @@ class Finding:
         if self.verdict != "undecided" or not self.is_sampled or not distance > 0 or not math.isfinite(reach):
             return None
         return math.ceil(self.contrast.n * (reach / distance) ** 2)
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """One claim, and what the encoder in hand shows of it."""
+
+    claim: Claim
+    model: str
+    verdict: Verdict
+    findings: tuple[Finding, ...] = ()
+    reason: str = ""
+    """Why it was not tested."""
+    passes_at_random: bool = False
+    """Whether the claim holds of the same encoder with random weights, so that it says nothing about training."""
+
+    @property
+    def deciding(self) -> Finding | None:
+        """The finding that the verdict rests on: the first that shares it, else the first that is undecided."""
+        for verdict in (self.verdict, "fails", "undecided"):
+            for finding in self.findings:
+                if finding.verdict == verdict:
+                    return finding
+        return self.findings[0] if self.findings else None
+
+    @property
+    def text(self) -> str:
+        """What was found, in one sentence for each comparison."""
+        if self.verdict == "not tested":
+            return self.reason
+        return "; ".join(map(described, self.findings))
+
+
+def described(one: Finding) -> str:
+    """A finding in words, with its numbers."""
+    metric = one.contrast.rows[0].metric
+    interval = interval_of(Score(one.value, one.low, one.high), metric)
+    parts = [f"{one.about}: {number(one.value, metric=metric)} {interval}", one.where, one.detail]
+    if one.n_needed:
+        parts.append(f"undecided; about {one.n_needed:,} {one.contrast.rows[0].clusters} in all would decide")
+    else:
+        parts.append(one.verdict)
+    return ", ".join(filter(None, parts))
 
 
 def decide(
@@ -159,24 +204,32 @@ def _reduced(score: Curve, at: object) -> Curve:
     return score.between(*at).mean() if isinstance(at, tuple) else score
 
 
+def _verdict(*, holds: bool, fails: bool) -> Verdict:
+    return "holds" if holds else "fails" if fails else "undecided"
+
+
+def _compared_with(base: Measurement, name: float | str, curve: GetCurve) -> tuple[float | Curve, str]:
+    """A value, or the scores of a baseline; and its name in words."""
+    if isinstance(name, str):
+        text = "random weights" if name == RANDOM else name.replace("_", " ")
+        return curve(base.model_copy(update={"control": name})), text
+    return name, written(name, curve(base).rows[0].metric)
+
+
 def _against(rule: Rule, base: Measurement, margin: float, curve: GetCurve, name: float | str) -> Finding:
     """``above``: the score exceeds a baseline or value by the margin; ``below``: it stays below it."""
-    score = curve(base)
-    baseline = curve(base.model_copy(update={"control": name})) if isinstance(name, str) else name
+    score, (baseline, text) = curve(base), _compared_with(base, name, curve)
     contrast = _reduced(_within(score.less(baseline), _span(rule)), base.at)
-    is_above = rule.name == "above"
-    threshold = margin if is_above else -margin
-    if is_above:
-        mode: Literal["any", "every", "all"] = "all" if base.at == "all" else "any"
+    mode: Literal["any", "every", "all"] = "all" if base.at == "all" else "any"
+    threshold = margin
+    if rule.name == "above":
         verdict, place, (low, high) = decide(contrast, threshold, mode)
     else:
-        opposite = contrast.combined(-np.eye(len(contrast.keys)), keys=contrast.keys)
-        verdict, place, (low, high) = decide(opposite, -threshold, "all" if base.at == "all" else "every")
+        opposite, threshold = contrast.combined(-np.eye(len(contrast.keys)), keys=contrast.keys), -margin
+        verdict, place, (low, high) = decide(opposite, margin, "every" if mode == "any" else mode)
         low, high = -high, -low
-    text = name.replace("_", " ") if isinstance(name, str) else written(name, score.rows[0].metric)
-    where = _where(contrast.keys[place], base)
-    kept = baseline if isinstance(baseline, Curve) else None
-    about = f"{rule.name} {'random weights' if text == 'random' else text}"
+    where, kept = _where(contrast.keys[place], base), baseline if isinstance(baseline, Curve) else None
+    about = f"{rule.name} {text}"
     return Finding(about, verdict, threshold, contrast.take([place]), low, high, where, score, kept)
 
 
@@ -190,16 +243,11 @@ def _head(
 ) -> Finding:
     """The head that is best on dev, on test; the claim fails only where no head reaches the margin."""
     dev, score = (_within(one, span) for one in (curve(base, split="dev"), curve(base)))
-    baseline = curve(base.model_copy(update={"control": name})) if isinstance(name, str) else name
+    baseline, text = _compared_with(base, name, curve)
     contrast = score.less(baseline)
     place = score.keys.index(dev.keys[int(np.argmax(dev.values))])
     low, high = contrast.bounds()
-    verdict: Verdict = "undecided"
-    if low[place] > margin:
-        verdict = "holds"
-    elif (high < margin).all():
-        verdict = "fails"
-    text = name.replace("_", " ") if isinstance(name, str) else written(name, score.rows[0].metric)
+    verdict = _verdict(holds=bool(low[place] > margin), fails=bool((high < margin).all()))
     kept = baseline if isinstance(baseline, Curve) else None
     where, interval = f"{score.keys[place]}, chosen on dev", (float(low[place]), float(high[place]))
     return Finding(f"a head above {text}", verdict, margin, contrast.take([place]), *interval, where, score, kept)
@@ -216,7 +264,7 @@ def _best(rule: Rule, one: Measurement, curve: GetCurve) -> Curve:
 def _less_baselines(rule: Rule, one: Measurement, curve: GetCurve) -> Curve:
     score = curve(one)
     for name in rule.against:
-        score = score.less(curve(one.model_copy(update={"control": name})) if isinstance(name, str) else name)
+        score = score.less(_compared_with(one, name, curve)[0])
     return score
 
 
@@ -224,11 +272,10 @@ def _difference(a: Curve, b: Curve, margin: float, named: str, *, is_equal: bool
     """``a`` exceeds ``b`` by the margin, or both are equal within it."""
     contrast = a.less(b)
     (low,), (high,) = contrast.bounds()
-    verdict: Verdict = "undecided"
-    if (low > margin) if not is_equal else (low > -margin and high < margin):
-        verdict = "holds"
-    elif (high < margin) if not is_equal else (low > margin or high < -margin):
-        verdict = "fails"
+    if is_equal:
+        verdict = _verdict(holds=low > -margin and high < margin, fails=low > margin or high < -margin)
+    else:
+        verdict = _verdict(holds=low > margin, fails=high < margin)
     where = " and ".join(dict.fromkeys(_where(side.keys[0], None) for side in (a, b) if side.keys[0] is not None))
     about = f"{named}{'equal within' if is_equal else 'difference above'} {written(margin, a.rows[0].metric)}"
     return Finding(about, verdict, margin, contrast, float(low), float(high), where, a, b)
@@ -250,10 +297,9 @@ def _trend(rule: Rule, base: Measurement, curve: GetCurve, named: str) -> Findin
     score = _less_baselines(rule, base, curve).by_layer()
     contrast = _thirds(score.between(rule.from_, rule.to))
     (low,), (high,) = contrast.bounds()
-    is_up, is_down = low > 0, high < 0
-    holds, fails = (is_up, is_down) if rule.name == "rises" else (is_down, is_up)
-    verdict: Verdict = "holds" if holds else "fails" if fails else "undecided"
-    span = "" if (rule.from_, rule.to) == (0.0, 1.0) else f" between depths {rule.from_:g} and {rule.to:g}"
+    is_rising = rule.name == "rises"
+    verdict = _verdict(holds=low > 0 if is_rising else high < 0, fails=high < 0 if is_rising else low > 0)
+    span = "" if _span(rule) is None else f" between depths {rule.from_:g} and {rule.to:g}"
     about = f"{named}upper less lower third{span}"
     return Finding(about, verdict, 0.0, contrast, float(low), float(high), "", score)
 
@@ -268,7 +314,7 @@ def _peak(rule: Rule, base: Measurement, curve: GetCurve) -> Finding:
         higher = score.rows[0].higher_is_better
     best = best_layers(score, higher_is_better=higher)
     inside = [rule.from_ - 1e-9 <= score.depths[place] <= rule.to + 1e-9 for place in best]
-    verdict: Verdict = "holds" if all(inside) else "undecided" if any(inside) else "fails"
+    verdict = _verdict(holds=all(inside), fails=not any(inside))
     place = max(best, key=lambda at: score.values[at] if higher else -score.values[at])
     low, high = score.bounds()
     layers = ", ".join(str(score.keys[at]) for at in best)
@@ -297,17 +343,12 @@ def _order(rule: Rule, base: Measurement, curve: GetCurve) -> Iterator[Finding]:
     """Each score lies below the next one; one reversed pair is enough for the claim to fail."""
     scores = {value: _best(rule, rule.measured(base, value), curve) for value in rule.over}
     steps = list(pairwise(rule.over))
-    findings = []
     for lower, upper in steps:
         contrast = scores[upper].less(scores[lower])
         (low,), (high,) = contrast.bounds()
         (_,), (strict,) = contrast.bounds(n_others=len(steps))
-        verdict: Verdict = "holds" if low > 0 else "fails" if strict < 0 else "undecided"
-        about = f"{upper} less {lower}"
-        findings.append(
-            Finding(about, verdict, 0.0, contrast, float(low), float(high), "", scores[upper], scores[lower])
-        )
-    yield from findings
+        verdict, sides = _verdict(holds=low > 0, fails=strict < 0), (scores[upper], scores[lower])
+        yield Finding(f"{upper} less {lower}", verdict, 0.0, contrast, float(low), float(high), "", *sides)
 
 
 def _share(rule: Rule, base: Measurement, margin: float, curve: GetCurve) -> Finding:
@@ -317,29 +358,20 @@ def _share(rule: Rule, base: Measurement, margin: float, curve: GetCurve) -> Fin
     corrected for their number.
     """
     assert rule.least is not None
-    against = rule.against or (0.0,)
-    above = below = 0
+    name = (rule.against or (0.0,))[0]
     if rule.over:
-        n = len(rule.over)
-        values = []
-        for value in rule.over:
-            one = rule.measured(base, value)
-            found = _head(one, margin, curve, against[0])
-            low, high = (float(bound[0]) for bound in found.contrast.bounds(n_others=n))
-            above, below = above + (low > margin), below + (high < margin)
-            values.append(found.value > margin)
-            score: Curve = found.contrast
+        found = [_head(rule.measured(base, value), margin, curve, name).contrast for value in rule.over]
+        bounds = [one.bounds(n_others=len(found)) for one in found]
+        lows, highs = (np.array([float(of[side][0]) for of in bounds]) for side in range(2))
+        values, score = np.array([float(one.values[0]) for one in found]), found[0]
     else:
         score = curve(base)
-        baseline = curve(base.model_copy(update={"control": name})) if isinstance(name := against[0], str) else name
-        contrast = score.less(baseline)
-        low_at_once, high_at_once = contrast.bounds(at_once=True)
-        n = len(contrast.keys)
-        above, below = int((low_at_once > margin).sum()), int((high_at_once < margin).sum())
-        values = [float(one) > margin for one in contrast.values]
-    share = replace(score.take([0]), values=np.array([np.mean(values)]), keys=(None,))
+        contrast = score.less(_compared_with(base, name, curve)[0])
+        (lows, highs), values = contrast.bounds(at_once=True), contrast.values
+    n, above, below = len(values), int((lows > margin).sum()), int((highs < margin).sum())
+    share = replace(score.take([0]), values=np.array([np.mean(values > margin)]), keys=(None,))
     low, high = above / n, 1 - below / n
-    verdict: Verdict = "holds" if low > rule.least else "fails" if high < rule.least else "undecided"
+    verdict = _verdict(holds=low > rule.least, fails=high < rule.least)
     about, detail = f"share above {rule.least:.0%}", f"{above} of {n} above the margin, {below} below it"
     return Finding(about, verdict, rule.least, share, low, high, "", score, None, detail, False)
 
@@ -368,7 +400,7 @@ def _correlation(rule: Rule, base: Measurement, curve: GetCurve) -> Finding:
     first = pairs[0][0].take([0])
     found = replace(first, values=np.atleast_1d(value), replicates=drawn[:, None], keys=(None,), slack=np.zeros(1))
     (low,), (high,) = found.bounds()
-    verdict: Verdict = "holds" if high < rule.least else "fails" if low > rule.least else "undecided"
+    verdict = _verdict(holds=high < rule.least, fails=low > rule.least)
     about, detail = f"rank correlation below {rule.least:g}", f"over {len(sides[0][0])} pairs of task and layer"
     return Finding(about, verdict, rule.least, found, float(low), float(high), "", None, None, detail)
 

@@ -7,7 +7,7 @@ import io
 import itertools
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,9 +23,10 @@ from bertology.errors import ModelError, NameNotFoundError
 from bertology.families.request import RANDOM, CorpusSettings, parse_names
 from bertology.measures.intervals import compare
 from bertology.pocket import EMBEDDED
-from bertology.primer.claims import Claim, Claims, Measurement, chosen, load_claims
+from bertology.primer.claims import Claims, Measurement, chosen, load_claims
+from bertology.primer.page import Examples, render_primer
 from bertology.primer.plan import QUICK, Plan, bound_corpora, plan_claims
-from bertology.primer.rules import CHANCE, VERDICTS, Finding, Verdict, apply, combined, written
+from bertology.primer.rules import CHANCE, VERDICTS, Finding, Outcome, apply, combined, written
 from bertology.primer.scores import Curve, NotTestedError, Scores
 from bertology.primer.trained import Trained
 from bertology.primer.trained import train as train_models
@@ -43,48 +44,6 @@ _RECORD = "primer.json"
 _BARS = "▁▂▃▄▅▆▇█"
 
 
-@dataclass(frozen=True, eq=False)
-class Outcome:
-    """One claim, and what the encoder in hand shows of it."""
-
-    claim: Claim
-    model: str
-    verdict: Verdict
-    findings: tuple[Finding, ...] = ()
-    reason: str = ""
-    """Why it was not tested."""
-    passes_at_random: bool = False
-    """Whether the claim holds of the same encoder with random weights, so that it says nothing about training."""
-
-    @property
-    def deciding(self) -> Finding | None:
-        """The finding that the verdict rests on: the first that shares it, else the first that is undecided."""
-        for verdict in (self.verdict, "fails", "undecided"):
-            for finding in self.findings:
-                if finding.verdict == verdict:
-                    return finding
-        return self.findings[0] if self.findings else None
-
-    @property
-    def text(self) -> str:
-        """What was found, in one sentence for each comparison."""
-        if self.verdict == "not tested":
-            return self.reason
-        return "; ".join(map(described, self.findings))
-
-
-def described(one: Finding) -> str:
-    """A finding in words, with its numbers."""
-    metric = one.contrast.rows[0].metric
-    interval = interval_of(Score(one.value, one.low, one.high), metric)
-    parts = [f"{one.about}: {number(one.value, metric=metric)} {interval}", one.where, one.detail]
-    if one.n_needed:
-        parts.append(f"undecided; about {one.n_needed:,} {one.contrast.rows[0].clusters} in all would decide")
-    else:
-        parts.append(one.verdict)
-    return ", ".join(filter(None, parts))
-
-
 @dataclass(frozen=True, repr=False)
 class Primer(Tables):
     """Verdicts on claims for encoders: prints as tables; has ``.to_pandas()``, ``.page()`` and ``.save(folder)``."""
@@ -98,7 +57,9 @@ class Primer(Tables):
     """Run directory."""
     corpora: tuple[CorpusSettings, ...] = ()
     """The corpora that were read."""
-    notes: tuple[Note, ...] = field(default=())
+    notes: tuple[Note, ...] = ()
+    command: str = "bertology primer"
+    """The command that repeats it."""
 
     def of(self, model: str, claim: str) -> Outcome:
         """The outcome of a claim, by its id with or without the version, for a model."""
@@ -192,9 +153,9 @@ class Primer(Tables):
 
     def page(self) -> str:
         """One HTML page that opens from disk: sections, claims, figures, items, and the commands that repeat them."""
-        from bertology.primer.page import render_primer
-
-        return render_primer(self)
+        differing = self.shown()[1:] if len(self.models) > 1 else ()
+        about = self.models, self.sections, self.legend(), differing, self.command
+        return render_primer(self.outcomes, *about, Examples(self.results, self.corpora))
 
     def save(self, folder: str | Path) -> Path:
         """Write ``claims.parquet``, ``primer.html``, ``.md`` and ``.tex`` to a folder, which is returned."""
@@ -361,10 +322,14 @@ def primer(
     if experiment is not None:
         work = resolve_work(experiment)
         run_experiment(work.experiment, folder, work=work, options=options or bars)
+    command = ["bertology primer --model", ",".join(names), *["--random"] * random, *["--quick"] * quick]
+    command += [f"--claims {file}"] * (file is not None) + ["--train"] * train
+    command += [f"--role {role}={one if isinstance(one, str) else one['name']}" for role, one in (roles or {}).items()]
     record = {
         "plan": plan.plain(),
         "read": [corpus.model_dump() for corpus in experiment.corpora] if experiment else [],
         "quick": quick,
+        "command": " ".join(command),
         "claims": asked.model_dump(mode="json", by_alias=True, exclude_defaults=True),
     }
     content = json.dumps(record, indent=1, ensure_ascii=False).encode()
@@ -399,7 +364,7 @@ def read_primer(folder: str | Path) -> Primer:
     if record["quick"]:
         limits = f"{QUICK['sentences']} sentences of a split and {QUICK['items']} items of a group"
         notes.append(Note("quick", f"at most {limits}: intervals are wider than those of a whole run"))
-    return Primer(tuple(marked), plan.models, claims.sections, results, folder, read, tuple(notes))
+    return Primer(tuple(marked), plan.models, claims.sections, results, folder, read, tuple(notes), record["command"])
 
 
 def changed_verdicts(run: Path, repeated: Path) -> tuple[str, ...]:

@@ -130,7 +130,11 @@ class _Resolver:
         for probe in probes:
             needed.update(probe.splits_needed)
         train, test = settings.train_split, settings.test_split
-        corpus, splits = read_corpus(settings, self._whole, reads_sentences=bool(needed)), Splits()
+        reads = bool(needed)
+        corpus, splits = (
+            self.once((settings, reads), read_corpus, settings, self._whole, reads_sentences=reads),
+            Splits(),
+        )
         if settings.folds is not None:
             for probe in probes:
                 problem = ""

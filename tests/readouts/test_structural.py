@@ -18,11 +18,12 @@ from torch import Tensor
 
 from bertology._spans import SpanChunk
 from bertology.errors import BertologyError, FitError
+from bertology.families.trees import TreeProbe
 from bertology.measures import tree_distances
 from bertology.measures.trees import tree_depths
 from bertology.readouts import StructuralReadout, TreeTargets, _sources, fit_ranks
 from bertology.readouts.structural import FittedStructural
-from bertology.results.predictions import FitOrigin, TreeProbe
+from bertology.results.predictions import FitOrigin
 from tests.readouts.trees import DIM, Trees, fit, fit_one, parsed, planted, root_accuracy, uuas
 
 QUICK = StructuralReadout(rank=DIM, learning_rate=1e-2, max_epochs=25)

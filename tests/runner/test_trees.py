@@ -13,7 +13,8 @@ from scipy.stats import spearmanr
 
 from bertology.corpora import Sentence, Sentences, load_corpus
 from bertology.errors import BertologyError
-from bertology.results.predictions import TreeProbe, read_predictions
+from bertology.families.trees import TreeProbe
+from bertology.results.predictions import read_predictions
 from bertology.runner import run_probes
 from tests.runner.tree_runs import LAYERS, TASKS, Floats, Ran, asking
 

@@ -16,7 +16,7 @@ from bertology.families import labels
 from bertology.results import read_results
 from bertology.runner import RunOptions, run_experiment
 from bertology.runner.estimate import estimate
-from bertology.runner.experiment import load_experiment
+from bertology.runner.experiment import experiment_of, load_experiment
 from bertology.runner.plan import resolve_work
 from bertology.runner.run import RunSummary
 
@@ -214,3 +214,16 @@ def test_an_estimate_before_and_after(mine: tuple[Path, Path], tmp_path: Path, m
         assert pair.vectors == pair.vectors_missing == n_words * 2 * 32 * 2  # layers, width, bytes
     assert before.seconds > 0
     assert "0 finished" in before.to_text()
+
+
+def test_a_task_may_name_its_models_and_go_without_random_weights() -> None:
+    plain = {"name": "some", "models": [{"name": "pocket", "id": "a"}, {"name": "pocket", "id": "b", "init": "random"}]}
+    corpora = [{"name": "pocket", "sentences": 40}]
+    tasks = [{"name": "pos", "models": ["b"]}, {"name": "deprel", "models": ["a"], "random": False}]
+    work = resolve_work(
+        experiment_of({**plain, "corpora": corpora, "tasks": tasks, "controls": ["random"]}, where="test")
+    )
+    named = [(unit.probe.task, unit.plan.pair.source.name, unit.is_random_control) for unit in work.units]
+    assert named == [("deprel", "a", False), ("pos", "b", False)]
+    with pytest.raises(BertologyError, match="task pos asks for model 'c': there is a, b, pocket"):
+        experiment_of({**plain, "corpora": corpora, "tasks": [{"name": "pos", "models": ["c"]}]}, where="test")
