@@ -102,6 +102,11 @@ def unmasked(batch: dict[str, Any]) -> Any:
     return found
 
 
+def special(tokenizer: Tokenizer, ids: Any) -> Any:
+    """Whether numbers are those of special tokens that stand in rows."""
+    return np.isin(ids, [piece_id(tokenizer, name) for name in ("[CLS]", "[SEP]", "[PAD]")])
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -213,16 +218,17 @@ def test_the_loss_is_that_of_transformers(tokenizer: Tokenizer, changes: dict[st
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("changes", "message"),
     [
         ({"max_pieces": 16, "vocabulary_size": 1}, r"max_pieces is 16, but evaluation has prompts of \d+ pieces: give"),
         ({"initializer_range": 1e6}, "a weight of .* is not finite in float16: lower learning_rates or initializer"),
+        ({"start_from": "no-such-folder/x"}, r"start_from: no-such-folder/x cannot be loaded \(.*\); give a masked"),
+        ({"start_from": "pocket", "max_pieces": 128}, "max_pieces: 128 is more than the 64 of"),
     ],
 )
-def test_settings_that_only_training_finds_wrong(tmp_path: Path, change: dict[str, Any], message: str) -> None:
-    settings = MICRO.model_copy(update={"steps": 1, **change})
+def test_settings_that_only_training_finds_wrong(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
     with pytest.raises(BertologyError, match=message) as raised:
-        pretrain(settings, tmp_path, device="cpu", threads=1, echo=silent)
+        made(tmp_path, recipe(*(OF_SHAPE if "start_from" in changes else ()), **changes))
     assert "\n" not in str(raised.value)
     assert not (tmp_path / "model.safetensors").exists()
 
@@ -425,8 +431,7 @@ def test_pairs_are_labelled_by_their_order(tokenizer: Tokenizer, kind: str) -> N
     for step in range(4):
         batch = asked.batch(step)
         for ids, types, label in zip(unmasked(batch), batch["token_type_ids"], batch["next_labels"], strict=True):
-            special = np.isin(ids, [piece_id(tokenizer, name) for name in ("[CLS]", "[SEP]", "[PAD]")])
-            first, second = (ids[~special & (types == one)].tolist() for one in (0, 1))
+            first, second = (ids[~special(tokenizer, ids) & (types == one)].tolist() for one in (0, 1))
             in_order, exchanged = (" ".join(map(str, pair)) + " " in whole for pair in (first + second, second + first))
             assert in_order == (label == IS_NEXT)
             assert exchanged == (label != IS_NEXT) or kind == "next_sentence"
@@ -440,8 +445,7 @@ def test_without_pairs_rows_are_runs_of_one_document(tokenizer: Tokenizer) -> No
     batch = asked.batch(0)
     whole = " ".join(map(str, asked.text.pieces.tolist()))
     for ids in unmasked(batch):
-        kept = ids[~np.isin(ids, [piece_id(tokenizer, name) for name in ("[CLS]", "[SEP]", "[PAD]")])]
-        assert " ".join(map(str, kept.tolist())) in whole
+        assert " ".join(map(str, ids[~special(tokenizer, ids)].tolist())) in whole
     assert not batch["token_type_ids"].any()
     assert (batch["next_labels"] == IGNORED).all()
 
@@ -711,16 +715,3 @@ def test_a_text_of_ones_own(tmp_path: Path) -> None:
         made(tmp_path / "order", own(lines, next_sentence="sentence_order"))
     with pytest.raises(BertologyError, match="has 20 documents, of which 300 are to be held out; give a longer text"):
         made(tmp_path / "few", own(lines, held_out_documents=300))
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"start_from": "no-such-folder/x"}, r"start_from: no-such-folder/x cannot be loaded \(.*\); give a masked"),
-        ({"start_from": "pocket", "max_pieces": 128}, "max_pieces: 128 is more than the 64 of"),
-    ],
-)
-def test_a_model_that_training_cannot_start_from(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
-    with pytest.raises(BertologyError, match=message) as caught:
-        made(tmp_path, recipe(*OF_SHAPE, **changes))
-    assert "\n" not in str(caught.value)
