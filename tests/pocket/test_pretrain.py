@@ -160,7 +160,7 @@ def test_tokenizer_spells_every_word(tokenizer: Tokenizer) -> None:
 
 
 def test_batches_hold_what_they_say(tokenizer: Tokenizer) -> None:
-    special = [tokenizer.token_to_id(token) for token in ("[CLS]", "[SEP]", "[PAD]")]
+    special = [piece_id(tokenizer, token) for token in ("[CLS]", "[SEP]", "[PAD]")]
     lengths, shown, fill, asked = set(), [], [], examples(tokenizer, **PAIRS, mask_rate=0.16)
     for step in range(30):
         batch = asked.batch(step)
