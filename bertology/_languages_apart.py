@@ -60,13 +60,20 @@ def read_as_declared(body: nn.Module) -> None:
     embeddings.register_forward_pre_hook(exchange, with_kwargs=True)
 
 
-def _see_the_right(body: Any, args: tuple[Any, ...], given: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """Give the model an attention mask ``[row, 1, piece, piece]`` that lets no piece see those before it."""
+def seen_by(config: Any, ids: torch.Tensor, mask: torch.Tensor | None, dtype: torch.dtype) -> torch.Tensor:
+    """What is added to attention scores ``[row, 1, piece, piece]`` by ``ids`` and ``mask [row, piece]``, if any.
+
+    It hides padding, and by the configuration what is after (``is_decoder``) or before each piece (``right_to_left``).
+    """
     import torch
 
-    ids, mask = args[0] if args else given["input_ids"], given.get("attention_mask")
-    seen = torch.ones(ids.shape[1], ids.shape[1], dtype=torch.bool, device=ids.device).triu()[None, None]
-    if mask is not None:
-        seen = seen & (mask[:, None, None, :] == 1)
-    added = torch.zeros(seen.shape, dtype=body.dtype, device=ids.device)
-    return args, {**given, "attention_mask": added.masked_fill(~seen, torch.finfo(body.dtype).min)}
+    seen = torch.ones(ids.shape[1], ids.shape[1], dtype=torch.bool, device=ids.device)[None, None]
+    seen = seen.triu() if getattr(config, "right_to_left", False) else seen.tril() if config.is_decoder else seen
+    seen = seen if mask is None else seen & (mask[:, None, None, :] == 1)
+    return torch.zeros_like(seen, dtype=dtype).masked_fill(~seen, torch.finfo(dtype).min)
+
+
+def _see_the_right(body: Any, args: tuple[Any, ...], given: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """Give the model an attention mask that lets no piece see those before it."""
+    ids = args[0] if args else given["input_ids"]
+    return args, {**given, "attention_mask": seen_by(body.config, ids, given.get("attention_mask"), body.dtype)}

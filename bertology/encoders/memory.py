@@ -27,7 +27,7 @@ import torch
 from torch import Tensor, nn
 
 from bertology._files import digest
-from bertology._languages_apart import read_as_declared
+from bertology._languages_apart import read_as_declared, seen_by
 from bertology.encoders._modules import (
     LoadedModel,
     check_unfamiliar,
@@ -332,35 +332,25 @@ class _SideBySide(nn.Module):
         self.bodies: Any = nn.ModuleList(bodies)
         weights = torch.cat([one.get_input_embeddings().weight for one in bodies], 1)
         self.table = nn.Embedding(weights.shape[0], weights.shape[1], _weight=weights.detach())
-        self.blocks = nn.ModuleList(map(_BlocksSideBySide, *(one.encoder.layer for one in bodies)))
+        self.blocks = nn.ModuleList(map(_Beside, zip(*(one.encoder.layer for one in bodies), strict=True)))
 
     def forward(self, ids: Tensor, mask: Tensor | None) -> Tensor:
-        parts = torch.split(self.table(ids), [one.config.hidden_size for one in self.bodies], dim=-1)
-        states = torch.cat(
-            [one.embeddings(inputs_embeds=part) for one, part in zip(self.bodies, parts, strict=True)], -1
-        )
-        seen = []
-        for body in self.bodies:
-            # Added to attention scores, ``[row, 1, piece, piece]``, by the side that a model reads from.
-            allowed = torch.ones(ids.shape[1], ids.shape[1], dtype=torch.bool, device=ids.device)[None, None]
-            allowed = allowed.tril() if body.config.is_decoder else allowed
-            allowed = allowed.triu() if getattr(body.config, "right_to_left", False) else allowed
-            allowed = allowed if mask is None else allowed & (mask[:, None, None, :] == 1)
-            seen.append(torch.zeros_like(allowed, dtype=states.dtype).masked_fill(~allowed, -1e30))
+        parts = torch.split(self.table(ids), [one.config.hidden_size for one in self.bodies], -1)
+        read = [one.embeddings(inputs_embeds=part) for one, part in zip(self.bodies, parts, strict=True)]
+        seen = [seen_by(one.config, ids, mask, read[0].dtype) for one in self.bodies]
+        states = torch.cat(read, -1)
         for block in self.blocks:
             states = block(states, seen)
         return states
 
 
-class _BlocksSideBySide(nn.Module):
-    def __init__(self, *blocks: Any) -> None:
-        super().__init__()
-        self.pair: Any = nn.ModuleList(blocks)
+class _Beside(nn.ModuleList):
+    """Two blocks, each of which reads its part of the states."""
 
     def forward(self, states: Tensor, seen: Sequence[Tensor]) -> Tensor:
-        parts = torch.split(states, [block.output.dense.out_features for block in self.pair], dim=-1)
-        read = zip(self.pair, parts, seen, strict=True)
-        return torch.cat([block(part, attention_mask=allowed) for block, part, allowed in read], -1)
+        blocks: list[Any] = list(self)
+        parts = torch.split(states, [block.output.dense.out_features for block in blocks], -1)
+        return torch.cat([block(*read) for block, *read in zip(blocks, parts, seen, strict=True)], -1)
 
 
 def side_by_side(first: str | Path, second: str | Path, *, name: str | None = None) -> Encoder:

@@ -1,8 +1,8 @@
 """The pocket world: a small world whose truth is known, its annotated sentences, and a BERT trained on its text.
 
-The sentences are embedded (``_texts.py``, to be read first); ``_grammar.py`` makes their trees of ``_words.py`` for a
-text, ``_bilingual.py`` translates them, ``_items.py`` makes cloze items whose answers are known, and
-``_pretrain.py`` trains the models, by a recipe (``_recipe.py``), on batches of ``_examples.py``.
+``_texts.py``, to be read first, makes the sentences; ``_grammar.py`` makes their trees of ``_words.py``,
+``_bilingual.py`` translates them, ``_items.py`` makes cloze items whose answers are known, and ``_pretrain.py`` trains
+the models, by a recipe (``_recipe.py``), on batches of ``_examples.py``.
 """
 
 from __future__ import annotations

@@ -21,7 +21,6 @@ from bertology.pocket._words import (
     COMPANIES,
     COUNTRIES,
     HEAD,
-    SINGULAR,
     SURNAMES,
     TOWNS,
     Dice,
@@ -46,11 +45,14 @@ _SCRIPT = str.maketrans({**dict(zip(_LATIN + _LATIN.upper(), _OTHER + _OTHER.upp
 _SCRIPT_LETTERS = frozenset(map(str, _SCRIPT.values()))
 
 _CONSONANTS, _VOWELS = "bdgklmprsz", "aiou"
-SUFFIXES: Mapping[str, str] = {
-    **{"Plur": "fe", "Def": "te", "Acc": "ne", "Dat": "ve", "Gen": "he"},
-    **{"Pass": "nef", "Perf": "hef", "Prog": "vet", "Inf": "ten", "Past": "fet", "Pres": "net", "Agr": "hen"},
+SUFFIXES: Mapping[str, tuple[str, str]] = {
+    **{"Plur": ("fe", "Number=Plur"), "Def": ("te", "Definite=Def"), "Acc": ("ne", "Case=Acc")},
+    **{"Dat": ("ve", "Case=Dat"), "Gen": ("he", "Case=Gen"), "Pass": ("nef", "Voice=Pass")},
+    **{"Perf": ("hef", "Aspect=Perf"), "Prog": ("vet", "Aspect=Prog"), "Inf": ("ten", "VerbForm=Inf")},
+    **{"Past": ("fet", "Tense=Past"), "Pres": ("net", "Tense=Pres"), "Agr": ("hen", "Number=Plur")},
 }
-"""Suffixes by what they mark, in Latin letters; they have vowels and consonants that stems do not have."""
+"""Suffixes by what they mark, in Latin letters, and their features; they have vowels and consonants that stems do not
+have."""
 _CLOSED = frozenset({"DET", "PRON", "ADP", "SCONJ", "CCONJ", "PART", "AUX"})
 
 
@@ -136,21 +138,12 @@ Order = Literal["same", "own", "reversed"]
 """Order of words in the second language: as in the first, its own, or that of the first reversed."""
 
 # What comes before the head (negative) and after it; parts of one rank keep their order.
-_RANKS = {
-    **{
-        "nsubj": -9,
-        "nsubj:pass": -9,
-        "obl:agent": -7,
-        "iobj": -6,
-        "obl": -5,
-        "obl:unmarked": -5,
-        "obj": -4,
-        "xcomp": -3,
-    },
-    **{"advmod": -2, "det": -2, "nmod:poss": -1},
-    **{"cop": 1, "aux": 2, "flat": 1, "compound": 1, "nummod": 2, "amod": 2, "nmod": 3, "acl:relcl": 4},
-    **{"case": 5, "ccomp": 5, "mark": 6, "advcl": 7, "conj": 8},
+_BY_RANK = {
+    **{-9: "nsubj nsubj:pass", -7: "obl:agent", -6: "iobj", -5: "obl obl:unmarked", -4: "obj", -3: "xcomp"},
+    **{-2: "advmod det", -1: "nmod:poss", 1: "cop flat compound", 2: "aux nummod amod", 3: "nmod", 4: "acl:relcl"},
+    **{5: "case ccomp", 6: "mark", 7: "advcl", 8: "conj"},
 }
+_RANKS = {relation: rank for rank, relations in _BY_RANK.items() for relation in relations.split()}
 _FIRST, _LAST = -10, 10
 _ABSORBED = {"have": "Perf", "be": "Prog"}
 _PARTICLES = {"case": "Gen", "mark": "Inf"}
@@ -233,21 +226,14 @@ class Translator:
             suffixes.add("Plur")
         elif word.upos in ("VERB", "AUX") and not suffixes & {"Past", "Pres"}:  # an auxiliary may have taken tense
             suffixes.update(_finite(word))
-        chosen = [name for name in SUFFIXES if name in suffixes]
-        stem, ending = dictionary()[sense_of(word, marks.particle)], "".join(SUFFIXES[name] for name in chosen)
+        chosen = [(suffix, feature) for name, (suffix, feature) in SUFFIXES.items() if name in suffixes]
+        stem, ending = dictionary()[sense_of(word, marks.particle)], "".join(suffix for suffix, _ in chosen)
         if word.lemma in alike(self.anchors):
             lemma = word.lemma
         else:
             lemma = transliterated(stem.capitalize() if word.upos == "PROPN" else stem)
-        form, feats = lemma + transliterated(ending), "|".join(sorted(_FEATS[name] for name in chosen)) or None
+        form, feats = lemma + transliterated(ending), "|".join(sorted(feature for _, feature in chosen)) or None
         return Word(form, lemma, word.upos, word.upos, feats, novelty=word.novelty, sure=sure, possible=marks.possible)
-
-
-_FEATS = {
-    **{"Plur": "Number=Plur", "Def": "Definite=Def", "Acc": "Case=Acc", "Dat": "Case=Dat", "Gen": "Case=Gen"},
-    **{"Pass": "Voice=Pass", "Perf": "Aspect=Perf", "Prog": "Aspect=Prog", "Inf": "VerbForm=Inf"},
-    **{"Past": "Tense=Past", "Pres": "Tense=Pres", "Agr": "Number=Plur"},
-}
 
 
 def _absorbed(parts: Sequence[Part], marks: _Marks) -> tuple[list[Part], _Marks]:
@@ -476,18 +462,9 @@ def ambiguous_forms() -> Mapping[str, frozenset[str]]:
     """Forms of nouns, verbs, adjectives and adverbs that have several senses, with their parts of speech."""
     words = lexicon("unseen")
     forms: dict[str, set[Word]] = {}
-    verbs = {frame.verb for frame in words.frames.items}
-    listed = [
-        *words.noun_words,
-        *(
-            form
-            for verb in verbs
-            for form in (verb.base, verb.past[SINGULAR], verb.participle, verb.gerund, *verb.present.values())
-        ),
-        *words.adjectives.items,
-        *(word for adverbs in words.adverbs.values() for word in adverbs.items),
-    ]
-    for word in listed:
+    others = [words.adjectives.items, *(adverbs.items for adverbs in words.adverbs.values())]
+    verbs = (frame.verb for frame in words.frames.items)
+    for word in (*words.noun_words, *_words_in(verbs), *chain.from_iterable(others)):
         forms.setdefault(word.form, set()).add(word)
     return {
         form: frozenset(word.upos for word in meant)
@@ -508,13 +485,9 @@ def bilingual_documents(
     others = trees if second.parallel else document_trees(n_documents, seed=seed + _OTHER_SEED, stated=stated)
     dice = Dice(f"pocket switched words {seed}")
     for tree in trees:
-        pairs = [_switched(sentence, second, dice) for sentence in tree]
-        if second.switched or not second.parallel:  # words of each text are exchanged by draws of its own
-            other = tree if second.parallel else next(others)
-            translated = [_switched(sentence, second, dice)[1] for sentence in other]
-        else:
-            translated = [translation for _, translation in pairs]
-        yield [first for first, _ in pairs], translated
+        other = tree if second.parallel else next(others)  # words of each text are exchanged by draws of its own
+        firsts = [_switched(sentence, second, dice)[0] for sentence in tree]
+        yield firsts, [_switched(sentence, second, dice)[1] for sentence in other]
 
 
 def _switched(tree: Phrase, second: SecondLanguage, dice: Dice) -> tuple[str, str]:

@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from heapq import heapify, heappop, heappush
 from itertools import chain, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -54,33 +55,32 @@ def train_tokenizer(
     vocabulary_size: int,
     others: Iterable[str] = (),
     second: SecondLanguage | None = None,
+    of_pocket: bool = True,
 ) -> Tokenizer:
     """A lower-casing WordPiece tokenizer in the manner of BERT, with so many learnt pieces of each language.
 
-    Words of the first language that must be whole come on top where they were not learnt. The same text gives the same
-    vocabulary: the special tokens, and the pieces of each language in alphabetical order. A shifted second language has
-    the pieces of the first, one for one.
+    Letters, and words of the pocket world that must be whole, come on top where they were not learnt. The same text
+    gives the same vocabulary: the special tokens, and the pieces of each language in alphabetical order. A shifted
+    second language has the pieces of the first, one for one.
     """
     from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
-    normalizer, splitter = normalizers.BertNormalizer(lowercase=True), pre_tokenizers.BertPreTokenizer()
+    tokenizer = Tokenizer(models.WordPiece())
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
 
     def learned(texts: Iterable[str], alphabet: str) -> set[str]:
-        counts: Counter[str] = Counter()
-        for text in texts:
-            counts.update(word for word, _ in splitter.pre_tokenize_str(normalizer.normalize_str(text)))
         # Words outside the text are spelled letter by letter, so each letter is needed at the start and inside.
-        letters = {prefix + letter for letter in alphabet for prefix in ("", "##")}
-        return learn_pieces(counts, vocabulary_size) | letters
+        letters = {prefix + letter for letter in alphabet for prefix in ("", _CONTINUES)}
+        return learn_pieces(_words(texts, tokenizer), vocabulary_size) | letters
 
-    pieces = sorted(learned(sentences, _ALPHABET) | set(whole_words()))
+    pieces = sorted(learned(sentences, _ALPHABET).union(whole_words() if of_pocket else ()))
     if second is not None and second.fake:
         pieces += list(map(transliterated, pieces))
     elif second is not None:
         pieces += sorted(learned(others, transliterated(_ALPHABET)).difference(pieces))
     ids = {piece: number for number, piece in enumerate([*SPECIAL_TOKENS, *pieces])}
-    tokenizer = Tokenizer(models.WordPiece(ids, unk_token="[UNK]"))
-    tokenizer.normalizer, tokenizer.pre_tokenizer = normalizer, splitter
+    tokenizer.model = models.WordPiece(ids, unk_token="[UNK]")
     tokenizer.post_processor = processors.TemplateProcessing(
         single="[CLS]:0 $A:0 [SEP]:0",
         pair="[CLS]:0 $A:0 [SEP]:0 $B:1 [SEP]:1",
@@ -91,7 +91,16 @@ def train_tokenizer(
     return tokenizer
 
 
-def extend(tokenizer: Any, sentences: Sequence[str], size: int) -> None:
+def _words(texts: Iterable[str], tokenizer: Tokenizer) -> Counter[str]:
+    """How often each word occurs in some texts, as a tokenizer with a model of words divides and spells them."""
+    counts: Counter[str] = Counter()
+    for text in texts:
+        spelled = text if tokenizer.normalizer is None else tokenizer.normalizer.normalize_str(text)
+        counts.update(word for word, _ in tokenizer.pre_tokenizer.pre_tokenize_str(spelled))
+    return counts
+
+
+def extend(tokenizer: Any, sentences: Iterable[str], size: int) -> None:
     """Put subwords that are learnt from a text after those of a WordPiece tokenizer of transformers, in place.
 
     Raises:
@@ -100,16 +109,10 @@ def extend(tokenizer: Any, sentences: Sequence[str], size: int) -> None:
     from tokenizers.models import WordPiece
 
     backend = tokenizer.backend_tokenizer
-    kind = type(backend.model).__name__
-    if kind != "WordPiece":
-        raise BertologyError(
-            f"tokenizer: a {kind} tokenizer cannot be extended, as one of WordPiece can; give own or new"
-        )
-    vocabulary, learned = (
-        tokenizer.get_vocab(),
-        tokenizer.train_new_from_iterator(sentences, size, show_progress=False).get_vocab(),
-    )
-    for piece in sorted(learned.keys() - vocabulary.keys()):
+    if (kind := type(backend.model).__name__) != "WordPiece":
+        raise BertologyError(f"tokenizer: a {kind} tokenizer cannot be extended, as one of WordPiece can; give own")
+    vocabulary = tokenizer.get_vocab()
+    for piece in sorted(learn_pieces(_words(sentences, backend), size).difference(vocabulary)):
         vocabulary[piece] = len(vocabulary)
     backend.model = WordPiece(vocabulary, unk_token=tokenizer.unk_token)
 
@@ -149,15 +152,21 @@ def learn_pieces(counts: Mapping[str, int], size: int) -> set[str]:
         for pair in pairwise(parts):
             pairs[pair] += n
             words_with[pair].add(number)
-    while len(pieces) < size and pairs:
-        best = min(pairs, key=lambda pair: (-pairs[pair], pair))
+    queue = [(-n, pair) for pair, n in pairs.items()]
+    heapify(queue)
+    while len(pieces) < size and queue:
+        n_pairs, best = heappop(queue)
+        if -n_pairs != pairs[best]:
+            continue  # counted anew since then
         if pairs[best] < _FEWEST:
             break
         pieces.add(_joined(best))
+        changed = set[Pair]()
         for number in words_with.pop(best):
             parts, n = spelled[number]
             for pair in pairwise(parts):
                 pairs[pair] -= n
+                changed.add(pair)
             merged = list[str]()
             for part in parts:
                 if merged and (merged[-1], part) == best:
@@ -168,7 +177,10 @@ def learn_pieces(counts: Mapping[str, int], size: int) -> set[str]:
             for pair in pairwise(parts):
                 pairs[pair] += n
                 words_with[pair].add(number)
+                changed.add(pair)
         del pairs[best]
+        for pair in changed - {best}:
+            heappush(queue, (-pairs[pair], pair))
     return pieces
 
 
@@ -410,10 +422,9 @@ class Examples:
             segments: list[Segments] = [(self._pieces(one, one + 1), None, IGNORED) for one in sentences]
             batch, places = self._laid_out(segments, 2 + max(len(pieces) for pieces, _, _ in segments))
             masked, labels = self._mask(chance, self.settings.salience_from, batch, places)
-            rows, masks = np.nonzero(labels != IGNORED)
-            columns = masked[rows, masks]
-            is_masked[places[rows, columns]] = True
-            shown[places[rows, columns]] = batch["input_ids"][rows, columns]
+            drawn, disguised = (np.take_along_axis(of, masked, 1) for of in (places, batch["input_ids"]))
+            is_masked[drawn[labels != IGNORED]] = True
+            shown[drawn[labels != IGNORED]] = disguised[labels != IGNORED]
         return is_masked, shown
 
     def _mask(

@@ -9,7 +9,7 @@ import platform
 import re
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import chain, pairwise
 from pathlib import Path
@@ -42,19 +42,12 @@ from bertology.pocket._examples import (
 from bertology.pocket._items import AgreementItem, agreement_items
 from bertology.pocket._recipe import PretrainSettings
 from bertology.pocket._texts import MODELS, model_folder, pretraining_documents
-from bertology.pocket._words import (
-    Fact,
-    candidates,
-    facts,
-)
+from bertology.pocket._words import Fact, candidates, facts
 
 if TYPE_CHECKING:
     import torch
     from tokenizers import Tokenizer
 
-_TIED = {"cls.predictions.decoder.weight", "cls.predictions.decoder.bias", "generator_lm_head.weight"}
-_TIED |= {"predictions.decoder.weight", "predictions.decoder.bias"}
-"""Weights that are embeddings, or the bias, by another name."""
 _OF_BLOCK = re.compile(r"(\.layer\.)(\d+)\.")
 
 
@@ -145,9 +138,8 @@ def _stacked(settings: PretrainSettings) -> tuple[Any, Tokenizer]:
 
     source = _folder(str(settings.stack_from))
     asked = f"stack_from: {cut_path(source)}"
-    config = read_json(
-        source / "config.json", what="of a model", form=dict[str, Any], remedy="name one made by pretrain"
-    )
+    remedy = "name one made by pretrain"
+    config = read_json(source / "config.json", what="of a model", form=dict[str, Any], remedy=remedy)
     n_layers = config.get("num_hidden_layers")
     if config.get("model_type") != "bert" or not n_layers or settings.layers % n_layers:
         remedy = "give a BERT whose number of layers divides that of the recipe"
@@ -168,10 +160,7 @@ def _freeze(model: Any, n_known: int | None) -> None:
     import torch
 
     model.requires_grad_(False)
-    output = model.get_output_embeddings()
-    for weight in (model.get_input_embeddings().weight, output.weight, output.bias):
-        if weight is None or weight.requires_grad:
-            continue
+    for weight in _of_vocabulary(model):
         weight.requires_grad_(True)
         if n_known is not None:
             is_new = torch.arange(len(weight)) >= n_known
@@ -190,7 +179,7 @@ def save_model(model: Any, tokenizer: Tokenizer, folder: Path) -> None:
         model = model["discriminator"]
     weights = {}
     for name, tensor in model.state_dict().items():
-        if name not in _TIED and tensor.is_floating_point():
+        if name not in (model._tied_weights_keys or ()) and tensor.is_floating_point():
             weights[name] = tensor.detach().to("cpu", torch.float16).contiguous()
             if not torch.isfinite(weights[name]).all():
                 reason = f"a weight of {name} is not finite in float16: lower learning_rates or initializer_range"
@@ -246,17 +235,15 @@ class Evaluation:
 
         masked = [f"{one:.1%}" for one in (self.masked_accuracy, self.second_masked_accuracy) if one is not None]
         following, bits = self.next_sentence_accuracy, "" if self.bits is None else f" ({self.bits:.3f} bits)"
-        line = f"masked {' and '.join(masked)}{bits}"
-        line += f", next sentence {'not asked' if following is None else f'{following:.1%}'}"
+        parts = [f"masked {' and '.join(masked)}{bits}"]
+        parts.append(f"next sentence {'not asked' if following is None else f'{following:.1%}'}")
         if self.replaced_accuracy is not None:
-            line += f", replaced {self.replaced_accuracy:.1%} (chance 50%)"
-        if not self.agreement_by_attractors:
-            return line
-        return (
-            f"{line}, agreement by attractors {table(self.agreement_by_attractors)}, "
-            f"facts by exposure {table(self.fact_recall_by_exposure)} "
-            f"(among candidates {table(self.candidate_recall_by_exposure)})"
-        )
+            parts.append(f"replaced {self.replaced_accuracy:.1%} (chance 50%)")
+        if self.agreement_by_attractors:
+            parts.append(f"agreement by attractors {table(self.agreement_by_attractors)}")
+            among = f"(among candidates {table(self.candidate_recall_by_exposure)})"
+            parts.append(f"facts by exposure {table(self.fact_recall_by_exposure)} {among}")
+        return ", ".join(parts)
 
 
 def evaluate(
@@ -270,39 +257,31 @@ def evaluate(
     """Evaluate a model on held-out text of each of its languages; its training mode is restored."""
     import torch
 
-    whole, shift = model, _PREDICTS_AT.get(held_out[0].settings.objective, 0)
-    if isinstance(model, torch.nn.ModuleDict):
-        model = model["generator"]
+    reader = model["generator"] if isinstance(model, torch.nn.ModuleDict) else model
+    shift = _PREDICTS_AT.get(held_out[0].settings.objective, 0)
 
-    def best(fact: Fact, logits: torch.Tensor) -> tuple[bool, bool]:
-        """Whether the object of a fact is the best piece of all, and whether it is the best candidate."""
-        names = candidates(fact.relation)
-        chosen = names[int(logits[[piece_id(tokenizer, name.lower()) for name in names]].argmax())]
-        return int(logits.argmax()) == piece_id(tokenizer, fact.object.lower()), chosen == fact.object
+    def number(word: str) -> int:
+        return piece_id(tokenizer, word.lower())
 
-    was_training = model.training
-    whole.train(False)
+    recalled, among, was_training = list[bool](), list[bool](), model.training
+    model.train(False)
     with torch.inference_mode():
-        on_text = [_on_held_out(whole, examples) for examples in held_out]
-        texts = [item.text for item in agreement]
-        scored = zip(agreement, _mask_logits(model, tokenizer, texts, shift=shift), strict=True)
-        right = [
-            bool(logits[piece_id(tokenizer, item.good)] > logits[piece_id(tokenizer, item.bad)])
-            for item, logits in scored
-        ]
+        on_text = [_on_held_out(model, examples) for examples in held_out]
+        asked = _mask_logits(reader, tokenizer, [item.text for item in agreement], shift=shift)
+        right = [bool(at[number(one.good)] > at[number(one.bad)]) for one, at in zip(agreement, asked, strict=True)]
         prompts = [fact.sentence().replace(fact.object, "[MASK]") for fact in facts]
-        recalled = [
-            best(fact, logits)
-            for fact, logits in zip(facts, _mask_logits(model, tokenizer, prompts, shift=shift), strict=True)
-        ]
-    whole.train(was_training)
+        for fact, at in zip(facts, _mask_logits(reader, tokenizer, prompts, shift=shift), strict=True):
+            recalled.append(int(at.argmax()) == number(fact.object))
+            names = candidates(fact.relation)
+            among.append(names[int(at[list(map(number, names))].argmax())] == fact.object)
+    model.train(was_training)
     exposures = [fact.n_stated for fact in facts]
     return Evaluation(
         **on_text[0],
         agreement_by_attractors=_shares([item.n_attractors for item in agreement], right),
         agreement_across_attractors=_shares([item.n_attractors > 0 for item in agreement], right).get(True),
-        fact_recall_by_exposure=_shares(exposures, [top for top, _ in recalled]),
-        candidate_recall_by_exposure=_shares(exposures, [among for _, among in recalled]),
+        fact_recall_by_exposure=_shares(exposures, recalled),
+        candidate_recall_by_exposure=_shares(exposures, among),
         second_masked_accuracy=on_text[1]["masked_accuracy"] if len(on_text) > 1 else None,
     )
 
@@ -319,38 +298,26 @@ def _on_held_out(model: Any, held_out: Examples) -> dict[str, Any]:
     import torch
     from torch.nn.functional import cross_entropy
 
-    is_right, nats, following, told = [], [], [], []
-    both = model if isinstance(model, torch.nn.ModuleDict) else None
-    reader = model if both is None else both["generator"]
+    right, nats, follows, replaced, told = (list[Any]() for _ in range(5))
     for step in range(min(_MOST_BATCHES, held_out.settings.held_out_documents)):
         batch = _tensors(held_out.batch(step), next(model.parameters()).device)
-        logits, nexts = _outputs(reader, batch)
-        rows, masks = torch.where(batch["masked_labels"] != IGNORED)
-        places, labels = batch["masked"][rows, masks], batch["masked_labels"][rows, masks]
-        predicted = logits[rows, places]
-        is_right.append(predicted.argmax(-1) == labels)
-        nats.append(cross_entropy(predicted, labels, reduction="none"))
-        if nexts is not None:
-            following.append((nexts.argmax(-1) == batch["next_labels"])[batch["next_labels"] != IGNORED])
-        if both is not None:
-            with torch.random.fork_rng(devices=[]):
-                torch.manual_seed(step)
-                _, ids, is_replaced = sample_replaced(reader, batch)
-            discriminator = both["discriminator"]
-            suspected = discriminator(**_inputs(discriminator, {**batch, "input_ids": ids})).logits > 0
-            told.append(torch.stack([suspected, is_replaced])[:, batch["attention_mask"] == 1])
-
-    def mean(parts: list[torch.Tensor]) -> float | None:
-        values = torch.cat(parts) if parts else torch.empty(0)
-        return float(values.double().mean()) if len(values) else None
-
-    suspected, is_replaced = torch.cat(told, 1) if told else (torch.empty(0), torch.empty(0))
-    recalls = [mean([(suspected == kind)[is_replaced == kind]]) or 0.0 for kind in (True, False)]
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(step)  # of samples of a generator
+            predicted, others, is_replaced = predictions(model, batch)
+        is_asked, is_piece = batch["masked_labels"] != IGNORED, batch["attention_mask"] == 1
+        labels = batch["masked_labels"][is_asked]
+        right += (predicted[is_asked].argmax(-1) == labels).tolist()
+        nats += cross_entropy(predicted[is_asked], labels, reduction="none").tolist()
+        if is_replaced is not None:
+            replaced += is_replaced[is_piece].tolist()
+            told += ((others > 0) == is_replaced)[is_piece].tolist()
+        elif others is not None:
+            follows += (others.argmax(-1) == batch["next_labels"])[batch["next_labels"] != IGNORED].tolist()
     return {
-        "masked_accuracy": mean(is_right),
-        "next_sentence_accuracy": mean(following),
-        "bits": (mean(nats) or 0.0) / math.log(2),
-        "replaced_accuracy": sum(recalls) / 2 if told else None,
+        "masked_accuracy": float(np.mean(right)),
+        "next_sentence_accuracy": float(np.mean(follows)) if follows else None,
+        "bits": float(np.mean(nats)) / math.log(2),
+        "replaced_accuracy": sum(_shares(replaced, told).values()) / 2 if told else None,
     }
 
 
@@ -358,12 +325,6 @@ def _inputs(model: Any, batch: Mapping[str, torch.Tensor]) -> dict[str, torch.Te
     """The part of a batch that a model reads."""
     taken = inspect.signature(model.forward).parameters
     return {name: batch[name] for name in INPUTS if name in batch and name in taken}
-
-
-def _outputs(model: Any, batch: Mapping[str, torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """The logits of all places ``[row, piece, entry]`` and those of pairs ``[row, 2]``, if the model has them."""
-    found = model(**_inputs(model, batch)).to_tuple()
-    return found[0], found[1] if len(found) > 1 else None
 
 
 _PREDICTS_AT = {"left_to_right": -1, "right_to_left": 1}
@@ -375,12 +336,11 @@ def _mask_logits(model: Any, tokenizer: Tokenizer, texts: Sequence[str], *, shif
     import torch
 
     for start in range(0, len(texts), 64):
-        encoded = [encoding.ids for encoding in tokenizer.encode_batch(list(texts[start : start + 64]))]
-        length = max(map(len, encoded))
-        ids = torch.tensor([row + [0] * (length - len(row)) for row in encoded], device=model.device)
-        logits, _ = _outputs(model, {"input_ids": ids, "attention_mask": (ids != 0).long()})
-        rows, places = torch.where(ids == piece_id(tokenizer, "[MASK]"))
-        yield from logits[rows, places + shift].cpu()
+        encoded = [torch.tensor(encoding.ids) for encoding in tokenizer.encode_batch(list(texts[start : start + 64]))]
+        ids = torch.nn.utils.rnn.pad_sequence(encoded, batch_first=True).to(model.device)
+        places = (ids == piece_id(tokenizer, "[MASK]")).nonzero()[:, 1:] + shift  # one mask in each text
+        batch = {"input_ids": ids, "attention_mask": (ids != 0).long(), "masked": places}
+        yield from predictions(model, batch)[0][:, 0].cpu()
 
 
 def model_card(settings: PretrainSettings, evaluation: Evaluation, *, vocabulary_size: int) -> str:
@@ -391,11 +351,8 @@ def model_card(settings: PretrainSettings, evaluation: Evaluation, *, vocabulary
     templates.filters["percent"] = lambda share, digits=0: f"{share:.{digits}%}"
     templates.filters["fill"] = lambda text: fill(" ".join(text.split()), width=120)
     predicted = "from one side" if settings.is_one_sided else "masked as in training"
-    pairs = (
-        "sentences in order or exchanged"
-        if settings.next_sentence == "sentence_order"
-        else "next sentence or random sentence"
-    )
+    is_order = settings.next_sentence == "sentence_order"
+    pairs = "sentences in order or exchanged" if is_order else "next sentence or random sentence"
     held_out = [
         (f"pieces of held-out text, {predicted}, exactly", evaluation.masked_accuracy),
         ("the same of the second language", evaluation.second_masked_accuracy),
@@ -537,18 +494,26 @@ def _start(settings: PretrainSettings, echo: Echo) -> _Start:
     elif settings.stack_from is not None:
         model, tokenizer = _stacked(settings)
     else:
-        tokenizer = _new_tokenizer(settings, known)
+        firsts, *others = (chain.from_iterable(documents) for documents in known)
+        tokenizer = train_tokenizer(
+            firsts,
+            vocabulary_size=settings.vocabulary_size,
+            others=chain.from_iterable(others),
+            second=settings.second_language,
+            of_pocket=settings.text is None,
+        )
         model = new_model(settings, tokenizer.get_vocab_size(), second_from=first_of_second(tokenizer))
     if settings.freeze != "none":
         _freeze(model, n_known)
-    encoded = encode(chain.from_iterable(text), tokenizer, longest=longest)
-    echo(f"{encoded.n_sentences} sentences, {len(encoded.pieces)} pieces, {tokenizer.get_vocab_size()} known")
-    examples = Examples(encoded, tokenizer, settings, specials)
+
+    def examples_of(documents: Iterable[list[str]], settings: PretrainSettings) -> Examples:
+        return Examples(encode(documents, tokenizer, longest=longest), tokenizer, settings, specials)
+
+    examples = examples_of(chain.from_iterable(text), settings)
+    n_sentences, n_pieces = examples.text.n_sentences, len(examples.text.pieces)
+    echo(f"{n_sentences} sentences, {n_pieces} pieces, {tokenizer.get_vocab_size()} known")
     _check_pairs(examples)
-    read = [
-        Examples(encode(documents, tokenizer, longest=longest), tokenizer, settings.held_out(), specials)
-        for documents in held_out
-    ]
+    read = [examples_of(documents, settings.held_out()) for documents in held_out]
 
     def save(folder: Path) -> None:
         if settings.start_from is None:
@@ -574,8 +539,10 @@ def _texts(settings: PretrainSettings, echo: Echo) -> tuple[list[_Documents], li
     echo(f"writing {settings.documents} documents" + " in two languages" * (settings.second_language is not None))
     text = _documents(settings, settings.documents)
     # Words of the other language among those of one are no part of its vocabulary, nor of what is evaluated.
-    apart = settings.apart()
-    known = text if apart == settings else _documents(apart, min(settings.documents, _TOKENIZER_DOCUMENTS))
+    second, apart, known = settings.second_language, settings, text
+    if second is not None and second.switched:
+        apart = settings.model_copy(update={"second_language": second.model_copy(update={"switched": 0.0})})
+        known = _documents(apart, min(settings.documents, _TOKENIZER_DOCUMENTS))
     known = [documents[:_TOKENIZER_DOCUMENTS] for documents in known]
     return text, known, _documents(apart, settings.held_out_documents, seed=_HELD_OUT_SEED, stated=())
 
@@ -624,37 +591,16 @@ def _documents_of(sentences: Sentences, *, lines: bool) -> _Documents:
 
 def _check_pairs(examples: Examples) -> None:
     """Raise a BertologyError where the text has no pairs of the kind that are to be read."""
-    kind, text = examples.settings.next_sentence, examples.text
-    if examples.settings.alone_share == 1 or kind == "none":
-        return
-    if kind == "sentence_order" and not (np.bincount(text.document) > 1).any():
+    kind = "none" if examples.settings.alone_share == 1 else examples.settings.next_sentence
+    if kind == "sentence_order" and not (np.bincount(examples.text.document) > 1).any():
         raise BertologyError("next_sentence: no document of the text has two sentences; part documents by blank lines")
-    if kind == "next_sentence" and text.document[-1] == 0:
+    if kind == "next_sentence" and examples.text.document[-1] == 0:
         raise BertologyError("next_sentence: the text is one document, so none is from elsewhere; give none")
 
 
 def _folder(name: str) -> Path:
     """The folder of an embedded model by its name, or the folder that is named."""
     return model_folder(name) if name in MODELS else Path(name).expanduser()
-
-
-def _new_tokenizer(settings: PretrainSettings, known: Sequence[_Documents]) -> Tokenizer:
-    """A tokenizer whose vocabulary is learnt from a text."""
-    firsts, *others = (chain.from_iterable(documents) for documents in known)
-    if settings.text is None:
-        return train_tokenizer(
-            firsts,
-            vocabulary_size=settings.vocabulary_size,
-            others=chain.from_iterable(others),
-            second=settings.second_language,
-        )
-    from transformers import AutoTokenizer
-
-    base = AutoTokenizer.from_pretrained(model_folder())
-    made: Tokenizer = base.train_new_from_iterator(
-        firsts, settings.vocabulary_size, show_progress=False
-    ).backend_tokenizer
-    return made
 
 
 def _continued(settings: PretrainSettings, sentences: Sequence[str]) -> tuple[Any, Any, int | None]:
@@ -686,39 +632,41 @@ def _continued(settings: PretrainSettings, sentences: Sequence[str]) -> tuple[An
     read_as_declared(model.base_model)
     if settings.tokenizer == "own":
         return model, tokenizer, None
-    n_known = model.get_input_embeddings().num_embeddings
+    learned, old, is_new = tokenizer, tokenizer.get_vocab(), settings.tokenizer == "new"
+    is_word_piece = type(tokenizer.backend_tokenizer.model).__name__ == "WordPiece"
+    if is_new:  # with special tokens alone, where subwords are learnt here: always the same ones
+        text = [] if is_word_piece else sentences
+        learned = tokenizer.train_new_from_iterator(text, settings.vocabulary_size, show_progress=False)
+    if is_word_piece or not is_new:
+        extend(learned, sentences, settings.vocabulary_size)
+    if learned.pad_token_id != specials[0]:
+        raise BertologyError(f"tokenizer: a new one of {cut(place)} has its padding elsewhere; give own or extended")
     with torch.random.fork_rng(devices=[]), quiet_loading():
         torch.manual_seed(settings.seed)
-        if settings.tokenizer == "extended":
-            extend(tokenizer, sentences, settings.vocabulary_size)
-            model.resize_token_embeddings(len(tokenizer), mean_resizing=False)
-            return model, tokenizer, n_known
-        learned = tokenizer.train_new_from_iterator(sentences, settings.vocabulary_size, show_progress=False)
-        if learned.pad_token_id != tokenizer.pad_token_id:
-            raise BertologyError(
-                f"tokenizer: a new one of {cut(place)} has its padding elsewhere; give own or extended"
-            )
-        _exchange_vocabulary(model, tokenizer.get_vocab(), learned.get_vocab())
-    return model, learned, None
+        _exchange_vocabulary(model, old, learned.get_vocab())
+    return model, learned, None if is_new else len(old)
 
 
 def _exchange_vocabulary(model: Any, old: Mapping[str, int], new: Mapping[str, int]) -> None:
     """Give a model the entries of another vocabulary: known subwords keep embeddings and bias, others are drawn."""
     import torch
 
-    def weights() -> list[Any]:
-        output = model.get_output_embeddings()
-        return [model.get_input_embeddings().weight, output.weight, *([] if output.bias is None else [output.bias])]
-
-    before = [weight.detach().clone() for weight in weights()]
+    before = [weight.detach().clone() for weight in _of_vocabulary(model)]
     model.resize_token_embeddings(len(new), mean_resizing=False)
     spread = getattr(model.config, "initializer_range", 0.02)
     drawn = torch.randn(model.get_input_embeddings().weight.shape) * spread  # the same where the output is tied
     places, rows = zip(*((number, old[piece]) for piece, number in new.items() if piece in old), strict=True)
     with torch.no_grad():
-        for weight, known in zip(weights(), before, strict=True):
+        for weight, known in zip(_of_vocabulary(model), before, strict=True):
             weight.copy_(drawn if weight.ndim > 1 else torch.zeros_like(weight))
             weight[list(places)] = known[list(rows)]
+
+
+def _of_vocabulary(model: Any) -> list[Any]:
+    """The weights with an entry for each subword: embeddings, the output where it has others, and its bias."""
+    output = model.get_output_embeddings()
+    weights = (model.get_input_embeddings().weight, output.weight, output.bias)
+    return list({id(weight): weight for weight in weights if weight is not None}.values())
 
 
 def _items(settings: PretrainSettings, tokenizer: Tokenizer) -> Callable[[bool], dict[str, Any]]:
@@ -729,14 +677,12 @@ def _items(settings: PretrainSettings, tokenizer: Tokenizer) -> Callable[[bool],
     """
     if settings.text is not None or any(tokenizer.token_to_id(word) is None for word in whole_words()):
         return lambda at_last: {"agreement": (), "facts": ()}
-    agreement = {last: agreement_items(seed=settings.seed + last * _HELD_OUT_SEED) for last in (False, True)}
-    prompts = [*(item.text for items in agreement.values() for item in items), *(fact.sentence() for fact in facts())]
+    agreement = [agreement_items(seed=settings.seed + seed) for seed in (0, _HELD_OUT_SEED)]
+    prompts = [*(item.text for item in chain(*agreement)), *(fact.sentence() for fact in facts())]
     longest = max(len(encoding.ids) for encoding in tokenizer.encode_batch(prompts))
     if longest > settings.max_pieces:
-        raise BertologyError(
-            f"max_pieces is {settings.max_pieces}, but evaluation has prompts of {longest} pieces: "
-            f"give {longest} or more, or a larger vocabulary_size"
-        )
+        too_few = f"max_pieces is {settings.max_pieces}, but evaluation has prompts of {longest} pieces"
+        raise BertologyError(f"{too_few}: give {longest} or more, or a larger vocabulary_size")
     return lambda at_last: {"agreement": agreement[at_last], "facts": facts()}
 
 
@@ -746,41 +692,54 @@ def _tensors(batch: Batch, device: Any = None) -> dict[str, torch.Tensor]:
     return {name: torch.from_numpy(values).to(device) for name, values in batch.items()}
 
 
-def pretraining_loss(model: Any, batch: dict[str, torch.Tensor]) -> torch.Tensor:
+def pretraining_loss(model: Any, batch: dict[str, torch.Tensor], *, weight: float = 1.0) -> torch.Tensor:
     """Cross-entropy of the pieces to predict plus that of the next sentence (Devlin et al. 2019, section 3.1).
 
-    Only places that predict go through the projection onto the vocabulary.
+    For replaced tokens it is the loss of the generator plus ``weight`` times that of its discriminator over all pieces
+    (Clark et al. 2020).
     """
-    from torch.nn.functional import cross_entropy
+    from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
-    predicted, following = _predictions(model, batch)
+    predicted, others, is_replaced = predictions(model, batch)
     loss = cross_entropy(predicted.flatten(0, 1), batch["masked_labels"].flatten())
-    if following is not None and (batch["next_labels"] >= 0).any():
-        loss = loss + cross_entropy(following, batch["next_labels"])
+    if is_replaced is not None:
+        is_piece = batch["attention_mask"] == 1
+        loss = loss + weight * binary_cross_entropy_with_logits(others[is_piece], is_replaced[is_piece].float())
+    elif others is not None and (batch["next_labels"] >= 0).any():
+        loss = loss + cross_entropy(others, batch["next_labels"])
     return loss
 
 
-_VOCABULARY_HEADS: Mapping[str, Callable[[Any, Any], Any]] = {
-    "bert": lambda model, states: model.cls.predictions(states),
-    "albert": lambda model, states: model.predictions(states),
-    "electra": lambda model, states: model.generator_lm_head(model.generator_predictions(states)),
-}
-"""Functions from a model and hidden states to logits, by family."""
+_VOCABULARY_HEADS = {"bert": "cls.predictions", "albert": "predictions", "electra": "generator_predictions"}
+"""Modules that hidden states go through to become logits, by family."""
 
 
-def _predictions(model: Any, batch: Mapping[str, torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """The logits of the places of a batch that predict ``[row, place, entry]``, and those of pairs ``[row, 2]``."""
+def predictions(model: Any, batch: Mapping[str, torch.Tensor]) -> tuple[torch.Tensor, Any, torch.Tensor | None]:
+    """The logits of the places of a batch that predict, ``[row, place, entry]``, and what else a model predicts.
+
+    That is for a BERT of pairs their logits ``[row, 2]``; and for a discriminator its logits ``[row, piece]`` with
+    ``[row, piece]`` whether its generator replaced a piece. All that a model lacks is None. Where the family is known,
+    only places that predict go through the projection onto the vocabulary.
+    """
+    import torch
+
+    if isinstance(model, torch.nn.ModuleDict):
+        logits, ids, is_replaced = sample_replaced(model["generator"], batch)
+        discriminator = model["discriminator"]
+        return logits, discriminator(**_inputs(discriminator, {**batch, "input_ids": ids})).logits, is_replaced
+
+    def at_places(values: torch.Tensor) -> torch.Tensor:
+        return values.gather(1, batch["masked"].unsqueeze(-1).expand(-1, -1, values.shape[-1]))
+
     head = _VOCABULARY_HEADS.get(model.config.model_type)
     if head is None:
-        logits, _ = _outputs(model, batch)
-        return logits.gather(1, batch["masked"].unsqueeze(-1).expand(-1, -1, logits.shape[-1])), None
-    hidden = model.base_model(**_inputs(model, batch))
-    states, pooled = hidden.last_hidden_state, hidden.get("pooler_output")
-    predicted = head(model, states.gather(1, batch["masked"].unsqueeze(-1).expand(-1, -1, states.shape[-1])))
-    if pooled is None:
-        return predicted, None
-    ranks = model.sop_classifier if model.config.model_type == "albert" else model.cls.seq_relationship
-    return predicted, ranks(pooled)
+        return at_places(model(**_inputs(model, batch)).logits), None, None
+    hook = model.get_submodule(head).register_forward_pre_hook(lambda module, given: (at_places(given[0]),))
+    try:
+        logits, *others = model(**_inputs(model, batch)).to_tuple()
+    finally:
+        hook.remove()
+    return logits, others[0] if others else None, None
 
 
 def sample_replaced(
@@ -794,7 +753,7 @@ def sample_replaced(
     """
     import torch
 
-    logits, _ = _predictions(generator, batch)
+    logits, *_ = predictions(generator, batch)
     chances: Any = torch.distributions.Categorical(logits=logits.detach())
     sampled = chances.sample()
     ids, places, labels = batch["input_ids"], batch["masked"], batch["masked_labels"]
@@ -805,52 +764,33 @@ def sample_replaced(
     return logits, filled, filled != own
 
 
-def replaced_tokens_loss(model: Any, batch: dict[str, torch.Tensor], *, weight: float) -> torch.Tensor:
-    """The loss of a generator plus ``weight`` times that of its discriminator over all pieces (Clark et al. 2020)."""
-    from torch.nn.functional import cross_entropy
-
-    logits, ids, is_replaced = sample_replaced(model["generator"], batch)
-    given = _inputs(model["discriminator"], {**batch, "input_ids": ids})
-    told: torch.Tensor = model["discriminator"](**given, labels=is_replaced.long()).loss
-    return cross_entropy(logits.flatten(0, 1), batch["masked_labels"].flatten()) + weight * told
-
-
 def _train(
-    settings: PretrainSettings,
-    start: _Start,
-    out: Path,
-    measured: Callable[[int], Evaluation],
-    echo: Echo,
+    settings: PretrainSettings, start: _Start, out: Path, measured: Callable[[int], Evaluation], echo: Echo
 ) -> None:
     import torch
 
     from bertology._training import train, weight_groups
 
     model = start.model
-    is_random = settings.dropout or settings.start_from is not None or settings.objective == "replaced_tokens"
     decay = settings.weight_decay if settings.freeze == "none" else 0.0  # would change what is not to be trained
     steps, rates = zip(*settings.learning_rates, strict=True)
     losses: list[float] = []
-    first = step_now = 0
-    begun = reported = time.monotonic()
+    step_now, reported = 0, time.monotonic()
 
     def keep(step: int) -> None:
         if step in settings.keep_checkpoints:
             start.save(out / "checkpoints" / f"step-{step:06d}")
 
     def began(step: int, n_steps: int) -> None:
-        nonlocal first, step_now
-        first = step_now = step
+        nonlocal step_now
+        step_now = step
         if step:
             echo(f"going on from step {step}")
         keep(step)
 
     def loss(batch: dict[str, torch.Tensor]) -> torch.Tensor:
-        if is_random:
-            torch.manual_seed(settings.seed + step_now)  # so that a resumed run drops the same units, draws the same
-        if settings.objective == "replaced_tokens":
-            return replaced_tokens_loss(model, batch, weight=settings.discriminator_weight)
-        return pretraining_loss(model, batch)
+        torch.manual_seed(settings.seed + step_now)  # so that a resumed run drops the same units, draws the same
+        return pretraining_loss(model, batch, weight=settings.discriminator_weight)
 
     def stepped(step: int, loss: float) -> None:
         nonlocal reported, step_now
@@ -859,11 +799,11 @@ def _train(
         keep(step)
         if step % settings.evaluate_every == 0 and step < settings.steps:
             measured(step)
-        if time.monotonic() - reported > _REPORT_SECONDS:
-            reported = time.monotonic()
-            rate = (step - first) / (reported - begun)
-            left, mean = (settings.steps - step) / rate / 60, sum(losses) / len(losses)
+        if (spent := time.monotonic() - reported) > _REPORT_SECONDS:
+            rate, mean = len(losses) / spent, sum(losses) / len(losses)
+            left = (settings.steps - step) / rate / 60
             echo(f"step {step}/{settings.steps}, loss {mean:.3f}, {rate:.1f} steps/s, {left:.0f} min left")
+            reported = time.monotonic()
             losses.clear()
 
     train(

@@ -172,64 +172,51 @@ class PretrainSettings(BaseModel):
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
-        if self.width % self.heads:
-            raise ValueError(f"width: {self.width} cannot be split over {self.heads} heads")
-        at = [step for step, _ in self.learning_rates]
-        if at != sorted(set(at)):
-            raise ValueError(f"learning_rates: steps must rise, but are {cut(', '.join(map(str, at)))}")
-        for step in self.keep_checkpoints:
-            if step > self.steps:
-                raise ValueError(f"keep_checkpoints: {step} is beyond the last of {self.steps} steps")
-        if self.second_language is not None and self.alone_share < 1:
-            raise ValueError(
-                "alone_share: with a second_language, sentences are read alone (whether a sentence follows another "
-                "would be told by its language): give 1.0"
-            )
         for problem in self._problems():
             raise ValueError(problem)
         return self
 
     def _problems(self) -> Iterator[str]:
-        """Combinations that do not fit together, each with its remedy."""
-        given, objective, is_masked = self.model_fields_set, self.objective, self.objective in ("masked", "spans")
+        """Settings that do not fit together, each with its remedy."""
+        objective, is_masked = self.objective, self.objective in ("masked", "spans")
+        second, generator, at = self.second_language, self.generator, [step for step, _ in self.learning_rates]
+        if self.width % self.heads:
+            yield f"width: {self.width} cannot be split over {self.heads} heads"
+        if at != sorted(set(at)):
+            yield f"learning_rates: steps must rise, but are {cut(', '.join(map(str, at)))}"
+        if beyond := [step for step in self.keep_checkpoints if step > self.steps]:
+            yield f"keep_checkpoints: {beyond[0]} is beyond the last of {self.steps} steps"
+        if second is not None and self.alone_share < 1:
+            why = "whether a sentence follows another would be told by its language"
+            yield f"alone_share: with a second_language, sentences are read alone ({why}): give 1.0"
         if not is_masked and self.next_sentence != "none":
             yield f"next_sentence: with objective {objective} no pairs are read; give none"
         if self.next_sentence == "sentence_order" and self.alone_share == 1:
             yield "next_sentence: with alone_share 1 there are no pairs to order; give a smaller share, or none"
         if self.is_one_sided and self.masking == "static":
             yield f"masking: with objective {objective} nothing is masked; leave it out"
-        if not is_masked:
-            for name in ("share_layers", "second_language", "start_from"):
-                if getattr(self, name):
-                    yield f"{name}: not together with objective {objective}; give masked or spans"
-        generator = self.generator
         if objective == "replaced_tokens" and generator.width % generator.heads:
             yield f"generator_share: width {generator.width} cannot be split over {generator.heads} heads"
         if self.stack_from and (self.share_layers or objective == "replaced_tokens"):
             yield "stack_from: blocks are repeated of BERTs alone; leave out share_layers and objective"
         if self.share_layers and self.second_language:
             yield "share_layers: not together with second_language; leave one of them out"
-        second = self.second_language
-        if (
-            self.start_from is not None
-            and second is not None
-            and (second.paired or not (second.shared_specials and second.shared_positions))
-        ):
+        if self.start_from is not None and self.next_sentence != "none":
+            yield "next_sentence: with start_from no pairs are read; give none"
+        if self.start_from and second and (second.paired or not (second.shared_specials and second.shared_positions)):
             yield "second_language: with start_from it is read alone; leave out paired and what is not shared"
-        if self.start_from is None:
-            for name in ("tokenizer", "freeze"):
-                if name in given:
-                    yield f"{name}: is about a model that training starts from; give start_from as well"
-        else:
-            if self.next_sentence != "none":
-                yield "next_sentence: with start_from no pairs are read; give none"
-            for name in _OF_NEW_MODELS:
-                if name in given:
-                    yield f"{name}: is that of the model in start_from; leave it out"
-        if self.text is not None:
-            for name in _OF_POCKET:
-                if name in given:
-                    yield f"{name}: is about the text of the pocket world; leave it out with a text of your own"
+        for name in ("share_layers", "second_language", "start_from"):
+            if not is_masked and getattr(self, name):
+                yield f"{name}: not together with objective {objective}; give masked or spans"
+        of_start = "is about a model that training starts from; give start_from as well"
+        for is_wrong, names, why in (
+            (self.start_from is None, ("tokenizer", "freeze"), of_start),
+            (self.start_from is not None, _OF_NEW_MODELS, "is that of the model in start_from; leave it out"),
+            (self.text, _OF_POCKET, "is about the text of the pocket world; leave it out with a text of your own"),
+        ):
+            for name in names:
+                if is_wrong and name in self.model_fields_set:
+                    yield f"{name}: {why}"
 
     def at_equal_pieces(self) -> Self:
         """These settings with the number of steps that ``pieces`` make, and all other steps in proportion."""
@@ -254,13 +241,6 @@ class PretrainSettings(BaseModel):
         """These settings with places to predict that are drawn in the same way for all kinds of masks."""
         objective = "masked" if self.objective == "spans" else self.objective
         return self.model_copy(update={"objective": objective, "masking": "dynamic"})
-
-    def apart(self) -> PretrainSettings:
-        """These settings without words of one language in the text of the other."""
-        second = self.second_language
-        if second is None or not second.switched:
-            return self
-        return self.model_copy(update={"second_language": second.model_copy(update={"switched": 0.0})})
 
 
 def load_settings(path: Path, *, changes: Sequence[str] = ()) -> PretrainSettings:

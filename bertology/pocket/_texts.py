@@ -1,19 +1,16 @@
-"""Texts of the pocket world: trees read as annotated sentences, the probing corpus and its packed file, documents."""
+"""Texts of the pocket world: trees read as annotated sentences, the probing corpus, documents."""
 
 from __future__ import annotations
 
-import gzip
-import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from itertools import islice, pairwise
+from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from bertology._files import cache_folder, digest, sweep, write_atomically
 from bertology.corpora import Corpus, Sentence, Sentences, Target
 from bertology.errors import CorpusError
 from bertology.pocket import _function_words as fw
@@ -39,7 +36,6 @@ from bertology.pocket._words import (
     proper_noun,
 )
 
-Layers = Mapping[str, tuple[str | None, ...]]
 Targets = Mapping[str, tuple[Target, ...]]
 
 
@@ -127,25 +123,11 @@ def read(line: Line, *, id: str, english: bool = True) -> Sentence:
         "relations": tuple(_relations(reader, line.relation)),
     }
     stated = {name: spans for name, spans in targets.items() if spans}
-    return annotated(forms, [word.glued for word in words[1:]], layers, heads, stated, id=id, english=english)
-
-
-def annotated(
-    forms: Sequence[str],
-    glued: Iterable[bool],
-    layers: Layers,
-    heads: tuple[int, ...],
-    stated: Targets,
-    *,
-    id: str,
-    english: bool = True,
-) -> Sentence:
-    """A sentence with the targets derived from its others; ``glued`` holds whether each word but the first is."""
     following = derived(stated, layers["lemma"], layers["upos"]) if english else {}
     return Sentence.from_words(
         forms,
         id=id,
-        space_after=[*(not is_glued for is_glued in glued), False],
+        space_after=[*(not word.glued for word in words[1:]), False],
         layers=layers,
         heads=heads,
         targets={**stated, **following},
@@ -355,18 +337,9 @@ _MOST_WORDS = 40
 def generate_corpus(*, seed: int = 0, sizes: Mapping[str, int] = SIZES) -> Corpus:
     """The pocket corpus from its grammar: so many sentences by split, chosen at random by the seed."""
     used: set[str] = set()
-    return corpus_of({split: _made(split, seed, used, size) for split, size in sizes.items()})
-
-
-def _made(split: str, seed: int, used: set[str], size: int) -> Sentences:
-    return Sentences(sentence for _, sentence in islice(lines_of(split, seed, used), size))
-
-
-def corpus_of(splits: Mapping[str, Sentences]) -> Corpus:
-    """The corpus of these splits, with its metadata."""
     return Corpus(
         name="pocket",
-        splits=splits,
+        splits={split: _made(split, seed, used, size) for split, size in sizes.items()},
         language="en",
         licence="Apache-2.0",
         notes={
@@ -374,6 +347,10 @@ def corpus_of(splits: Mapping[str, Sentences]) -> Corpus:
             "unseen": "every sentence holds a content word that no other split holds",
         },
     )
+
+
+def _made(split: str, seed: int, used: set[str], size: int) -> Sentences:
+    return Sentences(sentence for _, sentence in islice(lines_of(split, seed, used), size))
 
 
 def lines_of(split: str, seed: int, used: set[str]) -> Iterator[tuple[Line, Sentence]]:
@@ -462,89 +439,31 @@ def model_folder(name: str = "pocket") -> Path:
     return Path(__file__).parent / MODELS[name]
 
 
-_PACKED = Path(__file__).with_name("corpus.json.gz")
-_NOTHING = "_"
 MOST_SENTENCES = 100_000
 """Most training sentences."""
 
 
+@lru_cache(maxsize=2)
 def load_corpus(n_train: int | None = None) -> Corpus:
     """The pocket corpus: ``train``, ``dev``, ``test`` and ``unseen``, which share no sentence.
 
-    It is what :func:`generate_corpus` makes at its default seed, read from a file of the package because that is
-    faster. Each sentence of ``unseen`` holds a content word that no other split holds; its ``misc`` layer states for
-    each such word whether it occurs in the pretraining text of Pocket BERT (``Novelty=held``) or not (``Novelty=new``).
+    It is what :func:`generate_corpus` makes at its default seed, made when it is first used. Each sentence of
+    ``unseen`` holds a content word that no other split holds; its ``misc`` layer states for each such word whether it
+    occurs in the pretraining text of Pocket BERT (``Novelty=held``) or not (``Novelty=new``).
 
     Args:
-        n_train: number of training sentences, at least as many as are embedded. The embedded ones come first; the
-            others are made by the same grammar and kept in the cache. None of them is in another split.
+        n_train: number of training sentences, at least as many as when left out. Those come first; the others are made
+            by the same grammar. None of them is in another split.
 
     Raises:
-        CorpusError: the file is not in the installed package, or ``n_train`` is too small or too large.
-        StoreError: the cache cannot be written.
+        CorpusError: ``n_train`` is too small or too large.
     """
-    base = _loaded()
     if n_train is None:
-        return base
-    if not SIZES["train"] <= n_train <= MOST_SENTENCES:
-        raise CorpusError(
-            f"pocket:{n_train}: give from {SIZES['train']} (those that are embedded) to {MOST_SENTENCES} sentences"
-        )
-    # The sentences depend on the grammar, which the embedded ones identify.
-    name = digest([base.fingerprint.encode(), str(n_train).encode()])
-    path = cache_folder() / "corpora" / f"pocket-{n_train}-{name}.json.gz"
-    if not path.exists():
-        sweep(path.parent)
-        used = {sentence.text for split, others in base.splits.items() if split != "train" for sentence in others}
-        made = replace(base, splits={"train": _made("train", 0, used, n_train)})
-        write_atomically(path, pack(made), remedy="name another in BERTOLOGY_CACHE")
-    train = unpack(path.read_bytes())["train"]
-    return replace(base, name=f"pocket:{n_train}", splits={**base.splits, "train": train})
-
-
-@lru_cache(maxsize=1)
-def _loaded() -> Corpus:
-    try:
-        packed = _PACKED.read_bytes()
-    except FileNotFoundError:
-        raise CorpusError(f"{_PACKED} is missing: install bertology again") from None
-    return corpus_of(unpack(packed))
-
-
-def unpack(packed: bytes) -> dict[str, Sentences]:
-    """The splits of a packed corpus."""
-    splits = json.loads(gzip.decompress(packed))
-    return {
-        split: Sentences(_unpacked(row, split, n) for n, row in enumerate(rows, 1)) for split, rows in splits.items()
-    }
-
-
-def pack(corpus: Corpus) -> bytes:
-    """The packed form of a generated corpus, to be written anew whenever the grammar or the lexicon changes."""
-    rows = {split: [_packed(sentence) for sentence in sentences] for split, sentences in corpus.splits.items()}
-    return gzip.compress(json.dumps(rows, separators=(",", ":")).encode(), compresslevel=9, mtime=0)
-
-
-def _packed(sentence: Sentence) -> list[Any]:
-    glued = "".join("01"[end == start] for (_, end), (start, _) in pairwise(sentence.spans))
-    layers = {name: " ".join(value or _NOTHING for value in values) for name, values in sentence.layers.items()}
-    targets = {
-        name: [[*target.span1, target.label, *(target.span2 or ())] for target in spans]
-        for name, spans in sentence.targets.items()
-        if name not in sentence.derived
-    }
-    return [" ".join(sentence.words), glued, layers, sentence.heads, targets]
-
-
-def _unpacked(row: list[Any], split: str, number: int) -> Sentence:
-    words, glued, layers, heads, targets = row
-    values: dict[str, tuple[str | None, ...]] = {
-        name: tuple(None if value == _NOTHING else value for value in written.split())
-        for name, written in layers.items()
-    }
-    stated = {
-        name: tuple(Target((row[0], row[1]), row[2], (row[3], row[4]) if len(row) > 3 else None) for row in rows)
-        for name, rows in targets.items()
-    }
-    is_glued = [mark == "1" for mark in glued]
-    return annotated(words.split(), is_glued, values, tuple(heads), stated, id=f"{split}-{number}")
+        return generate_corpus()
+    least = SIZES["train"]
+    if not least <= n_train <= MOST_SENTENCES:
+        raise CorpusError(f"pocket:{n_train}: give from {least} (those of pocket) to {MOST_SENTENCES} sentences")
+    base = load_corpus()
+    used = {sentence.text for split, others in base.splits.items() if split != "train" for sentence in others}
+    splits = {**base.splits, "train": _made("train", 0, used, n_train)}
+    return replace(base, name=f"pocket:{n_train}", splits=splits)
