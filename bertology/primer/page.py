@@ -104,7 +104,7 @@ def _claim(same: Sequence[Outcome], command: str, examples: Examples) -> dict[st
         "claim": claim,
         "outcomes": outcomes,
         "charts": list(_charts(same)),
-        "rules": [_rule_in_words(claim, rule) for rule in claim.rule],
+        "rules": list(dict.fromkeys(_rule_in_words(claim, rule) for rule in claim.rule)),
         "examples": [found for one in same if (found := examples.of(one))],
         "command": f"{command} --claim {claim.id.rpartition('.')[0]}",
     }
@@ -204,7 +204,8 @@ class Examples:
             return None
         chosen = {"task": row.task, "corpus": row.corpus, "layer": row.layer, "model": row.model, "init": row.init}
         with contextlib.suppress(BertologyError, KeyError):
-            frame = results.only(**chosen).predictions(texts=self._corpus(row.corpus))
+            texts = self._corpus(row.corpus) if get_probe(row.task).splits_needed else None
+            frame = results.only(**chosen).predictions(texts=texts)
             if row.group:
                 frame = frame[frame["group"] == row.group]
             frame = frame.assign(right=frame["gold"] == frame["predicted"])
