@@ -118,6 +118,8 @@ class SumsFamily(Family):
         plain = [{Problem("none", 0): replace(column, by_group={})} for column in scored]
         # What no sampling decides has one cluster, and layers are not told apart by it.
         is_ranked = any(scores.n_clusters > 1 for scores in scored[0].scores.values())
+        # Nor by a main metric that is not defined here.
+        is_ranked = is_ranked and metrics[0].name in scored[0].scores
         tables = scored_rows(self, draws, plain, scoring, metrics=metrics, more=by_group, is_ranked=is_ranked)
         every = [sums for cell in draws[0].cells.values() for sums in predictions.read_head_sums(scoring.run, cell.id)]
         return replace(tables, rows=_counted(tables.rows, scored[0], every))
