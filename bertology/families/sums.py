@@ -116,10 +116,9 @@ class SumsFamily(Family):
                 yield from _group_rows(column, {**of_draw, "control": "none", "seed": 0}, metrics, mean, len(scored))
 
         plain = [{Problem("none", 0): replace(column, by_group={})} for column in scored]
-        # What no sampling decides has one cluster, and layers are not told apart by it.
-        is_ranked = any(scores.n_clusters > 1 for scores in scored[0].scores.values())
-        # Nor by a main metric that is not defined here.
-        is_ranked = is_ranked and metrics[0].name in scored[0].scores
+        # What no sampling decides has one cluster, and layers are not told apart by it; nor by a metric without values.
+        has_clusters = any(scores.n_clusters > 1 for scores in scored[0].scores.values())
+        is_ranked = has_clusters and metrics[0].name in scored[0].scores
         tables = scored_rows(self, draws, plain, scoring, metrics=metrics, more=by_group, is_ranked=is_ranked)
         every = [sums for cell in draws[0].cells.values() for sums in predictions.read_head_sums(scoring.run, cell.id)]
         return replace(tables, rows=_counted(tables.rows, scored[0], every))

@@ -408,8 +408,7 @@ def _correlation(rule: Rule, base: Measurement, curve: GetCurve) -> Finding:
 def _where(key: Key, base: Measurement | None) -> str:
     if base is not None and isinstance(base.at, tuple):
         low, high = base.at
-        single = "last layer" if low == 1 else f"depth {low:g}"
-        return single if low == high else f"mean over depths {low:g} to {high:g}"
+        return "last layer" if low == 1 else f"mean over depths {low:g} to {high:g}"
     return "" if key is None else str(key) if isinstance(key, str) else f"layer {key}"
 
 
