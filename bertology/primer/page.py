@@ -94,9 +94,7 @@ def _claim(same: Sequence[Outcome], command: str, examples: Examples) -> dict[st
     outcomes = []
     for one in same:
         lines = [described(finding) for finding in one.findings] or [one.reason]
-        mark = (
-            "; random weights pass it as well, so that it says nothing about training" if one.passes_at_random else ""
-        )
+        mark = "; random weights pass it as well: it says nothing about training" if one.passes_at_random else ""
         deciding = one.deciding
         summary = described(deciding) if deciding and one.verdict != "not tested" else one.reason
         outcomes.append({"model": one.model, "verdict": one.verdict, "lines": lines, "mark": mark, "summary": summary})
@@ -155,7 +153,7 @@ def _about(finding: Finding) -> str:
 
 
 def _best_heads(curve: Curve) -> Curve:
-    """Of a curve of heads the best one of each layer."""
+    """The best head of each layer, of a curve of heads; a curve of layers as it is."""
     if not any(isinstance(key, str) for key in curve.keys):
         return curve
     best: dict[int | None, int] = {}
@@ -238,6 +236,11 @@ class Examples:
 
     def _prompts(self, task: str, title: str) -> dict[str, str]:
         """The text of each item that a task brings itself, by its id."""
-        probe, settings = get_probe(task), self._settings[title]
-        found = family_of(probe).items(probe, settings.name, most=settings.items, columns=settings.columns)
-        return {} if found is None else {item.id: item.text.replace("{mask}", "[MASK]") for item in found.items}
+        key = f"{task} {title}"
+        if key not in self._texts:
+            probe, settings = get_probe(task), self._settings[title]
+            found = family_of(probe).items(probe, settings.name, most=settings.items, columns=settings.columns)
+            items = () if found is None else found.items
+            self._texts[key] = {item.id: item.text.replace("{mask}", "[MASK]") for item in items}
+        texts: dict[str, str] = self._texts[key]
+        return texts

@@ -145,10 +145,14 @@ def plan_claims(
             for model, corpus in itertools.product(task.models or (), task.corpora or ())
             if (model, corpus, task.title) not in places
         ]
-        # What one of its models or corpora refuses is left out for all: both are lists of their own.
+        # Both are lists of their own: a corpus that one of the models refuses, and others take, is left out for all.
         of_models = tuple(dict.fromkeys(model for model, _ in pairs))
-        of_corpora = tuple(dict.fromkeys(corpus for _, corpus in pairs))
-        if pairs:
+        taken = {corpus: [model for model, of in pairs if of == corpus] for _, corpus in pairs}
+        of_corpora = tuple(corpus for corpus, models_of in taken.items() if len(models_of) == len(of_models))
+        for corpus in taken.keys() - {*of_corpora}:
+            why = f"{corpus} cannot be put to every model of the run: run this one apart"
+            refused += tuple((model, corpus, task.title, why) for model in taken[corpus])
+        if of_corpora:
             kept.append(task.model_copy(update={"models": of_models, "corpora": of_corpora}))
     plan = Plan(plan.models, random, titles, unbound, refused, trained, folders)
     return plan, whole.model_copy(update={"tasks": tuple(kept)}) if kept else None

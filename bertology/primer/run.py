@@ -66,9 +66,7 @@ class Primer(Tables):
         for one in self.outcomes:
             if one.model == model and claim in (one.claim.id, one.claim.id.rpartition(".")[0]):
                 return one
-        raise NameNotFoundError(
-            f"{model} has no claim {claim}: there is {', '.join(self.models)} with claims by their ids"
-        )
+        raise NameNotFoundError(f"{model} has no claim {claim}: models are {', '.join(self.models)}")
 
     def shown(self) -> tuple[Table, ...]:
         """A table for each section; of several encoders one matrix of verdicts, and the pairs that differ."""
@@ -100,7 +98,7 @@ class Primer(Tables):
             for claim, (one, score, p) in found.items():
                 rows[claim] = [_score_cell(score, one.contrast.rows[0].metric), f"{p:.3f}"]
             note = Note(
-                "difference", "of the estimates that decide, on the same items; Benjamini–Hochberg over all claims"
+                "difference", "of the deciding estimates, on the same items; Benjamini–Hochberg over all claims"
             )
             title = f"claims in which {' and '.join(pair)} differ"
             yield Table.of(title, (" − ".join(pair), "p (adjusted)"), rows, [note], corner="Claim")
@@ -323,7 +321,7 @@ def primer(
         work = resolve_work(experiment)
         run_experiment(work.experiment, folder, work=work, options=options or bars)
     command = ["bertology primer --model", ",".join(names), *["--random"] * random, *["--quick"] * quick]
-    command += [f"--claims {file}"] * (file is not None) + ["--train"] * train
+    command += [f"--claims {file}"] * (file is not None) + ["--train"] * train + [f"--set {one}" for one in changes]
     command += [f"--role {role}={one if isinstance(one, str) else one['name']}" for role, one in (roles or {}).items()]
     record = {
         "plan": plan.plain(),

@@ -109,25 +109,22 @@ def _made(
             own = _with_source(training.pretrain, sources.get(seed, next(iter(sources.values()))))
             settings = {**claims.recipe, **own, "seed": seed}
             recipe = checked(PretrainSettings, settings, where="recipe")
-            if not (where / f"seed-{seed}" / "training.json").is_file():
-                pretrain(recipe, where / f"seed-{seed}", device=device, echo=print if show else lambda _: None)
+            record = where / f"seed-{seed}" / "training.json"
+            # A folder of other settings is refused where it would be trained.
+            if not record.is_file() or json.loads(record.read_text())["settings"] != recipe.model_dump(mode="json"):
+                pretrain(recipe, record.parent, device=device, echo=print if show else lambda _: None)
         return {seed: str(where / f"seed-{seed}") for seed in seeds}
     if training.finetune is not None:
         settings = {**training.finetune}
         corpus = _bound(corpora, settings.pop("on", "treebank"))
-        shared: dict[str, Any] = {
-            "sentences": corpus.sentences,
-            "columns": corpus.columns,
-            "device": device,
-            "progress": show,
-        }
+        shared: dict[str, Any] = {"sentences": corpus.sentences, "columns": corpus.columns, "device": device}
         found = {}
         for seed in seeds:
             # Each training starts from the source of its seed, where there are several.
             source = sources.get(seed, next(iter(sources.values())))
             source = _fresh(source, where / f"fresh-{seed}", seed) if training.fresh else source
             own = _with_source(settings, source)
-            tuned = finetune(source, corpus.name, out=where, seeds=[seed], **{**shared, **own})
+            tuned = finetune(source, corpus.name, out=where, seeds=[seed], progress=show, **{**shared, **own})
             found[seed] = str(tuned.folder(seed))
         return found
     settings = dict(training.compress or {})
@@ -182,16 +179,15 @@ def own_scores(folders: Sequence[str], metric: str, *, n_resamples: int, seed: i
     Raises:
         BertologyError: the models have no such score.
     """
-    from bertology.finetuning import read_finetuned
+    from bertology.finetuning import FineTuned
 
     first = Path(folders[0])
     if (first / "finetune.json").is_file():
-        known = read_finetuned(first.parent)
+        # The folder may hold further seeds.
+        known = FineTuned(first.parent, tuple(int(Path(folder).name.partition("-")[2]) for folder in folders))
         if metric == "closed_heads":
-            gates = [record.gates or {} for record in known.records.values()]
-            return _of_runs(
-                metric, [float(np.mean([not gate for gate in of.values()])) for of in gates], n_resamples, seed
-            )
+            gates = [list((record.gates or {}).values()) for record in known.records.values()]
+            return _of_runs(metric, [float(np.mean(np.equal(of, 0))) for of in gates], n_resamples, seed)
         if metric.startswith(_SPREAD):
             return [_spread(known, metric, n_resamples, seed)]
         runs = known.bootstraps.get("test") or known.bootstraps["dev"]

@@ -94,7 +94,7 @@ class View(Tables):
 
     tables: tuple[LayerTable, ...]
     pipelines: tuple[Table, ...] = ()
-    """Of tasks that were read by mixtures of layers three tables: depths, weights and gains of layers."""
+    """Depths, weights and gains of layers, of tasks that were read by mixtures of layers."""
     groups: tuple[Table, ...] = ()
     """Groups of items by layers, and further statistics of each layer."""
     head_tables: tuple[Table, ...] = ()

@@ -574,7 +574,7 @@ class FitOrigin:
     are_compared: bool = False
     """Whether difference and product of the vectors of two texts follow them."""
     relations: tuple[str, ...] = ()
-    """Of a probe of trees the names of the relations, in the order of its own."""
+    """Names of the relations of a probe of trees, in its own order."""
 
 
 @dataclass(frozen=True, eq=False)
