@@ -242,5 +242,4 @@ class Examples:
             found = family_of(probe).items(probe, settings.name, most=settings.items, columns=settings.columns)
             items = () if found is None else found.items
             self._texts[key] = {item.id: item.text.replace("{mask}", "[MASK]") for item in items}
-        texts: dict[str, str] = self._texts[key]
-        return texts
+        return dict(self._texts[key])
