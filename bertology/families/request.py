@@ -122,6 +122,8 @@ class ReadoutConfig:
     eraser: Literal["leace", "random"] = "leace"
     layers: str | None = None
     pool: str = "mean"
+    seeds: int | None = None
+    random: bool = True
 
     @property
     def changes(self) -> dict[str, Any]:
@@ -323,6 +325,10 @@ class ReadoutSettings(_Named):
     pool: Pool | tuple[Pool, ...] = "mean"
     """The vector of a sentence or other span of words: `mean` or `max` of its words, its `last` word; of whole
     sentences `cls`, the special token before the text. A list is a sweep."""
+    seeds: Count | None = None
+    """Fits of this readout; as many as those of the experiment when left out."""
+    random: Truth = True
+    """Whether random weights are a control of this readout, where they are a control of the experiment."""
 
     @classmethod
     def _with_name(cls, settings: dict[str, Any]) -> dict[str, Any]:
@@ -339,7 +345,7 @@ class ReadoutSettings(_Named):
         names = sorted(self.settings)
         values = [value if isinstance(value := self.settings[name], list | tuple) else [value] for name in names]
         layers = None if self.layers is None else ",".join(map(str, _several(self.layers))) or None
-        shared: dict[str, Any] = {"codelength": self.codelength, "erase": self.erase, "eraser": self.eraser}
+        shared = {name: getattr(self, name) for name in ("codelength", "erase", "eraser", "seeds", "random")}
         return tuple(
             ReadoutConfig(self.name, dict(zip(names, chosen, strict=True)), share, pool=pool, layers=layers, **shared)
             for *chosen, share, pool in itertools.product(*values, _several(self.fraction), _several(self.pool))
@@ -361,8 +367,6 @@ class TaskSettings(_Named):
     """Only these corpora, by id or name; all of the experiment's when left out."""
     models: tuple[Text, ...] | None = None
     """Only these models, by id or name; all of the experiment's when left out."""
-    random: Truth = True
-    """Whether random weights are a control of this task, where they are a control of the experiment."""
 
     @property
     def title(self) -> str:

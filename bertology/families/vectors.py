@@ -589,7 +589,8 @@ class VectorFamily(Family):
             mixed[layer] = {"mixed_layers": [below for below in layers if layer is None or below <= layer]}
         is_asked = "control_task" in pair.request.controls and init == pair.request.init
         controls = ("none", "control_task") if is_asked and self.has_control_task else ("none",)
-        return CellGrid(columns, layers, pair.reading_identity, controls, pair.request.seeds, mixed)
+        n_seeds = config.seeds or pair.request.seeds
+        return CellGrid(columns, layers, pair.reading_identity, controls, n_seeds, mixed)
 
     def columns(self, pair: ModelCorpus, probe: Probe, config: ReadoutConfig | None = None) -> dict[str, Any]:
         """Columns of the corpus and the pooling; for a codelength, those of the training split."""

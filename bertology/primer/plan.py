@@ -187,16 +187,15 @@ def _tasks(needed: Mapping[tuple[str, str], Sequence[Measurement]], plan: Plan) 
         models = [title for one in same for encoder in plan.models if (title := plan.title(one, encoder)) is not None]
         if role not in plan.corpora or not models:
             continue
-        one = by_task.setdefault(task, {"name": task, "corpora": {}, "models": {}, "readout": [], "random": False})
+        one = by_task.setdefault(task, {"name": task, "corpora": {}, "models": {}, "readout": {}})
         one["corpora"] |= {plan.corpora[role]: None}
         one["models"] |= dict.fromkeys(models)
-        one["random"] = one["random"] or any(of.control == RANDOM for of in same)
-        for readout in (of.readout or ReadoutSettings() for of in same):
-            one["readout"] += [readout] if readout not in one["readout"] else []
-    tasks = []
-    for one in by_task.values():
-        plain = {**one, "corpora": list(one["corpora"]), "models": list(one["models"])}
-        if one["readout"] == [ReadoutSettings()]:
-            del plain["readout"]
-        tasks.append(plain)
-    return tasks
+        for of in same:
+            readout = of.readout or ReadoutSettings()
+            known = one["readout"].setdefault(readout.model_dump_json(), {**readout.model_dump(), "random": False})
+            known["random"] = known["random"] or of.control == RANDOM
+    of_names = ("corpora", "models")
+    return [
+        {**one, "readout": list(one["readout"].values()), **{key: list(one[key]) for key in of_names}}
+        for one in by_task.values()
+    ]

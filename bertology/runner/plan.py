@@ -222,7 +222,8 @@ class Plan:
             if not _is_run(request, request.models[0], probe, init):
                 continue
             identity, of_task = self._identity(probe), list[Draws]()
-            for configs in family_of(probe).fitted_together(probe, self.configs_of(probe)):
+            asked = _asked(self.configs_of(probe), request.models[0], init)
+            for configs in family_of(probe).fitted_together(probe, asked):
                 draws = list[FitGroup]()
                 for weights in self.pair.fingerprints:
                     if weights.init == init:
@@ -343,10 +344,14 @@ def _is_run(experiment: Experiment, model: ModelSettings, probe: Probe, init: In
     if is_left_out or (probe.needs_reference and model.reference is None):
         return False
     is_control = RANDOM in controls and model.init == "pretrained" and probe.asks_random_weights
-    is_control = is_control and (task is None or task.random)
     # Where chance is known by construction, random weights are run only if they are asked for.
     is_asked = not probe.knows_chance or experiment.random_draws != "auto" or not controls.are_all
     return init == model.init or (init == RANDOM and is_control and is_asked)
+
+
+def _asked(configs: Sequence[ReadoutConfig], model: ModelSettings, init: Init) -> list[ReadoutConfig]:
+    """The configurations that a model is read by under weights of an initialisation."""
+    return [config for config in configs if init == model.init or config.random]
 
 
 @dataclass(frozen=True, eq=False)
@@ -555,7 +560,8 @@ def places_of(experiment: Experiment, shard: Shard) -> tuple[Place, ...]:
                 # Fits of each layer: the task itself by seed, and its control task on what is no control itself.
                 has_control_task = init == settings.init and experiment.runs_control_tasks
                 weight = experiment.seeds * (2 if has_control_task else 1)
-                for config in range(len(family_of(probe).fitted_together(probe, of.configs)) or 1):
+                asked_of = _asked(experiment.configs_of(probe.task), settings, init)
+                for config in range(len(family_of(probe).fitted_together(probe, asked_of))):
                     places.append(Place(model, corpus, init, task, config, weight))
     return tuple(places) if shard.of == 1 else tuple(places[_cut(places, shard, -1) : _cut(places, shard, 0)])
 

@@ -216,14 +216,17 @@ def test_an_estimate_before_and_after(mine: tuple[Path, Path], tmp_path: Path, m
     assert "0 finished" in before.to_text()
 
 
-def test_a_task_may_name_its_models_and_go_without_random_weights() -> None:
+def test_a_task_may_name_its_models_and_a_readout_its_fits_and_controls() -> None:
     plain = {"name": "some", "models": [{"name": "pocket", "id": "a"}, {"name": "pocket", "id": "b", "init": "random"}]}
     corpora = [{"name": "pocket", "sentences": 40}]
-    tasks = [{"name": "pos", "models": ["b"]}, {"name": "deprel", "models": ["a"], "random": False}]
+    readouts = [{"name": "mlp", "seeds": 2}, {"name": "linear", "random": False}]
+    tasks = [{"name": "pos", "models": ["b"]}, {"name": "deprel", "models": ["a"], "readout": readouts}]
     work = resolve_work(
         experiment_of({**plain, "corpora": corpora, "tasks": tasks, "controls": ["random"]}, where="test")
     )
     named = [(unit.probe.task, unit.plan.pair.source.name, unit.is_random_control) for unit in work.units]
-    assert named == [("deprel", "a", False), ("pos", "b", False)]
+    assert named == [*[("deprel", "a", False)] * 2, ("deprel", "a", True), ("pos", "b", False)]
+    n_cells = {unit.draws[0][0].config.readout: len(unit.cells) for unit in work.units[:2]}
+    assert n_cells["mlp.v1"] == 2 * n_cells["linear.v1"]
     with pytest.raises(BertologyError, match="task pos asks for model 'c': there is a, b, pocket"):
         experiment_of({**plain, "corpora": corpora, "tasks": [{"name": "pos", "models": ["c"]}]}, where="test")
