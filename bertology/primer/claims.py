@@ -238,20 +238,27 @@ class Training(_Settings):
     of: Text = ENCODER
     """Role of the model that it starts from, which is trained first."""
     pretrain: Mapping[str, Any] | None = None
-    """Settings that differ from the recipe of the file, which begins from random weights."""
+    """Settings that differ from the recipe of the file, which begins from random weights; null leaves one out."""
     finetune: Mapping[str, Any] | None = None
     """Settings of `bertology finetune`, such as `task`; `on` is the role of its corpus."""
     fresh: _settings.Truth = False
     """Whether fine-tuning starts from random weights of the same architecture."""
     compress: Mapping[str, Any] | None = None
     """Settings of `bertology compress`, such as `method` and `share`."""
+    landscape: Mapping[str, Any] | None = None
+    """Settings of `bertology landscape`: the loss of the task is measured around each fine-tuned model as well, and its
+    mean rise is the metric `sharpness`."""
+    beside: Text | None = None
+    """Role of a model whose vectors stand beside those of the model that it starts from."""
     seeds: _settings.Count | None = None
     """Number of trainings, if it is not that of the file; compressed models have those of their source."""
 
     @model_validator(mode="after")
     def _is_one_kind(self) -> Training:
-        if sum(one is not None for one in (self.pretrain, self.finetune, self.compress)) != 1:
-            raise ValueError("give one of pretrain, finetune and compress")
+        if sum(one is not None for one in (self.pretrain, self.finetune, self.compress, self.beside)) != 1:
+            raise ValueError("give one of pretrain, finetune, compress and beside")
+        if self.landscape is not None and self.finetune is None:
+            raise ValueError("landscape is of fine-tuned models: give finetune, or leave it out")
         return self
 
 

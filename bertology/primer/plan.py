@@ -108,7 +108,7 @@ def plan_claims(
     corpora, titles, unbound = _corpora([role for _, role in needed], bound)
     trained = {encoder: {role: one.title for role, one in of.items()} for encoder, of in made.items()}
     every = {one.title: one for of in made.values() for role, one in of.items() if role != ENCODER}
-    folders = {title: tuple(one.folders.values()) for title, one in every.items()}
+    folders = {title: tuple(map(str, one.models.values())) for title, one in every.items()}
     random = tuple(str(one["id"]) for one in models if one.get("init") == RANDOM)
     plan = Plan(tuple(str(one["id"]) for one in models), random, titles, unbound, (), trained, folders)
     tasks = _tasks(needed, plan)

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bertology.errors import BertologyError, ResultsError
 from bertology.families.contract import family_of
@@ -21,13 +20,12 @@ from bertology.measures import bootstrap_ratio, over_runs
 from bertology.measures.intervals import Bootstrap, exact_bounds, freedom
 from bertology.measures.metrics import Bounds
 from bertology.primer.claims import Measurement
-from bertology.primer.trained import own_scores
+from bertology.primer.trained import Floats, of_runs, own_scores
 from bertology.probing import get_probe
 from bertology.results import ResultRow, Results
 from bertology.results.predictions import HeadSums, read_head_sums
 from bertology.results.rows import grouped, own_init
 
-Floats = NDArray[np.float64]
 Key = int | str | None
 """A layer, a head, or None for a score of the whole model."""
 _RUNS = "init_seed", "pretraining_seed", "seed"
@@ -219,7 +217,11 @@ class Scores:
         keys, of_keys, _ = runs[0]
         if any(other != keys for other, *_ in runs):
             raise NotTestedError(f"{probe.task}: its runs have scores of different layers")
-        joined = over_runs([scores for *_, scores in runs])
+        found = [scores for *_, scores in runs]
+        if len(found) > 1 and not any(np.isfinite(one.stderr).any() for one in found):
+            # Figures of fits, such as those of mixing weights, vary with the fits alone.
+            found = [of_runs(metric, np.array([one.values for one in found]), N_RESAMPLES, self.seed)]
+        joined = over_runs(found)
         known = np.flatnonzero(np.isfinite(joined.values) & np.isfinite(joined.stderr)).tolist()
         if not known:
             raise NotTestedError(f"{metric} of {probe.task} has no interval here")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bertology._folder import MODELS
 from bertology._settings import checked
@@ -17,10 +18,13 @@ from bertology.families.request import CorpusSettings
 from bertology.measures.intervals import Bootstrap
 from bertology.primer.claims import ENCODER, Claims, Training
 
+Floats = NDArray[np.float64]
 _SHARE = "_of_layers"
 """Ends the name of a setting that is a share of the encoder's layers: ``drop_top_of_layers: 0.33``."""
 _SOURCE = "{source}"
 """Stands in settings for the folder of the model that a training starts from."""
+_LANDSCAPE = "landscape-"
+"""Begins the name of the folder with the loss around the fine-tuned model of a seed."""
 _SPREAD = "sd_"
 """Begins the name of the standard deviation of a score over seeds: ``sd_accuracy``."""
 
@@ -32,13 +36,13 @@ class Trained:
     role: str
     title: str
     """Their name in tables, which they share."""
-    folders: Mapping[int, str]
-    """The model folder of each seed."""
+    models: Mapping[int, Any]
+    """The model of each seed: its folder or name, or an encoder made of two."""
 
     def settings(self, reference: str | None) -> Iterator[dict[str, Any]]:
         """The models as an experiment names them, each compared with the encoder that it comes from."""
-        for seed, folder in self.folders.items():
-            about = {"name": folder, "id": self.title, "pretraining_seed": seed}
+        for seed, model in self.models.items():
+            about = {"name": model, "id": self.title, "pretraining_seed": seed}
             yield about if reference is None else {**about, "reference": reference}
 
 
@@ -49,6 +53,7 @@ def roles_needed(claims: Claims) -> list[str]:
     def add(role: str) -> None:
         if role != ENCODER and role not in found:
             add(claims.models[role].of)
+            add(claims.models[role].beside or ENCODER)
             found[role] = None
 
     for claim in claims.claims:
@@ -73,17 +78,25 @@ def train(
     Raises:
         BertologyError: a training cannot be done as the file of claims says.
     """
+    from bertology.encoders import side_by_side
+
     made: dict[str, Trained] = {ENCODER: Trained(ENCODER, title, {0: encoder})}
     for role in roles_needed(claims):
         training = claims.models[role]
-        is_own = training.pretrain is not None
+        is_own = training.pretrain is not None or training.beside is not None
         own_title = role if is_own else f"{title}/{role}"
         where = folder / MODELS / (role if is_own else f"{Path(title).name}-{role}")
+        sources = made[training.of].models
         try:
-            folders = _made(claims, training, made[training.of].folders, corpora, where, device=device, show=show)
+            if training.beside is not None:
+                others = made[training.beside].models
+                pairs = {seed: (one, others[seed]) for seed, one in sources.items()}
+                models = {seed: side_by_side(*pair, name=f"{role}-{seed}") for seed, pair in pairs.items()}
+            else:
+                models = _made(claims, training, sources, corpora, where, device=device, show=show)
         except BertologyError as error:
             raise type(error)(f"model {role} of the claims: {error}") from error
-        made[role] = Trained(role, own_title, folders)
+        made[role] = Trained(role, own_title, models)
     return made
 
 
@@ -101,6 +114,7 @@ def _made(
     from bertology.compression import compress
     from bertology.encoders import model_shape, resolve_model
     from bertology.finetuning import finetune
+    from bertology.landscapes import landscape
     from bertology.pocket import PretrainSettings, pretrain
 
     seeds = range(1, (training.seeds or claims.seeds) + 1)
@@ -108,7 +122,8 @@ def _made(
         for seed in seeds:
             own = _with_source(training.pretrain, sources.get(seed, next(iter(sources.values()))))
             settings = {**claims.recipe, **own, "seed": seed}
-            recipe = checked(PretrainSettings, settings, where="recipe")
+            written = {name: value for name, value in settings.items() if value is not None}
+            recipe = checked(PretrainSettings, written, where="recipe")
             record = where / f"seed-{seed}" / "training.json"
             # A folder of other settings is refused where it would be trained.
             if not record.is_file() or json.loads(record.read_text())["settings"] != recipe.model_dump(mode="json"):
@@ -126,6 +141,10 @@ def _made(
             own = _with_source(settings, source)
             tuned = finetune(source, corpus.name, out=where, seeds=[seed], progress=show, **{**shared, **own})
             found[seed] = str(tuned.folder(seed))
+            around = where / f"{_LANDSCAPE}{seed}"
+            if training.landscape is not None and not (around / "landscape.json").is_file():
+                of_text: dict[str, Any] = {"corpus": corpus.name, "columns": corpus.columns, "device": device}
+                landscape(found[seed], head=found[seed], out=around, progress=show, **of_text, **training.landscape)
         return found
     settings = dict(training.compress or {})
     method = settings.pop("method")
@@ -174,7 +193,8 @@ def own_scores(folders: Sequence[str], metric: str, *, n_resamples: int, seed: i
     """The score of trainings themselves on test, by run: of fine-tuned models with resamples of the items.
 
     ``sd_accuracy`` is the standard deviation of ``accuracy`` over seeds, ``closed_heads`` the share of heads whose
-    learned gates are 0; of pretrained models it is a figure of ``training.json``. Of these the runs are what varies.
+    learned gates are 0, ``sharpness_bits`` the mean rise of the loss around the model; of pretrained models it is a
+    figure of ``training.json``. Of these the runs are what varies.
 
     Raises:
         BertologyError: the models have no such score.
@@ -185,45 +205,41 @@ def own_scores(folders: Sequence[str], metric: str, *, n_resamples: int, seed: i
     if (first / "finetune.json").is_file():
         # The folder may hold further seeds.
         known = FineTuned(first.parent, tuple(int(Path(folder).name.partition("-")[2]) for folder in folders))
+        if metric == "sharpness_bits":
+            found = [_figure_of(first.parent / f"{_LANDSCAPE}{one}", "sharpness.0.value") for one in known.seeds]
+            return [of_runs(metric, np.array([found]).T, n_resamples, seed)]
         if metric == "closed_heads":
             gates = [list((record.gates or {}).values()) for record in known.records.values()]
-            return _of_runs(metric, [float(np.mean(np.equal(of, 0))) for of in gates], n_resamples, seed)
-        if metric.startswith(_SPREAD):
-            return [_spread(known, metric, n_resamples, seed)]
-        runs = known.bootstraps.get("test") or known.bootstraps["dev"]
-        if metric not in runs[0]:
-            raise BertologyError(f"fine-tuned models have {', '.join(runs[0])}, and no {metric}")
-        return [run[metric] for run in runs]
-    values = []
-    for folder in folders:
-        record: Any = json.loads((Path(folder) / "training.json").read_text(encoding="utf-8"))
-        for key in metric.split("."):
-            is_place = isinstance(record, list) and key.isdecimal() and int(key) < len(record)
-            record = record[int(key)] if is_place else record.get(key) if isinstance(record, Mapping) else None
-        if not isinstance(record, int | float):
-            raise BertologyError(f"{folder}/training.json has no figure {metric}")
-        values.append(float(record))
-    return _of_runs(metric, values, n_resamples, seed)
+            return [of_runs(metric, np.array([[np.mean(np.equal(of, 0))] for of in gates]), n_resamples, seed)]
+        runs, name = known.bootstraps.get("test") or known.bootstraps["dev"], metric.removeprefix(_SPREAD)
+        if name not in runs[0]:
+            raise BertologyError(f"fine-tuned models have {', '.join(runs[0])}, and no {name}")
+        if metric == name:
+            return [run[metric] for run in runs]
+        return [of_runs(metric, np.array([run[name].values for run in runs]), n_resamples, seed, spread=True)]
+    values = [_figure_of(Path(folder), metric) for folder in folders]
+    return [of_runs(metric, np.array([values]).T, n_resamples, seed)]
 
 
-def _of_runs(metric: str, values: Sequence[float], n_resamples: int, seed: int) -> list[Bootstrap]:
-    """The mean of one figure a run, with the runs as what is resampled."""
-    drawn = np.random.default_rng(seed).integers(len(values), size=(n_resamples, len(values)))
-    column = np.array(values)[drawn].mean(axis=1, keepdims=True)
-    return [_figure(metric, float(np.mean(values)), column, len(values), seed)]
+def _figure_of(folder: Path, name: str) -> float:
+    """A figure in the record of a model or landscape, by its keys: ``held_out.1.bits``."""
+    path = folder / ("landscape.json" if folder.name.startswith(_LANDSCAPE) else "training.json")
+    figure: Any = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
+    for key in name.split("."):
+        is_place = isinstance(figure, list) and key.isdecimal() and int(key) < len(figure)
+        figure = figure[int(key)] if is_place else figure.get(key) if isinstance(figure, Mapping) else None
+    if not isinstance(figure, int | float):
+        raise BertologyError(f"{path} has no figure {name}")
+    return float(figure)
 
 
-def _spread(known: Any, metric: str, n_resamples: int, seed: int) -> Bootstrap:
-    """The standard deviation of a score over seeds, with the seeds as what is resampled."""
-    runs = known.bootstraps.get("test") or known.bootstraps["dev"]
-    values = np.array([float(run[metric.removeprefix(_SPREAD)].values[0]) for run in runs])
-    drawn = values[np.random.default_rng(seed).integers(len(values), size=(n_resamples, len(values)))]
-    # A resample of n runs repeats some, so that its deviation is smaller by the root of (n − 1) / n.
-    column = drawn.std(axis=1, ddof=1, keepdims=True) * np.sqrt(len(values) / (len(values) - 1))
-    return _figure(metric, float(values.std(ddof=1)), column, len(values), seed)
-
-
-def _figure(metric: str, value: float, column: Any, n: int, seed: int) -> Bootstrap:
-    whole = np.array([value])
-    spread = column.std(axis=0, ddof=1)
-    return Bootstrap(metric, whole, spread, whole, whole, ("none",), column, column[:n], n, 0.95, seed, bounds="none")
+def of_runs(metric: str, values: Floats, n_resamples: int, seed: int, *, spread: bool = False) -> Bootstrap:
+    """The mean, or standard deviation, of ``[run, column]`` figures over runs, with the runs as what is resampled."""
+    n = len(values)
+    drawn = values[np.random.default_rng(seed).integers(n, size=(n_resamples, n))]
+    whole, replicates = values.mean(axis=0), drawn.mean(axis=1)
+    if spread:
+        # A resample of n runs repeats some, so that its deviation is smaller by the root of (n − 1) / n.
+        whole, replicates = values.std(axis=0, ddof=1), drawn.std(axis=1, ddof=1) * np.sqrt(n / (n - 1))
+    parts = whole, replicates.std(axis=0, ddof=1), whole, whole, ("none",) * len(whole)
+    return Bootstrap(metric, *parts, replicates, replicates[:n], n, 0.95, seed, bounds="none")
