@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scipy import stats
 
 from bertology.primer.claims import Claim, Measurement
 from bertology.primer.rules import Finding, apply, best_layers, combined
 from bertology.primer.scores import Curve, NotTestedError
+from bertology.primer.trained import of_runs
 from bertology.results import ResultRow
 
 Data = Mapping[str, NDArray[np.float64]]  # `[cluster, layer]` by name of the group or control
@@ -191,6 +193,13 @@ def test_the_interval_of_one_contrast_is_that_of_a_paired_t_test() -> None:
 
 def whole_parts(of: Curve) -> tuple[Any, ...]:
     return of.keys, of.values, of.replicates, of.n, of.depths, of.rows, of.by_run
+
+
+def test_a_figure_of_each_run_has_the_interval_of_the_runs() -> None:
+    values = np.random.default_rng(5).normal(size=(6, 2))
+    found = of_runs("kl_from_uniform_bits", values, 20_000, 0)
+    assert found.values == pytest.approx(values.mean(axis=0))
+    assert found.stderr * np.sqrt(6 / 5) == pytest.approx(stats.sem(values), rel=0.02)
 
 
 def test_all_clusters_right_is_no_certainty() -> None:

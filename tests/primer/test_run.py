@@ -91,19 +91,27 @@ def test_what_is_not_there_is_not_tested(tmp_path: Path) -> None:
 
 def test_a_training_has_the_score_of_its_own_test(tmp_path: Path) -> None:
     rule = {"name": "above", "against": 0.0, "measured_by": {"metric": "accuracy", "model": "tuned"}}
-    spread = {"name": "above", "against": 0.0, "measured_by": {"metric": "sd_accuracy", "model": "tuned"}}
+    further = [
+        {**rule, "measured_by": {"metric": name, "model": "tuned"}} for name in ("sd_accuracy", "sharpness_bits")
+    ]
     own = {name: of for name, of in CLAIM.items() if name != "measured_by"}
     claims = (
-        {**own, "rule": [rule, spread]},
-        {**CLAIM, "id": "probed.v1", "measured_by": {**CLAIM["measured_by"], "model": "tuned"}},
+        {**own, "rule": [rule, *further]},
+        {**CLAIM, "id": "probed.v1", "measured_by": {**CLAIM["measured_by"], "model": "both"}},
     )  # type: ignore[dict-item]
-    models = {"tuned": {"finetune": {"task": "pos", "epochs": 1, "lr": 1e-3}, "seeds": 2}}
+    around = {"points": 3, "iterations": 0, "directions": 2, "sentences": 20}
+    models = {
+        "tuned": {"finetune": {"task": "pos", "epochs": 1, "lr": 1e-3}, "seeds": 2, "landscape": around},
+        "both": {"of": "tuned", "beside": "tuned"},
+    }
     file, out = write(tmp_path, *claims, models=models), tmp_path / "run"
     found = primer("pocket", file=file, roles=SMALL, train=True, out=out, progress=False)
     runs = read_finetuned(out / "models" / "pocket-tuned").bootstraps["test"]
     values = [float(one["accuracy"].values[0]) for one in runs]
-    first, second = found.of("pocket", "mine").findings
+    first, second, third = found.of("pocket", "mine").findings
     assert first.value == pytest.approx(np.mean(values))
     assert second.value == pytest.approx(np.std(values, ddof=1))
-    assert {row.model for row in read_results(out).rows if row.model} == {"pocket/tuned seed 1", "pocket/tuned seed 2"}
+    flat = [json.loads((out / f"models/pocket-tuned/landscape-{seed}/landscape.json").read_text()) for seed in (1, 2)]
+    assert third.value == pytest.approx(np.mean([one["sharpness"][0]["value"] for one in flat]))
+    assert {row.model for row in read_results(out).rows if row.model} == {"both seed 1", "both seed 2"}
     assert found.of("pocket", "probed").verdict in ("holds", "undecided")
