@@ -6,6 +6,7 @@ import functools
 import io
 import itertools
 import json
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -306,7 +307,8 @@ def primer(
     shared = {key: settings.pop(key) for key in list(settings) if key in ("seeds", "layers", "device", "statistics")}
     models = [{"name": name, "id": titles[name], **settings} for name in names]
     models += [{**models[0], "init": RANDOM, "id": f"{models[0]['id']}-random"}] if random else []
-    language = language or ("pocket" if set(names) <= {*EMBEDDED} and "pocket" in of_file.roles else "en")
+    default = "pocket" if set(names) <= {*EMBEDDED} and "pocket" in of_file.roles else "en"
+    language = language or default
     bound = bound_corpora(asked, roles or {}, language, quick=quick)
     show = can_show() if progress is None else progress
     bars = RunOptions(retry_failed=True, progress=BarProgress if show else lambda _: silent)
@@ -320,14 +322,23 @@ def primer(
     if experiment is not None:
         work = resolve_work(experiment)
         run_experiment(work.experiment, folder, work=work, options=options or bars)
-    command = ["bertology primer --model", ",".join(names), *["--random"] * random, *["--quick"] * quick]
-    command += [f"--claims {file}"] * (file is not None) + ["--train"] * train + [f"--set {one}" for one in changes]
-    command += [f"--role {role}={one if isinstance(one, str) else one['name']}" for role, one in (roles or {}).items()]
+    command = ["bertology", "primer", "--model", ",".join(names), *["--random"] * random, *["--quick"] * quick]
+    command += ["--claims", str(file)] * (file is not None) + ["--train"] * train
+    command += ["--language", language] * (language != default)
+    replaced = list(changes)
+    for role, one in (roles or {}).items():
+        if isinstance(one, str):
+            command += ["--role", f"{role}={one}"]
+        else:
+            replaced.append(f"roles.{language}.{role}={json.dumps(one)}")
+    command += itertools.chain.from_iterable(("--set", one) for one in replaced)
+    for name, value in {**settings, **shared}.items():
+        command += [f"--{name.replace('_', '-')}", *[str(value)] * (value is not True)]
     record = {
         "plan": plan.plain(),
         "read": [corpus.model_dump() for corpus in experiment.corpora] if experiment else [],
         "quick": quick,
-        "command": " ".join(command),
+        "command": shlex.join(command),
         "claims": asked.model_dump(mode="json", by_alias=True, exclude_defaults=True),
     }
     content = json.dumps(record, indent=1, ensure_ascii=False).encode()

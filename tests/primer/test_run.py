@@ -59,6 +59,7 @@ def test_the_page_shows_how_each_claim_was_measured(run: Path) -> None:
         assert str(text) in page
     assert "<svg" in page
     assert "Examples: feats:Number" in page
+    assert '--set \'roles.pocket.treebank={"name": "pocket", "sentences": 60}\'' in read_primer(run).command
 
 
 def test_the_folder_is_verified_with_its_claims(run: Path) -> None:
