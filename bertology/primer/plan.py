@@ -11,7 +11,7 @@ from typing import Any
 from bertology._names import name_not_found
 from bertology.families.request import RANDOM, CorpusSettings, Experiment, ReadoutSettings
 from bertology.primer.claims import ENCODER, Claims, Measurement
-from bertology.primer.trained import Trained
+from bertology.primer.trained import Trained, no_corpus
 from bertology.probing import get_probe
 from bertology.runner.experiment import experiment_of
 from bertology.runner.plan import refusals
@@ -166,7 +166,7 @@ def _corpora(
     of_role = {role: bound.get(role) for role in dict.fromkeys(roles)}
     for role, corpus in of_role.items():
         if corpus is None:
-            unbound[role] = f"no corpus is bound to the role {role}: give one with --role {role}=CORPUS"
+            unbound[role] = no_corpus(role)
         else:
             first.setdefault(corpus, role)
     short = {corpus: corpus.id or PurePath(corpus.name).name for corpus in first}

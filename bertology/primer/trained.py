@@ -169,8 +169,13 @@ def _with_source(settings: Mapping[str, Any], source: str) -> dict[str, Any]:
 def _bound(corpora: Mapping[str, CorpusSettings | None], role: str) -> CorpusSettings:
     corpus = corpora.get(role)
     if corpus is None:
-        raise BertologyError(f"no corpus is bound to the role {role}: give one with --role {role}=CORPUS")
+        raise BertologyError(no_corpus(role))
     return corpus
+
+
+def no_corpus(role: str) -> str:
+    """Why nothing is measured or trained on the corpus of a role."""
+    return f"no corpus is bound to the role {role}: give one with --role {role}=CORPUS"
 
 
 def _fresh(source: str, folder: Path, seed: int) -> str:
