@@ -107,8 +107,8 @@ def _draw(ax: Axes, table: LayerTable) -> None:
         if scores and column.look:
             color, marker = _PALETTE[column.look[0]], column.look[1]
             y = _draw_line(ax, scores, table.metric, color=color, marker=marker, linewidth=1.2, zorder=3)
-            of_another = bool(column.prefers) and table.metric != table.control_metric
-            labels.append((y[-1], column.title + f" ({table.control_metric})" * of_another, color))
+            of = table.shown[name]
+            labels.append((y[-1], column.title + f" ({of})" * (of != table.metric), color))
     y = _draw_line(ax, main, table.metric, color=BLUE, linewidth=1.8, zorder=4)
     filled = [BLUE if line.in_best_set else "white" for line in table.lines if line.main is not None]
     ax.scatter(list(main), y, s=34, c=filled, edgecolors=BLUE, linewidths=1.4, zorder=5)
@@ -199,7 +199,7 @@ def plot_heatmap(tables: Sequence[LayerTable]) -> Figure:
         for line in table.lines:
             if line.main:
                 place = layers.index(line.layer), column
-                values[place] = line.main.value if table.higher_is_better else -line.main.value
+                values[place] = line.main.value if table.about.higher_is_better else -line.main.value
                 texts[place] = number(line.main.value, metric=table.metric)
                 best |= {place} if line.in_best_set else set()
     shades = np.stack([_scaled(column) for column in values.T], axis=1)

@@ -22,7 +22,17 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from bertology._files import FORMAT, canonical_json, digest, file_sha256, real_path, signature, write_atomically
+from bertology._files import (
+    FORMAT,
+    canonical_json,
+    digest,
+    file_sha256,
+    opened,
+    parse_json,
+    real_path,
+    signature,
+    write_atomically,
+)
 from bertology.corpora import Sentence, Sentences, as_sentences
 from bertology.errors import FitError, ResultsError, quoted
 from bertology.measures.metrics import CountKind, Grouped
@@ -191,18 +201,23 @@ def _read_columns(kept: Kept, cell_id: str, columns: Sequence[str] | None = None
     return table
 
 
-def read_predictions(folder: Path, cell_id: str) -> Predictions:
-    """The predictions of one cell.
+def read_predictions(folder: Path, cell_id: str, *folds: Path) -> Predictions:
+    """The predictions of one cell, or those in the folders of all folds together, which have no item in common.
 
     Raises:
         ResultsError: the file is missing or broken.
     """
-    table = _read_columns(folder, cell_id)
+    import pyarrow as pa
+
+    tables = [_read_columns(one, cell_id) for one in (folder, *folds)]
+    table = pa.concat_tables(tables)
     (gold, pred), labels = _recoded(table["gold"], table["pred"])
     (cluster,), clusters = _recoded(table["cluster_id"])
     item_ids, score, names = table["item_id"].to_pylist(), table["score"].to_numpy(), table.column_names
     extra = {name: table[name].to_pylist() for name in CLOZE if name in names}
     fold = table["fold"].to_numpy() if "fold" in names else None
+    if folds:
+        fold = np.repeat(np.arange(1, len(tables) + 1), list(map(len, tables)))
     return Predictions(item_ids, cluster, clusters, gold, pred, score, labels, _has_sets(table), extra, fold)
 
 
@@ -563,7 +578,6 @@ class FitOrigin:
     readout: str
     items: Items = "sentences"
     labels: tuple[str, ...] = ()
-    """The probability; None for a regression target."""
     kind: str = "softmax"
     """Kind of the scores, as :attr:`bertology.readouts.kept.KeptFit.kind`."""
     layers: tuple[int, ...] = ()
@@ -588,9 +602,12 @@ class KeptProbe:
 
     def save(self, path: Path) -> None:
         """Write ``path.safetensors``, then ``path.json``, which makes the probe whole."""
-        from bertology.readouts.kept import save_fit
+        from safetensors.torch import save
 
-        save_fit(path, self.tensors, asdict(self.origin))
+        plain = {name: value.detach().float().cpu().contiguous() for name, value in self.tensors.items()}
+        write_atomically(path.with_name(f"{path.name}.safetensors"), save(plain))
+        content = json.dumps({"format": FORMAT, **asdict(self.origin)}, indent=1, ensure_ascii=False)
+        write_atomically(path.with_name(f"{path.name}.json"), content.encode())
 
     @classmethod
     def load(cls, path: Path) -> Self:
@@ -599,11 +616,21 @@ class KeptProbe:
         Raises:
             BertologyError: a file is missing, broken or of another format.
         """
-        from bertology.readouts.kept import load_fit
+        from safetensors import SafetensorError
+        from safetensors.torch import load_file
 
-        origin, tensors = load_fit(path, FitOrigin)
-        if cls.parts and (other := tensors.keys() - set(cls.parts)):
-            raise ResultsError(f"{path}.json: not a complete probe (it has {', '.join(sorted(other))}); fit it anew")
+        about, weights = (path.with_name(f"{path.name}{ending}") for ending in (".json", ".safetensors"))
+        try:
+            with opened(about, error=ResultsError, missing="fit the probe anew") as file:
+                content = file.read()
+            if (version := json.loads(content).get("format")) != FORMAT:
+                raise ResultsError(f"{about}: a probe of format {version}, this version reads {FORMAT}; fit it anew")
+            origin = parse_json(content, where=str(about), what="a probe", form=FitOrigin, remedy="fit it anew")
+            tensors = load_file(weights)
+            if cls.parts and (other := tensors.keys() - set(cls.parts)):
+                raise ValueError(f"it has {', '.join(sorted(other))}")
+        except (OSError, ValueError, AttributeError, SafetensorError) as error:
+            raise ResultsError(f"{about}: not a complete probe ({error}); fit it anew") from error
         return cls(origin, tensors)
 
 

@@ -15,7 +15,7 @@ from bertology.errors import BertologyError, NameNotFoundError
 from bertology.families.request import Experiment, ModelSettings
 from bertology.results import ResultRow, Results, read_results
 from bertology.results.predictions import Cell, PredictionFolder
-from bertology.results.rows import ComparisonRow, put_row, read_result_rows
+from bertology.results.rows import ComparisonRow, joined_rows, read_result_rows
 from bertology.runner._folder import RECORD, RunFolder
 from bertology.runner.plan import in_order, reads_sentences, same_but_for_names, with_checkpoints
 from bertology.runner.run import RunOptions, RunSummary, run_experiment, save_tables
@@ -197,15 +197,11 @@ def merge_runs(runs: Sequence[Path], out: Path) -> Results:
     content = _merged_content(folders, records)
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise BertologyError(f"{out} is not empty: {_REMEDY}")
-    rows: dict[Any, ResultRow] = {}
+    rows: tuple[ResultRow, ...] = ()
     comparisons: dict[Any, ComparisonRow] = {}
     for folder in folders:
         results = read_results(folder.path)
-        for row in results.rows:
-            if (known := put_row(rows, row)) is not None:
-                values = f"{row.metric} of cell {row.cell_id} is {known.value} in one and {row.value} in {folder.path}"
-                remedy = "`bertology verify` says which was altered"
-                raise BertologyError(f"the runs contradict each other: {values}; {remedy}")
+        rows = joined_rows(rows, results.rows, where=folder.path)
         comparisons.update({(row.family, row.cell_a, row.cell_b): row for row in results.comparisons})
         for path in folder.cell_files():
             target = out / path.parent.name / path.name
@@ -215,9 +211,8 @@ def merge_runs(runs: Sequence[Path], out: Path) -> Results:
         if (out / "cells" / failed.name.replace(".failed", "")).exists():
             failed.unlink()
     experiment, merged = folders[0].experiment(), RunFolder(out)
-    _check_names(experiment, rows.values())
-    ordered = in_order(experiment, rows.values())
-    results = Results(ordered, tuple(comparisons.values()), PredictionFolder(out))
+    _check_names(experiment, rows)
+    results = Results(in_order(experiment, rows), tuple(comparisons.values()), PredictionFolder(out))
     save_tables(results, experiment, out)
     sessions = [session for record in records for session in record["sessions"]]
     about = {"content": content, "sessions": sessions, "tables": None, "parts": {}}

@@ -24,7 +24,6 @@ from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import numpy as np
 from filelock import Timeout
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -38,7 +37,6 @@ from bertology.errors import BertologyError, cut_path
 from bertology.families.contract import Family, FitGroup, Resources
 from bertology.families.model_corpus import ModelCorpus, Splits, StoredSignal, Weights
 from bertology.families.rows import records_of
-from bertology.results import Predictions
 from bertology.results.predictions import Cell, all_finished, read_predictions, write_cell
 from bertology.runner._folder import RunFolder, failure_path, write_failure
 from bertology.runner.plan import Plan, Unit
@@ -293,22 +291,7 @@ def _put_together(job: Resources, folds: Sequence[Resources], cells: Iterable[Ce
     runs = [fold.run for fold in folds]
     for cell in cells:
         records = [records_of(run, [cell])[0] for run in runs]
-        parts, facts = [read_predictions(run, cell.id) for run in runs], [record.facts for record in records]
-        # No item and no cluster is in two of the folds.
-        labels = list(dict.fromkeys(label for part in parts for label in part.labels))
-        places = [np.array([labels.index(label) for label in part.labels], dtype=np.int64) for part in parts]
-        before = np.cumsum([0, *(len(part.cluster_ids) for part in parts)]).tolist()
-        kept = Predictions(
-            item_ids=[item for part in parts for item in part.item_ids],
-            cluster=np.concatenate([part.cluster + first for part, first in zip(parts, before, strict=False)]),
-            cluster_ids=[name for part in parts for name in part.cluster_ids],
-            gold=np.concatenate([place[part.gold] for part, place in zip(parts, places, strict=True)]),
-            pred=np.concatenate([place[part.pred] for part, place in zip(parts, places, strict=True)]),
-            score=np.concatenate([part.score for part in parts]),
-            labels=tuple(labels),
-            label_sets=parts[0].label_sets,
-            fold=np.repeat(np.arange(1, len(parts) + 1), [len(part.item_ids) for part in parts]),
-        )
+        kept, facts = read_predictions(runs[0], cell.id, *runs[1:]), [record.facts for record in records]
         shared: dict[str, Any] = {name: sum(of[name] for of in facts) for name in _SUMS}
         shared |= {name: _averaged([of[name] for of in facts]) for name in ("n_train", "n_classes")}
         shared["skip_reasons"] = dict(sum((Counter(of["skip_reasons"]) for of in facts), Counter[str]()))

@@ -213,7 +213,7 @@ def test_the_tuned_lens_stands_beside_the_logit_lens(
     assert tuned[4].value == plain[4].value
     assert tuned[1].cell_id != plain[1].cell_id
     table = next(one for one in layer_tables(found.rows, ()) if one.reading.startswith("tuned_lens"))
-    assert "text-ud-train.conllu" in table.reading
+    assert "text-ud-train.conllu" in table.about.reading
     counted_forwards.clear()
     again = asking("agreement", "pocket", max_items=5, configs={"agreement": lenses})
     assert not counted_forwards

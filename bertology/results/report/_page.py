@@ -194,7 +194,7 @@ def _reader(run: Run, table: LayerTable) -> tuple[str, ...]:
     """The model, and whatever else may set it apart from others that are asked the same question."""
     about = table.about
     model = f"{about.model}{' (random weights)' if about.init == 'random' else ''}"
-    readout = table.reading if table.one_of_several else ""
+    readout = about.reading if table.one_of_several else ""
     return model, run.name, readout, f"{about.pooling} of pieces" if about.pooling else ""
 
 
@@ -299,7 +299,7 @@ def _kept_predictions(entry: Entry) -> tuple[list[int], list[Predictions], int |
         of = "vectors" if about.readout == VECTORS else "models" if about.is_statistic else "heads"
         return f"statistics of {of} are kept as sums, not as predictions of single items"
     same = {name: getattr(about, name) for name in ("task", "corpus_fingerprint", "split", "model", "init", "pooling")}
-    same |= {"head": about.head, "control": ITSELF, "status": "ok", "reading": entry.table.reading}
+    same |= {"head": about.head, "control": ITSELF, "status": "ok", "reading": about.reading}
     rows = [row for row in results.rows if row.layer is not None]
     rows = [row for row in rows if all(getattr(row, name) == value for name, value in same.items())]
     seed = min((row.seed for row in rows if row.seed is not None), default=None)
@@ -612,7 +612,7 @@ def _overview(questions: Sequence[Question]) -> dict[str, Any]:
         for number_of_entry, entry in enumerate(question.entries):
             table = entry.table
             common = {"entry": number_of_entry, "task": table.task, "metric": table.metric}
-            common["sign"] = 1 if table.higher_is_better else -1
+            common["sign"] = 1 if table.about.higher_is_better else -1
             for line in table.lines:
                 shown = {**common, "main": line.main, "best": line.in_best_set}
                 cells[entry.label, line.layer][place] = shown if line.main else None
@@ -651,7 +651,7 @@ def _payload(questions: Sequence[Question], texts: SentenceTexts) -> dict[str, A
         is_preferred = any(column.prefers == table.metric for column in LAYER_COLUMNS.values())
         plain.append(
             {"label": question.label, "task": table.task, **_form(table.metric), "isAccuracy": is_preferred}
-            | {"higherIsBetter": table.higher_is_better}
+            | {"higherIsBetter": table.about.higher_is_better}
             | {"entries": [_entry(entry, texts, sentences, budget, owned) for entry in question.entries]}
         )
     return {"questions": plain, "sentences": list(sentences)}
