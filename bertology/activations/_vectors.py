@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import replace
 from typing import Any, Generic, Self, TypeVar
@@ -199,10 +199,6 @@ class SpanVectors(_StoredItems[SpanChunk]):
         self._order = np.lexsort((first[:, 1], first[:, 0]))
         self._spans = spans[self._order]
 
-    def pooled(self, pool: Callable[[SpanChunk], Tensor], *, dim: int, memory: int = 0) -> _PooledVectors:
-        """Vectors ``[layer, m, dim]`` of items, by ``pool`` of chunks, kept up to ``memory`` bytes."""
-        return _PooledVectors(self, pool, dim=dim, memory=memory)
-
     def _cuts(self) -> Iterator[tuple[int, int]]:
         """``CHUNK_WORDS`` words at most, unless one item has more."""
         words = (self._spans[:, :, 1] - self._spans[:, :, 0]).sum(axis=1).cumsum()
@@ -220,25 +216,3 @@ class SpanVectors(_StoredItems[SpanChunk]):
         words = words[self._is_read[words]]
         vectors, places = self._vectors(self._entry.place[words]), np.searchsorted(words, spans)
         return SpanChunk(torch.from_numpy(self._order[first:last]), vectors, torch.from_numpy(places)), vectors.nbytes
-
-
-class _PooledVectors(_StoredItems[tuple[Tensor, Tensor]]):
-    """One vector for each item of spans, in chunks as those of :class:`WordVectors`, as many kept as memory holds."""
-
-    def __init__(self, spans: SpanVectors, pool: Callable[[SpanChunk], Tensor], *, dim: int, memory: int) -> None:
-        super().__init__(spans._entry, spans.layers, memory)
-        self.dtype, self.n_items, self.dim = torch.float32, spans.n_items, dim
-        self._spans, self._pool = spans, pool
-
-    def at(self, places: Sequence[int]) -> Self:
-        chosen = super().at(places)
-        chosen._spans = self._spans.at(places)
-        return chosen
-
-    def _read(self, first: int, last: int) -> tuple[tuple[Tensor, Tensor], int]:
-        chunk: SpanChunk = _in_float32(self._spans._read(first, last)[0])
-        vectors = self._pool(chunk)
-        return (chunk.items, vectors), vectors.nbytes
-
-    def _cuts(self) -> Iterator[tuple[int, int]]:
-        return self._spans._cuts()

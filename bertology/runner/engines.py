@@ -256,7 +256,9 @@ def _compute_groups(
     family: Family, groups: Sequence[FitGroup], job: Resources
 ) -> Iterator[tuple[FitGroup, Exception | None]]:
     """:meth:`Family.compute`, in each fold where there are any; what is finished of a fold is not computed again."""
-    folds, failures = _folds(job), dict[int, Exception]()
+    failures, folds = dict[int, Exception](), list[Resources]()
+    for one in job.pair.splits.folds:  # each has a folder of its own until all are finished
+        folds.append(replace(job, run=job.run / _FOLDER / str(one.fold), pair=replace(job.pair, splits=one)))
     compute = partial(Family.compute, family) if groups[0][0].is_baseline else family.compute
     if not folds:
         yield from compute(groups, job)
@@ -273,14 +275,6 @@ def _compute_groups(
         if id(group) not in failures:
             _put_together(job, folds, [cell for one in group for cell in one.cells.values()])
         yield group, failures.get(id(group))
-
-
-def _folds(job: Resources) -> list[Resources]:
-    """The resources of each fold, which has a folder of its own until all are finished."""
-    folds = list[Resources]()
-    for one in job.pair.splits.folds:
-        folds.append(replace(job, run=job.run / _FOLDER / str(one.fold), pair=replace(job.pair, splits=one)))
-    return folds
 
 
 def _put_together(job: Resources, folds: Sequence[Resources], cells: Iterable[Cell]) -> None:
