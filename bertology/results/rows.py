@@ -48,6 +48,11 @@ class Score:
     low: float | None = None
     high: float | None = None
 
+    def is_better_than(self, other: Score, *, higher_is_better: bool) -> bool:
+        """Whether the intervals do not overlap, this one on the better side; the value itself where there is none."""
+        sign, own, others = (1, self.low, other.high) if higher_is_better else (-1, self.high, other.low)
+        return sign * (self.value if own is None else own) > sign * (other.value if others is None else others)
+
 
 @dataclass(frozen=True)
 class _Params:

@@ -674,7 +674,11 @@ def _head_tables(rows: Sequence[ResultRow], baselines: Sequence[ResultRow]) -> t
             best[name][3] = Cell(f"{row.head} {number(row.score.value, metric=key[1])}", score=row.score)
         best[name] += [*map(beside.get, controls), *[random[0].score if random else None] * with_random]
         behind[name] = ordered[0]
-    starred = {(name, 2) for name, row in behind.items() if _stands_out(row, best[name][5:])}
+    starred = set[tuple[str, int]]()
+    for name, row in behind.items():
+        others = [other for other in best[name][5:] if other]
+        better = (row.score.is_better_than(other, higher_is_better=row.higher_is_better) for other in others)
+        starred |= {(name, 2)} if None not in (row.ci_low, row.ci_high) and others and all(better) else set()
     on_test = {name for name, key in zip(best, keys, strict=True) if chosen_on is not None and key not in dev}
     labels, where = [notes[control][0] for control in controls], chosen_on or about.split
     told = {STAR: starred, "→": any("→" in name for name in best), _NAMED_ON_TEST: on_test, "random init": with_random}
@@ -741,16 +745,6 @@ def _head_data(about: ResultRow) -> Iterator[Note]:
         apart = about.param("pairs_apart", 0)
         more = f"; {apart:,} too long for the model together, read apart" if apart else ""
         yield Note("texts", f"{pairs:,} pairs of neighbouring sentences, for intervals drawn together{more}")
-
-
-def _stands_out(chosen: ResultRow, others: Iterable[Score | None]) -> bool:
-    """Whether the interval of the head that was chosen is better than those of baselines and random weights."""
-    known = [other for other in others if other]
-    if chosen.ci_low is None or chosen.ci_high is None or not known:
-        return False
-    if chosen.higher_is_better:
-        return all(chosen.ci_low > (other.value if other.high is None else other.high) for other in known)
-    return all(chosen.ci_high < (other.value if other.low is None else other.low) for other in known)
 
 
 def _from_best(heads: Sequence[ResultRow], on_dev: Sequence[ResultRow]) -> list[ResultRow]:
