@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from bertology._spans import SpanChunk, check_spans
+from bertology.activations import SpanChunk, check_spans
 from bertology.errors import FitError
 from bertology.readouts._base import Integers, Targets
 

@@ -20,6 +20,7 @@ from bertology._page import full_page
 from bertology.corpora import Corpus, corpus_is_available, load_corpus
 from bertology.errors import BertologyError, ResultsError, StoreError
 from bertology.measures.metrics import ITSELF, LAYER_COLUMNS, metric_form
+from bertology.results import views
 from bertology.results._items import SplitTexts, per_label_scores, tally_of, tree_items
 from bertology.results._results import OverSteps, Results, View, read_results
 from bertology.results.predictions import Predictions
@@ -39,17 +40,7 @@ from bertology.results.table import (
     probe_of,
     titled,
 )
-from bertology.results.views import (
-    MEASURED,
-    LayerTable,
-    baseline_labels,
-    baseline_owners,
-    baseline_rows,
-    group_rows,
-    has_steps,
-    last_steps,
-    named,
-)
+from bertology.results.views import LayerTable
 
 _HERE = "results/report/assets/"
 _OF_ALL = "start", "tables", "heatmap"
@@ -128,10 +119,10 @@ def read_runs(folders: Sequence[str | Path]) -> tuple[Run, ...]:
     models = short_names(row.model for of_run in results for row in of_run.rows)
     runs = []
     for (real, folder), kept in zip(unique.items(), results, strict=True):
-        of_run = replace(kept, rows=named(kept.rows, models))
+        of_run = replace(kept, rows=views.named(kept.rows, models))
         try:
-            over_steps = of_run.over_steps() if has_steps(of_run.rows) else None
-            view = (of_run if over_steps is None else replace(of_run, rows=last_steps(of_run.rows))).view()
+            over_steps = of_run.over_steps() if views.has_steps(of_run.rows) else None
+            view = (of_run if over_steps is None else replace(of_run, rows=views.last_steps(of_run.rows))).view()
         except ResultsError as error:
             raise ResultsError(f"{folder}: {error}") from error
         own = {models[row.model]: row.model for row in kept.rows if row.model}
@@ -183,8 +174,8 @@ def group_questions(runs: Sequence[Run]) -> tuple[Question, ...]:
         described.append([table.task, data_of(about), version, f"data {about.corpus_fingerprint[:6]}"])
         readers.append([_reader(run, table) for run, table in same])
     questions = []
-    named = zip(apart(described), by_question.values(), apart_in_groups(readers), strict=True)
-    for label, same, names in named:
+    labelled = zip(apart(described), by_question.values(), apart_in_groups(readers), strict=True)
+    for label, same, names in labelled:
         entries = (Entry(run, table, name) for (run, table), name in zip(same, names, strict=True))
         questions.append(Question(label, tuple(entries)))
     return tuple(questions)
@@ -227,22 +218,22 @@ def find_sentences(
     given = [load_corpus(name, columns=columns) for name in corpora]
 
     @cache  # of this call only: files may be others the next time
-    def load(named: AskedCorpus) -> Corpus | str:
+    def load(asked: AskedCorpus) -> Corpus | str:
         """A corpus, or the reason why there is none."""
-        if not corpus_is_available(named.name):
+        if not corpus_is_available(asked.name):
             return "is not on this machine"
         try:
-            corpus = load_corpus(named.name, columns=named.columns)
+            corpus = load_corpus(asked.name, columns=asked.columns)
         except BertologyError as error:
             return f"cannot be read ({error})"
-        return replace(corpus, splits={name: split[: named.sentences] for name, split in corpus.splits.items()})
+        return replace(corpus, splits={name: split[: asked.sentences] for name, split in corpus.splits.items()})
 
     splits: dict[tuple[str, str], SplitTexts] = {}
     reasons: dict[str, str] = {}
     for run, about in of_words:
         key = about.corpus_fingerprint, about.split
-        named = run.asked or (AskedCorpus(name=about.corpus),)
-        tried = {f"corpus {one.name}": load(one) for one in named} if key not in splits else {}
+        sources = run.asked or (AskedCorpus(name=about.corpus),)
+        tried = {f"corpus {one.name}": load(one) for one in sources} if key not in splits else {}
         for corpus in (*given, *tried.values()):
             found = None if isinstance(corpus, str) else corpus.as_read(*key)
             if found is not None and about.split in found:
@@ -480,7 +471,7 @@ def _prompt(item: Any, sentences: dict[str, int]) -> list[Any] | None:
 def _groups(entry: Entry, order: Sequence[str]) -> list[dict[str, Any]]:
     """Counts and scores of each group, in the order of the task; none where all items are one group."""
     place = {name: number for number, name in enumerate(order)}
-    by_name, _ = group_rows(entry.run.results.rows, entry.table)
+    by_name, _ = views.group_rows(entry.run.results.rows, entry.table)
     groups = []
     for name in sorted(by_name, key=lambda name: place.get(name, len(place))):
         first, scores = by_name[name][0], {row.layer: row.score for row in by_name[name] if row.value is not None}
@@ -619,8 +610,8 @@ def _overview(questions: Sequence[Question]) -> dict[str, Any]:
     readers = list(dict.fromkeys(entry.label for question in questions for entry in question.entries))
     ordered = sorted(cells.items(), key=lambda item: (readers.index(item[0][0]), item[0][1]))
     rows = [{"reader": reader, "layer": layer, "cells": of_layer} for (reader, layer), of_layer in ordered]
-    baselines = baseline_rows([[(entry.label, entry.table) for entry in question.entries] for question in questions])
-    return {"rows": rows, "with_model": len(readers) > 1, "baselines": list(baselines)}
+    tables = [[(entry.label, entry.table) for entry in question.entries] for question in questions]
+    return {"rows": rows, "with_model": len(readers) > 1, "baselines": list(views.baseline_rows(tables))}
 
 
 def _tables_of(
@@ -630,8 +621,8 @@ def _tables_of(
     found = [(run, table) for run in runs for table in tables(run)]
     several, shown, n_heads = len({run.name for run, _ in found}) > 1, [], 0
     for run, table in found:
-        task = f"h{n_heads}" if table.corner == MEASURED else ""
-        n_heads += table.corner == MEASURED
+        task = f"h{n_heads}" if table.corner == views.MEASURED else ""
+        n_heads += table.corner == views.MEASURED
         model = str(table.row.model) if of_heads else ""
         title = " · ".join(filter(None, [table.title, model, run.name if several else ""]))
         shown.append({"title": title, "model": model, "task": task, "table": table})
@@ -645,9 +636,9 @@ def _payload(questions: Sequence[Question], texts: SentenceTexts) -> dict[str, A
     plain = []
     for question in questions:
         table, tables = question.first, [(entry.label, entry.table) for entry in question.entries]
-        labels = baseline_labels([of for _, of in tables])
+        labels = views.baseline_labels([of for _, of in tables])
         # Of these baselines each reader has its own.
-        owned = {label for label in labels if baseline_owners(label, [tables]) != (None,)}
+        owned = {label for label in labels if views.baseline_owners(label, [tables]) != (None,)}
         is_preferred = any(column.prefers == table.metric for column in LAYER_COLUMNS.values())
         plain.append(
             {"label": question.label, "task": table.task, **_form(table.metric), "isAccuracy": is_preferred}
