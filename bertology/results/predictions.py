@@ -708,7 +708,10 @@ class FittedProbe(KeptProbe):
         about = {"text": [sentences[number].text for number, _ in of_items]}
         if at.items in ("words", "spans"):
             about["place"] = [written_place(item) for _, item in of_items]
-            about["word"] = [words_at(sentences[number], item) for number, item in of_items]
+            about["word"] = []
+            for number, item in of_items:
+                text, places = sentences[number].text, sentences[number].spans
+                about["word"].append(BETWEEN_SPANS.join(text[places[a][0] : places[b - 1][1]] for a, b in item))
         return pd.DataFrame(about), self._fit.scores(source)
 
     def _items(self, texts: Any, places: Any) -> tuple[list[Sentence], list[tuple[int, list[tuple[int, int]]]]]:
@@ -750,8 +753,3 @@ def spans_of(place: str) -> list[tuple[int, int]]:
 def written_place(spans: Sequence[Sequence[int]]) -> str:
     """The place of spans that are counted from 0, end exclusive: ``3-5,7`` for ``[(2, 5), (6, 7)]``."""
     return ",".join(str(last) if last == first + 1 else f"{first + 1}-{last}" for first, last in spans)
-
-
-def words_at(sentence: Sentence, spans: Sequence[tuple[int, int]]) -> str:
-    """The text of some spans of words."""
-    return BETWEEN_SPANS.join(sentence.text[sentence.spans[a][0] : sentence.spans[b - 1][1]] for a, b in spans)

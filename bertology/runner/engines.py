@@ -66,10 +66,6 @@ def together(units: Iterable[Numbered]) -> list[list[Numbered]]:
     return list(loads.values())
 
 
-def _no_bars(label: str) -> Progress:
-    return silent
-
-
 @dataclass(frozen=True)
 class Context:
     """Settings shared by all units of work of a run."""
@@ -79,7 +75,7 @@ class Context:
     wait: bool = False  # wait for other processes that are at a unit; otherwise `busy` is its outcome
     is_pending: Callable[[Unit], bool] = lambda _: True
     """Whether a unit is still to be computed: another process may have done it in the meantime."""
-    progress: ProgressFor = _no_bars
+    progress: ProgressFor = lambda _: silent
     all_threads: bool = False  # whether forward passes have the machine to themselves
     side_by_side: int = 1  # units that are computed at once on this machine, and share its memory
 
@@ -157,7 +153,7 @@ def _job(unit: Unit, group: FitGroup, context: Context, label: str, n_threads: i
         stored = {}
         for read in reads:
             if read.of_reference == (own is None) and (read.of_reference or read.weights == weights):
-                entries = extract_splits(pair, read, replace(context, progress=_no_bars), trusted=True)
+                entries = extract_splits(pair, read, replace(context, progress=lambda _: silent), trusted=True)
                 # Folds share their vectors.
                 stored[read.signal] = dict.fromkeys(of.splits.by_name, entries["test"]) if of.splits.folds else entries
         job = Resources(

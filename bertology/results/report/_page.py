@@ -275,14 +275,6 @@ _SEVERAL_NUMBERS = 4
 _HIDDEN = "right text", "other text"
 
 
-def item_budget(n_layers: int) -> int:
-    """The number of wrong items that each of several tables may list, by the number of their layers together.
-
-    All layers of all tables together list 150,000 predictions, but each table at least 200 items, and at most 3,000.
-    """
-    return max(200, min(3000, 150_000 // max(1, n_layers)))
-
-
 def _kept_predictions(entry: Entry) -> tuple[list[int], list[Predictions], int | None] | str:
     """The layers whose predictions were kept, these of the lowest seed, and that seed; or why there are none."""
     about, results = entry.table.about, entry.run.results
@@ -632,7 +624,9 @@ def _tables_of(
 def _payload(questions: Sequence[Question], texts: SentenceTexts) -> dict[str, Any]:
     """Everything that is drawn or listed on demand: scores of layers, details, sentences."""
     sentences: dict[str, int] = {}
-    budget = item_budget(sum(len(entry.table.lines) for question in questions for entry in question.entries))
+    n_layers = sum(len(entry.table.lines) for question in questions for entry in question.entries)
+    # All layers together list 150,000 predictions of wrong items, but each table at least 200 items and at most 3,000.
+    budget = max(200, min(3000, 150_000 // max(1, n_layers)))
     plain = []
     for question in questions:
         table, tables = question.first, [(entry.label, entry.table) for entry in question.entries]
