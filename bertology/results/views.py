@@ -67,7 +67,7 @@ class LayerLine:
     layer: int
     scores: Mapping[str, Score | None]
     """Scores by name in :data:`~bertology.measures.metrics.LAYER_COLUMNS`; attributes of the line, too."""
-    seed_spread: float | None
+    seed_spread: Score | None
     """Standard deviation over seeds of the main metric."""
     by_seed: Mapping[int, Score]
     """The main metric's score of each seed."""
@@ -91,8 +91,6 @@ class BaselineLine:
     main: Score
     second: Score | None
     n_items: int = 0
-    model: str | None = None
-    """Model whose items they are; None where they are those of any model."""
     note: str = ""
     """Description of the baseline."""
 
@@ -103,7 +101,6 @@ class LayerTable:
 
     task: str
     metric: str
-    second_metric: str | None
     lines: tuple[LayerLine, ...]
     baselines: tuple[BaselineLine, ...]
     about: ResultRow
@@ -138,13 +135,13 @@ class LayerTable:
     def table(self) -> Table:
         """Layers, then baselines, then the notes that are needed to read them."""
         shown, rows, best = self.shown, dict[str, list[Any]](), list[tuple[str, int]]()
-        spreads = [line.seed_spread for line in self.lines if line.seed_spread is not None]
+        has_spread = any(line.seed_spread for line in self.lines)
         strengths = sorted({line.strength for line in self.lines})
-        more = ["seed s.d."] * bool(spreads) + ["C"] * (len(strengths) > 1)
+        more = ["seed s.d."] * has_spread + ["C"] * (len(strengths) > 1)
         for line in self.lines:
             label = layer_label(line.layer)
             rows[label] = [line.scores[name] for name in shown]
-            rows[label] += [None if line.seed_spread is None else Score(line.seed_spread)] * bool(spreads)
+            rows[label] += [line.seed_spread] * has_spread
             is_one = line.strength and " or " not in line.strength
             cell = Cell(line.strength, score=Score(float(line.strength)) if is_one else None)
             rows[label] += [cell] * (len(strengths) > 1)
@@ -172,8 +169,7 @@ class LayerTable:
         headers = [*(f"seed {seed}" for seed in seeds), "mean", "s.d."]
         rows = {}
         for line in self.lines:
-            spread = None if line.seed_spread is None else Score(line.seed_spread)
-            rows[layer_label(line.layer)] = [*map(line.by_seed.get, seeds), line.main, spread]
+            rows[layer_label(line.layer)] = [*map(line.by_seed.get, seeds), line.main, line.seed_spread]
         notes = (
             *data_notes(self.about),
             Note("seeds", "seed 0 trains on all sentences of train, every other one on a resample of them"),
@@ -280,7 +276,7 @@ def _layer_table(
         runs = columns["main"].get(layer, [])
         scores = {name: mean_score(of_layer.get(layer, ())) for name, of_layer in columns.items()}
         values = np.array([[row.value] for row in runs], dtype=np.float64)
-        spread = float(np.std(values, axis=0, ddof=1)[0]) if len(runs) > 1 else None
+        spread = Score(float(np.std(values, axis=0, ddof=1)[0])) if len(runs) > 1 else None
         by_seed = {row.seed: row.score for row in runs if row.seed is not None}
         strengths = {row.param("strength") for row in runs if row.readout == "linear"} - {None}
         more = dict(sorted(by_seed.items())), best.get(layer), " or ".join(map("{:g}".format, sorted(strengths)))
@@ -288,7 +284,6 @@ def _layer_table(
     return LayerTable(
         task=about.task,
         metric=main,
-        second_metric=second,
         lines=tuple(lines),
         baselines=_baselines(own_baselines(of_question, rows[0].model, rows[0].param("settings", {})), main, second),
         about=about,
@@ -331,17 +326,12 @@ def _best_layers(
 
 
 def _baselines(rows: Sequence[ResultRow], main: str, second: str | None) -> tuple[BaselineLine, ...]:
-    first: dict[tuple[str, str], ResultRow] = {}
-    for one in rows:
-        if one.value is not None:
-            first.setdefault((one.control, one.metric), one)
-    lines = []
+    by_metric, lines = grouped([row for row in rows if row.value is not None], "control", "metric"), []
     for control in CONTROLS:
-        row, other = first.get((control, main)), first.get((control, second or ""))
-        if row is not None and (score := mean_score([row])):
-            label, note = row.note
-            of_second = mean_score([other] if other else [])
-            lines.append(BaselineLine(control, label, score, of_second, row.n_items, row.model, note))
+        first, other = (by_metric.get((control, metric), [])[:1] for metric in (main, second))
+        if score := mean_score(first):
+            label, note = first[0].note
+            lines.append(BaselineLine(control, label, score, mean_score(other), first[0].n_items, note))
     return tuple(lines)
 
 

@@ -281,10 +281,8 @@ def _kept_predictions(entry: Entry) -> tuple[list[int], list[Predictions], int |
     if about.is_statistic or about.readout in ATTENTION:
         of = "vectors" if about.readout == VECTORS else "models" if about.is_statistic else "heads"
         return f"statistics of {of} are kept as sums, not as predictions of single items"
-    same = {name: getattr(about, name) for name in ("task", "corpus_fingerprint", "split", "model", "init", "pooling")}
-    same |= {"head": about.head, "control": ITSELF, "status": "ok", "reading": about.reading}
-    rows = [row for row in results.rows if row.layer is not None]
-    rows = [row for row in rows if all(getattr(row, name) == value for name, value in same.items())]
+    same = about.init, ITSELF, "ok"
+    rows = [row for row in entry.table.rows if (row.init, row.control, row.status) == same]
     seed = min((row.seed for row in rows if row.seed is not None), default=None)
     cells = {row.layer: row.cell_id for row in rows if row.seed == seed and row.layer is not None}
     layers = sorted(layer for layer, cell in cells.items() if cell in results.kept)
@@ -666,11 +664,11 @@ def _entry(
 ) -> dict[str, Any]:
     """The table of one reader; of the baselines in ``owned`` each reader has its own."""
     table, own_head = entry.table, entry.table.about.answers_itself
-    second = metric_form(table.second_metric or "")
+    second = metric_form(table.shown.get("second", ""))
     lines = [
         {"layer": line.layer}
         | {LAYER_COLUMNS[name].script or name: rounded_score(score) for name, score in line.scores.items()}
-        | {"spread": None if line.seed_spread is None else round(line.seed_spread, 6)}
+        | {"spread": None if line.seed_spread is None else round(line.seed_spread.value, 6)}
         | {"best": line.in_best_set, "strength": line.strength}
         for line in table.lines
     ]
