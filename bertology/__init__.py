@@ -4,6 +4,8 @@
 >>> table = probe("pos")  # doctest: +SKIP
 """
 
+from collections.abc import Callable
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
 from bertology._lazy import PROVIDED, lazy_attributes
@@ -24,16 +26,9 @@ if TYPE_CHECKING:
 __getattr__, __dir__ = lazy_attributes(__name__)
 
 
-def _attention(*given: Any, **settings: Any) -> Any:
-    from bertology.attention.viewer import labelled_attention
-
-    return labelled_attention(*given, **settings)
-
-
-def _plot(*given: Any, **settings: Any) -> Any:
-    from bertology.results.figures import plot_head
-
-    return plot_head(*given, **settings)
+def _provided(target: str) -> Callable[..., Any]:
+    """A function by the names of its module and its own, which is imported when it is called."""
+    return lambda *given, **settings: resolve_name(target)(*given, **settings)
 
 
 def _from_model(*given: Any, **settings: Any) -> Any:
@@ -42,7 +37,9 @@ def _from_model(*given: Any, **settings: Any) -> Any:
     return load_encoder(in_memory(*given, **settings))
 
 
-PROVIDED.update({"attention": _attention, "plot": _plot, "from_model": _from_model})
+PROVIDED["attention"] = _provided("bertology.attention.viewer:labelled_attention")
+PROVIDED["plot"] = _provided("bertology.results.figures:plot_head")
+PROVIDED["from_model"] = _from_model
 
 __version__ = "0.1.0"
 

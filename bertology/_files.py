@@ -134,24 +134,12 @@ class NotJson(ValueError):  # noqa: N818 - turned into an error with its place b
 
 def parsed_json(text: str) -> Any:
     """The value that a text of JSON holds, or a :class:`NotJson` with what is wrong with it."""
+    from pydantic_core import from_json
+
     try:
-        value = json.loads(text, parse_constant=_refused_constant)
-        if "\\u" in text:
-            # Half of a surrogate pair can be written so, but is no character: no tokenizer or file takes it.
-            json.dumps(value, ensure_ascii=False).encode()
-    except json.JSONDecodeError as error:
-        raise NotJson(f"{error.msg}, line {error.lineno}, column {error.colno}") from None
-    except RecursionError:
-        raise NotJson("brackets nested too deeply") from None
-    except UnicodeEncodeError:
-        raise NotJson("half of a surrogate pair, \\ud800 to \\udfff, which is no character") from None
-    except ValueError as error:
-        raise (error if isinstance(error, NotJson) else NotJson("a number of over 4300 digits")) from None
-    return value
-
-
-def _refused_constant(name: str) -> Any:
-    raise NotJson(f"{name} is no number of JSON")
+        return from_json(text.encode(), allow_inf_nan=False)
+    except ValueError as error:  # also of half of a surrogate pair, which no tokenizer or file takes
+        raise NotJson(str(error)) from None
 
 
 def given_path(name: str | Path, *, error: type[BertologyError] = BertologyError) -> Path:

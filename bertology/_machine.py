@@ -36,7 +36,6 @@ REMEDY = "give fewer sentences or layers, compute in bfloat16 (--dtype), or run 
 
 MEMORY_VARIABLE = "BERTOLOGY_MEMORY"  # environment variable with the memory that a run may use, for all its processes
 _VECTORS = 4  # one part of so many of that memory, or of the free memory, holds vectors
-_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kMGT]?)i?B?\s*", re.I)
 
 
 def memory_for_vectors() -> int:
@@ -44,14 +43,14 @@ def memory_for_vectors() -> int:
 
     The memory is what the environment variable ``BERTOLOGY_MEMORY`` names (``4GB``), else what is free.
     """
+    from pydantic import ByteSize, TypeAdapter, ValidationError
+
     given = os.environ.get(MEMORY_VARIABLE)
-    return int((_size(given) if given else _free_memory() or _UNKNOWN) // _VECTORS)
-
-
-def _size(text: str) -> float:
-    if (match := _SIZE.fullmatch(text)) is None:
-        raise BertologyError(f"memory {quoted(text)} is no size: give one such as 4GB or 500MB")
-    return float(match[1]) * 1000.0 ** " kmgt".index(match[2].lower() or " ")
+    try:
+        memory = TypeAdapter(ByteSize).validate_python(given) if given else _free_memory() or _UNKNOWN
+    except ValidationError:
+        raise BertologyError(f"memory {quoted(given)} is no size: give one such as 4GB or 500MB") from None
+    return int(memory // _VECTORS)
 
 
 def give_back_freed_memory() -> None:

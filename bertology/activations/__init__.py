@@ -13,7 +13,9 @@ from bertology.activations.store import Entry, Recipe
 if TYPE_CHECKING:
     from bertology.activations._extract import Extraction, extract
     from bertology.activations._neurox import export_neurox, import_neurox
+    from bertology.activations._vectors import SpanChunk as SpanChunk
     from bertology.activations._vectors import SpanVectors, WordVectors
+    from bertology.activations._vectors import check_spans as check_spans
     from bertology.encoders.encoder import read_words
 
 __getattr__, __dir__ = lazy_attributes(__name__)

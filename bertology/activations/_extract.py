@@ -15,18 +15,9 @@ from numpy.typing import NDArray
 
 from bertology._files import explained_write_errors, sweep
 from bertology._machine import Workers, give_back_freed_memory, size_in_words
+from bertology.activations import store
 from bertology.activations.progress import Progress, silent
-from bertology.activations.store import (
-    MANIFEST,
-    Entry,
-    Manifest,
-    Recipe,
-    make_folder,
-    shard_checksum,
-    shard_name,
-    write_index,
-    write_shard,
-)
+from bertology.activations.store import Entry, Manifest, Recipe
 from bertology.corpora import Sentences
 from bertology.encoders.batching import PIECES_IN_BATCH, Batch, join_batches, pieces_in_batch, plan_batches
 from bertology.encoders.encoder import WindowReader
@@ -71,7 +62,7 @@ def extract(
             return entry
         layers = entry.manifest.layers
     folder = recipe.folder(layers)
-    make_folder(folder)
+    store.make_folder(folder)
     with FileLock(folder.with_suffix(".lock")):
         entry = Extraction.finished(recipe, layers, progress)
         if entry is not None:
@@ -135,7 +126,7 @@ class Extraction:
             layers=layers,
             dim=encoder.dim,
             n_words=pieces.n_words,
-            shards=tuple((shard_name(number), len(words), "") for number, (_, words) in enumerate(self._shards)),
+            shards=tuple((store.SHARD.format(n), len(words), "") for n, (_, words) in enumerate(self._shards)),
             index_checksum="",
             skipped=tuple((int(one.word), one.sentence_id, one.form, one.reason) for one in pieces.skipped),
             joined=tuple(pieces.joined.tolist()),
@@ -158,14 +149,14 @@ class Extraction:
         if entry is None or not damaged:
             return entry
         progress.note(f"{len(damaged)} damaged file(s) in {entry.folder}: extracting them again")
-        for path in (entry.folder / MANIFEST, *damaged):
+        for path in (entry.folder / store.MANIFEST, *damaged):
             path.unlink(missing_ok=True)
         return None
 
     def prepare(self) -> list[str | None]:
         """Write the index of the entry; returns the checksum of each shard, ``None`` for one that is to be written."""
         folder, manifest = self.entry.folder, self.entry.manifest
-        make_folder(folder)
+        store.make_folder(folder)
         with explained_write_errors(folder):
             needed = manifest.n_bytes - sum(file.stat().st_size for file in folder.glob("shard-*"))
             free = shutil.disk_usage(folder).free
@@ -179,12 +170,8 @@ class Extraction:
         place = np.full((manifest.n_words, 2), -1, dtype=np.int32)
         for number, (_, words) in enumerate(self._shards):
             place[words, 0], place[words, 1] = number, np.arange(len(words))
-        self.entry = Entry(folder, replace(manifest, index_checksum=write_index(folder, place)))
-        return [self.checksum(number) for number in range(len(self._shards))]
-
-    def checksum(self, number: int) -> str | None:
-        """The checksum of a shard, ``None`` if it is missing or damaged."""
-        return shard_checksum(self.entry.shard_path(number))
+        self.entry = Entry(folder, replace(manifest, index_checksum=store.write_index(folder, place)))
+        return [store.shard_checksum(self.entry.shard_path(number)) for number in range(len(self._shards))]
 
     def read(self, number: int) -> NDArray[np.generic]:
         """The vectors of a shard, ``[layer, word, dim]``, computed inside ``with extraction.workers``.
@@ -217,7 +204,7 @@ class Extraction:
 
     def write(self, number: int, vectors: NDArray[np.generic]) -> str:
         """Write the vectors of a shard and return its checksum."""
-        return write_shard(self.entry.shard_path(number), vectors, self.entry.manifest.layers)
+        return store.write_shard(self.entry.shard_path(number), vectors, self.entry.manifest.layers)
 
 
 def _plan_shards(

@@ -89,7 +89,7 @@ def import_neurox(path: Path, sentences: Sentences) -> Entry:
                 vectors = np.empty((n_layers, n_words, dim), dtype=np.float32)
             for number, dataset in enumerate(datasets):
                 _read(path, sentences[number], dataset, vectors[:, slice(*sentences.starts[number : number + 2])])
-            name = store.shard_name(0)
+            name = store.SHARD.format(0)
             checksum = store.write_shard(folder / name, vectors, layers)
             place = np.stack([np.zeros(n_words), np.arange(n_words)], axis=1).astype(np.int32)
             manifest = Manifest(

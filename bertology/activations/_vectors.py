@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from copy import copy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
@@ -16,15 +16,40 @@ from safetensors import safe_open
 from torch import Tensor
 
 from bertology._names import name_not_found
-from bertology._spans import SpanChunk, check_spans
 from bertology.activations.store import LAYER, Entry
 from bertology.encoders.alignment import numbers_in
+from bertology.errors import FitError
 
 CHUNK_WORDS = 2048
 DEFAULT_MEMORY = 2 << 30
 _GAP = 64  # two words with more rows than these between them are read apart
 
 Chunk = TypeVar("Chunk")
+
+
+@dataclass(frozen=True)
+class SpanChunk:
+    """Some items and the vectors of the words in their spans; not to be modified."""
+
+    items: Tensor
+    """``[m]`` int64 numbers of the items."""
+    words: Tensor
+    """``[layer, w, dim]`` float32 vectors, each word once, however many spans contain it."""
+    spans: Tensor
+    """``[m, span, 2]`` int64 positions in ``words``, end exclusive."""
+
+
+def check_spans(spans: NDArray[np.int64], n_words: int) -> None:
+    """Raise :class:`FitError` unless ``spans`` is ``[item, 1 or 2, 2]`` and every span has words among ``n_words``."""
+    if spans.ndim != 3 or spans.shape[1] not in (1, 2) or spans.shape[2] != 2:
+        raise FitError(f"spans have shape {list(spans.shape)}: give [item, span, 2] with one or two spans an item")
+    wrong = (spans[:, :, 0] < 0) | (spans[:, :, 0] >= spans[:, :, 1]) | (spans[:, :, 1] > n_words)
+    if wrong.any():
+        item, span = np.argwhere(wrong)[0].tolist()
+        start, end = spans[item, span].tolist()
+        raise FitError(
+            f"item {item}: span {span + 1} is [{start}, {end}): give a start below its end, between 0 and {n_words}"
+        )
 
 
 class _StoredItems(ABC, Generic[Chunk]):
@@ -199,10 +224,6 @@ class SpanVectors(_StoredItems[SpanChunk]):
         self._order = np.lexsort((first[:, 1], first[:, 0]))
         self._spans = spans[self._order]
 
-    def pooled(self, pool: Callable[[SpanChunk], Tensor], *, dim: int, memory: int = 0) -> _PooledVectors:
-        """Vectors ``[layer, m, dim]`` of items, by ``pool`` of chunks, kept up to ``memory`` bytes."""
-        return _PooledVectors(self, pool, dim=dim, memory=memory)
-
     def _cuts(self) -> Iterator[tuple[int, int]]:
         """``CHUNK_WORDS`` words at most, unless one item has more."""
         words = (self._spans[:, :, 1] - self._spans[:, :, 0]).sum(axis=1).cumsum()
@@ -220,25 +241,3 @@ class SpanVectors(_StoredItems[SpanChunk]):
         words = words[self._is_read[words]]
         vectors, places = self._vectors(self._entry.place[words]), np.searchsorted(words, spans)
         return SpanChunk(torch.from_numpy(self._order[first:last]), vectors, torch.from_numpy(places)), vectors.nbytes
-
-
-class _PooledVectors(_StoredItems[tuple[Tensor, Tensor]]):
-    """One vector for each item of spans, in chunks as those of :class:`WordVectors`, as many kept as memory holds."""
-
-    def __init__(self, spans: SpanVectors, pool: Callable[[SpanChunk], Tensor], *, dim: int, memory: int) -> None:
-        super().__init__(spans._entry, spans.layers, memory)
-        self.dtype, self.n_items, self.dim = torch.float32, spans.n_items, dim
-        self._spans, self._pool = spans, pool
-
-    def at(self, places: Sequence[int]) -> Self:
-        chosen = super().at(places)
-        chosen._spans = self._spans.at(places)
-        return chosen
-
-    def _read(self, first: int, last: int) -> tuple[tuple[Tensor, Tensor], int]:
-        chunk: SpanChunk = _in_float32(self._spans._read(first, last)[0])
-        vectors = self._pool(chunk)
-        return (chunk.items, vectors), vectors.nbytes
-
-    def _cuts(self) -> Iterator[tuple[int, int]]:
-        return self._spans._cuts()

@@ -119,7 +119,7 @@ class LayerVectors:
     def of(self, layer: int) -> Floats32:
         """``[word, dim]`` vectors of one layer; a ModelError where one of them is not finite."""
         whole = np.empty((len(self), self.dim), dtype=np.float32)
-        for items, vectors in self._chunks((layer,)):
+        for items, vectors in self.chunks((layer,)):
             whole[items] = vectors[0]
         if n_words := int((~np.isfinite(whole).all(axis=1)).sum()):
             why = f"vectors of {n_words} words are not finite"
@@ -142,14 +142,11 @@ class LayerVectors:
         """
         return by_layer(self.each(lambda layer, vectors: (layer, list(measure(layer, vectors)))))
 
-    def chunks(self) -> Iterator[tuple[NDArray[np.int64], Floats32]]:
-        """All words once, in chunks: their places ``[m]`` and their vectors ``[layer, m, dim]``."""
-        return self._chunks(self.layers)
-
-    def _chunks(self, layers: tuple[int, ...]) -> Iterator[tuple[NDArray[np.int64], Floats32]]:
+    def chunks(self, layers: tuple[int, ...] | None = None) -> Iterator[tuple[NDArray[np.int64], Floats32]]:
+        """All words once, in chunks: their places ``[m]`` and vectors ``[layer, m, dim]``, of all layers or some."""
         for first in range(0, len(self), ROWS):
             items = self._order[first : first + ROWS]
-            yield items, self._take(layers, items)
+            yield items, self._take(self.layers if layers is None else layers, items)
 
 
 def unit_vectors(vectors: Floats32, layer: int = 0, *, may_vanish: bool = False) -> Floats32:

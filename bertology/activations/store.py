@@ -25,17 +25,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from bertology._files import (
-    FORMAT,
-    cache_folder,
-    canonical_json,
-    digest,
-    digest_file,
-    explained_write_errors,
-    read_json,
-    signature,
-    write_atomically,
-)
+from bertology import _files
 from bertology.encoders.batching import CLS, Encoding
 from bertology.encoders.sources import MODELS
 from bertology.errors import BertologyError
@@ -44,8 +34,8 @@ MANIFEST = "manifest.json"
 INDEX = "words.parquet"
 StoredType = Literal["float16", "float32"]
 _NAME = re.compile(r"[0-9a-f]{20}-[0-9a-f]{8}")
-LAYER = "layer_{:02d}"
-"""Name of the tensor of a layer in a shard."""
+SHARD, LAYER = "shard-{:05d}.safetensors", "layer_{:02d}"
+"""Names of the file of a shard, and of the tensor of a layer in it."""
 _SHARD = re.compile(r"shard-\d{5,}\.safetensors")
 _OWN_FILE = re.compile(rf"{re.escape(MANIFEST)}|{re.escape(INDEX)}|{_SHARD.pattern}|\..*\.tmp", re.DOTALL)
 _HEADER_LENGTH_BYTES = 8
@@ -73,11 +63,11 @@ class Recipe:
     @cached_property
     def key(self) -> str:
         """Hash of the recipe; layers are not part of it."""
-        return digest([canonical_json({"format": FORMAT, **asdict(self)})])
+        return _files.digest([_files.canonical_json({"format": _files.FORMAT, **asdict(self)})])
 
     def folder(self, layers: Sequence[int]) -> Path:
         """The folder of the entry with exactly these layers."""
-        return store_folder() / f"{self.key[:20]}-{digest([canonical_json(list(layers))])[:8]}"
+        return store_folder() / f"{self.key[:20]}-{_files.digest([_files.canonical_json(list(layers))])[:8]}"
 
     def find(self, layers: Sequence[int]) -> Entry | None:
         """A complete entry with at least ``layers``, or ``None``."""
@@ -111,7 +101,7 @@ class Manifest:
         """The checksum that the manifest should have."""
         content = {**asdict(self), "checksum": ""}
         del content["format"]
-        return digest([canonical_json(content)])
+        return _files.digest([_files.canonical_json(content)])
 
     @property
     def n_bytes(self) -> int:
@@ -145,7 +135,7 @@ class Entry:
         for name, _, checksum in self.manifest.shards:
             if shard_checksum(self.folder / name) != checksum:
                 damaged.append(self.folder / name)
-        if not index.exists() or digest_file(index) != self.manifest.index_checksum:
+        if not index.exists() or _files.digest_file(index) != self.manifest.index_checksum:
             damaged.append(index)
         if self.manifest.checksum != self.manifest.content_checksum():
             damaged.append(self.folder / MANIFEST)
@@ -160,13 +150,13 @@ class Entry:
         manifest = replace(self.manifest, shards=shards)
         manifest = replace(manifest, checksum=manifest.content_checksum())
         plain = json.dumps(asdict(manifest), indent=1, ensure_ascii=False)
-        write_atomically(self.folder / MANIFEST, plain.encode(), remedy=_REMEDY)
+        _files.write_atomically(self.folder / MANIFEST, plain.encode(), remedy=_REMEDY)
         return Entry(self.folder, manifest)
 
 
 def store_folder() -> Path:
     """The folder of all entries."""
-    return cache_folder() / "activations"
+    return _files.cache_folder() / "activations"
 
 
 def open_entry(folder: Path) -> Entry | None:
@@ -175,7 +165,7 @@ def open_entry(folder: Path) -> Entry | None:
     path = folder / MANIFEST
     if not path.exists():
         return None
-    manifest: Manifest = read_json(
+    manifest: Manifest = _files.read_json(
         path, what="the manifest of a store entry", form=Manifest, remedy=f"delete {folder.name} and run again"
     )
     return Entry(folder, manifest)
@@ -188,19 +178,14 @@ def write_index(folder: Path, place: NDArray[np.int32]) -> str:
 
     sink = pa.BufferOutputStream()
     pq.write_table(pa.table({"word": np.arange(len(place)), "shard": place[:, 0], "row": place[:, 1]}), sink)
-    write_atomically(folder / INDEX, sink.getvalue().to_pybytes(), remedy=_REMEDY)
-    return digest_file(folder / INDEX)
+    _files.write_atomically(folder / INDEX, sink.getvalue().to_pybytes(), remedy=_REMEDY)
+    return _files.digest_file(folder / INDEX)
 
 
 def make_folder(folder: Path) -> None:
     """Make the folder of an entry; a :class:`StoreError` where that is not possible."""
-    with explained_write_errors(folder, remedy=_REMEDY):
+    with _files.explained_write_errors(folder, remedy=_REMEDY):
         folder.mkdir(parents=True, exist_ok=True)
-
-
-def shard_name(number: int) -> str:
-    """The file name of shard ``number`` of an entry."""
-    return f"shard-{number:05d}.safetensors"
 
 
 def write_shard(path: Path, vectors: NDArray[np.generic], layers: Sequence[int]) -> str:
@@ -222,7 +207,7 @@ def write_shard(path: Path, vectors: NDArray[np.generic], layers: Sequence[int])
     for part in parts.values():
         state.update(part)
     checksum = state.hexdigest()
-    write_atomically(
+    _files.write_atomically(
         path, [length, head.replace(_NO_CHECKSUM.encode(), checksum.encode(), 1), *parts.values()], remedy=_REMEDY
     )
     return checksum
@@ -231,7 +216,7 @@ def write_shard(path: Path, vectors: NDArray[np.generic], layers: Sequence[int])
 def shard_checksum(path: Path) -> str | None:
     """The checksum of a shard that is whole and unaltered, or ``None`` for any other file or none."""
     try:
-        return _shard_checksum(path, signature(path))
+        return _shard_checksum(path, _files.signature(path))
     except FileNotFoundError:
         return None
 
@@ -292,8 +277,8 @@ def list_stored(*, models: bool = False) -> list[Stored]:
 
     A :class:`StoreError` is raised where the folder cannot be read.
     """
-    parent = cache_folder() / MODELS if models else store_folder()
-    with explained_write_errors(parent, verb="read", remedy="name another folder in BERTOLOGY_CACHE"):
+    parent = _files.cache_folder() / MODELS if models else store_folder()
+    with _files.explained_write_errors(parent, verb="read", remedy="name another folder in BERTOLOGY_CACHE"):
         try:
             paths = sorted(parent.iterdir())
         except FileNotFoundError:

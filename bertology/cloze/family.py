@@ -242,11 +242,10 @@ def _write(
     group, groups = coded([item.group for item in every])
     reasons = [*answers.reason, *(one.reason for one in left)]
     made = Predictions.of_cloze(
-        item_ids=[item.id for item in every],
-        cluster=cluster,
-        cluster_ids=clusters,
-        group=group,
-        groups=groups,
+        [item.id for item in every],
+        cluster,
+        clusters,
+        group=[item.group for item in every],
         gold=[*answers.gold[layer], *[""] * len(left)],
         pred=[*answers.first[layer], *[""] * len(left)],
         score=pad(answers.score[layer], constant_values=np.nan),

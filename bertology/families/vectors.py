@@ -397,7 +397,7 @@ def vectors_of(
         words = WordVectors(entry, examples.words, layers=layers, memory=memory)
         return words if erasure is None else erased(words, erasure)
     # Where one vector is made of a span, it is what is kept.
-    of_words = memory if reads_spans or erasure is not None else 0
+    of_words = memory if reads_spans else 0
     spans: Any = SpanVectors(entry, examples.spans, layers=layers, memory=of_words)
     if erasure is not None:
         spans = erased(spans, erasure)

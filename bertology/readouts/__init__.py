@@ -2,7 +2,7 @@
 
 A readout is made by its registered name: ``make_readout("linear", strengths=(0.1, 1.0))``. Open ``_base`` for the
 readouts that there are and all that a readout takes and returns, ``linear`` for the readout that most probes use,
-``_fitting`` for the loop of those that are trained in rounds; ``kept`` has the files of fitted probes.
+``_fitting`` for the loop of those that are trained in rounds; ``kept`` has single fits as they are kept.
 """
 
 from typing import TYPE_CHECKING

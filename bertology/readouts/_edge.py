@@ -18,7 +18,7 @@ from torch.nn import functional
 
 from bertology._machine import Workers
 from bertology._settings import Count, Natural, Positive
-from bertology._spans import SpanChunk
+from bertology.activations import SpanChunk
 from bertology.errors import FitError
 from bertology.readouts._base import (
     FitReport,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol, Self, runtime_checkable
 
 import numpy as np
@@ -11,8 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from bertology._spans import SpanChunk, check_spans
-from bertology.activations import SpanVectors
+from bertology.activations import SpanChunk, check_spans
 from bertology.errors import FitError
 from bertology.readouts._base import Integers, Targets
 
@@ -261,6 +260,8 @@ class Derived:
     dim: int
     dtype: torch.dtype = torch.float32
     by_layer: tuple[Tensor, ...] = ()  # [layer, …]
+    memory: int = 0  # chunks are kept from the first pass on if all of them take no more bytes
+    kept: list[Any] = field(default_factory=list, repr=False)
 
     @property
     def n_layers(self) -> int:
@@ -271,15 +272,22 @@ class Derived:
         return self.of.layers
 
     def at(self, places: Sequence[int]) -> Self:
-        return replace(self, of=self.of.at(places), by_layer=tuple(part[list(places)] for part in self.by_layer))
+        by_layer, memory = (part[list(places)] for part in self.by_layer), self.memory * len(places) // self.n_layers
+        return replace(self, of=self.of.at(places), by_layer=tuple(by_layer), memory=memory, kept=[])
 
     def chunks(self) -> Iterator[Any]:
+        if self.kept:
+            yield from self.kept
+            return
+        kept, are_kept = list[Any](), 4 * self.n_layers * self.n_items * self.dim <= self.memory
         for chunk in self.of.chunks():
             made = self.change(chunk, *self.by_layer)
             del chunk  # or it would be held while the next is read
             if made is not None:
+                kept += [made] if are_kept else []
                 yield made
             del made
+        self.kept[:] = kept
 
 
 @dataclass(frozen=True)
@@ -439,7 +447,7 @@ def pooled(
         pooling: ``mean`` or ``max`` over a span's words, its ``first`` or ``last``, or both ``endpoints`` in a row.
         compare: of two spans u and v, put |u − v| and u · v, by dimension, after them (Conneau et al. 2017, §3.1);
             without these a linear readout cannot tell whether they are alike.
-        memory: bytes of pooled vectors of stored spans that are kept between passes.
+        memory: bytes of pooled vectors that are kept between passes, if all of them take no more.
     """
 
     def pool(chunk: SpanChunk) -> Tensor:
@@ -451,9 +459,7 @@ def pooled(
 
     n_parts = 2 if pooling == "endpoints" else 1
     dim = source.dim * n_parts * (4 if compare else source.n_spans)
-    if memory and isinstance(source, SpanVectors) and n_parts == 1:
-        return source.pooled(pool, dim=dim, memory=memory)
-    return Derived(source, lambda chunk: (chunk.items, pool(chunk)), source.n_items, dim)
+    return Derived(source, lambda chunk: (chunk.items, pool(chunk)), source.n_items, dim, memory=memory)
 
 
 def pooled_parts(source: SpanSource, pooling: str) -> SpanSource:

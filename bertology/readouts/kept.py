@@ -1,56 +1,24 @@
-"""Fits in files: numbers as safetensors, next to a JSON that tells what they are and is written last."""
+"""Single fits of labels or numbers as they are kept, whatever readout they are of, and their scores of new items."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
-from typing import Any, Literal, TypeVar, cast
+from typing import Any, Literal, cast
 
 import torch
 from pydantic import TypeAdapter
 from torch import Tensor
 
-from bertology._files import FORMAT, opened, parse_json, write_atomically
 from bertology._machine import Workers
-from bertology.errors import ResultsError
 from bertology.readouts._edge import Design, FittedEdge, Probes, log_probs, span_scores
 from bertology.readouts._fitting import FittedScores
 from bertology.readouts._sources import AnySource, FeatureSource, as_spans, pooled
 from bertology.readouts.linear import Affine, FittedRegression
 
-Origin = TypeVar("Origin")
 Kind = Literal["softmax", "sigmoid", "sets", "scores", "number"]
 """The meaning of scores: logits of one class an item, ``sigmoid`` each class judged on its own; of a set of classes;
 scores that tell no probability; a number."""
-
-
-def save_fit(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> None:
-    """Write ``path.safetensors``, then ``path.json``, which makes the fit whole."""
-    from safetensors.torch import save
-
-    plain = {name: value.detach().float().cpu().contiguous() for name, value in tensors.items()}
-    write_atomically(path.with_name(f"{path.name}.safetensors"), save(plain))
-    content = json.dumps({"format": FORMAT, **about}, indent=1, ensure_ascii=False)
-    write_atomically(path.with_name(f"{path.name}.json"), content.encode())
-
-
-def load_fit(path: Path, form: type[Origin]) -> tuple[Origin, dict[str, Tensor]]:
-    """The description, a dataclass, and the tensors that :func:`save_fit` wrote; BertologyError for other files."""
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
-    about, weights = (path.with_name(f"{path.name}{ending}") for ending in (".json", ".safetensors"))
-    try:
-        with opened(about, error=ResultsError, missing="fit the probe anew") as file:
-            content = file.read()
-        if (version := json.loads(content).get("format")) != FORMAT:
-            raise ResultsError(f"{about}: a probe of format {version}, this version reads {FORMAT}; fit it anew")
-        origin = parse_json(content, where=str(about), what="a probe", form=form, remedy="fit it anew")
-        return origin, load_file(weights)
-    except (OSError, ValueError, AttributeError, SafetensorError) as error:
-        raise ResultsError(f"{about}: not a complete probe ({error}); fit it anew") from error
 
 
 @dataclass(frozen=True)

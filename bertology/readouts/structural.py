@@ -16,7 +16,7 @@ from torch import Tensor
 
 from bertology._machine import Workers
 from bertology._settings import Checked, Count, Positive
-from bertology._spans import SpanChunk
+from bertology.activations import SpanChunk
 from bertology.errors import FitError
 from bertology.readouts._base import Floats, Integers, TrainingData, check_same_shape
 from bertology.readouts._fitting import AdamState, EarlyStopping, FitLoop, drawn_alike, moved

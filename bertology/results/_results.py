@@ -15,18 +15,7 @@ from bertology._names import Registry, name_not_found, short_names
 from bertology.corpora import Corpus
 from bertology.errors import ResultsError
 from bertology.measures.metrics import ITSELF, METRICS, Control, metric_form
-from bertology.results._items import (
-    SplitTexts,
-    confusion,
-    corpora_with,
-    item_columns,
-    kept_of,
-    per_label_scores,
-    piece_groups,
-    scores_by,
-    tally_of,
-    tree_items,
-)
+from bertology.results import _items, views
 from bertology.results.compared import model_frame
 from bertology.results.predictions import FITS, FittedProbe, PredictionFolder, Predictions, parts_of, write_predictions
 from bertology.results.rows import (
@@ -46,28 +35,7 @@ from bertology.results.rows import (
     write_results,
 )
 from bertology.results.table import Table, Tables, TableView
-from bertology.results.views import (
-    CUMULATIVE,
-    MIX,
-    STATISTIC,
-    LayerTable,
-    StepTable,
-    beside_steps,
-    group_names,
-    group_tables,
-    has_steps,
-    head_tables,
-    last_steps,
-    layer_tables,
-    model_table,
-    named,
-    overview_of,
-    pipeline_tables,
-    refuse_mixtures,
-    step_tables,
-    summary_table,
-    whole_tables,
-)
+from bertology.results.views import LayerTable, StepTable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -109,14 +77,14 @@ class View(Tables):
     @property
     def overview(self) -> tuple[LayerTable, ...]:
         """The tables that are laid side by side: of tasks read from single layers, those alone."""
-        return overview_of(self.tables)
+        return views.overview_of(self.tables)
 
     def shown(self) -> tuple[Table, ...]:
         """All tables, each followed by its groups; the summary of several tasks after those of layers."""
         shown: list[Table] = []
         for table in self.tables:
             shown += [table.table(), *[groups for groups in self.groups if groups.about is table.about]]
-        shown += [summary_table(self.overview)] if len(self.overview) > 1 else []
+        shown += [views.summary_table(self.overview)] if len(self.overview) > 1 else []
         shown += self.pipelines[:1]
         return (*shown, *self.head_tables, *self.step_tables, *self.wholes)
 
@@ -141,7 +109,7 @@ class View(Tables):
 
     def models(self) -> TableView:
         """Models by tasks: the best layer of each, its score and number."""
-        return TableView((model_table(self.tables),))
+        return TableView((views.model_table(self.tables),))
 
     def seeds(self) -> TableView:
         """Layers by seeds, a table for each task."""
@@ -171,7 +139,7 @@ class View(Tables):
         """The same of one task as a picture: values written, the intervals of the last layer next to them."""
         from bertology.results.figures import plot_groups
 
-        of_items = [table for table in self.groups if table.corner != STATISTIC]
+        of_items = [table for table in self.groups if table.corner != views.STATISTIC]
         found = _some(of_items, "groups of items", task=task)
         if len(found) > 1:
             raise ResultsError(f"{len(found)} tables of groups do not fit one figure: give task=, or use only(model=…)")
@@ -180,7 +148,8 @@ class View(Tables):
     def pipeline(self) -> TableView:
         """Tasks by where in the model they are solved: centre of gravity, expected layer (Tenney et al. 2019b)."""
         if not self.pipelines:
-            raise ResultsError(f"no task was read by a mixture of layers: run it with readouts {MIX} and {CUMULATIVE}")
+            remedy = f"run it with readouts {views.MIX} and {views.CUMULATIVE}"
+            raise ResultsError(f"no task was read by a mixture of layers: {remedy}")
         return TableView(self.pipelines[:1])
 
     def plot_pipeline(self) -> Figure:
@@ -204,7 +173,7 @@ class View(Tables):
         for steps in self.step_tables:
             kind = "layers" if steps.row.layer is not None else "steps"
             figures.setdefault(draw.named_after(kind, steps.row.task, steps.metric), draw.plot_step_table(steps))
-        shown = [of for of in self.groups if 2 <= len(of.lines) <= _MOST_GROUPS and of.corner != STATISTIC]
+        shown = [of for of in self.groups if 2 <= len(of.lines) <= _MOST_GROUPS and of.corner != views.STATISTIC]
         for number, groups in enumerate(shown):
             times = [one.row.task for one in shown[: number + 1]].count(groups.row.task)
             name = draw.named_after("groups", groups.row.task, str(times) if times > 1 else "")
@@ -344,14 +313,14 @@ class Results(Tables):
             ResultsError: rows of different data, task versions or models would stand in one table.
             NameNotFoundError: a task has no such metric.
         """
-        rows = named(self.rows, short_names([row.model for row in self.rows]))
-        tables = layer_tables(rows, self.comparisons, metric=metric)
-        pipelines = pipeline_tables(rows, tables)
-        heads, steps, wholes = head_tables(rows), step_tables(rows), whole_tables(rows)
+        rows = views.named(self.rows, short_names([row.model for row in self.rows]))
+        tables = views.layer_tables(rows, self.comparisons, metric=metric)
+        pipelines = views.pipeline_tables(rows, tables)
+        heads, steps, wholes = views.head_tables(rows), views.step_tables(rows), views.whole_tables(rows)
         best, every = zip(*heads, strict=True) if heads else ((), ())
         if not (tables or pipelines or heads or steps or wholes):
             raise ResultsError("there are no scores of any layer to show")
-        groups = group_tables(rows, tables) + group_tables(rows, tables, statistics=True)
+        groups = views.group_tables(rows, tables) + views.group_tables(rows, tables, statistics=True)
         return View(tables, pipelines, groups, best, every, steps, wholes)
 
     def over_steps(self, *, n_resamples: int = 1000, seed: int = 0) -> OverSteps:
@@ -387,7 +356,7 @@ class Results(Tables):
         for same in grouped(scored, "task", "model").values():
             init = own_init(same)
             own += [row for row in same if row.init == init]
-        rows = named(sorted(own, key=sort_key), short_names(row.model for row in self.rows))
+        rows = views.named(sorted(own, key=sort_key), short_names(row.model for row in self.rows))
         frame = []
         for key, runs in grouped(rows, *_SCORED).items():
             score = cast(Score, mean_score(runs))  # rows without a value were left out
@@ -424,11 +393,11 @@ class Results(Tables):
         Raises:
             ResultsError: no such cell, several of them, none of its predictions kept, or a task without labels.
         """
-        return per_label_scores(self._predictions_of(task, layer, **chosen))
+        return _items.per_label_scores(self._predictions_of(task, layer, **chosen))
 
     def confusion(self, task: str, layer: int | None, **chosen: Any) -> pd.DataFrame:
         """Gold by predicted labels at one layer: :func:`confusion`; arguments as in :meth:`per_label`."""
-        return confusion(self._predictions_of(task, layer, **chosen))
+        return _items.confusion(self._predictions_of(task, layer, **chosen))
 
     def per_group(
         self,
@@ -474,11 +443,11 @@ class Results(Tables):
         if by is not None:
             if isinstance(by, str) and by != "pieces":
                 raise name_not_found("grouping of words", by, ["pieces"])
-            kept, corpora = kept_of(self.kept, first), corpora_with(self.corpora, texts, [first])
-            names = piece_groups(first, kept, corpora) if isinstance(by, str) else list(map(str, by))
-            return scores_by(kept, names, metric).sort_index()
+            kept, corpora = _items.kept_of(self.kept, first), _items.corpora_with(self.corpora, texts, [first])
+            names = _items.piece_groups(first, kept, corpora) if isinstance(by, str) else list(map(str, by))
+            return _items.scores_by(kept, names, metric).sort_index()
         rows = [row for row in rows if row.metric == metric]
-        groups = {name: row for name in group_names(rows) for row in rows if row.group == name}
+        groups = {name: row for name in views.group_names(rows) for row in rows if row.group == name}
         counts = ("n_items", "n_clusters", "n_skipped")
         lines = [
             [*(getattr(row, count) for count in counts), row.value, row.ci_low, row.ci_high, row.chances.get(name)]
@@ -524,15 +493,15 @@ class Results(Tables):
 
         given = {"task": task, "layer": layer, "control": control, **chosen}
         found = self.only(**{name: value for name, value in given.items() if value is not None}).rows
-        corpora, names = corpora_with(self.corpora, texts, found), short_names(row.model for row in self.rows)
+        corpora, names = _items.corpora_with(self.corpora, texts, found), short_names(row.model for row in self.rows)
         parts, words = list[dict[str, Any]](), dict[tuple[str, str], Any]()
         for row in self._with_items(found, any_init="init" in chosen):
             split = row.corpus_fingerprint, row.split
             corpus = corpora.get(row.corpus_fingerprint)
             if split not in words and corpus is not None and row.split in corpus:
                 # Kept from cell to cell: the cells of a task share their items.
-                words[split] = functools.lru_cache(maxsize=1)(SplitTexts(corpus[row.split]).columns)
-            part = item_columns(row, kept_of(self.kept, row), words.get(split))
+                words[split] = functools.lru_cache(maxsize=1)(_items.SplitTexts(corpus[row.split]).columns)
+            part = _items.item_columns(row, _items.kept_of(self.kept, row), words.get(split))
             about = {name: getattr(row, name) for name in _ABOUT}
             about |= {"readout": row.reading or None, "model": names.get(row.model or "")}
             parts.append({name: [value] * len(part["gold"]) for name, value in about.items()} | part)
@@ -593,7 +562,7 @@ class Results(Tables):
                 scores.
         """
         rows = joined_rows(self.rows, other.rows)
-        refuse_mixtures(rows)
+        views.refuse_mixtures(rows)
         kept = ChainMap(*(cast(Any, part) for one in (self, other) for part in parts_of(one.kept)))
         comparisons = tuple(dict.fromkeys((*self.comparisons, *other.comparisons)))
         return Results(rows, comparisons, kept, {**self.corpora, **other.corpora})
@@ -633,10 +602,10 @@ class Results(Tables):
 
     def _predictions_of(self, task: str, layer: int | None, **chosen: Any) -> Predictions:
         row = self._row_of(task, layer, **chosen)
-        kept, tally = kept_of(self.kept, row), tally_of(row.metric)
+        kept, tally = _items.kept_of(self.kept, row), _items.tally_of(row.metric)
         if kept.is_cloze:
             raise ResultsError(f"task {task} has no labels: .per_group({task!r}, {layer}) tells its groups apart")
-        return kept if tally == "labels" else tree_items(kept, tally)
+        return kept if tally == "labels" else _items.tree_items(kept, tally)
 
     def save(
         self,
@@ -669,8 +638,8 @@ class Results(Tables):
 
     def _files(self, tables: Sequence[str], plots: Sequence[str]) -> dict[str, bytes]:
         """Tables and figures as files, by their names; of checkpoints of a training those of the last one."""
-        over_steps = self.over_steps() if has_steps(self.rows) else None
-        view = (self if over_steps is None else replace(self, rows=last_steps(self.rows))).view()
+        over_steps = self.over_steps() if views.has_steps(self.rows) else None
+        view = (self if over_steps is None else replace(self, rows=views.last_steps(self.rows))).view()
         texts = {"layers.md": view.to_markdown, "layers.csv": view.to_csv, "layers.tex": view.to_latex}
         if over_steps is not None:
             texts |= {"over-steps.md": over_steps.to_markdown, "over-steps.csv": over_steps.to_csv}
@@ -690,9 +659,9 @@ class Results(Tables):
 
     def overview(self) -> tuple[OverSteps | View, ...]:
         """The views that results are shown as: tables by layer; for checkpoints, those over steps and the rest."""
-        if not has_steps(self.rows):
+        if not views.has_steps(self.rows):
             return (self.view(),)
-        rest = beside_steps(self.rows)
+        rest = views.beside_steps(self.rows)
         return (self.over_steps(), *([replace(self, rows=rest).view()] if rest else []))
 
     def shown(self) -> tuple[Table, ...]:

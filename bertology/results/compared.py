@@ -153,11 +153,8 @@ def pair_statistics(rows: Sequence[ResultRow]) -> Iterator[Compared]:
         (task, corpus, metric, model, reference), null, at_null = key, nulls.get(key, {}), list[int]()
         for layer, score in layers[key].items():
             if (of_null := null.get(layer)) is not None:
-                # The bound of the statistic towards the null, and that of the null towards the statistic.
-                is_higher = same[0].higher_is_better
-                end, far = (score.low, of_null.high) if is_higher else (score.high, of_null.low)
-                end, far = score.value if end is None else end, of_null.value if far is None else far
-                at_null += [layer] if (end <= far if is_higher else end >= far) else []
+                is_apart = score.is_better_than(of_null, higher_is_better=same[0].higher_is_better)
+                at_null += [] if is_apart else [layer]
         others = {row.layer: row.param("reference_layer") for row in same if row.layer is not None}
         yield Compared(
             task,
@@ -175,12 +172,7 @@ def pair_statistics(rows: Sequence[ResultRow]) -> Iterator[Compared]:
 
 
 def compared_frame(every: Sequence[Compared]) -> pd.DataFrame:
-    """A row for each layer of each task and model next to its reference, and for each statistic of a pair.
-
-    Columns are ``task``, ``corpus``, ``metric``, ``model``, ``reference``, ``layer``, ``head``, ``value``, ``ci_low``,
-    ``ci_high``, ``reference_layer``; of tasks also ``reference_value``, ``difference``, ``difference_low``,
-    ``difference_high`` and ``p_adj``; of statistics that have a null ``at_null``. Fractions, not percentages.
-    """
+    """The table of :meth:`bertology.ModelComparison.to_pandas`."""
     import pandas as pd
 
     lines: list[dict[str, Any]] = []

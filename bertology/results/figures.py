@@ -16,25 +16,8 @@ from matplotlib.figure import Figure, SubFigure
 from matplotlib.ticker import EngFormatter, FixedLocator, MaxNLocator, NullLocator
 from numpy.typing import NDArray
 
-from bertology._figures import (
-    BLUE,
-    GREEN,
-    GREY,
-    PURPLE,
-    TEXT,
-    VERMILION,
-    ShownFigure,
-    brief_values,
-    draw_cells,
-    draw_grid,
-    draw_matrices,
-    draw_shades,
-    new_figure,
-    new_panels,
-    style_axes,
-    write_caption,
-    write_title,
-)
+from bertology import _figures as looks
+from bertology._figures import BLUE, GREEN, GREY, PURPLE, TEXT, VERMILION, ShownFigure
 from bertology.encoders import LabelledArray
 from bertology.errors import ResultsError
 from bertology.measures.metrics import DRAWN_COLUMNS, LAYER_COLUMNS, is_dotted, metric_form
@@ -86,12 +69,12 @@ def plot_tables(tables: Sequence[LayerTable], *, ax: Axes | None = None) -> Figu
             figure = figure.figure
         return figure
     columns, size = min(3, len(tables)) if len(tables) != 4 else 2, (6.4, 4.2) if len(tables) == 1 else (4.6, 3.5)
-    figure, panels = new_panels(len(tables), columns, *size)
+    figure, panels = looks.new_panels(len(tables), columns, *size)
     for panel, table in zip(panels, tables, strict=True):
         _draw(panel, table)
     over = dict.fromkeys(table.about.clusters for table in tables)
     caption = f"Bands: 95 % intervals over {' or '.join(over)}."
-    write_caption(figure, f"Filled: {_TIED}\n{caption}" if any(table.compared for table in tables) else caption)
+    looks.write_caption(figure, f"Filled: {_TIED}\n{caption}" if any(table.compared for table in tables) else caption)
     return figure
 
 
@@ -107,15 +90,15 @@ def _draw(ax: Axes, table: LayerTable) -> None:
         if scores and column.look:
             color, marker = _PALETTE[column.look[0]], column.look[1]
             y = _draw_line(ax, scores, table.metric, color=color, marker=marker, linewidth=1.2, zorder=3)
-            of_another = bool(column.prefers) and table.metric != table.control_metric
-            labels.append((y[-1], column.title + f" ({table.control_metric})" * of_another, color))
+            of = table.shown[name]
+            labels.append((y[-1], column.title + f" ({of})" * (of != table.metric), color))
     y = _draw_line(ax, main, table.metric, color=BLUE, linewidth=1.8, zorder=4)
     filled = [BLUE if line.in_best_set else "white" for line in table.lines if line.main is not None]
     ax.scatter(list(main), y, s=34, c=filled, edgecolors=BLUE, linewidths=1.4, zorder=5)
     own = "own head" if table.about.answers_itself else "frozen" if table.is_frozen else "probe"
     labels.append((y[-1], own, BLUE))
     silver = ", silver labels" if table.about.annotation == "silver" else ""
-    write_title(ax, f"{table.task} · {titled(table.metric)}", size=11, pad=18)
+    looks.write_title(ax, f"{table.task} · {titled(table.metric)}", size=11, pad=18)
     source = f"{brief(table.about.model)} · {brief(table.about.corpus)} {table.about.split}{silver}"
     above: dict[str, Any] = {"xytext": (0, 6), "xycoords": "axes fraction", "textcoords": "offset points"}
     ax.annotate(source, (0, 1), **above, fontsize=8.5, color=GREY)
@@ -124,8 +107,8 @@ def _draw(ax: Axes, table: LayerTable) -> None:
     ax.xaxis.set_major_locator(FixedLocator(list(main)) if few else MaxNLocator(integer=True))
     ax.set_xlim(min(main) - 0.3, max(main) + 0.3)
     ax.tick_params(labelsize=8.5, color=GREY, labelcolor=TEXT)
-    draw_grid(ax)
-    style_axes(ax)
+    looks.draw_grid(ax)
+    looks.style_axes(ax)
     _end_axis(ax, table.metric)
     for baseline in sorted(table.baselines, key=lambda line: -line.main.value):
         y_of, (low, high) = baseline.main.value * _scale(table.metric), ax.get_ylim()
@@ -199,7 +182,7 @@ def plot_heatmap(tables: Sequence[LayerTable]) -> Figure:
         for line in table.lines:
             if line.main:
                 place = layers.index(line.layer), column
-                values[place] = line.main.value if table.higher_is_better else -line.main.value
+                values[place] = line.main.value if table.about.higher_is_better else -line.main.value
                 texts[place] = number(line.main.value, metric=table.metric)
                 best |= {place} if line.in_best_set else set()
     shades = np.stack([_scaled(column) for column in values.T], axis=1)
@@ -207,7 +190,7 @@ def plot_heatmap(tables: Sequence[LayerTable]) -> Figure:
     text += f"\nFramed: {_TIED}" if any(table.compared for table in tables) else ""
     names: dict[str, Any] = {"rows": list(map(str, layers)), "columns": _headers(tables), "row_title": _LAYER_AXIS}
     how: dict[str, Any] = {"texts": texts, "framed": best, "origin": "lower", "width": 1.0, "title": "Layers by tasks"}
-    return draw_cells(shades, **names, **how, caption=text)
+    return looks.draw_cells(shades, **names, **how, caption=text)
 
 
 def _headers(tables: Sequence[LayerTable]) -> list[str]:
@@ -266,7 +249,8 @@ def plot_groups(table: Table) -> Figure:
         f"95 % interval of layer {layers[-1]}.\nShades run from the least to the greatest score.{by_chance}"
     )
     how: dict[str, Any] = {"title": without_folders(table.title), "width": 0.46, "caption": caption}
-    figure = draw_cells(_scaled(values), rows=names, columns=list(layers), **how, texts=_numbers(values, table.metric))
+    how["texts"] = _numbers(values, table.metric)
+    figure = looks.draw_cells(_scaled(values), rows=names, columns=list(layers), **how)
     width, height = figure.get_size_inches()
     figure.set_size_inches(width + 0.055 * max(map(len, beside)), height)
     right = figure.axes[0].secondary_yaxis("right")
@@ -327,7 +311,7 @@ def plot_head(
     values = [np.asarray(one.values, dtype=np.float64) for one in maps]
     most = max(float(np.nan_to_num(one).max()) for one in values) or 1.0
     axes = "from (rows)", "to (columns)"
-    return draw_matrices(values, names, titles, label=label, most=most, axes=axes, breaks=breaks)
+    return looks.draw_matrices(values, names, titles, label=label, most=most, axes=axes, breaks=breaks)
 
 
 def plot_heads(panels: Sequence[tuple[str, NDArray[np.float64]]], layers: Sequence[int]) -> ShownFigure:
@@ -344,7 +328,7 @@ def plot_heads(panels: Sequence[tuple[str, NDArray[np.float64]]], layers: Sequen
         raise ResultsError("there are no statistics to draw")
     n_heads = panels[0][1].shape[1]
     width, height = 0.9 + _HEAD_CELL * n_heads, 0.85 + _HEAD_CELL * len(layers)
-    figure, axes = new_panels(len(panels), min(_COLUMNS, len(panels)), width, height, extra=0.3)
+    figure, axes = looks.new_panels(len(panels), min(_COLUMNS, len(panels)), width, height, extra=0.3)
     for ax, (name, values) in zip(axes, panels, strict=True):
         finite, name = values[np.isfinite(values)], name.replace("_", " ")
         least, greatest = (float(finite.min()), float(finite.max())) if len(finite) else (math.nan, math.nan)
@@ -352,15 +336,15 @@ def plot_heads(panels: Sequence[tuple[str, NDArray[np.float64]]], layers: Sequen
         spread = greatest - least
         shades = (values - least) / spread if spread > 0 else np.where(np.isfinite(values), 0.0, np.nan)
         names: dict[str, Any] = {"rows": list(map(str, layers)), "columns": list(map(str, range(1, n_heads + 1)))}
-        texts = brief_values(values) if n_heads <= _MOST_WRITTEN else {}
-        draw_shades(ax, shades, **names, texts=texts, size=6.5, text_size=5.5, linewidth=0.8)
+        texts = looks.brief_values(values) if n_heads <= _MOST_WRITTEN else {}
+        looks.draw_shades(ax, shades, **names, texts=texts, size=6.5, text_size=5.5, linewidth=0.8)
         bounds = f"({least:.2f}…{greatest:.2f})" if len(finite) else "(nothing to count)"
         # Where there is no room for it in one line next to the next panel's, in two.
         is_long = len(f"{name} {bounds}") > _LETTERS * width
         ax.set_title(f"{name}\n{bounds}" if is_long else f"{name} {bounds}", fontsize=8.5, color=TEXT)
         ax.set_xlabel("head", fontsize=7.5, color=TEXT)
         ax.set_ylabel("layer", fontsize=7.5, color=TEXT)
-    write_caption(figure, "Shades run from the least to the greatest head of each statistic (in brackets).")
+    looks.write_caption(figure, "Shades run from the least to the greatest head of each statistic (in brackets).")
     return figure
 
 
@@ -379,7 +363,7 @@ def plot_head_table(table: Table) -> Figure:
 
 def plot_step_table(table: Table) -> Figure:
     """Draw the score of the model after each step of a change, a line for each order of steps, with 95 % intervals."""
-    figure = new_figure(6.4, 4.2)
+    figure = looks.new_figure(6.4, 4.2)
     ax = figure.subplots()
     labels = [line.label for line in table.lines]
     for order, color, marker in zip(table.headers, _COLORS, _MARKERS, strict=False):
@@ -404,7 +388,7 @@ def plot_pipeline(tables: Sequence[Table]) -> Figure:
         raise ResultsError("no task was read by a mixture of layers: there is nothing to draw")
     depths, *profiles = tables
     lines = depths.lines
-    figure = new_figure(9.2, 1.7 + 0.52 * len(lines))
+    figure = looks.new_figure(9.2, 1.7 + 0.52 * len(lines))
     left, middle, right = figure.subplots(1, 3, sharey=True, width_ratios=(1.25, 1, 1))
     for name, shift, color in (("expected layer", -_BAR / 2, VERMILION), ("centre of gravity", _BAR / 2, BLUE)):
         scores = [score or Score(math.nan) for score in depths.scores(name)]
@@ -423,9 +407,9 @@ def plot_pipeline(tables: Sequence[Table]) -> Figure:
             profile.append({layer: factor * cell.score.value for layer, cell in known if cell.score})
         _draw_profile(ax, profile, color)
     for ax, title in ((left, "mean layer"), (middle, "weight of each layer"), (right, "gain of each layer, points")):
-        write_title(ax, title, size=9.5)
+        looks.write_title(ax, title, size=9.5)
         ax.tick_params(labelsize=8, color=GREY, labelcolor=TEXT)
-        style_axes(ax)
+        looks.style_axes(ax)
         # The first is explained by its legend.
         ax.set_xlabel("" if ax is left else "layer", fontsize=8.5, color=TEXT)
     several = len({line.row.model for line in lines}) > 1
@@ -435,7 +419,7 @@ def plot_pipeline(tables: Sequence[Table]) -> Figure:
     sources = dict.fromkeys((line.row.model, line.row.corpus, line.row.split) for line in lines)
     source = "; ".join(f"{brief(model)}, {brief(corpus)} {split}" for model, corpus, split in sources)
     (over,) = (note.text.removeprefix("[ ] 95 %, ") for note in depths.notes if note.about == INTERVAL)
-    write_caption(figure, f"{source}. Layer 0: embeddings. Bars of the expected layer: 95 % intervals {over}.")
+    looks.write_caption(figure, f"{source}. Layer 0: embeddings. Bars of the expected layer: 95 % intervals {over}.")
     return figure
 
 
@@ -474,7 +458,7 @@ def plot_over_steps(tables: Sequence[StepTable]) -> Figure:
     layers = sorted(set().union(*curves))
     layers = [layers[place] for place in steps_shown(layers, _MOST_PANELS)]
     n_columns = min(4, len(layers), max(3, math.ceil(len(layers) / 3)))
-    figure, panels = new_panels(len(layers), n_columns, 3.4, 2.9, extra=0.5, sharex=True, sharey=True)
+    figure, panels = looks.new_panels(len(layers), n_columns, 3.4, 2.9, extra=0.5, sharex=True, sharey=True)
     several = len({table.training for table in tables}) > 1
     for at, (layer, ax) in enumerate(zip(layers, panels, strict=True)):
         # Below the last panel of a column is none that would have its numbers.
@@ -487,16 +471,16 @@ def plot_over_steps(tables: Sequence[StepTable]) -> Figure:
             name = f"{table.subject}, {titled(table.metric)}{training}"
             _draw_line(ax, scores, table.metric, **look, linewidth=1.4, label=name)
         ax.set_title("embeddings" if layer == 0 else f"layer {layer}", loc="left", fontsize=9.5, color=TEXT)
-        draw_grid(ax)
-        style_axes(ax)
+        looks.draw_grid(ax)
+        looks.style_axes(ax)
     _end_axis(panels[0], tables[0].metric)
     _scale_steps(panels[0], sorted({step for table in tables for step in table.steps}))
     handles, labels = panels[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper left", ncols=min(4, len(labels)), frameon=False, fontsize=8.5)
     over = "pretraining seeds × test sentences" if any(table.n_seeds > 1 for table in tables) else "test sentences"
     data = "; ".join(dict.fromkeys(data_of(table.row) for table in tables))
-    trainings = ", ".join(dict.fromkeys(brief(table.training) for table in tables))
-    write_caption(figure, f"{trainings} on {data}. Updates of training from left to right. Bands: 95 % over {over}.")
+    shown = f"{', '.join(dict.fromkeys(brief(table.training) for table in tables))} on {data}"
+    looks.write_caption(figure, f"{shown}. Updates of training from left to right. Bands: 95 % over {over}.")
     return figure
 
 
@@ -523,7 +507,7 @@ def plot_layers_by_steps(table: StepTable) -> Figure:
     how: dict[str, Any] = {"title": f"{table.subject} · {titled(table.metric)}", "row_title": _LAYER_AXIS}
     caption = f"{brief(table.training)} on {data_of(table.row)}. Columns: updates of training."
     texts = _numbers(values, table.metric)
-    return draw_cells(shades, rows=layers, columns=steps, texts=texts, caption=caption, origin="lower", **how)
+    return looks.draw_cells(shades, rows=layers, columns=steps, texts=texts, caption=caption, origin="lower", **how)
 
 
 def figures_over_steps(tables: Sequence[StepTable]) -> Mapping[str, Figure]:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from bertology._files import FORMAT, canonical_json, digest, file_sha256, real_path, signature, write_atomically
+from bertology import _files
 from bertology.corpora import Sentence, Sentences, as_sentences
 from bertology.errors import FitError, ResultsError, quoted
 from bertology.measures.metrics import CountKind, Grouped
@@ -77,37 +77,27 @@ class Predictions:
     @classmethod
     def of_cloze(
         cls,
-        *,
         item_ids: Sequence[str],
         cluster: NDArray[np.integer],
         cluster_ids: Sequence[str],
-        group: NDArray[np.integer],
-        groups: Sequence[str],
         gold: Sequence[str],
         pred: Sequence[str],
         score: NDArray[np.floating],
-        rival: NDArray[np.floating],
-        rank: NDArray[np.integer],
-        reason: Sequence[str],
+        **extra: Any,
     ) -> Predictions:
-        """The items of one cell of a cloze task: those that were scored, and those that could not be.
-
-        All are ``[item]`` but the names: ``cluster_ids`` and ``groups``, in which ``cluster`` and ``group`` are places.
+        """The items of one cell of a cloze task, those that could not be scored among them; ``[item]`` each.
 
         Args:
+            item_ids: as :attr:`item_ids`, like ``cluster`` and ``cluster_ids``.
             gold: what is correct.
             pred: what the model ranks first, or chooses; empty where an item was not scored.
             score: natural logarithm of the probability of what is correct; NaN where an item was not scored.
-            rival: that of what it is compared with; NaN where there is none.
-            rank: of what is correct, 1 for the first; 0 where it has none.
-            reason: why an item was not scored; empty where it was.
+            extra: its ``group``; ``rival``, the logarithm for what it is compared with, NaN where there is none;
+                ``rank`` of what is correct, 1 for the first, 0 where it has none; and ``reason``, why an item was not
+                scored, empty where it was.
         """
         codes, labels = _numbered((*gold, *pred))
-        named = [groups[code] for code in np.asarray(group).tolist()]
-        numbers = np.asarray(rival, dtype=np.float32), np.asarray(rank, dtype=np.int32)
-        extra = dict(zip(CLOZE, (named, *numbers, list(reason)), strict=True))
-        coded = codes[: len(gold)], codes[len(gold) :]
-        return cls(item_ids, cluster, cluster_ids, *coded, score, labels, extra=extra)
+        return cls(item_ids, cluster, cluster_ids, codes[: len(gold)], codes[len(gold) :], score, labels, extra=extra)
 
 
 def split_sets(labels: Sequence[str]) -> tuple[tuple[str, ...], NDArray[np.bool_]]:
@@ -162,7 +152,7 @@ def prediction_table(predictions: Predictions) -> pa.Table:
 
 def _write(folder: Path, cell_id: str, table: pa.Table) -> str:
     content = to_parquet(table)
-    write_atomically(predictions_path(folder, cell_id), content)
+    _files.write_atomically(predictions_path(folder, cell_id), content)
     return hashlib.sha256(content).hexdigest()
 
 
@@ -191,18 +181,23 @@ def _read_columns(kept: Kept, cell_id: str, columns: Sequence[str] | None = None
     return table
 
 
-def read_predictions(folder: Path, cell_id: str) -> Predictions:
-    """The predictions of one cell.
+def read_predictions(folder: Path, cell_id: str, *folds: Path) -> Predictions:
+    """The predictions of one cell, or those in the folders of all folds together, which have no item in common.
 
     Raises:
         ResultsError: the file is missing or broken.
     """
-    table = _read_columns(folder, cell_id)
+    import pyarrow as pa
+
+    tables = [_read_columns(one, cell_id) for one in (folder, *folds)]
+    table = pa.concat_tables(tables)
     (gold, pred), labels = _recoded(table["gold"], table["pred"])
     (cluster,), clusters = _recoded(table["cluster_id"])
     item_ids, score, names = table["item_id"].to_pylist(), table["score"].to_numpy(), table.column_names
     extra = {name: table[name].to_pylist() for name in CLOZE if name in names}
     fold = table["fold"].to_numpy() if "fold" in names else None
+    if folds:
+        fold = np.repeat(np.arange(1, len(tables) + 1), list(map(len, tables)))
     return Predictions(item_ids, cluster, clusters, gold, pred, score, labels, _has_sets(table), extra, fold)
 
 
@@ -328,16 +323,16 @@ class PredictionFolder(Mapping[str, Predictions]):
         """Raise a :class:`ResultsError` where predictions of cells are not what the checksums are of."""
         for cell_id in cell_ids:
             known, path = self._checksums.get(cell_id), predictions_path(self.folder, cell_id)
-            if known is not None and known != file_sha256(path):
+            if known is not None and known != _files.file_sha256(path):
                 raise ResultsError(f"{path}: altered since the scores were computed from it; repeat the run")
 
     def copy(self, cell_id: str, folder: Path) -> None:
         """Copy one cell's files to ``folder``, byte for byte: rows hold the checksum of its predictions."""
         source, target = predictions_path(self.folder, cell_id), predictions_path(folder, cell_id)
-        if real_path(source) != real_path(target):
-            write_atomically(target, source.read_bytes())
+        if _files.real_path(source) != _files.real_path(target):
+            _files.write_atomically(target, source.read_bytes())
             for fit in (self.folder / FITS).glob(f"{cell_id}.*"):
-                write_atomically(folder / FITS / fit.name, fit.read_bytes())
+                _files.write_atomically(folder / FITS / fit.name, fit.read_bytes())
 
     def __contains__(self, cell_id: object) -> bool:
         return isinstance(cell_id, str) and predictions_path(self.folder, cell_id).exists()
@@ -425,7 +420,7 @@ class Cell:
     @cached_property
     def id(self) -> str:
         """Hash of the identity, 32 hexadecimal digits."""
-        return digest([canonical_json({"format": FORMAT, **self.identity})])
+        return _files.digest([_files.canonical_json({"format": _files.FORMAT, **self.identity})])
 
 
 @dataclass(frozen=True)
@@ -484,12 +479,12 @@ def all_finished(run: Path, cells: Iterable[Cell]) -> bool:
 def predictions_checksum(run: Path, cell_id: str) -> str:
     """SHA-256 of a cell's predictions, which have to be there."""
     path = f"{run}/{_FOLDER}/{cell_id}.parquet"
-    return _sha256(path, signature(path))
+    return _sha256(path, _files.signature(path))
 
 
 @lru_cache(maxsize=1 << 17)
 def _sha256(path: str, signed: tuple[int, int, int]) -> str:
-    return file_sha256(Path(path))
+    return _files.file_sha256(Path(path))
 
 
 def write_cell(
@@ -508,7 +503,7 @@ def write_cell(
         checksum = write_head_sums(run, cell.id, predictions)
     record = CellRecord(cell.id, dict(cell.identity), dict(facts), dict(provenance), checksum, notes)
     content = json.dumps(vars(record), indent=1, ensure_ascii=False).encode()
-    write_atomically(run / _RECORDS / f"{cell.id}.json", content, remedy="name another folder with --out")
+    _files.write_atomically(run / _RECORDS / f"{cell.id}.json", content, remedy="name another folder with --out")
 
 
 @cache
@@ -563,7 +558,6 @@ class FitOrigin:
     readout: str
     items: Items = "sentences"
     labels: tuple[str, ...] = ()
-    """The probability; None for a regression target."""
     kind: str = "softmax"
     """Kind of the scores, as :attr:`bertology.readouts.kept.KeptFit.kind`."""
     layers: tuple[int, ...] = ()
@@ -588,9 +582,12 @@ class KeptProbe:
 
     def save(self, path: Path) -> None:
         """Write ``path.safetensors``, then ``path.json``, which makes the probe whole."""
-        from bertology.readouts.kept import save_fit
+        from safetensors.torch import save
 
-        save_fit(path, self.tensors, asdict(self.origin))
+        plain = {name: value.detach().float().cpu().contiguous() for name, value in self.tensors.items()}
+        _files.write_atomically(path.with_name(f"{path.name}.safetensors"), save(plain))
+        content = json.dumps({"format": _files.FORMAT, **asdict(self.origin)}, indent=1, ensure_ascii=False)
+        _files.write_atomically(path.with_name(f"{path.name}.json"), content.encode())
 
     @classmethod
     def load(cls, path: Path) -> Self:
@@ -599,11 +596,22 @@ class KeptProbe:
         Raises:
             BertologyError: a file is missing, broken or of another format.
         """
-        from bertology.readouts.kept import load_fit
+        from safetensors import SafetensorError
+        from safetensors.torch import load_file
 
-        origin, tensors = load_fit(path, FitOrigin)
-        if cls.parts and (other := tensors.keys() - set(cls.parts)):
-            raise ResultsError(f"{path}.json: not a complete probe (it has {', '.join(sorted(other))}); fit it anew")
+        about, weights = (path.with_name(f"{path.name}{ending}") for ending in (".json", ".safetensors"))
+        try:
+            with _files.opened(about, error=ResultsError, missing="fit the probe anew") as file:
+                content = file.read()
+            if (version := json.loads(content).get("format")) != _files.FORMAT:
+                known = f"this version reads {_files.FORMAT}"
+                raise ResultsError(f"{about}: a probe of format {version}, {known}; fit it anew")
+            origin = _files.parse_json(content, where=str(about), what="a probe", form=FitOrigin, remedy="fit it anew")
+            tensors = load_file(weights)
+            if cls.parts and (other := tensors.keys() - set(cls.parts)):
+                raise ValueError(f"it has {', '.join(sorted(other))}")
+        except (OSError, ValueError, AttributeError, SafetensorError) as error:
+            raise ResultsError(f"{about}: not a complete probe ({error}); fit it anew") from error
         return cls(origin, tensors)
 
 
@@ -700,7 +708,10 @@ class FittedProbe(KeptProbe):
         about = {"text": [sentences[number].text for number, _ in of_items]}
         if at.items in ("words", "spans"):
             about["place"] = [written_place(item) for _, item in of_items]
-            about["word"] = [words_at(sentences[number], item) for number, item in of_items]
+            about["word"] = []
+            for number, item in of_items:
+                text, places = sentences[number].text, sentences[number].spans
+                about["word"].append(BETWEEN_SPANS.join(text[places[a][0] : places[b - 1][1]] for a, b in item))
         return pd.DataFrame(about), self._fit.scores(source)
 
     def _items(self, texts: Any, places: Any) -> tuple[list[Sentence], list[tuple[int, list[tuple[int, int]]]]]:
@@ -742,8 +753,3 @@ def spans_of(place: str) -> list[tuple[int, int]]:
 def written_place(spans: Sequence[Sequence[int]]) -> str:
     """The place of spans that are counted from 0, end exclusive: ``3-5,7`` for ``[(2, 5), (6, 7)]``."""
     return ",".join(str(last) if last == first + 1 else f"{first + 1}-{last}" for first, last in spans)
-
-
-def words_at(sentence: Sentence, spans: Sequence[tuple[int, int]]) -> str:
-    """The text of some spans of words."""
-    return BETWEEN_SPANS.join(sentence.text[sentence.spans[a][0] : sentence.spans[b - 1][1]] for a, b in spans)

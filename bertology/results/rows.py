@@ -48,6 +48,11 @@ class Score:
     low: float | None = None
     high: float | None = None
 
+    def is_better_than(self, other: Score, *, higher_is_better: bool) -> bool:
+        """Whether the intervals do not overlap, this one on the better side; the value itself where there is none."""
+        sign, own, others = (1, self.low, other.high) if higher_is_better else (-1, self.high, other.low)
+        return sign * (self.value if own is None else own) > sign * (other.value if others is None else others)
+
 
 @dataclass(frozen=True)
 class _Params:
@@ -363,30 +368,26 @@ def own_baselines(
     return of_model or [row for row in baselines if row.model is None]
 
 
-def joined_rows(one: Sequence[ResultRow], other: Sequence[ResultRow]) -> tuple[ResultRow, ...]:
+def joined_rows(
+    one: Sequence[ResultRow], other: Sequence[ResultRow], *, where: object = "the other"
+) -> tuple[ResultRow, ...]:
     """The rows of both, those of the same score once; the first stays, unless it failed.
 
     Raises:
-        ResultsError: one score has two values.
+        ResultsError: one score has two values; the message says ``where`` the second is.
     """
     rows: dict[Any, ResultRow] = {}
     for row in (*one, *other):
-        if (known := put_row(rows, row)) is not None:
-            values = f"{row.metric} of cell {row.cell_id} is {known.value} in one and {row.value} in the other"
+        # Models of one architecture share the cells of their random weights, and each has rows of its own; the majority
+        # among the items that could be asked of a model is a row of that model's first cell.
+        key = (row.cell_id, row.control, row.metric, row.group, row.model, row.head, row.split)
+        known = rows.setdefault(key, row)
+        if known.status == "failed":
+            rows[key] = row
+        elif row.status == "ok" and known.value != row.value:
+            values = f"{row.metric} of cell {row.cell_id} is {known.value} in one and {row.value} in {where}"
             raise ResultsError(f"task {row.task}: {values}; `bertology verify` tells which run was altered")
     return tuple(rows.values())
-
-
-def put_row(rows: dict[Any, ResultRow], row: ResultRow) -> ResultRow | None:
-    """Add a row unless the same score is known already, and did not fail; returns one that has another value of it."""
-    # Models of one architecture share the cells of their random weights, and each has rows of its own; the majority
-    # among the items that could be asked of a model is a row of that model's first cell.
-    key = (row.cell_id, row.control, row.metric, row.group, row.model, row.head, row.split)
-    known = rows.get(key)
-    if known is None or known.status == "failed":
-        rows[key] = row
-        return None
-    return known if row.status == "ok" and known.value != row.value else None
 
 
 def counterpart(layer: int, depth: int, other_depth: int) -> int:

@@ -149,7 +149,7 @@ class Table:
                     interval = intervals if isinstance(intervals, bool) else column in intervals
                     value = score_cell(value, of, interval=interval)
                 elif not isinstance(value, Cell):
-                    value = Cell(value) if isinstance(value, str) else count_cell(value)
+                    value = Cell(value) if isinstance(value, str) else Cell(f"{value:,}", score=Score(value))
                 cells.append(value)
                 if (key, column) in best:
                     marked.add(column)
@@ -414,11 +414,6 @@ def formatted_cell(score: Score | None, spec: str) -> Cell:
     bounds = [] if score.low is None or score.high is None else [score.low, score.high]
     text, *ends = (f"{value:{spec}}".replace("-", "−") for value in (score.value, *bounds))
     return Cell(text, f"[{', '.join(ends)}]" if ends else "", score)
-
-
-def count_cell(items: int) -> Cell:
-    """A number of items."""
-    return Cell(f"{items:,}", score=Score(items))
 
 
 def axis_ends(low: float, high: float, *, metric: str, margin: float = 0.0) -> tuple[float, float]:

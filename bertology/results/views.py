@@ -67,7 +67,7 @@ class LayerLine:
     layer: int
     scores: Mapping[str, Score | None]
     """Scores by name in :data:`~bertology.measures.metrics.LAYER_COLUMNS`; attributes of the line, too."""
-    seed_spread: float | None
+    seed_spread: Score | None
     """Standard deviation over seeds of the main metric."""
     by_seed: Mapping[int, Score]
     """The main metric's score of each seed."""
@@ -91,8 +91,6 @@ class BaselineLine:
     main: Score
     second: Score | None
     n_items: int = 0
-    model: str | None = None
-    """Model whose items they are; None where they are those of any model."""
     note: str = ""
     """Description of the baseline."""
 
@@ -103,27 +101,13 @@ class LayerTable:
 
     task: str
     metric: str
-    second_metric: str | None
-    control_metric: str
-    """Metric of the control task: accuracy, unless the task itself is not scored by it."""
-    higher_is_better: bool
     lines: tuple[LayerLine, ...]
     baselines: tuple[BaselineLine, ...]
     about: ResultRow
-    """A row of the table, for what all of them share: model, corpus, readout, counts of items."""
-    ci_methods: tuple[str, ...]
-    """Methods of the main metric's intervals."""
+    """A row of the table, for what all of them share: model, corpus, readout, direction of the metric, counts."""
+    rows: Sequence[ResultRow]
+    """All rows of the layers, those of controls and random weights included."""
     n_seeds: int
-    n_draws: int
-    """Draws of random weights that ``random_init`` is the mean of; 0 where there is none."""
-    n_failed: int
-    path_ends: Mapping[str, tuple[int, ...]]
-    """Layers whose regularisation is at an end of the path of strengths while dev accuracy still rises, by end and, of
-    random weights, with these."""
-    reading: str
-    """Readout configuration: readout, settings, share of the training data."""
-    notes: Mapping[str, tuple[str, str]]
-    """Label and description of each control that is computed by layer; under ``none``, what the task itself fits."""
     one_of_several: bool
     """Whether the same task, on the same data, was read off the same model in other ways too."""
     compared: bool
@@ -134,7 +118,7 @@ class LayerTable:
     @property
     def best_line(self) -> LayerLine | None:
         """The layer that scores best, the lowest of equals; None if no layer has a score."""
-        sign = 1 if self.higher_is_better else -1
+        sign = 1 if self.about.higher_is_better else -1
         scored = [(sign * line.main.value, -line.layer, line) for line in self.lines if line.main]
         return max(scored, key=lambda scores: scores[:2])[2] if scored else None
 
@@ -145,19 +129,19 @@ class LayerTable:
 
     def title(self, what: str) -> str:
         """``pos · accuracy by layer, %``, with the readout where one task was read in several ways."""
-        reading = f" · {self.reading}" if self.one_of_several else ""
+        reading = f" · {self.about.reading}" if self.one_of_several else ""
         return f"{self.task}{what} · {metric_title(self.metric)} by layer{unit(self.metric)}{reading}"
 
     def table(self) -> Table:
         """Layers, then baselines, then the notes that are needed to read them."""
         shown, rows, best = self.shown, dict[str, list[Any]](), list[tuple[str, int]]()
-        spreads = [line.seed_spread for line in self.lines if line.seed_spread is not None]
+        has_spread = any(line.seed_spread for line in self.lines)
         strengths = sorted({line.strength for line in self.lines})
-        more = ["seed s.d."] * bool(spreads) + ["C"] * (len(strengths) > 1)
+        more = ["seed s.d."] * has_spread + ["C"] * (len(strengths) > 1)
         for line in self.lines:
             label = layer_label(line.layer)
             rows[label] = [line.scores[name] for name in shown]
-            rows[label] += [None if line.seed_spread is None else Score(line.seed_spread)] * bool(spreads)
+            rows[label] += [line.seed_spread] * has_spread
             is_one = line.strength and " or " not in line.strength
             cell = Cell(line.strength, score=Score(float(line.strength)) if is_one else None)
             rows[label] += [cell] * (len(strengths) > 1)
@@ -185,8 +169,7 @@ class LayerTable:
         headers = [*(f"seed {seed}" for seed in seeds), "mean", "s.d."]
         rows = {}
         for line in self.lines:
-            spread = None if line.seed_spread is None else Score(line.seed_spread)
-            rows[layer_label(line.layer)] = [*map(line.by_seed.get, seeds), line.main, spread]
+            rows[layer_label(line.layer)] = [*map(line.by_seed.get, seeds), line.main, line.seed_spread]
         notes = (
             *data_notes(self.about),
             Note("seeds", "seed 0 trains on all sentences of train, every other one on a resample of them"),
@@ -286,44 +269,26 @@ def _layer_table(
         of = second or "" if name == "second" else of
         columns[name] = _by_layer(of_source, of)
         shown |= {name: of} if columns[name] or name == "main" else {}
-    of_draws = [columns[name].values() for name, one in LAYER_COLUMNS.items() if one.source == "init"]
     about = next((row for row in own if row.metric == main), rows[0])
-    higher = next((row.higher_is_better for row in own if row.metric == main), True)
     best = _best_layers(columns["main"], comparisons, about)
-    lines, methods = [], set[str | None]()
+    lines = []
     for layer in sorted({row.layer for row in rows if row.init == init and row.layer is not None}):
         runs = columns["main"].get(layer, [])
-        for row in runs:
-            of_mean = row.mean is not None and row.n_runs == len(runs)
-            methods.add(row.mean_ci_method if of_mean else row.ci_method)
         scores = {name: mean_score(of_layer.get(layer, ())) for name, of_layer in columns.items()}
         values = np.array([[row.value] for row in runs], dtype=np.float64)
-        spread = float(np.std(values, axis=0, ddof=1)[0]) if len(runs) > 1 else None
+        spread = Score(float(np.std(values, axis=0, ddof=1)[0])) if len(runs) > 1 else None
         by_seed = {row.seed: row.score for row in runs if row.seed is not None}
         strengths = {row.param("strength") for row in runs if row.readout == "linear"} - {None}
         more = dict(sorted(by_seed.items())), best.get(layer), " or ".join(map("{:g}".format, sorted(strengths)))
         lines.append(LayerLine(layer, scores, spread, *more))
-    path_ends: dict[str, set[int]] = defaultdict(set)
-    for row in scored:
-        end = row.param("path_end") if row.metric == main and row.control == ITSELF else None
-        if end is not None and row.layer is not None:
-            path_ends[str(end) if row.init == init else f"{end}, random init"].add(row.layer)
     return LayerTable(
         task=about.task,
         metric=main,
-        second_metric=second,
-        control_metric=control_metric,
-        higher_is_better=higher,
         lines=tuple(lines),
         baselines=_baselines(own_baselines(of_question, rows[0].model, rows[0].param("settings", {})), main, second),
         about=about,
-        ci_methods=tuple(sorted(filter(None, methods))),
+        rows=rows,
         n_seeds=len({row.seed for row in own}),
-        n_draws=len({row.init_seed for of in of_draws for runs in of for row in runs}),
-        n_failed=len({row.cell_id for row in rows if row.status == "failed"}),
-        path_ends={end: tuple(sorted(layers)) for end, layers in path_ends.items()},
-        reading=about.reading,
-        notes={str(row.control): note for row in rows if (note := row.note)[1]},
         one_of_several=not is_one,
         compared=bool(best),
         shown=shown,
@@ -361,42 +326,44 @@ def _best_layers(
 
 
 def _baselines(rows: Sequence[ResultRow], main: str, second: str | None) -> tuple[BaselineLine, ...]:
-    first: dict[tuple[str, str], ResultRow] = {}
-    for one in rows:
-        if one.value is not None:
-            first.setdefault((one.control, one.metric), one)
-    lines = []
+    by_metric, lines = grouped([row for row in rows if row.value is not None], "control", "metric"), []
     for control in CONTROLS:
-        row, other = first.get((control, main)), first.get((control, second or ""))
-        if row is not None and (score := mean_score([row])):
-            label, note = row.note
-            of_second = mean_score([other] if other else [])
-            lines.append(BaselineLine(control, label, score, of_second, row.n_items, row.model, note))
+        first, other = (by_metric.get((control, metric), [])[:1] for metric in (main, second))
+        if score := mean_score(first):
+            label, note = first[0].note
+            lines.append(BaselineLine(control, label, score, mean_score(other), first[0].n_items, note))
     return tuple(lines)
 
 
 def _notes(table: LayerTable) -> Iterator[Note]:
     """The notes that one needs to read the numbers."""
-    about = table.about
+    about, init = table.about, own_init(table.rows)
+    main = [row for row in table.rows if row.metric == table.metric and row.control == ITSELF and row.value is not None]
+    controls = {str(row.control): note for row in table.rows if (note := row.note)[1]}
     if table.compared:
         yield BEST_NOTE
     yield from data_notes(about)
     if reference := about.param("reference"):
         yield Note("reference", f"{reference}{', to which the readout was fitted' if table.is_frozen else ''}")
-    yield Note("readout", _readout(table))
-    for end, layers in table.path_ends.items():
-        yield Note("strength", f"dev accuracy still rises at the end of the path ({end}): {layers_named(layers)}")
-    yield Note(INTERVAL, f"[ ] 95 %, {_intervals(table)}")
-    if table.n_draws:
+    yield Note("readout", _readout(table, controls.get(ITSELF, ("", ""))[1]))
+    path_ends: dict[str, set[int]] = defaultdict(set)
+    for row in main:
+        if (end := row.param("path_end")) is not None:
+            path_ends[str(end) if row.init == init else f"{end}, random init"].add(row.layer or 0)
+    for end, layers in path_ends.items():
+        where = layers_named(sorted(layers))
+        yield Note("strength", f"dev accuracy still rises at the end of the path ({end}): {where}")
+    yield Note(INTERVAL, f"[ ] 95 %, {_intervals(table, [row for row in main if row.init == init])}")
+    if n_draws := len({row.init_seed for row in main if row.init == "random" != init}):
         scores = [s for line in table.lines if (s := line.random_init) and s.low is not None and s.high is not None]
         reach = max((max(s.high - s.value, s.value - s.low) for s in scores), default=None)  # type: ignore[operator]
-        most = "" if reach is None or table.n_draws == 1 else f", ± {number(reach, metric=table.metric)} at most (95 %)"
-        how = "one random initialisation" if table.n_draws == 1 else f"mean of {table.n_draws} random initialisations"
+        most = "" if reach is None or n_draws == 1 else f", ± {number(reach, metric=table.metric)} at most (95 %)"
+        how = "one random initialisation" if n_draws == 1 else f"mean of {n_draws} random initialisations"
         yield Note("random init", how + most)
     for name in table.shown:
         if any(LAYER_COLUMNS[name].note):
             yield Note(*LAYER_COLUMNS[name].note)
-    for control, note in table.notes.items():
+    for control, note in controls.items():
         if control in LAYER_COLUMNS:
             yield Note(*note)
     if len({line.strength for line in table.lines}) > 1:
@@ -408,8 +375,8 @@ def _notes(table: LayerTable) -> Iterator[Note]:
         of_other_items = f"over all {baseline.n_items:,} items" if baseline.n_items != about.n_items else ""
         if text := "; ".join(filter(None, [baseline.note, of_other_items])):
             yield Note(baseline.label, text)
-    if table.n_failed:
-        yield Note("failed", f"{table.n_failed} cells without a score")
+    if failed := {row.cell_id for row in table.rows if row.status == "failed"}:
+        yield Note("failed", f"{len(failed)} cells without a score")
 
 
 _STATISTICS = {
@@ -425,15 +392,15 @@ _METHODS: Mapping[str, str] = {
 }
 
 
-def _readout(table: LayerTable) -> str:
-    """The readout, and the number of items that it was fitted to."""
+def _readout(table: LayerTable, note: str) -> str:
+    """The readout, or the task's own ``note`` on what it fits, and the number of items that it was fitted to."""
     about = table.about
     fitted = f"fitted to {about.n_train:,} items of train" if about.n_train else ""
-    fitted = fitted or ("" if ITSELF in table.notes else "nothing is fitted")
+    fitted = fitted or ("" if note else "nothing is fitted")
     if lens := about.param("lens"):
         fitted = f"fitted to masked words of {lens} train"
     parts = (
-        table.notes.get(ITSELF, ("", ""))[1] or _STATISTICS.get(about.readout or "", table.reading),
+        note or _STATISTICS.get(about.readout or "", about.reading),
         "the model's own head" if about.answers_itself and not about.param("lens") else "",
         fitted + " in each fold" * bool(about.param("folds")),
         f"mean of {table.n_seeds} seeds" if table.n_seeds > 1 else "",
@@ -441,13 +408,17 @@ def _readout(table: LayerTable) -> str:
     return "; ".join(filter(None, parts))
 
 
-def _intervals(table: LayerTable) -> str:
+def _intervals(table: LayerTable, main: Sequence[ResultRow]) -> str:
     """The method of the main metric's intervals, what they cover and what they leave out."""
     about, units = table.about, table.about.clusters
     is_fitted = not (about.answers_itself or about.is_statistic)
     if is_fitted:
         units = f"{'training' if 'codelength' in about.param('settings', {}) else 'test'} {units}"
-    names = [re.fullmatch(r"(.*?)-?(\d*)", method).groups() for method in table.ci_methods]  # type: ignore[union-attr]
+    n_runs, methods = Counter(row.layer for row in main), set[str | None]()
+    for row in main:
+        of_mean = row.mean is not None and row.n_runs == n_runs[row.layer]
+        methods.add(row.mean_ci_method if of_mean else row.ci_method)
+    names = [re.fullmatch(r"(.*?)-?(\d*)", one).groups() for one in sorted(filter(None, methods))]  # type: ignore[union-attr]
     texts = [_METHODS.get(name, name).format(units, int(resamples or 0)) for name, resamples in names]
     over_seeds = any(name == CiMethod.RUNS_BCA for name, _ in names)
     if over_seeds and table.n_seeds < _FEW_RUNS:
@@ -483,7 +454,7 @@ def summary_headers(tables: Sequence[LayerTable]) -> tuple[str, ...]:
     described = []
     for table in tables:
         about = table.about
-        more = about.model, about.corpus, about.split, about.pooling, table.reading
+        more = about.model, about.corpus, about.split, about.pooling, about.reading
         described.append([f"{table.task} {metric_title(table.metric)}", *(one or "" for one in more)])
     return tuple(apart(described))
 
@@ -492,7 +463,8 @@ def model_table(tables: Sequence[LayerTable]) -> Table:
     """Models by tasks: the score of each model's best layer, and the number of that layer."""
     by_question: dict[tuple[str, ...], dict[str, LayerTable]] = defaultdict(dict)
     # The model, then what may set it apart.
-    models = apart([(model_of(t.about), t.about.pooling or "", t.reading if t.one_of_several else "") for t in tables])
+    every = [(table.about, table.one_of_several) for table in tables]
+    models = apart([(model_of(row), row.pooling or "", row.reading if several else "") for row, several in every])
     for model, table in zip(models, tables, strict=True):
         by_question[table.task, table.metric, table.about.corpus, table.about.split][model] = table
     baselines = dict(baseline_rows([list(of.items()) for of in by_question.values()]))
@@ -570,7 +542,7 @@ def group_rows(
         row
         for row in of_task
         if row.layer is not None and row.head is None and row.status == "ok" and row.control == ITSELF
-        and all(getattr(row, name) == getattr(about, name) for name in same) and row.reading == table.reading
+        and all(getattr(row, name) == getattr(about, name) for name in same) and row.reading == about.reading
     ]  # fmt: skip
     baselines = own_baselines([row for row in of_task if row.is_baseline], about.model, about.param("settings", {}))
     by_name, ranks = grouped(own, column), CONTROLS.index
@@ -692,7 +664,11 @@ def _head_tables(rows: Sequence[ResultRow], baselines: Sequence[ResultRow]) -> t
             best[name][3] = Cell(f"{row.head} {number(row.score.value, metric=key[1])}", score=row.score)
         best[name] += [*map(beside.get, controls), *[random[0].score if random else None] * with_random]
         behind[name] = ordered[0]
-    starred = {(name, 2) for name, row in behind.items() if _stands_out(row, best[name][5:])}
+    starred = set[tuple[str, int]]()
+    for name, row in behind.items():
+        others = [other for other in best[name][5:] if other]
+        better = (row.score.is_better_than(other, higher_is_better=row.higher_is_better) for other in others)
+        starred |= {(name, 2)} if None not in (row.ci_low, row.ci_high) and others and all(better) else set()
     on_test = {name for name, key in zip(best, keys, strict=True) if chosen_on is not None and key not in dev}
     labels, where = [notes[control][0] for control in controls], chosen_on or about.split
     told = {STAR: starred, "→": any("→" in name for name in best), _NAMED_ON_TEST: on_test, "random init": with_random}
@@ -759,16 +735,6 @@ def _head_data(about: ResultRow) -> Iterator[Note]:
         apart = about.param("pairs_apart", 0)
         more = f"; {apart:,} too long for the model together, read apart" if apart else ""
         yield Note("texts", f"{pairs:,} pairs of neighbouring sentences, for intervals drawn together{more}")
-
-
-def _stands_out(chosen: ResultRow, others: Iterable[Score | None]) -> bool:
-    """Whether the interval of the head that was chosen is better than those of baselines and random weights."""
-    known = [other for other in others if other]
-    if chosen.ci_low is None or chosen.ci_high is None or not known:
-        return False
-    if chosen.higher_is_better:
-        return all(chosen.ci_low > (other.value if other.high is None else other.high) for other in known)
-    return all(chosen.ci_high < (other.value if other.low is None else other.low) for other in known)
 
 
 def _from_best(heads: Sequence[ResultRow], on_dev: Sequence[ResultRow]) -> list[ResultRow]:

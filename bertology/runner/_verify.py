@@ -15,7 +15,7 @@ from bertology.errors import BertologyError, NameNotFoundError
 from bertology.families.request import Experiment, ModelSettings
 from bertology.results import ResultRow, Results, read_results
 from bertology.results.predictions import Cell, PredictionFolder
-from bertology.results.rows import ComparisonRow, put_row, read_result_rows
+from bertology.results.rows import ComparisonRow, joined_rows, read_result_rows
 from bertology.runner._folder import RECORD, RunFolder
 from bertology.runner.plan import in_order, reads_sentences, same_but_for_names, with_checkpoints
 from bertology.runner.run import RunOptions, RunSummary, run_experiment, save_tables
@@ -56,26 +56,18 @@ def verify_run(run: Path) -> tuple[str, ...]:
     return tuple(sorted({*problems, *_cell_problems(run)}))
 
 
-@dataclass(frozen=True)
-class _CellFile:
-    """The form of the record of a cell, as far as it is checked."""
-
-    cell_id: str
-    identity: dict[str, Any]
-    predictions_sha256: str | None = None
-
-
 def _cell_problems(run: Path) -> Iterator[str]:
     sums: dict[str, str | None] = {}
     for path in sorted(path for path in (run / "cells").glob("*.json") if path.is_file()):
         try:
-            record: _CellFile = _files.read_json(path, what="the record of a cell", form=_CellFile)
-        except BertologyError:
+            record = _files.read_json(path, what="the record of a cell", form=dict[str, Any])
+            name, own_name = record["cell_id"], Cell(record["identity"]).id
+            checksum = sums[name] = record.get("predictions_sha256")
+        except (BertologyError, KeyError, TypeError):
             yield f"cells/{path.name}: altered (not the record of a cell)"
             continue
         stem = path.name.partition(".")[0]
-        checksum = sums[record.cell_id] = record.predictions_sha256
-        if not Cell(record.identity).id == record.cell_id == stem:
+        if not own_name == name == stem:
             yield f"cells/{path.name}: altered (its name is not the hash of what it says it is)"
         predictions = run / "predictions" / f"{stem}.parquet"
         if checksum is not None and predictions.is_file() and _files.file_sha256(predictions) != checksum:
@@ -197,15 +189,11 @@ def merge_runs(runs: Sequence[Path], out: Path) -> Results:
     content = _merged_content(folders, records)
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise BertologyError(f"{out} is not empty: {_REMEDY}")
-    rows: dict[Any, ResultRow] = {}
+    rows: tuple[ResultRow, ...] = ()
     comparisons: dict[Any, ComparisonRow] = {}
     for folder in folders:
         results = read_results(folder.path)
-        for row in results.rows:
-            if (known := put_row(rows, row)) is not None:
-                values = f"{row.metric} of cell {row.cell_id} is {known.value} in one and {row.value} in {folder.path}"
-                remedy = "`bertology verify` says which was altered"
-                raise BertologyError(f"the runs contradict each other: {values}; {remedy}")
+        rows = joined_rows(rows, results.rows, where=folder.path)
         comparisons.update({(row.family, row.cell_a, row.cell_b): row for row in results.comparisons})
         for path in folder.cell_files():
             target = out / path.parent.name / path.name
@@ -215,9 +203,8 @@ def merge_runs(runs: Sequence[Path], out: Path) -> Results:
         if (out / "cells" / failed.name.replace(".failed", "")).exists():
             failed.unlink()
     experiment, merged = folders[0].experiment(), RunFolder(out)
-    _check_names(experiment, rows.values())
-    ordered = in_order(experiment, rows.values())
-    results = Results(ordered, tuple(comparisons.values()), PredictionFolder(out))
+    _check_names(experiment, rows)
+    results = Results(in_order(experiment, rows), tuple(comparisons.values()), PredictionFolder(out))
     save_tables(results, experiment, out)
     sessions = [session for record in records for session in record["sessions"]]
     about = {"content": content, "sessions": sessions, "tables": None, "parts": {}}

@@ -24,7 +24,6 @@ from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import numpy as np
 from filelock import Timeout
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -38,7 +37,6 @@ from bertology.errors import BertologyError, cut_path
 from bertology.families.contract import Family, FitGroup, Resources
 from bertology.families.model_corpus import ModelCorpus, Splits, StoredSignal, Weights
 from bertology.families.rows import records_of
-from bertology.results import Predictions
 from bertology.results.predictions import Cell, all_finished, read_predictions, write_cell
 from bertology.runner._folder import RunFolder, failure_path, write_failure
 from bertology.runner.plan import Plan, Unit
@@ -68,10 +66,6 @@ def together(units: Iterable[Numbered]) -> list[list[Numbered]]:
     return list(loads.values())
 
 
-def _no_bars(label: str) -> Progress:
-    return silent
-
-
 @dataclass(frozen=True)
 class Context:
     """Settings shared by all units of work of a run."""
@@ -81,7 +75,7 @@ class Context:
     wait: bool = False  # wait for other processes that are at a unit; otherwise `busy` is its outcome
     is_pending: Callable[[Unit], bool] = lambda _: True
     """Whether a unit is still to be computed: another process may have done it in the meantime."""
-    progress: ProgressFor = _no_bars
+    progress: ProgressFor = lambda _: silent
     all_threads: bool = False  # whether forward passes have the machine to themselves
     side_by_side: int = 1  # units that are computed at once on this machine, and share its memory
 
@@ -159,7 +153,7 @@ def _job(unit: Unit, group: FitGroup, context: Context, label: str, n_threads: i
         stored = {}
         for read in reads:
             if read.of_reference == (own is None) and (read.of_reference or read.weights == weights):
-                entries = extract_splits(pair, read, replace(context, progress=_no_bars), trusted=True)
+                entries = extract_splits(pair, read, replace(context, progress=lambda _: silent), trusted=True)
                 # Folds share their vectors.
                 stored[read.signal] = dict.fromkeys(of.splits.by_name, entries["test"]) if of.splits.folds else entries
         job = Resources(
@@ -258,7 +252,9 @@ def _compute_groups(
     family: Family, groups: Sequence[FitGroup], job: Resources
 ) -> Iterator[tuple[FitGroup, Exception | None]]:
     """:meth:`Family.compute`, in each fold where there are any; what is finished of a fold is not computed again."""
-    folds, failures = _folds(job), dict[int, Exception]()
+    failures, folds = dict[int, Exception](), list[Resources]()
+    for one in job.pair.splits.folds:  # each has a folder of its own until all are finished
+        folds.append(replace(job, run=job.run / _FOLDER / str(one.fold), pair=replace(job.pair, splits=one)))
     compute = partial(Family.compute, family) if groups[0][0].is_baseline else family.compute
     if not folds:
         yield from compute(groups, job)
@@ -277,14 +273,6 @@ def _compute_groups(
         yield group, failures.get(id(group))
 
 
-def _folds(job: Resources) -> list[Resources]:
-    """The resources of each fold, which has a folder of its own until all are finished."""
-    folds = list[Resources]()
-    for one in job.pair.splits.folds:
-        folds.append(replace(job, run=job.run / _FOLDER / str(one.fold), pair=replace(job.pair, splits=one)))
-    return folds
-
-
 def _put_together(job: Resources, folds: Sequence[Resources], cells: Iterable[Cell]) -> None:
     """Write cells of all items, made of those of the folds, which are then deleted.
 
@@ -293,22 +281,7 @@ def _put_together(job: Resources, folds: Sequence[Resources], cells: Iterable[Ce
     runs = [fold.run for fold in folds]
     for cell in cells:
         records = [records_of(run, [cell])[0] for run in runs]
-        parts, facts = [read_predictions(run, cell.id) for run in runs], [record.facts for record in records]
-        # No item and no cluster is in two of the folds.
-        labels = list(dict.fromkeys(label for part in parts for label in part.labels))
-        places = [np.array([labels.index(label) for label in part.labels], dtype=np.int64) for part in parts]
-        before = np.cumsum([0, *(len(part.cluster_ids) for part in parts)]).tolist()
-        kept = Predictions(
-            item_ids=[item for part in parts for item in part.item_ids],
-            cluster=np.concatenate([part.cluster + first for part, first in zip(parts, before, strict=False)]),
-            cluster_ids=[name for part in parts for name in part.cluster_ids],
-            gold=np.concatenate([place[part.gold] for part, place in zip(parts, places, strict=True)]),
-            pred=np.concatenate([place[part.pred] for part, place in zip(parts, places, strict=True)]),
-            score=np.concatenate([part.score for part in parts]),
-            labels=tuple(labels),
-            label_sets=parts[0].label_sets,
-            fold=np.repeat(np.arange(1, len(parts) + 1), [len(part.item_ids) for part in parts]),
-        )
+        kept, facts = read_predictions(runs[0], cell.id, *runs[1:]), [record.facts for record in records]
         shared: dict[str, Any] = {name: sum(of[name] for of in facts) for name in _SUMS}
         shared |= {name: _averaged([of[name] for of in facts]) for name in ("n_train", "n_classes")}
         shared["skip_reasons"] = dict(sum((Counter(of["skip_reasons"]) for of in facts), Counter[str]()))

@@ -264,10 +264,8 @@ class _Session:
                     done.append(unit)
                 elif failure_of(path, unit) is not None:
                     failed.append(unit)
-            asked, keys = (
-                _files.digest([_files.canonical_json(plain)]),
-                [list(map(attrgetter("key"), done)), list(map(attrgetter("key"), failed))],
-            )
+            asked = _files.digest([_files.canonical_json(plain)])
+            keys = [list(map(attrgetter("key"), units)) for units in (done, failed)]
             made_of = _files.digest([_files.canonical_json([plain, *keys])])
             record, has_tables = self.folder.record(), (path / _RESULTS).exists()
             # What another experiment left in this folder is no part of this one.
@@ -296,10 +294,9 @@ class _Session:
                 "cells_computed": self.n_computed,
                 "git": git_state(),
             }
-            if shard.of == 1:
-                self.folder.add_session(session, asked=asked, tables=made_of, parts={})
-            else:
-                self.folder.add_session(session, asked=asked, tables=None, parts={**parts, str(shard): made_of})
+            is_whole = shard.of == 1
+            parts = {} if is_whole else {**parts, str(shard): made_of}
+            self.folder.add_session(session, asked=asked, tables=made_of if is_whole else None, parts=parts)
             return results
 
     def results(self, done: Sequence[Unit], failed: Sequence[Unit]) -> Results:

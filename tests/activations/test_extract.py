@@ -127,18 +127,18 @@ def test_a_killed_extraction_goes_on_at_its_first_missing_shard(
     encoder: Encoder, sentences: Sentences, recipe: Recipe, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = extract(lambda: encoder, sentences, recipe=replace(recipe, model_fingerprint="twin"), layers=ALL)
-    write = extraction.write_shard
+    write = extraction.store.write_shard
 
     def fail_at_third(path: Path, *rest: Any) -> str:
         if path.name == "shard-00002.safetensors":
             raise KeyboardInterrupt
         return write(path, *rest)
 
-    monkeypatch.setattr(extraction, "write_shard", fail_at_third)
+    monkeypatch.setattr(extraction.store, "write_shard", fail_at_third)
     with pytest.raises(KeyboardInterrupt):
         extract(lambda: encoder, sentences, recipe=recipe, layers=ALL)
     assert recipe.find(ALL) is None
-    monkeypatch.setattr(extraction, "write_shard", write)
+    monkeypatch.setattr(extraction.store, "write_shard", write)
     told = Listening()
     resumed = extract(lambda: encoder, sentences, recipe=recipe, layers=ALL, progress=told)
     assert told.skipped > 0

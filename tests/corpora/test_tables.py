@@ -281,7 +281,7 @@ def test_what_is_wrong_is_named_in_one_line(data, columns, message):
         ("a.csv", "text,label\n", "a: no row in it"),
         ("a.jsonl", '{"text": "He sleeps."}\n{"text": \n', "a.jsonl:2: not JSON"),
         ("a.json", '[{"text": "a"}, 3]', "a.json, row 1: found 3; expected an object of JSON"),
-        ("a.json", '[{"text": "a"},]', r"a.json: not JSON \(Expecting value, line 1, column 16\)"),
+        ("a.json", '[{"text": "a"},]', r"a.json: not JSON \(trailing comma at line 1 column 16\)"),
         ("a.parquet", "none", "a.parquet: not a Parquet file"),
     ],
 )

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from bertology._spans import SpanChunk
+from bertology.activations import SpanChunk
 from bertology.errors import BertologyError, FitError
 from bertology.families.trees import TreeProbe
 from bertology.measures import tree_distances

@@ -221,8 +221,7 @@ def made_up_cloze_results(
                 item_ids=[f"item-{number}" for number in range(total)],
                 cluster=cluster,
                 cluster_ids=tuple(f"fact-{number}" for number in range(total // 2)),
-                group=group,
-                groups=tuple(groups),
+                group=[groups[code] for code in group.tolist()],
                 gold=[f"answer {number % 5}" for number in range(total)],
                 pred=[
                     "" if why else f"answer {number % 5}" if first == 1 else "no"

@@ -87,4 +87,4 @@ def test_sweeps_are_told_apart_by_what_they_change():
         params = json.dumps({"settings": {"hidden": hidden, "fraction": 0.1}})
         rows += [replace(row, readout="mlp", params_json=params, cell_id=f"{hidden}{row.cell_id}") for row in made.rows]
     tables = Results(tuple(rows)).view().tables
-    assert [table.reading for table in tables] == [f"mlp.v1, hidden {n}, 10 % of train" for n in (16, 64)]
+    assert [table.about.reading for table in tables] == [f"mlp.v1, hidden {n}, 10 % of train" for n in (16, 64)]

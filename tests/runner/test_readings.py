@@ -174,4 +174,4 @@ def test_the_expected_layer_is_that_of_the_gains(mixed: Results) -> None:
     # None of them is shown as a layer.
     (table,) = layer_tables(mixed.rows, mixed.comparisons)
     assert [line.layer for line in table.lines] == [0, 1, 3]
-    assert table.reading.startswith("edge_cumulative")
+    assert table.about.reading.startswith("edge_cumulative")

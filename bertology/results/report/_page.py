@@ -20,6 +20,7 @@ from bertology._page import full_page
 from bertology.corpora import Corpus, corpus_is_available, load_corpus
 from bertology.errors import BertologyError, ResultsError, StoreError
 from bertology.measures.metrics import ITSELF, LAYER_COLUMNS, metric_form
+from bertology.results import views
 from bertology.results._items import SplitTexts, per_label_scores, tally_of, tree_items
 from bertology.results._results import OverSteps, Results, View, read_results
 from bertology.results.predictions import Predictions
@@ -39,17 +40,7 @@ from bertology.results.table import (
     probe_of,
     titled,
 )
-from bertology.results.views import (
-    MEASURED,
-    LayerTable,
-    baseline_labels,
-    baseline_owners,
-    baseline_rows,
-    group_rows,
-    has_steps,
-    last_steps,
-    named,
-)
+from bertology.results.views import LayerTable
 
 _HERE = "results/report/assets/"
 _OF_ALL = "start", "tables", "heatmap"
@@ -128,10 +119,10 @@ def read_runs(folders: Sequence[str | Path]) -> tuple[Run, ...]:
     models = short_names(row.model for of_run in results for row in of_run.rows)
     runs = []
     for (real, folder), kept in zip(unique.items(), results, strict=True):
-        of_run = replace(kept, rows=named(kept.rows, models))
+        of_run = replace(kept, rows=views.named(kept.rows, models))
         try:
-            over_steps = of_run.over_steps() if has_steps(of_run.rows) else None
-            view = (of_run if over_steps is None else replace(of_run, rows=last_steps(of_run.rows))).view()
+            over_steps = of_run.over_steps() if views.has_steps(of_run.rows) else None
+            view = (of_run if over_steps is None else replace(of_run, rows=views.last_steps(of_run.rows))).view()
         except ResultsError as error:
             raise ResultsError(f"{folder}: {error}") from error
         own = {models[row.model]: row.model for row in kept.rows if row.model}
@@ -183,8 +174,8 @@ def group_questions(runs: Sequence[Run]) -> tuple[Question, ...]:
         described.append([table.task, data_of(about), version, f"data {about.corpus_fingerprint[:6]}"])
         readers.append([_reader(run, table) for run, table in same])
     questions = []
-    named = zip(apart(described), by_question.values(), apart_in_groups(readers), strict=True)
-    for label, same, names in named:
+    labelled = zip(apart(described), by_question.values(), apart_in_groups(readers), strict=True)
+    for label, same, names in labelled:
         entries = (Entry(run, table, name) for (run, table), name in zip(same, names, strict=True))
         questions.append(Question(label, tuple(entries)))
     return tuple(questions)
@@ -194,7 +185,7 @@ def _reader(run: Run, table: LayerTable) -> tuple[str, ...]:
     """The model, and whatever else may set it apart from others that are asked the same question."""
     about = table.about
     model = f"{about.model}{' (random weights)' if about.init == 'random' else ''}"
-    readout = table.reading if table.one_of_several else ""
+    readout = about.reading if table.one_of_several else ""
     return model, run.name, readout, f"{about.pooling} of pieces" if about.pooling else ""
 
 
@@ -227,22 +218,22 @@ def find_sentences(
     given = [load_corpus(name, columns=columns) for name in corpora]
 
     @cache  # of this call only: files may be others the next time
-    def load(named: AskedCorpus) -> Corpus | str:
+    def load(asked: AskedCorpus) -> Corpus | str:
         """A corpus, or the reason why there is none."""
-        if not corpus_is_available(named.name):
+        if not corpus_is_available(asked.name):
             return "is not on this machine"
         try:
-            corpus = load_corpus(named.name, columns=named.columns)
+            corpus = load_corpus(asked.name, columns=asked.columns)
         except BertologyError as error:
             return f"cannot be read ({error})"
-        return replace(corpus, splits={name: split[: named.sentences] for name, split in corpus.splits.items()})
+        return replace(corpus, splits={name: split[: asked.sentences] for name, split in corpus.splits.items()})
 
     splits: dict[tuple[str, str], SplitTexts] = {}
     reasons: dict[str, str] = {}
     for run, about in of_words:
         key = about.corpus_fingerprint, about.split
-        named = run.asked or (AskedCorpus(name=about.corpus),)
-        tried = {f"corpus {one.name}": load(one) for one in named} if key not in splits else {}
+        sources = run.asked or (AskedCorpus(name=about.corpus),)
+        tried = {f"corpus {one.name}": load(one) for one in sources} if key not in splits else {}
         for corpus in (*given, *tried.values()):
             found = None if isinstance(corpus, str) else corpus.as_read(*key)
             if found is not None and about.split in found:
@@ -284,24 +275,14 @@ _SEVERAL_NUMBERS = 4
 _HIDDEN = "right text", "other text"
 
 
-def item_budget(n_layers: int) -> int:
-    """The number of wrong items that each of several tables may list, by the number of their layers together.
-
-    All layers of all tables together list 150,000 predictions, but each table at least 200 items, and at most 3,000.
-    """
-    return max(200, min(3000, 150_000 // max(1, n_layers)))
-
-
 def _kept_predictions(entry: Entry) -> tuple[list[int], list[Predictions], int | None] | str:
     """The layers whose predictions were kept, these of the lowest seed, and that seed; or why there are none."""
     about, results = entry.table.about, entry.run.results
     if about.is_statistic or about.readout in ATTENTION:
         of = "vectors" if about.readout == VECTORS else "models" if about.is_statistic else "heads"
         return f"statistics of {of} are kept as sums, not as predictions of single items"
-    same = {name: getattr(about, name) for name in ("task", "corpus_fingerprint", "split", "model", "init", "pooling")}
-    same |= {"head": about.head, "control": ITSELF, "status": "ok", "reading": entry.table.reading}
-    rows = [row for row in results.rows if row.layer is not None]
-    rows = [row for row in rows if all(getattr(row, name) == value for name, value in same.items())]
+    same = about.init, ITSELF, "ok"
+    rows = [row for row in entry.table.rows if (row.init, row.control, row.status) == same]
     seed = min((row.seed for row in rows if row.seed is not None), default=None)
     cells = {row.layer: row.cell_id for row in rows if row.seed == seed and row.layer is not None}
     layers = sorted(layer for layer, cell in cells.items() if cell in results.kept)
@@ -480,7 +461,7 @@ def _prompt(item: Any, sentences: dict[str, int]) -> list[Any] | None:
 def _groups(entry: Entry, order: Sequence[str]) -> list[dict[str, Any]]:
     """Counts and scores of each group, in the order of the task; none where all items are one group."""
     place = {name: number for number, name in enumerate(order)}
-    by_name, _ = group_rows(entry.run.results.rows, entry.table)
+    by_name, _ = views.group_rows(entry.run.results.rows, entry.table)
     groups = []
     for name in sorted(by_name, key=lambda name: place.get(name, len(place))):
         first, scores = by_name[name][0], {row.layer: row.score for row in by_name[name] if row.value is not None}
@@ -612,15 +593,15 @@ def _overview(questions: Sequence[Question]) -> dict[str, Any]:
         for number_of_entry, entry in enumerate(question.entries):
             table = entry.table
             common = {"entry": number_of_entry, "task": table.task, "metric": table.metric}
-            common["sign"] = 1 if table.higher_is_better else -1
+            common["sign"] = 1 if table.about.higher_is_better else -1
             for line in table.lines:
                 shown = {**common, "main": line.main, "best": line.in_best_set}
                 cells[entry.label, line.layer][place] = shown if line.main else None
     readers = list(dict.fromkeys(entry.label for question in questions for entry in question.entries))
     ordered = sorted(cells.items(), key=lambda item: (readers.index(item[0][0]), item[0][1]))
     rows = [{"reader": reader, "layer": layer, "cells": of_layer} for (reader, layer), of_layer in ordered]
-    baselines = baseline_rows([[(entry.label, entry.table) for entry in question.entries] for question in questions])
-    return {"rows": rows, "with_model": len(readers) > 1, "baselines": list(baselines)}
+    tables = [[(entry.label, entry.table) for entry in question.entries] for question in questions]
+    return {"rows": rows, "with_model": len(readers) > 1, "baselines": list(views.baseline_rows(tables))}
 
 
 def _tables_of(
@@ -630,8 +611,8 @@ def _tables_of(
     found = [(run, table) for run in runs for table in tables(run)]
     several, shown, n_heads = len({run.name for run, _ in found}) > 1, [], 0
     for run, table in found:
-        task = f"h{n_heads}" if table.corner == MEASURED else ""
-        n_heads += table.corner == MEASURED
+        task = f"h{n_heads}" if table.corner == views.MEASURED else ""
+        n_heads += table.corner == views.MEASURED
         model = str(table.row.model) if of_heads else ""
         title = " · ".join(filter(None, [table.title, model, run.name if several else ""]))
         shown.append({"title": title, "model": model, "task": task, "table": table})
@@ -641,17 +622,19 @@ def _tables_of(
 def _payload(questions: Sequence[Question], texts: SentenceTexts) -> dict[str, Any]:
     """Everything that is drawn or listed on demand: scores of layers, details, sentences."""
     sentences: dict[str, int] = {}
-    budget = item_budget(sum(len(entry.table.lines) for question in questions for entry in question.entries))
+    n_layers = sum(len(entry.table.lines) for question in questions for entry in question.entries)
+    # All layers together list 150,000 predictions of wrong items, but each table at least 200 items and at most 3,000.
+    budget = max(200, min(3000, 150_000 // max(1, n_layers)))
     plain = []
     for question in questions:
         table, tables = question.first, [(entry.label, entry.table) for entry in question.entries]
-        labels = baseline_labels([of for _, of in tables])
+        labels = views.baseline_labels([of for _, of in tables])
         # Of these baselines each reader has its own.
-        owned = {label for label in labels if baseline_owners(label, [tables]) != (None,)}
+        owned = {label for label in labels if views.baseline_owners(label, [tables]) != (None,)}
         is_preferred = any(column.prefers == table.metric for column in LAYER_COLUMNS.values())
         plain.append(
             {"label": question.label, "task": table.task, **_form(table.metric), "isAccuracy": is_preferred}
-            | {"higherIsBetter": table.higher_is_better}
+            | {"higherIsBetter": table.about.higher_is_better}
             | {"entries": [_entry(entry, texts, sentences, budget, owned) for entry in question.entries]}
         )
     return {"questions": plain, "sentences": list(sentences)}
@@ -681,11 +664,11 @@ def _entry(
 ) -> dict[str, Any]:
     """The table of one reader; of the baselines in ``owned`` each reader has its own."""
     table, own_head = entry.table, entry.table.about.answers_itself
-    second = metric_form(table.second_metric or "")
+    second = metric_form(table.shown.get("second", ""))
     lines = [
         {"layer": line.layer}
         | {LAYER_COLUMNS[name].script or name: rounded_score(score) for name, score in line.scores.items()}
-        | {"spread": None if line.seed_spread is None else round(line.seed_spread, 6)}
+        | {"spread": None if line.seed_spread is None else round(line.seed_spread.value, 6)}
         | {"best": line.in_best_set, "strength": line.strength}
         for line in table.lines
     ]

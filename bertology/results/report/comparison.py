@@ -12,26 +12,11 @@ from matplotlib.ticker import MaxNLocator
 from bertology._names import layer_label
 from bertology._page import full_page
 from bertology.measures.metrics import ITSELF, Part, metric_form
+from bertology.results import table as tables
 from bertology.results._results import Results
 from bertology.results.compared import Compared
 from bertology.results.rows import FALSE_DISCOVERY_RATE, ResultRow, Score
-from bertology.results.table import (
-    NOTHING,
-    Cell,
-    Note,
-    Table,
-    alignment_notes,
-    axis_ends,
-    interval_of,
-    layers_named,
-    metric_title,
-    number,
-    probe_of,
-    score_cell,
-    titled,
-    unit,
-    written,
-)
+from bertology.results.table import Cell, Note, Table
 from bertology.results.views import head_place
 
 if TYPE_CHECKING:
@@ -75,7 +60,7 @@ def render_comparison(
     sections: list[tuple[Any, ...]] = [("Whole models", "", wholes, ())] if wholes else []
     sections.append(("Tasks by layer", _SURE, tasks, _aligned(row for row in results.rows if row.task in asked)))
     for name, of_task in of_tasks.items():
-        question = getattr(probe_of(of_task[0].about), "question", "")
+        question = getattr(tables.probe_of(of_task[0].about), "question", "")
         sections.append((name, question, list(_statistics(of_task)), _aligned(one.about for one in of_task)))
     return full_page(
         _HERE + "comparison.html",
@@ -110,10 +95,12 @@ def findings(every: Sequence[Compared]) -> Iterator[str]:
             parts += _by_side(apart, len(by_layer), one.metric)
         if not one.of_reference and one.about.main_metric and len(set(by_layer.values())) > 1:
             ends = min(by_layer, key=lambda layer: by_layer[layer]), max(by_layer, key=lambda layer: by_layer[layer])
-            values = (f"{number(by_layer[layer], metric=one.metric)}{unit(one.metric)[1:]}" for layer in ends)
+            values = (
+                f"{tables.number(by_layer[layer], metric=one.metric)}{tables.unit(one.metric)[1:]}" for layer in ends
+            )
             parts.append(" to ".join(f"{value} (layer {layer})" for value, layer in zip(values, ends, strict=True)))
         if parts:
-            yield f"{_title(one)}, {metric_title(one.metric)}, {one.model}: {'; '.join(parts)}"
+            yield f"{_title(one)}, {tables.metric_title(one.metric)}, {one.model}: {'; '.join(parts)}"
 
 
 def _by_side(sure: Mapping[int, float], n_layers: int, metric: str) -> Iterator[str]:
@@ -124,8 +111,8 @@ def _by_side(sure: Mapping[int, float], n_layers: int, metric: str) -> Iterator[
         values = {layer: sign * value for layer, value in sure.items() if sign * value > 0}
         if values:
             most = max(values, key=lambda layer: values[layer])
-            amount = number(values[most], metric=metric) + " points" * bool(unit(metric))
-            yield f"{word} in {layers_named(list(values))}, by at most {amount} (layer {most})"
+            amount = tables.number(values[most], metric=metric) + " points" * bool(tables.unit(metric))
+            yield f"{word} in {tables.layers_named(list(values))}, by at most {amount} (layer {most})"
 
 
 def _title(one: Compared) -> str:
@@ -135,7 +122,7 @@ def _title(one: Compared) -> str:
 def _aligned(rows: Iterable[ResultRow]) -> list[Note]:
     """The line on data and alignment of some rows, one for each task, corpus and model."""
     first = {(row.task, row.corpus, row.model): row for row in rows if row.control == ITSELF}
-    return list(alignment_notes(*first.values()))
+    return list(tables.alignment_notes(*first.values()))
 
 
 def _task(same: Sequence[Compared]) -> Table:
@@ -143,25 +130,25 @@ def _task(same: Sequence[Compared]) -> Table:
     first, metric = same[0], same[0].metric
     layers = sorted({layer for one in same for layer in (*one.of_reference, *one.by_layer)})
     headers, best = [first.reference], set[tuple[str, int]]()
-    rows = {layer_label(layer): [score_cell(first.of_reference.get(layer), metric)] for layer in layers}
+    rows = {layer_label(layer): [tables.score_cell(first.of_reference.get(layer), metric)] for layer in layers}
     for one in same:
         headers += [one.model, f"{one.model} − {one.reference}"]
         for layer, row in zip(layers, rows.values(), strict=True):
-            row += [score_cell(one.by_layer.get(layer), metric), _difference(one, layer)]
+            row += [tables.score_cell(one.by_layer.get(layer), metric), _difference(one, layer)]
         best |= {(layer_label(layer), len(headers) - 1) for layer in one.sure}
     return Table.of(
-        f"{_title(first)} · {titled(metric)}", headers, rows, (), best=best, metric=metric, about=first.about
+        f"{_title(first)} · {tables.titled(metric)}", headers, rows, (), best=best, metric=metric, about=first.about
     )
 
 
 def _difference(one: Compared, layer: int) -> Cell:
     """A difference; of models of unlike depth with the layer of the reference that a score was compared with."""
     if (found := one.differences.get(layer)) is None:
-        return Cell(NOTHING)
-    text = number(found.value, metric=one.metric)
+        return Cell(tables.NOTHING)
+    text = tables.number(found.value, metric=one.metric)
     sign = "+" if float(text.replace("−", "-")) > 0 else ""
     other = "" if (place := one.reference_layers[layer]) == layer else f" (layer {place})"
-    return Cell(sign + text, interval_of(found, one.metric) + other)  # without its score, which no chart draws
+    return Cell(sign + text, tables.interval_of(found, one.metric) + other)  # without its score, which no chart draws
 
 
 _BESIDE: Mapping[Part, str] = {"null": "words in random order", "reference": "reference"}
@@ -192,14 +179,14 @@ def _statistics(of_task: Sequence[Compared]) -> Iterator[Table]:
             cells = rows[layer_label(layer)] = []
             for _, one in by_layer:
                 score, null = one.by_layer.get(layer), " · at its null" * (layer in (one.at_null or ()))
-                cells.append(Cell(NOTHING if score is None else written(score, metric), null, score))
+                cells.append(Cell(tables.NOTHING if score is None else tables.written(score, metric), null, score))
         if rows:
-            yield Table.of(titled(metric), [name for name, _ in by_layer], rows, (), **how)
+            yield Table.of(tables.titled(metric), [name for name, _ in by_layer], rows, (), **how)
         for name, one in zip(names, same, strict=True):
             if one.by_head:
-                yield _heads(f"{titled(metric)} · {name}", one.by_head, how)
+                yield _heads(f"{tables.titled(metric)} · {name}", one.by_head, how)
         if wholes := {name: [one.of_model] for name, one in zip(names, same, strict=True) if one.of_model}:
-            yield Table.of(titled(metric), [metric_title(metric)], wholes, (), corner="Model", **how)
+            yield Table.of(tables.titled(metric), [tables.metric_title(metric)], wholes, (), corner="Model", **how)
 
 
 def _heads(title: str, by_head: Mapping[str, Score], how: Mapping[str, Any]) -> Table:
@@ -246,7 +233,7 @@ def _retained(frame: pd.DataFrame) -> Iterator[Table]:
             found = (of.loc[layer] if layer in of.index else None for of in by_model.values())
             scores = (of if of is None else Score(of["retained"], of["ci_low"], of["ci_high"]) for of in found)
             rows[layer_label(int(layer))] = [None if s is None or math.isnan(s.value) else s for s in scores]
-        title = f"Retained of {task} on {corpus} · {metric_title(str(metric))}, %"
+        title = f"Retained of {task} on {corpus} · {tables.metric_title(str(metric))}, %"
         yield Table.of(title, by_model, rows, [Note("retained", text)])
 
 
@@ -287,11 +274,11 @@ def _clearest(heads: pd.DataFrame) -> pd.DataFrame:
 
 def _head_name(row: Mapping[Any, Any]) -> str:
     group = f" of {row['group']}" if isinstance(row["group"], str) else ""
-    return f"{metric_title(str(row['metric']))}{group}, {row['head']}"
+    return f"{tables.metric_title(str(row['metric']))}{group}, {row['head']}"
 
 
 def _shown(row: Mapping[Any, Any], column: str) -> str:
-    return number(row[column], metric=str(row["metric"])) + unit(str(row["metric"]))[1:]
+    return tables.number(row[column], metric=str(row["metric"])) + tables.unit(str(row["metric"]))[1:]
 
 
 # Charts are SVG in the colours of the theme, so that they are there where scripts are off. The template
@@ -314,7 +301,7 @@ def layer_chart(table: Table) -> dict[str, Any] | None:
     if not values:
         return None
     # Round numbers that enclose all values.
-    ends = axis_ends(min(values), max(values), metric=table.metric)
+    ends = tables.axis_ends(min(values), max(values), metric=table.metric)
     ticks = [float(tick) for tick in MaxNLocator(_TICKS, steps=[1, 2, 2.5, 5, 10]).tick_values(*ends)]
     depth = layers[-1] - layers[0]
 
@@ -330,7 +317,7 @@ def layer_chart(table: Table) -> dict[str, Any] | None:
     for name, known in ((name, known) for name, known in lines if known):
         points = [
             {"x": x(layer), "y": y(score.value), "low": y(score.low), "high": y(score.high)}
-            | {"title": f"{name}, {layer}: {written(score, table.metric)}"}
+            | {"title": f"{name}, {layer}: {tables.written(score, table.metric)}"}
             for layer, score in known.items()
         ]
         band = [point for point in points if None not in (point["low"], point["high"])]

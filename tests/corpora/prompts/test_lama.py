@@ -121,7 +121,7 @@ def test_what_cannot_be_asked_is_listed_with_its_reason(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("[" * 100_000, r"P19.jsonl:2: not JSON .brackets nested too deeply"),
+        ("[" * 100_000, r"P19.jsonl:2: not JSON .recursion limit exceeded at line 1"),
         (json.dumps({"predicate_id": "P19", "sub_label": "Ada"}), "P19.jsonl:2: column 'obj_label': found nothing"),
         (json.dumps({"obj_label": "a", "masked_sentences": {}}), r"P19.jsonl:2: column 'masked_sentences': found \{\}"),
     ],
