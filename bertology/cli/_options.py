@@ -54,6 +54,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     },
     "n_best": {"min": 1},
     "older_than_days": {"min": 0},
+    "only_unfinished": {"flags": "--unfinished/--no-unfinished"},
     "open_page": {"flags": "--open"},
     "out": {"flags": "--out -o"},
     "patience": {"metavar": "SECONDS", "min": 1},
@@ -137,7 +138,7 @@ class Command:
             own = self.changed[name]
             default, text = own if isinstance(own, tuple) else (own, text)
         option = typer.Option(*flags, **{**extra, "help": _plain(text)})
-        annotation = Annotated[kind | None if default is None else kind, option]
+        annotation: Any = Annotated[kind | None if default is None else kind, option]
         return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
@@ -163,7 +164,7 @@ def _of_setting(name: str) -> tuple[Any, Any, str]:
     parts = [part for part in get_args(field.annotation) if part is not NoneType]
     is_number = field.annotation is int or (parts and all(int in (part, *get_args(part)[:1]) for part in parts))
     kind = bool if field.annotation is bool else int if is_number else str
-    return kind, None if field.is_required() else field.get_default(), str(field.description)
+    return kind, "pocket" if field.is_required() else field.get_default(), str(field.description)
 
 
 def _described(doc: str) -> tuple[str, dict[str, str]]:
@@ -191,7 +192,9 @@ def _parameters(path: str) -> dict[str, tuple[Any, Any, str]]:
         *_, found = (one for one in found.body if getattr(one, "name", "") == name)
     if isinstance(found, ast.ClassDef):
         fields: list[Any] = [both for both in pairwise(found.body) if isinstance(both[0], ast.AnnAssign)]
-        described = {one.target.id: after.value.value for one, after in fields if isinstance(after, ast.Expr)}
+        described = {
+            one.target.id: ast.literal_eval(after.value) for one, after in fields if isinstance(after, ast.Expr)
+        }
         rows = [(one.target.id, one.annotation, one.value) for one, _ in fields]
     else:
         every, (_, described) = found.args, _described(str(ast.get_docstring(found)))

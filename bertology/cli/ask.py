@@ -22,8 +22,6 @@ MOST_FITS = 20_000
     settings="model corpus reference columns layers seeds controls random_draws pooling dtype stored_dtype device "
     "on_long shared_subwords max_pieces max_items sentences train_split test_split folds annotate revision "
     "checkpoints trust_remote_code",
-    model="pocket",
-    corpus="pocket",
     controls="all",
     reference=(None, "The model that comparison tasks compare --model with: pocket, a folder, or a hub id."),
 )
@@ -56,19 +54,21 @@ def probe(
         settings["random_draws"] = int(draws)
     request = ProbeRequest(tasks=task, readout=readout, pool=pool, **settings)
     results = run_probes(request, out=out, progress=bars(quiet))
-    views = results.overview()
+    _print_tables(format, *([results] if format == "json" else results.overview()))
+    if out is not None:
+        # On standard error, since what is printed may be read by a program.
+        typer.echo(f"tables and plots in {out}", err=True)
+
+
+def _print_tables(format: str, *views: Any) -> None:
+    """Print tables, with colours on a terminal."""
     if format == "table" and sys.stdout.isatty():
         from rich.console import Console
 
         Console().print(*views)
-    elif format == "json":
-        typer.echo(results.to_json(), nl=False)
     else:
-        form = {"table": "to_text", "md": "to_markdown", "csv": "to_csv", "latex": "to_latex"}[format]
-        typer.echo("\n".join(getattr(view, form)() for view in views), nl=False)
-    if out is not None:
-        # On standard error, since what is printed may be read by a program.
-        typer.echo(f"tables and plots in {out}", err=True)
+        forms = {"table": "to_text", "md": "to_markdown", "csv": "to_csv", "latex": "to_latex", "json": "to_json"}
+        typer.echo("\n".join(getattr(view, forms[format])() for view in views), nl=False)
 
 
 @command(
@@ -120,7 +120,6 @@ def compare(
     "bertology primer --model bert-base-cased --treebank ud:en_ewt",
     settings="model layers seeds dtype device revision trust_remote_code",
     of={"bertology.primer.run:primer": "sections=--section claims=--claim file=--claims language random quick train"},
-    model="pocket",
     language=(None, "Language whose corpora the other roles have: en; of embedded models pocket."),
 )
 def primer(
@@ -161,15 +160,7 @@ def primer(
     how: dict[str, Any] = {"out": out, "options": options, "progress": shows_progress(quiet)}
     models = list(parse_names(settings.pop("model")))
     found = test_claims(models, changes=set_ or (), roles=roles, **how, **settings)
-    if format == "table" and sys.stdout.isatty():
-        from rich.console import Console
-
-        Console().print(found)
-    else:
-        form = {"table": "to_text", "md": "to_markdown", "csv": "to_csv", "latex": "to_latex", "json": "to_json"}[
-            format
-        ]
-        typer.echo(getattr(found, form)(), nl=False)
+    _print_tables(format, found)
     typer.echo(f"page and tables in {found.folder}", err=True)
 
 

@@ -23,8 +23,6 @@ _MEASURED_WITH_FILE = ("models", "out", "overwrite", "set_", "device", "quiet")
         "bertology.finetuning._run:finetune": "task recipe sentences",
         "bertology.finetuning._settings:FineTuneSettings": "layers features",
     },
-    model="pocket",
-    corpus="pocket",
     test_split=("test", "Split to score on besides dev."),
     task=None,
 )
@@ -158,7 +156,6 @@ def pretrain(
     "bertology landscape experiments/hao-2019-landscape.yaml",
     settings="corpus columns device",
     of={"bertology.landscapes._settings:LandscapeFile": "split head"},
-    corpus="pocket",
 )
 def landscape(
     context: typer.Context,

@@ -42,14 +42,10 @@ def plan(
     "how-to/cluster",
     "bertology merge shards/1 shards/2 --out runs/whole",
     "bertology merge shards/* --out runs/whole",
+    of={"bertology.runner._verify:merge_runs": ""},
 )
 def merge(runs: list[Path], *, out: Path) -> None:
-    """Put the shards of an experiment together; computes nothing, and needs neither models nor corpora.
-
-    Args:
-        runs: Folders of runs of one experiment, such as its shards.
-        out: Folder for the merged run.
-    """
+    """Put the shards of an experiment together; computes nothing, and needs neither models nor corpora."""
     from bertology.runner import merge_runs
 
     results = merge_runs(runs, out)
@@ -169,9 +165,7 @@ def verify_store() -> None:
 
 @command(
     name="cache prune",
-    of={
-        "bertology.activations.store:prune_stored": "older_than_days only_unfinished=--unfinished/--no-unfinished models dry_run"
-    },
+    of={"bertology.activations.store:prune_stored": "older_than_days only_unfinished models dry_run"},
 )
 def prune(*, yes: bool = False, **settings: Any) -> None:
     """Delete stored activations; they are computed again when needed. Results are not touched.

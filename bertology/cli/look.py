@@ -49,7 +49,6 @@ _BETWEEN = " ||| "
     'bertology cloze "The dogs {mask}." --candidates run,runs --layers 0-4',
     settings="layers model device revision trust_remote_code",
     of={"bertology.corpora._words:sentence_of_text": "language split_at_spaces"},
-    model="pocket",
 )
 def cloze(
     text: str,
@@ -359,7 +358,6 @@ def _tree_table(reading: TreeReading) -> str:
     'bertology patch "A [MASK]." --with "B [MASK]." --candidates a,b --site head',
     settings="model layers dtype device revision trust_remote_code",
     of={"bertology._api:patch": "language split_at_spaces candidates direction"},
-    model="pocket",
 )
 def patch(
     text: str,
@@ -394,7 +392,6 @@ def patch(
     'bertology attribute "Dogs [MASK]." --candidates run,runs --out words.html',
     settings="model dtype device revision trust_remote_code",
     of={"bertology._api:attribute": "language split_at_spaces candidates methods layers baseline"},
-    model="pocket",
 )
 def attribute(
     text: str,
@@ -429,7 +426,6 @@ def attribute(
         "bertology._api:neighbours": "language split_at_spaces occurrence split tag sense k",
         "bertology.geometry.neighbours:Neighbours.map": "points others projection",
     },
-    model="pocket",
     corpus=("pocket", "Corpus to search: pocket, ud:en_ewt, a path."),
 )
 def neighbours(

@@ -18,7 +18,7 @@ from bertology.errors import BertologyError, FitError
 from bertology.families.contract import CellGrid, Counts, FitCells, Problem, Resources, Scoring
 from bertology.families.model_corpus import ModelCorpus, Splits
 from bertology.families.request import Init, ReadoutConfig
-from bertology.families.rows import NO_INTERVALS, Column, Columns, Score, Scored, cell_rows, records_of, run_rows
+from bertology.families.rows import NO_INTERVALS, Column, Columns, cell_rows, records_of, run_rows
 from bertology.families.vectors import (
     Baseline,
     CellWriter,
@@ -30,7 +30,7 @@ from bertology.families.vectors import (
     task_data,
     vectors_of,
 )
-from bertology.measures import Metric, bootstrap_ratio, count_labels, find_metric, majority
+from bertology.measures import Metric, bootstrap_ratio, count_labels, find_metric, majority, sum_metric
 from bertology.measures.baselines import SpanWords, lexical_labels, word_majority
 from bertology.measures.intervals import expected_layer, over_layers
 from bertology.probing import ControlNote, Probe, RepresentationProbe, get_probe
@@ -69,7 +69,8 @@ _FORMS = {
 }
 """The unit that has one label in the control task, by kind of items."""
 _PACKAGES = ("torch", "transformers", "numpy", "scikit-learn")
-_COMPRESSION, _BITS = Score("compression", True), Score("codelength_bits", False)
+_COMPRESSION = sum_metric("compression", "uniform codelength of the training labels over their codelength")
+_BITS = sum_metric("codelength_bits", "codelength of the training labels", higher_is_better=False)
 _ACCURACY = find_metric("accuracy")
 
 
@@ -171,7 +172,7 @@ class _Labels(VectorFamily):
         known = _ACCURACY.name in names or bool({*kinds} - {"labels"})
         return {"none": probe.scores if known else (*probe.scores, _ACCURACY), "control_task": (_ACCURACY,)}
 
-    def scored_by(self, cells: FitCells) -> Sequence[Scored]:
+    def scored_by(self, cells: FitCells) -> Sequence[Metric]:
         return (_COMPRESSION, _BITS) if cells.config.codelength else cells.probe.scores
 
     def scores(self, cells: FitCells, scoring: Scoring) -> Columns:
@@ -347,7 +348,7 @@ def _code_columns(cells: FitCells, scoring: Scoring) -> Columns:
 
 
 def _depth_rows(
-    cells: FitCells, columns: Sequence[Mapping[int, Column]], shared: Sequence[Mapping[str, Any]], main: Scored
+    cells: FitCells, columns: Sequence[Mapping[int, Column]], shared: Sequence[Mapping[str, Any]], main: Metric
 ) -> Iterator[ResultRow]:
     """Rows on the depth at which a task is solved, from mixtures of layers, kept with the deepest cell."""
     mixes = readout_kind(cells.readout).columns

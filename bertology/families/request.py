@@ -15,9 +15,7 @@ from operator import attrgetter
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import (
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     GetCoreSchemaHandler,
     GetJsonSchemaHandler,
@@ -31,7 +29,7 @@ from pydantic_core import CoreSchema, core_schema
 
 from bertology._files import canonical_json
 from bertology._names import checkpoint_name, layer_number
-from bertology._settings import Text, Truth, Whole, or_a_name, problem_of
+from bertology._settings import Name, Settings, Text, Truth, Whole, or_a_name, problem_of
 from bertology.corpora import kept_name, kept_table, load_corpus
 from bertology.corpora.prompts import names_items
 from bertology.encoders.sources import held_dtype
@@ -148,11 +146,7 @@ class ReadoutConfig:
         return canonical_json([self.readout, self.changes]).decode()
 
 
-class _Settings(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
-
-
-class _Named(_Settings):
+class _Named(Settings):
     """Settings that may be written as a bare name."""
 
     name: Text | None
@@ -160,7 +154,7 @@ class _Named(_Settings):
     @model_validator(mode="before")
     @classmethod
     def _from_name(cls, given: Any) -> Any:
-        if isinstance(given, str) or not isinstance(given, (*_OF_FILES, _Settings)):
+        if isinstance(given, str) or not isinstance(given, (*_OF_FILES, Settings)):
             given = {"name": given}
         is_named = isinstance(given, Mapping) and not isinstance(given.get("name"), _OF_FILES)
         return cls._with_name(dict(given)) if is_named else given
@@ -390,7 +384,7 @@ def _or_with_commas(schema: dict[str, Any]) -> None:
     schema["default"] = "all"
 
 
-class StatisticsSettings(_Settings):
+class StatisticsSettings(Settings):
     """Settings of intervals and comparisons."""
 
     resamples: Annotated[int, Field(strict=True, ge=100, le=100_000)] = N_RESAMPLES
@@ -403,7 +397,7 @@ class StatisticsSettings(_Settings):
     (Benjamini–Hochberg)."""
 
 
-class OutputSettings(_Settings):
+class OutputSettings(Settings):
     """The files written next to the tidy tables and predictions."""
 
     tables: tuple[Literal["md", "csv", "tex"], ...] = ("md", "tex")
@@ -412,7 +406,7 @@ class OutputSettings(_Settings):
     """Formats of the plot."""
 
 
-class Experiment(_Settings):
+class Experiment(Settings):
     """An experiment: models × corpora × tasks × layers × seeds × controls, resolved into cells before anything runs.
 
     In Python a model or corpus may also be an object: an encoder, a pair (model, tokenizer), a DataFrame, a
@@ -423,7 +417,7 @@ class Experiment(_Settings):
     is_request: ClassVar[bool] = False
     """Whether it is about one model and one corpus, which are called as their files are."""
 
-    name: Annotated[str, Field(strict=True, pattern=r"^[\w][\w.-]*$", max_length=100)]
+    name: Name
     """Up to 100 letters, digits, `-`, `_` and `.`; the run's folder is called so."""
     models: Annotated[tuple[ModelSettings, ...], Field(min_length=1)]
     """Encoders, each a name or a mapping."""

@@ -25,6 +25,7 @@ from bertology.encoders.alignment import SHARED
 from bertology.encoders.loading import HeadKind
 from bertology.errors import BertologyError, CorpusError, FitError, ModelError, quoted
 from bertology.families.model_corpus import choose_splits
+from bertology.families.vectors import fill_sentences
 from bertology.measures import Metric, bootstrap, count_labels, count_numbers, find_metric, over_runs
 from bertology.measures.intervals import Bootstrap
 from bertology.measures.metrics import (
@@ -212,11 +213,7 @@ def items_of(task: str, sentences: Sentences) -> Items:
     if kind == "tags":
         whole = bool(examples.are_words)
     else:  # every item is all of a sentence, or both texts of a pair, and has one label
-        starts, spans = sentences.starts, examples.spans
-        first, last = starts[examples.clusters], starts[examples.clusters + 1]
-        touch = spans[:, 0, 1] == spans[:, -1, 0] if examples.n_spans == 2 else True
-        is_whole = (spans[:, 0, 0] == first) & (spans[:, -1, 1] == last) & touch
-        whole = bool(np.all(is_whole)) and len(np.unique(examples.clusters)) == len(examples)
+        whole = fill_sentences(examples, sentences) and len(np.unique(examples.clusters)) == len(examples)
     if not whole or examples.is_multi_label or isinstance(examples, TreeExamples):
         raise BertologyError(f"task {name} {_TAKEN}")
     if kind != "numbers":
