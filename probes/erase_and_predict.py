@@ -139,8 +139,12 @@ class EraseAndPredict(CausalProbe):
         from bertology.causal.erasing import erase_and_predict
 
         texts: dict[str, Sentences] = {split: self._sample(sentences[split], split) for split in self.reads}
-        own = _labels(self.of, texts, within=self._within)
-        others = {name: _labels(name, texts) for name in self._others(texts)}
+        within = self.within if self.within is not None else "upos" if self.of.startswith("feats:") else ""
+        own = _labels(self.of, texts, within=within)
+        tasks = self.others
+        if not tasks:
+            tasks = tuple(one for one in _OTHERS if one != self.of and all(_has(one, text) for text in texts.values()))
+        others = {name: _labels(name, texts) for name in tasks}
         groups = {}
         if self.by in texts["test"].layers:
             tags = texts["test"].layers[self.by]
@@ -158,21 +162,11 @@ class EraseAndPredict(CausalProbe):
             on_long=cast("OnLong", on_long),
         )
 
-    @property
-    def _within(self) -> str:
-        return self.within if self.within is not None else "upos" if self.of.startswith("feats:") else ""
-
     def _pairs(self) -> list[causal.PatchPair]:
         return causal.agreement_pairs(self.agreement, most=500)
 
     def _sample(self, sentences: Sentences, split: str) -> Sentences:
         return sampled_sentences(sentences, self.most_words // (1 + (split != "train")))
-
-    def _others(self, texts: Splits) -> Sequence[str]:
-        """Tasks of other labels, of which the text has some."""
-        if self.others:
-            return self.others
-        return [name for name in _OTHERS if name != self.of and all(_has(name, text) for text in texts.values())]
 
 
 def _has(task: str, text: Sentences) -> bool:

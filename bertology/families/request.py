@@ -613,18 +613,13 @@ class ProbeRequest(Experiment):
             super().__init__(**nested)
         except ValidationError as error:
             path, message = problem_of(error.errors(), nested, Experiment)
-            key = _flat_name(path)
+            part, *below = [str(key) for key in path if not isinstance(key, int)] or [""]
+            key = "" if part in parts else part
+            if below:
+                key = below[-1] if part == "tasks" else _RENAMED.get((part, below[0]), below[0])
             raise BertologyError(f"{key}: {message}" if key else message) from None
 
     def __getattr__(self, name: str) -> Any:
         """A setting of the model or of the corpus."""
         part, own_name = _PLACES.get(name, ("", ""))
         return getattr(getattr(self, part)[0], own_name) if part else super().__getattr__(name)  # type: ignore[misc]
-
-
-def _flat_name(path: Sequence[str | int]) -> str:
-    """The name of a flat setting from its path in an experiment."""
-    part, *below = [str(key) for key in path if not isinstance(key, int)] or [""]
-    if part == "tasks":
-        return below[-1] if below else "tasks"
-    return _RENAMED.get((part, below[0]), below[0]) if below else "" if part in ("models", "corpora") else part
