@@ -191,22 +191,16 @@ def _labels(task: str, texts: Splits, *, within: str = "") -> WordLabels:
         place = np.array([values.index(value) if value in values else -1 for value in of_split.values], dtype=np.int64)
         codes[split] = np.full(texts[split].n_words, -1, dtype=np.int64)
         codes[split][of_split.words] = place[of_split.codes]
-    return WordLabels(codes, values, _groups(within, texts) if within else None)
-
-
-def _groups(layer: str, texts: Splits) -> dict[str, NDArray[np.int64]]:
-    """``[word]`` by split codes of the values of a layer, the same in all splits; 0 of words without."""
-    known: dict[str, int] = {}
-    groups = {}
-    for split, text in texts.items():
-        if layer not in text.layers:
-            raise CorpusError(
-                f"{split} has no layer {quoted(layer)}, within which to erase: leave within out, or empty"
-            )
-        tags = text.layers[layer]
-        codes = np.array([*(known.setdefault(value, len(known) + 1) for value in tags.values), 0], dtype=np.int64)
-        groups[split] = codes[tags.codes]
-    return groups
+    known: dict[str, int] = {}  # codes of the values of the layer, the same in all splits; 0 for words without
+    groups: dict[str, NDArray[np.int64]] = {}
+    for split, text in texts.items() if within else ():
+        if within not in text.layers:
+            problem = f"{split} has no layer {quoted(within)}, within which to erase"
+            raise CorpusError(f"{problem}: leave within out, or empty")
+        tags = text.layers[within]
+        numbers = np.array([*(known.setdefault(value, len(known) + 1) for value in tags.values), 0], dtype=np.int64)
+        groups[split] = numbers[tags.codes]
+    return WordLabels(codes, values, groups or None)
 
 
 @dataclass(frozen=True)

@@ -85,8 +85,8 @@ def parse_layers(spec: str | Sequence[int], n_layers: int) -> tuple[int, ...]:
 class Controls(tuple[str, ...]):
     """The controls that are asked for: some by name, or all that the tasks have, among which every name is.
 
-    >>> "majority" in Controls(["all"]), "majority" in Controls(["random"]), Controls(["all"]).are_all
-    (True, False, True)
+    >>> "majority" in Controls(["all"]), "majority" in Controls(["random"])
+    (True, False)
     """
 
     __slots__ = ()
@@ -94,11 +94,6 @@ class Controls(tuple[str, ...]):
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         return core_schema.no_info_after_validator_function(cls, handler.generate_schema(tuple[Text, ...]))
-
-    @property
-    def are_all(self) -> bool:
-        """Whether none is asked for in particular."""
-        return self == ("all",)
 
     def __contains__(self, name: object) -> bool:
         return self == ("all",) or super().__contains__(name)
@@ -482,11 +477,6 @@ class Experiment(Settings):
     def n_draws(self) -> int:
         """Draws of random weights."""
         return 1 if self.random_draws == "auto" else self.random_draws
-
-    @property
-    def runs_control_tasks(self) -> bool:
-        """Whether readouts are fitted to control tasks as well."""
-        return "control_task" in self.controls
 
     def settings_of(self, task: str) -> TaskSettings | None:
         """The settings of a task, by its title or registered name."""

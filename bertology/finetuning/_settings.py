@@ -33,7 +33,7 @@ from bertology._settings import (
 from bertology.corpora import kept_name, load_corpus
 from bertology.encoders import model_name
 from bertology.errors import BertologyError, NameNotFoundError, quoted
-from bertology.finetuning._items import full_name
+from bertology.finetuning._items import meaning
 
 _LAYERS = re.compile(r"all|none|lora|ia3|adapters|lstm|frozen:-?[0-9]{1,4}|top:[0-9]{1,4}")
 _FEATURES = re.compile(r"last|second_to_last|embeddings|sum_last_four|concat_last_four|sum_all|layer:-?[0-9]{1,4}")
@@ -201,7 +201,7 @@ class GridTask(Settings):
     @classmethod
     def _name(cls, name: str) -> str:
         try:
-            return full_name(name)
+            return meaning(name)[0]
         except BertologyError as error:
             raise ValueError(str(error)) from None
 

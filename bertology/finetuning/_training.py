@@ -182,11 +182,6 @@ class Trained:
     gates: HeadGates | None = None
     """Gates on its heads that are trained with it."""
 
-    @property
-    def has_own_loss(self) -> bool:
-        """Whether :meth:`loss` is more than that of the model."""
-        return self.gates is not None or self.teacher is not None
-
     def loss(self, batch: Batch) -> Tensor:
         """The loss of a batch: that of the model, the difference from a teacher, and the penalty for open heads."""
         output, weight = self.model(**batch), self.settings.teacher_weight
