@@ -195,14 +195,14 @@ def neighbours(
         text: a text, a list of words, or an annotated sentence. Where it is one of the corpus, the word is not its own
             neighbour, and its tag and sense are known from there.
         word: the form of a word in it, in whatever case.
-        occurrence: which one, from 1, where the word stands in the text several times.
+        occurrence: number of the occurrence, from 1, where the word stands in the text several times.
         corpus: what is searched: a name or path, a :class:`~bertology.Corpus`, or data in memory.
         model: as of :func:`probe`.
         layers: ``all``, ``"0-6"``, ``"3,5,-1"`` or numbers; 0 is the embedding output.
-        k: how many neighbours.
+        k: number of neighbours in each layer.
         split: splits that are searched, with commas, or ``all``.
         tag: tag of the word where the text has none; neighbours are compared with it.
-        sense: the same for its sense.
+        sense: sense of the word where the text has none, likewise.
         language: language of the text, whose rules find its words.
         split_at_spaces: whether words are separated by spaces instead.
         progress: whether to draw bars; by default in a notebook, and if standard error is a terminal.
@@ -292,14 +292,14 @@ def align(
         second: its translation, or that of each.
         model: as of :func:`probe`; ``bilingual`` is the embedded model of two languages.
         layers: those that are read: ``all``, ``"0-6"``, ``"3,5,-1"`` or numbers; 0 is the embedding output.
-        layer: the one that is shown; of those read the nearest to two thirds of the way up when left out (8 of 12, as
-            in SimAlign).
+        layer: layer that is shown; when left out the nearest of those read to two thirds of the way up (8 of 12, as in
+            SimAlign).
         method: ``argmax`` (words most similar to each other), ``itermax`` (and more rounds) or ``match`` (one to one,
             as many as possible).
         distortion: by how much similarity falls with the distance of relative places, from 0 to 1.
         pooling: a word's vector from its pieces': ``mean``, ``first`` or ``last``.
-        language: of the first and of the second, ``"en,de"``; as of :func:`bertology.corpora.sentence_of_text`.
-        split_at_spaces: words of texts are what white space parts.
+        language: languages of the texts and of their translations, ``"en,de"``, whose rules find words.
+        split_at_spaces: whether words are separated by spaces instead.
         loading: ``device``, ``dtype``, ``revision``, ``trust_remote_code`` and ``max_pieces``.
 
     Returns:
@@ -360,14 +360,14 @@ def patch(
     with intervals, there is :func:`bertology.causal.patch`.
 
     Args:
-        text: has one mask, ``[MASK]``, ``{mask}`` or ``<mask>``.
+        text: a text with one mask, ``[MASK]``, ``{mask}`` or ``<mask>``.
         other: as many words, some of which differ.
-        candidates: the word that ``text`` calls for at the mask, and the one that ``other`` calls for.
+        candidates: the word that the text calls for at the mask, and the one that the other text calls for.
         model: as of :func:`probe`, a masked language model.
         layers: ``all``, ``"0-6"``, ``"3,5,-1"`` or numbers; 0 is the embedding output.
         site: what is exchanged: ``hidden_state``, ``attention_output``, ``feed_forward_output``, ``values``, or
             ``head``, the output of each head at all places.
-        direction: ``denoise`` puts states of ``text`` into the pass over ``other``, ``noise`` the other way round.
+        direction: ``denoise`` puts states of the text into the pass over the other, ``noise`` the other way round.
         language: language of the text, whose rules find its words.
         split_at_spaces: whether words are separated by spaces instead.
         loading: ``device``, ``dtype``, ``revision``, ``trust_remote_code`` and ``max_pieces``.
@@ -413,12 +413,13 @@ def attribute(
     methods are.
 
     Args:
-        text: has one mask, ``[MASK]``, ``{mask}`` or ``<mask>``.
+        text: a text with one mask, ``[MASK]``, ``{mask}`` or ``<mask>``.
         candidates: the word that is explained, and the one that it is compared with.
         model: as of :func:`probe`, a masked language model.
-        methods: with commas or as names; all that the model's family allows when left out.
-        layers: whose hidden states, attention and values are asked about; when left out the embeddings for gradients
-            and the last block for attention and values.
+        methods: names, in a sequence or with commas, such as ``integrated_gradients,leave_one_out``; all that the
+            model's family allows when left out.
+        layers: layers whose hidden states, attention and values are asked about; when left out the embeddings for
+            gradients and the last block for attention and values.
         baseline: where integrated gradients start: from words that are all ``mask`` or all ``pad``.
         language: language of the text, whose rules find its words.
         split_at_spaces: whether words are separated by spaces instead.

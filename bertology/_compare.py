@@ -191,7 +191,13 @@ def compare(
         raise ModelError(f"compare: model {doubled} is given twice; give each model once")
     titles = {name: short_names(found_by)[name] for name in found_by}
     chosen, left_out = _measures(measures, asked_tasks, found_by)
-    asked = [*asked_tasks, *(task for measure in chosen for task in _tasks_of(measure, asked_tasks))]
+    asked = list(asked_tasks)
+    for measure in chosen:
+        if measure not in (FROZEN, _SIZES):
+            asked.append(f"comparison:{measure}")
+        for task in asked_tasks if measure == FROZEN else ():
+            with contextlib.suppress(NameNotFoundError):  # a readout put to another model is one of labels of words
+                asked.append(get_probe(f"{FROZEN}:{task}").task)
     experiment = _experiment(titles, asked, corpus, {"layers": layers, "controls": controls, **settings})
     work = resolve_work(experiment)
     folder = Path(out) if out is not None else cache_folder() / "runs" / digest([canonical_json(experiment.plain())])
@@ -269,17 +275,6 @@ def _measures(
         if name not in MEASURES:
             raise name_not_found("measure", name, ("auto", "none", *MEASURES))
     return names, ()
-
-
-def _tasks_of(measure: str, tasks: Sequence[str]) -> list[str]:
-    """A measure as tasks of an experiment."""
-    if measure != FROZEN:
-        return [] if measure == _SIZES else [f"comparison:{measure}"]
-    found = []
-    for task in tasks:
-        with contextlib.suppress(NameNotFoundError):  # a readout that is put to another model is one of labels of words
-            found.append(get_probe(f"{FROZEN}:{task}").task)
-    return found
 
 
 def _lacking(models: Sequence[str], tasks: Sequence[str]) -> dict[str, str]:

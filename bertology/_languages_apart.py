@@ -60,20 +60,12 @@ def read_as_declared(body: nn.Module) -> None:
     embeddings.register_forward_pre_hook(exchange, with_kwargs=True)
 
 
-def seen_by(config: Any, ids: torch.Tensor, mask: torch.Tensor | None, dtype: torch.dtype) -> torch.Tensor:
-    """What is added to attention scores ``[row, 1, piece, piece]`` by ``ids`` and ``mask [row, piece]``, if any.
-
-    It hides padding, and by the configuration what is after (``is_decoder``) or before each piece (``right_to_left``).
-    """
+def _see_the_right(body: Any, args: tuple[Any, ...], given: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """Give the model an attention mask that lets no piece see padding, or those before it."""
     import torch
 
-    seen = torch.ones(ids.shape[1], ids.shape[1], dtype=torch.bool, device=ids.device)[None, None]
-    seen = seen.triu() if getattr(config, "right_to_left", False) else seen.tril() if config.is_decoder else seen
+    ids, mask = args[0] if args else given["input_ids"], given.get("attention_mask")
+    seen = torch.ones(ids.shape[1], ids.shape[1], dtype=torch.bool, device=ids.device).triu()[None, None]
     seen = seen if mask is None else seen & (mask[:, None, None, :] == 1)
-    return torch.zeros_like(seen, dtype=dtype).masked_fill(~seen, torch.finfo(dtype).min)
-
-
-def _see_the_right(body: Any, args: tuple[Any, ...], given: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """Give the model an attention mask that lets no piece see those before it."""
-    ids = args[0] if args else given["input_ids"]
-    return args, {**given, "attention_mask": seen_by(body.config, ids, given.get("attention_mask"), body.dtype)}
+    hidden = torch.zeros_like(seen, dtype=body.dtype).masked_fill(~seen, torch.finfo(body.dtype).min)
+    return args, {**given, "attention_mask": hidden}

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, TypeVar, get_args, get_type_hints
 
 import yaml
-from pydantic import BaseModel, Field, GetJsonSchemaHandler, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler, TypeAdapter, ValidationError
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, ErrorDetails, to_json
 
@@ -33,6 +33,7 @@ Natural = Annotated[Whole, Field(ge=0)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Share = Annotated[float, Field(ge=0, le=1)]
 Truth = Annotated[bool, Field(strict=True)]
+Name = Annotated[str, Field(strict=True, pattern=r"^[\w][\w.-]*$", max_length=100)]
 Model = TypeVar("Model", bound=BaseModel)
 Keys = tuple[str | int, ...]  # the keys and numbers that lead to a setting
 
@@ -417,6 +418,12 @@ def checked_settings(
             reason = f"{reason[0].lower()}{reason[1:]}"
             raise FitError(f"setting {name} of {owner} is {quoted(value)}: {reason}") from None
     return found
+
+
+class Settings(BaseModel):
+    """Base of settings of a file, which are described where they stand."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
 
 class Checked:

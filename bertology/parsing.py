@@ -41,19 +41,20 @@ class ParseRequest:
     """A request for the probe that parses sentences."""
 
     layer: int | None = None
-    """0 is the embedding output; negative ones are counted from the last layer. None for the layer whose distances are
-    nearest to those of the trees of dev."""
+    """0 is the embedding output; negative ones are counted from the last layer. When left out, the layer whose
+    distances are nearest to those of the trees of dev."""
     model: str | None = None
-    """``pocket`` when left out; with a kept probe the model that it was fitted on."""
+    """A folder, or a hub id; when left out ``pocket``, or with a kept probe the model that it was fitted on."""
     corpus: str | None = None
-    """The treebank that a new probe is fitted on: ``pocket`` when left out."""
+    """The treebank that a new probe is fitted on; when left out ``pocket``, or with a kept probe its own."""
     columns: str | None = None
     """The columns of the corpus, if it is of column files: ``form,xpos,chunk``."""
     probe: Path | None = None
     """A kept probe: its JSON file, or the folder of a run, in which the one of this layer is found."""
     rank: int | None = None
+    """Rank of a new probe."""
     pooling: str | None = None
-    """``mean`` when left out; with a kept probe what it was fitted on."""
+    """A word's vector from its subwords': mean, first or last; when left out mean, or with a kept probe its own."""
     device: str = "auto"
     revision: str | None = None
     trust_remote_code: bool = False

@@ -21,7 +21,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bertology import causal
 from bertology.causal import CausalItems, CausalProbe
@@ -87,19 +86,15 @@ class Attribution(CausalProbe):
                 for group in ("", _title(method)) if method == _SHOWN else (_title(method),):
                     yield cluster_sums(metric, (layer,), of_texts[None], None, clusters, group)
             if key == _BY_DISTANCE:
-                yield from self._by_distance(hit, [pair.places for pair in asked], clusters)
+                places = [pair.places for pair in asked]
+                away = np.array([max(abs(one.index("mask") - one.index("subject")) - 1, 0) for one in places])
+                for group, (least, most) in {"": (0, 10**6), **_DISTANCES}.items():
+                    chosen = (away >= least) & (away <= most)
+                    if chosen.any():
+                        of_group = np.where(chosen, hit, np.nan)[None]
+                        yield cluster_sums("cause_by_distance", (0,), of_group, None, clusters, group)
                 errors = np.array([[one.completeness_error for one in found.found]])
                 yield cluster_sums("completeness_error", (0,), errors, None, clusters)
-
-    def _by_distance(
-        self, hit: NDArray[np.float64], places: Sequence[tuple[str, ...]], clusters: Sequence[str]
-    ) -> Iterator[LayerSums]:
-        away = np.array([max(abs(one.index("mask") - one.index("subject")) - 1, 0) for one in places])
-        for group, (least, most) in {"": (0, 10**6), **_DISTANCES}.items():
-            chosen = (away >= least) & (away <= most)
-            if chosen.any():
-                of_group = np.where(chosen, hit, np.nan)[None]
-                yield cluster_sums("cause_by_distance", (0,), of_group, None, clusters, group)
 
 
 def _title(method: str) -> str:

@@ -46,8 +46,23 @@ class _Column(RepresentationProbe):
     metrics = ("accuracy", "macro_f1")
 
     def _checked(self, examples: Examples, numbers: str | None = None) -> Examples:
-        """The items; where labels are classes, refused if they are numbers (see :func:`_classes`)."""
-        return _classes(examples, self.column, numbers=numbers) if "accuracy" in self.metrics else examples
+        """The items; a CorpusError for classes that are numbers, more than 20 distinct ones or some that are not whole.
+
+        ``numbers`` is the task for numbers of such items, if there is one.
+        """
+        if "accuracy" not in self.metrics:
+            return examples
+        examples = examples.without_ignored()
+        values = [value for value in examples.values if value not in IGNORED]
+        if values and all(map(_NUMBER.fullmatch, values)):
+            fraction = next((value for value in values if not _WHOLE.fullmatch(value)), None)
+            if fraction is not None or len(values) > _MOST_NUMBERS:
+                what = f"{quoted(fraction)} among them" if fraction is not None else f"{len(values):,} distinct ones"
+                other = (
+                    f"take {numbers}:{self.column}" if numbers else "name classes in the column, such as low and high"
+                )
+                raise CorpusError(f"column {quoted(self.column)} holds numbers ({what}), not classes: {other}")
+        return examples
 
 
 class WordLabel(_Column):
@@ -147,28 +162,6 @@ def _no_column(column: str, what: str, known: Iterable[str], *, others: Collecti
     if column in others:
         hint = f"it labels {'sentences or spans' if what == 'word' else 'words'}; {hint}"
     return CorpusError(f"no {what} has a label in column {quoted(column)}: {hint}")
-
-
-def _classes(examples: Examples, column: str, *, numbers: str | None = None) -> Examples:
-    """The same items, whose labels are classes.
-
-    Args:
-        examples: the items.
-        column: what their labels are called.
-        numbers: the task for numbers of such items, if there is one.
-
-    Raises:
-        CorpusError: the labels are numbers, more than 20 distinct ones or some that are not whole.
-    """
-    examples = examples.without_ignored()
-    values = [value for value in examples.values if value not in IGNORED]
-    if values and all(map(_NUMBER.fullmatch, values)):
-        fraction = next((value for value in values if not _WHOLE.fullmatch(value)), None)
-        if fraction is not None or len(values) > _MOST_NUMBERS:
-            what = f"{quoted(fraction)} among them" if fraction is not None else f"{len(values):,} distinct ones"
-            remedy = f"take {numbers}:{column}" if numbers else "name classes in the column, such as low and high"
-            raise CorpusError(f"column {quoted(column)} holds numbers ({what}), not classes: {remedy}")
-    return examples
 
 
 def _among(kind: type[_Column], argument: str, *shown: str) -> ProbeFamily:

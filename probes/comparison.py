@@ -42,6 +42,7 @@ from bertology import comparison
 from bertology.comparison import AttentionComparison, EncoderComparison, EncoderPair, VectorComparison
 from bertology.corpora import Corpus, Sentences
 from bertology.errors import CorpusError, ModelError, listed
+from bertology.families.request import parse_names
 from bertology.geometry import similarity
 from bertology.geometry.probes import TextItems
 from bertology.measures import Metric, share_metric, sum_metric
@@ -71,14 +72,14 @@ class ComparedVectors(VectorComparison):
     @property
     def compares_layers(self) -> bool:
         """CKA is with every layer of the reference."""
-        return "cka" in self._names
+        return "cka" in parse_names(self.measures)
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
         """Likeness by every measure, anisotropy of both, and how far words have moved."""
         about = "of model and reference", "words in random order"
         return (
-            *similarity.likeness_metrics(self._names, *about, is_distance=True),
+            *similarity.likeness_metrics(parse_names(self.measures), *about, is_distance=True),
             sum_metric("anisotropy", "mean cosine of the vectors of two words, over all pairs of words"),
             sum_metric("anisotropy_reference", "mean cosine of two words' vectors in the reference, over all pairs"),
             sum_metric("anisotropy_change", "anisotropy of the model minus that of the reference"),
@@ -92,12 +93,9 @@ class ComparedVectors(VectorComparison):
         """Likenesses on the words of test; layers are matched by those of dev."""
         both = model["test"], reference["test"]
         of_sentence = sentences["test"].sentence_of_word[both[0].words]
-        yield from similarity.model_similarity(*both, of_sentence, layers=layers, measures=self._names)
+        measures = parse_names(self.measures)
+        yield from similarity.model_similarity(*both, of_sentence, layers=layers, measures=measures)
         yield from similarity.moves_from_reference(*both, of_sentence, layers=layers)
-
-    @property
-    def _names(self) -> list[str]:
-        return self.measures.replace(" ", "").split(",")
 
 
 @dataclass(frozen=True)

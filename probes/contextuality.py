@@ -23,8 +23,6 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from bertology.activations.layers import LayerVectors
-from bertology.corpora import Sentences
 from bertology.geometry import GeometryProbe
 from bertology.geometry.probes import TextItems
 from bertology.geometry.text import TextStatistics, WordSample
@@ -82,17 +80,15 @@ class Contextuality(GeometryProbe):
 
     def statistics(self, vectors: SplitVectors, sentences: Splits, items: TextItems) -> Iterator[LayerSums]:
         """Statistics by word type, by sentence and of the whole text."""
-        return self._statistics(vectors["test"], sentences["test"])
-
-    def _statistics(self, vectors: LayerVectors, sentences: Sentences) -> Iterator[LayerSums]:
-        words, of_sentence = vectors.words, sentences.sentence_of_word[vectors.words]
-        types = np.where(is_punctuation(sentences, words), -1, sentences.forms.codes[words])
+        text, words = sentences["test"], vectors["test"].words
+        of_sentence = text.sentence_of_word[words]
+        types = np.where(is_punctuation(text, words), -1, text.forms.codes[words])
         sample, _ = WordSample.of(types, of_sentence, least=self.least_sentences)
-        tags = sentences.layers["upos"].codes[words] if "upos" in sentences.layers else None
-        names = sentences.layers["upos"].values if tags is not None else ()
-        documents = sentences.document_of_sentence[of_sentence] if self.clusters == "documents" else None
+        tags = text.layers["upos"].codes[words] if "upos" in text.layers else None
+        names = text.layers["upos"].values if tags is not None else ()
+        documents = text.document_of_sentence[of_sentence] if self.clusters == "documents" else None
         sample = replace(sample, groups=_groups(sample, tags, names))
-        return TextStatistics(of_sentence, sample, tags, documents).measure(vectors)
+        return TextStatistics(of_sentence, sample, tags, documents).measure(vectors["test"])
 
 
 def _groups(sample: WordSample, tags: NDArray[np.int32] | None, names: tuple[str, ...]) -> dict[str, NDArray[np.bool_]]:

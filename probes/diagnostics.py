@@ -35,7 +35,7 @@ _KEPT = 2
 _ROLES = re.compile(r"(?P<head>.*?)(?P<clause>\bwhich (?P<object>.+) the (?P<subject>.+) had)$")
 _CPRAG, _ROLE = "CPRAG-102", "ROLE-88"
 _CANDIDATES = ("expected", "within_category", "between_category")
-_Found = Iterator[ClozeItem | LeftOut]
+_Found = Iterable[ClozeItem | LeftOut]
 
 
 def _cprag(sets: Diagnostics) -> _Found:
@@ -110,11 +110,6 @@ def _pocket_negation() -> _Found:
     for item in pocket.fact_prompts():
         yield replace(item, id=f"{item.id}-affirmative", group="affirmative", other="")
         yield ClozeItem(f"{item.id}-negated", item.id, "negated", item.other, item.rivals[0], rivals=(item.answer,))
-
-
-def _pocket_role() -> _Found:
-    """A verb between those who can do it and what it is done to. Sentences of one verb are one cluster."""
-    yield from pocket.role_prompts()
 
 
 # Changes of a context.
@@ -226,7 +221,7 @@ _KINDS = (
     PsycholinguisticDiagnostics(
         "diagnostics:role",
         "Is a verb more probable where the roles fit it than where they are reversed?",
-        "contexts", _CHOICE, _ROLE, _role, _pocket_role, clusters="pairs of contexts",
+        "contexts", _CHOICE, _ROLE, _role, pocket.role_prompts, clusters="pairs of contexts",
     ),
     PsycholinguisticDiagnostics(
         "diagnostics:role_words",

@@ -139,8 +139,12 @@ class EraseAndPredict(CausalProbe):
         from bertology.causal.erasing import erase_and_predict
 
         texts: dict[str, Sentences] = {split: self._sample(sentences[split], split) for split in self.reads}
-        own = _labels(self.of, texts, within=self._within)
-        others = {name: _labels(name, texts) for name in self._others(texts)}
+        within = self.within if self.within is not None else "upos" if self.of.startswith("feats:") else ""
+        own = _labels(self.of, texts, within=within)
+        tasks = self.others
+        if not tasks:
+            tasks = tuple(one for one in _OTHERS if one != self.of and all(_has(one, text) for text in texts.values()))
+        others = {name: _labels(name, texts) for name in tasks}
         groups = {}
         if self.by in texts["test"].layers:
             tags = texts["test"].layers[self.by]
@@ -158,21 +162,11 @@ class EraseAndPredict(CausalProbe):
             on_long=cast("OnLong", on_long),
         )
 
-    @property
-    def _within(self) -> str:
-        return self.within if self.within is not None else "upos" if self.of.startswith("feats:") else ""
-
     def _pairs(self) -> list[causal.PatchPair]:
         return causal.agreement_pairs(self.agreement, most=500)
 
     def _sample(self, sentences: Sentences, split: str) -> Sentences:
         return sampled_sentences(sentences, self.most_words // (1 + (split != "train")))
-
-    def _others(self, texts: Splits) -> Sequence[str]:
-        """Tasks of other labels, of which the text has some."""
-        if self.others:
-            return self.others
-        return [name for name in _OTHERS if name != self.of and all(_has(name, text) for text in texts.values())]
 
 
 def _has(task: str, text: Sentences) -> bool:
@@ -197,22 +191,16 @@ def _labels(task: str, texts: Splits, *, within: str = "") -> WordLabels:
         place = np.array([values.index(value) if value in values else -1 for value in of_split.values], dtype=np.int64)
         codes[split] = np.full(texts[split].n_words, -1, dtype=np.int64)
         codes[split][of_split.words] = place[of_split.codes]
-    return WordLabels(codes, values, _groups(within, texts) if within else None)
-
-
-def _groups(layer: str, texts: Splits) -> dict[str, NDArray[np.int64]]:
-    """``[word]`` by split codes of the values of a layer, the same in all splits; 0 of words without."""
-    known: dict[str, int] = {}
-    groups = {}
-    for split, text in texts.items():
-        if layer not in text.layers:
-            raise CorpusError(
-                f"{split} has no layer {quoted(layer)}, within which to erase: leave within out, or empty"
-            )
-        tags = text.layers[layer]
-        codes = np.array([*(known.setdefault(value, len(known) + 1) for value in tags.values), 0], dtype=np.int64)
-        groups[split] = codes[tags.codes]
-    return groups
+    known: dict[str, int] = {}  # codes of the values of the layer, the same in all splits; 0 for words without
+    groups: dict[str, NDArray[np.int64]] = {}
+    for split, text in texts.items() if within else ():
+        if within not in text.layers:
+            problem = f"{split} has no layer {quoted(within)}, within which to erase"
+            raise CorpusError(f"{problem}: leave within out, or empty")
+        tags = text.layers[within]
+        numbers = np.array([*(known.setdefault(value, len(known) + 1) for value in tags.values), 0], dtype=np.int64)
+        groups[split] = numbers[tags.codes]
+    return WordLabels(codes, values, groups or None)
 
 
 @dataclass(frozen=True)

@@ -24,10 +24,9 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bertology.activations.layers import LayerVectors
-from bertology.corpora import ParallelText, Sentences
+from bertology.corpora import ParallelText
 from bertology.errors import CorpusError, NameNotFoundError
 from bertology.geometry import GeometryProbe, alignment, languages
 from bertology.geometry.probes import TextItems
@@ -188,7 +187,13 @@ class Translation(GeometryProbe):
 
     def items(self, sentences: Splits, words: SplitWords | None = None) -> TextItems:
         """All words of sentences with gold links."""
-        every = alignment.translated_words(sentences["test"], self._types(sentences["test"]))
+        test = sentences["test"]
+        if (layer := test.forms if self.by == "form" else test.layers.get("lemma")) is None:
+            raise CorpusError("words have no lemmas: leave by=lemma out, or give treebanks")
+        _, codes = np.unique([value.casefold() for value in layer.values], return_inverse=True)
+        types = np.append(codes, -1)[layer.codes]
+        types[is_punctuation(test, np.arange(test.n_words))] = -1
+        every = alignment.translated_words(test, types)
         if words is not None:
             every = [one.readable(words["test"]) for one in every]
         answerable, dice, asked = [one.answerable(self.folds) for one in every], np.random.default_rng(0), []
@@ -213,15 +218,6 @@ class Translation(GeometryProbe):
         else:
             right = [alignment.by_dictionary(one, self.folds) for one in items.data]
         return alignment.translation_scores("type", right, items.data)
-
-    def _types(self, sentences: Sentences) -> NDArray[np.int64]:
-        layer = sentences.forms if self.by == "form" else sentences.layers.get("lemma")
-        if layer is None:
-            raise CorpusError("words have no lemmas: leave by=lemma out, or give treebanks")
-        _, codes = np.unique([value.casefold() for value in layer.values], return_inverse=True)
-        types = np.append(codes, -1)[layer.codes]
-        types[is_punctuation(sentences, np.arange(sentences.n_words))] = -1
-        return np.asarray(types, dtype=np.int64)
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from bertology.families.request import parse_names
 from bertology.geometry import GeometryProbe, layer_similarity
 from bertology.geometry.probes import TextItems
 from bertology.geometry.similarity import identity, likeness_metrics
@@ -45,7 +46,7 @@ class LayerSimilarity(GeometryProbe):
         """Likeness with the layer before and with each other one, by every measure; and how far words move."""
         about = "with the layer read before or that of the group", "words of one layer in random order"
         return (
-            *likeness_metrics(self._names, *about),
+            *likeness_metrics(parse_names(self.measures), *about),
             share_metric("identity", "share of words nearest to the mean vector that their type has in layer 0"),
             sum_metric("cosine_previous", "mean cosine of a word's vectors in this layer and the one read before"),
             sum_metric("moved_previous", "mean ‖x − y‖ / ‖y‖, x a word's vector in this layer, y in the one before"),
@@ -55,12 +56,8 @@ class LayerSimilarity(GeometryProbe):
         """Likenesses of all pairs of the layers that are read, and of each with layer 0."""
         read, text = vectors["test"], sentences["test"]
         of_sentence = text.sentence_of_word[read.words]
-        yield from layer_similarity(read, of_sentence, measures=self._names)
+        yield from layer_similarity(read, of_sentence, measures=parse_names(self.measures))
         yield from identity(read, text.forms.codes[read.words], of_sentence)
-
-    @property
-    def _names(self) -> list[str]:
-        return self.measures.replace(" ", "").split(",")
 
 
 PROBE = LayerSimilarity()

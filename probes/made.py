@@ -11,13 +11,12 @@
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bertology.cloze import ClozeItem, ClozeItems, ClozeProbe
 from bertology.corpora import Sentences
@@ -132,6 +131,9 @@ class NumberSubwords(GeometryProbe):
 
     def statistics(self, vectors: SplitVectors, sentences: Splits, items: TextItems) -> Iterator[LayerSums]:
         """Errors of each layer, by whether a number has as many subwords as its successor."""
+        from bertology.readouts import ArrayFeatures  # imports torch
+        from bertology.readouts.linear import NumberTargets, RidgeRegression
+
         values, lengths = items.data, dict[int, int]()
         for split, of_split in values.items():
             of_words = items.n_subwords[split][items.words[split]]
@@ -143,7 +145,16 @@ class NumberSubwords(GeometryProbe):
         uneven = np.array([lengths[value] != lengths[value + 1] for value in pairs.tolist()])
         _, ranges = np.unique(pairs // _RANGE, return_inverse=True)
         yield mean_sums("uneven_neighbours", np.tile(uneven, (len(layers), 1)), ranges, kind="ranges", layers=layers)
-        errors = np.abs(_predicted(vectors, values) - test)
+        predicted = []  # by ridge regression whose strength does best on dev
+        targets, of_dev = (
+            NumberTargets(values["train"][None].astype(np.float64)),
+            values["dev"][None].astype(np.float64),
+        )
+        for layer in layers:
+            train, dev, read = (ArrayFeatures(vectors[split].of(layer)[None]) for split in ("train", "dev", "test"))
+            fitted = RidgeRegression().fit(train, targets, dev=dev, dev_values=of_dev, device="cpu")
+            predicted.append(fitted.predict(read)[0, 0])
+        errors = np.abs(np.stack(predicted) - test)
         _, ranges = np.unique(test // _RANGE, return_inverse=True)
         about: Any = {"n_clusters": int(ranges.max()) + 1, "kind": "ranges", "layers": layers}
         yield mean_sums("absolute_error", errors, ranges, **about)
@@ -158,20 +169,6 @@ class NumberSubwords(GeometryProbe):
         n = np.maximum(n_uneven + n_even, 1)
         additional = over - n_uneven * (over + other_over) / n
         yield ratio_sums("additional_error", additional, n_uneven * n_even / n, "ranges", layers=layers)
-
-
-def _predicted(vectors: SplitVectors, values: Mapping[str, NDArray[np.int64]]) -> NDArray[np.float64]:
-    """``[layer, item]`` values of the numbers of test, by ridge regression whose strength does best on dev."""
-    from bertology.readouts import ArrayFeatures  # imports torch
-    from bertology.readouts.linear import NumberTargets, RidgeRegression
-
-    predicted = []
-    targets, numbers = NumberTargets(values["train"][None].astype(np.float64)), values["dev"][None].astype(np.float64)
-    for layer in vectors["test"].layers:
-        train, dev, test = (ArrayFeatures(vectors[split].of(layer)[None]) for split in ("train", "dev", "test"))
-        fitted = RidgeRegression().fit(train, targets, dev=dev, dev_values=numbers, device="cpu")
-        predicted.append(fitted.predict(test)[0, 0])
-    return np.stack(predicted)
 
 
 COMPARISONS = ProbeFamily.among(

@@ -21,10 +21,8 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
-from bertology.corpora import Sentences
 from bertology.errors import FitError, NameNotFoundError, listed, quoted
 from bertology.geometry import GeometryProbe, roles
 from bertology.geometry.probes import TextItems
@@ -33,7 +31,6 @@ from bertology.measures.sums import LayerSums
 from bertology.probing import GeometryCounts, Splits
 from bertology.probing.items import SplitVectors, SplitWords
 
-Integers = NDArray[np.int64]
 _TREES = ("tree", "shuffled_tree", "random_tree")
 _SCHEMES = {
     "tree": "the tree as roles",
@@ -82,8 +79,13 @@ class RolesAndFillers(GeometryProbe):
     def items(self, sentences: Splits, words: SplitWords | None = None) -> TextItems:
         """All words of random sentences, which have trees where these are asked about."""
         if words is None:
-            self._check()
-            chosen = {split: self._sample(split, text) for split, text in sentences.items()}
+            for name in self._names:
+                if name not in _SCHEMES:
+                    raise NameNotFoundError(f"unknown scheme of roles {quoted(name)}: there are {listed(_SCHEMES)}")
+            chosen = {}
+            for split, text in sentences.items():
+                most = self.most_sentences if split == "train" else self.most_sentences // 2
+                chosen[split] = np.sort(np.random.default_rng(0).permutation(len(text))[:most])
             for split, numbers in chosen.items() if self._has_trees else ():
                 roles.tree_paths(sentences[split], numbers.tolist(), trees=self.trees)
             of_words = {split: text.sentence_of_word for split, text in sentences.items()}
@@ -111,16 +113,6 @@ class RolesAndFillers(GeometryProbe):
     @property
     def _has_trees(self) -> bool:
         return any(name in _TREES for name in self._names)
-
-    def _check(self) -> None:
-        for name in self._names:
-            if name not in _SCHEMES:
-                raise NameNotFoundError(f"unknown scheme of roles {quoted(name)}: there are {listed(_SCHEMES)}")
-
-    def _sample(self, split: str, sentences: Sentences) -> Integers:
-        """Numbers of sentences at random, ascending."""
-        most = self.most_sentences if split == "train" else self.most_sentences // 2
-        return np.sort(np.random.default_rng(0).permutation(len(sentences))[:most])
 
 
 PROBE = RolesAndFillers()

@@ -333,7 +333,7 @@ def prune_stored(
         older_than_days: only entries that were not written or opened for so many days.
         only_unfinished: only entries whose extraction is unfinished.
         models: copies of models, and only these.
-        dry_run: delete nothing, and return what would be deleted.
+        dry_run: delete nothing; only find what would be deleted.
         confirm: called before deletion with what is to be deleted, if anything is; raises to keep it.
     """
     from filelock import FileLock, Timeout

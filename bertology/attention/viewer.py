@@ -172,19 +172,20 @@ def view(
     Args:
         sentence: a text, or an annotated sentence: if it has heads, its dependencies are drawn as well. Several in a
             list, at most two, are shown side by side; there a list of words is a text as well.
-        second: one that follows, read with the first as the pair that the model takes.
-        target: of an encoder-decoder (T5, BART), the text that its decoder reads: the page then shows cross-attention,
-            from the target to the sentence, and both texts' own.
+        second: a second text, read with the first as the pair that the model takes.
+        target: text that the decoder of an encoder-decoder (T5, BART) reads: the page then shows cross-attention, from
+            the target to the sentence, and both texts' own.
         model: ``pocket``, a folder, a hub id, a loaded encoder, or a transformers model and its tokenizer. Two in a
             list are shown side by side.
         layers: from 1; all, or those of ``heads``, when left out.
-        heads: names such as ``L8H10``, in a sequence or with commas; all when left out.
-        level: shown first, ``word`` or ``piece``; the page switches between them.
-        weights: shown first, ``raw`` or ``norm`` (‖α f(x)‖, Kobayashi et al. 2020); the page switches between them
-            where the model's family is known. For long sentences a page holds only the level and weights given here.
+        heads: names with commas, ``L8H10,L3H2``, or in a sequence; all when left out.
+        level: ``word`` or ``piece``, whichever is shown first; the page switches between them.
+        weights: ``raw`` or ``norm`` (‖α f(x)‖, Kobayashi et al. 2020), whichever are shown first; the page switches
+            between them where the model's family is known. For long sentences a page holds only the level and weights
+            given here.
         threshold: weights below it are not drawn at first, a share of 1; by norm, of the strongest.
-        language: of texts, by whose rules words are found (:func:`bertology.corpora.sentence_of_text`).
-        split_at_spaces: words of texts are what white space parts.
+        language: language of the texts, such as ``en``, whose rules find their words.
+        split_at_spaces: whether words are separated by spaces instead.
 
     Returns:
         The page: shows itself in a notebook, and has ``.save(path)``.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import json
 import os
@@ -10,6 +11,9 @@ import shutil
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
+from itertools import pairwise
 from pathlib import Path
 from types import NoneType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_args
@@ -50,6 +54,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     },
     "n_best": {"min": 1},
     "older_than_days": {"min": 0},
+    "only_unfinished": {"flags": "--unfinished/--no-unfinished"},
     "open_page": {"flags": "--open"},
     "out": {"flags": "--out -o"},
     "patience": {"metavar": "SECONDS", "min": 1},
@@ -79,13 +84,6 @@ _OPTIONS: dict[str, dict[str, Any]] = {
 docstring describes none. A flag that is named here has no negation."""
 
 
-_OF_TEXTS: dict[str, tuple[Any, Any, str]] = {
-    "language": (str, None, "Language of the text, such as en or zh, whose rules split it into words."),
-    "split_at_spaces": (bool, False, "The words of the text are separated by spaces."),
-}
-"""Settings of commands that read a text: type, default and help."""
-
-
 @dataclass(frozen=True)
 class Command:
     """A function as a command; its options are the keyword-only parameters, and the settings it takes as a mapping."""
@@ -94,11 +92,14 @@ class Command:
     page: str
     """The page of the documentation that explains it."""
     examples: tuple[str, ...]
-    settings: Sequence[str] = ()
-    """Settings of :class:`~bertology.families.request.ProbeRequest`, where type, default and help are described, or of
-    texts."""
-    changed: Mapping[str, Any] | None = None
-    """Defaults of this command's own by setting, or a default and a help text."""
+    settings: Sequence[str]
+    """Settings of :class:`~bertology.families.request.ProbeRequest`, where type, default and help are described."""
+    of: Mapping[str, str]
+    """Further options by the function whose parameters they are, or the class whose fields they are, ``module:name``,
+    which has their type, default and help; ``name=--flags`` where they go by another name. Arguments that a command
+    does not describe itself are described there."""
+    changed: Mapping[str, Any]
+    """Defaults of this command's own by option, or a default and a help text."""
 
     @property
     def summary(self) -> str:
@@ -107,14 +108,21 @@ class Command:
 
     def add(self, app: typer.Typer, name: str) -> None:
         """Add the command to an application."""
-        about, _, listed = str(inspect.getdoc(self.function)).partition("\n\nArgs:\n")
-        parts = re.split(r"^ {4}(\w+): ", listed, flags=re.MULTILINE)
-        described = {name: " ".join(text.split()) for name, text in zip(parts[1::2], parts[2::2], strict=True)}
+        about, described = _described(str(inspect.getdoc(self.function)))
         signature = inspect.signature(self.function, eval_str=True)
         own = [one for one in signature.parameters.values() if one.kind is not one.VAR_KEYWORD]
         n_first = sum(one.kind is one.POSITIONAL_OR_KEYWORD for one in own) + 1  # settings follow the first option
+        options, flags = list[inspect.Parameter](), {one: extra.get("flags", "") for one, extra in _OPTIONS.items()}
+        for setting in self.settings:
+            options.append(self._option(setting, *_of_setting(setting), flags=flags.get(setting, "")))
+        for path, names in self.of.items():
+            known = _parameters(path)
+            for one, _, other in (written.partition("=") for written in names.split()):
+                extra = {**_OPTIONS.get(one, {}), "flags": other or flags.get(one, "")}
+                options.append(self._option(one, *known[one], **extra))
+            described = {one: _plain(text) for one, (*_, text) in known.items()} | described
         parameters = [_own(one, described) for one in own]
-        parameters[n_first:n_first] = [_of_setting(name, self.changed or {}) for name in self.settings]
+        parameters[n_first:n_first] = options
 
         def function(**given: Any) -> None:
             self.function(**given)
@@ -122,6 +130,16 @@ class Command:
         function.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         function.__annotations__ = {one.name: one.annotation for one in parameters}
         app.command(name, help=about, epilog=closing(self.page, *self.examples) if self.page else None)(function)
+
+    def _option(self, name: str, kind: Any, default: Any, text: str, **extra: Any) -> inspect.Parameter:
+        """An option from what is described elsewhere, and the command's own default and help."""
+        flags = extra.pop("flags", "").split()
+        if name in self.changed:
+            own = self.changed[name]
+            default, text = own if isinstance(own, tuple) else (own, text)
+        option = typer.Option(*flags, **{**extra, "help": _plain(text)})
+        annotation: Any = Annotated[kind | None if default is None else kind, option]
+        return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
 def _own(one: inspect.Parameter, described: Mapping[str, str]) -> inspect.Parameter:
@@ -138,24 +156,58 @@ def _own(one: inspect.Parameter, described: Mapping[str, str]) -> inspect.Parame
     return one.replace(annotation=Annotated[one.annotation, option])
 
 
-def _of_setting(name: str, changed: Mapping[str, Any]) -> inspect.Parameter:
-    """The option of one setting: a flag, a whole number, or a text that the settings check."""
+def _of_setting(name: str) -> tuple[Any, Any, str]:
+    """Type, default and help of a setting: a flag, a whole number, or a text that the settings check."""
     from bertology.families.request import flat_setting
 
-    if name in _OF_TEXTS:
-        kind, default, text = _OF_TEXTS[name]
+    field = flat_setting(name)
+    parts = [part for part in get_args(field.annotation) if part is not NoneType]
+    is_number = field.annotation is int or (parts and all(int in (part, *get_args(part)[:1]) for part in parts))
+    kind = bool if field.annotation is bool else int if is_number else str
+    return kind, "pocket" if field.is_required() else field.get_default(), str(field.description)
+
+
+def _described(doc: str) -> tuple[str, dict[str, str]]:
+    """A docstring up to its arguments, and what it says of each."""
+    about, _, listed = doc.partition("\n\nArgs:\n")
+    parts = re.split(r"^ {4}(\w+): ", listed.partition("\n\n")[0], flags=re.MULTILINE)
+    return about, {name: " ".join(text.split()) for name, text in zip(parts[1::2], parts[2::2], strict=True)}
+
+
+def _plain(text: str) -> str:
+    """A description without markup."""
+    return " ".join(re.sub(r":\w+:(?=`)|`\"?|\"?`|\*(\w+)\*", r"\1", text).split())
+
+
+@cache
+def _parameters(path: str) -> dict[str, tuple[Any, Any, str]]:
+    """Type, default and help of all parameters of a function, or fields of a class.
+
+    They are read from the source, since what commands call takes seconds to import.
+    """
+    module, _, place = path.partition(":")
+    spec: Any = find_spec(module)
+    found: Any = ast.parse(spec.loader.get_source(module))
+    for name in place.split("."):
+        *_, found = (one for one in found.body if getattr(one, "name", "") == name)
+    if isinstance(found, ast.ClassDef):
+        fields: list[Any] = [both for both in pairwise(found.body) if isinstance(both[0], ast.AnnAssign)]
+        described = {
+            one.target.id: ast.literal_eval(after.value) for one, after in fields if isinstance(after, ast.Expr)
+        }
+        rows = [(one.target.id, one.annotation, one.value) for one, _ in fields]
     else:
-        field = flat_setting(name)
-        default, text = None if field.is_required() else field.get_default(), str(field.description)
-        parts = [part for part in get_args(field.annotation) if part is not NoneType]
-        is_number = field.annotation is int or (parts and all(int in (part, *get_args(part)[:1]) for part in parts))
-        kind = bool if field.annotation is bool else int if is_number else str
-    if name in changed:
-        default, text = changed[name] if isinstance(changed[name], tuple) else (changed[name], text)
-    kind = kind | None if default is None else kind
-    plain = " ".join(re.sub(r"`|\*(\w+)\*", r"\1", text).split())
-    option = typer.Option(*_OPTIONS.get(name, {}).get("flags", "").split(), help=plain)
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option])
+        every, (_, described) = found.args, _described(str(ast.get_docstring(found)))
+        required = [None] * (len(every.args) - len(every.defaults))
+        defaults = zip(every.args + every.kwonlyargs, [*required, *every.defaults, *every.kw_defaults], strict=True)
+        rows = [(one.arg, one.annotation, value) for one, value in defaults if one.annotation]
+    parameters = {}
+    for name, annotation, value in rows:
+        kind, text = ast.unparse(annotation).removesuffix(" | None"), described.get(name, "")
+        plain: Any = {"bool": bool, "int": int, "float": float, "Path": Path}.get(kind, str)
+        default = inspect.Parameter.empty if value is None else getattr(value, "value", None)  # None for an empty tuple
+        parameters[name] = eval(kind) if kind.startswith("Literal[") else plain, default, text[:1].upper() + text[1:]
+    return parameters
 
 
 COMMANDS: dict[str, Command] = {}
@@ -163,12 +215,17 @@ COMMANDS: dict[str, Command] = {}
 
 
 def command(
-    page: str = "", *examples: str, name: str = "", settings: str = "", **changed: Any
+    page: str = "",
+    *examples: str,
+    name: str = "",
+    settings: str = "",
+    of: Mapping[str, str] | None = None,
+    **changed: Any,
 ) -> Callable[[Function], Function]:
     """Register a function as a command of its name, or of another; otherwise as :class:`Command`."""
 
     def decorated(function: Function) -> Function:
-        COMMANDS[name or function.__name__] = Command(function, page, examples, settings.split(), changed)
+        COMMANDS[name or function.__name__] = Command(function, page, examples, settings.split(), of or {}, changed)
         return function
 
     return decorated

@@ -22,8 +22,6 @@ MOST_FITS = 20_000
     settings="model corpus reference columns layers seeds controls random_draws pooling dtype stored_dtype device "
     "on_long shared_subwords max_pieces max_items sentences train_split test_split folds annotate revision "
     "checkpoints trust_remote_code",
-    model="pocket",
-    corpus="pocket",
     controls="all",
     reference=(None, "The model that comparison tasks compare --model with: pocket, a folder, or a hub id."),
 )
@@ -56,19 +54,21 @@ def probe(
         settings["random_draws"] = int(draws)
     request = ProbeRequest(tasks=task, readout=readout, pool=pool, **settings)
     results = run_probes(request, out=out, progress=bars(quiet))
-    views = results.overview()
+    _print_tables(format, *([results] if format == "json" else results.overview()))
+    if out is not None:
+        # On standard error, since what is printed may be read by a program.
+        typer.echo(f"tables and plots in {out}", err=True)
+
+
+def _print_tables(format: str, *views: Any) -> None:
+    """Print tables, with colours on a terminal."""
     if format == "table" and sys.stdout.isatty():
         from rich.console import Console
 
         Console().print(*views)
-    elif format == "json":
-        typer.echo(results.to_json(), nl=False)
     else:
-        form = {"table": "to_text", "md": "to_markdown", "csv": "to_csv", "latex": "to_latex"}[format]
-        typer.echo("\n".join(getattr(view, form)() for view in views), nl=False)
-    if out is not None:
-        # On standard error, since what is printed may be read by a program.
-        typer.echo(f"tables and plots in {out}", err=True)
+        forms = {"table": "to_text", "md": "to_markdown", "csv": "to_csv", "latex": "to_latex", "json": "to_json"}
+        typer.echo("\n".join(getattr(view, forms[format])() for view in views), nl=False)
 
 
 @command(
@@ -76,14 +76,13 @@ def probe(
     "bertology compare bert-base-cased tuned/seed-1 --tasks pos,deprel",
     "bertology compare pocket pruned --corpus pocket --measures vectors,weights",
     settings="columns layers controls sentences seeds dtype device",
+    of={"bertology._compare:compare": "tasks measures"},
     controls=("none", "As in `bertology probe`: random, majority …, all or none."),
 )
 def compare(
     models: list[str],
     *,
-    tasks: str = "pos",
     corpus: list[str] | None = None,
-    measures: str = "auto",
     out: Path | None = None,
     format: Literal["text", "csv"] = "text",
     quiet: bool = False,
@@ -96,19 +95,14 @@ def compare(
 
     Args:
         models: The reference, then those compared with it: folders, hub ids.
-        tasks: Tasks with commas: pos,deprel.
         corpus: pocket, which is the default, ud:en_ewt, a folder or a file; or several.
-        measures: auto: all that the models have in common; or names with commas: frozen_probe, vectors, attention,
-            weights, masked_loss, restoring, label_clusters, size_and_speed; or none.
         out: Folder of the run; runs/comparison when left out.
     """
     import bertology
 
     found = bertology.compare(
         *models,
-        tasks=tasks,
         corpus=tuple(corpus or ["pocket"]),
-        measures=measures,
         out=out or Path("runs") / "comparison",
         progress=shows_progress(quiet),
         **{name: value for name, value in settings.items() if value is not None},
@@ -125,20 +119,14 @@ def compare(
     "bertology primer --model pocket --section 3.1",
     "bertology primer --model bert-base-cased --treebank ud:en_ewt",
     settings="model layers seeds dtype device revision trust_remote_code",
-    model="pocket",
+    of={"bertology.primer.run:primer": "sections=--section claims=--claim file=--claims language random quick train"},
+    language=(None, "Language whose corpora the other roles have: en; of embedded models pocket."),
 )
 def primer(
     *,
-    section: str = "",
-    claim: str = "",
-    claims: Path | None = None,
     set_: list[str] | None = None,
     treebank: str | None = None,
     role: list[str] | None = None,
-    language: str | None = None,
-    random: bool = False,
-    quick: bool = False,
-    train: bool = False,
     out: Path | None = None,
     jobs: int | None = None,
     format: Literal["table", "md", "csv", "json", "latex"] = "table",
@@ -152,16 +140,9 @@ def primer(
     compared. Claims whose corpus is not bound or which an encoder cannot be asked are not tested, with the reason.
 
     Args:
-        section: Sections of the primer, with commas: 3.1,4.3; 4 is all of section 4.
-        claim: Claims by their ids, with commas: syntax-middle.
-        claims: YAML file of claims in place of those of the primer.
         set_: Replace a setting of the file of claims: recipe.steps=100; may be repeated.
         treebank: Corpus for the role treebank: ud:en_ewt, a folder or a file.
         role: Corpus for another role, ROLE=CORPUS, such as facts=lama/; may be repeated.
-        language: Language whose corpora the other roles have: en; of embedded models pocket.
-        random: Test the first model with random weights as a further model.
-        quick: At most 200 sentences of a split and 40 items of a group, so that intervals are wider.
-        train: Train models for the claims that need some, such as those on fine-tuning; takes long.
         out: Folder of the run; one in the cache when left out.
     """
     from bertology.families.request import parse_names
@@ -175,28 +156,11 @@ def primer(
             raise BertologyError(f"--role {one}: write ROLE=CORPUS, such as facts=lama/")
         roles[name.strip()] = corpus.strip()
     options = RunOptions(jobs=jobs, retry_failed=True, progress=bars(quiet))
-    asked: dict[str, Any] = {
-        "sections": section,
-        "claims": claim,
-        "file": claims,
-        "changes": set_ or (),
-        "roles": roles,
-        "language": language,
-    }
-    asked |= {"random": random, "quick": quick, "train": train}
-    models = list(parse_names(settings.pop("model")))
     settings = {name: value for name, value in settings.items() if value is not None}
-    shown = shows_progress(quiet)
-    found = test_claims(models, **asked, out=out, options=options, progress=shown, **settings)
-    if format == "table" and sys.stdout.isatty():
-        from rich.console import Console
-
-        Console().print(found)
-    else:
-        form = {"table": "to_text", "md": "to_markdown", "csv": "to_csv", "latex": "to_latex", "json": "to_json"}[
-            format
-        ]
-        typer.echo(getattr(found, form)(), nl=False)
+    how: dict[str, Any] = {"out": out, "options": options, "progress": shows_progress(quiet)}
+    models = list(parse_names(settings.pop("model")))
+    found = test_claims(models, changes=set_ or (), roles=roles, **how, **settings)
+    _print_tables(format, found)
     typer.echo(f"page and tables in {found.folder}", err=True)
 
 
@@ -204,6 +168,7 @@ def primer(
     "how-to/experiments",
     "bertology run experiments/quickstart.yaml",
     "bertology run experiments/quickstart.yaml --set seeds=3 --jobs 4",
+    of={"bertology.runner.run:RunOptions": "retry_failed fail_fast"},
 )
 def run(
     file: Path,
@@ -217,11 +182,10 @@ def run(
     jobs: int | None = None,
     memory: str | None = None,
     shard: str = "1/1",
-    retry_failed: bool = False,
-    fail_fast: bool = False,
     trust_remote_code: bool = False,
     yes: bool = False,
     quiet: bool = False,
+    **settings: Any,
 ) -> None:
     """Run an experiment, or what is left of it; exit status 1 if something could not be computed.
 
@@ -236,8 +200,6 @@ def run(
         slurm: Let dask submit Slurm jobs as defined in this profile (YAML).
         patience: Stop after so many seconds without a dask worker (120; no limit before the first Slurm job).
         shard: Only one part of the cells, for job arrays.
-        retry_failed: Compute failed cells again.
-        fail_fast: Stop at the first failure.
         yes: Do not ask for confirmation, whatever the number of cells.
         quiet: Print only failures and the last line.
     """
@@ -252,10 +214,9 @@ def run(
         jobs=jobs,
         shard=Shard.parse(shard),
         cluster=ClusterChoice(scheduler, slurm, patience),
-        retry_failed=retry_failed,
-        fail_fast=fail_fast,
         echo=(lambda _: None) if quiet else (BarProgress("") if shows_progress(quiet) else silent).line,
         progress=bars(quiet),
+        **settings,
     )
     experiment = load_experiment(file, changes=set_ or (), trust_remote_code=trust_remote_code)
     work = resolve_work(experiment, part=options.shard, is_agreed=None if yes else partial(_confirm_size, file))

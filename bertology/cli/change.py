@@ -19,22 +19,20 @@ _MEASURED_WITH_FILE = ("models", "out", "overwrite", "set_", "device", "quiet")
     "bertology finetune --task pos --model pocket --out tuned --seeds 3",
     "bertology finetune experiments/devlin-2019-layer-choices.yaml",
     settings="model corpus columns train_split test_split device revision trust_remote_code",
-    model="pocket",
-    corpus="pocket",
+    of={
+        "bertology.finetuning._run:finetune": "task recipe sentences",
+        "bertology.finetuning._settings:FineTuneSettings": "layers features",
+    },
     test_split=("test", "Split to score on besides dev."),
+    task=None,
 )
 def finetune(
     context: typer.Context,
     file: Path | None = None,
     *,
-    task: str | None = None,
     out: Path | None = None,
-    recipe: str | None = None,
-    layers: str = "all",
-    features: str = "last",
     seeds: int = 1,
     set_: list[str] | None = None,
-    sentences: int | None = None,
     threads: int | None = None,
     quiet: bool = False,
     **settings: Any,
@@ -48,16 +46,9 @@ def finetune(
 
     Args:
         file: Several fine-tunings, such as experiments/devlin-2019-layer-choices.yaml.
-        task: sentence_label:COLUMN, pair_label:COLUMN, sentence_number:COLUMN, pair_number:COLUMN, pos, ner,
-            word_label:COLUMN, or span: answers as in SQuAD.
         out: Folder for the models, in sub-folders seed-1, …; by default runs/NAME with a FILE.
-        recipe: devlin-2019, mosbach-2021, frozen, hu-2022 or houlsby-2019; chosen by --layers when left out.
-        layers: What is trained: all, frozen:6, top:2, none, lora, ia3, adapters or lstm.
-        features: With --layers none: embeddings, second_to_last, last, sum_last_four, concat_last_four, sum_all,
-            layer:6.
         seeds: Number of runs, with seeds 1, 2, …
         set_: Replace a setting, lr=1e-5, or key of FILE; may be repeated.
-        sentences: Maximum number of sentences of each split; the first ones are used.
     """
     from bertology.finetuning import finetune as finetune_model
     from bertology.finetuning import finetune_grid
@@ -70,10 +61,9 @@ def finetune(
         typer.echo(grid.to_markdown())
         typer.echo(f"models and tables in {grid.path}", err=True)
         return
-    if task is None or out is None:
+    if settings["task"] is None or out is None:
         raise BertologyError("finetune: give --task and --out, or a FILE of fine-tunings")
-    settings |= {"recipe": recipe, "layers": layers, "features": features, "seeds": seeds, "sentences": sentences}
-    tuned = finetune_model(settings.pop("model"), settings.pop("corpus"), task=task, **shared, **settings)
+    tuned = finetune_model(settings.pop("model"), settings.pop("corpus"), seeds=seeds, **shared, **settings)
     typer.echo(tuned.to_markdown())
     typer.echo(f"models in {tuned.path}", err=True)
 
@@ -165,7 +155,7 @@ def pretrain(
     "bertology landscape pocket --out landscape",
     "bertology landscape experiments/hao-2019-landscape.yaml",
     settings="corpus columns device",
-    corpus="pocket",
+    of={"bertology.landscapes._settings:LandscapeFile": "split head"},
 )
 def landscape(
     context: typer.Context,
@@ -173,9 +163,7 @@ def landscape(
     *,
     out: Path | None = None,
     overwrite: bool = False,
-    split: str = "dev",
     sentences: int = 200,
-    head: str | None = None,
     trajectory: list[str] | None = None,
     set_: list[str] | None = None,
     quiet: bool = False,
@@ -191,9 +179,7 @@ def landscape(
             experiments/hao-2019-landscape.yaml.
         out: Folder for table, record and figure; with a FILE, runs/NAME.
         overwrite: Replace an existing landscape.
-        split: Split whose sentences the loss is computed on.
         sentences: Maximum number of sentences; the first ones are used.
-        head: A fine-tuned model's folder, tuned/seed-1: the loss is that of its task, not of masks.
         trajectory: A checkpoint, or a folder with checkpoint-N in it, to project; may be repeated.
         set_: points=21, extent=[-1,1], radius=0.1, iterations=0 …, or a key of FILE; may be repeated.
     """
@@ -211,7 +197,7 @@ def landscape(
     else:
         if out is None:
             raise BertologyError("landscape: give --out, or a FILE that names the models")
-        text = {"split": split, "head": head, "trajectory": trajectory or (), "sentences": sentences}
+        text = {"trajectory": trajectory or (), "sentences": sentences}
         options, folder = {**settings, **text, **changed_settings(set_)}, out
     shown = shows_progress(quiet)
     found = measure(*models, out=folder, overwrite=overwrite, device=device, progress=shown, **options)

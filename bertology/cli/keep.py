@@ -42,14 +42,10 @@ def plan(
     "how-to/cluster",
     "bertology merge shards/1 shards/2 --out runs/whole",
     "bertology merge shards/* --out runs/whole",
+    of={"bertology.runner._verify:merge_runs": ""},
 )
 def merge(runs: list[Path], *, out: Path) -> None:
-    """Put the shards of an experiment together; computes nothing, and needs neither models nor corpora.
-
-    Args:
-        runs: Folders of runs of one experiment, such as its shards.
-        out: Folder for the merged run.
-    """
+    """Put the shards of an experiment together; computes nothing, and needs neither models nor corpora."""
     from bertology.runner import merge_runs
 
     results = merge_runs(runs, out)
@@ -167,33 +163,23 @@ def verify_store() -> None:
     raise typer.Exit(1 if damaged else 0)
 
 
-@command(name="cache prune")
-def prune(
-    *,
-    older_than_days: float = 0.0,
-    unfinished: bool = False,
-    models: bool = False,
-    dry_run: bool = False,
-    yes: bool = False,
-) -> None:
+@command(
+    name="cache prune",
+    of={"bertology.activations.store:prune_stored": "older_than_days only_unfinished models dry_run"},
+)
+def prune(*, yes: bool = False, **settings: Any) -> None:
     """Delete stored activations; they are computed again when needed. Results are not touched.
 
     Prints what would be deleted and asks first. What the store did not write is left alone; so are copies of models
     that were in memory, but for --models: runs on them cannot be repeated without.
 
     Args:
-        older_than_days: Only entries not read for so many days.
-        unfinished: Only unfinished extractions.
-        models: Copies of models in memory, and only these.
-        dry_run: Only print what would be deleted.
         yes: Delete without asking.
     """
     from bertology.activations.store import prune_stored
 
     ask = (lambda _: None) if yes else _ask
-    gone = prune_stored(
-        older_than_days=older_than_days, only_unfinished=unfinished, models=models, dry_run=dry_run, confirm=ask
-    )
+    gone, dry_run = prune_stored(confirm=ask, **settings), settings["dry_run"]
     if dry_run or yes:
         typer.echo("".join(f"{_line(entry)}\n" for entry in gone), nl=False)
     typer.echo(f"{'would free' if dry_run else 'freed'} {_sum(gone)}")

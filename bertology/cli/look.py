@@ -47,8 +47,8 @@ _BETWEEN = " ||| "
     "how-to/cloze",
     'bertology cloze "The capital of France is {mask}."',
     'bertology cloze "The dogs {mask}." --candidates run,runs --layers 0-4',
-    settings="layers model language split_at_spaces device revision trust_remote_code",
-    model="pocket",
+    settings="layers model device revision trust_remote_code",
+    of={"bertology.corpora._words:sentence_of_text": "language split_at_spaces"},
 )
 def cloze(
     text: str,
@@ -201,20 +201,15 @@ def _about_model(model: str) -> list[str]:
     "how-to/heads",
     'bertology attention "The keys to the cabinet are lost." --out attention.html',
     'bertology attention "The keys are lost." --head L2H1 --out head.svg',
-    settings="columns language split_at_spaces device revision trust_remote_code",
+    settings="columns device revision trust_remote_code",
+    of={"bertology.attention.viewer:view": "language split_at_spaces second target heads level weights threshold"},
 )
 def attention(
     texts: list[str] | None = None,
     *,
-    second: str | None = None,
-    target: str | None = None,
     model: list[str] | None = None,
     layers: str = "all",
-    heads: str | None = None,
     head: str | None = None,
-    level: Literal["word", "piece"] = "word",
-    weights: Literal["raw", "norm"] = "raw",
-    threshold: float = 0.0,
     gold: str | None = None,
     sentence: str | None = None,
     out: Path | None = None,
@@ -227,15 +222,9 @@ def attention(
 
     Args:
         texts: A sentence, or two side by side; omit it with --gold.
-        second: A second sentence, encoded with the first as a pair.
-        target: Decoder input for T5 or BART: shows cross-attention to the sentence.
         model: pocket (default), a folder, or a hub id; two to see them side by side.
         layers: all, 1-6, or 3,5,-1; from 1.
-        heads: Only these heads, by layer and number: L8H10,L3H2.
         head: One head, such as L8H10, as a labelled heatmap.
-        level: Initial view: attention between words, or subwords.
-        weights: Initial view: raw weights, or norm-weighted (Kobayashi et al. 2020).
-        threshold: Weights below this are hidden at first: 0.1 is 10 %.
         gold: Treebank with the sentence, whose dependencies are drawn.
         sentence: Id of the sentence in --gold's test split.
         out: The file to write: attention.html; with --head .svg, .pdf or .png.
@@ -249,29 +238,20 @@ def attention(
     path = out or Path("attention.html" if head is None else "attention.svg")
     if is_page(path) != (head is None):
         raise typer.BadParameter(f"{path}: a figure (.svg, .pdf or .png) goes with --head L2H1, a page (.html) without")
-    if head is not None and (heads is not None or threshold):
+    if head is not None and (settings["heads"] is not None or settings["threshold"]):
         raise typer.BadParameter("--heads and --threshold are of a page, --head draws one head as a figure")
     columns = settings.pop("columns")
-    of_text = {name: settings.pop(name) for name in ("language", "split_at_spaces")}
+    loading = {name: settings.pop(name) for name in ("device", "revision", "trust_remote_code")}
     parsed = [_of_treebank(gold, sentence, columns)] if gold is not None or sentence is not None else []
     if bool(texts) == bool(parsed):
         raise typer.BadParameter("give a sentence, or the treebank and id of one with --gold and --sentence")
     names = model or ["pocket"]
-    encoders = [load_encoder(name, **settings) for name in names]
+    encoders = [load_encoder(name, **loading) for name in names]
     # None for all layers, so that heads alone can choose them.
     depth = min(encoder.n_layers for encoder in encoders)
-    page = view(
-        parsed or list(texts or ()),
-        second,
-        target=target,
-        model=encoders,
-        layers=None if layers.strip().lower() == "all" else parse_layers(layers, depth),
-        heads=heads if head is None else head,
-        level=level,
-        weights=weights,
-        threshold=threshold,
-        **of_text,
-    )
+    chosen = None if layers.strip().lower() == "all" else parse_layers(layers, depth)
+    settings["heads"] = head or settings["heads"]
+    page = view(parsed or list(texts or ()), model=encoders, layers=chosen, **settings)
     if head is None:
         page.save(path)
         by_layer = page.reading.heads
@@ -300,18 +280,16 @@ def _of_treebank(gold: str | None, name: str | None, columns: str | None) -> Sen
     "how-to/trees",
     'bertology tree "The keys to the cabinet are lost."',
     "bertology tree --sentence test-1 --corpus pocket --out tree.svg",
-    settings="model corpus columns language split_at_spaces pooling device revision trust_remote_code",
-    model=(None, "A folder, or a hub id; pocket, or the model of --probe, when left out."),
-    corpus=(None, "Treebank to fit the probe on: pocket, or that of --probe, when left out."),
-    pooling=(None, "A word's vector from its subwords': mean, first or last; mean, or as --probe has."),
+    settings="columns device revision trust_remote_code",
+    of={
+        "bertology.parsing:ParseRequest": "layer model corpus probe rank pooling",
+        "bertology.corpora._words:sentence_of_text": "language split_at_spaces",
+    },
 )
 def tree(
     text: str | None = None,
     *,
-    layer: int | None = None,
-    probe: Path | None = None,
     sentence: str | None = None,
-    rank: int | None = None,
     picture: Literal["arcs", "depths", "distances"] = "arcs",
     out: Path | None = None,
     format: Literal["table", "conllu", "tikz", "displacy"] = "table",
@@ -324,10 +302,7 @@ def tree(
 
     Args:
         text: A sentence; omit it with --sentence.
-        layer: 0 is the embeddings; -1 the last layer; the best on dev when left out.
-        probe: Use a fitted probe: its file, or the folder of a run.
         sentence: Id of a sentence of the corpus' test split, drawn beside its gold tree.
-        rank: Rank of a probe that is fitted now.
         picture: What a picture shows.
         out: Picture to write: a .svg, .png or .tex file.
     """
@@ -339,7 +314,7 @@ def tree(
     if out is not None and out.suffix not in (".svg", ".png", ".tex"):
         raise typer.BadParameter(f"{out}: name a .svg, .png or .tex file", param_hint="--out")
     of_text = {name: settings.pop(name) for name in ("language", "split_at_spaces")}
-    request = ParseRequest(layer=layer, probe=probe, rank=rank, **settings)
+    request = ParseRequest(**settings)
     if (text is None) == (sentence is None):
         raise typer.BadParameter("give a sentence, or the id of one with --sentence")
     chosen = sentence_of_request(str(sentence), request) if text is None else sentence_of_text(text, **of_text)
@@ -381,16 +356,14 @@ def _tree_table(reading: TreeReading) -> str:
     "how-to/patching",
     'bertology patch "Dogs [MASK]." --with "Dog [MASK]." --candidates run,runs',
     'bertology patch "A [MASK]." --with "B [MASK]." --candidates a,b --site head',
-    settings="model layers language split_at_spaces dtype device revision trust_remote_code",
-    model="pocket",
+    settings="model layers dtype device revision trust_remote_code",
+    of={"bertology._api:patch": "language split_at_spaces candidates direction"},
 )
 def patch(
     text: str,
     *,
     with_: str,
-    candidates: str,
     site: Literal["hidden_state", "attention_output", "feed_forward_output", "head", "values"] = "hidden_state",
-    direction: Literal["denoise", "noise"] = "denoise",
     format: Format = "table",
     out: Path | None = None,
     **settings: Any,
@@ -401,18 +374,14 @@ def patch(
     the whole other text does (interchange intervention, activation patching).
 
     Args:
-        text: A text with [MASK] in it.
         with_: A text with the same number of words, some of which differ.
-        candidates: The word that fits the text, then the word that fits the other text.
-        site: What is exchanged; head: the output of each head at all places.
-        direction: Patch states of the text into the pass over the other text (denoise), or the reverse (noise).
         out: Page (.html) or figure (.svg, .pdf or .png) to write.
     """
     import bertology
     from bertology._page import is_page
 
     is_page(out)  # an ending of neither is refused before anything is computed
-    found = bertology.patch(text, with_, candidates=candidates, site=site, direction=direction, **settings)
+    found = bertology.patch(text, with_, site=site, **settings)
     print_found(format, [str(found)], lambda: found.to_pandas()[_EFFECTS])
     save_found(found, out, what="effects")
 
@@ -421,16 +390,12 @@ def patch(
     "how-to/patching",
     'bertology attribute "The dogs near the farmer [MASK]." --candidates run,runs',
     'bertology attribute "Dogs [MASK]." --candidates run,runs --out words.html',
-    settings="model language split_at_spaces dtype device revision trust_remote_code",
-    model="pocket",
+    settings="model dtype device revision trust_remote_code",
+    of={"bertology._api:attribute": "language split_at_spaces candidates methods layers baseline"},
 )
 def attribute(
     text: str,
     *,
-    candidates: str,
-    methods: str | None = None,
-    layers: str | None = None,
-    baseline: Literal["mask", "pad"] = "mask",
     format: Format = "table",
     out: Path | None = None,
     **settings: Any,
@@ -441,20 +406,13 @@ def attribute(
     is ‖αf(x)‖ of Kobayashi et al. (2020), mean of the heads, without residual connection and LayerNorm.
 
     Args:
-        text: A text with [MASK] in it.
-        candidates: The word to explain, then the word to compare it with.
-        methods: With commas: integrated_gradients,leave_one_out,…; all that the model allows if left out.
-        layers: Layers of states and attention: all, 0-6, 3,5,-1. Default: embeddings and last block, in a page all.
-        baseline: What replaces words in the baseline of integrated gradients.
-        out: Page (.html) or figure (.svg, .pdf or .png) to write.
+        out: Page (.html; of all layers where none is named) or figure (.svg, .pdf or .png) to write.
     """
     import bertology
     from bertology._page import is_page
 
-    layers = "all" if layers is None and is_page(out) else layers
-    found = bertology.attribute(
-        text, candidates=candidates, methods=methods, layers=layers, baseline=baseline, **settings
-    )
+    settings["layers"] = settings["layers"] or ("all" if is_page(out) else None)
+    found = bertology.attribute(text, **settings)
     print_found(format, [str(found)], lambda: found.to_pandas().drop(columns="question"))
     save_found(found, out, what="scores")
 
@@ -463,26 +421,20 @@ def attribute(
     "how-to/geometry",
     'bertology neighbours "We sat on the bank of the river." --word bank',
     'bertology neighbours "The dog sees." --word dog --layers 2 --out map.html',
-    settings="model corpus columns layers sentences pooling language split_at_spaces dtype device revision "
-    "trust_remote_code",
-    model="pocket",
+    settings="model corpus columns layers sentences pooling dtype device revision trust_remote_code",
+    of={
+        "bertology._api:neighbours": "language split_at_spaces occurrence split tag sense k",
+        "bertology.geometry.neighbours:Neighbours.map": "points others projection",
+    },
     corpus=("pocket", "Corpus to search: pocket, ud:en_ewt, a path."),
 )
 def neighbours(
     text: str | None = None,
     *,
     word: str,
-    occurrence: int | None = None,
-    split: str = "all",
     sentence: str | None = None,
-    tag: str | None = None,
-    sense: str | None = None,
-    k: int = 10,
     format: Format = "table",
     out: Path | None = None,
-    points: int | None = None,
-    others: bool = True,
-    projection: Literal["pca", "tsne"] = "pca",
     quiet: bool = False,
     **settings: Any,
 ) -> None:
@@ -495,16 +447,8 @@ def neighbours(
     Args:
         text: A sentence with the word; omit it with --sentence.
         word: The word whose neighbours are found.
-        occurrence: Number of the occurrence, from 1, if the word occurs several times.
-        split: Splits that are searched, with commas, or all.
         sentence: Id of a sentence of the corpus, instead of a text.
-        tag: The word's own tag, to compare neighbours with.
-        sense: The word's own sense, to compare neighbours with.
-        k: Neighbours in each layer.
         out: Page to write: a map, by layer.
-        points: Maximum number of words on the map: up to 50,000, with t-SNE 5,000.
-        others: Draw a sample of other words too on the map.
-        projection: Projection of the map: principal components, or t-SNE for few words.
     """
     import bertology
     from bertology.corpora import load_corpus
@@ -512,7 +456,8 @@ def neighbours(
 
     if (text is None) == (sentence is None):
         raise typer.BadParameter("give a text, or the id of a sentence of the corpus with --sentence")
-    if out is None and (points is not None or not others or projection != "pca"):
+    of_map = {name: settings.pop(name) for name in ("points", "others", "projection")}
+    if out is None and of_map != {"points": None, "others": True, "projection": "pca"}:
         raise typer.BadParameter("--points, --no-others and --projection are of a map: name its page with --out")
     loaded = load_corpus(settings.pop("corpus"), columns=settings.pop("columns"))
     asked: Any = text
@@ -520,20 +465,9 @@ def neighbours(
         from bertology.parsing import sentence_by_id
 
         asked = sentence_by_id(sentence, loaded, tuple(loaded.splits))
-    found = bertology.neighbours(
-        asked,
-        word,
-        occurrence=occurrence,
-        corpus=loaded,
-        k=k,
-        split=split,
-        tag=tag,
-        sense=sense,
-        progress=shows_progress(quiet),
-        **settings,
-    )
+    found = bertology.neighbours(asked, word, corpus=loaded, progress=shows_progress(quiet), **settings)
     if out is not None:
-        page = found.map(points=points, others=others, projection=projection)
+        page = found.map(**of_map)
         page.save(out)
         typer.echo(f"{out}: {len(page.words):,} words in {len(found.layers)} layers", err=True)
     if loaded.notes.get("annotation") == BY_SPACES and not settings["split_at_spaces"]:
@@ -582,7 +516,8 @@ def _neighbours_lines(found: Neighbours) -> list[str]:
     "how-to/geometry",
     'bertology align "Oscar has seen it." "Сази пида гилогане."',
     "bertology align --file pairs.txt --format pharaoh",
-    settings="model pooling split_at_spaces dtype device revision trust_remote_code",
+    settings="model pooling dtype device revision trust_remote_code",
+    of={"bertology._api:align": "split_at_spaces layer method distortion language"},
     model=("bilingual", "bilingual, a folder, or a hub id."),
 )
 def align(
@@ -590,10 +525,6 @@ def align(
     translation: str | None = None,
     *,
     file: Path | None = None,
-    layer: int | None = None,
-    method: Literal["argmax", "itermax", "match"] = "argmax",
-    distortion: float = 0.0,
-    language: str | None = None,
     format: Literal["table", "pharaoh", "csv", "json"] = "table",
     out: Path | None = None,
     **settings: Any,
@@ -607,10 +538,6 @@ def align(
         text: A text; omit it with --file.
         translation: Its translation.
         file: Align the lines of this file instead: TEXT ||| TRANSLATION.
-        layer: 0 is the embeddings, -1 the last. Default: two thirds of the depth.
-        method: Alignment method of SimAlign.
-        distortion: Penalty on similarity for distance in relative position, from 0 to 1.
-        language: Languages of text and translation, such as en,de, whose rules split words.
         format: What to print; for a file pharaoh: a line of links i-j for each line.
         out: Page (.html) or figure (.svg, .pdf or .png) to write.
     """
@@ -624,10 +551,8 @@ def align(
         raise typer.BadParameter("it shows one pair: give a text and its translation", param_hint="--out")
     pairs = [(str(text), str(translation))] if file is None else _pairs(file)
     firsts, seconds = map(list, zip(*pairs, strict=True))
-    layers = "all" if layer is None or is_shown else (layer,)
-    found = bertology.align(
-        firsts, seconds, layers=layers, layer=layer, method=method, distortion=distortion, language=language, **settings
-    )
+    layers = "all" if settings["layer"] is None or is_shown else (settings["layer"],)
+    found = bertology.align(firsts, seconds, layers=layers, **settings)
 
     def frame() -> pd.DataFrame:
         import pandas as pd

@@ -118,7 +118,19 @@ class _Comparison(WordsFamily):
         found: Sequence[LayerSums] | Sequence[HeadRatios]
         with named_task(probe):
             if isinstance(probe, VectorComparison):
-                found, counts, n_clusters, pairs = _measure_vectors(probe, cells, job, pairs)
+                texts, layers = job.pair.texts(probe.reads), other.layers
+                both = [one.unreadable for one in (job.pair, other)]
+                unreadable = {name: ChainMap(*(dict(one.get(name, {})) for one in both)) for name in texts}
+                items, n_clusters = items_read(probe, texts, unreadable)
+                words, counts = items.words.items(), items.counts
+                model = {name: job.vectors(name, cells.layers_read, of_split) for name, of_split in words}
+                reference = {name: _reference(job).vectors(name, layers, of_split) for name, of_split in words}
+                # On one thread every engine computes the same bits.
+                with threadpool_limits(1):
+                    if probe.match != "depth":  # by likeness on dev, or on test where there is no dev
+                        split = "dev" if "dev" in model and len(model["dev"]) else "test"
+                        pairs = most_alike(model[split], reference[split])
+                    found = list(probe.statistics(model, reference, texts, layers=pairs))
             elif isinstance(probe, AttentionComparison):
                 found, counts, n_clusters = _measure_attention(probe, job, pairs)
             else:
@@ -173,25 +185,6 @@ def _reference_params(reference: ModelCorpus) -> dict[str, Any]:
     """The parameters of rows that name the reference."""
     weights = reference.fingerprints[reference.weights]
     return {"reference": reference.source.name, "reference_fingerprint": weights}
-
-
-def _measure_vectors(
-    probe: VectorComparison, cells: FitCells, job: Resources, pairs: tuple[tuple[int, int], ...]
-) -> tuple[Sequence[LayerSums], GeometryCounts, int, tuple[tuple[int, int], ...]]:
-    """The statistics of the vectors of the same words in both models, of all layers, and which these are."""
-    other, texts = _reference(job), job.pair.texts(probe.reads)
-    unreadable = {name: ChainMap(*(dict(one.pair.unreadable.get(name, {})) for one in (job, other))) for name in texts}
-    items, n_clusters = items_read(probe, texts, unreadable)
-    model, reference = (
-        {name: one.vectors(name, layers, words) for name, words in items.words.items()}
-        for one, layers in ((job, cells.layers_read), (other, other.pair.layers))
-    )
-    # On one thread every engine computes the same bits.
-    with threadpool_limits(1):
-        if probe.match != "depth":  # by likeness on dev, or on test where there is no dev
-            split = "dev" if "dev" in model and len(model["dev"]) else "test"
-            pairs = most_alike(model[split], reference[split])
-        return list(probe.statistics(model, reference, texts, layers=pairs)), items.counts, n_clusters, pairs
 
 
 def _measure_attention(

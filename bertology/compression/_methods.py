@@ -15,7 +15,6 @@ from typing import Annotated, Any, ClassVar, Literal, cast
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
@@ -367,8 +366,14 @@ class Heads(Method):
             if n_closed and self.by == "random":
                 order = np.random.default_rng(self.seed).permutation(len(blocks) * n_heads)
             elif n_closed:
-                importance, outcome["text_fingerprint"] = self._importance(compressed)
-                order = importance.ravel().argsort(kind="stable")
+                corpus = load_corpus(self.corpus)
+                text = corpus[next(iter(corpus.splits))][: self.sentences]
+                with compressed.encoder() as encoder:
+                    words = MaskedWords(encoder, text, seed=self.seed)
+                    by_layer = head_importance(words, progress=compressed.progress).of("importance")
+                importance = np.zeros((len(blocks), n_heads))  # summed over the layers that a block is
+                np.add.at(importance, [blocks.index(block) for block in compressed.blocks], by_layer)
+                order, outcome["text_fingerprint"] = importance.ravel().argsort(kind="stable"), text.text_fingerprint
             closed = [divmod(int(place), n_heads) for place in order[:n_closed]]
         for unit, head in closed:
             output: Any = head_projection(blocks[unit], family)
@@ -379,18 +384,6 @@ class Heads(Method):
                 weight.narrow(axis, head * size, size).zero_()
         names = [f"L{unit + 1}H{head + 1}" for unit, head in sorted(closed)]
         return {"closed": names, "of_heads": len(blocks) * n_heads, **outcome}
-
-    def _importance(self, compressed: CompressedModel) -> tuple[NDArray[np.float64], str]:
-        """``[block, head]`` importance, summed over the layers that a block is, and the fingerprint of the text."""
-        corpus = load_corpus(self.corpus)
-        text = corpus[next(iter(corpus.splits))][: self.sentences]
-        with compressed.encoder() as encoder:
-            words = MaskedWords(encoder, text, seed=self.seed)
-            by_layer = head_importance(words, progress=compressed.progress).of("importance")
-        blocks = compressed.distinct_blocks
-        importance = np.zeros((len(blocks), compressed.n_heads))
-        np.add.at(importance, [blocks.index(block) for block in compressed.blocks], by_layer)
-        return importance, text.text_fingerprint
 
 
 @dataclass(frozen=True)

@@ -93,8 +93,8 @@ def sentence_of_text(
 
     Args:
         text: white space around it is left out.
-        language: its code, such as ``en``, ``fr`` or ``zh``.
-        split_at_spaces: words are what white space parts.
+        language: language of the text, such as ``en``, ``fr`` or ``zh``, whose rules find its words.
+        split_at_spaces: whether words are separated by spaces instead.
         name: identifier of the sentence.
         where: beginning of error messages.
 

@@ -27,7 +27,7 @@ import torch
 from torch import Tensor, nn
 
 from bertology._files import digest
-from bertology._languages_apart import read_as_declared, seen_by
+from bertology._languages_apart import read_as_declared
 from bertology.encoders._modules import (
     LoadedModel,
     check_unfamiliar,
@@ -335,22 +335,19 @@ class _SideBySide(nn.Module):
         self.blocks = nn.ModuleList(map(_Beside, zip(*(one.encoder.layer for one in bodies), strict=True)))
 
     def forward(self, ids: Tensor, mask: Tensor | None) -> Tensor:
-        parts = torch.split(self.table(ids), [one.config.hidden_size for one in self.bodies], -1)
-        read = [one.embeddings(inputs_embeds=part) for one, part in zip(self.bodies, parts, strict=True)]
-        seen = [seen_by(one.config, ids, mask, read[0].dtype) for one in self.bodies]
-        states = torch.cat(read, -1)
-        for block in self.blocks:
-            states = block(states, seen)
-        return states
+        how = {"attention_mask": mask, "output_hidden_states": True, "use_cache": False}
+        read = zip(*(one(ids, **how).hidden_states for one in self.bodies), strict=True)
+        *states, last = (torch.cat(of_layer, -1) for of_layer in read)
+        for block, of_layer in zip(self.blocks, states, strict=True):
+            block(of_layer)
+        return last
 
 
 class _Beside(nn.ModuleList):
-    """Two blocks, each of which reads its part of the states."""
+    """Two blocks; what goes into both is passed on."""
 
-    def forward(self, states: Tensor, seen: Sequence[Tensor]) -> Tensor:
-        blocks: list[Any] = list(self)
-        parts = torch.split(states, [block.output.dense.out_features for block in blocks], -1)
-        return torch.cat([block(*read) for block, *read in zip(blocks, parts, seen, strict=True)], -1)
+    def forward(self, states: Tensor) -> Tensor:
+        return states
 
 
 def side_by_side(first: str | Path, second: str | Path, *, name: str | None = None) -> Encoder:

@@ -6,7 +6,7 @@ import contextlib
 import itertools
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from operator import attrgetter
@@ -18,7 +18,7 @@ from bertology.errors import BertologyError, FitError
 from bertology.families.contract import CellGrid, Counts, FitCells, Problem, Resources, Scoring
 from bertology.families.model_corpus import ModelCorpus, Splits
 from bertology.families.request import Init, ReadoutConfig
-from bertology.families.rows import NO_INTERVALS, Column, Columns, Score, Scored, cell_rows, records_of, run_rows
+from bertology.families.rows import NO_INTERVALS, ByControl, Column, Columns, cell_rows, records_of, run_rows
 from bertology.families.vectors import (
     Baseline,
     CellWriter,
@@ -30,7 +30,7 @@ from bertology.families.vectors import (
     task_data,
     vectors_of,
 )
-from bertology.measures import Metric, bootstrap_ratio, count_labels, find_metric, majority
+from bertology.measures import Metric, bootstrap_ratio, count_labels, find_metric, majority, sum_metric
 from bertology.measures.baselines import SpanWords, lexical_labels, word_majority
 from bertology.measures.intervals import expected_layer, over_layers
 from bertology.probing import ControlNote, Probe, RepresentationProbe, get_probe
@@ -69,7 +69,8 @@ _FORMS = {
 }
 """The unit that has one label in the control task, by kind of items."""
 _PACKAGES = ("torch", "transformers", "numpy", "scikit-learn")
-_COMPRESSION, _BITS = Score("compression", True), Score("codelength_bits", False)
+_COMPRESSION = sum_metric("compression", "uniform codelength of the training labels over their codelength")
+_BITS = sum_metric("codelength_bits", "codelength of the training labels", higher_is_better=False)
 _ACCURACY = find_metric("accuracy")
 
 
@@ -171,21 +172,55 @@ class _Labels(VectorFamily):
         known = _ACCURACY.name in names or bool({*kinds} - {"labels"})
         return {"none": probe.scores if known else (*probe.scores, _ACCURACY), "control_task": (_ACCURACY,)}
 
-    def scored_by(self, cells: FitCells) -> Sequence[Scored]:
+    def scored_by(self, cells: FitCells) -> Sequence[Metric]:
         return (_COMPRESSION, _BITS) if cells.config.codelength else cells.probe.scores
 
     def scores(self, cells: FitCells, scoring: Scoring) -> Columns:
-        return _code_columns(cells, scoring) if cells.config.codelength else super().scores(cells, scoring)
+        if not cells.config.codelength:
+            return super().scores(cells, scoring)
+        columns: dict[Problem, Column] = {}
+        for problem in cells.problems:  # predictions are kept by training sentence
+            of_problem = cells.cells_of(problem)
+            log_probs, n_items = read_scores(scoring.run, [cell.id for cell in of_problem])
+            records = records_of(scoring.run, of_problem)
+            bits = -log_probs / math.log(2)
+            uniform = np.array(n_items, dtype=np.float64) * records[0].facts["params"]["details"]["item_bits"]
+            chosen: dict[str, Any] = {"n_resamples": scoring.n_resamples, "seed": scoring.seed}
+            per_sentence = np.full(bits.shape[1], 1 / bits.shape[1])
+            scores = {
+                _COMPRESSION.name: bootstrap_ratio(uniform, bits, metric=_COMPRESSION.name, **chosen),
+                _BITS.name: bootstrap_ratio(bits, per_sentence, metric=_BITS.name, **chosen),
+            }
+            columns[problem] = Column(of_problem, cells.layers, records, scores)
+        return columns
 
     def more_rows(
-        self, cells: FitCells, control: str, by_control: Any, shared: Sequence[Mapping[str, Any]]
-    ) -> Iterable[ResultRow]:
-        """Selectivity, and where mixtures of layers gain."""
-        if control == "none" and readout_kind(cells.readout).columns == "layer":
-            return ()
-        if control == "none":
-            return _depth_rows(cells, by_control[control], shared, self.scored_by(cells)[0])
-        return super().more_rows(cells, control, by_control, shared)
+        self, cells: FitCells, control: str, by_control: ByControl, shared: Sequence[Mapping[str, Any]]
+    ) -> Iterator[ResultRow]:
+        """Selectivity; and the depth at which a task is solved, from mixtures of layers, kept with the deepest cell."""
+        if control != "none":
+            yield from super().more_rows(cells, control, by_control, shared)
+            return
+        columns, main, mixes = by_control[control], self.scored_by(cells)[0], readout_kind(cells.readout).columns
+        if mixes == "below" and len(cells.layers) > 1:
+
+            def depth(column: Column) -> Column:
+                """The layer at which mixtures of layers gain, from their scores."""
+                by_layer: Any = partial(expected_layer, layers=cells.layers_read)
+                found = over_layers(column.scores[main.name], by_layer, metric="expected_layer")
+                return Column(column.cells[-1:], (None,), column.records[-1:], {"expected_layer": found})
+
+            deepest = [{seed: depth(column) for seed, column in of_draw.items()} for of_draw in columns]
+            yield from run_rows(deepest, shared, control)
+        elif mixes == "all":
+            for of_draw, about in zip(columns, shared, strict=True):
+                for seed, column in of_draw.items():
+                    details = column.records[0].facts["params"].get("details", {})
+                    where = {**about, "control": control, "seed": seed, "layer": None}
+                    first = cell_rows(column, 0, where, metrics=(main,))[0]
+                    for name in ("center_of_gravity", "kl_from_uniform_bits"):
+                        if name in details:
+                            yield replace(first, metric=name, value=details[name], main_metric=False, **NO_INTERVALS)
 
 
 def _items_of(probe: Probe) -> str:
@@ -325,51 +360,6 @@ def _write_codes(cells: FitCells, data: TaskData, sources: Mapping[str, Any], jo
                 "block_items": [int(number) for number in code.block_items[place]],
             }
             writer.write(cell, kept, problem.seed, {"converged": True, "details": details}, **facts)
-
-
-def _code_columns(cells: FitCells, scoring: Scoring) -> Columns:
-    """Columns of codelengths, whose predictions are kept by training sentence."""
-    columns: dict[Problem, Column] = {}
-    for problem in cells.problems:
-        of_problem = cells.cells_of(problem)
-        log_probs, n_items = read_scores(scoring.run, [cell.id for cell in of_problem])
-        records = records_of(scoring.run, of_problem)
-        bits = -log_probs / math.log(2)
-        uniform = np.array(n_items, dtype=np.float64) * records[0].facts["params"]["details"]["item_bits"]
-        chosen: dict[str, Any] = {"n_resamples": scoring.n_resamples, "seed": scoring.seed}
-        per_sentence = np.full(bits.shape[1], 1 / bits.shape[1])
-        scores = {
-            _COMPRESSION.name: bootstrap_ratio(uniform, bits, metric=_COMPRESSION.name, **chosen),
-            _BITS.name: bootstrap_ratio(bits, per_sentence, metric=_BITS.name, **chosen),
-        }
-        columns[problem] = Column(of_problem, cells.layers, records, scores)
-    return columns
-
-
-def _depth_rows(
-    cells: FitCells, columns: Sequence[Mapping[int, Column]], shared: Sequence[Mapping[str, Any]], main: Scored
-) -> Iterator[ResultRow]:
-    """Rows on the depth at which a task is solved, from mixtures of layers, kept with the deepest cell."""
-    mixes = readout_kind(cells.readout).columns
-    where = {"control": "none"}
-    if mixes == "below" and len(cells.layers) > 1:
-
-        def depth(column: Column) -> Column:
-            """The layer at which mixtures of layers gain, from their scores."""
-            by_layer: Any = partial(expected_layer, layers=cells.layers_read)
-            found = over_layers(column.scores[main.name], by_layer, metric="expected_layer")
-            return Column(column.cells[-1:], (None,), column.records[-1:], {"expected_layer": found})
-
-        deepest = [{seed: depth(column) for seed, column in of_draw.items()} for of_draw in columns]
-        yield from run_rows(deepest, shared, "none")
-    elif mixes == "all":
-        for of_draw, about in zip(columns, shared, strict=True):
-            for seed, column in of_draw.items():
-                details = column.records[0].facts["params"].get("details", {})
-                first = cell_rows(column, 0, {**about, **where, "seed": seed, "layer": None}, metrics=(main,))[0]
-                for name in ("center_of_gravity", "kl_from_uniform_bits"):
-                    if name in details:
-                        yield replace(first, metric=name, value=details[name], main_metric=False, **NO_INTERVALS)
 
 
 FAMILY = _Labels()

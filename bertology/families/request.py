@@ -15,9 +15,7 @@ from operator import attrgetter
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import (
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     GetCoreSchemaHandler,
     GetJsonSchemaHandler,
@@ -31,7 +29,7 @@ from pydantic_core import CoreSchema, core_schema
 
 from bertology._files import canonical_json
 from bertology._names import checkpoint_name, layer_number
-from bertology._settings import Text, Truth, Whole, or_a_name, problem_of
+from bertology._settings import Name, Settings, Text, Truth, Whole, or_a_name, problem_of
 from bertology.corpora import kept_name, kept_table, load_corpus
 from bertology.corpora.prompts import names_items
 from bertology.encoders.sources import held_dtype
@@ -87,8 +85,8 @@ def parse_layers(spec: str | Sequence[int], n_layers: int) -> tuple[int, ...]:
 class Controls(tuple[str, ...]):
     """The controls that are asked for: some by name, or all that the tasks have, among which every name is.
 
-    >>> "majority" in Controls(["all"]), "majority" in Controls(["random"]), Controls(["all"]).are_all
-    (True, False, True)
+    >>> "majority" in Controls(["all"]), "majority" in Controls(["random"])
+    (True, False)
     """
 
     __slots__ = ()
@@ -96,11 +94,6 @@ class Controls(tuple[str, ...]):
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         return core_schema.no_info_after_validator_function(cls, handler.generate_schema(tuple[Text, ...]))
-
-    @property
-    def are_all(self) -> bool:
-        """Whether none is asked for in particular."""
-        return self == ("all",)
 
     def __contains__(self, name: object) -> bool:
         return self == ("all",) or super().__contains__(name)
@@ -150,11 +143,7 @@ class ReadoutConfig:
         return canonical_json([self.readout, self.changes]).decode()
 
 
-class _Settings(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
-
-
-class _Named(_Settings):
+class _Named(Settings):
     """Settings that may be written as a bare name."""
 
     name: Text | None
@@ -162,7 +151,7 @@ class _Named(_Settings):
     @model_validator(mode="before")
     @classmethod
     def _from_name(cls, given: Any) -> Any:
-        if isinstance(given, str) or not isinstance(given, (*_OF_FILES, _Settings)):
+        if isinstance(given, str) or not isinstance(given, (*_OF_FILES, Settings)):
             given = {"name": given}
         is_named = isinstance(given, Mapping) and not isinstance(given.get("name"), _OF_FILES)
         return cls._with_name(dict(given)) if is_named else given
@@ -394,7 +383,7 @@ def _or_with_commas(schema: dict[str, Any]) -> None:
     schema["default"] = "all"
 
 
-class StatisticsSettings(_Settings):
+class StatisticsSettings(Settings):
     """Settings of intervals and comparisons."""
 
     resamples: Annotated[int, Field(strict=True, ge=100, le=100_000)] = N_RESAMPLES
@@ -407,7 +396,7 @@ class StatisticsSettings(_Settings):
     (Benjamini–Hochberg)."""
 
 
-class OutputSettings(_Settings):
+class OutputSettings(Settings):
     """The files written next to the tidy tables and predictions."""
 
     tables: tuple[Literal["md", "csv", "tex"], ...] = ("md", "tex")
@@ -416,7 +405,7 @@ class OutputSettings(_Settings):
     """Formats of the plot."""
 
 
-class Experiment(_Settings):
+class Experiment(Settings):
     """An experiment: models × corpora × tasks × layers × seeds × controls, resolved into cells before anything runs.
 
     In Python a model or corpus may also be an object: an encoder, a pair (model, tokenizer), a DataFrame, a
@@ -427,7 +416,7 @@ class Experiment(_Settings):
     is_request: ClassVar[bool] = False
     """Whether it is about one model and one corpus, which are called as their files are."""
 
-    name: Annotated[str, Field(strict=True, pattern=r"^[\w][\w.-]*$", max_length=100)]
+    name: Name
     """Up to 100 letters, digits, `-`, `_` and `.`; the run's folder is called so."""
     models: Annotated[tuple[ModelSettings, ...], Field(min_length=1)]
     """Encoders, each a name or a mapping."""
@@ -492,11 +481,6 @@ class Experiment(_Settings):
     def n_draws(self) -> int:
         """Draws of random weights."""
         return 1 if self.random_draws == "auto" else self.random_draws
-
-    @property
-    def runs_control_tasks(self) -> bool:
-        """Whether readouts are fitted to control tasks as well."""
-        return "control_task" in self.controls
 
     def settings_of(self, task: str) -> TaskSettings | None:
         """The settings of a task, by its title or registered name."""
@@ -623,18 +607,13 @@ class ProbeRequest(Experiment):
             super().__init__(**nested)
         except ValidationError as error:
             path, message = problem_of(error.errors(), nested, Experiment)
-            key = _flat_name(path)
+            part, *below = [str(key) for key in path if not isinstance(key, int)] or [""]
+            key = "" if part in parts else part
+            if below:
+                key = below[-1] if part == "tasks" else _RENAMED.get((part, below[0]), below[0])
             raise BertologyError(f"{key}: {message}" if key else message) from None
 
     def __getattr__(self, name: str) -> Any:
         """A setting of the model or of the corpus."""
         part, own_name = _PLACES.get(name, ("", ""))
         return getattr(getattr(self, part)[0], own_name) if part else super().__getattr__(name)  # type: ignore[misc]
-
-
-def _flat_name(path: Sequence[str | int]) -> str:
-    """The name of a flat setting from its path in an experiment."""
-    part, *below = [str(key) for key in path if not isinstance(key, int)] or [""]
-    if part == "tasks":
-        return below[-1] if below else "tasks"
-    return _RENAMED.get((part, below[0]), below[0]) if below else "" if part in ("models", "corpora") else part

@@ -35,17 +35,6 @@ NO_INTERVALS: Mapping[str, Any] = {
 
 
 @dataclass(frozen=True)
-class Score:
-    """A score that is not made of counts."""
-
-    name: str  # its name in the column `metric`
-    higher_is_better: bool
-
-
-Scored = Metric | Score
-
-
-@dataclass(frozen=True)
 class Column:
     """Finished cells that share their items, scored together: the layers of one control and seed."""
 
@@ -202,7 +191,7 @@ def scored_rows(
     columns: Sequence[Columns],
     scoring: Scoring,
     *,
-    metrics: Sequence[Scored],
+    metrics: Sequence[Metric],
     more: MoreRows = lambda *_: (),
     is_ranked: bool = True,
 ) -> TaskRows:
@@ -241,7 +230,7 @@ def scored_rows(
 
 
 def scored_baselines(
-    family: Family, baselines: FitCells, columns: Columns, scoring: Scoring, *, metrics: Sequence[Scored]
+    family: Family, baselines: FitCells, columns: Columns, scoring: Scoring, *, metrics: Sequence[Metric]
 ) -> TaskRows:
     """The rows of the scored columns of baselines."""
     shared, rows = task_columns(family, baselines, scoring), list[ResultRow]()
@@ -254,7 +243,7 @@ def run_rows(
     columns: Sequence[Mapping[int, Column]],
     shared: Sequence[Mapping[str, Any]],
     control: str,
-    metrics: Sequence[Scored] = (),
+    metrics: Sequence[Metric] = (),
 ) -> Iterator[ResultRow]:
     """The rows of the same cells of a control by draw of weights and seed, with columns ``shared`` by each draw."""
     mean = Mean.of(list(map(list, map(methodcaller("values"), columns))))
@@ -282,7 +271,7 @@ def selectivity_rows(
 
 
 def cell_rows(
-    column: Column, place: int, where: Mapping[str, Any], *, metrics: Sequence[Scored], mean: Mean | None = None
+    column: Column, place: int, where: Mapping[str, Any], *, metrics: Sequence[Metric], mean: Mean | None = None
 ) -> list[ResultRow]:
     """One row a metric of one cell, with the mean over all runs of it."""
     record, n_runs = column.records[place], mean.n_runs if mean else 1
@@ -300,7 +289,7 @@ def cell_rows(
             main_metric=where["control"] != "control_task" and name == main,
             **score_of(scores, place, mean=mean.scores[name] if mean else None, n_runs=n_runs),
         )
-        if isinstance(metric, Metric) and metric.which:  # it is about some of the groups, and has their counts
+        if metric is not None and metric.which:  # it is about some of the groups, and has their counts
             chosen = [counts for group, counts in groups.items() if metric.which(group)]
             n_items, n_skipped = (sum(counts[kind] for counts in chosen) for kind in (0, 2))
             row = replace(row, **_counted(n_items, scores.n_clusters, n_skipped))

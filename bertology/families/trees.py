@@ -67,7 +67,6 @@ class _Trees(VectorFamily):
         return tuple(map(tuple, groups.values()))
 
     def compute_group(self, group: FitGroup, job: Resources) -> None:
-        """Fit all ranks, layers and seeds of a group at once."""
         if group[0].is_baseline:
             super().compute_group(group, job)
         else:

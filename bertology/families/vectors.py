@@ -24,7 +24,7 @@ from bertology.families import rows
 from bertology.families.contract import CellGrid, Family, FitCells, Problem, Resources, Scoring, TaskRows
 from bertology.families.model_corpus import DIVIDED, ModelCorpus, Reasons, Signal, Splits
 from bertology.families.request import Init, ReadoutConfig
-from bertology.families.rows import ByControl, Columns, Scored
+from bertology.families.rows import ByControl, Columns
 from bertology.measures import Metric
 from bertology.measures.baselines import control_labels, fraction_mask
 from bertology.measures.metrics import METRICS, CountKind
@@ -107,7 +107,7 @@ class TaskData:
         """Whether items are words (or trees of them), whole sentences, halves of sentences, or other spans."""
         if self.trees is not None or self.train.are_words:
             return "words"
-        if not _fill_sentences(self.train, self.splits.train):
+        if not fill_sentences(self.train, self.splits.train):
             return "spans"
         return "pairs" if self.train.n_spans == 2 else "sentences"
 
@@ -317,7 +317,7 @@ def _items_of(probe: RepresentationProbe, split: str, splits: Splits) -> Example
     return replace(kept, skipped={} if splits.fold else examples.skipped)
 
 
-def _fill_sentences(examples: Examples, sentences: Sentences) -> bool:
+def fill_sentences(examples: Examples, sentences: Sentences) -> bool:
     """Whether each item is all of its sentence, as one span or as two in a row."""
     starts, spans = sentences.starts, examples.spans
     ends = np.stack([starts[:-1], starts[1:]], axis=1)[examples.clusters]  # [item, 2]
@@ -364,7 +364,7 @@ def check_pools(pair: ModelCorpus, data: TaskData, configs: Iterable[ReadoutConf
         raise CorpusError(f"task {data.probe.task}: its items are single words, which are not pooled: leave pool out")
     if "cls" in pools:
         for split, examples in data.items.items():
-            if not _fill_sentences(examples, data.splits.by_name[split]):
+            if not fill_sentences(examples, data.splits.by_name[split]):
                 problem = "are not whole sentences, of which alone there is a cls: pool mean, max or last"
                 raise CorpusError(f"task {data.probe.task}: items of the {split} split {problem}")
         pair.check_cls()
@@ -611,7 +611,7 @@ class VectorFamily(Family):
         """The scored columns of a readout configuration."""
         return rows.score_cells(self, cells, scoring, self.metrics(cells.probe))
 
-    def scored_by(self, cells: FitCells) -> Sequence[Scored]:
+    def scored_by(self, cells: FitCells) -> Sequence[Metric]:
         """The metrics of the rows of a readout configuration, the main one first."""
         return cells.probe.scores
 

@@ -25,6 +25,7 @@ from bertology.encoders.alignment import SHARED
 from bertology.encoders.loading import HeadKind
 from bertology.errors import BertologyError, CorpusError, FitError, ModelError, quoted
 from bertology.families.model_corpus import choose_splits
+from bertology.families.vectors import fill_sentences
 from bertology.measures import Metric, bootstrap, count_labels, count_numbers, find_metric, over_runs
 from bertology.measures.intervals import Bootstrap
 from bertology.measures.metrics import (
@@ -155,7 +156,7 @@ def tuning_task(
     corpus = corpus.divided() if (train, test) == ("train", "test") and train not in corpus else corpus
     found = choose_splits(corpus, train=train, test=test if test in corpus else None)
     cut = {name: split[:sentences] if sentences else split for name, split in found.by_name.items()}
-    name, version, kind, _ = _meaning(task)
+    name, version, kind, _ = meaning(task)
     splits, notes = {}, [f"splits of {corpus.name}: {corpus.notes['splits']}"] if "splits" in corpus.notes else []
     notes += found.notes
     for split, text in cut.items():
@@ -176,13 +177,11 @@ def tuning_task(
     return TuningTask(name, version, kind, splits, labels, tuple(notes), has_unanswered, n_repeated)
 
 
-def full_name(task: str) -> str:
-    """The name of a task as records have it; errors are those of :func:`tuning_task` that need no data."""
-    return _meaning(task)[0]
+def meaning(task: str) -> tuple[str, int, Kind, Probe | None]:
+    """Full name, version and kind of a task, and the probe whose items it has, if it has those of one.
 
-
-def _meaning(task: str) -> tuple[str, int, Kind, Probe | None]:
-    """Full name, version and kind of a task, and the probe whose items it has, if it has those of one."""
+    Errors are those of :func:`tuning_task` that need no data.
+    """
     stem, _, column = task.strip().partition(":")
     stem = stem.lower().replace("-", "_")
     if stem == "span":
@@ -201,7 +200,7 @@ def _meaning(task: str) -> tuple[str, int, Kind, Probe | None]:
 
 def items_of(task: str, sentences: Sentences) -> Items:
     """The items of a task in one split; arguments and errors are those of :func:`tuning_task`."""
-    name, _, kind, probe = _meaning(task)
+    name, _, kind, probe = meaning(task)
     column = task.strip().partition(":")[2]
     if kind == "answers":
         return _answers(sentences, column or "answer")
@@ -212,11 +211,7 @@ def items_of(task: str, sentences: Sentences) -> Items:
     if kind == "tags":
         whole = bool(examples.are_words)
     else:  # every item is all of a sentence, or both texts of a pair, and has one label
-        starts, spans = sentences.starts, examples.spans
-        first, last = starts[examples.clusters], starts[examples.clusters + 1]
-        touch = spans[:, 0, 1] == spans[:, -1, 0] if examples.n_spans == 2 else True
-        is_whole = (spans[:, 0, 0] == first) & (spans[:, -1, 1] == last) & touch
-        whole = bool(np.all(is_whole)) and len(np.unique(examples.clusters)) == len(examples)
+        whole = fill_sentences(examples, sentences) and len(np.unique(examples.clusters)) == len(examples)
     if not whole or examples.is_multi_label or isinstance(examples, TreeExamples):
         raise BertologyError(f"task {name} {_TAKEN}")
     if kind != "numbers":

@@ -527,7 +527,7 @@ class _Data:
             clip_norm=settings.clip_norm,
             checkpoint_every=settings.checkpoint_every,
             remedy="set lr or clip_norm lower, or look for numbers in the data that are out of range",
-            loss=trained.loss if trained.has_own_loss else None,
+            loss=None if trained.gates is None and trained.teacher is None else trained.loss,
             per_device_train_batch_size=settings.batch_size // settings.accumulate,
             gradient_accumulation_steps=settings.accumulate,
             num_train_epochs=settings.epochs,

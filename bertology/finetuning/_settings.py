@@ -7,14 +7,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler, field_validator
+from pydantic import Field, GetJsonSchemaHandler, field_validator
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from bertology._names import name_not_found
 from bertology._settings import (
+    Name,
     Place,
     Placed,
+    Settings,
     Text,
     Truth,
     Whole,
@@ -31,16 +33,14 @@ from bertology._settings import (
 from bertology.corpora import kept_name, load_corpus
 from bertology.encoders import model_name
 from bertology.errors import BertologyError, NameNotFoundError, quoted
-from bertology.finetuning._items import full_name
+from bertology.finetuning._items import meaning
 
 _LAYERS = re.compile(r"all|none|lora|ia3|adapters|lstm|frozen:-?[0-9]{1,4}|top:[0-9]{1,4}")
 _FEATURES = re.compile(r"last|second_to_last|embeddings|sum_last_four|concat_last_four|sum_all|layer:-?[0-9]{1,4}")
 
 
-class FineTuneSettings(BaseModel):
+class FineTuneSettings(Settings):
     """Settings of a fine-tuning besides model, data, task and seed; the defaults are ``devlin-2019``."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     lr: Annotated[float, Field(gt=0)] = 2e-5
     """Highest learning rate."""
@@ -177,13 +177,10 @@ def with_recipe(settings: Placed, recipe: str | None) -> Placed:
 _WHAT = "a file of fine-tunings"
 _INHERITED_WITH = {"corpus": ("columns", "train_split", "test_split"), "model": ("revision", "trust_remote_code")}
 """Keys that a task or run does not inherit if it has a corpus or model of its own."""
-Name = Annotated[str, Field(strict=True, pattern=r"^[\w][\w.-]*$", max_length=100)]
 
 
-class GridTask(BaseModel):
+class GridTask(Settings):
     """A task, and the data that it is learned from; may be written as a bare name."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     name: Text
     """``pos``, ``sentence_label:COLUMN`` …, as of :func:`bertology.finetune`."""
@@ -204,7 +201,7 @@ class GridTask(BaseModel):
     @classmethod
     def _name(cls, name: str) -> str:
         try:
-            return full_name(name)
+            return meaning(name)[0]
         except BertologyError as error:
             raise ValueError(str(error)) from None
 
@@ -238,15 +235,13 @@ class GridRun(FineTuneSettings):
     """Published recipe, whose settings hold where no others are given; chosen by ``layers`` when left out."""
 
 
-_KINDS: dict[str, type[BaseModel]] = {"tasks": GridTask, "runs": GridRun}
+_KINDS: dict[str, type[Settings]] = {"tasks": GridTask, "runs": GridRun}
 _COMMON = {part: [name for name in kind.model_fields if name not in ("name", "id")] for part, kind in _KINDS.items()}
 """Keys that may be common to all tasks, or to all runs."""
 
 
-class FineTuneGrid(BaseModel):
+class FineTuneGrid(Settings):
     """Every run on every task, once for each seed."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     name: Name
     """The folder of the results is called so, ``runs/NAME``."""

@@ -182,11 +182,6 @@ class Trained:
     gates: HeadGates | None = None
     """Gates on its heads that are trained with it."""
 
-    @property
-    def has_own_loss(self) -> bool:
-        """Whether :meth:`loss` is more than that of the model."""
-        return self.gates is not None or self.teacher is not None
-
     def loss(self, batch: Batch) -> Tensor:
         """The loss of a batch: that of the model, the difference from a teacher, and the penalty for open heads."""
         output, weight = self.model(**batch), self.settings.teacher_weight
@@ -264,7 +259,16 @@ def build(
     if settings.features != "last" or settings.head != "linear":
         raise BertologyError("features and head are those of a frozen encoder: set layers to none, or leave them out")
     given: dict[str, Any] = {"seed": seed, "trust_remote_code": trust_remote_code}
-    given["config"] = _lstm_config(encoder) if how == "lstm" else None
+    if how == "lstm":  # an encoder of LSTMs on the embeddings of the model
+        table: Any = encoder.model.body.get_input_embeddings()  # type: ignore[operator]
+        given["config"] = architectures.LstmConfig(
+            vocab_size=table.num_embeddings,
+            hidden_size=table.embedding_dim,
+            num_hidden_layers=2,
+            num_attention_heads=1,  # for the record
+            max_position_embeddings=encoder.max_pieces,
+            pad_token_id=encoder.pad_id,
+        )
     with explained_shortage(f"loading model {encoder.name}"):
         tunable = load_tunable(encoder, head=task.head, labels=task.labels or None, **given)
     model = tunable.model
@@ -275,22 +279,8 @@ def build(
     elif how == "adapters":
         _add_bottlenecks(tunable, settings.adapter_size, seed=seed)
     elif how == "lstm":
-        body: Any = encoder.model.body
-        model.lstm.embeddings.load_state_dict(body.get_input_embeddings().state_dict())
+        model.lstm.embeddings.load_state_dict(table.state_dict())
     return Trained(model, encoder, settings, None if teacher is None else _teacher(teacher, encoder, task))
-
-
-def _lstm_config(encoder: Encoder) -> Any:
-    """The configuration of an encoder of LSTMs on the embeddings of a model."""
-    table: Any = encoder.model.body.get_input_embeddings()  # type: ignore[operator]
-    return architectures.LstmConfig(
-        vocab_size=table.num_embeddings,
-        hidden_size=table.embedding_dim,
-        num_hidden_layers=2,
-        num_attention_heads=1,  # for the record
-        max_position_embeddings=encoder.max_pieces,
-        pad_token_id=encoder.pad_id,
-    )
 
 
 def _teacher(folder: Path, encoder: Encoder, task: TuningTask) -> Any:
@@ -417,16 +407,6 @@ class HeadGates(nn.Module):
         return {f"L{layer}H{head}": gate for layer, gates in named for head, gate in enumerate(gates, 1)}
 
 
-def _block_matrices(model: Any) -> dict[str, nn.Parameter]:
-    """The matrices of the linear layers in the blocks of a model, by name."""
-    blocks = blocks_of(model, model.config.num_hidden_layers, model.config.model_type)
-    linear = {id(one.weight) for block in blocks for one in block.modules() if isinstance(one, nn.Linear)}
-    found = {name: weight for name, weight in model.named_parameters() if id(weight) in linear}
-    if not found:
-        raise ModelError(f"sparsity: the blocks of {model.config.model_type} models have no linear layers to prune")
-    return found
-
-
 def prune(ticket: Trained, folder: Path, seed: int, *, make: Callable[[], Trained], fit: Callable[..., Any]) -> int:
     """Make a lottery ticket of a model: hold the weights of its mask at zero; returns their number.
 
@@ -444,7 +424,13 @@ def prune(ticket: Trained, folder: Path, seed: int, *, make: Callable[[], Traine
         if settings.mask == "magnitude":
             _hold(trained.model.to(trained.encoder.device), mask)
             fit(trained, folder=folder / f"round-{number}")
-        matrices: dict[str, Tensor] = {name: one.detach().cpu() for name, one in _block_matrices(trained.model).items()}
+        config = trained.model.config
+        blocks = blocks_of(trained.model, config.num_hidden_layers, config.model_type)
+        linear = {id(one.weight) for block in blocks for one in block.modules() if isinstance(one, nn.Linear)}
+        named = trained.model.named_parameters()
+        matrices: dict[str, Tensor] = {name: one.detach().cpu() for name, one in named if id(one) in linear}
+        if not matrices:
+            raise ModelError(f"sparsity: the blocks of {config.model_type} models have no linear layers to prune")
         if settings.mask == "random":
             chance = torch.Generator().manual_seed(seed)
             matrices = {name: torch.rand(one.shape, generator=chance) for name, one in matrices.items()}

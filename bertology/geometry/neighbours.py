@@ -306,7 +306,7 @@ class Neighbours:
         is their cosine.
 
         Args:
-            points: how many at most; 50,000 by default, and 5,000 for t-SNE.
+            points: maximum number of words on the map; 50,000 when left out, and 5,000 for t-SNE.
             others: whether words of other forms are drawn as well.
             projection: the two principal components of each layer, ``pca``, or ``tsne``.
             seed: random seed of the sample and of t-SNE.

@@ -7,18 +7,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import Field, field_validator
 
-from bertology._settings import Text, Whole, changed, checked, file_schema, read_yaml
+from bertology._settings import Name, Settings, Text, Whole, changed, checked, file_schema, read_yaml
 
 _WHAT = "a file of a landscape"
 MOST_MODELS = 3
 
 
-class LandscapeSettings(BaseModel):
+class LandscapeSettings(Settings):
     """Settings of a landscape besides models and text."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     sentences: Annotated[Whole, Field(ge=1)] = 200
     """At most so many of the split, the first ones."""
@@ -61,7 +59,7 @@ class LandscapeSettings(BaseModel):
 class LandscapeFile(LandscapeSettings):
     """A landscape written down: models, text and settings."""
 
-    name: Annotated[str, Field(strict=True, pattern=r"^[\w][\w.-]*$", max_length=100)]
+    name: Name
     """The folder of the results is called so, ``runs/NAME``."""
     models: Annotated[tuple[Text, ...], Field(min_length=1, max_length=MOST_MODELS)]
     """One to three of one shape."""

@@ -10,9 +10,10 @@ from itertools import accumulate, chain, count, islice
 from types import MappingProxyType
 from typing import Annotated, Any, Literal, NamedTuple, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from bertology._files import is_numeral
+from bertology._settings import Settings
 from bertology.corpora import Corpus, Links, Sentence, Sentences, as_one, translations
 from bertology.errors import CorpusError, cut, quoted
 from bertology.pocket import _function_words as fw
@@ -298,10 +299,8 @@ def _ordered(parts: Sequence[Part]) -> list[Part]:
 MOST_ALIKE = 0.3
 
 
-class Language(BaseModel):
+class Language(Settings):
     """Properties of the second language, the elements of Dufter & Schütze (2020, section 3)."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     order: Order = "own"
     """Order of words: ``own`` (objects before verbs, postpositions, nouns before adjectives), the ``same`` as in the

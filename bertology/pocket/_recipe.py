@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
-from bertology._settings import changed, checked, file_schema, read_yaml
+from bertology._settings import Settings, changed, checked, file_schema, read_yaml
 from bertology.errors import cut
 from bertology.pocket._bilingual import SecondLanguage
 
@@ -33,10 +33,8 @@ _OF_NEW_MODELS = (
 _WHAT = "a pretraining recipe"
 
 
-class PretrainSettings(BaseModel):
+class PretrainSettings(Settings):
     """All settings of pretraining, which with a text and model of one's own determine the result."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     seed: Whole = 0
     """Decides the text, the initial weights, the order of examples and what is masked."""

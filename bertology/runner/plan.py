@@ -345,7 +345,7 @@ def _is_run(experiment: Experiment, model: ModelSettings, probe: Probe, init: In
         return False
     is_control = RANDOM in controls and model.init == "pretrained" and probe.asks_random_weights
     # Where chance is known by construction, random weights are run only if they are asked for.
-    is_asked = not probe.knows_chance or experiment.random_draws != "auto" or not controls.are_all
+    is_asked = not probe.knows_chance or experiment.random_draws != "auto" or controls != ("all",)
     return init == model.init or (init == RANDOM and is_control and is_asked)
 
 
@@ -558,7 +558,7 @@ def places_of(experiment: Experiment, shard: Shard) -> tuple[Place, ...]:
             probe = get_probe(of.name)
             if _is_run(experiment, settings, probe, init):
                 # Fits of each layer: the task itself by seed, and its control task on what is no control itself.
-                has_control_task = init == settings.init and experiment.runs_control_tasks
+                has_control_task = init == settings.init and "control_task" in experiment.controls
                 weight = experiment.seeds * (2 if has_control_task else 1)
                 asked_of = _asked(experiment.configs_of(probe.task), settings, init)
                 for config in range(len(family_of(probe).fitted_together(probe, asked_of))):

@@ -103,7 +103,7 @@ def test_opening(attention: Command, tmp_path: Path, monkeypatch: pytest.MonkeyP
         (["--gold", "pocket", "--sentence", "test-1x"], "unknown sentence of pocket test 'test-1x': did you mean"),
         ([SENTENCE, "--heads", "8-10"], "such as L8H10"),
         ([SENTENCE, "--layers", "1-7"], "layer '1-7'"),
-        ([SENTENCE, "--level", "sentence"], "--level"),
+        ([SENTENCE, "--level", "sentence"], "unknown level"),
         ([SENTENCE, "--head", "L1H1"], "a figure (.svg, .pdf or .png) goes with --head"),
         ([SENTENCE, "--head", "L1H1", "--heads", "L1H1", "--out", "head.svg"], "--head draws one head as a figure"),
         ([SENTENCE, "--out", "head.svg"], "goes with --head L2H1"),

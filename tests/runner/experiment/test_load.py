@@ -39,7 +39,7 @@ def test_names_and_defaults(write: Callable[..., Path]) -> None:
     found = load_experiment(write(TEXT))
     assert [model.title for model in found.models] == ["pocket", "pocket-random"]
     assert [[config.readout for config in task.configs] for task in found.tasks] == [[], ["mlp"]]
-    assert (found.layer_spec, found.seeds, found.controls.are_all) == ("0-2", 2, True)
+    assert (found.layer_spec, found.seeds, found.controls) == ("0-2", 2, ALL_CONTROLS)
     assert found.statistics.resamples == 10_000
 
 
