@@ -24,6 +24,7 @@ from bertology._languages_apart import OWN_SPECIALS, read_as_declared
 from bertology._machine import choose_device, quiet_loading
 from bertology.corpora import Sentences, load_corpus
 from bertology.corpora.formats.columns import BY_SPACES
+from bertology.corpora.prompts import ClozeItem, with_masks
 from bertology.errors import BertologyError, cut, cut_path
 from bertology.pocket._bilingual import bilingual_documents
 from bertology.pocket._examples import (
@@ -39,7 +40,7 @@ from bertology.pocket._examples import (
     train_tokenizer,
     whole_words,
 )
-from bertology.pocket._items import AgreementItem, agreement_items
+from bertology.pocket._items import agreement_items
 from bertology.pocket._recipe import PretrainSettings
 from bertology.pocket._texts import MODELS, model_folder, pretraining_documents
 from bertology.pocket._words import Fact, candidates, facts
@@ -251,7 +252,7 @@ def evaluate(
     tokenizer: Tokenizer,
     *,
     held_out: Sequence[Examples],
-    agreement: Sequence[AgreementItem],
+    agreement: Sequence[ClozeItem],
     facts: Sequence[Fact],
 ) -> Evaluation:
     """Evaluate a model on held-out text of each of its languages; its training mode is restored."""
@@ -268,18 +269,19 @@ def evaluate(
     with torch.inference_mode():
         on_text = [_on_held_out(model, examples) for examples in held_out]
         asked = _mask_logits(reader, tokenizer, [item.text for item in agreement], shift=shift)
-        right = [bool(at[number(one.good)] > at[number(one.bad)]) for one, at in zip(agreement, asked, strict=True)]
+        forms = ((number(item.answer), number(item.rivals[0])) for item in agreement)
+        right = [bool(at[good] > at[bad]) for (good, bad), at in zip(forms, asked, strict=True)]
         prompts = [fact.sentence().replace(fact.object, "[MASK]") for fact in facts]
         for fact, at in zip(facts, _mask_logits(reader, tokenizer, prompts, shift=shift), strict=True):
             recalled.append(int(at.argmax()) == number(fact.object))
             names = candidates(fact.relation)
             among.append(names[int(at[list(map(number, names))].argmax())] == fact.object)
     model.train(was_training)
-    exposures = [fact.n_stated for fact in facts]
+    exposures, attractors = [fact.n_stated for fact in facts], [item.n_attractors or 0 for item in agreement]
     return Evaluation(
         **on_text[0],
-        agreement_by_attractors=_shares([item.n_attractors for item in agreement], right),
-        agreement_across_attractors=_shares([item.n_attractors > 0 for item in agreement], right).get(True),
+        agreement_by_attractors=_shares(attractors, right),
+        agreement_across_attractors=_shares([number > 0 for number in attractors], right).get(True),
         fact_recall_by_exposure=_shares(exposures, recalled),
         candidate_recall_by_exposure=_shares(exposures, among),
         second_masked_accuracy=on_text[1]["masked_accuracy"] if len(on_text) > 1 else None,
@@ -335,8 +337,9 @@ def _mask_logits(model: Any, tokenizer: Tokenizer, texts: Sequence[str], *, shif
     """The logits ``[piece]`` at the mask of each text, or at the place next to it that predicts what stands there."""
     import torch
 
-    for start in range(0, len(texts), 64):
-        encoded = [torch.tensor(encoding.ids) for encoding in tokenizer.encode_batch(list(texts[start : start + 64]))]
+    masked = [with_masks(text, "[MASK]") for text in texts]
+    for start in range(0, len(masked), 64):
+        encoded = [torch.tensor(encoding.ids) for encoding in tokenizer.encode_batch(masked[start : start + 64])]
         ids = torch.nn.utils.rnn.pad_sequence(encoded, batch_first=True).to(model.device)
         places = (ids == piece_id(tokenizer, "[MASK]")).nonzero()[:, 1:] + shift  # one mask in each text
         batch = {"input_ids": ids, "attention_mask": (ids != 0).long(), "masked": places}
@@ -678,7 +681,7 @@ def _items(settings: PretrainSettings, tokenizer: Tokenizer) -> Callable[[bool],
     if settings.text is not None or any(tokenizer.token_to_id(word) is None for word in whole_words()):
         return lambda at_last: {"agreement": (), "facts": ()}
     agreement = [agreement_items(seed=settings.seed + seed) for seed in (0, _HELD_OUT_SEED)]
-    prompts = [*(item.text for item in chain(*agreement)), *(fact.sentence() for fact in facts())]
+    prompts = [*(with_masks(item.text, "[MASK]") for item in chain(*agreement)), *(fact.sentence() for fact in facts())]
     longest = max(len(encoding.ids) for encoding in tokenizer.encode_batch(prompts))
     if longest > settings.max_pieces:
         too_few = f"max_pieces is {settings.max_pieces}, but evaluation has prompts of {longest} pieces"
