@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bertology.measures.intervals import Bootstrap, ratio_intervals
+from bertology.measures.metrics import ratio
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.integer[Any]]
@@ -42,8 +43,7 @@ class LayerSums:
     @property
     def values(self) -> Floats:
         """``[layer]``; NaN where there is nothing to divide by."""
-        over, under = np.broadcast_arrays(self.over.sum(axis=1), self.under.sum(axis=1))
-        return np.asarray(np.divide(over, under, out=np.full(over.shape, np.nan), where=under > 0))
+        return ratio(self.over.sum(axis=1), self.under.sum(axis=1))
 
 
 # Statistics of one layer, which is named by :func:`by_layer`, or of several: then the first axis of arrays is theirs.
@@ -214,10 +214,7 @@ class HeadRatios:
     @cached_property
     def values(self) -> Floats:
         """``[statistic, layer, head]``; NaN where there was nothing to count."""
-        over, under = np.broadcast_arrays(self.over.sum(-1), self.under.sum(-1))
-        values = np.full(over.shape, np.nan)
-        np.divide(over, under, out=values, where=under > 0)
-        return values
+        return ratio(self.over.sum(-1), self.under.sum(-1))
 
     def of(self, name: str) -> Floats:
         """``[layer, head]`` values of one statistic."""

@@ -14,10 +14,11 @@ from torch.nn.utils.rnn import pad_sequence
 
 from bertology.activations import read_words
 from bertology.attention._kept import KeptMaps
-from bertology.attention.arcs.questions import WAYS, Arcs, TextTrees, expanded
+from bertology.attention.arcs.questions import WAYS, Arcs, TextTrees
 from bertology.attention.maps import BatchSums, MapBatch, SumsStatistic, Units, stream_maps
 from bertology.corpora import Sentences
 from bertology.encoders import Encoder
+from bertology.encoders.alignment import numbers_in
 from bertology.encoders.batching import padded
 from bertology.errors import CorpusError, FitError
 from bertology.measures.sums import HeadRatios, Integers, Scope, text_ratios
@@ -72,10 +73,10 @@ class _Asked(NamedTuple):
         read, by_word = np.flatnonzero(places.counts), arcs.by_word
         asked = arcs.asked[by_word]
         first, last = (np.searchsorted(asked, places.words[read], side=side) for side in ("left", "right"))
-        numbers, of_word = expanded(first, last)
+        of_word, numbers = numbers_in(first, last)
         numbers, windows, units_asked = by_word[numbers], *(of[read[of_word]] for of in (places.windows, places.units))
         slots = windows * n_groups + arcs.groups[numbers]
-        of_answer, question = expanded(arcs.starts[numbers], arcs.starts[numbers + 1])
+        question, of_answer = numbers_in(arcs.starts[numbers], arcs.starts[numbers + 1])
         answers, shown = places.find(windows[question], arcs.answers[of_answer])
         column = np.isin(arcs.names, list(arcs.looked_at))[arcs.groups[numbers]][question]
         whole = np.stack([windows[question], units_asked[question], answers, question])
