@@ -130,10 +130,6 @@ class Pieces:
         """``[piece]`` the vocabulary numbers of one window."""
         return self.ids[self.window_starts[number] : self.window_starts[number + 1]]
 
-    def batch_ids(self, windows: Integers, length: int) -> Integers:
-        """``[window, piece]`` vocabulary numbers of a batch that is padded to ``length`` pieces."""
-        return self.inputs(windows, length, is_padded=False)["input_ids"]
-
     def inputs(self, windows: Integers, length: int, *, is_padded: bool) -> dict[str, Integers]:
         """``[window, piece]`` inputs of a batch that is padded to ``length`` pieces, by name, where they are needed."""
         columns = np.arange(length)

@@ -95,18 +95,11 @@ def watching(
         yield watch
 
 
-def head_projection(block: nn.Module, family: str) -> nn.Module:
-    """The attention output projection of a block; its input is all heads side by side, head 1 first."""
-    return find_part(block, family, "head")
-
-
-def value_projection(block: nn.Module, family: str) -> nn.Module:
-    """The projection of a block to the attention values; its output is all heads side by side, head 1 first."""
-    return find_part(block, family, "values")
-
-
 def find_part(block: nn.Module, family: str, site: str) -> nn.Module:
-    """The module of a block whose input (of ``head``) or output is a :data:`Site`, where the family is known."""
+    """The module of a block whose input (of ``head``) or output is a :data:`Site`, where the family is known.
+
+    Of ``head`` and ``values`` these are all heads side by side, head 1 first.
+    """
     paths = {known: parts[_PART_OF_SITE[site]] for known, parts in sorted(_PARTS.items())}
     if (path := paths.get(family)) is None:
         known = ", ".join(name for name, path in paths.items() if path)
