@@ -1,4 +1,4 @@
-"""Names and numbers as text, errors for unknown names, aligned rows; and registries of components by name."""
+"""Names and numbers as text, errors for unknown names, aligned rows, values by key; registries of components by name."""
 
 from __future__ import annotations
 
@@ -122,7 +122,18 @@ def aligned(rows: Sequence[Sequence[str]], *, right: int | None = None) -> list[
     ]
 
 
+Key = TypeVar("Key")
 Component = TypeVar("Component")
+
+
+def by_key(pairs: Iterable[tuple[Key, Component]]) -> dict[Key, list[Component]]:
+    """The values of each key, in order of first appearance."""
+    found: dict[Key, list[Component]] = {}
+    for key, value in pairs:
+        found.setdefault(key, []).append(value)
+    return found
+
+
 _NAME = re.compile(r"(?P<stem>[a-z0-9_]+)\.v(?P<version>\d+)")
 
 

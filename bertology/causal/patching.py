@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bertology._names import aligned as in_columns
-from bertology._names import decimals, folder_name, layer_label, name_not_found, signed
+from bertology._names import by_key, decimals, folder_name, layer_label, name_not_found, signed
 from bertology._page import PageAndFigure, full_page, number_cell
 from bertology.causal.items import (
     SPECIAL,
@@ -288,10 +288,7 @@ def last_states(encoder: Encoder, ids: Tensor, *, resumed: tuple[int, Tensor] | 
 
 def batches(encoder: Encoder, aligned: Sequence[AlignedPair], n_rows: int) -> Iterator[list[int]]:
     """Batches of indices of pairs of equal length, given the number of rows for each pair."""
-    by_length: dict[int, list[int]] = {}
-    for number, one in enumerate(aligned):
-        by_length.setdefault(len(one.ids[0]), []).append(number)
-    for length, numbers in by_length.items():
+    for length, numbers in by_key((len(one.ids[0]), number) for number, one in enumerate(aligned)).items():
         size = max(1, pieces_in_batch(encoder.device) // (length * max(n_rows, 1)))
         yield from (numbers[start : start + size] for start in range(0, len(numbers), size))
 

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from bertology._machine import on_each_core
+from bertology._names import by_key
 from bertology.activations.progress import Progress, silent
 from bertology.cloze.prompts import (
     MASK,
@@ -231,9 +232,7 @@ def _scores(
     reasons: dict[tuple[int, int | None], str] = {}  # by number of the prompt and place of the candidate
     candidate_starts = np.cumsum([0, *(len(prompt.candidates) for prompt in prompts)])
     mask_starts = np.cumsum([0, *(prompt.n_masks for prompt in prompts)])
-    by_text: dict[str, list[int]] = {}
-    for number, prompt in enumerate(prompts):
-        by_text.setdefault(prompt.written(encoder.mask_token), []).append(number)
+    by_text = by_key((prompt.written(encoder.mask_token), number) for number, prompt in enumerate(prompts))
 
     def queries(numbers: list[int], encoding: Any) -> Iterator[Query]:
         """Those of all prompts of one text, so that it is read once."""

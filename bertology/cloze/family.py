@@ -14,7 +14,7 @@ from filelock import FileLock
 from numpy.typing import NDArray
 
 from bertology._files import canonical_json, digest, given_path, read_text
-from bertology._names import folder_name
+from bertology._names import by_key, folder_name
 from bertology.activations.progress import Progress
 from bertology.cloze import Prompt, ask, next_sentence, pseudo_log_likelihood
 from bertology.cloze.probes import ClozeAsks, ClozeItems, ClozeProbe
@@ -120,9 +120,7 @@ class _Cloze(Family):
                 raise ClozeError(f"task {probe.task}: no item can be asked of {encoder.name} ({answers.reason[0]})")
             params: dict[str, Any] = {"clusters": items.clusters}
             if probe.knows_chance or probe.asks == "contexts":
-                by_group: dict[str, list[float]] = {}
-                for item in items.items:
-                    by_group.setdefault(item.group, []).append(1 / (1 + max(1, len(item.rivals))))
+                by_group = by_key((item.group, 1 / (1 + max(1, len(item.rivals)))) for item in items.items)
                 chances = {group: round(sum(values) / len(values), 6) for group, values in by_group.items()}
                 params["chance"] = chances  # the mean probability of a correct random choice
             if probe.asks != "next_sentence":

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bertology._names import by_key
 from bertology.measures.intervals import Bootstrap, ratio_intervals
 from bertology.measures.metrics import ratio
 
@@ -56,11 +57,8 @@ def by_layer(found: Iterable[tuple[int, Iterable[LayerSums]]]) -> Iterator[Layer
     Those of one name and group are joined, in the order in which they first appear; each has the layers in which it
     was measured.
     """
-    joined: dict[tuple[str, str], list[LayerSums]] = {}
-    for layer, statistics in found:
-        for one in statistics:
-            joined.setdefault((one.metric, one.group), []).append(replace(one, layers=(layer,)))
-    for parts in joined.values():
+    every = (replace(one, layers=(layer,)) for layer, statistics in found for one in statistics)
+    for parts in by_key(((one.metric, one.group), one) for one in every).values():
         over, under = (np.concatenate([getattr(one, part) for one in parts]) for part in ("over", "under"))
         yield replace(parts[0], layers=tuple(one.layers[0] for one in parts), over=over, under=under)
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import cycle, product
 
+from bertology._names import by_key
 from bertology.corpora.prompts import ClozeItem
 from bertology.pocket import _function_words as fw
 from bertology.pocket._words import (
@@ -14,7 +15,6 @@ from bertology.pocket._words import (
     SINGULAR,
     Agreement,
     Dice,
-    Frame,
     Lexicon,
     Relation,
     Verb,
@@ -176,11 +176,8 @@ def role_prompts() -> tuple[ClozeItem, ...]:
 
 def _asymmetric(words: Lexicon) -> Iterator[tuple[Verb, set[tuple[str, str]]]]:
     """Verbs with the kinds of subject and object that they allow in this order only."""
-    by_lemma: dict[str, list[Frame]] = {}
-    for frame in words.frames.items:
-        if frame.pattern == "transitive":
-            by_lemma.setdefault(frame.verb.lemma, []).append(frame)
-    for frames in by_lemma.values():
+    transitive = (frame for frame in words.frames.items if frame.pattern == "transitive")
+    for frames in by_key((frame.verb.lemma, frame) for frame in transitive).values():
         pairs = {(one, other) for frame in frames for one in frame.subjects for other in frame.objects}
         if kept := {pair for pair in pairs if {*pair} <= {*_KINDS} and pair[::-1] not in pairs}:
             yield frames[0].verb, kept

@@ -8,7 +8,6 @@ import math
 import platform
 import re
 import time
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import chain, pairwise
@@ -22,6 +21,7 @@ from bertology._files import digest, read_json, sweep, write_atomically
 from bertology._folder import CARD, own_folder, versions
 from bertology._languages_apart import OWN_SPECIALS, read_as_declared
 from bertology._machine import choose_device, quiet_loading
+from bertology._names import by_key
 from bertology.corpora import Sentences, load_corpus
 from bertology.corpora.formats.columns import BY_SPACES
 from bertology.corpora.prompts import ClozeItem, with_masks
@@ -289,10 +289,7 @@ def evaluate(
 
 
 def _shares(keys: Sequence[int], hits: Sequence[bool]) -> dict[int, float]:
-    grouped: dict[int, list[bool]] = defaultdict(list)
-    for key, hit in zip(keys, hits, strict=True):
-        grouped[key].append(hit)
-    return {key: float(np.mean(grouped[key])) for key in sorted(grouped)}
+    return {key: float(np.mean(of_key)) for key, of_key in sorted(by_key(zip(keys, hits, strict=True)).items())}
 
 
 def _on_held_out(model: Any, held_out: Examples) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from itertools import accumulate
 from pathlib import Path
 
 from bertology._files import write_atomically
+from bertology._names import by_key
 from bertology.corpora._corpus import Corpus, Format
 from bertology.corpora._files import Oddities, line_blocks, split_files, stated_in, suffix_of, text_lines, wrong
 from bertology.corpora._sentences import MultiwordToken, Sentence, Target
@@ -325,9 +326,7 @@ def _lines(sentence: Sentence) -> Iterator[str]:
     if "text" not in keys:
         yield f"# text = {sentence.text}"
     tokens = {token.first: token for token in sentence.multiword}
-    nodes: dict[int, list[str]] = {}  # the empty nodes that stand after each word, by its number
-    for line in sentence.empty_nodes:
-        nodes.setdefault(int(line.partition(".")[0]), []).append(line)
+    nodes = by_key((int(line.partition(".")[0]), line) for line in sentence.empty_nodes)  # by the word before each
 
     def line_of(cells: list[str], misc: str | None, index: int, more: Iterable[str] = ()) -> str:
         """A line with its MISC, which states whether white space follows the word at ``index``."""
