@@ -1,4 +1,4 @@
-"""Names and numbers as text, errors for unknown names, aligned rows, values by key; registries of components by name."""
+"""Names and numbers as text, errors for unknown names, aligned rows, values by key; registries of components."""
 
 from __future__ import annotations
 

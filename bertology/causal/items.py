@@ -183,8 +183,8 @@ def agreement_pairs(
         for one in agreement_items():
             for value, other in one.variants.items() if structure in (None, one.group) else ():
                 values = ("plural", "singular") if value == "singular" else ("singular", "plural")
-                texts = (Prompt(text).written(_MASK) for text in (one.text, other))
-                made.append(PatchPair(*texts, one.answer, *one.rivals, values=values))
+                text, exchanged = (Prompt(text).written(_MASK) for text in (one.text, other))
+                made.append(PatchPair(text, exchanged, one.answer, one.rivals[0], values=values))
     else:
         made = _of_items(source, structure, columns)
     if not made:
