@@ -734,11 +734,8 @@ def predictions(model: Any, batch: Mapping[str, torch.Tensor]) -> tuple[torch.Te
     head = _VOCABULARY_HEADS.get(model.config.model_type)
     if head is None:
         return at_places(model(**_inputs(model, batch)).logits), None, None
-    hook = model.get_submodule(head).register_forward_pre_hook(lambda module, given: (at_places(given[0]),))
-    try:
+    with model.get_submodule(head).register_forward_pre_hook(lambda module, given: (at_places(given[0]),)):
         logits, *others = model(**_inputs(model, batch)).to_tuple()
-    finally:
-        hook.remove()
     return logits, others[0] if others else None, None
 
 

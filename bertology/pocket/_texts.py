@@ -135,11 +135,6 @@ def read(line: Line, *, id: str, english: bool = True) -> Sentence:
     )
 
 
-def text(tree: Phrase) -> str:
-    """The natural text of a tree, without annotation."""
-    return written(leaves(tree))
-
-
 def written(words: Iterable[Word]) -> str:
     """The natural text of the words of a sentence."""
     joined = "".join(word.form if word.glued else f" {word.form}" for word in words).removeprefix(" ")
@@ -395,7 +390,7 @@ def pretraining_documents(
         stated: the facts to state (:func:`~bertology.pocket.facts` when left out; none for held-out text).
     """
     for trees in document_trees(n_documents, seed=seed, stated=stated):
-        yield list(map(text, trees))
+        yield [written(leaves(tree)) for tree in trees]
 
 
 def document_trees(n_documents: int, *, seed: int, stated: Sequence[Fact] | None = None) -> Iterator[list[Phrase]]:
