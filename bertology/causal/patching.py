@@ -97,8 +97,7 @@ class PatchingMap(PageAndFigure):
     def effects(self) -> Floats:
         """``[layer, place]`` change of the score divided by that of the whole other text; NaN where that is 0."""
         changes, whole = np.nansum(self.changes, axis=2), self._denominators.sum(axis=2)
-        unknown = np.full(whole.shape, np.nan)
-        return np.asarray(np.divide(changes, whole, out=unknown, where=whole != 0), dtype=np.float64)
+        return np.asarray(np.divide(changes, whole, out=np.full_like(whole, np.nan), where=whole != 0))
 
     @property
     def _denominators(self) -> Floats:
@@ -159,7 +158,6 @@ class PatchingMap(PageAndFigure):
 
     @property
     def _exchange(self) -> str:
-        """The states that are exchanged."""
         site = self.site.replace("_", " ")
         if self.source == "noise":
             return f"{site} restored"

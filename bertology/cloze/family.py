@@ -451,7 +451,8 @@ class Asked:
     def _state(self, items: Sequence[ClozeItem], found: Answers) -> _Left:
         """The place of each correct answer among its candidates, by the probability of the whole sentences."""
         owners = [place for place, item in enumerate(items) for _ in (item.answer, *item.rivals)]
-        texts = [_filled(item.text, word) for item in items for word in (item.answer, *item.rivals)]
+        filled = (Prompt(item.text).written(word) for item in items for word in (item.answer, *item.rivals))
+        texts = [text[:1].upper() + text[1:] for text in filled]
         scores = pseudo_log_likelihood(self.encoder, texts, layers=self.layers, form=self.form or "original")
         for place, (start, item) in enumerate(zip(np.unique(owners, return_index=True)[1], items, strict=True)):
             right, wrong = np.split(scores.totals[:, start : start + 1 + len(item.rivals)], [1], axis=1)
@@ -500,12 +501,6 @@ class Asked:
 
 def _strings(values: Sequence[str]) -> NDArray[np.object_]:
     return np.array([*values, None], dtype=object)[:-1]
-
-
-def _filled(text: str, word: str) -> str:
-    """A text with a word in place of its mask, its first letter a capital one."""
-    filled = word.join(Prompt(text).segments)
-    return filled[:1].upper() + filled[1:]
 
 
 def _before(item: ClozeItem) -> str:

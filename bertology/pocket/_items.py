@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import replace
 from itertools import cycle, product
 
@@ -157,10 +156,13 @@ def role_prompts() -> tuple[ClozeItem, ...]:
     counts = Counter(noun.lemma for kind in _KINDS for noun in words.nouns[kind].items)
     nouns = {kind: [noun for noun in words.nouns[kind].items if counts[noun.lemma] == 1] for kind in _KINDS}
     prompts: dict[str, ClozeItem] = {}
-    for verb, kinds in _asymmetric(words):
+    transitive = (frame for frame in words.frames.items if frame.pattern == "transitive")
+    for frames in by_key((frame.verb.lemma, frame) for frame in transitive).values():
+        pairs = {(one, other) for frame in frames for one in frame.subjects for other in frame.objects}
+        kinds = {pair for pair in pairs if {*pair} <= {*_KINDS} and pair[::-1] not in pairs}
         subjects = [(kind, noun) for kind in sorted({one for one, _ in kinds}) for noun in nouns[kind]]
-        before = len(prompts)
-        for _ in range(20 * _SENTENCES_OF_A_VERB):
+        verb, before = frames[0].verb, len(prompts)
+        for _ in range(20 * _SENTENCES_OF_A_VERB) if subjects else ():
             kind, subject = dice.one_of(subjects)
             target = dice.one_of(sorted(other for one, other in kinds if one == kind))
             one, other = (f"the {noun.singular.form}" for noun in (subject, dice.one_of(nouns[target])))
@@ -172,12 +174,3 @@ def role_prompts() -> tuple[ClozeItem, ...]:
             if len(prompts) - before == _SENTENCES_OF_A_VERB:
                 break
     return tuple(prompts.values())
-
-
-def _asymmetric(words: Lexicon) -> Iterator[tuple[Verb, set[tuple[str, str]]]]:
-    """Verbs with the kinds of subject and object that they allow in this order only."""
-    transitive = (frame for frame in words.frames.items if frame.pattern == "transitive")
-    for frames in by_key((frame.verb.lemma, frame) for frame in transitive).values():
-        pairs = {(one, other) for frame in frames for one in frame.subjects for other in frame.objects}
-        if kept := {pair for pair in pairs if {*pair} <= {*_KINDS} and pair[::-1] not in pairs}:
-            yield frames[0].verb, kept

@@ -321,7 +321,6 @@ def _on_held_out(model: Any, held_out: Examples) -> dict[str, Any]:
 
 
 def _inputs(model: Any, batch: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """The part of a batch that a model reads."""
     taken = inspect.signature(model.forward).parameters
     return {name: batch[name] for name in INPUTS if name in batch and name in taken}
 
@@ -426,7 +425,13 @@ def pretrain(
         def measured(step: int, *, at_last: bool = False) -> Evaluation:
             evaluation = evaluate(model, tokenizer, held_out=start.held_out, **items(at_last))
             echo(f"step {step}: {evaluation}")
-            points[:] = _noted(out / "training" / "held-out.json", step, settings, evaluation)
+            # A file keeps the figures by step, so that a resumed run has those before it.
+            path = out / "training" / "held-out.json"
+            before = read_json(path, what="held-out figures", form=list[dict[str, Any]]) if path.exists() else []
+            figures = {name: value for name, value in evaluation.to_dict().items() if not isinstance(value, dict)}
+            here = {"step": step, "pieces": step * settings.batch_pieces, **figures}
+            points[:] = [*(point for point in before if point["step"] < step), here]
+            write_atomically(path, json.dumps(points).encode())
             return evaluation
 
         _train(settings, start, out, measured, echo)
@@ -458,16 +463,6 @@ def _check_unchanged(path: Path, start: _Start) -> None:
         begun = "begun with another text or other initial weights than are there now"
         raise BertologyError(f"{path.parent.parent}: {begun}; delete it or choose another --out")
     write_atomically(path, inputs.encode())
-
-
-def _noted(path: Path, step: int, settings: PretrainSettings, evaluation: Evaluation) -> list[dict[str, Any]]:
-    """The held-out figures by step up to this one, which a file keeps, so that a resumed run has those before it."""
-    points = read_json(path, what="held-out figures", form=list[dict[str, Any]]) if path.exists() else []
-    figures = {name: value for name, value in evaluation.to_dict().items() if not isinstance(value, dict)}
-    here = {"step": step, "pieces": step * settings.batch_pieces, **figures}
-    points = [*(point for point in points if point["step"] < step), here]
-    write_atomically(path, json.dumps(points).encode())
-    return points
 
 
 @dataclass(frozen=True)
@@ -512,7 +507,11 @@ def _start(settings: PretrainSettings, echo: Echo) -> _Start:
     examples = examples_of(chain.from_iterable(text), settings)
     n_sentences, n_pieces = examples.text.n_sentences, len(examples.text.pieces)
     echo(f"{n_sentences} sentences, {n_pieces} pieces, {tokenizer.get_vocab_size()} known")
-    _check_pairs(examples)
+    pairs = "none" if settings.alone_share == 1 else settings.next_sentence
+    if pairs == "sentence_order" and not (np.bincount(examples.text.document) > 1).any():
+        raise BertologyError("next_sentence: no document of the text has two sentences; part documents by blank lines")
+    if pairs == "next_sentence" and examples.text.document[-1] == 0:
+        raise BertologyError("next_sentence: the text is one document, so none is from elsewhere; give none")
     read = [examples_of(documents, settings.held_out()) for documents in held_out]
 
     def save(folder: Path) -> None:
@@ -587,15 +586,6 @@ def _documents_of(sentences: Sentences, *, lines: bool) -> _Documents:
         is_parted = np.diff(numbers) != 1
         ends = [*(np.flatnonzero(is_parted if is_parted.any() else ~is_parted) + 1).tolist(), len(texts)]
     return [texts[start:end] for start, end in pairwise([0, *ends])]
-
-
-def _check_pairs(examples: Examples) -> None:
-    """Raise a BertologyError where the text has no pairs of the kind that are to be read."""
-    kind = "none" if examples.settings.alone_share == 1 else examples.settings.next_sentence
-    if kind == "sentence_order" and not (np.bincount(examples.text.document) > 1).any():
-        raise BertologyError("next_sentence: no document of the text has two sentences; part documents by blank lines")
-    if kind == "next_sentence" and examples.text.document[-1] == 0:
-        raise BertologyError("next_sentence: the text is one document, so none is from elsewhere; give none")
 
 
 def _folder(name: str) -> Path:
