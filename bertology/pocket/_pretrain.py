@@ -577,15 +577,14 @@ def _own_text(name: str, n_held_out: int) -> tuple[_Documents, _Documents]:
 
 def _documents_of(sentences: Sentences, *, lines: bool) -> _Documents:
     """The documents of some sentences; where these are ``lines``, blank ones between them part documents."""
-    texts = [sentences.text(number) for number in range(len(sentences))]
     if not lines:
-        ends = [*(start for start, _ in sentences.documents[1:]), len(texts)]
-    else:
-        # Such sentences are called by the numbers of their lines.
-        numbers = np.array([int(sentences.id(number).rpartition("-")[2]) for number in range(len(texts))])
-        is_parted = np.diff(numbers) != 1
-        ends = [*(np.flatnonzero(is_parted if is_parted.any() else ~is_parted) + 1).tolist(), len(texts)]
-    return [texts[start:end] for start, end in pairwise([0, *ends])]
+        return [list(map(sentences.text, numbers)) for numbers, _ in sentences.documents]
+    # Such sentences are called by the numbers of their lines.
+    numbers = np.array([int(sentences.id(number).rpartition("-")[2]) for number in range(len(sentences))])
+    is_parted = np.diff(numbers) != 1
+    starts = (np.flatnonzero(is_parted if is_parted.any() else ~is_parted) + 1).tolist()
+    ranges = pairwise([0, *starts, len(sentences)])
+    return [list(map(sentences.text, range(start, end))) for start, end in ranges]
 
 
 def _folder(name: str) -> Path:
