@@ -39,10 +39,10 @@ def name_not_found(kind: str, name: str, known: Iterable[str], *, remedy: str = 
     return NameNotFoundError(f"unknown {kind} {quoted(name)}: {hint}{'; ' + remedy if remedy else ''}")
 
 
-def check_name(kind: str, name: str, known: Iterable[str]) -> None:
+def check_name(kind: str, name: str, known: Iterable[str], *, remedy: str = "") -> None:
     """Raise :func:`name_not_found` for a name that is not ``known``."""
     if name not in (names := list(known)):
-        raise name_not_found(kind, name, names)
+        raise name_not_found(kind, name, names, remedy=remedy)
 
 
 def folder_name(name: str, n_parts: int = 1) -> str:

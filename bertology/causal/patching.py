@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bertology._names import aligned as in_columns
-from bertology._names import by_key, decimals, folder_name, layer_label, name_not_found, signed
+from bertology._names import by_key, check_name, decimals, folder_name, layer_label, signed
 from bertology._page import PageAndFigure, full_page, number_cell
 from bertology.causal.items import (
     SPECIAL,
@@ -440,8 +440,7 @@ def patch(
         ("direction of patching", direction, get_args(Direction)),
         ("source of states", source, get_args(Source)),
     ):
-        if name not in known:
-            raise name_not_found(what, name, known)
+        check_name(what, name, known)
     if source == "mean_difference" and site != "hidden_state":
         raise ModelError(f"source {source}: it moves hidden states: leave the site out, or take another source")
     if not asked:

@@ -18,7 +18,7 @@ from types import MappingProxyType
 from typing import Any
 
 from bertology._files import NotJson, digest, opened, parsed_json, taken
-from bertology._names import name_not_found
+from bertology._names import check_name, name_not_found
 from bertology.corpora._corpus import SPLITS, TEXTS, UNLABELLED, Corpus, Format
 from bertology.corpora._files import (
     Oddities,
@@ -263,8 +263,7 @@ class Table:
     def checked(self, columns: Columns) -> Columns:
         """The columns, all of which it must have."""
         for column in (name for names in columns.values() for name in names):
-            if column not in self.columns:
-                raise name_not_found(f"column of {self.source}", column, self.columns)
+            check_name(f"column of {self.source}", column, self.columns)
         return columns
 
 

@@ -32,7 +32,7 @@ from bertology._files import (
 from bertology._machine import is_out_of_memory
 from bertology._machine import quiet_download as quiet_download
 from bertology._machine import quiet_loading as quiet_loading
-from bertology._names import folder_name, layer_number, name_not_found
+from bertology._names import check_name, folder_name, layer_number, name_not_found
 from bertology.errors import BertologyError, ModelError, NameNotFoundError, cut, quoted
 
 
@@ -587,8 +587,7 @@ def find_checkpoints(name: str, wanted: Wanted = "all") -> tuple[Checkpoint, ...
     if not chosen:
         raise ModelError(f"model {cut(name)}: no checkpoints{f' like {quoted(wanted)}' * (wanted != 'all')}; {_LAYOUT}")
     for label in chosen:
-        if label not in known:
-            raise name_not_found(f"checkpoint of model {cut(name)}", label, known, remedy=_LAYOUT)
+        check_name(f"checkpoint of model {cut(name)}", label, known, remedy=_LAYOUT)
     found = [Checkpoint(steps[one], known[one], None if is_folder else one) for one in dict.fromkeys(chosen)]
     found.sort(key=lambda one: one.step)
     for one, other in itertools.pairwise(found):

@@ -25,7 +25,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from bertology._names import folder_name, name_not_found, place_of_layer
+from bertology._names import check_name, folder_name, place_of_layer
 from bertology._page import framed, full_page, write_page
 from bertology.activations.layers import Floats32, LayerVectors, unit_vectors
 from bertology.corpora import Sentence, Sentences
@@ -315,8 +315,7 @@ class Neighbours:
             CorpusError: there are too few points for the neighbours, or too many for the projection.
             NameNotFoundError: no such projection.
         """
-        if projection not in get_args(Projection):
-            raise name_not_found("projection", projection, list(get_args(Projection)))
+        check_name("projection", projection, get_args(Projection))
         most, words = _MOST[projection], np.unique(self.numbers)
         least, points = max(3, len(words) + 1), most if points is None else points
         if not least <= points <= most:
