@@ -312,7 +312,7 @@ def _read(
     (kept,) = stream_maps(encoder, drawn, [partial(KeptMaps, dtype=torch.float16)], **reading).results
     # A word of no piece is in no map.
     lengths = np.diff(drawn.starts)
-    whole = [number for number, one in sorted(kept.items()) if (one.words >= 0).sum() == lengths[number]]
+    whole = [number for number, (words, _) in sorted(kept.items()) if (words >= 0).sum() == lengths[number]]
     if not whole:
         return []
     read = Sentences(drawn[number] for number in whole)
@@ -322,8 +322,9 @@ def _read(
         sentence = int(trees.sentences[number])
         words = slice(trees.starts[sentence], trees.starts[sentence + 1])
         heads = np.where(trees.scored[words] & (trees.heads[words] > 0), trees.heads[words] - 1, -1)
-        is_word = torch.from_numpy(kept[number].words >= 0)
-        maps = kept[number].maps.flatten(0, 1)[:, is_word][:, :, is_word]
+        of_units, maps = kept[number]
+        is_word = torch.from_numpy(of_units >= 0)
+        maps = maps.flatten(0, 1)[:, is_word][:, :, is_word]
         of_words = None if vectors is None else vectors[int(read.starts[place]) : int(read.starts[place + 1])].float()
         examples.append(_Example(sentence, maps, torch.from_numpy(heads), of_words))
     return sorted(examples, key=lambda one: (len(one.heads), one.sentence))
